@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 device=cpu
 [ -e /dev/nvidia0 ] || command -v nvidia-smi >/dev/null && device=cuda
 build=$root/build-gpu out=$root/build-gpu/results libs='' limit=540 quick=''
-all_steps=(machine build inspect kernels models programs goldens accuracy sanitize time-kernels time-model time-layer)
+all_steps=(machine build inspect conformance kernels models programs goldens accuracy sanitize time-kernels time-model time-layer)
 named_steps=(time-lite) # only if asked for
 
 usage() {
@@ -27,6 +27,8 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
   machine       what is there: compilers, tools, libraries
   build         the engine alone (-Dserving=disabled), and its tests where there is cmocka
   inspect       the GPUs and their limits, the CPU
+  conformance   what each wrapper of a GPU's instructions leaves, beside what was recorded from the emulator; with
+                a GPU also the tests of all kernels for it, which compare them with their C twins
   kernels, models, programs
                 the tests of that suite, on the CPU: that the build is sound, and what others are compared with
   goldens       logits, routing, drafts and greedy tokens beside DeepSeek's own code, in f32 by their tolerances
@@ -102,6 +104,13 @@ suites() {
     ! meson test -C "$build" --no-rebuild --list "${named[@]}" 2>&1 | grep -q "No suitable tests" || return 77
     grep -E '^(Ok|Fail|Timeout): ' "$build/meson-logs/testlog.txt" | tr -s ' \n' ' '
     return "$status"
+}
+
+do_conformance() {
+    local which=(gpu_conformance)
+    [ "$device" = cpu ] || which=(--setup=long --suite=silicon)
+    meson test -C "$build" --list 2>&1 | grep -q gpu_conformance || return 77 # no cmocka, or no g++
+    meson test -C "$build" --verbose "${which[@]}"
 }
 
 do_kernels() { suites kernels; }

@@ -4,8 +4,8 @@
 #
 # Made with dpkg-deb alone. debhelper would bring a build system of its own around Meson's, and a folder debian/ with
 # rules for what is six commands here; what it would find out, the libraries that the program needs in which version, is
-# found out by the same dpkg-shlibdeps. The same sources and the same compiler give the same bytes: times are
-# SOURCE_DATE_EPOCH's, or the last commit's.
+# found out by the same dpkg-shlibdeps. The same sources and the same compiler give the same bytes: times of all files are
+# SOURCE_DATE_EPOCH's, or the last commit's, and sizes are counted as Debian's policy does, whatever file system this is.
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 build=$(readlink -f "$1")
@@ -57,8 +57,10 @@ install -D -m 0644 -t "$package/etc/fathom" "$root/deploy/serve.yaml" "$root/dep
 printf '/etc/fathom/%s\n' serve.yaml gateway.yaml >"$package/DEBIAN/conffiles"
 install -m 0755 "$root/deploy/postinst" "$root/deploy/prerm" "$package/DEBIAN"
 
-# What it stands on.
+# What it stands on, and its size: KiB of files, each rounded up, and one of anything else.
 mkdir "$folder/debian"
+size=$(find "$package" -path "$package/DEBIAN" -prune -o -printf '%y %s\n' |
+    awk '{ sum += $1 == "f" ? int(($2 + 1023) / 1024) : 1 } END { print sum }')
 printf 'Source: fathom\n\nPackage: fathom\nArchitecture: any\n' >"$folder/debian/control"
 depends=$(cd "$folder" && dpkg-shlibdeps -O "$package/usr/bin/fathom" | sed -n 's/^shlibs:Depends=//p')
 cat >"$package/DEBIAN/control" <<CONTROL
@@ -66,7 +68,7 @@ Package: fathom
 Version: $version
 Architecture: $(dpkg --print-architecture)
 Maintainer: The Fathom authors <fathom@localhost>
-Installed-Size: $(du -sk --apparent-size "$package" | cut -f1)
+Installed-Size: $size
 Depends: $depends, passwd
 Suggests: prometheus
 Section: net
@@ -78,6 +80,7 @@ Description: inference system for DeepSeek-V3 and R1
 CONTROL
 (cd "$package" && find usr lib -type f -print0 | sort -z | xargs -0 md5sum >DEBIAN/md5sums)
 
+find "$package" -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"
 deb=$out/fathom_${version}_$(dpkg --print-architecture).deb
 dpkg-deb --root-owner-group -Zxz --build "$package" "$deb" >&2
 echo "$deb"

@@ -11,5 +11,6 @@ suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 exec mmdebstrap --variant=minbase --mode=auto --aptopt='APT::Install-Recommends "false"' \
     --customize-hook="cp '$deb' \"\$1/tmp/fathom.deb\"" \
     --customize-hook='chroot "$1" apt-get install -y -q --no-install-recommends /tmp/fathom.deb' \
+    --customize-hook='chroot "$1" fathom version' \
     --customize-hook='rm -f "$1/tmp/fathom.deb" "$1/etc/resolv.conf" "$1/etc/hostname"' \
     "$suite" "$out"

@@ -37,8 +37,7 @@ void model_run_name(const char *directory, const char *given, char name_out[stat
 enum status model_run_options(const struct model_run_values *values, struct model_options *out,
                               struct error *error) {
     struct model_options options = {.threads = (uint32_t)values->threads};
-    enum status status = engine_check_device(values->device, error);
-    if (status == STATUS_OK) status = model_device_named(values->device, &options.device, error);
+    enum status status = engine_find_device(values->device, &options.device, error);
     if (status == STATUS_OK) status = model_run_directory(values->model, &options.directory, error);
     if (status == STATUS_OK)
         status = activations_named(values->activations, &options.activations, error);

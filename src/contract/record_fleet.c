@@ -10,7 +10,7 @@ static bool role_valid_of(uint32_t role) {
 bool fleet_unit_valid(const void *record) {
     const struct record_fleet_unit *unit = record;
     return unit->number > 0 && role_valid_of(unit->role) && unit->sight < FLEET_SEEN_COUNT &&
-           unit->held <= 1 && unit->reserved == 0;
+           unit->held <= 1 && unit->alone <= 1;
 }
 
 bool fleet_order_valid(const void *record) {

@@ -45,7 +45,7 @@ struct record_fleet_unit {
     uint32_t sight;    /* enum fleet_sight */
     uint32_t requests; /* that it has, as gateways know */
     uint32_t held;     /* 1: an operator drained it: it stays so until he says otherwise */
-    uint32_t reserved; /* zero */
+    uint32_t alone; /* 1: what it has could go nowhere, as no others of both roles compute alike */
 };
 
 enum fleet_wish { FLEET_WISH_DRAIN, FLEET_WISH_RESUME, FLEET_WISH_PIN, FLEET_WISH_COUNT };

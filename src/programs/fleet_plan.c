@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "host/fleet/fleet_folder.h"
+#include "simulate/scaling/scaled_bound.h"
 #include "simulate/scaling/scaled_day.h"
 
 #define LIVED_DAYS 3    /* two to learn from, one that is told */
@@ -185,5 +186,72 @@ enum status fleet_plan_twin(struct error *error) {
         status = print_rules(SCALED_NOISE, seed, error);
     for (int load = SCALED_HELD_OUT; load < SCALED_LOAD_COUNT && !status; load++)
         status = print_rules((enum scaled_load)load, 11, error);
+    return status;
+}
+
+/* ---- what no rule can do without ---- */
+
+#define BOUND_SEEDS 3 /* of days that are lived beside it: 11.. */
+#define BOUND_MISSED 0.01
+#define BOUND_TURNS 24 /* one an hour */
+
+static enum status find_bound(const struct scaled_day *day, double turns, double *nodes_out,
+                              struct error *error) {
+    const struct scaled_bound_limits limits = {.missed_share = BOUND_MISSED, .turns = turns};
+    struct scaled_options options;
+    struct arena arena;
+    void *memory = malloc(scaled_bound_bytes());
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for a bound");
+    arena_over(&arena, memory, scaled_bound_bytes());
+    scaled_day_options(day, &options);
+    options.load = day;
+    enum status status = scaled_bound(&arena, &options, limits, nodes_out);
+    free(memory);
+    return status ? error_set(error, status, "no memory for a bound") : STATUS_OK;
+}
+
+/* Means over some lives of a day; misses in percent. */
+static enum status live_some(struct scaled_day day, double *nodes_out, double *missed_out,
+                             double *turns_out, struct error *error) {
+    struct scaled_outcome outcome;
+    *nodes_out = *missed_out = *turns_out = 0;
+    for (day.seed = 11; day.seed < 11 + BOUND_SEEDS; day.seed++) {
+        enum status status = live(day, &outcome, error);
+        if (status) return status;
+        *nodes_out += outcome.nodes_mean / BOUND_SEEDS;
+        *missed_out += missed(&outcome) / BOUND_SEEDS;
+        *turns_out += (double)outcome.reversals / BOUND_SEEDS;
+    }
+    return STATUS_OK;
+}
+
+static enum status print_bound(enum scaled_load load, struct error *error) {
+    double least, own, share, turns, any, bound;
+    struct scaled_day day = {.load = load,
+                             .unit_rate = SCALED_DAY_UNIT_RATE,
+                             .reserve = RESERVE,
+                             .rule = SCALED_CLAIRVOYANT};
+    enum status status = live_some(day, &least, &share, &turns, error);
+    day.rule = SCALED_MANAGER;
+    if (!status) status = live_some(day, &own, &share, &turns, error);
+    if (!status) status = find_bound(&day, 0, &any, error);
+    if (!status) status = find_bound(&day, BOUND_TURNS, &bound, error);
+    if (status) return status;
+    printf("%-22s %11.1f %9.1f %5.3f %9.1f %5.3f %9.1f %5.3f %6.2f%% %6.1f\n",
+           scaled_load_name(load), least, any, any / least, bound, bound / least, own, own / least,
+           share, turns);
+    return STATUS_OK;
+}
+
+enum status fleet_plan_bound(struct error *error) {
+    printf("Nodes on average, and times the clairvoyant's: the fewest of any rule that misses a "
+           "limit in "
+           "%.0f %% of\nwindows, and of one that besides turns once an hour at most; and the "
+           "product's "
+           "manager.\n\n%-22s %11s %15s %15s %15s %7s %6s\n",
+           100 * BOUND_MISSED, "load", "clairvoyant", "any rule", "once an hour", "fathom",
+           "missed", "turns");
+    enum status status = print_bound(SCALED_NOISE, error);
+    if (!status) status = print_bound(SCALED_SLOW_NOISE, error);
     return status;
 }

@@ -35,7 +35,7 @@ static const struct option fleet_rows[] = {
 
 const struct option_table fleet_options[1] = {{
     .command = "fleet",
-    .arguments = "run|status|plan|drain|resume|pin|history|twin [UNIT|ROLE=UNITS] [FILE]",
+    .arguments = "run|status|plan|drain|resume|pin|history|twin|bound [WHAT] [FILE]",
     .description =
         "Runs a fleet of units that follows its load, as FILE (fleet.yaml) says, and asks or tells "
         "its manager. What runs does not end with the manager, and another one takes it over.\n\n"
@@ -47,7 +47,9 @@ const struct option_table fleet_options[1] = {{
         "is)\n"
         "  fathom fleet plan             (the next day in virtual time, by what history says)\n"
         "  fathom fleet history\n"
-        "  fathom fleet twin             (DeepSeek's published day in virtual time; no FILE)",
+        "  fathom fleet twin             (DeepSeek's published day in virtual time; no FILE)\n"
+        "  fathom fleet bound            (what no rule can do without on such days: minutes; no "
+        "FILE)",
     .options = fleet_rows,
     .option_count = ARRAY_COUNT(fleet_rows),
     .positional_min = 1,
@@ -160,7 +162,7 @@ static int words_of(const char *verb) {
     static const struct {
         const char *verb;
         int words;
-    } verbs[] = {{"run", 0},     {"plan", 0},  {"twin", 0},   {"status", 0},
+    } verbs[] = {{"run", 0},     {"plan", 0},  {"twin", 0},   {"bound", 0}, {"status", 0},
                  {"history", 0}, {"drain", 1}, {"resume", 1}, {"pin", 1}};
     for (size_t i = 0; i < ARRAY_COUNT(verbs); i++)
         if (!strcmp(verb, verbs[i].verb)) return verbs[i].words;
@@ -197,9 +199,11 @@ int program_fleet(int argc, char **argv) {
     void *memory = malloc(FILE_ARENA_BYTES);
     check(memory);
     arena_over(&arena, memory, FILE_ARENA_BYTES);
-    bool has_file = strcmp(verb, "twin") != 0;
-    enum status status =
-        has_file ? fleet_file_read(path, &arena, &file, &error) : fleet_plan_twin(&error);
+    bool is_twin = strcmp(verb, "twin") == 0, is_bound = strcmp(verb, "bound") == 0;
+    bool has_file = !is_twin && !is_bound;
+    enum status status = is_twin    ? fleet_plan_twin(&error)
+                         : is_bound ? fleet_plan_bound(&error)
+                                    : fleet_file_read(path, &arena, &file, &error);
     if (!status && has_file) status = act(verb, &values, &file, &order, &error);
     exit_code = status ? command_failed(fleet_options, status, &error) : command_end(fleet_options);
     free(memory);

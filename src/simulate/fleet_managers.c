@@ -189,6 +189,7 @@ static void look_at_gateway(struct world *world, uint32_t index) {
         kept->connections[index] = unit->id.value;
         kept->seen_role = unit->hello.role;
         kept->seen_requests += unit->bound;
+        memcpy(kept->numerics, unit->hello.numerics_id, sizeof kept->numerics);
         merge(kept, sight_of(&gateway->fleet, i));
     }
 }
@@ -212,6 +213,17 @@ static void ask_gateways(struct world *world) {
     }
 }
 
+static bool has_others(const struct fleet_managers *it, const struct fleet_kept *kept,
+                       uint32_t role) {
+    for (uint32_t i = 0; i < it->kept_count; i++) {
+        const struct fleet_kept *other = &it->kept[i];
+        if (other != kept && other->seen == FLEET_SEEN_SERVING && other->seen_role == role &&
+            memcmp(other->numerics, kept->numerics, sizeof kept->numerics) == 0)
+            return true;
+    }
+    return false;
+}
+
 static void look_at_gateways(struct world *world) {
     struct fleet_managers *it = &world->managers;
     ask_gateways(world);
@@ -220,6 +232,7 @@ static void look_at_gateways(struct world *world) {
         if (kept->seen == FLEET_SEEN_COUNT) continue;
         if (kept->seen_role != UNIT_BOTH) kept->role = kept->seen_role;
         kept->requests = kept->seen_requests;
+        kept->alone = !has_others(it, kept, UNIT_PREFILL) || !has_others(it, kept, UNIT_DECODE);
         kept->sight = kept->seen;
     }
 }
@@ -239,7 +252,8 @@ static void tell_unit(struct world *world, struct fleet_kept *kept, uint32_t sig
                                        .role = kept->role,
                                        .sight = sight,
                                        .requests = kept->requests,
-                                       .held = kept->held};
+                                       .held = kept->held,
+                                       .alone = kept->alone};
     if (record.role == UNIT_BOTH) record.role = UNIT_DECODE;
     record_set_head(&record, RECORD_FLEET_UNIT);
     kept->told = sight;

@@ -53,6 +53,8 @@ struct fleet_kept { /* what the manager's process knows of a unit */
     int64_t ordered_ns;
     /* As gateways said last; sight FLEET_SEEN_COUNT: none knows it. */
     uint32_t seen, seen_role, seen_requests;
+    bool alone; /* no others that serve could go on with what it has */
+    char numerics[32];
     uint32_t connections[FLEET_GATEWAYS_MAX]; /* 0: that gateway does not know it */
     /* For what must hold: as the machine was told last. */
     uint32_t told, told_requests;

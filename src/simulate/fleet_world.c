@@ -301,7 +301,8 @@ static struct world *open_world(const struct fleet_world_options *options, struc
 }
 
 /* Clients may be refused for want of room at any time, for want of units only under faults, by their
- * account where there are any. */
+ * account where there are any. The last unit of a numerics ends under faults, or for nodes that are promised to
+ * others, whoever waits for it. */
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
     static const char *const codes[FLEET_REFUSALS] = {
         [FLEET_QUEUE_FULL] = "queue_full",      [FLEET_NO_MEMORY] = "out_of_memory",
@@ -312,7 +313,9 @@ static bool may_refuse(const struct world *world, const struct fleet_client *cli
     for (uint32_t i = 0; i < FLEET_REFUSALS; i++)
         if (bytes_equal(bytes_of(client->code), bytes_of(codes[i]))) {
             world->report->refused_by[i]++;
-            if (i == FLEET_NUMERICS_GONE) return world->report->renewed && world->options.faults;
+            if (i == FLEET_NUMERICS_GONE)
+                return world->report->renewed &&
+                       (world->options.faults || world->managers.promised);
             if (i == FLEET_RATE || i == FLEET_UNPAID) return world->accounts.present;
             return i <= FLEET_NO_MEMORY || world->options.faults ||
                    (i == FLEET_LEDGER && world->ledger.kept) ||

@@ -70,8 +70,10 @@ def prometheus_reads_the_alerts(text):
     assert len(families) >= 5, families
     missing = [name for name in families if "# TYPE %s " % re.sub("_bucket$", "", name) not in text]
     assert not missing, "the alerts ask for what /metrics has not: %s" % missing
-    if promtool:
-        assert "7 rules found" in run(promtool, "check", "rules", deploy + "/alerts.yaml")
+    if not promtool:
+        print("promtool is not there: nobody has read the alerts")
+        return
+    assert "7 rules found" in run(promtool, "check", "rules", deploy + "/alerts.yaml")
 
 
 def the_examples_hold(folder):

@@ -5,7 +5,7 @@
  * indices of tokens; where they lie it does not know. What comes out of here is logits, likeliest
  * tokens and the probed choice of experts.
  *
- * Two sets stand: the CPU's (compute_cpu.h) and a device's (compute_gpu.h); model_open chooses one.
+ * Two sets stand: the CPU's (compute_cpu.h) and a device's (compute_gpu.h); model_options names one.
  * Each is batch invariant: what a token gets depends neither on the others nor on the lanes. One
  * caller; each call may lean on the calls before it, and on nothing that comes after. A device only
  * puts its work in line, unless a function says that something comes back to the host.
@@ -20,6 +20,9 @@
 typedef void compute_logits_viewer(void *context, uint32_t index, const float *logits);
 
 struct compute {
+    /* Kernels of the same name give the same bits. */
+    const char *(*numerics)(const struct model *model);
+
     /* Room for the values of a step of model.scratch_tokens, and for the outputs that slots keep. */
     enum status (*open)(struct model *model, struct error *error);
     void (*close)(struct model *model);
@@ -91,6 +94,17 @@ struct compute {
     void (*clear_row)(const struct model *model, struct page_id page, uint32_t slice, uint32_t row);
 };
 
-extern const struct compute compute_on_cpu;
+struct model_options; /* compute/model/model.h */
+
+/* Where a model lies, and what calculates there. */
+struct model_device {
+    const char *name; /* as --device has it */
+    const struct compute *compute;
+    /* Leaves model.device, in whose memory the model will lie. NULL: in the host's. */
+    enum status (*open)(struct model *model, const struct model_options *options,
+                        struct error *error);
+};
+
+extern const struct model_device model_on_cpu;
 
 #endif

@@ -286,7 +286,12 @@ static enum status end(struct model *model, struct error *error) {
     return STATUS_OK;
 }
 
-const struct compute compute_on_cpu = {
+static const char *name_numerics(const struct model *model) {
+    return model->kernels->numerics;
+}
+
+static const struct compute compute_on_cpu = {
+    .numerics = name_numerics,
     .open = open_scratch,
     .close = close_scratch,
     .lane = take_lane,
@@ -315,3 +320,5 @@ const struct compute compute_on_cpu = {
     .mtp_finish = finish_mtp,
     .clear_row = clear_row,
 };
+
+const struct model_device model_on_cpu = {"cpu", &compute_on_cpu, NULL};

@@ -4,7 +4,8 @@
 #include "compute/model/model.h"
 
 #include "base/check.h"
-#include "compute/model/compute_gpu.h"
+#include "compute/device/device.h"
+#include "compute/model/compute.h"
 #include "compute/model/draft.h"
 #include "compute/model/experts.h"
 #include "compute/model/linear.h"
@@ -119,43 +120,6 @@ static enum row_form form_of(enum input_kind kind) {
     return kind == INPUT_BF16 ? ROW_BF16 : ROW_FP8;
 }
 
-enum status model_device_named(const char *name, enum model_device *out, struct error *error) {
-    static const char *const names[] = {
-        [MODEL_ON_CPU] = "cpu", [MODEL_ON_CUDA] = "cuda", [MODEL_ON_EMULATED] = "emulated"};
-    for (size_t i = 0; i < ARRAY_COUNT(names); i++)
-        if (!strcmp(name, names[i])) {
-            *out = (enum model_device)i;
-            return STATUS_OK;
-        }
-    return error_set(error, STATUS_INVALID, "unknown device '%s': expected cpu, cuda or emulated",
-                     name);
-}
-
-bool model_offers_emulated(void) {
-    return device_is_offered();
-}
-
-/* Where the model is computed, and by which set of functions. */
-static enum status open_device(struct model *model, const struct model_options *options,
-                               struct error *error) {
-    model->device_kernels = options->device_kernels ? options->device_kernels : &gpu_reference;
-    struct device_emulation emulation = {.seed = options->device_seed,
-                                         .memory_bytes = UINT64_MAX / 2,
-                                         .watch = model->device_kernels->watch};
-    model->compute = options->device == MODEL_ON_CPU ? &compute_on_cpu : &compute_on_gpu;
-    if (options->device == MODEL_ON_CPU) return STATUS_OK;
-    if (options->rank_count > 1)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "one of %u ranks cannot be on a device yet; use --device cpu, or one rank",
-                         options->rank_count);
-    if (options->device == MODEL_ON_CUDA)
-        return error_set(
-            error, STATUS_UNSUPPORTED,
-            "--device cuda: this program has only reference bodies for the engine's kernels, "
-            "which the emulated device alone runs; use --device cpu");
-    return device_open_emulated(&emulation, &model->device, error);
-}
-
 /* Whether attention multiplies BF16 values, pair by pair. */
 static bool multiplies_bf16(const struct model *model) {
     const struct shape *shape = model->shape;
@@ -184,7 +148,9 @@ static enum status open_parts(struct model *model, const struct model_options *o
     struct pack_progress progress = {options->progress, options->progress_context};
     uint32_t slices = model->shape->layers + mtp;
     bool f32 = !model->rounds_bf16;
-    status = open_device(model, options, error);
+    const struct model_device *device = options->device ? options->device : &model_on_cpu;
+    model->compute = device->compute;
+    if (device->open) status = device->open(model, options, error);
     if (status == STATUS_OK) status = kernels_select(options->level, &model->kernels, error);
     model->bf16_attention = status == STATUS_OK && multiplies_bf16(model);
     if (status == STATUS_OK) status = team_open(options->threads, &model->team, error);
@@ -203,7 +169,8 @@ static enum status open_parts(struct model *model, const struct model_options *o
                                       .directory = options->weights_directory,
                                       .unit = options->weights_unit,
                                       .verify = options->weights_verify,
-                                      .device = model->device};
+                                      .device = model->device,
+                                      .kv_b_bf16 = model->kv_b_bf16};
     if (status == STATUS_OK)
         status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
                               error);
@@ -241,8 +208,7 @@ enum status model_open(const struct model_options *options, struct model **model
         return status;
     }
     snprintf(model->numerics_id, sizeof model->numerics_id, "%s.%s%s.%s",
-             model->gpu ? model->gpu->kernels->numerics : model->kernels->numerics,
-             activations_name(model->activations),
+             model->compute->numerics(model), activations_name(model->activations),
              options->expert_sum == EXPERT_SUM_GROUPS ? ".groups" : "", NUMERICS_VERSION);
     *model_out = model;
     return STATUS_OK;

@@ -13,20 +13,9 @@
 #include "compute/model/listeners.h"
 #include "compute/weights/shape.h"
 
-struct checkpoint;  /* compute/weights/checkpoint.h */
-struct gpu_kernels; /* compute/model/gpu_kernels.h */
-
-enum model_device {
-    MODEL_ON_CPU,
-    MODEL_ON_CUDA,    /* a GPU */
-    MODEL_ON_EMULATED /* a stand-in for one (compute/device/device.h) */
-};
-
-/* "cpu", "cuda" or "emulated". */
-enum status model_device_named(const char *name, enum model_device *out, struct error *error);
-
-/* Whether programs offer the stand-in; a build has it in any case, for tests. */
-bool model_offers_emulated(void);
+struct checkpoint;   /* compute/weights/checkpoint.h */
+struct gpu_kernels;  /* compute/gpu/gpu_kernels.h */
+struct model_device; /* compute/model/compute.h */
 
 struct model_options {
     const char *directory;
@@ -34,8 +23,8 @@ struct model_options {
                                     * opening fails. NULL: none */
     enum activations activations;
     enum expert_sum expert_sum;
-    enum model_device device;
-    uint64_t device_seed; /* emulated: draws the order in which its streams run */
+    const struct model_device *device; /* where it lies, and what calculates; NULL: model_on_cpu */
+    uint64_t device_seed;              /* emulated: draws the order in which its streams run */
     const struct gpu_kernels *device_kernels; /* of a device; NULL: gpu_reference */
     enum kernel_level level;                  /* of the CPU */
     uint32_t threads;                         /* 0: one per CPU */

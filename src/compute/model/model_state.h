@@ -17,7 +17,7 @@
 
 struct compute;   /* compute/model/compute.h */
 struct device;    /* compute/device/device.h */
-struct gpu_state; /* compute/model/gpu_state.h */
+struct gpu_state; /* compute/gpu/gpu_state.h */
 struct scratch;   /* where a batch's values are (compute/model/compute.h) */
 struct drafts;    /* compute/model/draft.h */
 struct moves;     /* compute/model/moves.h */
@@ -42,6 +42,7 @@ struct model {
     enum activations activations;
     uint32_t group_experts; /* so many experts in a row are a group of the sum; 0: it has none */
     bool rounds_bf16;       /* bf16 and fp8: attention works on BF16 values */
+    bool kv_b_bf16;         /* the device's kernels want a kv_b of FP8 in BF16, too */
     bool bf16_attention;    /* attention also multiplies them as such: kernels.gemm_bf16 */
     uint32_t step_tokens_max, step_rows_max;
     uint32_t scratch_tokens; /* a step's, and with MTP the positions that drafts left behind */

@@ -102,7 +102,18 @@ static void apply_scales(const struct pack_job *job, float *values) {
     }
 }
 
-/* Copies the job's rows to `to`, as elements of the job's type; false if one is not finite. */
+/* Floats become BF16 where they lie. */
+static void round_floats(char *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        float value;
+        memcpy(&value, values + i * sizeof value, sizeof value);
+        uint16_t rounded = bf16_from_float(value);
+        memcpy(values + i * sizeof rounded, &rounded, sizeof rounded);
+    }
+}
+
+/* Copies the job's rows to `to`, as elements of the job's type; false if one is not finite. There is room for
+ * floats. */
 static bool fetch(const struct pack_job *job, void *to) {
     size_t count = job->row_count * pack_columns(job->tensor);
     const char *from = (const char *)job->tensor->data + job->source_row * source_row_bytes(job);
@@ -110,13 +121,14 @@ static bool fetch(const struct pack_job *job, void *to) {
         memcpy(to, from, count);
         return codes_are_finite(to, count);
     }
-    if (job->type == WEIGHT_BF16) {
+    if (job->type == WEIGHT_BF16 && job->tensor->type == TENSOR_BF16) {
         memcpy(to, from, count * sizeof(uint16_t));
         return halves_are_finite(to, count);
     }
     tensor_to_float(job->tensor, job->source_row * pack_columns(job->tensor), count, to);
     bool finite = floats_are_finite(to, count);
     if (job->scale) apply_scales(job, to);
+    if (job->type == WEIGHT_BF16) round_floats(to, count);
     return finite;
 }
 
@@ -208,7 +220,8 @@ enum status pack_run_open(struct pack_run *run, const struct pack_list *list, st
     *run = (struct pack_run){.list = list, .team = team, .progress = progress};
     for (uint32_t i = 0; i < list->count; i++) {
         size_t bytes = 2 * list->jobs[i].row_count * fetched_row_bytes(&list->jobs[i]);
-        if (bytes > run->buffer_bytes) run->buffer_bytes = bytes; /* 2: room to transpose */
+        if (bytes > run->buffer_bytes)
+            run->buffer_bytes = bytes; /* 2: to transpose, to round floats */
         run->total_bytes += pack_job_bytes(&list->jobs[i]);
     }
     run->buffer_bytes = round_up(run->buffer_bytes + 1, 4096);

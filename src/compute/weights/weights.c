@@ -92,7 +92,7 @@ static float *put_floats(struct builder *builder, const struct tensor *tensor) {
 static void fill_matrix(struct builder *builder, const struct packed_matrix *matrix,
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
-    bool dequantize = matrix->type == WEIGHT_F32 && tensor->type == TENSOR_E4M3;
+    bool dequantize = matrix->type != WEIGHT_FP8 && tensor->type == TENSOR_E4M3;
     add_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
                                         .type = matrix->type,
                                         .tensor = tensor,
@@ -128,6 +128,14 @@ static struct packed_matrix put_matrix(struct builder *builder, const struct ten
     if (!tensor) return (struct packed_matrix){0};
     struct packed_matrix matrix = place_matrix(
         builder, type_kept(tensor), (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
+    fill_matrix(builder, &matrix, tensor);
+    return matrix;
+}
+
+/* A tensor of E4M3 once more, as BF16. */
+static struct packed_matrix put_bf16(struct builder *builder, const struct tensor *tensor) {
+    struct packed_matrix matrix =
+        place_matrix(builder, WEIGHT_BF16, (uint32_t)tensor->shape[0], (uint32_t)tensor->shape[1]);
     fill_matrix(builder, &matrix, tensor);
     return matrix;
 }
@@ -220,6 +228,8 @@ static void put_attention(struct builder *builder, uint32_t layer,
         put_floats(builder, layer_tensor(builder, layer, "self_attn.kv_a_layernorm.weight"));
     const struct tensor *kv_b = layer_tensor(builder, layer, "self_attn.kv_b_proj.weight");
     attention->kv_b = put_matrix(builder, kv_b);
+    if (builder->options->kv_b_bf16 && kv_b && kv_b->type == TENSOR_E4M3)
+        attention->kv_b_bf16 = put_bf16(builder, kv_b);
     attention->o = put_matrix(builder, layer_tensor(builder, layer, "self_attn.o_proj.weight"));
     attention->absorb_k = builder->absorbed;
     attention->absorb_v = builder->absorbed + shape->heads;

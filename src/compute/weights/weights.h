@@ -13,7 +13,7 @@
  * places say which expert they hold. Both outlive the process: its successor maps what is whole.
  *
  * On a device all lie as in the checkpoint, rows pitched for its kernels, the embedding too; there
- * are no files and no spare slots.
+ * are no files and no spare slots. A kv_b of FP8 may lie there in BF16, too.
  *
  * kv_b is kept as panels for the expanded attention form. The absorbed form multiplies by each
  * head's key half transposed, q' = W_k^T q, and by its value half, o = W_v u. The key halves are
@@ -41,6 +41,7 @@ struct attention_weights {
     struct packed_matrix kv_a;      /* [kv_rank + rope][hidden] */
     float *kv_a_norm;               /* [kv_rank] */
     struct packed_matrix kv_b;      /* [heads * (nope + value)][kv_rank] */
+    struct packed_matrix kv_b_bf16; /* the same, if weights_options ask for it; else no data */
     struct packed_matrix o;         /* [hidden][heads * value] */
     struct packed_matrix *absorb_k; /* [heads], each [kv_rank][nope] */
     struct packed_matrix *absorb_v; /* [heads], each [value][kv_rank] */
@@ -116,6 +117,7 @@ struct weights_options {
     uint32_t unit;                     /* tells files of slots apart: each has one user at a time */
     bool verify;                       /* look through what is found in files */
     struct device *device;             /* where weights lie; NULL: in the host's memory */
+    bool kv_b_bf16; /* there: a kv_b of FP8 once more, its values rounded to BF16 */
 };
 
 /* Loads everything; what is found in the directory's files is not read again. The checkpoint must

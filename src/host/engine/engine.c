@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/pulse.h"
 #include "compute/exchange/job.h"
+#include "compute/gpu/compute_gpu.h"
 #include "compute/model/draft.h"
 #include "compute/model/forward.h"
 #include "compute/model/plan_check.h"
@@ -89,7 +90,7 @@ void engine_set_masks(struct engine *engine, const struct engine_masks *masks) {
 enum status engine_check_device(const char *device, struct error *error) {
     if (strcmp(device, "cpu") == 0) return STATUS_OK;
     if (strcmp(device, "emulated") == 0)
-        return model_offers_emulated()
+        return compute_gpu_offers_emulated()
                    ? STATUS_OK
                    : error_set(error, STATUS_UNSUPPORTED,
                                "--device emulated: this build does not offer the stand-in for a "
@@ -99,6 +100,12 @@ enum status engine_check_device(const char *device, struct error *error) {
                      "machine: its kernels are reference bodies, which only the emulated device "
                      "runs; use --device cpu ('fathom inspect gpu' says what GPUs are here)",
                      device);
+}
+
+enum status engine_find_device(const char *device, const struct model_device **device_out,
+                               struct error *error) {
+    enum status status = engine_check_device(device, error);
+    return status ? status : compute_gpu_find(device, device_out, error);
 }
 
 enum status engine_open(const struct model_options *options, struct engine **engine_out,

@@ -16,6 +16,9 @@ struct engine;
 /* STATUS_UNSUPPORTED: no model of this program can be computed there. `device`: "cpu",
  * "cuda" or "emulated". */
 enum status engine_check_device(const char *device, struct error *error) MUST_USE;
+/* The same, for struct model_options. */
+enum status engine_find_device(const char *device, const struct model_device **device_out,
+                               struct error *error) MUST_USE;
 
 enum status engine_open(const struct model_options *options, struct engine **engine_out,
                         struct error *error) MUST_USE;

@@ -189,7 +189,7 @@ static void read_manager(struct fleet_reader *reader, const struct tree *root,
     manager->rule.start_ns = read_seconds(reader, root, "start_s", day_s / 288);
     manager->start_ns_max =
         read_seconds(reader, root, "start_max_s", 4 * (double)manager->rule.start_ns / NS);
-    manager->rule.rest_ns = read_seconds(reader, root, "rest_s", day_s / 24);
+    manager->rule.rest_ns = read_seconds(reader, root, "rest_s", day_s / 32);
     manager->rule.reserve = read_number(reader, root, "reserve", 0.1, 0, 0.9);
     manager->rule.give_back = read_number(reader, root, "give_back", 0.1, 0, 0.9);
     if (manager->rule.reserve + manager->rule.give_back > 0.95)

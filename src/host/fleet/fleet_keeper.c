@@ -130,6 +130,7 @@ static void look_at_gateways(struct fleet_keeper *keeper) {
             log_say(LOG_WARNING, "fleet", "a gateway refuses a unit unit=%u", seen->number);
         if (seen->role != UNIT_BOTH) unit->role = seen->role;
         unit->requests = seen->requests;
+        unit->alone = seen->alone;
         unit->sight = seen->sight;
     }
 }
@@ -161,7 +162,8 @@ static void tell_unit(struct fleet_keeper *keeper, const struct kept_unit *unit,
                                        .role = unit->role,
                                        .sight = sight,
                                        .requests = unit->requests,
-                                       .held = unit->held};
+                                       .held = unit->held,
+                                       .alone = unit->alone};
     record_set_head(&record, RECORD_FLEET_UNIT);
     tell(keeper, &record.record, wall_ns);
 }

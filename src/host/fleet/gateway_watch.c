@@ -163,7 +163,7 @@ static void merge(struct watched_unit *unit, uint32_t sight) {
 
 static void take_unit(struct gateway_watch *watch, struct watched_gateway *gateway,
                       const struct tree *told, struct gateway_sight *sight) {
-    struct bytes instance, state, role;
+    struct bytes instance, state, role, numerics;
     char digits[17] = "";
     int64_t id, requests = 0;
     if (!tree_get_string(tree_member(told, "instance"), &instance) || instance.count != 16 ||
@@ -180,8 +180,29 @@ static void take_unit(struct gateway_watch *watch, struct watched_gateway *gatew
     if (tree_get_integer(tree_member(told, "requests_bound"), &requests) && requests > 0)
         unit->requests += (uint32_t)requests;
     unit->role = role_of(role);
+    if (tree_get_string(tree_member(told, "numerics"), &numerics))
+        snprintf(unit->numerics, sizeof unit->numerics, "%.*s", (int)numerics.count, numerics.data);
     unit->refused |= bytes_equal(state, bytes_of("refused"));
     merge(unit, sight_of(state));
+}
+
+static bool has_others(const struct gateway_sight *sight, const struct watched_unit *unit,
+                       uint32_t role) {
+    for (uint32_t i = 0; i < sight->unit_count; i++) {
+        const struct watched_unit *other = &sight->units[i];
+        if (other != unit && other->sight == FLEET_SEEN_SERVING &&
+            (other->role == role || other->role == UNIT_BOTH) &&
+            strcmp(other->numerics, unit->numerics) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* An answer goes on where its prompt can be computed again and its tokens made, as they were. */
+static void note_alone(struct gateway_sight *sight) {
+    for (uint32_t i = 0; i < sight->unit_count; i++)
+        sight->units[i].alone = !has_others(sight, &sight->units[i], UNIT_PREFILL) ||
+                                !has_others(sight, &sight->units[i], UNIT_DECODE);
 }
 
 static enum status look_at(struct gateway_watch *watch, struct watched_gateway *gateway,
@@ -220,6 +241,7 @@ enum status gateway_watch_look(struct gateway_watch *watch, struct gateway_sight
         first = status;
         *error = why;
     }
+    note_alone(sight_out);
     sight_out->has_load = !first;
     record_set_head(&sight_out->load, RECORD_FLEET_LOAD);
     return first;

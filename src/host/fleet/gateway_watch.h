@@ -17,6 +17,8 @@ struct watched_unit {
     uint32_t role;     /* enum unit_role; UNIT_BOTH where it says so */
     uint32_t sight;    /* FLEET_SEEN_STARTING, SERVING or DRAINING */
     uint32_t requests; /* of all gateways */
+    char numerics[32]; /* as its gateways say */
+    bool alone;        /* no others that serve could go on with what it has, prompts and answers */
     bool refused;      /* a gateway lets it do nothing: another model, or another version */
 };
 

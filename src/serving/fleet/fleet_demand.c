@@ -85,6 +85,8 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
             .fast = {demand->fast[SCALE_PREFILL], demand->fast[SCALE_DECODE]},
             .passed_ns = passed_ns};
         load_noise_add(&demand->noise, &window, &demand->forecast, now_ns);
+        for (uint32_t i = 0; i < SCALE_SIDES; i++)
+            demand->forecast.way[i] = load_noise_way(&demand->noise, i);
     }
     demand->last = *load;
     demand->last_ns = now_ns;
@@ -110,10 +112,11 @@ void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCA
     for (uint32_t i = 0; i < SCALE_SIDES; i++) {
         const struct forecast_load *forecast = &demand->forecast;
         double seen = fmax(demand->fast[i], forecast->recent[i]);
+        double then = forecast_load_at(forecast, i, soon_ns);
         double times = 1 + load_noise_margin(&demand->noise, i);
         view->demand[i] = (struct scale_demand){
-            .now = fmax(seen, load_noise_jump(&demand->noise, i)) * times,
-            .soon = forecast_load_peak(forecast, i, soon_ns) * times,
+            .now = fmax(seen, load_noise_jump(&demand->noise, i)),
+            .soon = fmax(forecast_load_peak(forecast, i, soon_ns), then * times),
             .later = forecast_load_peak(forecast, i, later_ns),
         };
         view->missed[i] = false;

@@ -288,6 +288,7 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
     const struct fleet_manager_options *options = &manager->options;
     struct end_drain_view view = {
         .requests = unit->requests,
+        .alone = unit->alone && unit->sight == FLEET_SEEN_DRAINING, /* else it may hang */
         .answer_tokens = fleet_demand_answer_tokens(&manager->demand),
         .token_ns = (double)options->tpot_limit_ns,
         .prompt_tokens = fleet_demand_prompt_tokens(&manager->demand),

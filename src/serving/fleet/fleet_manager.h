@@ -58,6 +58,7 @@ struct managed_unit {
     uint32_t requests;  /* of the last FLEET_UNIT */
     uint32_t seen_role; /* enum unit_role, of the last FLEET_UNIT */
     bool held;          /* an operator drained it */
+    bool alone;         /* what it has could go nowhere, as of the last FLEET_UNIT */
     bool leaves;        /* it drains without having been told to: it is not called back */
     uint32_t act;       /* enum fleet_act: the last that was said of it */
     uint32_t reason;    /* enum scale_reason, of it */

@@ -48,6 +48,7 @@ static void take_over(struct managed_units *units, const struct record_fleet_uni
                                                 .role = seen->role,
                                                 .sight = seen->sight,
                                                 .requests = seen->requests,
+                                                .alone = seen->alone,
                                                 .seen_role = seen->role,
                                                 .held = seen->held};
     enter(&units->units[index], state_seen(seen->sight), now_ns);
@@ -76,6 +77,7 @@ enum managed_end managed_units_see(struct managed_units *units,
     if (is_gone) return leave(unit);
     unit->sight = seen->sight;
     unit->requests = seen->requests;
+    unit->alone = seen->alone;
     unit->seen_role = seen->role;
     if (unit->state == MANAGED_SERVING && seen->sight == FLEET_SEEN_DRAINING &&
         (unit->act != FLEET_ACT_BACK || now_ns - unit->told_ns > BACK_SHOWS_NS)) {

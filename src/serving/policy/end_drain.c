@@ -4,6 +4,7 @@
 /* The last of those that run ends about as late as a whole answer takes, less what has passed. */
 enum end_drain end_drain(const struct end_drain_view *view) {
     if (!view->requests) return END_DRAIN_STOPS;
+    if (view->alone) return END_DRAIN_WAITS;
     if (view->drained_ns >= view->drain_ns_max) return END_DRAIN_MOVES;
     if (view->spare_rate <= 0) return END_DRAIN_WAITS;
     double wait_ns = view->answer_tokens * view->token_ns - (double)view->drained_ns;

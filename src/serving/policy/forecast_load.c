@@ -109,10 +109,12 @@ static double carried_on(const struct forecast_load *forecast, uint32_t stream, 
     return fmax(rate, 0);
 }
 
-double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns) {
+double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way,
+                        uint32_t stream, int64_t at_ns) {
     double curve, present, ahead_ns = fmax((double)(at_ns - forecast->last_ns), 0);
-    if (!curve_at(forecast, stream, at_ns, &curve)) return carried_on(forecast, stream, ahead_ns);
-    if (!forecast->has_any) return curve;
+    bool is_known = curve_at(forecast, stream, at_ns, &curve);
+    if (is_known && (way == FORECAST_AS_EVER || !forecast->has_any)) return curve;
+    if (!is_known || way == FORECAST_AS_NOW) return carried_on(forecast, stream, ahead_ns);
     /* recent lags behind by about a part: it is compared with the curve of then */
     int64_t then_ns = forecast->last_ns - (int64_t)part_ns(forecast);
     if (!curve_at(forecast, stream, then_ns, &present) || present < CURVE_LEAST)
@@ -120,6 +122,10 @@ double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, i
     double deviation = fmin(forecast->recent[stream] / present, DEVIATION_MAX);
     double weight = exp2(-ahead_ns / (HALF_PARTS * part_ns(forecast)));
     return curve * (1 + (deviation - 1) * weight);
+}
+
+double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns) {
+    return forecast_load_by(forecast, forecast->way[stream], stream, at_ns);
 }
 
 double forecast_load_peak(const struct forecast_load *forecast, uint32_t stream, int64_t until_ns) {

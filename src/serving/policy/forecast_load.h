@@ -5,12 +5,16 @@
  *   curve(t)     mean of a 288th of the period, later periods counting for more, straight lines between
  *                the middles of these parts
  *   recent       mean over the last 288th of a period, the latest counting for most
- *   expected(t)  curve(t) * (1 + (recent / curve(now) - 1) * 2^(-(t - now) / half))
  *
- * `half`, a sixth of the period, is how long a deviation is believed to last: a crowd, or a morning that
- * does not come, is followed at once, and the curve is trusted again for the time far ahead. Where
- * nothing is known of a part, recent is expected, carried on along its trend for a 48th of the
- * period at most.
+ * What is expected is one of three ways to go on from there; whoever knows which of them was off least of late says
+ * so (load_noise):
+ *
+ *   deviates     curve(t) * (1 + (recent / curve(now) - 1) * 2^(-(t - now) / half)). `half`, a sixth of the period,
+ *                is how long a deviation is believed to last: a crowd, or a morning that does not come, is
+ *                followed at once, and the curve is trusted again for the time far ahead
+ *   as ever      curve(t): what strays from it is noise, and over soon
+ *   as now       recent, carried on along its trend for a 48th of the period at most: on days that have nothing
+ *                to do with those before, and where nothing is known of a part
  *
  * The state is the caller's; else pure.
  */
@@ -22,6 +26,8 @@
 
 #define FORECAST_PARTS 288
 #define FORECAST_STREAMS 2
+
+enum forecast_way { FORECAST_DEVIATES, FORECAST_AS_EVER, FORECAST_AS_NOW, FORECAST_WAYS };
 
 struct forecast_part {
     double mean[FORECAST_STREAMS];    /* of the periods before */
@@ -36,6 +42,7 @@ struct forecast_load {
     bool has_any;
     double recent[FORECAST_STREAMS];
     double trend[FORECAST_STREAMS]; /* tokens a second, each second */
+    enum forecast_way way[FORECAST_STREAMS];
     struct forecast_part parts[FORECAST_PARTS];
 };
 
@@ -51,7 +58,11 @@ void forecast_load_add(struct forecast_load *forecast, const double rates[FORECA
 void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
                          const double rates[FORECAST_STREAMS]);
 
-/* Expected at `at_ns`, not before now. */
+/* Expected at `at_ns`, not before now, if it goes on in that way. */
+double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way,
+                        uint32_t stream, int64_t at_ns);
+
+/* The same, in the way of the stream. */
 double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns);
 
 /* The most that is expected from now until then. */

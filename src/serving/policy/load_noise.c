@@ -27,11 +27,13 @@ static void hope(struct load_noise *noise, const struct forecast_load *forecast,
     uint32_t last = (noise->hope_count + LOAD_NOISE_HOPES - 1) % LOAD_NOISE_HOPES;
     int64_t at_ns = now_ns + noise->rule.ahead_ns;
     if (noise->hope_count && at_ns - noise->hopes[last].at_ns < between_ns) return;
-    for (uint32_t i = 0; i < FORECAST_STREAMS; i++) {
+    for (uint32_t i = 0; i < FORECAST_WAYS * FORECAST_STREAMS; i++) {
+        uint32_t way = i / FORECAST_STREAMS, stream = i % FORECAST_STREAMS;
+        double *hope = &noise->hopes[place].rates[way][stream];
         if (noise->hopes[place].at_ns)
-            learn(&noise->error[i], noise->quick[i], noise->hopes[place].rates[i],
+            learn(&noise->error[way][stream], noise->quick[stream], *hope,
                   kept_over(noise, between_ns));
-        noise->hopes[place].rates[i] = forecast_load_at(forecast, i, at_ns);
+        *hope = forecast_load_by(forecast, (enum forecast_way)way, stream, at_ns);
     }
     noise->hopes[place].at_ns = at_ns;
     noise->hope_count++;
@@ -57,8 +59,15 @@ double load_noise_jump(const struct load_noise *noise, uint32_t stream) {
     return noise->quick[stream] * fmax(least, 0);
 }
 
+enum forecast_way load_noise_way(const struct load_noise *noise, uint32_t stream) {
+    enum forecast_way best = FORECAST_DEVIATES;
+    for (uint32_t way = 0; way < FORECAST_WAYS; way++)
+        if (noise->error[way][stream] < noise->error[best][stream]) best = (enum forecast_way)way;
+    return best;
+}
+
 double load_noise_margin(const struct load_noise *noise, uint32_t stream) {
-    double deviation = DEVIATION * noise->error[stream];
+    double deviation = DEVIATION * noise->error[load_noise_way(noise, stream)][stream];
     double counted = COUNTING / fmax(noise->requests, 1);
     return MARGIN_DEVIATIONS * sqrt(fmax(deviation * deviation - counted, 0));
 }

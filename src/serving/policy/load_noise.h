@@ -5,6 +5,7 @@
  *   jump    the least that the load of the last moments can be, if it wanders as it has of late: less
  *           three standard deviations. What no noise explains is believed at once, where a mean over
  *           minutes would follow it for minutes.
+ *   way     in which the load goes on (forecast_load): the one that was off least of late
  *   margin  what the load may be above what was expected of it a start's time before, as a share of that,
  *           in all but one moment of a hundred: 2.33 standard deviations. Capacity that is ordered now has to
  *           bear that, too. What counting alone explains is not in it: so few requests even themselves
@@ -35,12 +36,13 @@ struct load_noise { /* zeros but for the rule at first */
     uint64_t windows;
     double quick[FORECAST_STREAMS]; /* mean rate of the last moments */
     double
-        wander[FORECAST_STREAMS];   /* mean distance of quick from the mean over minutes, of that */
-    double error[FORECAST_STREAMS]; /* mean distance of quick from what was expected, of that */
-    double requests;                /* that came in the last moments */
+        wander[FORECAST_STREAMS]; /* mean distance of quick from the mean over minutes, of that */
+    /* Mean distance of quick from what was expected, of that. */
+    double error[FORECAST_WAYS][FORECAST_STREAMS];
+    double requests; /* that came in the last moments */
     struct {
         int64_t at_ns; /* 0: none */
-        double rates[FORECAST_STREAMS];
+        double rates[FORECAST_WAYS][FORECAST_STREAMS];
     } hopes[LOAD_NOISE_HOPES]; /* what was expected for times to come, in turn */
     uint32_t hope_count;
 };
@@ -58,6 +60,9 @@ void load_noise_add(struct load_noise *noise, const struct load_noise_window *wi
 
 double load_noise_jump(const struct load_noise *noise, uint32_t stream);
 
+enum forecast_way load_noise_way(const struct load_noise *noise, uint32_t stream);
+
+/* Of that way. */
 double load_noise_margin(const struct load_noise *noise, uint32_t stream);
 
 #endif

@@ -156,7 +156,7 @@ void scaled_day_options(const struct scaled_day *day, struct scaled_options *opt
         .manager = {.rule = {.sides = {side_of(day, SCALE_PREFILL), side_of(day, SCALE_DECODE)},
                              .reserve = day->reserve,
                              .give_back = 0.05,
-                             .rest_ns = HOUR,
+                             .rest_ns = 45 * MINUTE,
                              .start_ns = 5 * MINUTE},
                     .calendar = {.period_ns = DAY, .price = 1},
                     .nodes = day->as_published ? 278 : 428,

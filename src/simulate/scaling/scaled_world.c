@@ -15,7 +15,7 @@
 #define REACTIVE_DOWN_NS ((int64_t)300000000000) /* the most of so long counts, before it shrinks */
 #define REACTIVE_LOOKS 20
 #define DYNAMO_NS ((int64_t)180000000000)
-#define ORPHAN_NS ((int64_t)60000000000) /* whoever lives so long is known to the manager */
+#define ASTRAY_NS ((int64_t)60000000000) /* what goes astray is noticed, and told again, by then */
 
 enum { DICE_NOISE, DICE_START, DICE_DEATH, DICE_MANAGER, DICE_BLIND, DICE_ACTION };
 
@@ -24,7 +24,7 @@ struct scaled_unit {
     uint32_t role;
     bool serves, drains, never, fails;
     int64_t begun_ns, ready_ns, drained_ns;
-    int64_t unknown_ns; /* since when the manager does not know it; 0: it does */
+    int64_t astray_ns; /* the manager saw so long that it does not know it, or has it otherwise */
 };
 
 struct scaled_world {
@@ -346,20 +346,30 @@ static void obey(struct scaled_world *world, double rate) {
     outbox_clear(world->machine.outbox);
 }
 
-static void look_for_orphans(struct scaled_world *world) {
-    struct managed_unit known[MANAGED_UNITS_MAX];
-    uint32_t count = fleet_manager_units(world->manager, known);
+/* What must not last: nobody knows it, an order to drain got lost, its start never comes. */
+static const char *find_astray(const struct scaled_world *world, const struct scaled_unit *unit,
+                               const struct managed_unit *known, int64_t *bound_ns_out) {
+    *bound_ns_out = ASTRAY_NS;
+    if (!known) return "a unit runs that its manager does not know";
+    if (known->state == MANAGED_DRAINING && unit->serves && !unit->drains)
+        return "a unit was to drain, and was not told again";
+    *bound_ns_out += world->options->manager.start_ns_max;
+    return unit->never ? "a start that never comes is waited for" : NULL;
+}
+
+static void look_for_astray(struct scaled_world *world) {
+    struct managed_unit units[MANAGED_UNITS_MAX];
+    uint32_t count = fleet_manager_units(world->manager, units);
     for (uint32_t i = 0; i < UNITS_MAX; i++) {
         struct scaled_unit *unit = &world->units[i];
-        bool is_known = !unit->number;
-        for (uint32_t k = 0; k < count && !is_known; k++)
-            is_known = known[k].number == unit->number;
-        if (is_known)
-            unit->unknown_ns = 0;
-        else if (!unit->unknown_ns)
-            unit->unknown_ns = world->now_ns;
-        else if (world->now_ns - unit->unknown_ns > ORPHAN_NS)
-            breach(world, "a unit runs that its manager does not know");
+        const struct managed_unit *known = NULL;
+        int64_t bound_ns;
+        if (!unit->number) continue;
+        for (uint32_t k = 0; k < count && !known; k++)
+            if (units[k].number == unit->number) known = &units[k];
+        const char *what = find_astray(world, unit, known, &bound_ns);
+        unit->astray_ns = what ? unit->astray_ns + world->options->tick_ns : 0;
+        if (unit->astray_ns > bound_ns) breach(world, what);
     }
 }
 
@@ -369,6 +379,8 @@ static enum status manage(struct scaled_world *world, double rate) {
         draw(world, DICE_MANAGER) < per_tick(world, faults->manager_dies_per_hour)) {
         enum status status = begin_manager(world);
         if (status) return status;
+        for (uint32_t i = 0; i < UNITS_MAX; i++)
+            world->units[i].astray_ns = 0;
     }
     if (faults_strike(world) && faults->blind_per_hour > 0 &&
         draw(world, DICE_BLIND) < per_tick(world, faults->blind_per_hour))
@@ -379,7 +391,7 @@ static enum status manage(struct scaled_world *world, double rate) {
     }
     world->machine.step(world->machine.self, world->now_ns);
     obey(world, rate);
-    if (world->now_ns >= world->blind_until_ns) look_for_orphans(world);
+    if (world->now_ns >= world->blind_until_ns) look_for_astray(world);
     return STATUS_OK;
 }
 

@@ -17,7 +17,7 @@
 
 #include "../../golden/golden.h"
 #include "base/check.h"
-#include "compute/model/model_state.h"
+#include "compute/gpu/compute_gpu.h"
 #include "host/engine/solo.h"
 
 #define SEQUENCES 4
@@ -38,7 +38,7 @@ struct way {
     enum expert_sum sum;
 };
 
-static struct solo *open_solo(const struct way *way, enum model_device device) {
+static struct solo *open_solo(const struct way *way, const struct model_device *device) {
     struct error error;
     struct solo *solo;
     struct solo_options options = {
@@ -104,8 +104,8 @@ static void draw_cuts(const struct solo_row *rows, uint32_t count, struct step_c
 
 /* Steps until all sequences are through; then, if the row is the first sequence's, alone again. */
 static void expect_same(const struct way *way) {
-    struct solo *cpu = open_solo(way, MODEL_ON_CPU), *there = open_solo(way, MODEL_ON_EMULATED);
-    struct solo *alone = open_solo(way, MODEL_ON_EMULATED);
+    struct solo *cpu = open_solo(way, &model_on_cpu), *there = open_solo(way, &model_on_emulated);
+    struct solo *alone = open_solo(way, &model_on_emulated);
     uint32_t vocab = model_shape(solo_model(cpu))->vocab, steps = 0;
     size_t bytes = (size_t)STEP_TOKENS * vocab * sizeof(float);
     float *expected = malloc(bytes), *found = malloc(bytes);
@@ -157,29 +157,9 @@ static void the_emulated_device_gives_the_bits_of_the_cpu(void **state) {
                                       (enum expert_sum)(turn / ACTIVATIONS_COUNT)});
 }
 
-/* The device's failure is the step's, and so is what it cannot do. */
-static void what_a_device_cannot_do_is_refused(void **state) {
-    struct error error;
-    struct model *model;
-    struct model_options options = {.directory = golden_home(),
-                                    .device = MODEL_ON_CUDA,
-                                    .step_tokens_max = 1,
-                                    .step_rows_max = 1,
-                                    .kv_bytes = 1 << 20};
-    char directory[512];
-    snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
-    options.directory = directory;
-    assert_int_equal(model_open(&options, &model, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "--device cpu"));
-    options.device = MODEL_ON_EMULATED;
-    options.rank_count = 2;
-    assert_int_equal(model_open(&options, &model, &error), STATUS_UNSUPPORTED);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_emulated_device_gives_the_bits_of_the_cpu),
-        cmocka_unit_test(what_a_device_cannot_do_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects loading: a value that is NaN or infinite is refused by file and tensor, packed matrices
- * give the checkpoint's numbers back, and every expert is reached through the slot map.
+ * give the checkpoint's numbers back, also those of FP8 that a device has in BF16, and every expert is
+ * reached through the slot map.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -13,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "base/tree.h"
 #include "compute/weights/weights.h"
 
@@ -55,13 +57,18 @@ static void damage(const char *name, long offset, const void *bytes, size_t coun
     fclose(file);
 }
 
-static enum status load(struct weights *weights, struct checkpoint **checkpoint,
-                        struct team *team) {
+static enum status load_as(const struct weights_options *options, struct weights *weights,
+                           struct checkpoint **checkpoint, struct team *team) {
     const struct pack_progress progress = {NULL, NULL};
     enum status status = checkpoint_open(copy, CHECKPOINT_WHOLE, checkpoint, &error);
     if (status != STATUS_OK) fail_msg("%s", error.text);
+    return weights_load(weights, *checkpoint, options, team, &progress, &error);
+}
+
+static enum status load(struct weights *weights, struct checkpoint **checkpoint,
+                        struct team *team) {
     static const struct weights_options options = {.mtp = false};
-    return weights_load(weights, *checkpoint, &options, team, &progress, &error);
+    return load_as(&options, weights, checkpoint, team);
 }
 
 static void expect_refused(const char *tensor) {
@@ -176,6 +183,60 @@ static void absorbed_halves_are_kv_b(void **state) {
     team_close(team);
 }
 
+/* A matrix of a device as it lies there; free it. */
+static uint16_t *fetch(struct device *device, const struct packed_matrix *matrix) {
+    struct device_stream *stream;
+    size_t bytes = matrix->rows * matrix->pitch;
+    void *pinned, *out = malloc(bytes);
+    assert_int_equal(device_open_stream(device, &stream, &error), STATUS_OK);
+    assert_int_equal(device_allocate_pinned(device, bytes, "a matrix", &pinned, &error), STATUS_OK);
+    device_copy(device, stream, pinned, matrix->data, bytes, DEVICE_TO_HOST);
+    assert_int_equal(device_wait_stream(device, stream, &error), STATUS_OK);
+    memcpy(out, pinned, bytes);
+    device_release(device, pinned);
+    device_close_stream(device, stream);
+    return out;
+}
+
+/* Rows with scales of two blocks, and a last block that is a part of one. */
+static void a_device_has_kv_b_of_fp8_in_bf16_too(void **state) {
+    struct device_emulation emulation = {.memory_bytes = 64 << 20};
+    struct weights weights;
+    struct checkpoint *checkpoint;
+    struct team *team;
+    struct device *device;
+    assert_int_equal(team_open(2, &team, &error), STATUS_OK);
+    assert_int_equal(device_open_emulated(&emulation, &device, &error), STATUS_OK);
+    struct weights_options options = {.device = device, .kv_b_bf16 = true};
+    if (load_as(&options, &weights, &checkpoint, team) != STATUS_OK) fail_msg("%s", error.text);
+    for (uint32_t layer = 0; layer < checkpoint_shape(checkpoint)->layers; layer++) {
+        const struct attention_weights *attention = &weights.layers[layer].attention;
+        const struct packed_matrix *matrix = &attention->kv_b_bf16;
+        char name[256];
+        snprintf(name, sizeof name, "model.layers.%u.self_attn.kv_b_proj.weight", layer);
+        const struct tensor *tensor = checkpoint_tensor(checkpoint, name);
+        const struct tensor *scale = checkpoint_scale(checkpoint, tensor);
+        assert_int_equal(attention->kv_b.type, WEIGHT_FP8);
+        assert_int_equal(matrix->type, WEIGHT_BF16);
+        assert_int_equal(matrix->rows, tensor->shape[0]);
+        uint16_t *found = fetch(device, matrix);
+        for (uint32_t row = 0; row < matrix->rows; row++)
+            for (uint32_t c = 0; c < matrix->cols; c++) {
+                float code, factor;
+                tensor_to_float(tensor, (uint64_t)row * matrix->cols + c, 1, &code);
+                tensor_to_float(scale, row / QUANT_GROUP * scale->shape[1] + c / QUANT_GROUP, 1,
+                                &factor);
+                assert_int_equal(found[row * matrix->pitch / 2 + c],
+                                 bf16_from_float(code * factor));
+            }
+        free(found);
+    }
+    weights_close(&weights);
+    checkpoint_close(checkpoint);
+    team_close(team);
+    device_close(device);
+}
+
 static int make_copy(void **state) {
     snprintf(source, sizeof source, "%s/v3-fp8-odd-noq-g1-noyarn", getenv("FATHOM_TEST_GOLDENS"));
     snprintf(copy, sizeof copy, "%s/fathom-weights-XXXXXX",
@@ -196,6 +257,7 @@ int main(void) {
         cmocka_unit_test(values_that_are_not_finite_are_refused),
         cmocka_unit_test(packed_numbers_are_the_checkpoints),
         cmocka_unit_test(absorbed_halves_are_kv_b),
+        cmocka_unit_test(a_device_has_kv_b_of_fp8_in_bf16_too),
     };
     return cmocka_run_group_tests(tests, make_copy, remove_copy);
 }

@@ -56,7 +56,7 @@ static void what_it_says_is_what_the_manager_gets(void **state) {
     assert_true(manager->calendar.period_ns == 600000000000);
     assert_true(manager->calendar.lines[0].until_ns == 200000000000); /* a third of the day */
     assert_int_equal(manager->calendar.lines[0].promised, 4);
-    assert_true(manager->rule.rest_ns == 25000000000); /* an hour of it */
+    assert_true(manager->rule.rest_ns == 18750000000); /* three quarters of an hour of it */
 }
 
 static void what_is_wrong_is_named(void **state) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how a fleet's load is read from counters: what arrives counts and not what comes out, a
- * gateway that begins anew is no load, what waits is on the side that is short, and limits that are
- * missed are seen.
+ * gateway that begins anew is no load, what waits is on the side that is short, limits that are missed are
+ * seen, and what noise may bring counts once, for the time in which a unit that is ordered now serves.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -115,12 +115,30 @@ static void limits_that_are_missed_are_seen(void **state) {
     assert_true(look().missed[SCALE_PREFILL] || look().missed[SCALE_DECODE]);
 }
 
+static void noise_is_borne_when_it_comes_and_not_before(void **state) {
+    (void)state;
+    fleet_demand_open(&demand, &(struct fleet_demand_rule){.period_ns = 86400 * S,
+                                                           .fast_ns = 30 * S,
+                                                           .quick_ns = 10 * S,
+                                                           .start_ns = 60 * S,
+                                                           .ttft_limit_ns = 2 * S,
+                                                           .missed_share = 0.01});
+    for (int i = 0; i < 200; i++) { /* minutes of more and of less: 20 % from the mean */
+        live(60, 12000, 12000);
+        live(60, 8000, 8000);
+    }
+    struct scale_view view = look();
+    assert_true(view.demand[SCALE_DECODE].now < 11000 * 50);
+    assert_true(view.demand[SCALE_DECODE].soon > 12000 * 50);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(what_arrives_counts_and_not_what_comes_out, open_demand),
         cmocka_unit_test_setup(a_gateway_that_begins_anew_is_no_load, open_demand),
         cmocka_unit_test_setup(what_waits_is_on_the_side_that_is_short, open_demand),
         cmocka_unit_test_setup(limits_that_are_missed_are_seen, open_demand),
+        cmocka_unit_test_setup(noise_is_borne_when_it_comes_and_not_before, open_demand),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

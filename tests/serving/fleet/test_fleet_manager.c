@@ -58,11 +58,14 @@ static int open_manager(void **state) {
     return 0;
 }
 
-static void see(uint32_t number, uint32_t role, enum fleet_sight sight, uint32_t requests) {
-    struct record_fleet_unit seen = {
-        .number = number, .role = role, .sight = sight, .requests = requests};
+static void see_record(struct record_fleet_unit seen) {
     record_set_head(&seen, RECORD_FLEET_UNIT);
     assert_int_equal(machine.receive(machine.self, &seen.record, now_ns), STATUS_OK);
+}
+
+static void see(uint32_t number, uint32_t role, enum fleet_sight sight, uint32_t requests) {
+    see_record((struct record_fleet_unit){
+        .number = number, .role = role, .sight = sight, .requests = requests});
 }
 
 static void order(struct record_fleet_order what) {
@@ -92,6 +95,13 @@ static uint32_t count_said(enum fleet_act act, uint32_t role) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < said_count; i++)
         count += said[i].act == act && said[i].role == role;
+    return count;
+}
+
+static uint32_t count_of(enum fleet_act act, uint32_t number) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < said_count; i++)
+        count += said[i].act == act && said[i].number == number;
     return count;
 }
 
@@ -165,6 +175,26 @@ static void a_drained_unit_that_no_gateway_knows_is_ended(void **state) {
     see_all(2, 3, UNIT_PREFILL, FLEET_SEEN_STARTING, 1);
     live(150, 500, 500);
     assert_true(count_said(FLEET_ACT_KILL, 0) >= 2);
+}
+
+/* Its answers could be ended by nobody else: they are waited for, whatever the drain's time. */
+static void one_that_computes_like_no_other_keeps_its_requests(void **state) {
+    (void)state;
+    see_all(1, 3, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
+    see(4, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
+    live(610, 500, 500);
+    assert_true(count_said(FLEET_ACT_DRAIN, 0) >= 2);
+    struct record_fleet_unit alone = {
+        .number = 3, .role = UNIT_PREFILL, .sight = FLEET_SEEN_DRAINING, .requests = 1, .alone = 1};
+    see(2, UNIT_PREFILL, FLEET_SEEN_DRAINING, 1);
+    see_record(alone);
+    live(150, 500, 500);
+    assert_true(count_of(FLEET_ACT_KILL, 2) > 0);
+    assert_int_equal(count_of(FLEET_ACT_KILL, 3), 0);
+    alone.requests = 0;
+    see_record(alone);
+    live(2, 500, 500);
+    assert_int_equal(count_of(FLEET_ACT_STOP, 3), 1);
 }
 
 static void it_converts_what_the_other_role_can_spare(void **state) {
@@ -331,6 +361,7 @@ int main(void) {
         cmocka_unit_test_setup(it_takes_over_what_runs, open_manager),
         cmocka_unit_test_setup(it_drains_before_it_ends_and_calls_back, open_manager),
         cmocka_unit_test_setup(a_drained_unit_that_no_gateway_knows_is_ended, open_manager),
+        cmocka_unit_test_setup(one_that_computes_like_no_other_keeps_its_requests, open_manager),
         cmocka_unit_test_setup(it_converts_what_the_other_role_can_spare, open_manager),
         cmocka_unit_test_setup(a_role_keeps_what_serves_while_another_one_only_starts,
                                open_manager),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the end of a drain: an empty unit stops, requests are given away where that is much sooner or
- * the time has run out, and else waited for.
+ * the time has run out, and else waited for, as they are where nobody else could go on with them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +28,9 @@ static void requests_are_given_away_where_that_ends_it_much_sooner(void **state)
     assert_int_equal(end_drain(&view), END_DRAIN_WAITS);
     view.drained_ns = 300 * S;
     assert_int_equal(end_drain(&view), END_DRAIN_MOVES);
+    view.alone = true; /* an answer of two numerics would be none */
+    assert_int_equal(end_drain(&view), END_DRAIN_WAITS);
+    view.alone = false;
     view.drained_ns = 0;
     view.spare_rate = 0; /* nobody could compute them */
     assert_int_equal(end_drain(&view), END_DRAIN_WAITS);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the forecast of a fleet's load: a day that was seen is expected again, deviations are followed
- * at once and believed for a while, and where nothing is known the last minutes are carried on.
+ * at once and believed for a while, and where nothing is known the last minutes are carried on; whoever knows
+ * better chooses another way.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -106,6 +107,21 @@ static void a_curve_may_be_known_beforehand(void **state) {
     assert_near(forecast_load_at(&forecast, 0, 6 * HOUR), 10, 0.01);
 }
 
+static void a_load_goes_on_in_the_way_that_is_chosen(void **state) {
+    (void)state;
+    live(DAY, 3 * DAY + 10 * HOUR, 1);
+    live(3 * DAY + 10 * HOUR, 3 * DAY + 14 * HOUR, 0.5);
+    int64_t now_ns = forecast.last_ns, at_ns = now_ns + 3 * HOUR;
+    double ever = shape(at_ns), now = 0.5 * shape(now_ns);
+    assert_near(forecast_load_by(&forecast, FORECAST_AS_EVER, 0, at_ns), ever, 0.02);
+    assert_near(forecast_load_by(&forecast, FORECAST_AS_NOW, 0, at_ns), now, 0.1);
+    double deviates = forecast_load_by(&forecast, FORECAST_DEVIATES, 0, at_ns);
+    assert_true(deviates > 0.5 * ever && deviates < 0.9 * ever);
+    assert_true(forecast_load_at(&forecast, 0, at_ns) == deviates);
+    forecast.way[0] = FORECAST_AS_EVER;
+    assert_near(forecast_load_at(&forecast, 0, at_ns), ever, 0.02);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_day_that_was_seen_is_expected_again, open_forecast),
@@ -115,6 +131,7 @@ int main(void) {
         cmocka_unit_test_setup(a_clock_that_steps_back_and_a_gap_change_nothing_else,
                                open_forecast),
         cmocka_unit_test_setup(a_curve_may_be_known_beforehand, open_forecast),
+        cmocka_unit_test_setup(a_load_goes_on_in_the_way_that_is_chosen, open_forecast),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what is learnt of a load's noise: a jump that noise does not explain is seen within moments,
- * noise is no jump and makes a margin, and a load that is as expected has none.
+ * noise is no jump and makes a margin, a load that is as expected has none, and the way in which a load goes on is
+ * found out.
  */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <cmocka.h>
@@ -20,6 +22,7 @@ static struct load_noise noise;
 static struct forecast_load forecast;
 static double fast[FORECAST_STREAMS];
 static double requests; /* of each window */
+static bool follows;    /* the curve; else it stays as it is */
 static int64_t now_ns;
 
 static int open_noise(void **state) {
@@ -29,8 +32,21 @@ static int open_noise(void **state) {
     forecast_load_open(&forecast, 24 * HOUR);
     fast[0] = fast[1] = 1000;
     requests = 1e6;
+    follows = false;
     now_ns = 24 * HOUR;
     return 0;
+}
+
+/* What a day was like: 1000 tokens a second, half as much again and half of it, in hours. */
+static double curve(int64_t at_ns) {
+    return 1000 * (1 + 0.5 * sin((double)at_ns / (double)(6 * HOUR) * 6.283185307));
+}
+
+static void teach(void) {
+    for (int64_t part = 0; part < FORECAST_PARTS; part++) {
+        int64_t at_ns = (2 * part + 1) * (24 * HOUR / FORECAST_PARTS) / 2;
+        forecast_load_teach(&forecast, at_ns, (double[]){curve(at_ns), curve(at_ns)});
+    }
 }
 
 /* So long, 1000 tokens a second times `times`; of the first stream a share of `share` strays within ten
@@ -40,7 +56,8 @@ static void live(int64_t while_ns, double times, double share) {
         now_ns += 5 * S;
         double wave = sin((double)now_ns / (double)(600 * S) * 6.283185307) +
                       random_uniform(1, 0, (uint32_t)(now_ns / S)) - 0.5;
-        double rates[FORECAST_STREAMS] = {1000 * times * (1 + share * wave), 1000 * times};
+        double level = times * (follows ? curve(now_ns) : 1000);
+        double rates[FORECAST_STREAMS] = {level * (1 + share * wave), level};
         for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
             fast[i] += (1 - exp(-5 / FAST_S)) * (rates[i] - fast[i]);
         forecast_load_add(&forecast, rates, now_ns);
@@ -92,6 +109,20 @@ static void a_few_requests_are_no_noise_of_the_load(void **state) {
     assert_true(load_noise_margin(&noise, 0) < 1e-6);
 }
 
+static void the_way_in_which_a_load_goes_on_is_found_out(void **state) {
+    (void)state;
+    teach();
+    follows = true;
+    live(6 * HOUR, 0.9, 0); /* fewer than ever, in the same curve */
+    assert_int_equal(load_noise_way(&noise, 0), FORECAST_DEVIATES);
+    live(14 * HOUR, 1, 0.1); /* it strays, and comes back within minutes */
+    assert_int_equal(load_noise_way(&noise, 0), FORECAST_AS_EVER);
+    follows = false;
+    live(12 * HOUR, 1, 0); /* a day of its own */
+    assert_int_equal(load_noise_way(&noise, 0), FORECAST_AS_NOW);
+    assert_true(load_noise_margin(&noise, 0) < 0.05);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_load_that_is_as_expected_has_no_margin, open_noise),
@@ -99,6 +130,7 @@ int main(void) {
         cmocka_unit_test_setup(noise_is_no_jump_and_makes_a_margin, open_noise),
         cmocka_unit_test_setup(a_few_requests_are_no_noise_of_the_load, open_noise),
         cmocka_unit_test_setup(a_jump_makes_no_margin_for_the_whole_day, open_noise),
+        cmocka_unit_test_setup(the_way_in_which_a_load_goes_on_is_found_out, open_noise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,8 @@
  */
 #include "compute/kernels/cuda/bf16_gemm.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/group_tiles.cuh"
+#include "compute/kernels/cuda/product_store.cuh"
 
 #define TILE_ROWS 128u
 #define CHANNELS 64u /* of k in a stage: 128 bytes */
@@ -16,7 +17,8 @@
 
 struct bf16_job {
     struct bf16_gemm_output y;
-    uint32_t rows, n, steps, batch;
+    struct group_tiles tiles; /* of each of the batch */
+    uint32_t steps, batch;    /* batch: 1 with groups */
 };
 
 template <int COLUMNS> struct bf16_stage {
@@ -30,43 +32,44 @@ template <int COLUMNS> struct bf16_stages {
     uint64_t full[count], empty[count];
 };
 
-struct bf16_tile {
-    uint32_t row, column, batch;
-};
-
-/* False: there is no such tile. */
+/* Moves on to tile `number`, and to the one of the batch that it is of; false: there is none. */
 template <int COLUMNS>
-GPU_DEVICE bool find_tile(const struct bf16_job *job, uint32_t number, struct bf16_tile *tile) {
-    uint32_t across = (job->n + COLUMNS - 1) / COLUMNS;
-    uint32_t down = (job->rows + TILE_ROWS - 1) / TILE_ROWS;
+GPU_DEVICE bool find(const struct bf16_job *job, uint32_t number, struct group_tile *tile,
+                     uint32_t *batch) {
+    *batch = 0;
+    if (job->tiles.groups) return find_tile<TILE_ROWS, COLUMNS>(&job->tiles, number, tile);
+    uint32_t across = (job->tiles.n + COLUMNS - 1) / COLUMNS;
+    uint32_t down = (job->tiles.rows + TILE_ROWS - 1) / TILE_ROWS;
+    *batch = number / down / across;
+    tile->group.slot = *batch;
     tile->row = number % down * TILE_ROWS;
     tile->column = number / down % across * COLUMNS;
-    tile->batch = number / down / across;
-    return tile->batch < job->batch;
+    return *batch < job->batch;
 }
 
 /* One thread brings all boxes of the block's tiles. */
 template <int COLUMNS, int FORM>
 GPU_DEVICE void produce(const struct tensor_map *x, const struct tensor_map *weights,
                         const struct bf16_job *job, struct bf16_stages<COLUMNS> *room) {
-    struct bf16_tile tile;
-    uint32_t turn = 0;
-    for (uint32_t number = gpu_block(); find_tile<COLUMNS>(job, number, &tile);
+    struct group_tile tile = first_tile(&job->tiles);
+    uint32_t turn = 0, batch;
+    for (uint32_t number = gpu_block(); find<COLUMNS>(job, number, &tile, &batch);
          number += gpu_grid())
         for (uint32_t step = 0; step < job->steps; step++, turn++) {
             uint32_t at = turn % room->count;
             struct bf16_stage<COLUMNS> *stage = &room->stage[at];
-            int32_t k = (int32_t)(step * CHANNELS), batch = (int32_t)tile.batch;
+            int32_t k = (int32_t)(step * CHANNELS), slot = (int32_t)tile.group.slot;
+            int32_t row = (int32_t)(tile.group.first_row + tile.row);
             gpu_barrier_wait(&room->empty[at], turn / room->count % 2 ^ 1);
             gpu_barrier_expect(&room->full[at], sizeof *stage);
-            gpu_load_box(stage->x, x, &room->full[at], k, (int32_t)tile.row, batch);
+            gpu_load_box(stage->x, x, &room->full[at], k, row, (int32_t)batch);
             if (FORM == BF16_GEMM_ROWS_OF_K)
                 gpu_load_box(stage->weights, weights, &room->full[at], k, (int32_t)tile.column,
-                             batch);
+                             slot);
             else
                 for (uint32_t c = 0; c < COLUMNS; c += CHANNELS)
                     gpu_load_box(stage->weights + c * ROW_BYTES, weights, &room->full[at],
-                                 (int32_t)(tile.column + c), k, batch);
+                                 (int32_t)(tile.column + c), k, slot);
         }
 }
 
@@ -91,31 +94,18 @@ GPU_DEVICE void multiply(float (&sum)[COLUMNS / 2], const struct bf16_stage<COLU
     gpu_pin(sum);
 }
 
-GPU_DEVICE void store_two(const struct bf16_gemm_output *y, size_t at, float a, float b,
-                          bool both) {
-    if (y->values) {
-        if (both)
-            gpu_store_pair(y->values + at, a, b);
-        else
-            y->values[at] = a;
-    } else if (both) {
-        *(uint32_t *)(y->rounded + at) = gpu_to_bf16_pair(a, b);
-    } else {
-        y->rounded[at] = gpu_to_bf16(a);
-    }
-}
-
-/* A thread's elements of the two rows from `row` on, if they are there. */
+/* A thread's elements of the two rows from `row` on, if they are the group's. */
 template <int COLUMNS>
-GPU_DEVICE void store(const struct bf16_job *job, const struct bf16_tile *tile,
+GPU_DEVICE void store(const struct bf16_job *job, const struct group_tile *tile, uint32_t batch,
                       const float (&sum)[COLUMNS / 2], uint32_t row) {
     uint32_t lane = gpu_thread() % GPU_WARP;
     GPU_UNROLL
     for (uint32_t i = 0; i < COLUMNS / 2; i += 2) {
         uint32_t r = row + i / 2 % 2 * 8, c = tile->column + i / 4 * 8 + lane % 4 * 2;
-        if (r >= job->rows || c >= job->n) continue;
-        store_two(&job->y, tile->batch * job->y.batch_stride + r * job->y.row_stride + c, sum[i],
-                  sum[i + 1], c + 1 < job->n);
+        if (r >= tile->group.row_count || c >= job->tiles.n) continue;
+        size_t at =
+            batch * job->y.batch_stride + (tile->group.first_row + r) * job->y.row_stride + c;
+        store_two(job->y.values, job->y.rounded, at, sum[i], sum[i + 1], c + 1 < job->tiles.n);
     }
 }
 
@@ -124,11 +114,11 @@ GPU_DEVICE void consume(const struct bf16_job *job, struct bf16_stages<COLUMNS> 
     uint32_t half = gpu_thread() / GPU_WARPGROUP - 1;
     uint32_t warp = gpu_thread() % GPU_WARPGROUP / GPU_WARP, lane = gpu_thread() % GPU_WARP;
     uint32_t own = half * (TILE_ROWS / 2) + warp * 16 + lane / 4; /* first of the thread's rows */
-    struct bf16_tile tile;
-    uint32_t turn = 0;
-    for (uint32_t number = gpu_block(); find_tile<COLUMNS>(job, number, &tile);
+    struct group_tile tile = first_tile(&job->tiles);
+    uint32_t turn = 0, batch;
+    for (uint32_t number = gpu_block(); find<COLUMNS>(job, number, &tile, &batch);
          number += gpu_grid()) {
-        bool idle = tile.row + half * (TILE_ROWS / 2) >= job->rows;
+        bool idle = tile.row + half * (TILE_ROWS / 2) >= tile.group.row_count;
         float sum[COLUMNS / 2] = {0};
         for (uint32_t step = 0; step < job->steps; step++, turn++) {
             uint32_t at = turn % room->count;
@@ -137,7 +127,7 @@ GPU_DEVICE void consume(const struct bf16_job *job, struct bf16_stages<COLUMNS> 
             gpu_sync_warp();
             if (lane == 0) gpu_barrier_arrive(&room->empty[at]);
         }
-        if (!idle) store<COLUMNS>(job, &tile, sum, tile.row + own);
+        if (!idle) store<COLUMNS>(job, &tile, batch, sum, tile.row + own);
     }
 }
 
@@ -211,21 +201,33 @@ bool bf16_gemm_make_rows(struct bf16_gemm_rows *rows_out, const uint16_t *x, uin
 template <int COLUMNS, int FORM>
 static void launch(void *stream, const struct bf16_gemm_weights *weights,
                    const struct bf16_gemm_rows *x, const struct bf16_job *job) {
-    uint32_t across = (job->n + COLUMNS - 1) / COLUMNS;
-    uint32_t tiles = across * ((job->rows + TILE_ROWS - 1) / TILE_ROWS) * job->batch;
+    uint32_t tiles = most_tiles(&job->tiles, TILE_ROWS, COLUMNS) * job->batch;
     struct gpu_shape shape = {tiles < GPU_PROCESSORS ? tiles : GPU_PROCESSORS, 1, THREADS,
                               sizeof(struct bf16_stages<COLUMNS>)};
     gpu_launch("bf16_gemm", bf16_gemm<COLUMNS, FORM>, shape, stream, x->map, weights->map, *job);
 }
 
-void bf16_gemm_run(void *stream, const struct bf16_gemm_weights *weights,
-                   const struct bf16_gemm_rows *x, const struct bf16_gemm_output *y, uint32_t m) {
-    struct bf16_job job = {*y, m, weights->n, (weights->k + CHANNELS - 1) / CHANNELS,
-                           weights->batch};
+static void run(void *stream, const struct bf16_gemm_weights *weights,
+                const struct bf16_gemm_rows *x, const struct bf16_gemm_output *y,
+                const struct group_tiles *tiles, uint32_t batch) {
+    struct bf16_job job = {*y, *tiles, (weights->k + CHANNELS - 1) / CHANNELS, batch};
     bool narrow = is_narrow(weights), turned = weights->form == BF16_GEMM_ROWS_OF_N;
-    if (!m) return;
+    if (!tiles->rows || !tiles->group_count) return;
     if (narrow && !turned) launch<64, BF16_GEMM_ROWS_OF_K>(stream, weights, x, &job);
     if (narrow && turned) launch<64, BF16_GEMM_ROWS_OF_N>(stream, weights, x, &job);
     if (!narrow && !turned) launch<128, BF16_GEMM_ROWS_OF_K>(stream, weights, x, &job);
     if (!narrow && turned) launch<128, BF16_GEMM_ROWS_OF_N>(stream, weights, x, &job);
+}
+
+void bf16_gemm_run(void *stream, const struct bf16_gemm_weights *weights,
+                   const struct bf16_gemm_rows *x, const struct bf16_gemm_output *y, uint32_t m) {
+    struct group_tiles tiles = {nullptr, 1, m, weights->n};
+    run(stream, weights, x, y, &tiles, weights->batch);
+}
+
+void bf16_gemm_run_groups(void *stream, const struct bf16_gemm_weights *weights,
+                          const struct bf16_gemm_rows *x, const struct row_group *groups,
+                          uint32_t group_count, uint32_t rows, const struct bf16_gemm_output *y) {
+    struct group_tiles tiles = {groups, group_count, rows, weights->n};
+    run(stream, weights, x, y, &tiles, 1);
 }

@@ -10,6 +10,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_BF16_GEMM_H
 #define COMPUTE_KERNELS_CUDA_BF16_GEMM_H
 
+#include "compute/kernels/cuda/row_groups.h"
 #include "compute/kernels/cuda/tensor_map.h"
 
 #ifdef __cplusplus
@@ -46,9 +47,15 @@ bool bf16_gemm_make_weights(struct bf16_gemm_weights *weights_out, const uint16_
 bool bf16_gemm_make_rows(struct bf16_gemm_rows *rows_out, const uint16_t *x, uint64_t pitch,
                          uint64_t batch_pitch, uint32_t rows, uint32_t k, uint32_t batch);
 
-/* The first m rows of each of the batch. */
+/* The first m rows, of each of the batch. */
 void bf16_gemm_run(void *stream, const struct bf16_gemm_weights *weights,
                    const struct bf16_gemm_rows *x, const struct bf16_gemm_output *y, uint32_t m);
+
+/* Rows by groups, which lie in the device's memory: x's batch is 1, and slots are the weights' batch. `rows`:
+ * at most so many are in all groups. y[row][n]. */
+void bf16_gemm_run_groups(void *stream, const struct bf16_gemm_weights *weights,
+                          const struct bf16_gemm_rows *x, const struct row_group *groups,
+                          uint32_t group_count, uint32_t rows, const struct bf16_gemm_output *y);
 
 #ifdef __cplusplus
 }

@@ -197,3 +197,62 @@ void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, 
     struct gpu_shape shape = {rows, 1, THREADS, WARPS * sizeof(struct found)};
     if (rows) gpu_launch("choice_likeliest", choice_likeliest, shape, stream, job);
 }
+
+/* ---- pairs by slot ---- */
+
+/* Ones of a word. */
+GPU_DEVICE uint32_t count_bits(uint32_t word) {
+    word = word - (word >> 1 & 0x55555555u);
+    word = (word & 0x33333333u) + (word >> 2 & 0x33333333u);
+    return ((word + (word >> 4)) & 0x0F0F0F0Fu) * 0x01010101u >> 24;
+}
+
+GPU_DEVICE uint32_t warp_sum(uint32_t value) {
+    for (uint32_t apart = GPU_WARP / 2; apart; apart /= 2)
+        value = value + gpu_lane_value(value, gpu_thread() % GPU_WARP ^ apart);
+    return value;
+}
+
+/* A block takes a slot: counts the pairs before its own, then gives its own their rows, a pair a thread. */
+GPU_KERNEL(THREADS) choice_sort(struct choice_pairs job) {
+    uint32_t *before = (uint32_t *)gpu_shared(), *own = before + WARPS, *marks = own + WARPS;
+    uint32_t slot = gpu_block(), pairs = job.tokens * job.per_token, thread = gpu_thread();
+    uint32_t warp = thread / GPU_WARP, lane = thread % GPU_WARP, less = 0, equal = 0;
+    for (uint32_t pair = thread; pair < pairs; pair += THREADS) {
+        less += job.slots[pair] < slot;
+        equal += job.slots[pair] == slot;
+    }
+    less = warp_sum(less);
+    equal = warp_sum(equal);
+    if (lane == 0) before[warp] = less;
+    if (lane == 0) own[warp] = equal;
+    gpu_sync();
+    struct row_group group = {0, 0, slot};
+    for (uint32_t i = 0; i < WARPS; i++) {
+        group.first_row += before[i];
+        group.row_count += own[i];
+    }
+    if (thread == 0) job.groups[slot] = group;
+    if (thread == 0) job.slot_tokens[slot] += group.row_count;
+    uint32_t row = group.first_row, end = group.first_row + group.row_count;
+    for (uint32_t first = 0; first < pairs && row < end; first += THREADS) {
+        uint32_t pair = first + thread, at = row;
+        bool mine = pair < pairs && job.slots[pair] == slot;
+        uint32_t votes = gpu_vote(mine);
+        if (lane == 0) marks[warp] = count_bits(votes);
+        gpu_sync();
+        for (uint32_t i = 0; i < WARPS; i++) {
+            if (i < warp) at += marks[i];
+            row += marks[i];
+        }
+        at += count_bits(votes & ((1u << lane) - 1));
+        if (mine) job.pair_row[pair] = at;
+        if (mine) job.row_token[at] = pair / job.per_token;
+        gpu_sync();
+    }
+}
+
+void choice_kernels_sort(void *stream, const struct choice_pairs *pairs, uint32_t slots) {
+    struct gpu_shape shape = {slots, 1, THREADS, 3 * WARPS * sizeof(uint32_t)};
+    if (slots && pairs->tokens) gpu_launch("choice_sort", choice_sort, shape, stream, *pairs);
+}

@@ -6,6 +6,8 @@
 #ifndef COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
 #define COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
 
+#include "compute/kernels/cuda/row_groups.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +34,17 @@ void choice_kernels_experts(void *stream, const struct choice_rule *rule, const 
 /* to[row] = the index of the largest of n logits, of equal ones the first. */
 void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, uint32_t n,
                               uint32_t *to, uint32_t rows);
+
+/* (token, expert) pairs get rows: by slot, ascending, then by token. `slots` are experts' own numbers. */
+struct choice_pairs {
+    const uint32_t *slots;    /* [tokens][per_token] */
+    uint32_t *pair_row;       /* [tokens][per_token] */
+    uint32_t *row_token;      /* [tokens * per_token] */
+    struct row_group *groups; /* of each slot */
+    uint32_t *slot_tokens;    /* of each slot: counted up; no other launch does so meanwhile */
+    uint32_t tokens, per_token;
+};
+void choice_kernels_sort(void *stream, const struct choice_pairs *pairs, uint32_t slots);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,8 @@
  */
 #include "compute/kernels/cuda/fp8_gemm.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/group_tiles.cuh"
+#include "compute/kernels/cuda/product_store.cuh"
 
 #define TILE_ROWS 128u
 #define BLOCK FP8_GEMM_BLOCK
@@ -19,11 +20,11 @@
 struct fp8_job {
     const float *weight_scales;
     size_t scale_slot_stride;
-    const struct fp8_gemm_group *groups; /* nullptr: one, the first `rows` rows */
-    float *y;
+    struct group_tiles tiles;
+    float *y;          /* or */
+    uint16_t *rounded; /* with y null */
     size_t y_stride;
-    uint32_t rows, group_count;
-    uint32_t n, blocks; /* of k */
+    uint32_t blocks; /* of k */
 };
 
 template <int COLUMNS> struct fp8_stage {
@@ -39,51 +40,14 @@ template <int COLUMNS> struct fp8_stages {
     uint64_t full[count], empty[count];
 };
 
-/* Which tile: of which group, and where in it. */
-struct fp8_tile {
-    struct fp8_gemm_group group;
-    uint32_t index, tiles_before; /* the group's; tiles of all groups before it */
-    uint32_t row, column;
-};
-
-GPU_DEVICE struct fp8_gemm_group group_at(const struct fp8_job *job, uint32_t index) {
-    if (job->groups) return job->groups[index];
-    struct fp8_gemm_group all = {0, job->rows, 0};
-    return all;
-}
-
-GPU_DEVICE struct fp8_tile first_tile(const struct fp8_job *job) {
-    struct fp8_tile tile = {group_at(job, 0), 0, 0, 0, 0};
-    return tile;
-}
-
-/* Moves on to tile `number` of the job; false: there is none. Column by column, so that blocks side
- * by side read the same weights. */
-template <int COLUMNS>
-GPU_DEVICE bool find_tile(const struct fp8_job *job, uint32_t number, struct fp8_tile *tile) {
-    uint32_t across = (job->n + COLUMNS - 1) / COLUMNS;
-    for (;;) {
-        uint32_t down = (tile->group.row_count + TILE_ROWS - 1) / TILE_ROWS;
-        uint32_t within = number - tile->tiles_before;
-        if (within < down * across) {
-            tile->row = within % down * TILE_ROWS;
-            tile->column = within / down * COLUMNS;
-            return true;
-        }
-        if (++tile->index >= job->group_count) return false;
-        tile->tiles_before += down * across;
-        tile->group = group_at(job, tile->index);
-    }
-}
-
 /* One thread brings all boxes of the block's tiles. */
 template <int COLUMNS>
 GPU_DEVICE void produce(const struct tensor_map *x, const struct tensor_map *x_scales,
                         const struct tensor_map *weights, const struct fp8_job *job,
                         struct fp8_stages<COLUMNS> *room) {
-    struct fp8_tile tile = first_tile(job);
+    struct group_tile tile = first_tile(&job->tiles);
     uint32_t turn = 0;
-    for (uint32_t number = gpu_block(); find_tile<COLUMNS>(job, number, &tile);
+    for (uint32_t number = gpu_block(); find_tile<TILE_ROWS, COLUMNS>(&job->tiles, number, &tile);
          number += gpu_grid())
         for (uint32_t block = 0; block < job->blocks; block++, turn++) {
             uint32_t at = turn % room->count;
@@ -117,18 +81,15 @@ GPU_DEVICE void multiply(float (&part)[COLUMNS / 2], const struct fp8_stage<COLU
 
 /* A thread's elements of the two rows from `row` on, if they are the group's. */
 template <int COLUMNS>
-GPU_DEVICE void store(const struct fp8_job *job, const struct fp8_tile *tile,
+GPU_DEVICE void store(const struct fp8_job *job, const struct group_tile *tile,
                       const float (&sum)[COLUMNS / 2], uint32_t row) {
     uint32_t lane = gpu_thread() % GPU_WARP;
     GPU_UNROLL
     for (uint32_t i = 0; i < COLUMNS / 2; i += 2) {
         uint32_t r = row + i / 2 % 2 * 8, c = tile->column + i / 4 * 8 + lane % 4 * 2;
-        if (r >= tile->group.row_count || c >= job->n) continue;
-        float *y = job->y + (tile->group.first_row + r) * job->y_stride + c;
-        if (c + 1 < job->n)
-            gpu_store_pair(y, sum[i], sum[i + 1]);
-        else
-            *y = sum[i];
+        if (r >= tile->group.row_count || c >= job->tiles.n) continue;
+        size_t at = (tile->group.first_row + r) * job->y_stride + c;
+        store_two(job->y, job->rounded, at, sum[i], sum[i + 1], c + 1 < job->tiles.n);
     }
 }
 
@@ -137,9 +98,9 @@ GPU_DEVICE void consume(const struct fp8_job *job, struct fp8_stages<COLUMNS> *r
     uint32_t half = gpu_thread() / GPU_WARPGROUP - 1;
     uint32_t warp = gpu_thread() % GPU_WARPGROUP / GPU_WARP, lane = gpu_thread() % GPU_WARP;
     uint32_t own = half * (TILE_ROWS / 2) + warp * 16 + lane / 4; /* first of the thread's rows */
-    struct fp8_tile tile = first_tile(job);
+    struct group_tile tile = first_tile(&job->tiles);
     uint32_t turn = 0;
-    for (uint32_t number = gpu_block(); find_tile<COLUMNS>(job, number, &tile);
+    for (uint32_t number = gpu_block(); find_tile<TILE_ROWS, COLUMNS>(&job->tiles, number, &tile);
          number += gpu_grid()) {
         const float *weight_scales = job->weight_scales + tile.group.slot * job->scale_slot_stride +
                                      tile.column / BLOCK * job->blocks;
@@ -240,11 +201,7 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
 template <int COLUMNS>
 static void launch(void *stream, const struct fp8_gemm_weights *weights,
                    const struct fp8_gemm_rows *x, struct fp8_job job) {
-    uint32_t across = (job.n + COLUMNS - 1) / COLUMNS,
-             down = (job.rows + TILE_ROWS - 1) / TILE_ROWS;
-    uint32_t tiles = across * down;
-    if (job.groups) /* at most: each group's last tile may be a part of one */
-        tiles += across * (job.rows < job.group_count ? job.rows : job.group_count);
+    uint32_t tiles = most_tiles(&job.tiles, TILE_ROWS, COLUMNS);
     struct gpu_shape shape = {tiles < GPU_PROCESSORS ? tiles : GPU_PROCESSORS, 1, THREADS,
                               sizeof(struct fp8_stages<COLUMNS>)};
     gpu_launch(COLUMNS == 64 ? "fp8_gemm<64>" : "fp8_gemm<128>", fp8_gemm<COLUMNS>, shape, stream,
@@ -255,7 +212,7 @@ static void run(void *stream, const struct fp8_gemm_weights *weights, const stru
                 struct fp8_job job) {
     job.weight_scales = weights->scales;
     job.scale_slot_stride = weights->scale_slot_stride;
-    job.n = weights->n;
+    job.tiles.n = weights->n;
     job.blocks = (weights->k + BLOCK - 1) / BLOCK;
     if (is_narrow(weights->n))
         launch<64>(stream, weights, x, job);
@@ -268,19 +225,29 @@ void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
     struct fp8_job job = {};
     job.y = y;
     job.y_stride = y_stride;
-    job.rows = m;
-    job.group_count = 1;
+    job.tiles.rows = m;
+    job.tiles.group_count = 1;
+    if (m) run(stream, weights, x, job);
+}
+
+void fp8_gemm_run_rounded(void *stream, const struct fp8_gemm_weights *weights,
+                          const struct fp8_gemm_rows *x, uint16_t *y, size_t y_stride, uint32_t m) {
+    struct fp8_job job = {};
+    job.rounded = y;
+    job.y_stride = y_stride;
+    job.tiles.rows = m;
+    job.tiles.group_count = 1;
     if (m) run(stream, weights, x, job);
 }
 
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
-                         const struct fp8_gemm_rows *x, const struct fp8_gemm_group *groups,
+                         const struct fp8_gemm_rows *x, const struct row_group *groups,
                          uint32_t group_count, uint32_t rows, float *y, size_t y_stride) {
     struct fp8_job job = {};
     job.y = y;
     job.y_stride = y_stride;
-    job.groups = groups;
-    job.group_count = group_count;
-    job.rows = rows;
+    job.tiles.groups = groups;
+    job.tiles.group_count = group_count;
+    job.tiles.rows = rows;
     if (group_count && rows) run(stream, weights, x, job);
 }

@@ -15,6 +15,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_FP8_GEMM_H
 #define COMPUTE_KERNELS_CUDA_FP8_GEMM_H
 
+#include "compute/kernels/cuda/row_groups.h"
 #include "compute/kernels/cuda/tensor_map.h"
 
 #ifdef __cplusplus
@@ -37,11 +38,6 @@ struct fp8_gemm_rows {
     uint32_t k;
 };
 
-/* Rows [first_row, first_row + row_count) of x times the matrix in a slot. */
-struct fp8_gemm_group {
-    uint32_t first_row, row_count, slot;
-};
-
 /* Everything here lies in the device's memory. Addresses and pitches are multiples of 16 bytes. False:
  * they are not. `slot_pitch`: bytes from one matrix to the next; scale_slot_stride: floats from one's
  * scales to the next's. */
@@ -56,10 +52,14 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
 void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
                   const struct fp8_gemm_rows *x, float *y, size_t y_stride, uint32_t m);
 
-/* As above for each of the groups, which lie in the device's memory: rows of y as of x. A group of no
+/* As above, rounded to BF16; y is a multiple of 4 bytes. */
+void fp8_gemm_run_rounded(void *stream, const struct fp8_gemm_weights *weights,
+                          const struct fp8_gemm_rows *x, uint16_t *y, size_t y_stride, uint32_t m);
+
+/* As fp8_gemm_run for each of the groups, which lie in the device's memory: rows of y as of x. A group of no
  * rows is passed over. `rows`: at most so many are in all groups. */
 void fp8_gemm_run_groups(void *stream, const struct fp8_gemm_weights *weights,
-                         const struct fp8_gemm_rows *x, const struct fp8_gemm_group *groups,
+                         const struct fp8_gemm_rows *x, const struct row_group *groups,
                          uint32_t group_count, uint32_t rows, float *y, size_t y_stride);
 
 #ifdef __cplusplus

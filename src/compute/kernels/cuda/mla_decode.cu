@@ -7,7 +7,7 @@
  */
 #include "compute/kernels/cuda/mla_decode.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/softmax_rows.cuh"
 
 #define HEADS 64u /* of a block */
 #define KEYS 64u
@@ -17,7 +17,6 @@
 #define CONSUMERS (2 * GPU_WARPGROUP)
 #define CONSUMING_WARPS 8
 #define CONSUMERS_MEET 1 /* their named barrier */
-#define LOG2E 1.4426950408889634f
 
 struct mla_job {
     struct mla_decode_tokens tokens;
@@ -109,15 +108,6 @@ GPU_DEVICE void score(float (&s)[16], const struct mla_stages<VALUES, BOXES> *ro
     gpu_pin(s);
 }
 
-/* A thread's rows: two heads. */
-struct two {
-    float value[2];
-};
-
-GPU_DEVICE float larger(float a, float b) {
-    return a > b ? a : b;
-}
-
 /* Scales and masks scores; the maxima of both halves and of what was, for the thread's rows. */
 template <int VALUES, int BOXES>
 GPU_DEVICE struct two take_maxima(float (&s)[16], struct mla_stages<VALUES, BOXES> *room,
@@ -134,9 +124,7 @@ GPU_DEVICE struct two take_maxima(float (&s)[16], struct mla_stages<VALUES, BOXE
     }
     GPU_UNROLL
     for (uint32_t r = 0; r < 2; r++) {
-        for (uint32_t apart = 1; apart < 4; apart *= 2)
-            own.value[r] = larger(own.value[r],
-                                  gpu_float(gpu_lane_value(gpu_bits(own.value[r]), lane ^ apart)));
+        own.value[r] = row_largest(own.value[r]);
         if (lane % 4 == 0) room->maxima[half][row + r * 8] = own.value[r];
     }
     gpu_sync_some(CONSUMERS_MEET, CONSUMERS);
@@ -193,9 +181,7 @@ GPU_DEVICE void store_part(const float (&y)[VALUES / 2], struct mla_stages<VALUE
     uint32_t lane = gpu_thread() % GPU_WARP, first_head = gpu_block() / job->parts * HEADS;
     GPU_UNROLL
     for (uint32_t r = 0; r < 2; r++) {
-        for (uint32_t apart = 1; apart < 4; apart *= 2)
-            sums.value[r] =
-                sums.value[r] + gpu_float(gpu_lane_value(gpu_bits(sums.value[r]), lane ^ apart));
+        sums.value[r] = row_total(sums.value[r]);
         if (lane % 4 == 0) room->sums[half][row + r * 8] = sums.value[r];
     }
     gpu_sync_some(CONSUMERS_MEET, CONSUMERS);

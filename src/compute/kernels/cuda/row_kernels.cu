@@ -235,7 +235,7 @@ void row_kernels_add(void *stream, float *y, size_t y_stride, const float *x, si
 
 struct look_up_job {
     const uint16_t *bf16;
-    const float *f32;
+    const float *f32, *other; /* other: of ids with bit 31 */
     size_t table_stride;
     const uint32_t *ids;
     float *y;
@@ -246,18 +246,114 @@ struct look_up_job {
 GPU_KERNEL(ROW_THREADS) row_look_up(struct look_up_job job) {
     uint32_t row = gpu_block(), column, count;
     if (!own_group(job.n, &column, &count)) return;
-    size_t from = job.ids[row] * job.table_stride + column;
+    uint32_t id = job.ids[row];
+    bool from_other = job.other && id >> 31;
+    const float *f32 = from_other ? job.other : job.f32;
+    size_t from = (from_other ? id & 0x7FFFFFFFu : id) * job.table_stride + column;
     struct four four = {};
     GPU_UNROLL
     for (uint32_t i = 0; i < 4; i++)
-        if (i < count)
-            four.value[i] = job.bf16 ? gpu_from_bf16(job.bf16[from + i]) : job.f32[from + i];
+        if (i < count) four.value[i] = job.bf16 ? gpu_from_bf16(job.bf16[from + i]) : f32[from + i];
     store_four(job.y + row * job.y_stride + column, &four, count);
 }
 
 void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *table_f32,
                          size_t table_stride, const uint32_t *ids, float *y, size_t y_stride,
                          uint32_t rows, uint32_t n) {
-    struct look_up_job job = {table_bf16, table_f32, table_stride, ids, y, y_stride, n};
+    struct look_up_job job = {table_bf16, table_f32, nullptr, table_stride, ids, y, y_stride, n};
     if (rows) gpu_launch("row_look_up", row_look_up, row_shape(rows, n), stream, job);
+}
+
+void row_kernels_pick(void *stream, const float *table, const float *other, size_t table_stride,
+                      const uint32_t *ids, float *y, size_t y_stride, uint32_t rows, uint32_t n) {
+    struct look_up_job job = {nullptr, table, other, table_stride, ids, y, y_stride, n};
+    if (rows) gpu_launch("row_pick", row_look_up, row_shape(rows, n), stream, job);
+}
+
+/* ---- rows of (token, expert) pairs ---- */
+
+#define PIECE 16u /* bytes */
+
+struct gather_job {
+    struct row_gather of;
+    uint32_t rows;
+};
+
+/* A warp takes a row. */
+GPU_KERNEL(ROW_THREADS) row_copy(struct gather_job job) {
+    uint32_t row = gpu_block() * ROW_WARPS + gpu_thread() / GPU_WARP,
+             lane = gpu_thread() % GPU_WARP;
+    if (row >= job.rows) return;
+    uint32_t id = job.of.ids[row];
+    const char *from = (const char *)job.of.from + id * job.of.from_pitch;
+    char *to = (char *)job.of.to + row * job.of.to_pitch;
+    for (uint32_t at = lane * PIECE; at < job.of.bytes; at += GPU_WARP * PIECE) {
+        uint32_t count = least(PIECE, job.of.bytes - at);
+        if (count == PIECE)
+            gpu_store16(to + at, gpu_load16(from + at));
+        else
+            for (uint32_t i = 0; i < count; i++)
+                to[at + i] = from[at + i];
+    }
+    for (uint32_t group = lane; group < job.of.groups; group += GPU_WARP)
+        job.of.to_scales[group * job.of.to_scale_stride + row] =
+            job.of.from_scales[group * job.of.from_scale_stride + id];
+}
+
+void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows) {
+    struct gather_job job = {*of, rows};
+    struct gpu_shape shape = {(rows + ROW_WARPS - 1) / ROW_WARPS, 1, ROW_THREADS, 0};
+    if (rows) gpu_launch("row_copy", row_copy, shape, stream, job);
+}
+
+struct combine_job {
+    struct row_results of;
+    float *y;
+    size_t y_stride;
+    uint32_t n;
+};
+
+GPU_DEVICE struct four add_weighed(const struct four *sum, const struct four *x, float weight) {
+    struct four four;
+    for (uint32_t i = 0; i < 4; i++)
+        four.value[i] = gpu_fma(weight, x->value[i], sum->value[i]);
+    return four;
+}
+
+GPU_DEVICE struct four rounded(const struct four *x, bool rounds) {
+    struct four four;
+    for (uint32_t i = 0; i < 4; i++)
+        four.value[i] = rounds ? gpu_from_bf16(gpu_to_bf16(x->value[i])) : x->value[i];
+    return four;
+}
+
+GPU_KERNEL(ROW_THREADS) row_combine(struct combine_job job) {
+    uint32_t row = gpu_block(), per_token = job.of.per_token, size = job.of.group_experts;
+    uint32_t column, count;
+    if (!own_group(job.n, &column, &count)) return;
+    const uint32_t *experts = job.of.experts + (size_t)row * per_token;
+    struct four sum = {}, group = {};
+    for (uint32_t k = 0; k < per_token; k++) {
+        size_t pair = (size_t)row * per_token + k;
+        struct four found =
+            load_four(job.of.results + job.of.pair_row[pair] * job.of.stride + column, count);
+        found = rounded(&found, job.of.rounds_bf16);
+        if (!size) {
+            sum = add_weighed(&sum, &found, job.of.weights[pair]);
+            continue;
+        }
+        group = add_weighed(&group, &found, job.of.weights[pair]);
+        if (k + 1 < per_token && experts[k + 1] / size == experts[k] / size) continue;
+        group = rounded(&group, job.of.rounds_bf16);
+        sum = add_weighed(&sum, &group, 1);
+        struct four nothing = {};
+        group = nothing;
+    }
+    store_four(job.y + row * job.y_stride + column, &sum, count);
+}
+
+void row_kernels_combine(void *stream, const struct row_results *of, float *y, size_t y_stride,
+                         uint32_t rows, uint32_t n) {
+    struct combine_job job = {*of, y, y_stride, n};
+    if (rows) gpu_launch("row_combine", row_combine, row_shape(rows, n), stream, job);
 }

@@ -57,6 +57,38 @@ void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *
                          size_t table_stride, const uint32_t *ids, float *y, size_t y_stride,
                          uint32_t rows, uint32_t n);
 
+/* The same from one of two tables of F32: from `other` where the id has bit 31. */
+void row_kernels_pick(void *stream, const float *table, const float *other, size_t table_stride,
+                      const uint32_t *ids, float *y, size_t y_stride, uint32_t rows, uint32_t n);
+
+/* Rows of bytes, and of scales as row_output has them if `groups` is not 0. Addresses and pitches are
+ * multiples of 16. */
+struct row_gather {
+    const void *from;
+    void *to;
+    size_t from_pitch, to_pitch; /* bytes */
+    const float *from_scales;
+    float *to_scales;
+    size_t from_scale_stride, to_scale_stride;
+    const uint32_t *ids;
+    uint32_t bytes, groups; /* of a row */
+};
+/* Row ids[row] becomes row `row`. */
+void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows);
+
+/* Results of experts: row `row` has those in rows pair_row[row][0], ... of `results`. */
+struct row_results {
+    const float *results;
+    size_t stride;
+    const uint32_t *pair_row, *experts; /* [rows][per_token]; experts ascend */
+    const float *weights;               /* [rows][per_token] */
+    uint32_t per_token, group_experts;  /* so many experts in a row are a group; 0: there is none */
+    bool rounds_bf16;
+};
+/* y = their weighted sum, in the order of compute/model/expert_sum.h. */
+void row_kernels_combine(void *stream, const struct row_results *of, float *y, size_t y_stride,
+                         uint32_t rows, uint32_t n);
+
 #ifdef __cplusplus
 }
 #endif

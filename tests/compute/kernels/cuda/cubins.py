@@ -15,9 +15,9 @@ import tempfile
 
 FLAGS = ["-cubin", "-O3", "-std=c++17", "-fmad=false", "-gencode=arch=compute_90a,code=sm_90a", "-lineinfo",
          "-Xptxas=-v,-warn-spills"]
-# The low 12 bits of an instruction: what a kernel's products are. HMMA may not be there for FP8: Hopper has no such.
-OPCODES = {0x9f0: "HGMMA", 0x9f3: "QGMMA", 0x23c: "HMMA"}
-WANTED = {"bf16_gemm": {"HGMMA"}, "fp8_gemm": {"QGMMA"}, "mla_decode": {"HGMMA"}}  # by the beginning of a kernel's name; others have none
+# The low 12 bits of an instruction: what a kernel's products are (df0: a left operand in registers). HMMA may not be there for FP8: Hopper has no such.
+OPCODES = {0x9f0: "HGMMA", 0xdf0: "HGMMA", 0x9f3: "QGMMA", 0x23c: "HMMA"}
+WANTED = {"bf16_gemm": {"HGMMA"}, "fp8_gemm": {"QGMMA"}, "mla_decode": {"HGMMA"}, "mla_prompt": {"HGMMA"}}  # by the beginning of a kernel's name; others have none
 REGISTERS_A_PROCESSOR, THREADS_A_PROCESSOR = 65536, 2048
 
 

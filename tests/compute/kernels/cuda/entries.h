@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Entries of the device's table of kernels (compute/model/gpu_kernels.h), for tests: numbers by chance,
+ * Entries of the device's table of kernels (compute/gpu/gpu_kernels.h), for tests: numbers by chance,
  * and what an entry writes, once by the reference body and once by a kernel.
  */
 #ifndef TESTS_KERNELS_CUDA_ENTRIES_H
@@ -8,7 +8,7 @@
 #include "device.h"
 
 #include "base/number.h"
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/gpu_kernels.h"
 
 #define ROWS 5u
 

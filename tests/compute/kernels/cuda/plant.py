@@ -37,8 +37,10 @@ def read(path):
 
 
 def with_shared(sources, text):
-    """A bug may also be in what kernels share, row_sum.cuh."""
-    return text.replace('#include "compute/kernels/cuda/row_sum.cuh"\n', read(os.path.join(sources, "row_sum.cuh")))
+    """A bug may also be in what kernels share."""
+    for name in ("group_tiles.cuh", "row_sum.cuh"):
+        text = text.replace('#include "compute/kernels/cuda/%s"\n' % name, read(os.path.join(sources, name)))
+    return text
 
 
 def planted(text, name, edits):

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the BF16 products for GPUs, emulated: in both forms of weights, alone and many at once, they
- * agree with exact products within the rounding of float sums; a row's bits depend on no other row;
- * nothing but their output is written; and no schedule shows a fault.
+ * agree with exact products within the rounding of float sums; groups of rows are products of their own;
+ * a row's bits depend on no other row; nothing but their output is written; and no schedule shows a
+ * fault.
  */
 #include "device.h"
 
@@ -156,9 +157,45 @@ static void no_schedule_shows_a_fault(void **context) {
     discard(&p);
 }
 
+/* Two matrices in slots, 140 rows: the groups' rows have the bits of products of their own. */
+static void groups_are_products_of_their_own(void **context) {
+    static const struct row_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
+    uint64_t state = 34;
+    struct product_of_bf16 p =
+        make(&state, (struct shape_of){140, 256, 136, 1}, BF16_GEMM_ROWS_OF_K);
+    size_t bytes = (size_t)p.of.m * p.y_stride * sizeof(float);
+    uint32_t half = p.of.n / 2;
+    struct row_group *on_device = device_new_copy(groups, sizeof groups, "groups");
+    float *whole = malloc(bytes);
+    struct emulate_report report = {0};
+    struct bf16_gemm_output y = {.values = p.y, .row_stride = p.y_stride};
+    run(&p, false, p.of.m);
+    memcpy(whole, p.y, bytes);
+    memset(p.y, 0xFF, bytes);
+    assert_true(bf16_gemm_make_weights(&p.made, p.weights, p.form, p.w_stride * 2,
+                                       (uint64_t)p.w_stride * half * 2, half, p.of.k, 2));
+    emulate_collect(&report);
+    bf16_gemm_run_groups(NULL, &p.made, &p.rows, on_device, 4, p.of.m, &y);
+    emulate_collect(NULL);
+    device_check(&report);
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t k = 0; k < groups[i].row_count; k++) {
+            size_t row = groups[i].first_row + k;
+            assert_memory_equal(p.y + row * p.y_stride,
+                                whole + row * p.y_stride + groups[i].slot * half,
+                                half * sizeof(float));
+        }
+    assert_int_equal(float_bits(p.y[139 * p.y_stride]), 0xFFFFFFFFu);
+    assert_int_equal(float_bits(p.y[half]), 0xFFFFFFFFu);
+    free(whole);
+    device_free(on_device);
+    discard(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_agree_with_exact_ones),
+        cmocka_unit_test(groups_are_products_of_their_own),
         cmocka_unit_test(a_row_alone_has_the_bits_it_has_among_others),
         cmocka_unit_test(no_schedule_shows_a_fault),
     };

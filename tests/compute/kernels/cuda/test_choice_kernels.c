@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects choices on a GPU, emulated: experts, their weights and likeliest tokens are the reference
- * bodies', bit for bit, with many equal numbers too, and under every schedule.
+ * Protects choices on a GPU, emulated: experts, their weights, the rows of their pairs and likeliest tokens
+ * are the reference bodies', bit for bit, with many equal numbers too, and under every schedule.
  */
 #include "entries.h"
 
@@ -116,10 +116,60 @@ static void the_likeliest_is_the_first_of_the_largest(void **state) {
     }
 }
 
+#define PER_TOKEN 3u
+
+/* Ascending, as chosen experts are: by chance, or all tokens' alike. */
+static void choose(uint32_t *slots, uint32_t tokens, uint32_t slot_count, bool alike) {
+    for (uint32_t i = 0; i < tokens * PER_TOKEN; i++) {
+        uint32_t k = i % PER_TOKEN, wide = slot_count / PER_TOKEN;
+        slots[i] = k * wide + (alike ? 0 : draw(wide));
+    }
+}
+
+static void pairs_stand_where_the_twin_puts_them(void **state) {
+    static const uint32_t token_counts[] = {1, 5, 85, 86, 300}, slot_counts[] = {3, 10, 64};
+    struct gpu_kernels hopper = gpu_hopper();
+    for (uint32_t seed = 0; seed < device_seeds(); seed++) {
+        uint32_t tokens = token_counts[seed % 5], slots = slot_counts[seed % 3];
+        size_t words = (size_t)tokens * PER_TOKEN * sizeof(uint32_t);
+        uint32_t *chosen = device_new(words, "slots");
+        struct output pair_row = output_new(words, "rows of pairs");
+        struct output row_token = output_new(words, "tokens of rows");
+        struct output groups = output_new(slots * sizeof(struct gpu_group), "groups");
+        struct output counts = output_new(slots * sizeof(uint32_t), "tokens of slots");
+        choose(chosen, tokens, slots, seed % 4 == 3);
+        for (uint32_t i = 0; i < slots; i++)
+            ((uint32_t *)(void *)counts.expected)[i] = draw(100);
+        memcpy(counts.found, counts.expected, counts.bytes);
+        emulate_seed(seed);
+        for (uint32_t i = 0; i < 2; i++) {
+            struct gpu_sort of = {chosen,
+                                  (void *)(i ? pair_row.found : pair_row.expected),
+                                  (void *)(i ? row_token.found : row_token.expected),
+                                  (void *)(i ? groups.found : groups.expected),
+                                  (void *)(i ? counts.found : counts.expected),
+                                  tokens,
+                                  PER_TOKEN,
+                                  slots};
+            launch(i ? &hopper.sort : &gpu_reference.sort, &of);
+        }
+        output_check(&pair_row, "rows of pairs");
+        output_check(&row_token, "tokens of rows");
+        output_check(&groups, "groups");
+        output_check(&counts, "tokens of slots");
+        output_free(&pair_row);
+        output_free(&row_token);
+        output_free(&groups);
+        output_free(&counts);
+        device_free(chosen);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_are_chosen_as_the_twin_does),
         cmocka_unit_test(the_likeliest_is_the_first_of_the_largest),
+        cmocka_unit_test(pairs_stand_where_the_twin_puts_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

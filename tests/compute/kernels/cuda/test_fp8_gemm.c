@@ -132,9 +132,9 @@ static void no_schedule_shows_a_fault(void **context) {
 static void groups_are_products_of_their_own(void **context) {
     uint64_t state = 10;
     struct product p = product_make(&state, 140, 256, 260, WEIGHTS_RANDOM, NUMBERS_NORMAL);
-    static const struct fp8_gemm_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
+    static const struct row_group groups[] = {{0, 3, 1}, {3, 0, 0}, {3, 131, 0}, {134, 5, 1}};
     uint32_t pitch = (uint32_t)round_up(p.k, 16), half = p.n / 2;
-    struct fp8_gemm_group *on_device = device_new_copy(groups, sizeof groups, "groups");
+    struct row_group *on_device = device_new_copy(groups, sizeof groups, "groups");
     run(&p, p.m);
     float *whole = malloc((size_t)p.m * p.y_stride * sizeof *whole);
     memcpy(whole, p.y, (size_t)p.m * p.y_stride * sizeof *whole);
@@ -159,9 +159,27 @@ static void groups_are_products_of_their_own(void **context) {
     product_free(&p);
 }
 
+static void results_are_rounded_where_it_is_asked_for(void **context) {
+    uint64_t state = 12;
+    struct product p = product_make(&state, 70, 130, 140, WEIGHTS_RANDOM, NUMBERS_NORMAL);
+    size_t count = (size_t)p.m * p.y_stride;
+    uint16_t *rounded = device_new(count * sizeof *rounded, "rounded y");
+    struct emulate_report report = {0};
+    run(&p, p.m);
+    emulate_collect(&report);
+    fp8_gemm_run_rounded(NULL, &p.weights, &p.rows, rounded, p.y_stride, p.m);
+    emulate_collect(NULL);
+    device_check(&report);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(rounded[i], i % p.y_stride < p.n ? bf16_from_float(p.y[i]) : UINT16_MAX);
+    device_free(rounded);
+    product_free(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_products_of_their_own),
+        cmocka_unit_test(results_are_rounded_where_it_is_asked_for),
         cmocka_unit_test(sums_agree_with_the_twin),
         cmocka_unit_test(a_row_alone_has_the_bits_it_has_among_others),
         cmocka_unit_test(no_schedule_shows_a_fault),

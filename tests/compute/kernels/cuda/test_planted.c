@@ -8,8 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "compute/kernels/cuda/attention_rows.h"
 #include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/mla_prompt.h"
 #include "compute/kernels/cuda/row_kernels.h"
 
 #include "planted.inc"
@@ -23,6 +25,8 @@ struct planted {
     __typeof__(choice_kernels_experts) *experts;
     __typeof__(choice_kernels_likeliest) *likeliest;
     __typeof__(attention_rows_write) *write;
+    __typeof__(mla_prompt_take) *take;
+    __typeof__(mla_prompt_attend) *attend;
 };
 
 /* What stands in for the kernel's output. */
@@ -121,6 +125,55 @@ static struct outcome run_latents(const struct planted *planted) {
     return outcome;
 }
 
+/* Two runs, in two rounds of four tiles of places: 3 tokens behind a prefix of 300; 70 behind one of 560, whose
+ * key 0 is none. */
+#define PROMPT_HEADS 2u
+#define PROMPT_NOPE 24u
+#define PROMPT_ROPE 8u
+#define PROMPT_VALUE 40u
+#define PROMPT_RANK 40u
+#define PROMPT_RUNS 2u
+#define PROMPT_ROWS 73u
+#define PROMPT_PLACES (8 * MLA_PROMPT_TILE)
+#define PROMPT_ROUND (4 * MLA_PROMPT_TILE)
+#define PROMPT_PAGES 15u
+#define PROMPT_PAGE_BYTES (64 * (PROMPT_RANK + PROMPT_ROPE) * sizeof(uint16_t))
+#define PROMPT_FLOATS (PROMPT_ROWS * PROMPT_HEADS * PROMPT_VALUE + PROMPT_PLACES * PROMPT_RANK)
+
+static struct prompt {
+    struct mla_prompt_runs runs;
+    struct mla_prompt_rows rows;
+    uint16_t *queries, *expanded, *tails, *taken;
+    float *marks;
+    float *output; /* attention's, then latents */
+} prompt;
+
+static struct outcome run_prompt(const struct planted *planted) {
+    struct outcome outcome = {.output = prompt.output, .bytes = PROMPT_FLOATS * sizeof(float)};
+    struct mla_prompt_heads heads = {PROMPT_HEADS, PROMPT_NOPE, PROMPT_ROPE, PROMPT_VALUE, 0.2f};
+    uint32_t pitch = PROMPT_HEADS * (PROMPT_NOPE + PROMPT_ROPE) * sizeof(uint16_t);
+    uint32_t width = PROMPT_HEADS * (PROMPT_NOPE + PROMPT_VALUE);
+    float *taken = prompt.output + PROMPT_ROWS * PROMPT_HEADS * PROMPT_VALUE;
+    memset(prompt.output, 0xFF, outcome.bytes);
+    emulate_collect(&outcome.report);
+    for (uint32_t first = 0; first < PROMPT_PLACES; first += PROMPT_ROUND) {
+        struct mla_prompt_round round = {first, PROMPT_ROUND};
+        struct mla_prompt_maps maps;
+        assert_true(mla_prompt_make(&maps, &heads, prompt.queries, pitch, PROMPT_ROWS,
+                                    prompt.expanded + first * width,
+                                    prompt.tails + first * PROMPT_ROPE, PROMPT_ROUND));
+        if (!outcome.report.made)
+            (planted ? planted->take : mla_prompt_take)(NULL, &prompt.runs, &prompt.rows, &round,
+                                                        taken + first * PROMPT_RANK, NULL,
+                                                        prompt.taken);
+        if (!outcome.report.made)
+            (planted ? planted->attend : mla_prompt_attend)(NULL, &maps, &prompt.runs, &round, 2,
+                                                            prompt.marks, prompt.output);
+    }
+    emulate_collect(NULL);
+    return outcome;
+}
+
 #define ROW(bug, checks) __typeof__(fp8_gemm_run) planted_##bug##_fp8_gemm_run;
 PLANTED_fp8_gemm(ROW)
 #undef ROW
@@ -135,10 +188,15 @@ PLANTED_fp8_gemm(ROW)
 #define ROW(bug, checks) __typeof__(attention_rows_write) planted_##bug##_attention_rows_write;
             PLANTED_attention_rows(ROW)
 #undef ROW
+#define ROW(bug, checks)                                                                           \
+    __typeof__(mla_prompt_take) planted_##bug##_mla_prompt_take;                                   \
+    __typeof__(mla_prompt_attend) planted_##bug##_mla_prompt_attend;
+                PLANTED_mla_prompt(ROW)
+#undef ROW
 
-                static const struct planted products[] = {
+                    static const struct planted products[] = {
 #define ROW(bug, checks) {#bug, checks, .product = planted_##bug##_fp8_gemm_run},
-                    PLANTED_fp8_gemm(ROW)
+                        PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
 static const struct planted norms[] = {
@@ -156,6 +214,13 @@ static const struct planted choices[] = {
 static const struct planted writes[] = {
 #define ROW(bug, checks) {#bug, checks, .write = planted_##bug##_attention_rows_write},
     PLANTED_attention_rows(ROW)
+#undef ROW
+};
+static const struct planted prompts[] = {
+#define ROW(bug, checks)                                                                           \
+    {#bug, checks, .take = planted_##bug##_mla_prompt_take,                                        \
+     .attend = planted_##bug##_mla_prompt_attend},
+    PLANTED_mla_prompt(ROW)
 #undef ROW
 };
 
@@ -273,12 +338,59 @@ static void bugs_of_rows_of_the_cache_are_found(void **context) {
         device_free(all[i]);
 }
 
+static void fill_bf16(uint64_t *state, uint16_t *to, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        to[i] = bf16_from_float(levels_number(state, NUMBERS_NORMAL));
+}
+
+/* Expanded keys are not made of the latents here. */
+static void bugs_of_prompts_attention_are_found(void **context) {
+    static const struct mla_prompt_run runs[PROMPT_RUNS] = {{0, 3, 0, 0}, {3, 70, 1, 5}};
+    static const uint32_t pages[PROMPT_PAGES] = {5, 3, 0, 6, 14, 1, 8, 4, 2, 9, 11, 7, 13, 10, 12};
+    uint32_t width = PROMPT_HEADS * (PROMPT_NOPE + PROMPT_VALUE), kv_index[PROMPT_ROWS];
+    uint64_t state = 15;
+    for (uint32_t i = 0; i < PROMPT_ROWS; i++)
+        kv_index[i] = i < 3 ? 300 + i : 560 + i - 3;
+    size_t row_width = PROMPT_HEADS * (PROMPT_NOPE + PROMPT_ROPE);
+    char *memory = device_new(PROMPT_PAGES * PROMPT_PAGE_BYTES, "pages' memory");
+    prompt.runs.runs = device_new_copy(runs, sizeof runs, "runs");
+    prompt.runs.kv_index = device_new_copy(kv_index, sizeof kv_index, "kv_index");
+    prompt.runs.pages = device_new_copy(pages, sizeof pages, "page table");
+    prompt.runs.count = PROMPT_RUNS;
+    prompt.rows = (struct mla_prompt_rows){
+        memory, PROMPT_PAGE_BYTES, 0, PROMPT_PAGE_BYTES / 64, PROMPT_RANK, PROMPT_ROPE};
+    prompt.queries = device_new(PROMPT_ROWS * row_width * sizeof(uint16_t), "queries");
+    prompt.expanded = device_new(PROMPT_PLACES * width * sizeof(uint16_t), "expanded keys");
+    prompt.tails = device_new(PROMPT_PLACES * PROMPT_ROPE * sizeof(uint16_t), "rotated keys");
+    prompt.taken = device_new(PROMPT_ROUND * PROMPT_ROPE * sizeof(uint16_t), "taken keys");
+    prompt.marks = device_new(PROMPT_ROWS * PROMPT_HEADS * 2 * sizeof(float), "marks");
+    prompt.output = device_new(PROMPT_FLOATS * sizeof(float), "output");
+    fill_bf16(&state, prompt.queries, PROMPT_ROWS * row_width);
+    fill_bf16(&state, prompt.expanded, PROMPT_PLACES * width);
+    fill_bf16(&state, prompt.tails, PROMPT_PLACES * PROMPT_ROPE);
+    fill_bf16(&state, (uint16_t *)(void *)memory, PROMPT_PAGES * PROMPT_PAGE_BYTES / 2);
+    look_for_all(prompts, sizeof prompts / sizeof *prompts, run_prompt);
+    void *all[] = {memory,
+                   (void *)(uintptr_t)prompt.runs.runs,
+                   (void *)(uintptr_t)prompt.runs.kv_index,
+                   (void *)(uintptr_t)prompt.runs.pages,
+                   prompt.queries,
+                   prompt.expanded,
+                   prompt.tails,
+                   prompt.taken,
+                   prompt.marks,
+                   prompt.output};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device_free(all[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bugs_of_the_fp8_product_are_found),
         cmocka_unit_test(bugs_of_the_norm_are_found),
         cmocka_unit_test(bugs_of_choices_are_found),
         cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
+        cmocka_unit_test(bugs_of_prompts_attention_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

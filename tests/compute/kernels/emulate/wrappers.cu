@@ -41,7 +41,9 @@ GPU_KERNEL(THREADS) together(const uint32_t *in, uint32_t *out, uint32_t fault) 
     uint32_t *room = (uint32_t *)gpu_shared(), i = gpu_thread(), lane = i % GPU_WARP;
     uint32_t warp = i / GPU_WARP;
     if (fault == TOGETHER_ONE_IS_GONE && i == 40) return;
+#ifndef __CUDACC__ /* ptxas refuses it */
     if (fault == TOGETHER_FEWER_REGISTERS) gpu_registers_give<28>();
+#endif
     gpu_registers_give<40>();
     if (fault == TOGETHER_DIVERGE && lane == 3)
         out[128 + i] = gpu_vote(true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "compute/model/gpu_state.h"
+#include "compute/gpu/gpu_state.h"
 
 #include "base/check.h"
 #include "compute/model/rope.h"
@@ -88,6 +88,21 @@ static void take_core_room(struct taker *taker, const struct model *model) {
         take_floats(taker, OVERLAP_LANES, state->core_floats, "rooms of the core attention");
 }
 
+/* Enough for the longest prompt, or for as many of its keys as the room may hold. */
+static void take_prompt_room(struct taker *taker, const struct model *model) {
+    struct gpu_state *state = taker->state;
+    struct gpu_heads heads = gpu_heads_of(model);
+    if (!state->kernels->prompt_room) return;
+    size_t none = state->kernels->prompt_room(&heads, state->rows_max, 0);
+    size_t tile = state->kernels->prompt_room(&heads, state->rows_max, GPU_PROMPT_TILE) - none;
+    size_t fit = GPU_PROMPT_BYTES > none + tile ? (GPU_PROMPT_BYTES - none) / tile : 1;
+    size_t most = divide_up(state->positions_max + 1, GPU_PROMPT_TILE); /* MTP's are one further */
+    state->prompt_keys = (uint32_t)(fit < most ? fit : most) * GPU_PROMPT_TILE;
+    state->prompt_bytes = state->kernels->prompt_room(&heads, state->rows_max, state->prompt_keys);
+    state->prompt_room =
+        take(taker, OVERLAP_LANES * state->prompt_bytes, false, "rooms of the prompts' attention");
+}
+
 static void take_tokens(struct taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     const struct shape *shape = model->shape;
@@ -111,6 +126,7 @@ static void take_tokens(struct taker *taker, const struct model *model) {
     state->absorbed = take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
     state->u = take(taker, tile * state->u_pitch, false, "attended latents");
     take_core_room(taker, model);
+    take_prompt_room(taker, model);
     if (!model->weights.mtp) return;
     state->hidden = take_floats(taker, state->tokens_max, hidden, "outputs");
     state->kept = take_floats(taker, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden,
@@ -138,10 +154,9 @@ static void take_experts(struct taker *taker, const struct model *model) {
     state->expert_gate = take_floats(taker, pairs, state->expert_stride, "experts' gates");
     state->expert_up = take_floats(taker, pairs, state->expert_stride, "experts' ups");
     state->expert_y = take_floats(taker, pairs, state->hidden_stride, "experts' results");
-    state->slot_tokens =
-        take(taker, model->weights.slot_count * sizeof(uint32_t), false, "tokens of slots");
-    state->slot_tokens_host =
-        take(taker, model->weights.slot_count * sizeof(uint32_t), true, "tokens of slots");
+    size_t slots_bytes = OVERLAP_LANES * model->weights.slot_count * sizeof(uint32_t);
+    state->slot_tokens = take(taker, slots_bytes, false, "tokens of slots");
+    state->slot_tokens_host = take(taker, slots_bytes, true, "tokens of slots");
 }
 
 static void take_outputs(struct taker *taker, const struct model *model) {
@@ -220,7 +235,7 @@ static enum status fill(struct gpu_state *state, const struct model *model, stru
     device_release(state->device, host);
     if (state->slot_tokens)
         device_fill(state->device, stream, state->slot_tokens, 0,
-                    model->weights.slot_count * sizeof(uint32_t));
+                    OVERLAP_LANES * model->weights.slot_count * sizeof(uint32_t));
     enum status waited = device_wait_stream(state->device, stream, error);
     return status ? status : waited;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A layer on a device: each function puts its kernels in line on the lane's stream.
  */
-#include "compute/model/compute_gpu.h"
+#include "compute/gpu/gpu_layers.h"
 
 #include "base/check.h"
 
@@ -42,6 +42,10 @@ static float *rows_of(const struct pass *pass, float *rows, uint32_t stride) {
 static float *x_of(const struct pass *pass) {
     const struct model *model = pass->model;
     return model->gpu->x + (size_t)gpu_lane_of(pass)->first_token * model->shape->hidden;
+}
+
+static size_t lane_number(const struct pass *pass) {
+    return gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
 }
 
 static struct gpu_rows input_of(const struct pass *pass) {
@@ -208,14 +212,39 @@ void gpu_attention_begin(const struct pass *pass) {
     rotate_queries(pass);
 }
 
+/* kv_b for inputs that are not quantized. */
+static const struct packed_matrix *plain_kv_b(const struct pass *pass) {
+    const struct attention_weights *attention = &compute_weights(pass)->attention;
+    return attention->kv_b_bf16.data ? &attention->kv_b_bf16 : &attention->kv_b;
+}
+
+static enum input_kind latents_kind(const struct pass *pass) {
+    const struct model *model = pass->model;
+    if (model->activations == ACTIVATIONS_FP8_F32) return INPUT_F32;
+    return compute_kind(model, &compute_weights(pass)->attention.kv_b);
+}
+
+static void count_tiles(const struct batch *batch, struct gpu_prompt *prompt) {
+    for (uint32_t i = 0; i < batch->prompt_runs; i++) {
+        const struct run *run = &batch->runs[i];
+        if (!run->token_count) continue;
+        uint32_t keys = run->first_position + run->token_count + run->kv_shift;
+        prompt->run_count++;
+        prompt->query_tiles += (uint32_t)divide_up(run->token_count, GPU_PROMPT_TILE);
+        prompt->key_tiles += (uint32_t)divide_up(keys, GPU_PROMPT_TILE);
+    }
+}
+
 static void attend_prompts(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct gpu_lane *lane = gpu_lane_of(pass);
-    const struct packed_matrix *kv_b = &compute_weights(pass)->attention.kv_b;
-    uint32_t width = model->shape->heads * model->shape->value_dim, runs = 0;
-    for (uint32_t i = 0; i < pass->batch->prompt_runs; i++)
-        runs += pass->batch->runs[i].token_count > 0;
+    enum input_kind kind = latents_kind(pass);
+    const struct packed_matrix *kv_b =
+        kind == INPUT_BF16 ? plain_kv_b(pass) : &compute_weights(pass)->attention.kv_b;
+    uint32_t width = model->shape->heads * model->shape->value_dim;
+    char *room =
+        state->prompt_room ? state->prompt_room + lane_number(pass) * state->prompt_bytes : NULL;
     struct gpu_prompt arguments = {.queries = queries_of(pass),
                                    .kv_b = kv_b->data,
                                    .kv_b_scales = kv_b->scales,
@@ -224,14 +253,17 @@ static void attend_prompts(const struct pass *pass) {
                                    .pages = lane->batch.pages,
                                    .memory = model->kv.on_device,
                                    .attended = rows_of(pass, state->attended, width),
+                                   .room = room,
                                    .matrix = gpu_matrix_form(kv_b),
                                    .kv = kv_form(pass),
                                    .of = gpu_heads_of(model),
+                                   .latents = kind,
                                    .queries_pitch = state->queries_pitch,
-                                   .run_count = runs};
-    arguments.latents = compute_kind(model, kv_b);
-    if (model->activations == ACTIVATIONS_FP8_F32) arguments.latents = INPUT_F32;
-    if (runs) gpu_launch(state, lane->stream, prompt, arguments);
+                                   .rows = pass->batch->prompt_tokens,
+                                   .room_rows = state->rows_max,
+                                   .room_keys = state->prompt_keys};
+    count_tiles(pass->batch, &arguments);
+    if (arguments.run_count) gpu_launch(state, lane->stream, prompt, arguments);
 }
 
 /* More than the index of any KV row that a generated token sees. */
@@ -261,13 +293,12 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct gpu_lane *lane = gpu_lane_of(pass);
-    const struct packed_matrix *kv_b = &compute_weights(pass)->attention.kv_b;
+    const struct packed_matrix *kv_b = plain_kv_b(pass);
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
     char *u = state->u + (size_t)lane->tile * state->u_pitch;
-    float *room = state->core_room
-                      ? state->core_room + lane->tile / GPU_ABSORB_TILE * state->core_floats
-                      : NULL;
+    float *room =
+        state->core_room ? state->core_room + lane_number(pass) * state->core_floats : NULL;
     struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
                             .kv_b = kv_b->data,
                             .kv_b_scales = kv_b->scales,
@@ -413,8 +444,7 @@ void gpu_experts_route(const struct pass *pass) {
 
 static struct gpu_group *groups_of(const struct pass *pass) {
     const struct model *model = pass->model;
-    size_t lane = gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
-    return model->gpu->groups + lane * model->shape->experts;
+    return model->gpu->groups + lane_number(pass) * model->shape->experts;
 }
 
 /* Alone, an expert's slot has its number. */
@@ -428,7 +458,9 @@ void gpu_experts_dispatch(const struct pass *pass) {
                               .pair_row = pairs_of(pass, state->pair_row),
                               .row_token = pairs_of(pass, state->row_token),
                               .groups = groups_of(pass),
-                              .slot_tokens = state->slot_tokens + compute_weights(pass)->first_slot,
+                              .slot_tokens = state->slot_tokens +
+                                             lane_number(pass) * model->weights.slot_count +
+                                             compute_weights(pass)->first_slot,
                               .tokens = pass->batch->token_count,
                               .per_token = per_token,
                               .slots = model->shape->experts};

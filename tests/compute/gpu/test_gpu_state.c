@@ -12,7 +12,8 @@
 #include <cmocka.h>
 
 #include "../../golden/golden.h"
-#include "compute/model/gpu_state.h"
+#include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_state.h"
 #include "compute/model/model.h"
 
 #define WORDS 16
@@ -23,7 +24,7 @@ static struct model *open_model(void) {
     struct model *model;
     snprintf(directory, sizeof directory, "%s/v3-fp8-yarn-g8-mtp-sharded", golden_home());
     struct model_options options = {.directory = directory,
-                                    .device = MODEL_ON_EMULATED,
+                                    .device = &model_on_emulated,
                                     .activations = ACTIVATIONS_F32,
                                     .threads = 1,
                                     .kv_bytes = 4 << 20,

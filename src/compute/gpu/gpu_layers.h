@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The set of compute.h's functions for a device: what its files share. Verified by emulation; not
- * yet run on a GPU.
+ * A layer on a device, put in line; and how kernels are given rows and matrices.
  */
-#ifndef COMPUTE_MODEL_COMPUTE_GPU_H
-#define COMPUTE_MODEL_COMPUTE_GPU_H
+#ifndef COMPUTE_GPU_GPU_LAYERS_H
+#define COMPUTE_GPU_GPU_LAYERS_H
 
-#include "compute/model/compute.h"
+#include "compute/gpu/gpu_state.h"
 #include "compute/model/compute_layer.h"
-#include "compute/model/gpu_state.h"
-
-extern const struct compute compute_on_gpu;
 
 /* A matrix without its pointers, as kernels' arguments have it. */
 static inline struct packed_matrix gpu_matrix_form(const struct packed_matrix *matrix) {
@@ -46,7 +42,7 @@ void gpu_multiply(const struct model *model, struct device_stream *stream,
                   const struct packed_matrix *weights, const struct gpu_rows *x,
                   enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows);
 
-/* Functions of the table, in gpu_layers.c; compute.h says what each does. */
+/* compute.h says what each does. */
 void gpu_attention_begin(const struct pass *pass);
 void gpu_attention_finish(const struct pass *pass);
 void gpu_attention_write_rows(const struct pass *pass);

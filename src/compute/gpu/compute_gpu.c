@@ -3,9 +3,11 @@
  * the first lane's stream; the others' follow it at a step's begin, and it follows them behind the
  * layers.
  */
-#include "compute/model/compute_gpu.h"
+#include "compute/gpu/compute_gpu.h"
 
 #include "base/check.h"
+#include "compute/gpu/gpu_layers.h"
+#include "compute/model/model.h"
 
 #include <string.h>
 
@@ -104,14 +106,15 @@ static void tell(struct model *model, uint64_t step, uint32_t slices) {
 
 static void count_slots(struct model *model) {
     const struct gpu_state *state = model->gpu;
-    for (uint32_t i = 0; i < model->weights.slot_count; i++)
-        model->slot_tokens[i] += state->slot_tokens_host[i];
+    uint32_t slots = model->weights.slot_count;
+    for (uint32_t i = 0; i < model->lane_count * slots; i++)
+        model->slot_tokens[i % slots] += state->slot_tokens_host[i];
 }
 
 static enum status end(struct model *model, struct error *error) {
     struct gpu_state *state = model->gpu;
     struct device_stream *stream = main_stream(model);
-    size_t bytes = model->weights.slot_count * sizeof(uint32_t);
+    size_t bytes = model->lane_count * model->weights.slot_count * sizeof(uint32_t);
     struct error why;
     join(model);
     device_copy(state->device, stream, state->slot_tokens_host, state->slot_tokens, bytes,
@@ -322,7 +325,12 @@ static void clear_row(const struct model *model, struct page_id page, uint32_t s
                 0, kv->row_bytes);
 }
 
-const struct compute compute_on_gpu = {
+static const char *name_numerics(const struct model *model) {
+    return model->device_kernels->numerics;
+}
+
+static const struct compute compute_on_gpu = {
+    .numerics = name_numerics,
     .open = open_state,
     .close = gpu_state_close,
     .lane = take_lane,
@@ -351,3 +359,53 @@ const struct compute compute_on_gpu = {
     .mtp_finish = finish_mtp,
     .clear_row = clear_row,
 };
+
+/* ---- devices ---- */
+
+static enum status check_alone(const struct model_options *options, struct error *error) {
+    if (options->rank_count <= 1) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "one of %u ranks cannot be on a device yet; use --device cpu, or one rank",
+                     options->rank_count);
+}
+
+static enum status open_cuda(struct model *model, const struct model_options *options,
+                             struct error *error) {
+    enum status status = check_alone(options, error);
+    if (status != STATUS_OK) return status;
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "--device cuda: this program has only reference bodies for the engine's kernels, "
+        "which the emulated device alone runs; use --device cpu");
+}
+
+static enum status open_emulated(struct model *model, const struct model_options *options,
+                                 struct error *error) {
+    model->device_kernels = options->device_kernels ? options->device_kernels : &gpu_reference;
+    model->kv_b_bf16 = model->device_kernels->kv_b_bf16 && model->rounds_bf16;
+    struct device_emulation emulation = {.seed = options->device_seed,
+                                         .memory_bytes = UINT64_MAX / 2,
+                                         .watch = model->device_kernels->watch};
+    enum status status = check_alone(options, error);
+    return status ? status : device_open_emulated(&emulation, &model->device, error);
+}
+
+const struct model_device model_on_cuda = {"cuda", &compute_on_gpu, open_cuda};
+const struct model_device model_on_emulated = {"emulated", &compute_on_gpu, open_emulated};
+
+enum status compute_gpu_find(const char *name, const struct model_device **device_out,
+                             struct error *error) {
+    static const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
+                                                         &model_on_emulated};
+    for (size_t i = 0; i < ARRAY_COUNT(devices); i++)
+        if (!strcmp(name, devices[i]->name)) {
+            *device_out = devices[i];
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_INVALID, "unknown device '%s': expected cpu, cuda or emulated",
+                     name);
+}
+
+bool compute_gpu_offers_emulated(void) {
+    return device_is_offered();
+}

@@ -1,19 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The device's kernels for Hopper: what the engine gives an entry of the table becomes launches of
- * compute/kernels/cuda. What has no kernel yet stays with gpu_reference; the end of the file says
- * what that is. Verified by emulation; not yet run on a GPU.
+ * compute/kernels/cuda. What has no kernel yet stays with gpu_reference; each entry says what that
+ * is. Verified by emulation; not yet run on a GPU.
  */
+#include "compute/gpu/gpu_kernels.h"
 #include "compute/kernels/cuda/attention_rows.h"
 #include "compute/kernels/cuda/bf16_gemm.h"
 #include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/float_gemm.h"
 #include "compute/kernels/cuda/fp8_gemm.h"
 #include "compute/kernels/cuda/mla_decode.h"
+#include "compute/kernels/cuda/mla_prompt.h"
 #include "compute/kernels/cuda/row_kernels.h"
 #include "compute/kernels/emulate/emulate.h"
-#include "compute/model/gpu_kernels.h"
+
+#include "base/number.h"
 
 #include <assert.h>
 #include <stddef.h>
+
+static uint32_t left_count;
+
+uint32_t gpu_hopper_left(void) {
+    return left_count;
+}
+
+/* There is no kernel for it. */
+static void leave(const struct device_kernel *reference, const void *arguments, void *stream) {
+    left_count++;
+    reference->start(arguments, stream);
+}
 
 /* Where prepared rows go. */
 static struct row_output output_of(const struct gpu_form *form, void *rows, float *scales) {
@@ -62,7 +78,7 @@ static void embed(const void *arguments, void *stream) {
     bool halves = of->form.type == WEIGHT_BF16;
     size_t stride = of->form.pitch / weight_type_bytes(of->form.type, 1);
     if (of->form.type == WEIGHT_FP8) {
-        gpu_reference.embed.start(arguments, stream);
+        leave(&gpu_reference.embed, arguments, stream);
         return;
     }
     row_kernels_look_up(stream, halves ? of->embedding : NULL, halves ? NULL : of->embedding,
@@ -82,8 +98,8 @@ static void add(const void *arguments, void *stream) {
 
 /* ---- products ---- */
 
-static_assert(sizeof(struct gpu_group) == sizeof(struct fp8_gemm_group) &&
-                  offsetof(struct gpu_group, slot) == offsetof(struct fp8_gemm_group, slot),
+static_assert(sizeof(struct gpu_group) == sizeof(struct row_group) &&
+                  offsetof(struct gpu_group, slot) == offsetof(struct row_group, slot),
               "a group of rows is the same to the engine and to the kernel");
 
 /* Codes by codes. False: TMA cannot take how they lie. */
@@ -106,32 +122,59 @@ static bool multiply_codes(const struct gpu_product *of, void *stream) {
     return true;
 }
 
-/* BF16 by BF16. */
+/* BF16 by BF16. False: as above. */
 static bool multiply_halves(const struct gpu_product *of, void *stream) {
     const struct packed_matrix *matrix = &of->matrix;
     struct bf16_gemm_weights weights;
     struct bf16_gemm_rows rows;
     struct bf16_gemm_output output = {.values = of->y, .row_stride = of->y_stride};
+    uint64_t slot_pitch = of->groups ? of->slot_bytes : (uint64_t)matrix->pitch * matrix->rows;
     if (!bf16_gemm_make_weights(&weights, of->weights, BF16_GEMM_ROWS_OF_K, matrix->pitch,
-                                (uint64_t)matrix->pitch * matrix->rows, matrix->rows, matrix->cols,
-                                1) ||
+                                slot_pitch, matrix->rows, matrix->cols,
+                                of->groups ? of->group_count : 1) ||
         !bf16_gemm_make_rows(&rows, of->x, of->form.pitch, (uint64_t)of->form.pitch * of->rows,
                              of->rows, matrix->cols, 1))
         return false;
-    bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
+    if (of->groups)
+        bf16_gemm_run_groups(stream, &weights, &rows, (const void *)of->groups, of->group_count,
+                             of->rows, &output);
+    else
+        bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
     return true;
 }
 
-/* No kernel yet: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the mode bf16 of an FP8
- * checkpoint), BF16 by groups (experts of a BF16 checkpoint). */
+/* What tensor cores do not take: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the mode bf16 of
+ * an FP8 checkpoint) or by F32. */
+static void multiply_floats(const struct gpu_product *of, void *stream) {
+    static const enum float_gemm_type types[] = {[WEIGHT_FP8] = FLOAT_GEMM_E4M3,
+                                                 [WEIGHT_BF16] = FLOAT_GEMM_BF16,
+                                                 [WEIGHT_F32] = FLOAT_GEMM_F32};
+    struct float_gemm_weights weights = {.data = of->weights,
+                                         .scales = of->weight_scales,
+                                         .type = types[of->matrix.type],
+                                         .pitch = of->matrix.pitch,
+                                         .slot_bytes = of->slot_bytes,
+                                         .scale_slot_stride = of->slot_bytes / sizeof(float),
+                                         .n = of->matrix.rows,
+                                         .k = of->matrix.cols};
+    struct float_gemm_rows rows = {of->x, of->form.pitch, of->form.kind == INPUT_BF16};
+    if (of->groups)
+        float_gemm_run_groups(stream, &weights, &rows, (const void *)of->groups, of->group_count,
+                              of->rows, of->y, of->y_stride);
+    else
+        float_gemm_run(stream, &weights, &rows, of->y, of->y_stride, of->rows);
+}
+
+/* Left to the reference body: codes that TMA cannot take. */
 static void product(const void *arguments, void *stream) {
     const struct gpu_product *of = arguments;
-    enum weight_type weights = of->matrix.type;
     bool codes = of->form.kind == INPUT_FP8 || of->form.kind == INPUT_FP8_UE8M0;
-    bool halves = of->form.kind == INPUT_BF16 && weights == WEIGHT_BF16 && !of->groups;
-    if (codes && multiply_codes(of, stream)) return;
-    if (halves && multiply_halves(of, stream)) return;
-    gpu_reference.product.start(arguments, stream);
+    bool halves = of->form.kind == INPUT_BF16 && of->matrix.type == WEIGHT_BF16;
+    if ((codes && multiply_codes(of, stream)) || (halves && multiply_halves(of, stream))) return;
+    if (codes)
+        leave(&gpu_reference.product, arguments, stream);
+    else
+        multiply_floats(of, stream);
 }
 
 /* ---- attention ---- */
@@ -185,7 +228,7 @@ static bool make_half(const struct packed_matrix *matrix, const void *kv_b,
                                   heads->heads);
 }
 
-/* No kernel yet: kv_b of FP8, and the mode f32. */
+/* No kernel yet: the mode f32. */
 static void absorb(const void *arguments, void *stream) {
     const struct gpu_absorb *of = arguments;
     const struct gpu_heads *heads = &of->of;
@@ -196,7 +239,7 @@ static void absorb(const void *arguments, void *stream) {
                    heads->nope_dim, &weights) ||
         !bf16_gemm_make_rows(&rows, of->queries, of->queries_pitch, dim * sizeof(uint16_t),
                              of->rows, heads->nope_dim, heads->heads)) {
-        gpu_reference.absorb.start(arguments, stream);
+        leave(&gpu_reference.absorb, arguments, stream);
         return;
     }
     struct bf16_gemm_output output = {
@@ -231,7 +274,7 @@ static void core(const void *arguments, void *stream) {
         !mla_decode_make_pages(&pages, of->memory + of->kv.slice_at, of->kv.page_bytes,
                                of->kv.page_bytes, 1, of->kv.page_count, width, heads->kv_rank) ||
         !mla_decode_make_queries(&queries, of->absorbed, of->rows, heads->heads, width)) {
-        gpu_reference.core.start(arguments, stream);
+        leave(&gpu_reference.core, arguments, stream);
         return;
     }
     struct mla_decode_tokens tokens = {of->kv_first, of->kv_index, of->first_page, of->pages,
@@ -250,13 +293,138 @@ static void release(const void *arguments, void *stream) {
                    heads->value_dim, heads->kv_rank, &weights) ||
         !bf16_gemm_make_rows(&rows, of->u, of->u_pitch, heads->kv_rank * sizeof(uint16_t), of->rows,
                              heads->kv_rank, heads->heads)) {
-        gpu_reference.release.start(arguments, stream);
+        leave(&gpu_reference.release, arguments, stream);
         return;
     }
     struct bf16_gemm_output output = {.values = of->attended,
                                       .row_stride = (size_t)heads->heads * heads->value_dim,
                                       .batch_stride = heads->value_dim};
     bf16_gemm_run(stream, &weights, &rows, &output, of->rows);
+}
+
+/* What prompt's room holds, of a round's keys but for the marks, one behind another. */
+enum prompt_part { LATENTS, CODES, SCALES, TAILS, EXPANDED, MARKS, PARTS };
+
+static size_t part_bytes(const struct gpu_heads *of, enum prompt_part part, size_t rows,
+                         size_t keys) {
+    switch (part) {
+    case LATENTS:
+        return keys * of->kv_rank * sizeof(float);
+    case CODES:
+        return keys * round_up(of->kv_rank, 16);
+    case SCALES:
+        return keys * divide_up(of->kv_rank, QUANT_GROUP) * sizeof(float);
+    case TAILS:
+        return keys * of->rope_dim * sizeof(uint16_t);
+    case EXPANDED:
+        return keys * of->heads * (of->nope_dim + of->value_dim) * sizeof(uint16_t);
+    case MARKS:
+        return rows * of->heads * 2 * sizeof(float);
+    case PARTS:
+        break;
+    }
+    return 0;
+}
+
+/* Where a part begins; PARTS: where all end. */
+static size_t part_at(const struct gpu_heads *of, enum prompt_part part, uint32_t rows,
+                      uint32_t keys) {
+    size_t at = 0;
+    for (int i = 0; i < (int)part; i++)
+        at += round_up(part_bytes(of, (enum prompt_part)i, rows, keys), 256);
+    return at;
+}
+
+static size_t prompt_room(const struct gpu_heads *of, uint32_t rows, uint32_t keys) {
+    return part_at(of, PARTS, rows, keys);
+}
+
+static void *part_of(const struct gpu_prompt *of, enum prompt_part part) {
+    return of->room + part_at(&of->of, part, of->room_rows, of->room_keys);
+}
+
+/* Products that expand a round's latents. */
+struct expansion {
+    bool quantizes;
+    struct fp8_gemm_weights code_weights;
+    struct fp8_gemm_rows code_rows;
+    struct bf16_gemm_weights weights;
+    struct bf16_gemm_rows rows;
+};
+
+/* False: there is no kernel for it. */
+static bool make_expansion(const struct gpu_prompt *of, struct expansion *expansion) {
+    const struct packed_matrix *matrix = &of->matrix;
+    uint32_t rank = matrix->cols, keys = of->room_keys;
+    uint64_t bytes = (uint64_t)matrix->pitch * matrix->rows;
+    expansion->quantizes = of->latents == INPUT_FP8 && matrix->type == WEIGHT_FP8;
+    if (expansion->quantizes)
+        return fp8_gemm_make_weights(&expansion->code_weights, of->kv_b, matrix->pitch, bytes,
+                                     of->kv_b_scales, 0, matrix->rows, rank, 1) &&
+               fp8_gemm_make_rows(&expansion->code_rows, part_of(of, CODES), round_up(rank, 16),
+                                  part_of(of, SCALES), keys, keys, rank);
+    return of->latents == INPUT_BF16 && matrix->type == WEIGHT_BF16 &&
+           bf16_gemm_make_weights(&expansion->weights, of->kv_b, BF16_GEMM_ROWS_OF_K, matrix->pitch,
+                                  bytes, matrix->rows, rank, 1) &&
+           bf16_gemm_make_rows(&expansion->rows, part_of(of, LATENTS), rank * sizeof(uint16_t),
+                               (uint64_t)keys * rank * sizeof(uint16_t), keys, rank, 1);
+}
+
+/* Keys and values of all heads, of the round's latents. */
+static void expand(const struct gpu_prompt *of, const struct expansion *expansion, uint32_t keys,
+                   void *stream) {
+    uint32_t width = of->matrix.rows, rank = of->matrix.cols;
+    if (!expansion->quantizes) {
+        struct bf16_gemm_output output = {.rounded = part_of(of, EXPANDED), .row_stride = width};
+        bf16_gemm_run(stream, &expansion->weights, &expansion->rows, &output, keys);
+        return;
+    }
+    struct row_output codes = {.codes = part_of(of, CODES),
+                               .code_stride = round_up(rank, 16),
+                               .scales = part_of(of, SCALES),
+                               .scale_stride = of->room_keys};
+    row_kernels_prepare(stream, part_of(of, LATENTS), rank, &codes, keys, rank);
+    fp8_gemm_run_rounded(stream, &expansion->code_weights, &expansion->code_rows,
+                         part_of(of, EXPANDED), width, keys);
+}
+
+static_assert(sizeof(struct gpu_run) == sizeof(struct mla_prompt_run) &&
+                  offsetof(struct gpu_run, first_page) ==
+                      offsetof(struct mla_prompt_run, first_page) &&
+                  GPU_PROMPT_TILE == MLA_PROMPT_TILE,
+              "a run of a prompt is the same to the engine and to the kernel");
+
+/* No kernel yet: the mode f32. */
+static void prompt(const void *arguments, void *stream) {
+    const struct gpu_prompt *of = arguments;
+    const struct gpu_heads *heads = &of->of;
+    struct mla_prompt_heads form = {heads->heads, heads->nope_dim, heads->rope_dim,
+                                    heads->value_dim, heads->scale};
+    struct mla_prompt_runs runs = {(const void *)of->runs, of->kv_index, of->pages, of->run_count};
+    struct mla_prompt_rows rows = {of->memory,       of->kv.page_bytes, of->kv.slice_at,
+                                   of->kv.row_bytes, heads->kv_rank,    heads->rope_dim};
+    struct expansion expansion;
+    struct mla_prompt_maps maps;
+    bool aligned = ((of->kv.page_bytes | of->kv.slice_at | of->kv.row_bytes) % 16 == 0) &&
+                   heads->kv_rank % 8 == 0;
+    if (!heads->is_bf16 || !of->kv.is_bf16 || !aligned || !make_expansion(of, &expansion) ||
+        !mla_prompt_make(&maps, &form, of->queries, of->queries_pitch, of->rows,
+                         part_of(of, EXPANDED), part_of(of, TAILS), of->room_keys)) {
+        leave(&gpu_reference.prompt, arguments, stream);
+        return;
+    }
+    struct mla_prompt_round round = {0, of->room_keys};
+    for (uint32_t keys = of->key_tiles * GPU_PROMPT_TILE; round.first < keys;
+         round.first += of->room_keys) {
+        uint32_t left = keys - round.first;
+        if (left < round.count) round.count = left;
+        float *latents = expansion.quantizes ? part_of(of, LATENTS) : NULL;
+        uint16_t *rounded = expansion.quantizes ? NULL : part_of(of, LATENTS);
+        mla_prompt_take(stream, &runs, &rows, &round, latents, rounded, part_of(of, TAILS));
+        expand(of, &expansion, round.count, stream);
+        mla_prompt_attend(stream, &maps, &runs, &round, of->query_tiles, part_of(of, MARKS),
+                          of->attended);
+    }
 }
 
 /* ---- choices ---- */
@@ -283,6 +451,66 @@ static void likeliest(const void *arguments, void *stream) {
     choice_kernels_likeliest(stream, of->logits, of->stride, of->n, of->to, of->rows);
 }
 
+static void sort(const void *arguments, void *stream) {
+    const struct gpu_sort *of = arguments;
+    struct choice_pairs pairs = {of->experts,     of->pair_row, of->row_token, (void *)of->groups,
+                                 of->slot_tokens, of->tokens,   of->per_token};
+    choice_kernels_sort(stream, &pairs, of->slots);
+}
+
+static void gather(const void *arguments, void *stream) {
+    const struct gpu_gather *of = arguments;
+    enum input_kind kind = of->from_form.kind;
+    bool codes = kind == INPUT_FP8 || kind == INPUT_FP8_UE8M0;
+    uint32_t element = kind == INPUT_F32 ? sizeof(float) : codes ? 1 : sizeof(uint16_t);
+    struct row_gather rows = {.from = of->from,
+                              .to = of->to,
+                              .from_pitch = of->from_form.pitch,
+                              .to_pitch = of->to_form.pitch,
+                              .from_scales = of->from_scales,
+                              .to_scales = of->to_scales,
+                              .from_scale_stride = of->from_form.scale_stride,
+                              .to_scale_stride = of->to_form.scale_stride,
+                              .ids = of->row_token,
+                              .bytes = of->n * element,
+                              .groups = codes ? (uint32_t)divide_up(of->n, QUANT_GROUP) : 0};
+    row_kernels_gather(stream, &rows, of->rows);
+}
+
+static void combine(const void *arguments, void *stream) {
+    const struct gpu_combine *of = arguments;
+    struct row_results results = {.results = of->results,
+                                  .stride = of->stride,
+                                  .pair_row = of->pair_row,
+                                  .experts = of->experts,
+                                  .weights = of->weights,
+                                  .per_token = of->per_token,
+                                  .group_experts = of->group_experts,
+                                  .rounds_bf16 = of->rounds_bf16};
+    row_kernels_combine(stream, &results, of->y, of->y_stride, of->tokens, of->n);
+}
+
+/* Left to the reference body: an embedding of FP8, and rows that do not begin at 16 bytes. */
+static void pair(const void *arguments, void *stream) {
+    const struct gpu_mtp_pair *of = arguments;
+    bool is_bf16 = of->form.type == WEIGHT_BF16;
+    size_t stride = of->form.pitch / weight_type_bytes(of->form.type, 1), width = 2 * of->n;
+    struct row_output first[ROW_OUTPUTS] = {{.values = of->pair, .value_stride = width}};
+    struct row_output second[ROW_OUTPUTS] = {{.values = of->pair + of->n, .value_stride = width}};
+    if (of->form.type == WEIGHT_FP8 || of->n % 4) {
+        leave(&gpu_reference.pair, arguments, stream);
+        return;
+    }
+    row_kernels_look_up(stream, is_bf16 ? of->embedding : NULL, is_bf16 ? NULL : of->embedding,
+                        stride, of->ids, of->pair, width, of->rows, of->n);
+    row_kernels_pick(stream, of->hidden, of->kept, of->n, of->source, of->pair + of->n, width,
+                     of->rows, of->n);
+    row_kernels_norm(stream, of->pair, width, NULL, 0, of->embedding_norm, of->epsilon, first,
+                     of->rows, of->n);
+    row_kernels_norm(stream, of->pair + of->n, width, NULL, 0, of->hidden_norm, of->epsilon, second,
+                     of->rows, of->n);
+}
+
 static const struct device_watch emulator = {emulate_memory_add, emulate_memory_drop};
 
 #define LAUNCHES(entry)                                                                            \
@@ -290,12 +518,13 @@ static const struct device_watch emulator = {emulate_memory_add, emulate_memory_
 #entry, gpu_reference.entry.pointers, entry                                                \
     }
 
-/* No kernels yet: prompt, sort, gather, combine, pair. */
 struct gpu_kernels gpu_hopper(void) {
     struct gpu_kernels kernels = gpu_reference;
-    kernels.numerics = "hopper1";
+    kernels.numerics = "hopper2";
     kernels.watch = &emulator;
+    kernels.kv_b_bf16 = true;
     kernels.core_room = core_room;
+    kernels.prompt_room = prompt_room;
     LAUNCHES(embed);
     LAUNCHES(prepare);
     LAUNCHES(product);
@@ -306,7 +535,12 @@ struct gpu_kernels gpu_hopper(void) {
     LAUNCHES(absorb);
     LAUNCHES(core);
     LAUNCHES(release);
+    LAUNCHES(prompt);
     LAUNCHES(route);
     LAUNCHES(likeliest);
+    LAUNCHES(sort);
+    LAUNCHES(gather);
+    LAUNCHES(combine);
+    LAUNCHES(pair);
     return kernels;
 }

@@ -10,8 +10,8 @@
  * runs. gpu_hopper launches kernels of compute/kernels/cuda where there are some, and says where it
  * has to leave an entry to the reference body: verified by emulation; not yet run on a GPU.
  */
-#ifndef COMPUTE_MODEL_GPU_KERNELS_H
-#define COMPUTE_MODEL_GPU_KERNELS_H
+#ifndef COMPUTE_GPU_GPU_KERNELS_H
+#define COMPUTE_GPU_GPU_KERNELS_H
 
 #include "compute/device/device.h"
 #include "compute/kernels/matmul.h"
@@ -158,6 +158,7 @@ struct gpu_release {
 };
 
 /* Expanded form, for tokens of prompts: a run of a lane. */
+#define GPU_PROMPT_TILE 128 /* tokens, and keys, that a kernel takes at a time */
 struct gpu_run {
     uint32_t first, count; /* rows */
     uint32_t kv_first;     /* KV rows before it are none */
@@ -172,11 +173,15 @@ struct gpu_prompt {
     const uint32_t *pages;
     const char *memory;
     float *attended;
+    char *room; /* what prompt_room asks for, or NULL */
     struct packed_matrix matrix;
     struct gpu_kv_form kv;
     struct gpu_heads of;
     enum input_kind latents; /* how kv_b takes them */
     uint32_t queries_pitch, run_count;
+    uint32_t rows;                   /* all runs' are among the first so many */
+    uint32_t query_tiles, key_tiles; /* of all runs, each one's rounded up */
+    uint32_t room_rows, room_keys;   /* that the room is for */
 };
 
 /* Each token's experts, ascending, and their weights. */
@@ -250,8 +255,12 @@ struct gpu_mtp_pair {
 struct gpu_kernels {
     const char *numerics;             /* kernels with the same text give the same bits */
     const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
+    bool kv_b_bf16; /* a kv_b of FP8 comes in BF16 where its input is not quantized */
     /* Floats that core works in, for so many tokens; NULL: none. */
     size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
+    /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple of
+     * GPU_PROMPT_TILE; NULL: none. */
+    size_t (*prompt_room)(const struct gpu_heads *of, uint32_t rows, uint32_t keys);
     struct device_kernel embed, prepare, product, activate, add;
     struct device_kernel latent, queries, absorb, core, release, prompt;
     struct device_kernel route, sort, gather, combine, likeliest, pair;
@@ -260,5 +269,7 @@ struct gpu_kernels {
 extern const struct gpu_kernels gpu_reference;
 /* In a library of its own, gpu_hopper_dep, as it brings the kernels' emulator along. */
 struct gpu_kernels gpu_hopper(void);
+/* How often one of its entries was left to the reference body, since the process began. */
+uint32_t gpu_hopper_left(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects the meaning of the device's kernels (compute/model/gpu_kernels.h), by small cases that
+ * Protects the meaning of the device's kernels (compute/gpu/gpu_kernels.h), by small cases that
  * can be followed by hand: where prepared rows and their scales lie, products over rows of any
  * pitch, by groups too, the order of pairs and of sums. Whole models are compared in test_compute.
  */
@@ -14,7 +14,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/gpu_kernels.h"
 
 #define run(kernel, arguments) gpu_reference.kernel.start(&(arguments), NULL)
 

@@ -6,17 +6,19 @@
  * scales, which lie block by block, begin where TMA takes them; x and what is kept for MTP are by
  * the step's tokens.
  */
-#ifndef COMPUTE_MODEL_GPU_STATE_H
-#define COMPUTE_MODEL_GPU_STATE_H
+#ifndef COMPUTE_GPU_GPU_STATE_H
+#define COMPUTE_GPU_GPU_STATE_H
 
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/gpu_kernels.h"
 #include "compute/model/pass.h"
 
 #define GPU_LOGITS_TILE 64  /* rows of logits computed at a time */
 #define GPU_ABSORB_TILE 256 /* generated tokens of a lane between the two halves of kv_b */
 #define GPU_CORE_FLOATS                                                                            \
     ((size_t)16 << 20) /* of room for a lane's core, if one token needs no more */
-#define GPU_STAGES 4   /* batches' arrays on their way at the same time */
+#define GPU_PROMPT_BYTES                                                                           \
+    ((size_t)256 << 20) /* of room for a lane's prompts, if a tile of keys needs no more */
+#define GPU_STAGES 4    /* batches' arrays on their way at the same time */
 
 /* A batch's arrays on the device; of a lane, from its first token on. */
 struct gpu_batch {
@@ -79,12 +81,16 @@ struct gpu_state {
     char *absorbed, *u; /* [lanes][GPU_ABSORB_TILE] */
     float *core_room;   /* [lanes][core_floats] */
     size_t core_floats;
-    uint32_t *experts;                           /* [rows_max][per_token] */
-    float *expert_weights;                       /* [rows_max][per_token] */
-    uint32_t *pair_row;                          /* [rows_max][per_token] */
-    uint32_t *row_token;                         /* [rows_max * per_token] */
-    struct gpu_group *groups;                    /* [lanes][experts] */
-    uint32_t *slot_tokens;                       /* [slot_count] since slot_tokens_host was taken */
+    char *prompt_room; /* [lanes][prompt_bytes] */
+    size_t prompt_bytes;
+    uint32_t prompt_keys;     /* that a lane's room is for */
+    uint32_t *experts;        /* [rows_max][per_token] */
+    float *expert_weights;    /* [rows_max][per_token] */
+    uint32_t *pair_row;       /* [rows_max][per_token] */
+    uint32_t *row_token;      /* [rows_max * per_token] */
+    struct gpu_group *groups; /* [lanes][experts] */
+    uint32_t *slot_tokens; /* [lanes][slot_count] since slot_tokens_host was taken: each lane's own,
+                            * as their streams run at the same time */
     struct gpu_rows expert_input, expert_middle; /* [rows_max * per_token] */
     float *expert_gate, *expert_up, *expert_y;
     float *mtp_pair, *mtp_u; /* [tokens] */
@@ -95,7 +101,7 @@ struct gpu_state {
     /* page-locked: */
     float *logits_host;                /* [GPU_LOGITS_TILE][vocab] */
     uint32_t *words_host;              /* what few words come back */
-    uint32_t *slot_tokens_host;        /* [slot_count] */
+    uint32_t *slot_tokens_host;        /* [lanes][slot_count] */
     struct device_event **told_events; /* [told_max] */
     struct gpu_told *told;             /* [told_max] a ring */
     uint32_t told_max, told_first, told_count;

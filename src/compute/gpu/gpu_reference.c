@@ -3,7 +3,7 @@
  * memory with the arithmetic of the CPU's set and its order, so that a step on it gives the CPU's
  * bits, and what differs is the engine's fault. They stand in for kernels; none will ever run on a GPU.
  */
-#include "compute/model/gpu_kernels.h"
+#include "compute/gpu/gpu_kernels.h"
 
 #include "base/check.h"
 #include "base/number.h"
@@ -692,7 +692,7 @@ const struct gpu_kernels gpu_reference = {
     .absorb = {"absorb (reference)", 4, absorb},
     .core = {"core (reference)", 8, core},
     .release = {"release (reference)", 4, release},
-    .prompt = {"prompt (reference)", 8, prompt},
+    .prompt = {"prompt (reference)", 9, prompt},
     .route = {"route (reference)", 4, route},
     .sort = {"sort (reference)", 5, sort},
     .gather = {"gather (reference)", 5, gather},

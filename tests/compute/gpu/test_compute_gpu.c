@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects what devices are called, and that a model on one refuses what it cannot do yet, saying what to
+ * do instead. What they compute is compared in test_compute.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../golden/golden.h"
+#include "compute/gpu/compute_gpu.h"
+#include "compute/model/model.h"
+
+static void a_device_is_found_by_its_name(void **state) {
+    const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
+                                                  &model_on_emulated};
+    const char *const names[] = {"cpu", "cuda", "emulated"};
+    const struct model_device *found = NULL;
+    struct error error;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(compute_gpu_find(names[i], &found, &error), STATUS_OK);
+        assert_ptr_equal(found, devices[i]);
+    }
+    assert_int_equal(compute_gpu_find("tpu", &found, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "'tpu'"));
+}
+
+static void what_a_device_cannot_do_is_refused(void **state) {
+    static char directory[512];
+    struct error error;
+    struct model *model;
+    snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
+    struct model_options options = {.directory = directory,
+                                    .device = &model_on_cuda,
+                                    .step_tokens_max = 1,
+                                    .step_rows_max = 1,
+                                    .kv_bytes = 1 << 20};
+    assert_int_equal(model_open(&options, &model, &error), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "--device cpu"));
+    options.device = &model_on_emulated;
+    options.rank_count = 2;
+    assert_int_equal(model_open(&options, &model, &error), STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "--device cpu"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_device_is_found_by_its_name),
+        cmocka_unit_test(what_a_device_cannot_do_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

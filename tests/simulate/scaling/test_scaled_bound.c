@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the bound that rules are compared with: without noise to speak of it is what the load wants, noise
+ * that nobody knows beforehand costs nodes, a limit of turns costs more, a limit that may be missed more often
+ * less; and no rule that was lived is below it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "simulate/scaling/scaled_bound.h"
+
+#define S ((int64_t)1000000000)
+#define HOUR (3600 * S)
+#define DAY (24 * HOUR)
+
+static double arrivals(const void *load, int64_t at_ns) {
+    return *(const double *)load * (at_ns % DAY < 12 * HOUR ? 1 : 2);
+}
+
+/* Two hours around noon, of which the first wants 4 + 4 units and the second 8 + 8; windows of 20 s. */
+static struct scaled_options options_of(const double *load, double noise) {
+    struct scale_rule_side side = {
+        .unit_rate = 1000, .unit_nodes = 1, .least = 1, .most = 12, .group = 1};
+    return (struct scaled_options){
+        .manager = {.rule = {.sides = {side, side},
+                             .give_back = 0.05,
+                             .rest_ns = HOUR / 2,
+                             .start_ns = 300 * S},
+                    .calendar = {.period_ns = DAY, .price = 1},
+                    .nodes = 40,
+                    .ttft_limit_ns = 2 * S,
+                    .tpot_limit_ns = S / 20,
+                    .missed_share = 0.01,
+                    .decide_ns = 20 * S,
+                    .drain_ns_max = 300 * S,
+                    .start_ns_max = 1200 * S,
+                    .starts_at_once = 40},
+        .rule = SCALED_MANAGER,
+        .arrivals = arrivals,
+        .load = load,
+        .prompt_tokens = 1000,
+        .answer_tokens = 1000,
+        .noise = noise,
+        .noise_ns = 300 * S,
+        .tick_ns = 20 * S,
+        .begin_ns = DAY + 2 * HOUR,
+        .measure_ns = DAY + 11 * HOUR,
+        .end_ns = DAY + 13 * HOUR,
+        .seed = 1,
+    };
+}
+
+static double bound_of(double noise, double missed_share, double turns) {
+    const double load = 3.9;
+    struct scaled_options options = options_of(&load, noise);
+    struct arena arena;
+    double nodes;
+    void *memory = malloc(scaled_bound_bytes());
+    assert_non_null(memory);
+    arena_over(&arena, memory, scaled_bound_bytes());
+    struct scaled_bound_limits limits = {.missed_share = missed_share, .turns = turns};
+    assert_int_equal(scaled_bound(&arena, &options, limits, &nodes), STATUS_OK);
+    free(memory);
+    return nodes;
+}
+
+static void without_noise_it_is_what_the_load_wants(void **state) {
+    (void)state;
+    double nodes = bound_of(1e-4, 0.001, 0); /* a start's time before noon units are there */
+    assert_true(nodes > 12 * 0.98 && nodes < (12 + 8.0 / 24) * 1.01);
+}
+
+static void noise_costs_nodes_turns_cost_more_and_misses_fewer(void **state) {
+    (void)state;
+    double free = bound_of(0.1, 0.01, 0), bound = bound_of(0.1, 0.01, 1);
+    print_message("# %g nodes, once turned %g\n", free, bound);
+    assert_true(free > bound_of(1e-4, 0.01, 0) * 1.05);
+    assert_true(bound > free * 1.001);
+    assert_true(bound_of(0.1, 0.1, 0) < free * 0.99);
+}
+
+static void no_rule_that_was_lived_is_below_it(void **state) {
+    (void)state;
+    const double load = 3.9;
+    for (double noise = 0.03; noise < 0.1; noise += 0.05) {
+        struct scaled_options options = options_of(&load, noise);
+        struct scaled_outcome outcome;
+        struct arena arena;
+        void *memory = malloc(scaled_world_bytes());
+        assert_non_null(memory);
+        arena_over(&arena, memory, scaled_world_bytes());
+        assert_int_equal(scaled_world_run(&arena, &options, &outcome), STATUS_OK);
+        free(memory);
+        double share = (double)outcome.missed_windows / (double)outcome.windows;
+        double reversals = (double)outcome.reversals;
+        assert_true(outcome.nodes_mean > bound_of(noise, share > 0.01 ? share : 0.01, reversals));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(without_noise_it_is_what_the_load_wants),
+        cmocka_unit_test(noise_costs_nodes_turns_cost_more_and_misses_fewer),
+        cmocka_unit_test(no_rule_that_was_lived_is_below_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
