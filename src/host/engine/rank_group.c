@@ -19,6 +19,7 @@
 #include "base/pulse.h"
 #include "compute/exchange/job.h"
 #include "compute/exchange/job_tree.h"
+#include "compute/gpu/compute_gpu.h"
 #include "compute/model/plan_check.h"
 #include "host/process/log.h"
 
@@ -26,6 +27,7 @@
 #include <limits.h>
 #include <math.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -69,6 +71,7 @@ struct group_order {
 struct setup {
     struct model_options options; /* its pointers mean nothing here */
     bool engine;
+    char device[16]; /* its name */
     char directory[PATH_MAX];
 };
 
@@ -259,6 +262,8 @@ static enum status open_all(struct rank_group *group, const struct model_options
     }
     setup->options = *options;
     setup->engine = engine;
+    snprintf(setup->device, sizeof setup->device, "%s",
+             options->device ? options->device->name : model_on_cpu.name);
     memcpy(setup->directory, options->directory, strlen(options->directory) + 1);
     if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
     order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
@@ -789,7 +794,10 @@ static void worker_open(struct group_worker *worker, const struct setup *setup) 
     if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->rank = job_rank();
-    opened.status = (uint32_t)open_worker(worker, options, setup->engine, &opened.error);
+    options->device_kernels = NULL; /* a device's model is not of ranks */
+    opened.status = (uint32_t)compute_gpu_find(setup->device, &options->device, &opened.error);
+    if (!opened.status)
+        opened.status = (uint32_t)open_worker(worker, options, setup->engine, &opened.error);
     report(worker, &opened, sizeof opened, NULL, 0);
     pulse_set(PULSE_WAITS);
 }

@@ -294,8 +294,8 @@ static void check_all(const struct prompts *p) {
         print_message("# %u + %u channels, values of %u; keys %u-%u, %u tokens: %.1e of sum p|v|; "
                       "beside p rounded %.1e, above 1e-5 in %u of %u\n",
                       p->of.nope, p->of.rope, p->of.value, p->spans[run].kv_first,
-                      keys_of(&p->spans[run]) - 1, p->spans[run].count, largest.result, largest.rest,
-                      largest.turned, largest.rows);
+                      keys_of(&p->spans[run]) - 1, p->spans[run].count, largest.result,
+                      largest.rest, largest.turned, largest.rows);
         if (largest.result > 1.0 / 256) fail_msg("%g of sum p|v|", largest.result);
         if (largest.rest > 1.0 / 256 || largest.turned * 20 > largest.rows + 20)
             fail_msg("%g of sum p|v| beside what rounding explains, above 1e-5 in %u of %u rows",
