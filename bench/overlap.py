@@ -75,6 +75,7 @@ def waited(picture):
 
 
 def draw(values, bench, folder):
+    os.makedirs(values.pictures, exist_ok=True)
     for schedule, load in PICTURES.items():
         drawn = []
         for _ in range(int(values.runs)):
