@@ -55,14 +55,7 @@ ALWAYS_INLINE void tile(enum weight_type type, int rows, int halves, size_t firs
                 part[r][v] = vfmaq_f32(part[r][v], factor, weights[v]);
         }
     }
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 8
-        for (int v = 0; v < 4 * halves; v++) {
-            float *y = t->y + (size_t)r * t->y_stride + first + 4 * (size_t)v;
-            float32x4_t sum = t->first ? vdupq_n_f32(0) : vld1q_f32(y);
-            vst1q_f32(y, vfmaq_f32(sum, part[r][v], vdupq_n_f32(t->s[0][r])));
-        }
+    neon_end_tile(t, rows, 4 * halves, first, part);
 }
 
 ALWAYS_INLINE void tile_of_type(enum weight_type type, const struct matmul_tile *t) {

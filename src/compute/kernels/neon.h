@@ -10,6 +10,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "compute/kernels/matmul_blocked.h"
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* 16 FP8 codes as their values times 2^-8, which half-floats of the same bits are worth. */
@@ -41,6 +43,20 @@ ALWAYS_INLINE void neon_store(float *y, uint32_t i, uint32_t n, float32x4_t v) {
         vst1q_f32(some, v);
         memcpy(y + i, some, (n - i) * sizeof *y);
     }
+}
+
+/* The end of a tile: its sums, each times its row's scale, into outputs [first, first + 4 * vectors) of
+ * the panel. */
+ALWAYS_INLINE void neon_end_tile(const struct matmul_tile *t, int rows, int vectors, size_t first,
+                                 float32x4_t part[][8]) {
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 8
+        for (int v = 0; v < vectors; v++) {
+            float *y = t->y + (size_t)r * t->y_stride + first + 4 * (size_t)v;
+            float32x4_t sum = t->first ? vdupq_n_f32(0) : vld1q_f32(y);
+            vst1q_f32(y, vfmaq_f32(sum, part[r][v], vdupq_n_f32(t->s[0][r])));
+        }
 }
 
 #endif /* __aarch64__ */
