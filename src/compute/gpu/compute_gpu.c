@@ -6,6 +6,7 @@
 #include "compute/gpu/compute_gpu.h"
 
 #include "base/check.h"
+#include "compute/gpu/gpu_exchange.h"
 #include "compute/gpu/gpu_layers.h"
 #include "compute/model/model.h"
 
@@ -19,7 +20,12 @@ static enum status open_state(struct model *model, struct error *error) {
     enum status status = gpu_state_open(model, error);
     if (status != STATUS_OK) return status;
     model->scratch = (struct scratch *)(void *)&model->gpu->mtp;
-    return STATUS_OK;
+    return model->placement.ranks ? gpu_exchange_open(model, error) : STATUS_OK;
+}
+
+static void close_state(struct model *model) {
+    gpu_exchange_close(model);
+    gpu_state_close(model);
 }
 
 /* A lane's rows begin behind those of the lanes before it, at a multiple of 4. */
@@ -332,7 +338,7 @@ static const char *name_numerics(const struct model *model) {
 static const struct compute compute_on_gpu = {
     .numerics = name_numerics,
     .open = open_state,
-    .close = gpu_state_close,
+    .close = close_state,
     .lane = take_lane,
     .begin = begin,
     .tell = tell,
@@ -347,6 +353,7 @@ static const struct compute compute_on_gpu = {
     .experts_run_shared = gpu_experts_run_shared,
     .experts_run_routed = gpu_experts_run_routed,
     .experts_finish = gpu_experts_finish,
+    .experts_sum = gpu_exchange_sum,
     .experts_chosen = gpu_experts_chosen,
     .outputs = gather_outputs,
     .logits = write_logits,
@@ -362,17 +369,8 @@ static const struct compute compute_on_gpu = {
 
 /* ---- devices ---- */
 
-static enum status check_alone(const struct model_options *options, struct error *error) {
-    if (options->rank_count <= 1) return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "one of %u ranks cannot be on a device yet; use --device cpu, or one rank",
-                     options->rank_count);
-}
-
 static enum status open_cuda(struct model *model, const struct model_options *options,
                              struct error *error) {
-    enum status status = check_alone(options, error);
-    if (status != STATUS_OK) return status;
     return error_set(
         error, STATUS_UNSUPPORTED,
         "--device cuda: this program has only reference bodies for the engine's kernels, "
@@ -383,11 +381,10 @@ static enum status open_emulated(struct model *model, const struct model_options
                                  struct error *error) {
     model->device_kernels = options->device_kernels ? options->device_kernels : &gpu_reference;
     model->kv_b_bf16 = model->device_kernels->kv_b_bf16 && model->rounds_bf16;
-    struct device_emulation emulation = {.seed = options->device_seed,
+    struct device_emulation emulation = {.seed = options->device_seed + options->rank,
                                          .memory_bytes = UINT64_MAX / 2,
                                          .watch = model->device_kernels->watch};
-    enum status status = check_alone(options, error);
-    return status ? status : device_open_emulated(&emulation, &model->device, error);
+    return device_open_emulated(&emulation, &model->device, error);
 }
 
 const struct model_device model_on_cuda = {"cuda", &compute_on_gpu, open_cuda};

@@ -101,6 +101,7 @@ static void add(const void *arguments, void *stream) {
 static_assert(sizeof(struct gpu_group) == sizeof(struct row_group) &&
                   offsetof(struct gpu_group, slot) == offsetof(struct row_group, slot),
               "a group of rows is the same to the engine and to the kernel");
+static_assert(GPU_SUMMED == ROW_SUMMED && GPU_NO_PAIR == ROW_NO_PAIR, "pairs' rows are the same");
 
 /* Codes by codes. False: TMA cannot take how they lie. */
 static bool multiply_codes(const struct gpu_product *of, void *stream) {
@@ -110,7 +111,7 @@ static bool multiply_codes(const struct gpu_product *of, void *stream) {
     uint64_t slot_pitch = of->groups ? of->slot_bytes : (uint64_t)matrix->pitch * matrix->rows;
     if (!fp8_gemm_make_weights(&weights, of->weights, matrix->pitch, slot_pitch, of->weight_scales,
                                of->slot_bytes / sizeof(float), matrix->rows, matrix->cols,
-                               of->groups ? of->group_count : 1) ||
+                               of->groups ? of->slot_count : 1) ||
         !fp8_gemm_make_rows(&rows, of->x, of->form.pitch, of->x_scales, of->form.scale_stride,
                             of->rows, matrix->cols))
         return false;
@@ -131,7 +132,7 @@ static bool multiply_halves(const struct gpu_product *of, void *stream) {
     uint64_t slot_pitch = of->groups ? of->slot_bytes : (uint64_t)matrix->pitch * matrix->rows;
     if (!bf16_gemm_make_weights(&weights, of->weights, BF16_GEMM_ROWS_OF_K, matrix->pitch,
                                 slot_pitch, matrix->rows, matrix->cols,
-                                of->groups ? of->group_count : 1) ||
+                                of->groups ? of->slot_count : 1) ||
         !bf16_gemm_make_rows(&rows, of->x, of->form.pitch, (uint64_t)of->form.pitch * of->rows,
                              of->rows, matrix->cols, 1))
         return false;
@@ -471,6 +472,8 @@ static void gather(const void *arguments, void *stream) {
                               .to_scales = of->to_scales,
                               .from_scale_stride = of->from_form.scale_stride,
                               .to_scale_stride = of->to_form.scale_stride,
+                              .from_scale_step = of->from_scale_step,
+                              .to_scale_step = of->to_scale_step,
                               .ids = of->row_token,
                               .bytes = of->n * element,
                               .groups = codes ? (uint32_t)divide_up(of->n, QUANT_GROUP) : 0};
@@ -480,12 +483,13 @@ static void gather(const void *arguments, void *stream) {
 static void combine(const void *arguments, void *stream) {
     const struct gpu_combine *of = arguments;
     struct row_results results = {.results = of->results,
-                                  .stride = of->stride,
+                                  .pitch = of->pitch,
                                   .pair_row = of->pair_row,
                                   .experts = of->experts,
                                   .weights = of->weights,
                                   .per_token = of->per_token,
                                   .group_experts = of->group_experts,
+                                  .is_bf16 = of->is_bf16,
                                   .rounds_bf16 = of->rounds_bf16};
     row_kernels_combine(stream, &results, of->y, of->y_stride, of->tokens, of->n);
 }

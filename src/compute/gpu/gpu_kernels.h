@@ -63,7 +63,8 @@ struct gpu_product {
     struct gpu_form form;
     struct packed_matrix matrix; /* without pointers */
     size_t slot_bytes;
-    uint32_t y_stride, rows, group_count;
+    uint32_t y_stride, rows;         /* by groups: of all groups, from row 0 on, at most so many */
+    uint32_t group_count, slot_count; /* groups' slots are below it */
 };
 
 /* silu(gate) * up, prepared. */
@@ -205,26 +206,31 @@ struct gpu_sort {
     uint32_t tokens, per_token, slots;
 };
 
-/* Prepared row `row_token[row]` becomes row `row`. */
+/* Prepared row `row_token[row]` becomes row `row`; NULL: the row of the same number. Between two rows'
+ * scales are `scale_step` floats: 1, or a row's, if scales stand behind their row's codes as an exchange
+ * carries them (compute/model/exchange_rows.h; its form has scale_stride 1). */
 struct gpu_gather {
     const void *from;
     const float *from_scales;
-    const uint32_t *row_token;
+    const uint32_t *row_token; /* or NULL */
     void *to;
     float *to_scales;
     struct gpu_form from_form, to_form;
-    uint32_t n, rows;
+    uint32_t n, rows, from_scale_step, to_scale_step;
 };
 
-/* A token's results, rounded to BF16 with rounds_bf16, times their weights, summed in the order of
- * compute/model/expert_sum.h. */
+/* A token's results, F32 or BF16, rounded to BF16 with rounds_bf16, times their weights, summed in the
+ * order of compute/model/expert_sum.h. */
+#define GPU_SUMMED UINT32_MAX        /* of a pair: it is in the row of the pair before, a group's sum */
+#define GPU_NO_PAIR (UINT32_MAX - 1) /* there is no such pair */
 struct gpu_combine {
-    const float *results;
-    const uint32_t *pair_row;
-    const uint32_t *experts;
+    const void *results;
+    const uint32_t *pair_row; /* [tokens][per_token] */
+    const uint32_t *experts;  /* [tokens][per_token]; NULL: all are of one group */
     const float *weights;
     float *y;
-    uint32_t stride, y_stride, n, tokens, per_token, group_experts, rounds_bf16;
+    uint32_t pitch; /* bytes between two results */
+    uint32_t y_stride, n, tokens, per_token, group_experts, is_bf16, rounds_bf16;
 };
 
 /* The index of each row's largest value, of equal ones the first. */

@@ -4,6 +4,7 @@
 #include "compute/gpu/gpu_layers.h"
 
 #include "base/check.h"
+#include "compute/gpu/gpu_exchange.h"
 
 #include <string.h>
 
@@ -392,7 +393,7 @@ void gpu_mlp_run(const struct pass *pass) {
 
 /* ---- layers with experts ---- */
 
-static enum input_kind routed_kind(const struct pass *pass) {
+enum input_kind gpu_routed_kind(const struct pass *pass) {
     return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.gate.type);
 }
 
@@ -418,7 +419,7 @@ void gpu_experts_route(const struct pass *pass) {
     enum input_kind shared = compute_kind(model, &weights->shared.gate);
     float *normed = rows_of(pass, state->normed, shape->hidden);
     if (is_empty(pass)) return;
-    normalize(pass, weights->mlp_norm, routed_kind(pass), has_shared(pass) ? &shared : NULL,
+    normalize(pass, weights->mlp_norm, gpu_routed_kind(pass), has_shared(pass) ? &shared : NULL,
               normed);
     struct gpu_rows plain = {.data = (char *)normed, .pitch = shape->hidden * sizeof(float)};
     multiply(pass, &weights->router, &plain, INPUT_F32, state->router_logits,
@@ -453,6 +454,10 @@ void gpu_experts_dispatch(const struct pass *pass) {
     struct gpu_state *state = model->gpu;
     struct device_stream *stream = gpu_lane_of(pass)->stream;
     uint32_t per_token = model->shape->experts_per_token;
+    if (exchange_carries(pass->exchange)) {
+        gpu_exchange_dispatch(pass);
+        return;
+    }
     if (is_empty(pass)) return;
     struct gpu_sort sorted = {.experts = pairs_of(pass, state->experts),
                               .pair_row = pairs_of(pass, state->pair_row),
@@ -471,10 +476,12 @@ void gpu_experts_dispatch(const struct pass *pass) {
                                   .row_token = sorted.row_token,
                                   .to = to.data,
                                   .to_scales = to.scales,
-                                  .from_form = gpu_form_of(&from, routed_kind(pass)),
-                                  .to_form = gpu_form_of(&to, routed_kind(pass)),
+                                  .from_form = gpu_form_of(&from, gpu_routed_kind(pass)),
+                                  .to_form = gpu_form_of(&to, gpu_routed_kind(pass)),
                                   .n = model->shape->hidden,
-                                  .rows = pair_count(pass)};
+                                  .rows = pair_count(pass),
+                                  .from_scale_step = 1,
+                                  .to_scale_step = 1};
     gpu_launch(state, stream, sort, sorted);
     gpu_launch(state, stream, gather, gathered);
 }
@@ -485,85 +492,109 @@ void gpu_experts_run_shared(const struct pass *pass) {
     run_mlp(pass, &compute_weights(pass)->shared, &input, pass->model->gpu->shared_y);
 }
 
-/* y = W x of all pairs, each with its expert's W. */
-static void multiply_pairs(const struct pass *pass, const struct packed_matrix *offsets,
-                           const struct gpu_rows *x, enum input_kind kind, float *y,
-                           uint32_t stride) {
-    const struct model *model = pass->model;
-    const char *slot = model->weights.slots[compute_weights(pass)->first_slot];
-    uint32_t per_token = model->shape->experts_per_token;
+/* y = W x of pairs, each with its expert's W. */
+static void multiply_pairs(const struct pass *pass, const struct gpu_pairs *pairs,
+                           const struct packed_matrix *offsets, const struct gpu_rows *x,
+                           enum input_kind kind, float *y, uint32_t stride) {
+    const struct gpu_rows from = gpu_rows_from(x, pairs->room);
     struct gpu_product arguments = {
-        .x = x->data,
-        .x_scales = x->scales,
-        .weights = slot + (uintptr_t)offsets->data,
-        .weight_scales = offsets->type == WEIGHT_FP8
-                             ? (const float *)(const void *)(slot + (uintptr_t)offsets->scales)
-                             : NULL,
-        .y = y + (size_t)gpu_lane_of(pass)->row * per_token * stride,
-        .groups = groups_of(pass),
+        .x = from.data,
+        .x_scales = from.scales,
+        .weights = pairs->slots + (uintptr_t)offsets->data,
+        .weight_scales =
+            offsets->type == WEIGHT_FP8
+                ? (const float *)(const void *)(pairs->slots + (uintptr_t)offsets->scales)
+                : NULL,
+        .y = y + (size_t)pairs->room * stride,
+        .groups = pairs->groups,
         .form = gpu_form_of(x, kind),
         .matrix = gpu_matrix_form(offsets),
-        .slot_bytes = model->weights.expert.slot_bytes,
+        .slot_bytes = pass->model->weights.expert.slot_bytes,
         .y_stride = stride,
-        .rows = pair_count(pass),
-        .group_count = model->shape->experts};
-    gpu_launch(model->gpu, gpu_lane_of(pass)->stream, product, arguments);
+        .rows = pairs->first + pairs->count,
+        .group_count = pairs->group_count,
+        .slot_count = pairs->slot_count};
+    gpu_launch(pass->model->gpu, gpu_lane_of(pass)->stream, product, arguments);
 }
 
-void gpu_experts_run_routed(const struct pass *pass) {
+void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct mlp_weights *expert = &model->weights.expert.matrices;
-    struct device_stream *stream = gpu_lane_of(pass)->stream;
-    uint32_t row = gpu_lane_of(pass)->row * model->shape->experts_per_token;
-    struct gpu_rows input = gpu_rows_from(&state->expert_input, row);
-    struct gpu_rows middle = gpu_rows_from(&state->expert_middle, row);
-    enum input_kind kind = routed_kind(pass);
+    enum input_kind kind = gpu_routed_kind(pass);
     enum input_kind middle_kind = compute_kind_ue8m0(model, expert->down.type);
-    if (is_empty(pass)) return;
-    multiply_pairs(pass, &expert->gate, &input, kind, state->expert_gate, state->expert_stride);
-    multiply_pairs(pass, &expert->up, &input, kind, state->expert_up, state->expert_stride);
-    struct gpu_activate silu = {.gate = state->expert_gate + (size_t)row * state->expert_stride,
-                                .up = state->expert_up + (size_t)row * state->expert_stride,
-                                .to = middle.data,
-                                .to_scales = middle.scales,
-                                .form = gpu_form_of(&middle, middle_kind),
+    const struct gpu_rows *middle = &state->expert_middle;
+    size_t row = (size_t)pairs->room + pairs->first;
+    multiply_pairs(pass, pairs, &expert->gate, &state->expert_input, kind, state->expert_gate,
+                   state->expert_stride);
+    multiply_pairs(pass, pairs, &expert->up, &state->expert_input, kind, state->expert_up,
+                   state->expert_stride);
+    struct gpu_activate silu = {.gate = state->expert_gate + row * state->expert_stride,
+                                .up = state->expert_up + row * state->expert_stride,
+                                .to = middle->data + row * middle->pitch,
+                                .to_scales = middle->scales + row,
+                                .form = gpu_form_of(middle, middle_kind),
                                 .stride = state->expert_stride,
                                 .n = model->shape->expert_width,
-                                .rows = pair_count(pass)};
-    gpu_launch(state, stream, activate, silu);
-    multiply_pairs(pass, &expert->down, &middle, middle_kind, state->expert_y,
+                                .rows = pairs->count};
+    gpu_launch(state, gpu_lane_of(pass)->stream, activate, silu);
+    multiply_pairs(pass, pairs, &expert->down, middle, middle_kind, state->expert_y,
                    state->hidden_stride);
 }
 
-void gpu_experts_finish(const struct pass *pass) {
+/* Alone, a layer's slots lie behind each other. */
+void gpu_experts_run_routed(const struct pass *pass) {
+    const struct model *model = pass->model;
+    if (exchange_carries(pass->exchange)) {
+        gpu_exchange_run_routed(pass);
+        return;
+    }
+    if (is_empty(pass)) return;
+    const struct gpu_pairs pairs = {
+        .room = gpu_lane_of(pass)->row * model->shape->experts_per_token,
+        .count = pair_count(pass),
+        .groups = groups_of(pass),
+        .group_count = model->shape->experts,
+        .slots = model->weights.slots[compute_weights(pass)->first_slot],
+        .slot_count = model->shape->experts};
+    gpu_experts_multiply(pass, &pairs);
+}
+
+/* The lane's y = the weighted sums of its pairs' results. */
+static void combine_pairs(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
-    struct device_stream *stream = gpu_lane_of(pass)->stream;
-    uint32_t hidden = model->shape->hidden, per_token = model->shape->experts_per_token;
+    uint32_t per_token = model->shape->experts_per_token;
     size_t row = (size_t)gpu_lane_of(pass)->row * per_token;
-    if (is_empty(pass)) return;
     struct gpu_combine sums = {.results = state->expert_y + row * state->hidden_stride,
                                .pair_row = pairs_of(pass, state->pair_row),
                                .experts = pairs_of(pass, state->experts),
                                .weights = (float *)(void *)pairs_of(pass, state->expert_weights),
                                .y = rows_of(pass, state->y, state->hidden_stride),
-                               .stride = state->hidden_stride,
+                               .pitch = state->hidden_stride * sizeof(float),
                                .y_stride = state->hidden_stride,
-                               .n = hidden,
+                               .n = model->shape->hidden,
                                .tokens = pass->batch->token_count,
                                .per_token = per_token,
                                .group_experts = model->group_experts,
                                .rounds_bf16 = model->rounds_bf16};
-    gpu_launch(state, stream, combine, sums);
+    gpu_launch(state, gpu_lane_of(pass)->stream, combine, sums);
+}
+
+void gpu_experts_finish(const struct pass *pass) {
+    struct gpu_state *state = pass->model->gpu;
+    bool carries = exchange_carries(pass->exchange);
+    if (carries) gpu_exchange_finish(pass);
+    if (is_empty(pass)) return;
+    if (!carries) combine_pairs(pass);
     if (!has_shared(pass)) return;
-    struct gpu_add shared = {.y = sums.y,
+    struct gpu_add shared = {.y = rows_of(pass, state->y, state->hidden_stride),
                              .x = rows_of(pass, state->shared_y, state->hidden_stride),
                              .y_stride = state->hidden_stride,
                              .x_stride = state->hidden_stride,
-                             .n = hidden,
+                             .n = pass->model->shape->hidden,
                              .rows = pass->batch->token_count};
-    gpu_launch(state, stream, add, shared);
+    gpu_launch(state, gpu_lane_of(pass)->stream, add, shared);
 }
 
 void gpu_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {

@@ -42,6 +42,21 @@ void gpu_multiply(const struct model *model, struct device_stream *stream,
                   const struct packed_matrix *weights, const struct gpu_rows *x,
                   enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows);
 
+/* (token, expert) pairs that are computed together. */
+struct gpu_pairs {
+    uint32_t room;         /* row of expert_input that groups' rows count from, a multiple of 4 */
+    uint32_t first, count; /* rows, counted from there: those of the groups */
+    const struct gpu_group *groups; /* on the device */
+    uint32_t group_count;
+    const char *slots; /* the one that groups call 0 */
+    uint32_t slot_count;
+};
+
+/* How the routed experts want their inputs. */
+enum input_kind gpu_routed_kind(const struct pass *pass);
+/* The experts of pairs whose inputs lie in expert_input: results in expert_y. */
+void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs);
+
 /* compute.h says what each does. */
 void gpu_attention_begin(const struct pass *pass);
 void gpu_attention_finish(const struct pass *pass);

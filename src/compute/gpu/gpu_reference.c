@@ -230,37 +230,56 @@ static void gather(const void *arguments, void *native) {
                                                         : 1;
     bool quantized = element == 1;
     for (uint32_t row = 0; row < of->rows; row++) {
-        uint32_t token = of->row_token[row];
+        uint32_t token = of->row_token ? of->row_token[row] : row;
         memcpy((char *)of->to + (size_t)row * of->to_form.pitch,
                (const char *)of->from + (size_t)token * of->from_form.pitch, of->n * element);
+        float *to_scales = of->to_scales + (size_t)row * of->to_scale_step;
+        const float *from_scales = of->from_scales + (size_t)token * of->from_scale_step;
         for (uint32_t block = 0; quantized && block < divide_up(of->n, QUANT_GROUP); block++)
-            of->to_scales[(size_t)block * of->to_form.scale_stride + row] =
-                of->from_scales[(size_t)block * of->from_form.scale_stride + token];
+            to_scales[(size_t)block * of->to_form.scale_stride] =
+                from_scales[(size_t)block * of->from_form.scale_stride];
+    }
+}
+
+static void load_plain(bool is_bf16, const void *from, float *x, uint32_t n);
+
+/* Of a token's pairs, which are of the k'th one's group: it and `count` - 1 behind it. */
+static uint32_t group_of(const struct gpu_combine *of, size_t pair, uint32_t k) {
+    uint32_t count = 1, left = of->per_token - k;
+    if (!of->experts) return left;
+    while (count < left && of->experts[pair + count] / of->group_experts ==
+                               of->experts[pair] / of->group_experts)
+        count++;
+    return count;
+}
+
+/* to += the pairs' results times their weights; of a sum, its one row. */
+static void add_pairs(const struct gpu_combine *of, size_t pair, uint32_t count, float *to,
+                      float *result) {
+    bool summed = count > 1 && of->pair_row[pair + 1] == GPU_SUMMED;
+    for (uint32_t i = 0; i < (summed ? 1 : count); i++) {
+        uint32_t row = of->pair_row[pair + i];
+        if (row == GPU_NO_PAIR) continue;
+        load_plain(of->is_bf16, (const char *)of->results + (size_t)row * of->pitch, result, of->n);
+        if (of->rounds_bf16) arithmetic()->round_bf16(result, result, of->n);
+        arithmetic()->add_scaled(to, result, summed ? 1 : of->weights[pair + i], of->n);
     }
 }
 
 static void combine(const void *arguments, void *native) {
     const struct gpu_combine *of = arguments;
-    const struct kernels *kernels = arithmetic();
     float *result = take_room(2 * of->n * sizeof *result), *group = result + of->n;
     for (uint32_t token = 0; token < of->tokens; token++) {
         float *y = of->y + (size_t)token * of->y_stride;
-        const uint32_t *experts = of->experts + (size_t)token * of->per_token;
+        size_t first = (size_t)token * of->per_token;
         memset(y, 0, of->n * sizeof *y);
-        memset(group, 0, of->n * sizeof *group);
-        for (uint32_t k = 0; k < of->per_token; k++) {
-            size_t pair = (size_t)token * of->per_token + k;
-            memcpy(result, of->results + (size_t)of->pair_row[pair] * of->stride,
-                   of->n * sizeof *result);
-            if (of->rounds_bf16) kernels->round_bf16(result, result, of->n);
-            kernels->add_scaled(of->group_experts ? group : y, result, of->weights[pair], of->n);
-            if (!of->group_experts) continue;
-            if (k + 1 < of->per_token &&
-                experts[k + 1] / of->group_experts == experts[k] / of->group_experts)
-                continue;
-            if (of->rounds_bf16) kernels->round_bf16(group, group, of->n);
-            kernels->add_scaled(y, group, 1, of->n);
+        if (!of->group_experts) add_pairs(of, first, of->per_token, y, result);
+        for (uint32_t k = 0, count; of->group_experts && k < of->per_token; k += count) {
+            count = group_of(of, first + k, k);
             memset(group, 0, of->n * sizeof *group);
+            add_pairs(of, first + k, count, group, result);
+            if (of->rounds_bf16) arithmetic()->round_bf16(group, group, of->n);
+            arithmetic()->add_scaled(y, group, 1, of->n);
         }
     }
     free(result);

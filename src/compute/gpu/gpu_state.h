@@ -105,7 +105,8 @@ struct gpu_state {
     struct device_event **told_events; /* [told_max] */
     struct gpu_told *told;             /* [told_max] a ring */
     uint32_t told_max, told_first, told_count;
-    void *memory[64]; /* all that was allocated */
+    struct gpu_exchange *exchange; /* among ranks (gpu_exchange.h) */
+    void *memory[64];              /* all that was allocated */
     uint32_t memory_count;
     enum status status; /* the first failure of the device, which `end` tells */
     struct error error;

@@ -60,6 +60,9 @@ struct compute {
     void (*experts_run_routed)(const struct pass *pass);
     /* Leaves what is to be added to x. */
     void (*experts_finish)(const struct pass *pass);
+    /* exchange_options.sum: sums of a token's results of one group, in the host's memory; `context` is
+     * the model. */
+    void (*experts_sum)(void *context, const struct exchange_sum *list, uint32_t count);
     /* What a token of the batch has chosen: experts_out[experts_per_token], ascending; to the host. */
     void (*experts_chosen)(const struct pass *pass, uint32_t token, uint32_t *experts_out);
 

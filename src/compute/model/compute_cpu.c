@@ -308,6 +308,7 @@ static const struct compute compute_on_cpu = {
     .experts_run_shared = experts_run_shared,
     .experts_run_routed = experts_run_routed,
     .experts_finish = experts_finish,
+    .experts_sum = experts_sum,
     .experts_chosen = experts_chosen,
     .outputs = gather_outputs,
     .logits = write_logits,

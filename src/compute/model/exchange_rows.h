@@ -16,6 +16,8 @@ enum row_form {
 
 /* Bytes of a row of n values, a multiple of 16. */
 size_t exchange_rows_bytes(enum row_form form, uint32_t n);
+/* Where in a row of ROW_FP8 its scales begin. */
+size_t exchange_rows_scales_at(uint32_t n);
 
 /* Packs x[n] into `bytes`, and back. With ROW_FP8 x holds values that E4M3 has, and scales
  * [ceil(n / 128)] go along; otherwise `scales` may be NULL. */

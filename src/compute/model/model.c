@@ -7,7 +7,6 @@
 #include "compute/device/device.h"
 #include "compute/model/compute.h"
 #include "compute/model/draft.h"
-#include "compute/model/experts.h"
 #include "compute/model/linear.h"
 #include "compute/model/moves.h"
 
@@ -91,7 +90,7 @@ static enum status open_exchange(struct model *model, const struct model_options
     options.dispatch_bytes = (uint32_t)exchange_rows_bytes(model->dispatch_form, shape->hidden);
     options.combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, shape->hidden);
     options.group_experts = model->group_experts;
-    options.sum = experts_sum;
+    options.sum = model->compute->experts_sum;
     options.sum_context = model;
     options.link = &model->link;
     if (model_options->near_gbps > 0) options.near = &model->near;

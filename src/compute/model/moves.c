@@ -7,10 +7,14 @@
  *
  * A move that fails is told, and whoever lists the moves leaves its layer as it is. Between two
  * calls of moves_progress at most a chunk goes each way, as far as the rate allows.
+ *
+ * Where the model lies on a device, an expert that goes, comes or is read passes through page-locked
+ * memory of its own, by a copy on a stream of the moves' own; nobody waits for it.
  */
 #include "compute/model/moves.h"
 
 #include "base/check.h"
+#include "compute/device/device.h"
 #include "compute/exchange/move_checksum.h"
 #include "compute/exchange/move_transport.h"
 #include "compute/model/model_state.h"
@@ -27,8 +31,22 @@ struct moving {
     char *memory; /* where the expert comes to lie, if here; else NULL */
 };
 
+/* What a device's copies are for; each way has one expert at a time. */
+enum copy_way { COPY_GIVES, COPY_TAKES, COPY_MAKES, COPY_WAYS };
+
+/* Copies beside a device. */
+struct device_copies {
+    struct device_stream *stream;
+    struct {
+        char *memory; /* [slot_bytes] page-locked */
+        struct device_event *done;
+        bool begun;
+    } ways[COPY_WAYS];
+};
+
 struct moves {
     struct move_transport *transport;
+    struct device_copies copies; /* of a model on a device; else nothing */
     char **spares; /* [spare_max], of which there are spare_count: room for an expert each */
     uint32_t spare_count, spare_max;
     struct moving *list;
@@ -76,6 +94,60 @@ static void end_reading(struct moves *moves) {
     moves->pack.count = 0;
 }
 
+static enum status open_copies(struct model *model, struct device_copies *copies,
+                               struct error *error) {
+    struct device *device = model->device;
+    if (!device) return STATUS_OK;
+    enum status status = device_open_stream(device, &copies->stream, error);
+    for (uint32_t way = 0; way < COPY_WAYS && !status; way++) {
+        void *memory = NULL;
+        status = device_open_event(device, &copies->ways[way].done, error);
+        if (status == STATUS_OK)
+            status = device_allocate_pinned(device, model->weights.expert.slot_bytes,
+                                            "an expert on its way", &memory, error);
+        copies->ways[way].memory = memory;
+    }
+    return status;
+}
+
+/* Returns when none is under way. */
+static void end_copies(struct model *model, struct device_copies *copies) {
+    if (copies->stream) (void)device_wait_stream(model->device, copies->stream, NULL);
+    for (uint32_t way = 0; way < COPY_WAYS; way++)
+        copies->ways[way].begun = false;
+}
+
+static void close_copies(struct model *model, struct device_copies *copies) {
+    end_copies(model, copies);
+    for (uint32_t way = 0; way < COPY_WAYS && model->device; way++) {
+        device_close_event(model->device, copies->ways[way].done);
+        device_release(model->device, copies->ways[way].memory);
+    }
+    if (model->device) device_close_stream(model->device, copies->stream);
+}
+
+/* Copies an expert to, from or within the device: false until it is there. What fails here fails in the
+ * engine's next step, too, and is told there. */
+static bool is_copied(struct model *model, enum copy_way way, char *to, const char *from,
+                      enum device_way direction) {
+    struct device_copies *copies = &model->moves->copies;
+    struct device_event *done = copies->ways[way].done;
+    if (!copies->ways[way].begun) {
+        device_copy(model->device, copies->stream, to, from, model->weights.expert.slot_bytes,
+                    direction);
+        device_record(model->device, done, copies->stream);
+        copies->ways[way].begun = true;
+    }
+    if (!device_passed(model->device, done)) return false;
+    copies->ways[way].begun = false;
+    return true;
+}
+
+/* Where on the host an expert lies that is to come to lie at `memory`. */
+static char *on_host(const struct model *model, enum copy_way way, char *memory) {
+    return model->device ? model->moves->copies.ways[way].memory : memory;
+}
+
 enum status moves_open(struct model *model, uint64_t bytes, struct error *error) {
     if (!model->placement.ranks || !bytes) return STATUS_OK;
     struct moves *moves = model->moves = calloc(1, sizeof *moves);
@@ -85,7 +157,8 @@ enum status moves_open(struct model *model, uint64_t bytes, struct error *error)
     moves->spare_max = model->weights.spare_count;
     for (uint32_t i = moves->spare_max; i-- > 0;)
         moves->spares[moves->spare_count++] = weights_spare(&model->weights, i);
-    return move_transport_open(&moves->transport, error);
+    enum status status = open_copies(model, &moves->copies, error);
+    return status ? status : move_transport_open(&moves->transport, error);
 }
 
 void moves_close(struct model *model) {
@@ -96,6 +169,7 @@ void moves_close(struct model *model) {
         moves_progress(model);
     if (moves->halted) moves_abandon(model);
     move_transport_close(moves->transport);
+    close_copies(model, &moves->copies);
     free(moves->spares);
     end_reading(moves);
     pack_list_free(&moves->pack);
@@ -127,7 +201,7 @@ static uint32_t next_of(const struct moves *moves, uint32_t from, enum role role
     return from;
 }
 
-static const char *source(const struct model *model, const struct expert_move *move) {
+static char *source(const struct model *model, const struct expert_move *move) {
     return model->weights.slots[own_slot(model, move->layer, move->from)];
 }
 
@@ -137,13 +211,23 @@ static void go_on_giving(struct model *model) {
     if (moves->gives) {
         moves->giving++;
         moves->told.pending--;
+        moves->gives = false;
     }
     moves->giving = next_of(moves, moves->giving, ROLE_GIVE, ROLE_GIVE);
-    moves->gives = moves->giving < moves->count;
-    if (!moves->gives) return;
+    if (moves->giving == moves->count) return;
     const struct expert_move *move = &moves->list[moves->giving].move;
-    move_transport_give(moves->transport, rank_of(model, move->slot), source(model, move),
+    char *data = on_host(model, COPY_GIVES, source(model, move));
+    if (model->device && !is_copied(model, COPY_GIVES, data, source(model, move), DEVICE_TO_HOST))
+        return;
+    move_transport_give(moves->transport, rank_of(model, move->slot), data,
                         model->weights.expert.slot_bytes);
+    moves->gives = true;
+}
+
+/* What came to the host goes on to the device: false until it is there. */
+static bool has_landed(struct model *model, enum copy_way way, const struct moving *moving) {
+    if (!model->device) return true;
+    return is_copied(model, way, moving->memory, on_host(model, way, NULL), DEVICE_FROM_HOST);
 }
 
 /* What has come to lie here is here after a restart, too, adopted or not. */
@@ -158,6 +242,8 @@ static void go_on_taking(struct model *model) {
     enum move_state state = move_transport_taken(moves->transport);
     if (state == MOVE_UNDER_WAY) return;
     if (moves->takes) {
+        if (state == MOVE_WHOLE && !has_landed(model, COPY_TAKES, &moves->list[moves->taking]))
+            return;
         if (state == MOVE_WHOLE)
             remember(model, &moves->list[moves->taking],
                      move_transport_taken_sum(moves->transport));
@@ -171,7 +257,8 @@ static void go_on_taking(struct model *model) {
     moves->takes = moves->taking < moves->count;
     if (!moves->takes) return;
     const struct moving *moving = &moves->list[moves->taking];
-    move_transport_take(moves->transport, rank_of(model, moving->move.from), moving->memory, bytes);
+    move_transport_take(moves->transport, rank_of(model, moving->move.from),
+                        on_host(model, COPY_TAKES, moving->memory), bytes);
 }
 
 #define READ_BYTES ((size_t)256 << 10) /* at a time, of the checkpoint: some tenths of a ms */
@@ -179,7 +266,8 @@ static void go_on_taking(struct model *model) {
 static enum status begin_reading(struct model *model, const struct moving *moving,
                                  struct error *error) {
     struct moves *moves = model->moves;
-    struct expert_place place = {moving->move.layer, moving->move.expert, moving->memory};
+    struct expert_place place = {moving->move.layer, moving->move.expert,
+                                 on_host(model, COPY_MAKES, moving->memory)};
     static const struct pack_progress nobody;
     moves->pack.piece_bytes = READ_BYTES;
     enum status status =
@@ -203,16 +291,22 @@ static bool read_some(struct model *model, const struct moving *moving, struct e
         return *status != STATUS_OK;
     }
     size_t some = left < READ_BYTES ? left : READ_BYTES;
-    if (!moves->made) move_checksum_begin(&moves->sum);
-    move_checksum_add(&moves->sum, moving->memory + moves->made, some);
-    moves->made += some;
-    return moves->made == bytes;
+    const char *place_on_host = on_host(model, COPY_MAKES, moving->memory);
+    if (moves->made < bytes) {
+        if (!moves->made) move_checksum_begin(&moves->sum);
+        move_checksum_add(&moves->sum, place_on_host + moves->made, some);
+        moves->made += some;
+    }
+    return moves->made == bytes && has_landed(model, COPY_MAKES, moving);
 }
 
-/* Copies a chunk within this rank. True: the last. */
+/* Copies a chunk within this rank; on a device all at once. True: the last. */
 static bool copy_some(struct model *model, const struct moving *moving) {
     struct moves *moves = model->moves;
     size_t bytes = model->weights.expert.slot_bytes, left = bytes - moves->made;
+    if (model->device)
+        return is_copied(model, COPY_MAKES, moving->memory, source(model, &moving->move),
+                         DEVICE_WITHIN);
     size_t some = left < MOVE_CHUNK_BYTES ? left : MOVE_CHUNK_BYTES;
     if (!move_transport_may(moves->transport, some)) return false;
     if (!moves->made) move_checksum_begin(&moves->sum);
@@ -319,6 +413,7 @@ void moves_abandon(struct model *model) {
     struct moves *moves = model->moves;
     if (!moves) return;
     end_reading(moves);
+    end_copies(model, &moves->copies);
     move_transport_abandon(moves->transport);
     for (uint32_t i = 0; i < moves->count; i++)
         if (moves->list[i].memory) moves->spares[moves->spare_count++] = moves->list[i].memory;

@@ -178,8 +178,12 @@ static bool run_job(const struct pack_job *job, char *buffer) {
     case PACK_FLOATS:
         memcpy(job->data, buffer, bytes);
         break;
-    case PACK_SCAN:
     case PACK_ROWS:
+        for (uint32_t row = 0; row < job->row_count; row++)
+            memcpy((char *)job->data + row * job->pitch, buffer + row * fetched_row_bytes(job),
+                   fetched_row_bytes(job));
+        break;
+    case PACK_SCAN:
         break;
     }
     drop_mapped(job);

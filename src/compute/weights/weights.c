@@ -393,6 +393,11 @@ static uint32_t place_of(const struct weights *weights, const char *memory) {
     return (uint32_t)(at / weights->expert.slot_bytes);
 }
 
+uint32_t weights_place(const struct weights *weights, uint32_t slot) {
+    check(slot < weights->slot_count);
+    return place_of(weights, weights->slots[slot]);
+}
+
 char *weights_spare(const struct weights *weights, uint32_t spare) {
     check(spare < weights->spare_count);
     return weights->spares[spare];
@@ -630,7 +635,8 @@ static enum status assign_slots(struct builder *builder) {
 static uint32_t count_spares(const struct builder *builder) {
     const struct weights *weights = builder->weights;
     uint64_t bytes = builder->options->move_bytes, least = slots_in_layer(builder);
-    if (!bytes || !weights->slot_count || builder->options->device) return 0;
+    bool alone = builder->options->device && !builder->options->placement;
+    if (!bytes || !weights->slot_count || alone) return 0;
     uint64_t spares = bytes / weights->expert.slot_bytes;
     if (spares > weights->slot_count) spares = weights->slot_count;
     return (uint32_t)(spares < least ? least : spares);

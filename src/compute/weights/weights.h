@@ -13,7 +13,7 @@
  * places say which expert they hold. Both outlive the process: its successor maps what is whole.
  *
  * On a device all lie as in the checkpoint, rows pitched for its kernels, the embedding too; there
- * are no files and no spare slots. A kv_b of FP8 may lie there in BF16, too.
+ * are no files. A kv_b of FP8 may lie there in BF16, too.
  *
  * kv_b is kept as panels for the expanded attention form. The absorbed form multiplies by each
  * head's key half transposed, q' = W_k^T q, and by its value half, o = W_v u. The key halves are
@@ -144,6 +144,10 @@ enum status weights_list_expert(const struct weights *weights, const struct chec
 
 /* A slot's memory becomes another, which holds a packed expert; the old one is returned. */
 char *weights_put_slot(struct weights *weights, uint32_t slot, char *memory) MUST_USE;
+
+/* Where a slot's memory is among those of all slots and spares, which lie behind each other from
+ * own.memory on. */
+uint32_t weights_place(const struct weights *weights, uint32_t slot);
 
 /* Memory of spare slot `spare`, before any has changed places with a slot. */
 char *weights_spare(const struct weights *weights, uint32_t spare);

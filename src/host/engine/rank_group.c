@@ -794,7 +794,7 @@ static void worker_open(struct group_worker *worker, const struct setup *setup) 
     if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->rank = job_rank();
-    options->device_kernels = NULL; /* a device's model is not of ranks */
+    options->device_kernels = NULL; /* an address of rank 0's; programs have the device's own */
     opened.status = (uint32_t)compute_gpu_find(setup->device, &options->device, &opened.error);
     if (!opened.status)
         opened.status = (uint32_t)open_worker(worker, options, setup->engine, &opened.error);

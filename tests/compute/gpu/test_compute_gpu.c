@@ -40,10 +40,6 @@ static void what_a_device_cannot_do_is_refused(void **state) {
                                     .kv_bytes = 1 << 20};
     assert_int_equal(model_open(&options, &model, &error), STATUS_UNSUPPORTED);
     assert_non_null(strstr(error.text, "--device cpu"));
-    options.device = &model_on_emulated;
-    options.rank_count = 2;
-    assert_int_equal(model_open(&options, &model, &error), STATUS_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "--device cpu"));
 }
 
 int main(void) {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how the device's kernels for Hopper, emulated, are given what the engine says: a norm for two
- * products, rows of pairs, their sums and MTP's pairs have the reference bodies' bits in every form; prompts'
+ * products, rows of pairs and of an exchange, their sums and MTP's pairs have the reference bodies' bits in every form; prompts'
  * attention is near the reference body's, whatever form kv_b has, and has the same bits in whatever
  * room. Whole models are compared in tests/golden.
  */
 #include "../kernels/cuda/entries.h"
 
 #include <math.h>
+
+#include "base/check.h"
 
 /* One norm for two products and itself, in all pairs of forms. */
 static void a_norm_leaves_all_its_forms(void **state) {
@@ -147,76 +149,123 @@ static void prompts_are_near_the_reference_in_any_room(void **state) {
     check_prompts(true);
 }
 
-/* Rows of an odd length, in every form. */
-static void gathered_rows_are_the_twins(void **state) {
-    enum { N = 203, PITCH = 816, STRIDE = 8, PAIRS = 11 };
-    struct gpu_kernels hopper = gpu_hopper();
-    uint32_t *from_row = device_new(PAIRS * sizeof *from_row, "rows to take");
-    for (uint32_t i = 0; i < PAIRS; i++)
-        from_row[i] = draw(ROWS);
-    float *from = numbers((size_t)ROWS * PITCH / 4, "rows"), *scales = numbers(16, "scales");
-    for (uint32_t kind = 0; kind < 4; kind++) {
-        struct output to = output_new((size_t)PAIRS * PITCH, "taken rows");
-        struct output to_scales = output_new(2 * 12 * sizeof(float), "taken scales");
-        for (uint32_t i = 0; i < 2; i++) {
-            struct gpu_gather of = {.from = from,
-                                    .from_scales = scales,
-                                    .row_token = from_row,
-                                    .to = i ? to.found : to.expected,
-                                    .to_scales = (void *)(i ? to_scales.found : to_scales.expected),
-                                    .from_form = {(enum input_kind)kind, PITCH, STRIDE},
-                                    .to_form = {(enum input_kind)kind, PITCH, 12},
-                                    .n = N,
-                                    .rows = PAIRS};
-            launch(i ? &hopper.gather : &gpu_reference.gather, &of);
-        }
-        output_check(&to, "taken rows");
-        output_check(&to_scales, "taken scales");
-        output_free(&to);
-        output_free(&to_scales);
-    }
-    device_free(from_row);
-    device_free(from);
-    device_free(scales);
+/* Rows of an odd length, in every form: as the device has them, and as an exchange carries them, a row's
+ * scales behind its codes. */
+enum { LENGTH = 203, PITCH = 816, PAIRS = 11, SCALES_AT = 204 / 4, SCALE_STEP = PITCH / 4 };
+
+struct rows_way { /* from, and to */
+    bool packed[2], by_ids;
+};
+
+/* What an entry makes of `rows` of them; scales stand behind codes, or behind all rows. */
+static void gather(const struct device_kernel *kernel, const struct rows_way *way, uint32_t kind,
+                   const float *from, const uint32_t *ids, char *to, uint32_t rows) {
+    static const uint32_t steps[2] = {1, SCALE_STEP}, strides[2] = {12, 1};
+    static const size_t at[2] = {(size_t)PAIRS * SCALE_STEP, SCALES_AT};
+    struct gpu_gather of = {
+        .from = from,
+        .from_scales = from + at[way->packed[0]],
+        .row_token = way->by_ids ? ids : NULL,
+        .to = to,
+        .to_scales = (float *)(void *)to + at[way->packed[1]],
+        .from_form = {(enum input_kind)kind, PITCH, strides[way->packed[0]]},
+        .to_form = {(enum input_kind)kind, PITCH, strides[way->packed[1]]},
+        .n = LENGTH,
+        .rows = rows,
+        .from_scale_step = steps[way->packed[0]],
+        .to_scale_step = steps[way->packed[1]]};
+    launch(kernel, &of);
 }
 
-/* With and without rounding, by experts and by groups of 4; some groups have one expert, some several. */
-static void sums_of_experts_are_the_twins(void **state) {
-    enum { N = 150, STRIDE = 160, PER_TOKEN = 4 };
+static void check_gather(const struct rows_way *way, uint32_t kind, uint32_t seed) {
+    enum { BYTES = PAIRS * PITCH + 24 * sizeof(float) };
+    struct gpu_kernels hopper = gpu_hopper();
+    uint32_t *ids = device_new(PAIRS * sizeof *ids, "rows to take");
+    float *from = numbers(BYTES / sizeof(float), "rows");
+    struct output to = output_new(BYTES, "taken rows");
+    for (uint32_t i = 0; i < PAIRS; i++)
+        ids[i] = draw(PAIRS);
+    emulate_seed(seed);
+    gather(&gpu_reference.gather, way, kind, from, ids, to.expected, PAIRS);
+    gather(&hopper.gather, way, kind, from, ids, to.found, PAIRS);
+    output_check(&to, "taken rows");
+    memset(to.found, 0xFF, to.bytes);
+    gather(&hopper.gather, way, kind, from, ids, to.found, 1);
+    assert_memory_equal(to.found, to.expected, LENGTH);
+    output_free(&to);
+    device_free(ids);
+    device_free(from);
+}
+
+static void gathered_packed_and_unpacked_rows_are_the_twins(void **state) {
+    static const struct rows_way ways[] = {
+        {{false, false}, true}, {{false, true}, false}, {{true, false}, false}, {{true, false}, true}};
+    for (uint32_t seed = 0; seed < device_seeds(); seed++)
+        check_gather(&ways[seed % 4], seed / 4 % 4, seed);
+}
+
+/* Results of F32 or BF16, rounded or not, by experts and by groups of 4; some groups have one expert, some
+ * several; of some the sum has come, and some pairs are none. */
+enum { SUM_LENGTH = 150, SUM_STRIDE = 160, PER_TOKEN = 4 };
+
+struct sums_way {
+    bool is_bf16, rounds_bf16, by_groups, one_group, some_summed;
+};
+
+static void combine(const struct device_kernel *kernel, struct gpu_combine of, char *y,
+                    uint32_t tokens) {
+    of.y = (float *)(void *)y;
+    of.tokens = tokens;
+    launch(kernel, &of);
+}
+
+static void check_sums(const struct sums_way *way, uint32_t seed) {
     static const uint32_t experts[ROWS * PER_TOKEN] = {0, 1, 2, 3, 0,  4,  8, 12, 1, 2,
                                                        5, 6, 3, 9, 10, 11, 4, 5,  6, 15};
     struct gpu_kernels hopper = gpu_hopper();
     uint32_t pair_row[ROWS * PER_TOKEN];
     for (uint32_t i = 0; i < ROWS * PER_TOKEN; i++)
-        pair_row[i] = (i * 7 + 3) % (ROWS * PER_TOKEN);
-    uint32_t *rows_there = device_new_copy(pair_row, sizeof pair_row, "rows of pairs");
-    uint32_t *experts_there = device_new_copy(experts, sizeof experts, "experts");
+        pair_row[i] = way->one_group && i % 3 == 2 ? GPU_NO_PAIR : (i * 7 + 3) % (ROWS * PER_TOKEN);
+    if (way->some_summed) /* the first token's only group, and the third's second */
+        pair_row[1] = pair_row[2] = pair_row[3] = pair_row[11] = GPU_SUMMED;
+    size_t count = (size_t)ROWS * PER_TOKEN * SUM_STRIDE;
     float *weights = numbers(ROWS * PER_TOKEN, "weights");
-    float *results = numbers((size_t)ROWS * PER_TOKEN * STRIDE, "results");
-    for (uint32_t way = 0; way < 4; way++) {
-        struct output y = output_new(ROWS * STRIDE * sizeof(float), "sums");
-        for (uint32_t i = 0; i < 2; i++) {
-            struct gpu_combine of = {.results = results,
-                                     .pair_row = rows_there,
-                                     .experts = experts_there,
-                                     .weights = weights,
-                                     .y = (float *)(void *)(i ? y.found : y.expected),
-                                     .stride = STRIDE,
-                                     .y_stride = STRIDE,
-                                     .n = N,
-                                     .tokens = ROWS,
-                                     .per_token = PER_TOKEN,
-                                     .group_experts = way / 2 * 4,
-                                     .rounds_bf16 = way % 2};
-            launch(i ? &hopper.combine : &gpu_reference.combine, &of);
-        }
-        output_check(&y, "sums");
-        output_free(&y);
-    }
-    device_free(rows_there);
-    device_free(experts_there);
+    struct gpu_combine of = {
+        .results = way->is_bf16 ? (void *)halves(count, 1, "results") : numbers(count, "results"),
+        .pair_row = device_new_copy(pair_row, sizeof pair_row, "rows of pairs"),
+        .experts = way->one_group ? NULL : device_new_copy(experts, sizeof experts, "experts"),
+        .weights = weights,
+        .pitch = SUM_STRIDE * (way->is_bf16 ? 2 : 4),
+        .y_stride = SUM_STRIDE,
+        .n = SUM_LENGTH,
+        .per_token = PER_TOKEN,
+        .group_experts = way->by_groups ? 4 : 0,
+        .is_bf16 = way->is_bf16,
+        .rounds_bf16 = way->rounds_bf16};
+    struct output y = output_new(ROWS * SUM_STRIDE * sizeof(float), "sums");
+    emulate_seed(seed);
+    combine(&gpu_reference.combine, of, y.expected, ROWS);
+    combine(&hopper.combine, of, y.found, ROWS);
+    output_check(&y, "sums");
+    memset(y.found, 0xFF, y.bytes);
+    combine(&hopper.combine, of, y.found, 1);
+    assert_memory_equal(y.found, y.expected, SUM_LENGTH * sizeof(float));
+    output_free(&y);
     device_free(weights);
-    device_free(results);
+    device_free((void *)(uintptr_t)of.results);
+    device_free((void *)(uintptr_t)of.pair_row);
+    if (of.experts) device_free((void *)(uintptr_t)of.experts);
+}
+
+static void sums_of_experts_are_the_twins(void **state) {
+    static const struct sums_way ways[] = {
+        {false, false, false, false, false}, {false, true, false, false, false},
+        {false, false, true, false, false},  {false, true, true, false, false},
+        {true, true, true, false, true},     {false, false, true, false, true},
+        {true, true, true, true, false},     {false, false, true, true, false},
+        {true, true, false, false, false}};
+    for (uint32_t seed = 0; seed < device_seeds(); seed++)
+        check_sums(&ways[seed % ARRAY_COUNT(ways)], seed);
 }
 
 static void pairs_of_mtp_are_the_twins(void **state) {
@@ -266,7 +315,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_norm_leaves_all_its_forms),
         cmocka_unit_test(prompts_are_near_the_reference_in_any_room),
-        cmocka_unit_test(gathered_rows_are_the_twins),
+        cmocka_unit_test(gathered_packed_and_unpacked_rows_are_the_twins),
         cmocka_unit_test(sums_of_experts_are_the_twins),
         cmocka_unit_test(pairs_of_mtp_are_the_twins),
     };

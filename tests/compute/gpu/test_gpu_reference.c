@@ -63,7 +63,8 @@ static void products_by_groups_take_their_slot(void **state) {
         .slot_bytes = SLOT,
         .y_stride = 4,
         .rows = 3,
-        .group_count = ARRAY_COUNT(groups)};
+        .group_count = ARRAY_COUNT(groups),
+        .slot_count = 2};
     run(product, arguments);
     const float expected[3][2] = {{1, -3}, {4, -6}, {6, 15}};
     for (uint32_t row = 0; row < 3; row++)
@@ -96,7 +97,7 @@ static void sums_round_as_an_exchange_would(void **state) {
                                     .experts = experts,
                                     .weights = weights,
                                     .y = &y,
-                                    .stride = 1,
+                                    .pitch = sizeof results[0],
                                     .y_stride = 1,
                                     .n = 1,
                                     .tokens = 1,
@@ -112,6 +113,73 @@ static void sums_round_as_an_exchange_would(void **state) {
     arguments.group_experts = 2; /* the last alone in its group */
     run(combine, arguments);
     assert_true(y == 3 + 0x1p-8f);
+}
+
+/* Two tokens: of the first a sum of two has come, and weighs no more; of the second the second pair is
+ * none. */
+static void sums_take_what_came_summed(void **state) {
+    const uint16_t results[3] = {0x4040, 0x4000, 0x3F80}; /* BF16: 3, 2, 1 */
+    const uint32_t pair_row[] = {0, GPU_SUMMED, 1, 2, GPU_NO_PAIR, GPU_NO_PAIR};
+    const uint32_t experts[] = {0, 1, 5, 0, 1, 2};
+    const float weights[] = {10, 20, 4, 5, 6, 7};
+    float y[2] = {9, 9};
+    struct gpu_combine arguments = {.results = results,
+                                    .pair_row = pair_row,
+                                    .experts = experts,
+                                    .weights = weights,
+                                    .y = y,
+                                    .pitch = sizeof results[0],
+                                    .y_stride = 1,
+                                    .n = 1,
+                                    .tokens = 2,
+                                    .per_token = 3,
+                                    .group_experts = 4,
+                                    .is_bf16 = 1,
+                                    .rounds_bf16 = 1};
+    run(combine, arguments);
+    assert_true(y[0] == 3 + 8 && y[1] == 5);
+    arguments.experts = NULL; /* all of one group */
+    run(combine, arguments);
+    assert_true(y[1] == 5);
+}
+
+/* Codes and their two scales to a row as an exchange carries it, and back to another place. */
+static void rows_are_packed_and_unpacked(void **state) {
+    enum { N = 130, STEP = 36 }; /* 130 codes, at 132 two scales */
+    static uint8_t codes[2][144], back[2][144];
+    static float packed[2][STEP], scales[2 * 4] = {1, 2, 0, 0, 3, 4}, scales_back[2 * 4];
+    const uint32_t turned[] = {1, 0};
+    for (uint32_t i = 0; i < 2 * N; i++)
+        codes[i / N][i % N] = (uint8_t)(i + 1);
+    struct gpu_gather pack = {.from = codes,
+                              .from_scales = scales,
+                              .to = packed,
+                              .to_scales = packed[0] + 33,
+                              .from_form = {INPUT_FP8, 144, 4},
+                              .to_form = {INPUT_FP8, sizeof packed[0], 1},
+                              .n = N,
+                              .rows = 2,
+                              .from_scale_step = 1,
+                              .to_scale_step = STEP};
+    run(gather, pack);
+    assert_memory_equal(packed[1], codes[1], N);
+    assert_true(packed[0][33] == 1 && packed[0][34] == 3);
+    assert_true(packed[1][33] == 2 && packed[1][34] == 4);
+    struct gpu_gather unpack = {.from = packed,
+                                .from_scales = packed[0] + 33,
+                                .row_token = turned,
+                                .to = back,
+                                .to_scales = scales_back,
+                                .from_form = {INPUT_FP8, sizeof packed[0], 1},
+                                .to_form = {INPUT_FP8, 144, 4},
+                                .n = N,
+                                .rows = 2,
+                                .from_scale_step = STEP,
+                                .to_scale_step = 1};
+    run(gather, unpack);
+    assert_memory_equal(back[0], codes[1], N);
+    assert_true(scales_back[0] == 2 && scales_back[1] == 1);
+    assert_true(scales_back[4] == 4 && scales_back[5] == 3);
 }
 
 static void of_equal_logits_the_first_is_likeliest(void **state) {
@@ -153,6 +221,8 @@ int main(void) {
         cmocka_unit_test(products_by_groups_take_their_slot),
         cmocka_unit_test(pairs_stand_by_expert_then_by_token),
         cmocka_unit_test(sums_round_as_an_exchange_would),
+        cmocka_unit_test(sums_take_what_came_summed),
+        cmocka_unit_test(rows_are_packed_and_unpacked),
         cmocka_unit_test(of_equal_logits_the_first_is_likeliest),
         cmocka_unit_test(the_core_sees_the_rows_from_kv_first_on),
     };

@@ -284,7 +284,7 @@ GPU_KERNEL(ROW_THREADS) row_copy(struct gather_job job) {
     uint32_t row = gpu_block() * ROW_WARPS + gpu_thread() / GPU_WARP,
              lane = gpu_thread() % GPU_WARP;
     if (row >= job.rows) return;
-    uint32_t id = job.of.ids[row];
+    uint32_t id = job.of.ids ? job.of.ids[row] : row;
     const char *from = (const char *)job.of.from + id * job.of.from_pitch;
     char *to = (char *)job.of.to + row * job.of.to_pitch;
     for (uint32_t at = lane * PIECE; at < job.of.bytes; at += GPU_WARP * PIECE) {
@@ -296,8 +296,8 @@ GPU_KERNEL(ROW_THREADS) row_copy(struct gather_job job) {
                 to[at + i] = from[at + i];
     }
     for (uint32_t group = lane; group < job.of.groups; group += GPU_WARP)
-        job.of.to_scales[group * job.of.to_scale_stride + row] =
-            job.of.from_scales[group * job.of.from_scale_stride + id];
+        job.of.to_scales[group * job.of.to_scale_stride + row * job.of.to_scale_step] =
+            job.of.from_scales[group * job.of.from_scale_stride + id * job.of.from_scale_step];
 }
 
 void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows) {
@@ -327,23 +327,56 @@ GPU_DEVICE struct four rounded(const struct four *x, bool rounds) {
     return four;
 }
 
+/* Four values of a result, of which `count` exist. */
+GPU_DEVICE struct four load_result(const struct row_results *of, uint32_t result, uint32_t column,
+                                   uint32_t count) {
+    const char *row = (const char *)of->results + result * of->pitch;
+    if (!of->is_bf16) return load_four((const float *)row + column, count);
+    const uint16_t *halves = (const uint16_t *)row + column;
+    struct four four = {};
+    if (count >= 4) {
+        uint64_t words = *(const uint64_t *)halves;
+        for (uint32_t i = 0; i < 4; i++)
+            four.value[i] = gpu_from_bf16((uint16_t)(words >> 16 * i));
+    } else {
+        GPU_UNROLL
+        for (uint32_t i = 0; i < 4; i++)
+            if (i < count) four.value[i] = gpu_from_bf16(halves[i]);
+    }
+    return four;
+}
+
+/* Whether the pair's group ends with it. */
+GPU_DEVICE bool ends_group(const struct row_results *of, size_t pair, uint32_t k) {
+    if (k + 1 == of->per_token) return true;
+    if (!of->experts) return false;
+    return of->experts[pair + 1] / of->group_experts != of->experts[pair] / of->group_experts;
+}
+
+/* A sum's weights are in it. */
+GPU_DEVICE float weight_of(const struct row_results *of, size_t pair, uint32_t k) {
+    bool summed = k + 1 < of->per_token && of->pair_row[pair + 1] == ROW_SUMMED;
+    return summed ? 1.0f : of->weights[pair];
+}
+
 GPU_KERNEL(ROW_THREADS) row_combine(struct combine_job job) {
     uint32_t row = gpu_block(), per_token = job.of.per_token, size = job.of.group_experts;
     uint32_t column, count;
     if (!own_group(job.n, &column, &count)) return;
-    const uint32_t *experts = job.of.experts + (size_t)row * per_token;
     struct four sum = {}, group = {};
     for (uint32_t k = 0; k < per_token; k++) {
         size_t pair = (size_t)row * per_token + k;
-        struct four found =
-            load_four(job.of.results + job.of.pair_row[pair] * job.of.stride + column, count);
-        found = rounded(&found, job.of.rounds_bf16);
-        if (!size) {
-            sum = add_weighed(&sum, &found, job.of.weights[pair]);
-            continue;
+        uint32_t result = job.of.pair_row[pair];
+        if (result < ROW_NO_PAIR) {
+            struct four found = load_result(&job.of, result, column, count);
+            found = rounded(&found, job.of.rounds_bf16);
+            float weight = weight_of(&job.of, pair, k);
+            if (size)
+                group = add_weighed(&group, &found, weight);
+            else
+                sum = add_weighed(&sum, &found, weight);
         }
-        group = add_weighed(&group, &found, job.of.weights[pair]);
-        if (k + 1 < per_token && experts[k + 1] / size == experts[k] / size) continue;
+        if (!size || !ends_group(&job.of, pair, k)) continue;
         group = rounded(&group, job.of.rounds_bf16);
         sum = add_weighed(&sum, &group, 1);
         struct four nothing = {};

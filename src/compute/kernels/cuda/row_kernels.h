@@ -61,29 +61,35 @@ void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *
 void row_kernels_pick(void *stream, const float *table, const float *other, size_t table_stride,
                       const uint32_t *ids, float *y, size_t y_stride, uint32_t rows, uint32_t n);
 
-/* Rows of bytes, and of scales as row_output has them if `groups` is not 0. Addresses and pitches are
- * multiples of 16. */
+/* Rows of bytes, and their scales if `groups` is not 0. Addresses and pitches are multiples of 16, but
+ * for scales, which lie `stride` floats apart from group to group and `step` from row to row: step 1 as
+ * row_output has them, stride 1 where a row's scales stand in the row itself, behind its codes. */
 struct row_gather {
     const void *from;
     void *to;
     size_t from_pitch, to_pitch; /* bytes */
     const float *from_scales;
     float *to_scales;
-    size_t from_scale_stride, to_scale_stride;
-    const uint32_t *ids;
+    size_t from_scale_stride, to_scale_stride, from_scale_step, to_scale_step;
+    const uint32_t *ids;    /* NULL: each row's own number */
     uint32_t bytes, groups; /* of a row */
 };
 /* Row ids[row] becomes row `row`. */
 void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows);
 
-/* Results of experts: row `row` has those in rows pair_row[row][0], ... of `results`. */
+#define ROW_SUMMED UINT32_MAX        /* a result that is in the row before it, a sum of its group */
+#define ROW_NO_PAIR (UINT32_MAX - 1) /* there is no such result */
+
+/* Results of experts: row `row` has those in rows pair_row[row][0], ... of `results`, which are F32 or
+ * BF16 and `pitch` bytes apart, a multiple of 16. */
 struct row_results {
-    const float *results;
-    size_t stride;
-    const uint32_t *pair_row, *experts; /* [rows][per_token]; experts ascend */
-    const float *weights;               /* [rows][per_token] */
-    uint32_t per_token, group_experts;  /* so many experts in a row are a group; 0: there is none */
-    bool rounds_bf16;
+    const void *results;
+    size_t pitch;
+    const uint32_t *pair_row;          /* [rows][per_token] */
+    const uint32_t *experts;           /* [rows][per_token], ascending; NULL: all are of one group */
+    const float *weights;              /* [rows][per_token] */
+    uint32_t per_token, group_experts; /* so many experts in a row are a group; 0: there is none */
+    bool is_bf16, rounds_bf16;
 };
 /* y = their weighted sum, in the order of compute/model/expert_sum.h. */
 void row_kernels_combine(void *stream, const struct row_results *of, float *y, size_t y_stride,

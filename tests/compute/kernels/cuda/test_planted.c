@@ -22,6 +22,8 @@ struct planted {
     const char *name, *checks;
     __typeof__(fp8_gemm_run) *product;
     __typeof__(row_kernels_norm) *norm;
+    __typeof__(row_kernels_gather) *gather;
+    __typeof__(row_kernels_combine) *combine;
     __typeof__(choice_kernels_experts) *experts;
     __typeof__(choice_kernels_likeliest) *likeliest;
     __typeof__(attention_rows_write) *write;
@@ -54,23 +56,45 @@ static struct outcome run_product(const struct planted *planted) {
 #define NORM_ROWS 3u
 #define NORM_LENGTH 515u
 #define NORM_STRIDE 516u
+#define ROW_PITCH 528u    /* of rows of codes that are packed */
+#define PACKED_PITCH 544u /* behind 515 codes, at 516, five scales */
+#define SCALE_GROUPS 5u
+#define PAIRS_EACH 4u
+#define CODES_BYTES (NORM_ROWS * NORM_STRIDE)
+#define PACKED_BYTES (NORM_ROWS * PACKED_PITCH)
+#define SUMS_BYTES (NORM_ROWS * NORM_STRIDE * sizeof(float))
 
-static struct norm {
-    float *x, *add, *weight, *scales;
+/* A norm leaves codes; other codes are packed with their scales; results are summed by groups. */
+static struct rows {
+    float *x, *weight, *scales;
     uint8_t *codes;
-} norm;
+    struct row_gather pack;
+    struct row_results results;
+    float *sums;
+    uint8_t output[CODES_BYTES + PACKED_BYTES + SUMS_BYTES];
+} rows;
 
-static struct outcome run_norm(const struct planted *planted) {
-    struct outcome outcome = {.output = norm.codes, .bytes = NORM_ROWS * NORM_STRIDE};
-    struct row_output outputs[ROW_OUTPUTS] = {{.codes = norm.codes,
+static struct outcome run_rows(const struct planted *planted) {
+    struct outcome outcome = {.output = rows.output, .bytes = sizeof rows.output};
+    struct row_output outputs[ROW_OUTPUTS] = {{.codes = rows.codes,
                                                .code_stride = NORM_STRIDE,
-                                               .scales = norm.scales,
+                                               .scales = rows.scales,
                                                .scale_stride = 4}};
-    memset(norm.codes, 0xFF, outcome.bytes);
+    memset(rows.codes, 0xFF, CODES_BYTES);
+    memset(rows.pack.to, 0xFF, PACKED_BYTES);
+    memset(rows.sums, 0xFF, SUMS_BYTES);
     emulate_collect(&outcome.report);
-    (planted ? planted->norm : row_kernels_norm)(NULL, norm.x, NORM_STRIDE, NULL, 0, norm.weight,
+    (planted ? planted->norm : row_kernels_norm)(NULL, rows.x, NORM_STRIDE, NULL, 0, rows.weight,
                                                  1e-6f, outputs, NORM_ROWS, NORM_LENGTH);
+    if (!outcome.report.made)
+        (planted ? planted->gather : row_kernels_gather)(NULL, &rows.pack, NORM_ROWS);
+    if (!outcome.report.made)
+        (planted ? planted->combine : row_kernels_combine)(NULL, &rows.results, rows.sums,
+                                                           NORM_STRIDE, NORM_ROWS, NORM_LENGTH);
     emulate_collect(NULL);
+    memcpy(rows.output, rows.codes, CODES_BYTES);
+    memcpy(rows.output + CODES_BYTES, rows.pack.to, PACKED_BYTES);
+    memcpy(rows.output + CODES_BYTES + PACKED_BYTES, rows.sums, SUMS_BYTES);
     return outcome;
 }
 
@@ -177,7 +201,10 @@ static struct outcome run_prompt(const struct planted *planted) {
 #define ROW(bug, checks) __typeof__(fp8_gemm_run) planted_##bug##_fp8_gemm_run;
 PLANTED_fp8_gemm(ROW)
 #undef ROW
-#define ROW(bug, checks) __typeof__(row_kernels_norm) planted_##bug##_row_kernels_norm;
+#define ROW(bug, checks)                                                                           \
+    __typeof__(row_kernels_norm) planted_##bug##_row_kernels_norm;                                 \
+    __typeof__(row_kernels_gather) planted_##bug##_row_kernels_gather;                             \
+    __typeof__(row_kernels_combine) planted_##bug##_row_kernels_combine;
     PLANTED_row_kernels(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
@@ -199,8 +226,11 @@ PLANTED_fp8_gemm(ROW)
                         PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
-static const struct planted norms[] = {
-#define ROW(bug, checks) {#bug, checks, .norm = planted_##bug##_row_kernels_norm},
+static const struct planted row_bugs[] = {
+#define ROW(bug, checks)                                                                           \
+    {#bug, checks, .norm = planted_##bug##_row_kernels_norm,                                       \
+     .gather = planted_##bug##_row_kernels_gather,                                                 \
+     .combine = planted_##bug##_row_kernels_combine},
     PLANTED_row_kernels(ROW)
 #undef ROW
 };
@@ -265,19 +295,83 @@ static void bugs_of_the_fp8_product_are_found(void **context) {
     product_free(&product);
 }
 
-static void bugs_of_the_norm_are_found(void **context) {
+static void make_norm(uint64_t *state) {
+    rows.x = device_new(NORM_ROWS * NORM_STRIDE * sizeof(float), "x");
+    rows.weight = device_new(NORM_LENGTH * sizeof(float), "weight");
+    rows.codes = device_new(CODES_BYTES, "codes");
+    rows.scales = device_new(SCALE_GROUPS * 4 * sizeof(float), "scales");
+    levels_fill(state, NUMBERS_NORMAL, rows.x, NORM_ROWS * NORM_STRIDE);
+    levels_fill(state, NUMBERS_NORMAL, rows.weight, NORM_LENGTH);
+}
+
+static void make_pack(uint64_t *state) {
+    static const uint32_t ids[NORM_ROWS] = {2, 0, 1};
+    uint8_t *from = device_new(NORM_ROWS * ROW_PITCH, "rows to be packed");
+    float *scales = device_new(SCALE_GROUPS * NORM_ROWS * sizeof *scales, "their scales");
+    uint8_t *to = device_new(PACKED_BYTES, "packed rows");
+    for (uint32_t i = 0; i < NORM_ROWS * ROW_PITCH; i++)
+        from[i] = (uint8_t)levels_random(state);
+    levels_fill(state, NUMBERS_NORMAL, scales, SCALE_GROUPS * NORM_ROWS);
+    rows.pack = (struct row_gather){.from = from,
+                                    .to = to,
+                                    .from_pitch = ROW_PITCH,
+                                    .to_pitch = PACKED_PITCH,
+                                    .from_scales = scales,
+                                    .to_scales = (float *)(void *)(to + NORM_STRIDE),
+                                    .from_scale_stride = NORM_ROWS,
+                                    .to_scale_stride = 1,
+                                    .from_scale_step = 1,
+                                    .to_scale_step = PACKED_PITCH / sizeof(float),
+                                    .ids = device_new_copy(ids, sizeof ids, "ids"),
+                                    .bytes = NORM_LENGTH,
+                                    .groups = SCALE_GROUPS};
+}
+
+/* Groups of four experts. Of the second row's first group a sum has come, and one pair is none. */
+static void make_results(uint64_t *state) {
+    static const uint32_t experts[NORM_ROWS * PAIRS_EACH] = {0, 1, 2, 7, 4, 5, 6, 9, 1, 2, 6, 7};
+    static const uint32_t pair_row[NORM_ROWS * PAIRS_EACH] = {
+        3, 0, 5, 1, 2, ROW_SUMMED, ROW_SUMMED, 6, 7, ROW_NO_PAIR, 8, 4};
+    size_t count = NORM_ROWS * PAIRS_EACH;
+    uint16_t *results = device_new(count * ROW_PITCH * sizeof *results, "results");
+    float *weights = device_new(count * sizeof *weights, "weights of results");
+    for (uint32_t i = 0; i < count * ROW_PITCH; i++)
+        results[i] = bf16_from_float(levels_number(state, NUMBERS_NORMAL));
+    levels_fill(state, NUMBERS_NORMAL, weights, count);
+    rows.sums = device_new(SUMS_BYTES, "sums");
+    rows.results =
+        (struct row_results){.results = results,
+                             .pitch = ROW_PITCH * sizeof *results,
+                             .pair_row = device_new_copy(pair_row, sizeof pair_row, "pairs' rows"),
+                             .experts = device_new_copy(experts, sizeof experts, "experts"),
+                             .weights = weights,
+                             .per_token = PAIRS_EACH,
+                             .group_experts = 4,
+                             .is_bf16 = true,
+                             .rounds_bf16 = true};
+}
+
+static void bugs_of_rows_are_found(void **context) {
     uint64_t state = 12;
-    norm.x = device_new(NORM_ROWS * NORM_STRIDE * sizeof(float), "x");
-    norm.weight = device_new(NORM_LENGTH * sizeof(float), "weight");
-    norm.codes = device_new(NORM_ROWS * NORM_STRIDE, "codes");
-    norm.scales = device_new(5 * 4 * sizeof(float), "scales");
-    levels_fill(&state, NUMBERS_NORMAL, norm.x, NORM_ROWS * NORM_STRIDE);
-    levels_fill(&state, NUMBERS_NORMAL, norm.weight, NORM_LENGTH);
-    look_for_all(norms, sizeof norms / sizeof *norms, run_norm);
-    device_free(norm.x);
-    device_free(norm.weight);
-    device_free(norm.codes);
-    device_free(norm.scales);
+    make_norm(&state);
+    make_pack(&state);
+    make_results(&state);
+    look_for_all(row_bugs, sizeof row_bugs / sizeof *row_bugs, run_rows);
+    const void *all[] = {rows.x,
+                         rows.weight,
+                         rows.codes,
+                         rows.scales,
+                         rows.pack.from,
+                         rows.pack.to,
+                         rows.pack.from_scales,
+                         rows.pack.ids,
+                         rows.results.results,
+                         rows.results.pair_row,
+                         rows.results.experts,
+                         rows.results.weights,
+                         rows.sums};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device_free((void *)(uintptr_t)all[i]);
 }
 
 /* Small integers, so that many are equal; the last is the largest. */
@@ -387,7 +481,7 @@ static void bugs_of_prompts_attention_are_found(void **context) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bugs_of_the_fp8_product_are_found),
-        cmocka_unit_test(bugs_of_the_norm_are_found),
+        cmocka_unit_test(bugs_of_rows_are_found),
         cmocka_unit_test(bugs_of_choices_are_found),
         cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
         cmocka_unit_test(bugs_of_prompts_attention_are_found),

@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A lane's rows that leave, and results that come back, have places of their own from the lane's first
+ * row on. Rows that come to be computed share one room, since a lane's results are waited for before
+ * the host goes on: as many as fit are a round, and a round's waves end where the exchange has
+ * something to send.
+ */
+#include "compute/gpu/gpu_exchange.h"
+
+#include "base/check.h"
+#include "compute/gpu/gpu_layers.h"
+#include "compute/model/compute_cpu.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUND_WAVES (EXCHANGE_WAVES + 1) /* the exchange names the ends of EXCHANGE_WAVES at most */
+#define SUMS 128                         /* of groups, made at a time */
+
+static_assert(GPU_SUMMED == EXCHANGE_SUMMED, "the device's kernels know what the exchange says");
+
+struct gpu_exchange {
+    uint32_t per_token, room_rows;
+    size_t dispatch_bytes, combine_bytes;
+    /* By lanes' rows; those on the host are page-locked. */
+    char *outgoing, *outgoing_host;     /* [rows_max][dispatch_bytes] */
+    uint32_t *experts_host, *rows_host; /* [rows_max][per_token]; rows: of results that came back */
+    float *weights_host;                /* [rows_max][per_token] */
+    char *returned, *returned_host;     /* [rows_max][per_token][combine_bytes] */
+    /* Of the lane whose experts are computed: */
+    char *received, *received_host; /* [room_rows][dispatch_bytes] */
+    char *results, *results_host;   /* [room_rows][combine_bytes] */
+    struct gpu_group *groups, *groups_host; /* [slots of this rank in a layer] */
+    struct device_event *computed[ROUND_WAVES];
+    /* Of sums that are made on their way: */
+    struct device_stream *summing;
+    char *summands, *summands_host;                 /* [SUMS * per_token][combine_bytes] */
+    uint32_t *sum_rows, *sum_rows_host;             /* [SUMS][per_token] */
+    float *sum_weights, *sum_weights_host, *sum_y;  /* [SUMS][per_token]; y: [SUMS][hidden_stride] */
+    char *sums, *sums_host;                         /* [SUMS][combine_bytes] */
+    void *memory[32]; /* all that was allocated */
+    uint32_t memory_count;
+};
+
+/* ---- opening and closing ---- */
+
+struct taker { /* takes memory until some is refused */
+    struct gpu_exchange *exchange;
+    struct device *device;
+    enum status status;
+    struct error *error;
+};
+
+static void *take(struct taker *taker, size_t bytes, bool pinned, const char *what) {
+    struct gpu_exchange *exchange = taker->exchange;
+    void *memory = NULL;
+    if (taker->status != STATUS_OK || !bytes) return NULL;
+    check(exchange->memory_count < ARRAY_COUNT(exchange->memory));
+    taker->status = pinned
+                        ? device_allocate_pinned(taker->device, bytes, what, &memory, taker->error)
+                        : device_allocate(taker->device, bytes, what, &memory, taker->error);
+    if (taker->status == STATUS_OK) exchange->memory[exchange->memory_count++] = memory;
+    return memory;
+}
+
+static void *take_host(struct taker *taker, size_t bytes, const char *what) {
+    return take(taker, bytes, true, what);
+}
+
+static void *take_there(struct taker *taker, size_t bytes, const char *what) {
+    return take(taker, bytes, false, what);
+}
+
+static void take_rows(struct taker *taker, uint32_t rows_max, uint32_t slots) {
+    struct gpu_exchange *x = taker->exchange;
+    size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
+    size_t outgoing = rows_max * x->dispatch_bytes, received = x->room_rows * x->dispatch_bytes;
+    size_t returned = (size_t)rows_max * x->per_token * x->combine_bytes;
+    size_t results = x->room_rows * x->combine_bytes, groups = slots * sizeof *x->groups;
+    x->outgoing = take_there(taker, outgoing, "rows to other ranks' experts");
+    x->outgoing_host = take_host(taker, outgoing, "rows to other ranks' experts, on the host");
+    x->experts_host = take_host(taker, words, "choices of experts, on the host");
+    x->weights_host = take_host(taker, words, "experts' weights, on the host");
+    x->rows_host = take_host(taker, words, "pairs' rows, on the host");
+    x->returned = take_there(taker, returned, "results that came back");
+    x->returned_host = take_host(taker, returned, "results that came back, on the host");
+    x->received = take_there(taker, received, "rows that came to experts");
+    x->received_host = take_host(taker, received, "rows that came to experts, on the host");
+    x->results = take_there(taker, results, "results to other ranks");
+    x->results_host = take_host(taker, results, "results to other ranks, on the host");
+    x->groups = take_there(taker, groups, "groups of rows that came");
+    x->groups_host = take_host(taker, groups, "groups of rows that came, on the host");
+}
+
+static void take_sums(struct taker *taker, uint32_t hidden_stride) {
+    struct gpu_exchange *x = taker->exchange;
+    size_t rows = (size_t)SUMS * x->per_token * x->combine_bytes, sums = SUMS * x->combine_bytes;
+    size_t words = (size_t)SUMS * x->per_token * sizeof(uint32_t);
+    x->summands = take_there(taker, rows, "results to be summed");
+    x->summands_host = take_host(taker, rows, "results to be summed, on the host");
+    x->sum_rows = take_there(taker, words, "rows to be summed");
+    x->sum_rows_host = take_host(taker, words, "rows to be summed, on the host");
+    x->sum_weights = take_there(taker, words, "weights of a sum");
+    x->sum_weights_host = take_host(taker, words, "weights of a sum, on the host");
+    x->sum_y = take_there(taker, SUMS * hidden_stride * sizeof(float), "sums, as floats");
+    x->sums = take_there(taker, sums, "sums");
+    x->sums_host = take_host(taker, sums, "sums, on the host");
+}
+
+enum status gpu_exchange_open(struct model *model, struct error *error) {
+    const struct shape *shape = model->shape;
+    struct gpu_state *state = model->gpu;
+    struct gpu_exchange *x = state->exchange = calloc(1, sizeof *x);
+    if (!x) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's exchange");
+    struct taker taker = {.exchange = x, .device = state->device, .error = error};
+    x->per_token = shape->experts_per_token;
+    x->room_rows = state->rows_max * shape->experts_per_token; /* as many as expert_input has */
+    x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
+    x->combine_bytes = exchange_rows_bytes(model->combine_form, shape->hidden);
+    take_rows(&taker, state->rows_max, model->placement.slots_per_rank);
+    if (model->group_experts) take_sums(&taker, state->hidden_stride);
+    if (taker.status == STATUS_OK)
+        taker.status = device_open_stream(state->device, &x->summing, error);
+    for (uint32_t i = 0; i < ROUND_WAVES && !taker.status; i++)
+        taker.status = device_open_event(state->device, &x->computed[i], error);
+    return taker.status;
+}
+
+void gpu_exchange_close(struct model *model) {
+    struct gpu_state *state = model->gpu;
+    if (!state || !state->exchange) return;
+    struct gpu_exchange *x = state->exchange;
+    for (uint32_t i = 0; i < ROUND_WAVES; i++)
+        device_close_event(state->device, x->computed[i]);
+    device_close_stream(state->device, x->summing);
+    for (uint32_t i = 0; i < x->memory_count; i++)
+        device_release(state->device, x->memory[i]);
+    free(x);
+    state->exchange = NULL;
+}
+
+/* ---- what all stages do ---- */
+
+static struct gpu_exchange *of_pass(const struct pass *pass) {
+    return pass->model->gpu->exchange;
+}
+
+static void copy(const struct pass *pass, void *to, const void *from, size_t bytes,
+                 enum device_way way) {
+    device_copy(pass->model->device, gpu_lane_of(pass)->stream, to, from, bytes, way);
+}
+
+/* Returns when the event has passed; meanwhile what travels moves on. */
+static void await(const struct pass *pass, struct device_event *event) {
+    struct gpu_state *state = pass->model->gpu;
+    struct error error;
+    while (!device_passed(state->device, event))
+        pass_progress(pass);
+    gpu_state_note(state, device_wait(state->device, event, &error), &error);
+}
+
+/* Where rows lie as the exchange carries them, from `rows` on; their scales, if any, behind each row's
+ * codes. */
+struct packed {
+    float *scales;
+    struct gpu_form form;
+    uint32_t scale_step;
+};
+
+static struct packed packed_at(const struct pass *pass, char *rows) {
+    size_t bytes = of_pass(pass)->dispatch_bytes;
+    size_t scales_at = exchange_rows_scales_at(pass->model->shape->hidden);
+    return (struct packed){.scales = (float *)(void *)(rows + scales_at),
+                           .form = {gpu_routed_kind(pass), (uint32_t)bytes, 1},
+                           .scale_step = (uint32_t)(bytes / sizeof(float))};
+}
+
+/* How a result, or a sum of some, is carried. */
+static enum input_kind result_kind(const struct model *model) {
+    return model->rounds_bf16 ? INPUT_BF16 : INPUT_F32;
+}
+
+static void pack_results(const struct model *model, struct device_stream *stream, const float *y,
+                         uint32_t stride, char *to, uint32_t rows) {
+    const struct gpu_rows packed = {.data = to,
+                                    .pitch = (uint32_t)model->gpu->exchange->combine_bytes};
+    struct gpu_prepare arguments = {
+        .x = y, .x_stride = stride, .n = model->shape->hidden, .rows = rows};
+    gpu_prepare_rows(model, stream, &packed, result_kind(model), arguments);
+}
+
+/* ---- dispatch ---- */
+
+/* The lane's rows, its tokens' experts and their weights come to the host. */
+static void bring_rows(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    struct gpu_exchange *x = of_pass(pass);
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    size_t at = lane->row * x->dispatch_bytes, pair = (size_t)lane->row * x->per_token;
+    uint32_t tokens = pass->batch->token_count;
+    size_t words = (size_t)tokens * x->per_token * sizeof(uint32_t);
+    struct gpu_rows from = gpu_rows_from(&state->input, lane->row);
+    struct packed to = packed_at(pass, x->outgoing + at);
+    struct gpu_gather pack = {.from = from.data,
+                              .from_scales = from.scales,
+                              .to = x->outgoing + at,
+                              .to_scales = to.scales,
+                              .from_form = gpu_form_of(&from, gpu_routed_kind(pass)),
+                              .to_form = to.form,
+                              .n = model->shape->hidden,
+                              .rows = tokens,
+                              .from_scale_step = 1,
+                              .to_scale_step = to.scale_step};
+    gpu_launch(state, lane->stream, gather, pack);
+    copy(pass, x->outgoing_host + at, x->outgoing + at, tokens * x->dispatch_bytes, DEVICE_TO_HOST);
+    copy(pass, x->experts_host + pair, state->experts + pair, words, DEVICE_TO_HOST);
+    copy(pass, x->weights_host + pair, state->expert_weights + pair, words, DEVICE_TO_HOST);
+    device_record(state->device, lane->done, lane->stream);
+    await(pass, lane->done);
+}
+
+/* A device that has failed tells it at the step's end. Until then the rank takes part, as others wait
+ * for it, with choices that are some. */
+static void choose_any(const struct pass *pass, uint32_t *experts) {
+    uint32_t per_token = of_pass(pass)->per_token;
+    for (uint32_t i = 0; i < pass->batch->token_count * per_token; i++)
+        experts[i] = i % per_token;
+}
+
+void gpu_exchange_dispatch(const struct pass *pass) {
+    struct gpu_exchange *x = of_pass(pass);
+    uint32_t row = gpu_lane_of(pass)->row, tokens = pass->batch->token_count;
+    size_t pair = (size_t)row * x->per_token;
+    if (tokens) bring_rows(pass);
+    if (pass->model->gpu->status != STATUS_OK) choose_any(pass, x->experts_host + pair);
+    exchange_dispatch_begin(pass->exchange, pass->layer, x->experts_host + pair,
+                            x->weights_host + pair, tokens,
+                            x->outgoing_host + row * x->dispatch_bytes);
+}
+
+/* ---- experts of rows that came ---- */
+
+struct wave { /* rows and groups of the room */
+    uint32_t first, count, first_group, group_count;
+};
+
+struct round {
+    const struct pass *pass;
+    const struct exchange_received *received;
+    uint32_t first_row;    /* of those received */
+    uint32_t rows, groups; /* of the room that are taken */
+    uint32_t next_group;   /* of those received: the first that is not whole in this round or before */
+    struct wave waves[ROUND_WAVES];
+    uint32_t wave_count;
+};
+
+static void end_wave(struct round *round) {
+    struct wave wave = {0};
+    if (round->wave_count) {
+        const struct wave *last = &round->waves[round->wave_count - 1];
+        wave.first = last->first + last->count;
+        wave.first_group = last->first_group + last->group_count;
+    }
+    wave.count = round->rows - wave.first;
+    wave.group_count = round->groups - wave.first_group;
+    if (!wave.count) return;
+    check(round->wave_count < ROUND_WAVES);
+    round->waves[round->wave_count++] = wave;
+}
+
+/* Takes the next rows, as many as there is room for. False: none are left. */
+static bool next_round(struct round *round) {
+    const struct model *model = round->pass->model;
+    struct gpu_exchange *x = of_pass(round->pass);
+    uint32_t first_slot = compute_weights(round->pass)->first_slot;
+    round->first_row += round->rows;
+    round->rows = round->groups = round->wave_count = 0;
+    while (round->next_group < round->received->group_count && round->rows < x->room_rows) {
+        const struct exchange_group *group = &round->received->groups[round->next_group];
+        uint32_t done = round->first_row + round->rows - group->first_row;
+        uint32_t left = group->row_count - done, room = x->room_rows - round->rows;
+        uint32_t count = left < room ? left : room;
+        x->groups_host[round->groups++] =
+            (struct gpu_group){.first_row = round->rows,
+                               .row_count = count,
+                               .slot = weights_place(&model->weights, first_slot + group->slot)};
+        round->rows += count;
+        if (count < left) break;
+        round->next_group++;
+        if (group->results_leave) end_wave(round);
+    }
+    end_wave(round);
+    return round->rows != 0;
+}
+
+struct wave_rows {
+    const struct round *round;
+    uint32_t first; /* of the room */
+};
+
+static void take_received(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave_rows *rows = context;
+    const struct exchange_received *received = rows->round->received;
+    struct gpu_exchange *x = of_pass(rows->round->pass);
+    for (uint32_t row = rows->first + first; row < rows->first + first + count; row++)
+        memcpy(x->received_host + row * x->dispatch_bytes,
+               received->token_data[received->row_token[rows->round->first_row + row]],
+               x->dispatch_bytes);
+}
+
+static void give_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct wave_rows *rows = context;
+    struct gpu_exchange *x = of_pass(rows->round->pass);
+    for (uint32_t row = rows->first + first; row < rows->first + first + count; row++)
+        memcpy(exchange_result(rows->round->pass->exchange, rows->round->first_row + row),
+               x->results_host + row * x->combine_bytes, x->combine_bytes);
+}
+
+/* The wave's rows, as they came, become the experts' inputs. */
+static void unpack(const struct pass *pass, const struct wave *wave) {
+    struct gpu_state *state = pass->model->gpu;
+    struct gpu_exchange *x = of_pass(pass);
+    char *rows = x->received + wave->first * x->dispatch_bytes;
+    const struct gpu_rows *to = &state->expert_input;
+    struct packed from = packed_at(pass, rows);
+    struct gpu_gather unpacked = {.from = rows,
+                                  .from_scales = from.scales,
+                                  .to = to->data + (size_t)wave->first * to->pitch,
+                                  .to_scales = to->scales + wave->first,
+                                  .from_form = from.form,
+                                  .to_form = gpu_form_of(to, gpu_routed_kind(pass)),
+                                  .n = pass->model->shape->hidden,
+                                  .rows = wave->count,
+                                  .from_scale_step = from.scale_step,
+                                  .to_scale_step = 1};
+    gpu_launch(state, gpu_lane_of(pass)->stream, gather, unpacked);
+}
+
+/* Puts the wave in line, from the host's memory to it. */
+static void compute_wave(const struct round *round, uint32_t index) {
+    const struct pass *pass = round->pass;
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    struct gpu_exchange *x = of_pass(pass);
+    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    const struct wave *wave = &round->waves[index];
+    struct wave_rows rows = {round, wave->first};
+    size_t in = wave->first * x->dispatch_bytes, out = wave->first * x->combine_bytes;
+    compute_tokens(model, take_received, &rows, wave->count);
+    copy(pass, x->received + in, x->received_host + in, wave->count * x->dispatch_bytes,
+         DEVICE_FROM_HOST);
+    unpack(pass, wave);
+    const struct gpu_pairs pairs = {.first = wave->first,
+                                    .count = wave->count,
+                                    .groups = x->groups + wave->first_group,
+                                    .group_count = wave->group_count,
+                                    .slots = model->weights.own.memory,
+                                    .slot_count =
+                                        model->weights.slot_count + model->weights.spare_count};
+    gpu_experts_multiply(pass, &pairs);
+    pack_results(model, stream, state->expert_y + (size_t)wave->first * state->hidden_stride,
+                 state->hidden_stride, x->results + out, wave->count);
+    copy(pass, x->results_host + out, x->results + out, wave->count * x->combine_bytes,
+         DEVICE_TO_HOST);
+    device_record(state->device, x->computed[index], stream);
+}
+
+/* All waves are put in line before the first is waited for. */
+static void run_round(const struct round *round) {
+    const struct pass *pass = round->pass;
+    struct gpu_exchange *x = of_pass(pass);
+    copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
+    for (uint32_t i = 0; i < round->wave_count; i++)
+        compute_wave(round, i);
+    for (uint32_t i = 0; i < round->wave_count; i++) {
+        const struct wave *wave = &round->waves[i];
+        struct wave_rows rows = {round, wave->first};
+        await(pass, x->computed[i]);
+        compute_tokens(pass->model, give_results, &rows, wave->count);
+        exchange_combine_begin(pass->exchange, round->first_row + wave->first, wave->count);
+    }
+}
+
+void gpu_exchange_run_routed(const struct pass *pass) {
+    struct exchange_received received;
+    struct round round = {.pass = pass, .received = &received};
+    uint32_t *slot_tokens = pass->model->slot_tokens + compute_weights(pass)->first_slot;
+    exchange_dispatch_finish(pass->exchange, &received);
+    for (uint32_t i = 0; i < received.group_count; i++)
+        slot_tokens[received.groups[i].slot] += received.groups[i].row_count;
+    while (next_round(&round))
+        run_round(&round);
+}
+
+/* ---- results that came back ---- */
+
+struct returning {
+    const struct gpu_exchange *exchange;
+    char *to;
+    const char *from;
+};
+
+static void take_returned(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct returning *of = context;
+    size_t bytes = of->exchange->combine_bytes, at = first * bytes;
+    memcpy(of->to + at, of->from + at, count * bytes);
+}
+
+/* Those of the lane lie behind each other, and each pair's row says where. */
+static void send_returned(const struct pass *pass, const struct exchange_returned *returned) {
+    struct gpu_exchange *x = of_pass(pass);
+    size_t pair = (size_t)gpu_lane_of(pass)->row * x->per_token, at = pair * x->combine_bytes;
+    uint32_t pairs = pass->batch->token_count * x->per_token, rows = 0;
+    struct returning of = {x, x->returned_host + at, returned->results};
+    memcpy(x->rows_host + pair, returned->token_rows, pairs * sizeof *x->rows_host);
+    for (uint32_t i = 0; i < pairs; i++) {
+        uint32_t row = returned->token_rows[i];
+        if (row != EXCHANGE_SUMMED && row >= rows) rows = row + 1;
+    }
+    check(rows <= pairs);
+    compute_tokens(pass->model, take_returned, &of, rows);
+    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair,
+         pairs * sizeof *x->rows_host, DEVICE_FROM_HOST);
+    copy(pass, x->returned + at, of.to, rows * x->combine_bytes, DEVICE_FROM_HOST);
+}
+
+/* The lane's memory on the host is free again when its rows of the next layer are there. */
+void gpu_exchange_finish(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_state *state = model->gpu;
+    struct gpu_exchange *x = of_pass(pass);
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    size_t pair = (size_t)lane->row * x->per_token;
+    struct exchange_returned returned;
+    exchange_combine_finish(pass->exchange, &returned);
+    if (!pass->batch->token_count) return;
+    send_returned(pass, &returned);
+    struct gpu_combine sums = {.results = x->returned + pair * x->combine_bytes,
+                               .pair_row = state->pair_row + pair,
+                               .experts = state->experts + pair,
+                               .weights = state->expert_weights + pair,
+                               .y = state->y + (size_t)lane->row * state->hidden_stride,
+                               .pitch = (uint32_t)x->combine_bytes,
+                               .y_stride = state->hidden_stride,
+                               .n = model->shape->hidden,
+                               .tokens = pass->batch->token_count,
+                               .per_token = x->per_token,
+                               .group_experts = model->group_experts,
+                               .is_bf16 = model->rounds_bf16,
+                               .rounds_bf16 = model->rounds_bf16};
+    gpu_launch(state, lane->stream, combine, sums);
+}
+
+/* ---- sums on their way ---- */
+
+struct summing {
+    const struct gpu_exchange *exchange;
+    const struct exchange_sum *list;
+};
+
+static void take_summands(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct summing *of = context;
+    const struct gpu_exchange *x = of->exchange;
+    for (uint32_t i = first; i < first + count; i++)
+        for (uint32_t k = 0; k < of->list[i].count; k++)
+            memcpy(x->summands_host + x->sum_rows_host[i * x->per_token + k] * x->combine_bytes,
+                   of->list[i].results[k], x->combine_bytes);
+}
+
+/* Says which rows are of which sum, behind each other, and how they weigh. Returns how many. */
+static uint32_t list_summands(const struct gpu_exchange *x, const struct exchange_sum *list,
+                              uint32_t count) {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < x->per_token; k++) {
+            bool is_there = k < list[i].count;
+            x->sum_rows_host[i * x->per_token + k] = is_there ? rows++ : GPU_NO_PAIR;
+            x->sum_weights_host[i * x->per_token + k] = is_there ? list[i].weights[k] : 0;
+        }
+    return rows;
+}
+
+/* At most SUMS of them. */
+static void sum_some(struct model *model, const struct exchange_sum *list, uint32_t count) {
+    struct gpu_state *state = model->gpu;
+    struct gpu_exchange *x = state->exchange;
+    size_t words = (size_t)count * x->per_token * sizeof(uint32_t);
+    struct summing of = {x, list};
+    struct error error;
+    uint32_t rows = list_summands(x, list, count);
+    compute_tokens(model, take_summands, &of, count);
+    device_copy(state->device, x->summing, x->summands, x->summands_host, rows * x->combine_bytes,
+                DEVICE_FROM_HOST);
+    device_copy(state->device, x->summing, x->sum_rows, x->sum_rows_host, words, DEVICE_FROM_HOST);
+    device_copy(state->device, x->summing, x->sum_weights, x->sum_weights_host, words,
+                DEVICE_FROM_HOST);
+    struct gpu_combine sums = {.results = x->summands,
+                               .pair_row = x->sum_rows,
+                               .weights = x->sum_weights,
+                               .y = x->sum_y,
+                               .pitch = (uint32_t)x->combine_bytes,
+                               .y_stride = state->hidden_stride,
+                               .n = model->shape->hidden,
+                               .tokens = count,
+                               .per_token = x->per_token,
+                               .group_experts = model->group_experts,
+                               .is_bf16 = model->rounds_bf16,
+                               .rounds_bf16 = model->rounds_bf16};
+    gpu_launch(state, x->summing, combine, sums);
+    pack_results(model, x->summing, x->sum_y, state->hidden_stride, x->sums, count);
+    device_copy(state->device, x->summing, x->sums_host, x->sums, count * x->combine_bytes,
+                DEVICE_TO_HOST);
+    gpu_state_note(state, device_wait_stream(state->device, x->summing, &error), &error);
+    for (uint32_t i = 0; i < count; i++)
+        memcpy(list[i].sum, x->sums_host + i * x->combine_bytes, x->combine_bytes);
+}
+
+void gpu_exchange_sum(void *context, const struct exchange_sum *list, uint32_t count) {
+    for (uint32_t first = 0; first < count; first += SUMS)
+        sum_some(context, list + first, count - first < SUMS ? count - first : SUMS);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Experts' tokens between ranks that are on devices. The exchange (compute/exchange/exchange.h) carries
+ * rows of bytes in the host's memory, whoever computes them: so they are packed on the device, come to
+ * page-locked memory in one copy, and go on as a CPU's rows do; what comes takes the same way back.
+ *
+ * The lane's stream is waited for in two stages alone, as the exchange is given what lies on the host:
+ * in dispatch for the rows that leave, in run_routed for results, wave by wave while later waves are
+ * computed. Between ranks' devices nothing is ordered but by what travels.
+ */
+#ifndef COMPUTE_GPU_GPU_EXCHANGE_H
+#define COMPUTE_GPU_GPU_EXCHANGE_H
+
+#include "compute/gpu/gpu_state.h"
+
+/* Behind gpu_state_open, for a model that is one of several ranks; whatever it returns, close it. */
+enum status gpu_exchange_open(struct model *model, struct error *error);
+/* No work is in line. Nothing if it was never opened. */
+void gpu_exchange_close(struct model *model);
+
+/* The stages of compute.h, where the exchange carries. Every rank runs them, tokens or none. */
+void gpu_exchange_dispatch(const struct pass *pass);
+void gpu_exchange_run_routed(const struct pass *pass);
+/* The lane's y = the sums of its tokens' results. */
+void gpu_exchange_finish(const struct pass *pass);
+
+/* exchange_options.sum, `context` being the model: a stream of its own is waited for. */
+void gpu_exchange_sum(void *context, const struct exchange_sum *list, uint32_t count);
+
+#endif

@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_gpu_exchange RANKS: protects ranks on devices. Each rank has sequences of its own on an emulated
+ * device, and all step together; what a rank's logits, choices and drafts are is what one CPU alone gives
+ * for its sequences, bit for bit: with replicas, by any schedule, in all modes and either order of summing
+ * experts, with ranks that have no tokens, with rows that are passed on by nodes, with more rows than a
+ * device has room for at a time, and while experts change their slots. The device's streams run in an order
+ * that is drawn anew for each model and rank, so what would be touched too early shows.
+ *
+ * With GOLDEN_KERNELS the devices run the kernels for Hopper, and the one alone is such a device, too.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../golden/golden.h"
+#include "../exchange/on_ranks.h"
+#include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_kernels.h"
+#include "compute/model/forward.h"
+#include "compute/model/model.h"
+#include "compute/model/moves.h"
+#include "contract/machine.h"
+
+enum { SEQUENCES = 3, TOKENS = 150, GENERATED = 3, STEP_TOKENS = 128, PAGES_EACH = 3 };
+
+struct way {
+    const char *golden;
+    enum activations activations;
+    enum expert_sum sum;
+    uint32_t redundant;      /* experts beyond one slot each */
+    uint32_t steps, prompt;  /* tokens of a prompt, at most */
+    bool mtp, moves;
+};
+
+/* What all ranks draw alike, and what each draws for itself. */
+static uint64_t shared_state, own_state;
+static struct gpu_kernels kernels;
+
+static uint32_t draw_of(uint64_t *state, uint32_t below) {
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((*state >> 33) % below);
+}
+static uint32_t draw_shared(uint32_t below) {
+    return draw_of(&shared_state, below);
+}
+static uint32_t draw(uint32_t below) {
+    return draw_of(&own_state, below);
+}
+
+static struct model *open_model(const struct way *way, const struct model_device *device,
+                                uint32_t ranks) {
+    static char directory[512];
+    struct error error;
+    struct model *model;
+    snprintf(directory, sizeof directory, "%s/%s", golden_home(), way->golden);
+    struct model_options options = {.directory = directory,
+                                    .activations = way->activations,
+                                    .expert_sum = way->sum,
+                                    .device = device,
+                                    .device_seed = shared_state,
+                                    .device_kernels = kernels.numerics ? &kernels : NULL,
+                                    .level = kernels_detect_fma1(), /* the reference bodies' */
+                                    .threads = 1,
+                                    .kv_bytes = (uint64_t)4 << 20,
+                                    .step_tokens_max = STEP_TOKENS,
+                                    .step_rows_max = SEQUENCES,
+                                    .mtp = way->mtp,
+                                    .rank = ranks ? job_rank() : 0,
+                                    .rank_count = ranks,
+                                    .node_ranks = ranks > 2 ? ranks / 2 : 0,
+                                    .redundant_experts = way->redundant,
+                                    .placement_seed = 1 + draw_shared(9),
+                                    .move_bytes = way->moves};
+    if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
+    assert_true(model_page_count(model) >= SEQUENCES * PAGES_EACH);
+    return model;
+}
+
+/* ---- sequences, and steps of them ---- */
+
+static struct sequence {
+    uint32_t prompt, count, done;
+    uint32_t tokens[TOKENS];
+} sequences[SEQUENCES];
+
+/* One of each rank's is a single token again and again: most of its tokens choose the same experts. */
+static void draw_sequences(const struct way *way, uint32_t vocab) {
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        struct sequence *sequence = &sequences[i];
+        sequence->prompt = 1 + draw(way->prompt);
+        if (i == 0) sequence->prompt = way->prompt;
+        sequence->count = sequence->prompt + GENERATED;
+        sequence->done = 0;
+        for (uint32_t k = 0; k < sequence->count; k++)
+            sequence->tokens[k] = i ? draw(vocab) : 7;
+    }
+}
+
+static _Alignas(16) char plan_memory[1 << 14];
+static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
+
+/* The next piece of a sequence: all that a step takes of its prompt, or a generated token. */
+static uint32_t next_tokens(const struct sequence *sequence, uint32_t room) {
+    if (sequence->done >= sequence->prompt) return sequence->done < sequence->count && room;
+    uint32_t left = sequence->prompt - sequence->done;
+    return left <= room ? left : room / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+}
+
+static void add_row(uint32_t index, uint32_t count) {
+    const struct sequence *sequence = &sequences[index];
+    uint32_t row = plan->row_count++;
+    step_plan_rows(plan)[row] = (struct step_row){
+        .slot = index,
+        .form = sequence->done < sequence->prompt ? TOKEN_PROMPT : TOKEN_GENERATED,
+        .first_position = sequence->done,
+        .token_count = count,
+        .token_index = plan->token_count,
+        .page_index = row * PAGES_EACH,
+        .page_count = PAGES_EACH,
+        .logits_count = count};
+    plan->token_count += count;
+}
+
+/* Rows are counted first: what stands behind them in the plan depends on how many there are. */
+static void make_plan(bool idle) {
+    uint32_t chosen[SEQUENCES], counts[SEQUENCES], rows = 0, tokens = 0;
+    for (uint32_t i = 0; i < SEQUENCES && !idle; i++) {
+        uint32_t count = next_tokens(&sequences[i], STEP_TOKENS - tokens);
+        if (!count) continue;
+        chosen[rows] = i;
+        counts[rows++] = count;
+        tokens += count;
+    }
+    memset(plan_memory, 0, sizeof plan_memory);
+    *plan = (struct step_plan){
+        .row_count = rows, .token_count = tokens, .page_count = rows * PAGES_EACH};
+    record_set_head(plan, RECORD_RUN_STEP);
+    assert_true(plan->record.bytes <= sizeof plan_memory);
+    uint32_t *to = step_plan_tokens(plan);
+    struct page_id *pages = step_plan_pages(plan);
+    plan->row_count = plan->token_count = 0;
+    for (uint32_t i = 0; i < rows; i++) {
+        const struct sequence *sequence = &sequences[chosen[i]];
+        memcpy(to + plan->token_count, sequence->tokens + sequence->done,
+               counts[i] * sizeof *to);
+        for (uint32_t page = 0; page < PAGES_EACH; page++)
+            pages[i * PAGES_EACH + page].index = page * SEQUENCES + chosen[i];
+        add_row(chosen[i], counts[i]);
+    }
+}
+
+static void draw_cuts(void) {
+    const struct step_row *rows = step_plan_rows(plan);
+    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++) {
+        uint32_t row = draw(plan->row_count + 1), token = 0;
+        if (row < plan->row_count && rows[row].form == TOKEN_PROMPT)
+            token = draw((rows[row].token_count - 1) / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
+        plan->cuts[i] = (struct step_cut){.row = row, .token = token};
+    }
+}
+
+/* What a step leaves. */
+struct found {
+    float *logits;
+    uint32_t routing[64 * 8], drafts[STEP_TOKENS];
+};
+
+static void run(struct model *model, const struct way *way, struct found *found) {
+    struct error error;
+    struct model_probe probe = {.row = plan->row_count ? 0 : MODEL_NO_ROW,
+                                .routing = found->routing,
+                                .mtp_argmax = way->mtp ? found->drafts : NULL,
+                                .mtp_next_token = 3};
+    memset(found->routing, 0, sizeof found->routing);
+    memset(found->drafts, 0, sizeof found->drafts);
+    if (forward_run(model, plan, found->logits, &probe, &error) != STATUS_OK)
+        fail_msg("%s", error.text);
+}
+
+/* ---- experts on the move ---- */
+
+/* Gives the experts of a layer other slots, some of them out of the checkpoint. */
+static void begin_moves(struct model *model) {
+    static struct expert_move list[256];
+    const struct placement *map = model_placement(model);
+    uint32_t slots = map->ranks * map->slots_per_rank, order[256], count = 0;
+    uint32_t layer = draw_shared(map->layers);
+    while (!model_layer_moves(model, layer))
+        layer = (layer + 1) % map->layers;
+    const uint32_t *now = map->slot_expert + (size_t)layer * slots;
+    assert_true(slots <= 256 && moves_room(model) >= map->slots_per_rank);
+    for (uint32_t i = 0; i < slots; i++)
+        order[i] = i;
+    for (uint32_t i = slots; i-- > 1;) {
+        uint32_t other = draw_shared(i + 1), kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        bool reads = draw_shared(4) == 0;
+        if (now[order[slot]] == now[slot]) continue;
+        list[count++] =
+            (struct expert_move){.layer = layer,
+                                 .slot = slot,
+                                 .expert = now[order[slot]],
+                                 .from = reads ? EXPERT_MOVE_FROM_CHECKPOINT : order[slot]};
+    }
+    if (count) moves_begin(model, list, count, 0);
+}
+
+static void end_moves(struct model *model) {
+    static const uint64_t nothing[LIMIT_LAYERS / 64];
+    while (moves_told(model).pending)
+        moves_progress(model);
+    struct model_moving told = moves_told(model);
+    if (told.failures) fail_msg("%s", told.error.text);
+    job_barrier();
+    moves_adopt(model, nothing);
+}
+
+/* ---- both, side by side ---- */
+
+/* How the ranks do it, which changes nothing. */
+static void choose_ways(struct model *there) {
+    enum overlap_kind kind = (enum overlap_kind)draw_shared(OVERLAP_KIND_COUNT);
+    bool splits = draw_shared(2), by_nodes = draw_shared(2);
+    plan->overlap = kind;
+    draw_cuts();
+    model_split_replicas(there, splits && !overlap_of(kind)->urgency);
+    model_go_by_nodes(there, by_nodes);
+}
+
+static void expect_same(const struct way *way) {
+    const struct model_device *device = kernels.numerics ? &model_on_emulated : &model_on_cpu;
+    struct model *alone = open_model(way, device, 0);
+    struct model *there = open_model(way, &model_on_emulated, job_count());
+    uint32_t vocab = model_shape(alone)->vocab;
+    size_t bytes = (size_t)STEP_TOKENS * vocab * sizeof(float);
+    static struct found expected, found;
+    expected.logits = malloc(bytes);
+    found.logits = malloc(bytes);
+    assert_true(expected.logits && found.logits);
+    draw_sequences(way, vocab);
+    for (uint32_t step = 0; step < way->steps; step++) {
+        bool idle = step && draw(5) == 0;
+        make_plan(idle);
+        run(alone, way, &expected);
+        choose_ways(there);
+        if (way->moves) begin_moves(there);
+        run(there, way, &found);
+        if (way->moves) end_moves(there);
+        if (memcmp(expected.logits, found.logits, plan->token_count * vocab * sizeof(float)))
+            fail_msg("%s, %s, sum of %s: the logits of step %u differ", way->golden,
+                     activations_name(way->activations), expert_sum_name(way->sum), step);
+        assert_memory_equal(expected.routing, found.routing, sizeof expected.routing);
+        assert_memory_equal(expected.drafts, found.drafts, sizeof expected.drafts);
+        for (uint32_t i = 0; i < plan->row_count; i++)
+            sequences[step_plan_rows(plan)[i].slot].done += step_plan_rows(plan)[i].token_count;
+    }
+    struct model_rank told = model_rank(there);
+    assert_true(told.pairs > 0 && told.bytes_sent > 0);
+    assert_true(!way->moves == !told.experts_moved);
+    job_barrier();
+    model_close(there);
+    model_close(alone);
+    free(expected.logits);
+    free(found.logits);
+}
+
+static void expect_all(const struct way *ways, size_t count) {
+    shared_state = 20261127;
+    own_state = 31 + job_rank();
+    for (size_t i = 0; i < count; i++)
+        expect_same(&ways[i]);
+}
+
+#define LITE "v2lite-softmax-greedy-yarn"
+#define MTP "v3-bf16-negbias-dense0-mtp"
+#define ODD "v3-fp8-odd-noq-g1-noyarn"
+#define GROUPS "v3-fp8-yarn-g8-mtp-sharded"
+
+#ifdef GOLDEN_KERNELS
+#include "compute/kernels/emulate/emulate.h"
+
+static void kernels_for_hopper_give_the_bits_of_one_such_device(void **state) {
+    static const struct way ways[] = {
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 3, .prompt = 9},
+        {MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, 2, .steps = 3, .prompt = 9},
+    };
+    kernels = gpu_hopper();
+    expect_all(ways, sizeof ways / sizeof *ways);
+    assert_int_equal(gpu_hopper_left(), 0);
+}
+#else
+static void devices_give_the_bits_of_one_cpu(void **state) {
+    static const struct way few[] = {
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 6, .prompt = 100, .mtp = true},
+        {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, 4, .steps = 4, .prompt = 70},
+        {MTP, ACTIVATIONS_BF16, EXPERT_SUM_GROUPS, 6, .steps = 5, .prompt = 90, .mtp = true,
+         .moves = true},
+    };
+    expect_all(few, sizeof few / sizeof *few);
+}
+
+/* All of it, on more ranks. */
+static void devices_give_the_bits_of_one_cpu_in_every_way(void **state) {
+    static const char *const goldens[] = {LITE, MTP, ODD, GROUPS};
+    static struct way ways[4 * ACTIVATIONS_COUNT * EXPERT_SUM_COUNT];
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        for (uint32_t turn = 0; turn < ACTIVATIONS_COUNT * EXPERT_SUM_COUNT; turn++)
+            ways[count++] = (struct way){.golden = goldens[i],
+                                         .activations = turn % ACTIVATIONS_COUNT,
+                                         .sum = turn / ACTIVATIONS_COUNT,
+                                         .redundant = turn % 3 * 4,
+                                         .steps = 8,
+                                         .prompt = TOKENS - GENERATED,
+                                         .mtp = i % 2,
+                                         .moves = turn % 2};
+    expect_all(ways, count);
+}
+#endif
+
+int main(int argc, char **argv) {
+#ifdef GOLDEN_KERNELS
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_for_hopper_give_the_bits_of_one_such_device)};
+#else
+    static const struct CMUnitTest few[] = {cmocka_unit_test(devices_give_the_bits_of_one_cpu)};
+    static const struct CMUnitTest all[] = {
+        cmocka_unit_test(devices_give_the_bits_of_one_cpu_in_every_way)};
+    const struct CMUnitTest *tests = strtoul(argv[1], NULL, 10) > 2 ? all : few;
+#endif
+    return on_ranks(argv, "gpu_exchange", tests, 1);
+}
