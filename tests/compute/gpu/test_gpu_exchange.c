@@ -286,14 +286,25 @@ static void expect_all(const struct way *ways, size_t count) {
 #ifdef GOLDEN_KERNELS
 #include "compute/kernels/emulate/emulate.h"
 
+static void expect_kernels(const struct way *ways, size_t count) {
+    kernels = gpu_hopper();
+    expect_all(ways, count);
+    assert_int_equal(gpu_hopper_left(), 0);
+}
+
 static void kernels_for_hopper_give_the_bits_of_one_such_device(void **state) {
     static const struct way ways[] = {
-        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 3, .prompt = 9},
-        {MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, 2, .steps = 3, .prompt = 9},
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 1, .prompt = 3}};
+    expect_kernels(ways, 1);
+}
+
+/* More steps, of prompts and of answers, and in both modes that have kernels. */
+static void kernels_for_hopper_give_the_bits_of_one_such_device_in_more_ways(void **state) {
+    static const struct way ways[] = {
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, 2, .steps = 3, .prompt = 9, .mtp = true},
+        {MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .steps = 3, .prompt = 9, .moves = true},
     };
-    kernels = gpu_hopper();
-    expect_all(ways, sizeof ways / sizeof *ways);
-    assert_int_equal(gpu_hopper_left(), 0);
+    expect_kernels(ways, sizeof ways / sizeof *ways);
 }
 #else
 static void devices_give_the_bits_of_one_cpu(void **state) {
@@ -327,13 +338,15 @@ static void devices_give_the_bits_of_one_cpu_in_every_way(void **state) {
 
 int main(int argc, char **argv) {
 #ifdef GOLDEN_KERNELS
-    const struct CMUnitTest tests[] = {
+    static const struct CMUnitTest few[] = {
         cmocka_unit_test(kernels_for_hopper_give_the_bits_of_one_such_device)};
+    static const struct CMUnitTest all[] = {
+        cmocka_unit_test(kernels_for_hopper_give_the_bits_of_one_such_device_in_more_ways)};
 #else
     static const struct CMUnitTest few[] = {cmocka_unit_test(devices_give_the_bits_of_one_cpu)};
     static const struct CMUnitTest all[] = {
         cmocka_unit_test(devices_give_the_bits_of_one_cpu_in_every_way)};
-    const struct CMUnitTest *tests = strtoul(argv[1], NULL, 10) > 2 ? all : few;
 #endif
+    const struct CMUnitTest *tests = strtoul(argv[1], NULL, 10) > 2 ? all : few;
     return on_ranks(argv, "gpu_exchange", tests, 1);
 }
