@@ -66,5 +66,6 @@ with tempfile.TemporaryDirectory() as directory:
 server = EmulatedServer("--prefill-units", "1", "--decode-units", "1")
 server.wait_for_units(2)
 assert texts(server.ask_all()) == wanted
+assert server.fleet()["handed_over_total"] == len(PROMPTS), server.fleet()
 server.stop()
 print("4728 + 915: %r; %d prompts the same from cache, disk and between two devices" % (said, len(PROMPTS)))
