@@ -46,7 +46,7 @@ def in_order(placement, ranks):
     return placement
 
 
-def prepare(fathom, layers, folder):
+def prepare(fathom, layers, ranks, folder):
     """A checkpoint of so many layers, and a placement that keeps groups on one rank."""
     with open(SHAPE) as file:
         shape = json.load(file)
@@ -58,10 +58,10 @@ def prepare(fathom, layers, folder):
     with open(paths["load"], "w") as file:
         json.dump(loads_of(fathom, paths["model"], shape), file)
     placement = json.loads(run(
-        fathom, "eplb", "--groups", str(shape["n_group"]), "--nodes", "2", "--ranks", "2", "--slots",
+        fathom, "eplb", "--groups", str(shape["n_group"]), "--nodes", ranks, "--ranks", ranks, "--slots",
         str(shape["n_routed_experts"]), "--locality", "strict", "--json", "--load", paths["load"]))
     with open(paths["placement"], "w") as file:
-        json.dump(in_order(placement, 2), file)
+        json.dump(in_order(placement, int(ranks)), file)
     return paths
 
 
@@ -121,9 +121,10 @@ def main():
     parser.add_argument("--pictures")
     values = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        paths = prepare(values.fathom, values.layers, folder)
-        ranks = ["--echo", values.echo] if values.echo else ["--ranks", "2", "--placement", paths["placement"]]
-        bench = [values.fathom, "bench", "overlap", "--model", paths["model"], "--threads", "1", *ranks]
+        ranks = values.echo or "2"
+        paths = prepare(values.fathom, values.layers, ranks, folder)
+        bench = [values.fathom, "bench", "overlap", "--model", paths["model"], "--echo" if values.echo else "--ranks",
+                 ranks, "--threads", "1", "--placement", paths["placement"]]
         if values.pictures:
             draw(values, bench, folder)
             return
