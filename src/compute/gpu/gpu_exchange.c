@@ -28,17 +28,17 @@ struct gpu_exchange {
     float *weights_host;                /* [rows_max][per_token] */
     char *returned, *returned_host;     /* [rows_max][per_token][combine_bytes] */
     /* Of the lane whose experts are computed: */
-    char *received, *received_host; /* [room_rows][dispatch_bytes] */
-    char *results, *results_host;   /* [room_rows][combine_bytes] */
+    char *received, *received_host;         /* [room_rows][dispatch_bytes] */
+    char *results, *results_host;           /* [room_rows][combine_bytes] */
     struct gpu_group *groups, *groups_host; /* [slots of this rank in a layer] */
     struct device_event *computed[ROUND_WAVES];
     /* Of sums that are made on their way: */
     struct device_stream *summing;
-    char *summands, *summands_host;                 /* [SUMS * per_token][combine_bytes] */
-    uint32_t *sum_rows, *sum_rows_host;             /* [SUMS][per_token] */
-    float *sum_weights, *sum_weights_host, *sum_y;  /* [SUMS][per_token]; y: [SUMS][hidden_stride] */
-    char *sums, *sums_host;                         /* [SUMS][combine_bytes] */
-    void *memory[32]; /* all that was allocated */
+    char *summands, *summands_host;                /* [SUMS * per_token][combine_bytes] */
+    uint32_t *sum_rows, *sum_rows_host;            /* [SUMS][per_token] */
+    float *sum_weights, *sum_weights_host, *sum_y; /* [SUMS][per_token]; y: [SUMS][hidden_stride] */
+    char *sums, *sums_host;                        /* [SUMS][combine_bytes] */
+    void *memory[32];                              /* all that was allocated */
     uint32_t memory_count;
 };
 
@@ -250,7 +250,8 @@ struct round {
     const struct exchange_received *received;
     uint32_t first_row;    /* of those received */
     uint32_t rows, groups; /* of the room that are taken */
-    uint32_t next_group;   /* of those received: the first that is not whole in this round or before */
+    uint32_t
+        next_group; /* of those received: the first that is not whole in this round or before */
     struct wave waves[ROUND_WAVES];
     uint32_t wave_count;
 };
@@ -420,8 +421,8 @@ static void send_returned(const struct pass *pass, const struct exchange_returne
     }
     check(rows <= pairs);
     compute_tokens(pass->model, take_returned, &of, rows);
-    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair,
-         pairs * sizeof *x->rows_host, DEVICE_FROM_HOST);
+    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
+         DEVICE_FROM_HOST);
     copy(pass, x->returned + at, of.to, rows * x->combine_bytes, DEVICE_FROM_HOST);
 }
 

@@ -63,7 +63,7 @@ struct gpu_product {
     struct gpu_form form;
     struct packed_matrix matrix; /* without pointers */
     size_t slot_bytes;
-    uint32_t y_stride, rows;         /* by groups: of all groups, from row 0 on, at most so many */
+    uint32_t y_stride, rows;          /* by groups: of all groups, from row 0 on, at most so many */
     uint32_t group_count, slot_count; /* groups' slots are below it */
 };
 
@@ -221,7 +221,7 @@ struct gpu_gather {
 
 /* A token's results, F32 or BF16, rounded to BF16 with rounds_bf16, times their weights, summed in the
  * order of compute/model/expert_sum.h. */
-#define GPU_SUMMED UINT32_MAX        /* of a pair: it is in the row of the pair before, a group's sum */
+#define GPU_SUMMED UINT32_MAX /* of a pair: it is in the row of the pair before, a group's sum */
 #define GPU_NO_PAIR (UINT32_MAX - 1) /* there is no such pair */
 struct gpu_combine {
     const void *results;

@@ -247,8 +247,8 @@ static void load_plain(bool is_bf16, const void *from, float *x, uint32_t n);
 static uint32_t group_of(const struct gpu_combine *of, size_t pair, uint32_t k) {
     uint32_t count = 1, left = of->per_token - k;
     if (!of->experts) return left;
-    while (count < left && of->experts[pair + count] / of->group_experts ==
-                               of->experts[pair] / of->group_experts)
+    while (count < left &&
+           of->experts[pair + count] / of->group_experts == of->experts[pair] / of->group_experts)
         count++;
     return count;
 }

@@ -22,7 +22,8 @@ size_t exchange_rows_scales_at(uint32_t n) {
 size_t exchange_rows_bytes(enum row_form form, uint32_t n) {
     size_t bytes = n * sizeof(float);
     if (form == ROW_BF16) bytes = n * sizeof(uint16_t);
-    if (form == ROW_FP8) bytes = exchange_rows_scales_at(n) + divide_up(n, QUANT_GROUP) * sizeof(float);
+    if (form == ROW_FP8)
+        bytes = exchange_rows_scales_at(n) + divide_up(n, QUANT_GROUP) * sizeof(float);
     return round_up(bytes, ROW_ALIGN);
 }
 
@@ -59,7 +60,8 @@ void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const
         break;
     case ROW_FP8:
         encode(x, n, (uint8_t *)bytes);
-        memcpy(bytes + exchange_rows_scales_at(n), scales, divide_up(n, QUANT_GROUP) * sizeof *scales);
+        memcpy(bytes + exchange_rows_scales_at(n), scales,
+               divide_up(n, QUANT_GROUP) * sizeof *scales);
         break;
     }
 }
@@ -75,7 +77,8 @@ void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, con
         break;
     case ROW_FP8:
         decode((const uint8_t *)bytes, n, x);
-        memcpy(scales, bytes + exchange_rows_scales_at(n), divide_up(n, QUANT_GROUP) * sizeof *scales);
+        memcpy(scales, bytes + exchange_rows_scales_at(n),
+               divide_up(n, QUANT_GROUP) * sizeof *scales);
         break;
     }
 }

@@ -31,8 +31,8 @@ struct way {
     const char *golden;
     enum activations activations;
     enum expert_sum sum;
-    uint32_t redundant;      /* experts beyond one slot each */
-    uint32_t steps, prompt;  /* tokens of a prompt, at most */
+    uint32_t redundant;     /* experts beyond one slot each */
+    uint32_t steps, prompt; /* tokens of a prompt, at most */
     bool mtp, moves;
 };
 
@@ -145,8 +145,7 @@ static void make_plan(bool idle) {
     plan->row_count = plan->token_count = 0;
     for (uint32_t i = 0; i < rows; i++) {
         const struct sequence *sequence = &sequences[chosen[i]];
-        memcpy(to + plan->token_count, sequence->tokens + sequence->done,
-               counts[i] * sizeof *to);
+        memcpy(to + plan->token_count, sequence->tokens + sequence->done, counts[i] * sizeof *to);
         for (uint32_t page = 0; page < PAGES_EACH; page++)
             pages[i * PAGES_EACH + page].index = page * SEQUENCES + chosen[i];
         add_row(chosen[i], counts[i]);

@@ -162,18 +162,17 @@ static void gather(const struct device_kernel *kernel, const struct rows_way *wa
                    const float *from, const uint32_t *ids, char *to, uint32_t rows) {
     static const uint32_t steps[2] = {1, SCALE_STEP}, strides[2] = {12, 1};
     static const size_t at[2] = {(size_t)PAIRS * SCALE_STEP, SCALES_AT};
-    struct gpu_gather of = {
-        .from = from,
-        .from_scales = from + at[way->packed[0]],
-        .row_token = way->by_ids ? ids : NULL,
-        .to = to,
-        .to_scales = (float *)(void *)to + at[way->packed[1]],
-        .from_form = {(enum input_kind)kind, PITCH, strides[way->packed[0]]},
-        .to_form = {(enum input_kind)kind, PITCH, strides[way->packed[1]]},
-        .n = LENGTH,
-        .rows = rows,
-        .from_scale_step = steps[way->packed[0]],
-        .to_scale_step = steps[way->packed[1]]};
+    struct gpu_gather of = {.from = from,
+                            .from_scales = from + at[way->packed[0]],
+                            .row_token = way->by_ids ? ids : NULL,
+                            .to = to,
+                            .to_scales = (float *)(void *)to + at[way->packed[1]],
+                            .from_form = {(enum input_kind)kind, PITCH, strides[way->packed[0]]},
+                            .to_form = {(enum input_kind)kind, PITCH, strides[way->packed[1]]},
+                            .n = LENGTH,
+                            .rows = rows,
+                            .from_scale_step = steps[way->packed[0]],
+                            .to_scale_step = steps[way->packed[1]]};
     launch(kernel, &of);
 }
 
@@ -198,8 +197,10 @@ static void check_gather(const struct rows_way *way, uint32_t kind, uint32_t see
 }
 
 static void gathered_packed_and_unpacked_rows_are_the_twins(void **state) {
-    static const struct rows_way ways[] = {
-        {{false, false}, true}, {{false, true}, false}, {{true, false}, false}, {{true, false}, true}};
+    static const struct rows_way ways[] = {{{false, false}, true},
+                                           {{false, true}, false},
+                                           {{true, false}, false},
+                                           {{true, false}, true}};
     for (uint32_t seed = 0; seed < device_seeds(); seed++)
         check_gather(&ways[seed % 4], seed / 4 % 4, seed);
 }

@@ -85,9 +85,9 @@ void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows
 struct row_results {
     const void *results;
     size_t pitch;
-    const uint32_t *pair_row;          /* [rows][per_token] */
-    const uint32_t *experts;           /* [rows][per_token], ascending; NULL: all are of one group */
-    const float *weights;              /* [rows][per_token] */
+    const uint32_t *pair_row; /* [rows][per_token] */
+    const uint32_t *experts;  /* [rows][per_token], ascending; NULL: all are of one group */
+    const float *weights;     /* [rows][per_token] */
     uint32_t per_token, group_experts; /* so many experts in a row are a group; 0: there is none */
     bool is_bf16, rounds_bf16;
 };
