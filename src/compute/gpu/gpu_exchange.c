@@ -7,6 +7,7 @@
 #include "compute/gpu/gpu_exchange.h"
 
 #include "base/check.h"
+#include "compute/exchange/exchange.h"
 #include "compute/gpu/gpu_layers.h"
 #include "compute/model/compute_cpu.h"
 
@@ -44,14 +45,14 @@ struct gpu_exchange {
 
 /* ---- opening and closing ---- */
 
-struct taker { /* takes memory until some is refused */
+struct room_taker { /* takes memory until some is refused */
     struct gpu_exchange *exchange;
     struct device *device;
     enum status status;
     struct error *error;
 };
 
-static void *take(struct taker *taker, size_t bytes, bool pinned, const char *what) {
+static void *take(struct room_taker *taker, size_t bytes, bool pinned, const char *what) {
     struct gpu_exchange *exchange = taker->exchange;
     void *memory = NULL;
     if (taker->status != STATUS_OK || !bytes) return NULL;
@@ -63,15 +64,15 @@ static void *take(struct taker *taker, size_t bytes, bool pinned, const char *wh
     return memory;
 }
 
-static void *take_host(struct taker *taker, size_t bytes, const char *what) {
+static void *take_host(struct room_taker *taker, size_t bytes, const char *what) {
     return take(taker, bytes, true, what);
 }
 
-static void *take_there(struct taker *taker, size_t bytes, const char *what) {
+static void *take_there(struct room_taker *taker, size_t bytes, const char *what) {
     return take(taker, bytes, false, what);
 }
 
-static void take_rows(struct taker *taker, uint32_t rows_max, uint32_t slots) {
+static void take_rows(struct room_taker *taker, uint32_t rows_max, uint32_t slots) {
     struct gpu_exchange *x = taker->exchange;
     size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
     size_t outgoing = rows_max * x->dispatch_bytes, received = x->room_rows * x->dispatch_bytes;
@@ -92,7 +93,7 @@ static void take_rows(struct taker *taker, uint32_t rows_max, uint32_t slots) {
     x->groups_host = take_host(taker, groups, "groups of rows that came, on the host");
 }
 
-static void take_sums(struct taker *taker, uint32_t hidden_stride) {
+static void take_sums(struct room_taker *taker, uint32_t hidden_stride) {
     struct gpu_exchange *x = taker->exchange;
     size_t rows = (size_t)SUMS * x->per_token * x->combine_bytes, sums = SUMS * x->combine_bytes;
     size_t words = (size_t)SUMS * x->per_token * sizeof(uint32_t);
@@ -112,7 +113,7 @@ enum status gpu_exchange_open(struct model *model, struct error *error) {
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = state->exchange = calloc(1, sizeof *x);
     if (!x) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's exchange");
-    struct taker taker = {.exchange = x, .device = state->device, .error = error};
+    struct room_taker taker = {.exchange = x, .device = state->device, .error = error};
     x->per_token = shape->experts_per_token;
     x->room_rows = state->rows_max * shape->experts_per_token; /* as many as expert_input has */
     x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
@@ -241,25 +242,25 @@ void gpu_exchange_dispatch(const struct pass *pass) {
 
 /* ---- experts of rows that came ---- */
 
-struct wave { /* rows and groups of the room */
+struct room_wave { /* rows and groups of the room */
     uint32_t first, count, first_group, group_count;
 };
 
-struct round {
+struct room_round {
     const struct pass *pass;
     const struct exchange_received *received;
     uint32_t first_row;    /* of those received */
     uint32_t rows, groups; /* of the room that are taken */
     uint32_t
         next_group; /* of those received: the first that is not whole in this round or before */
-    struct wave waves[ROUND_WAVES];
+    struct room_wave waves[ROUND_WAVES];
     uint32_t wave_count;
 };
 
-static void end_wave(struct round *round) {
-    struct wave wave = {0};
+static void end_wave(struct room_round *round) {
+    struct room_wave wave = {0};
     if (round->wave_count) {
-        const struct wave *last = &round->waves[round->wave_count - 1];
+        const struct room_wave *last = &round->waves[round->wave_count - 1];
         wave.first = last->first + last->count;
         wave.first_group = last->first_group + last->group_count;
     }
@@ -271,7 +272,7 @@ static void end_wave(struct round *round) {
 }
 
 /* Takes the next rows, as many as there is room for. False: none are left. */
-static bool next_round(struct round *round) {
+static bool next_round(struct room_round *round) {
     const struct model *model = round->pass->model;
     struct gpu_exchange *x = of_pass(round->pass);
     uint32_t first_slot = compute_weights(round->pass)->first_slot;
@@ -295,13 +296,13 @@ static bool next_round(struct round *round) {
     return round->rows != 0;
 }
 
-struct wave_rows {
-    const struct round *round;
+struct room_rows {
+    const struct room_round *round;
     uint32_t first; /* of the room */
 };
 
 static void take_received(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave_rows *rows = context;
+    const struct room_rows *rows = context;
     const struct exchange_received *received = rows->round->received;
     struct gpu_exchange *x = of_pass(rows->round->pass);
     for (uint32_t row = rows->first + first; row < rows->first + first + count; row++)
@@ -311,7 +312,7 @@ static void take_received(void *context, uint32_t first, uint32_t count, uint32_
 }
 
 static void give_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave_rows *rows = context;
+    const struct room_rows *rows = context;
     struct gpu_exchange *x = of_pass(rows->round->pass);
     for (uint32_t row = rows->first + first; row < rows->first + first + count; row++)
         memcpy(exchange_result(rows->round->pass->exchange, rows->round->first_row + row),
@@ -319,7 +320,7 @@ static void give_results(void *context, uint32_t first, uint32_t count, uint32_t
 }
 
 /* The wave's rows, as they came, become the experts' inputs. */
-static void unpack(const struct pass *pass, const struct wave *wave) {
+static void unpack(const struct pass *pass, const struct room_wave *wave) {
     struct gpu_state *state = pass->model->gpu;
     struct gpu_exchange *x = of_pass(pass);
     char *rows = x->received + wave->first * x->dispatch_bytes;
@@ -339,14 +340,14 @@ static void unpack(const struct pass *pass, const struct wave *wave) {
 }
 
 /* Puts the wave in line, from the host's memory to it. */
-static void compute_wave(const struct round *round, uint32_t index) {
+static void compute_wave(const struct room_round *round, uint32_t index) {
     const struct pass *pass = round->pass;
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
     struct device_stream *stream = gpu_lane_of(pass)->stream;
-    const struct wave *wave = &round->waves[index];
-    struct wave_rows rows = {round, wave->first};
+    const struct room_wave *wave = &round->waves[index];
+    struct room_rows rows = {round, wave->first};
     size_t in = wave->first * x->dispatch_bytes, out = wave->first * x->combine_bytes;
     compute_tokens(model, take_received, &rows, wave->count);
     copy(pass, x->received + in, x->received_host + in, wave->count * x->dispatch_bytes,
@@ -368,15 +369,15 @@ static void compute_wave(const struct round *round, uint32_t index) {
 }
 
 /* All waves are put in line before the first is waited for. */
-static void run_round(const struct round *round) {
+static void run_round(const struct room_round *round) {
     const struct pass *pass = round->pass;
     struct gpu_exchange *x = of_pass(pass);
     copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
     for (uint32_t i = 0; i < round->wave_count; i++)
         compute_wave(round, i);
     for (uint32_t i = 0; i < round->wave_count; i++) {
-        const struct wave *wave = &round->waves[i];
-        struct wave_rows rows = {round, wave->first};
+        const struct room_wave *wave = &round->waves[i];
+        struct room_rows rows = {round, wave->first};
         await(pass, x->computed[i]);
         compute_tokens(pass->model, give_results, &rows, wave->count);
         exchange_combine_begin(pass->exchange, round->first_row + wave->first, wave->count);
@@ -385,7 +386,7 @@ static void run_round(const struct round *round) {
 
 void gpu_exchange_run_routed(const struct pass *pass) {
     struct exchange_received received;
-    struct round round = {.pass = pass, .received = &received};
+    struct room_round round = {.pass = pass, .received = &received};
     uint32_t *slot_tokens = pass->model->slot_tokens + compute_weights(pass)->first_slot;
     exchange_dispatch_finish(pass->exchange, &received);
     for (uint32_t i = 0; i < received.group_count; i++)
@@ -396,14 +397,14 @@ void gpu_exchange_run_routed(const struct pass *pass) {
 
 /* ---- results that came back ---- */
 
-struct returning {
+struct returned_rows {
     const struct gpu_exchange *exchange;
     char *to;
     const char *from;
 };
 
 static void take_returned(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct returning *of = context;
+    const struct returned_rows *of = context;
     size_t bytes = of->exchange->combine_bytes, at = first * bytes;
     memcpy(of->to + at, of->from + at, count * bytes);
 }
@@ -413,7 +414,7 @@ static void send_returned(const struct pass *pass, const struct exchange_returne
     struct gpu_exchange *x = of_pass(pass);
     size_t pair = (size_t)gpu_lane_of(pass)->row * x->per_token, at = pair * x->combine_bytes;
     uint32_t pairs = pass->batch->token_count * x->per_token, rows = 0;
-    struct returning of = {x, x->returned_host + at, returned->results};
+    struct returned_rows of = {x, x->returned_host + at, returned->results};
     memcpy(x->rows_host + pair, returned->token_rows, pairs * sizeof *x->rows_host);
     for (uint32_t i = 0; i < pairs; i++) {
         uint32_t row = returned->token_rows[i];
