@@ -27,6 +27,15 @@ void stages_set_lanes(struct model *model, const struct step_plan *plan) {
     }
 }
 
+uint32_t stages_number(const struct model *model, const struct step_plan *plan,
+                       const struct model_probe *probe) {
+    bool watched = probe || model->trace;
+    if (watched || model->drafts || model->placement.ranks || model->batch.prompt_tokens) return 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (step_plan_rows(plan)[i].loads) return 0;
+    return 1 + plan->overlap;
+}
+
 static void run_stage(const struct pass *pass, enum stage stage) {
     const struct compute *compute = pass->model->compute;
     bool moe = pass_is_moe(pass);
