@@ -126,7 +126,7 @@ enum status forward_run(struct model *model, const struct step_plan *plan, float
     model->tokens += model->batch.token_count;
     stages_set_lanes(model, plan);
     if (model->compute->begin(model, stages_number(model, plan, probe)))
-        stages_tell(model, plan, model->shape->layers);
+        stages_tell_all(model, plan);
     else
         stages_run(model, plan, probe);
     note_pages(model, plan);

@@ -20,5 +20,7 @@ void stages_run_layer(const struct pass *pass);
 
 /* Tells the follower that the plan's KV rows are written in so many slices. */
 void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices);
+/* The same of all layers' slices, one after the other. */
+void stages_tell_all(struct model *model, const struct step_plan *plan);
 
 #endif

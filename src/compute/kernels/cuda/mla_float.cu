@@ -123,15 +123,27 @@ struct float_softmax {
     float maximum, sum; /* each thread has them */
 };
 
-/* The block's scores become probabilities. Returns by what earlier sums shrink. `total`: a word of shared
+/* The first warp finds the largest score. */
+GPU_DEVICE void find_largest(const float *scores, uint32_t count, float *largest) {
+    float own = gpu_float(0xFF800000u);
+    for (uint32_t i = gpu_thread(); i < count; i += GPU_WARP)
+        own = scores[i] > own ? scores[i] : own;
+    for (uint32_t apart = GPU_WARP / 2; apart; apart /= 2) {
+        float other = gpu_float(gpu_lane_value(gpu_bits(own), gpu_thread() ^ apart));
+        own = other > own ? other : own;
+    }
+    if (gpu_thread() == 0) *largest = own;
+}
+
+/* The block's scores become probabilities. Returns by what earlier sums shrink. `words`: two of shared
  * memory. Behind it all threads see all. */
 GPU_DEVICE float soften(struct float_softmax *softmax, float *scores, uint32_t count, float scale,
-                        float *total) {
-    float now = softmax->maximum, lowest = gpu_float(0xFF800000u);
-    for (uint32_t i = 0; i < count; i++)
-        now = scores[i] > now ? scores[i] : now;
-    float factor = softmax->maximum == lowest ? 0.0f : gpu_exp((softmax->maximum - now) * scale);
+                        float *words) {
+    float *largest = words, *total = words + 1, lowest = gpu_float(0xFF800000u);
+    if (gpu_thread() < GPU_WARP) find_largest(scores, count, largest);
     gpu_sync();
+    float now = *largest > softmax->maximum ? *largest : softmax->maximum;
+    float factor = softmax->maximum == lowest ? 0.0f : gpu_exp((softmax->maximum - now) * scale);
     for (uint32_t i = gpu_thread(); i < count; i += THREADS)
         scores[i] = gpu_exp(gpu_fma(scores[i], scale, -(now * scale)));
     gpu_sync();
@@ -171,7 +183,7 @@ GPU_KERNEL(THREADS) mla_float_core(struct decode_job job) {
     const struct mla_float_keys *of = &job.keys;
     uint32_t head = gpu_block(), row = gpu_block_y(), width = of->rank + of->rope;
     float *q = (float *)gpu_shared(), *y = q + width, *scores = y + of->rank,
-          *total = scores + KEYS;
+          *words = scores + KEYS;
     if (!is_there(&job.rows.live, row)) return;
     uint32_t kv_first = of->first[row], kv_end = of->last[row] + 1;
     struct float_softmax softmax = {gpu_float(0xFF800000u), 0};
@@ -192,7 +204,7 @@ GPU_KERNEL(THREADS) mla_float_core(struct decode_job job) {
             scores[t] = score;
         }
         gpu_sync();
-        float factor = soften(&softmax, scores, count, of->scale, total);
+        float factor = soften(&softmax, scores, count, of->scale, words);
         add_values(y, (const float *)first, of->row_bytes / sizeof(float), of->rank, scores, count,
                    factor);
     }
@@ -205,7 +217,7 @@ GPU_KERNEL(THREADS) mla_float_core(struct decode_job job) {
 void mla_float_decode(void *stream, const struct mla_float_keys *keys,
                       const struct mla_float_rows *rows) {
     struct decode_job job = {*keys, *rows};
-    size_t floats = 2 * (size_t)keys->rank + keys->rope + KEYS + 1;
+    size_t floats = 2 * (size_t)keys->rank + keys->rope + KEYS + 2;
     struct gpu_shape shape = {keys->heads, rows->rows, THREADS, floats * sizeof(float)};
     if (rows->rows) gpu_launch("mla_float_core", mla_float_core, shape, stream, job);
 }
@@ -292,7 +304,7 @@ GPU_DEVICE float score_of(const struct mla_float_prompt *of, const float *q, uin
 GPU_KERNEL(THREADS) mla_float_run(struct float_prompt_job job) {
     const struct mla_float_prompt *of = &job.of;
     uint32_t row = gpu_block(), head = gpu_block_y(), dim = of->nope + of->rope;
-    float *q = (float *)gpu_shared(), *y = q + dim, *scores = y + of->value, *total = scores + KEYS;
+    float *q = (float *)gpu_shared(), *y = q + dim, *scores = y + of->value, *words = scores + KEYS;
     struct float_tile tile;
     if (!find_keys(&job, row, &tile)) return;
     size_t at = (size_t)row * of->heads + head;
@@ -312,7 +324,7 @@ GPU_KERNEL(THREADS) mla_float_run(struct float_prompt_job job) {
         for (uint32_t t = gpu_thread(); t < count; t += THREADS)
             scores[t] = score_of(of, q, tile.place + start + t, head);
         gpu_sync();
-        float factor = soften(&softmax, scores, count, of->scale, total);
+        float factor = soften(&softmax, scores, count, of->scale, words);
         const float *values =
             of->expanded + place * width + head * (of->nope + of->value) + of->nope;
         add_values(y, values, width, of->value, scores, count, factor);
@@ -329,7 +341,7 @@ void mla_float_attend(void *stream, const struct mla_float_prompt *of,
                       const struct mla_prompt_runs *runs, const struct mla_prompt_round *round,
                       uint32_t rows) {
     struct float_prompt_job job = {*of, *runs, *round};
-    size_t floats = (size_t)of->nope + of->rope + of->value + KEYS + 1;
+    size_t floats = (size_t)of->nope + of->rope + of->value + KEYS + 2;
     struct gpu_shape shape = {rows, of->heads, THREADS, floats * sizeof(float)};
     if (rows && round->count) gpu_launch("mla_float_run", mla_float_run, shape, stream, job);
 }
