@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_emulated_kernels.py FATHOM GOLDENS [whole]: a program that offers the kernels for GPUs, emulated, computes with
-them by --device emulated-kernels: in f32 the very logits of the CPU. whole: also the golden's greedy tokens; in fp8 the
-same twice; a server's answers, alone and two at a time, through its prefix cache."""
+"""test_emulated_kernels.py FATHOM GOLDENS SERVING: a program that offers the kernels for GPUs, emulated, computes with
+them by --device emulated-kernels: in f32 the very logits of the CPU, and the golden's greedy tokens; in fp8 the same
+twice; a server's answers, alone and two at a time, through its prefix cache."""
 import json
 import sys
 import threading
@@ -64,7 +64,7 @@ def check_server():
 
 
 check_logits("v2lite-softmax-greedy-yarn")
-if "whole" in sys.argv:
-    check_logits("v3-fp8-yarn-g8-mtp-sharded")
-    check_answers()
+check_logits("v3-fp8-yarn-g8-mtp-sharded")
+check_answers()
+if sys.argv[3] == "1":
     check_server()
