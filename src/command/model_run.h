@@ -23,8 +23,9 @@ struct model_run_values {
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
     {                                                                                              \
         .name = "device", .type = OPTION_CHOICE, .fallback = "cpu",                                \
-        .choices = "cpu|cuda|emulated",                                                            \
-        .help = "what computes; there is no CUDA engine yet, and the emulated one is for tests",   \
+        .choices = "cpu|cuda|emulated|emulated-kernels",                                           \
+        .help = "what computes; cuda is verified by emulation and not yet run on a GPU, and the "  \
+                "emulated ones are for tests",                                                     \
         .offset = offsetof(TYPE, member)                                                           \
     }
 

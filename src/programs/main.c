@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "bench/bench.h"
+#include "compute/gpu/gpu_program.h"
 #include "programs/inspect.h"
 #include "programs/manual.h"
 #include "programs/programs.h"
@@ -89,6 +90,7 @@ static void put_help_last(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     program_arguments = argv;
+    gpu_program_offer();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow any more is an error like a full disk */
     if (argc < 2) {
         print_help(stderr);

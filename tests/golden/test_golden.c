@@ -510,9 +510,7 @@ static void expect_as_near(const char *directory, const struct rounded *mode) {
 
 static void kernels_for_gpus_stay_near(void **state) {
     struct gpu_kernels hopper = gpu_hopper();
-    uint32_t left = gpu_hopper_left();
     for_small_cases(&hopper, 3, 5, expect_as_near);
-    assert_int_equal(gpu_hopper_left(), left); /* nothing but kernels has run */
 }
 
 /* With the kernels used, and with the reference bodies, which have the CPU's bits. */

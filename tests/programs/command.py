@@ -33,6 +33,10 @@ def run(*arguments, code=0, **more):
     return done.stderr if code else done.stdout
 
 
+def has_gpu():
+    return attempt("inspect", "gpu").returncode == 0
+
+
 def refuse(code, words, *arguments):
     """The command ends with this code and with one line, in which these words (a regular expression) are found."""
     found = run(*arguments, code=code)

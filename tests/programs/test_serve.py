@@ -4,11 +4,12 @@
 test_serve_*.py and by tests/web."""
 import sys
 
-from command import refuse, run
+from command import has_gpu, refuse, run
 
 no_mtp = sys.argv[2] + "/v2lite-softmax-greedy-yarn"
 refuse(1, "has no MTP layer", "serve", "--model", no_mtp, "--port", "0", "--mtp", "on")
-refuse(1, "no CUDA engine yet", "serve", "--units", "2", "--device", "cuda")
+if not has_gpu():
+    refuse(1, "--device cpu", "serve", "--units", "2", "--device", "cuda")
 for words, options in (("--prefill-units and --decode-units go together", ["--prefill-units", "1"]),
                        ("--prefill-units and --decode-units go together", ["--decode-units", "1"]),
                        (r"at most \d+ units", ["--prefill-units", "40", "--decode-units", "40"])):

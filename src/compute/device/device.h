@@ -101,8 +101,6 @@ struct device_emulation {
     void *context;
     const struct device_watch *watch; /* or NULL */
 };
-/* Whether programs offer it (-Demulated=true); tests have it anyway. */
-bool device_is_offered(void);
 enum status device_open_emulated(const struct device_emulation *emulation,
                                  struct device **device_out, struct error *error) MUST_USE;
 

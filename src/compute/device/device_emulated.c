@@ -645,10 +645,17 @@ static void launch_graph(struct device *device, struct device_stream *stream,
     pthread_mutex_unlock(&emulated->lock);
 }
 
+static bool is_in_line(const struct emulated *emulated, const struct device_graph *graph) {
+    for (const struct device_stream *stream = emulated->streams; stream; stream = stream->next)
+        for (const struct operation *at = stream->first; at; at = at->next)
+            if (at->graph == graph) return true;
+    return false;
+}
+
 static void close_graph(struct device *device, struct device_graph *graph) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
-    if (emulated->pending) report(emulated, "a graph is closed while work is in line");
+    if (is_in_line(emulated, graph)) report(emulated, "a graph is closed while it is in line");
     emulated->graphs--;
     pthread_mutex_unlock(&emulated->lock);
     for (uint32_t i = 0; i < graph->count; i++)
@@ -693,14 +700,6 @@ static const struct device_body body = {
     .launch_graph = launch_graph,
     .close_graph = close_graph,
 };
-
-bool device_is_offered(void) {
-#ifdef FATHOM_EMULATED
-    return true;
-#else
-    return false;
-#endif
-}
 
 enum status device_open_emulated(const struct device_emulation *emulation,
                                  struct device **device_out, struct error *error) {

@@ -36,22 +36,26 @@ static struct scratch *take_lane(struct model *model, uint32_t index, uint32_t f
     return (struct scratch *)(void *)lane;
 }
 
-static void embed(const struct model *model, float *x, uint32_t stride, const uint32_t *ids,
-                  uint32_t rows) {
+/* x = the embeddings of the step's tokens. */
+static void embed(struct model *model, const struct gpu_batch *batch) {
     const struct packed_matrix *embedding = &model->weights.embedding_rows;
-    struct gpu_embed arguments = {.x = x,
+    const struct gpu_lane *last = &model->gpu->lanes[model->lane_count - 1];
+    struct gpu_embed arguments = {.x = model->gpu->x,
                                   .embedding = embedding->data,
                                   .embedding_scales = embedding->scales,
-                                  .ids = ids,
+                                  .ids = batch->ids,
+                                  .live = last->live ? batch->live : NULL,
                                   .form = gpu_matrix_form(embedding),
-                                  .x_stride = stride,
-                                  .rows = rows};
-    if (rows) gpu_launch(model->gpu, main_stream(model), embed, arguments);
+                                  .x_stride = model->shape->hidden,
+                                  .rows = last->first_token + last->rows};
+    if (arguments.rows) gpu_launch(model->gpu, main_stream(model), embed, arguments);
 }
 
-static void begin(struct model *model) {
+/* All that an earlier step put in line is done, so the arrays may always lie where they first did. */
+static bool begin(struct model *model, uint32_t walk) {
     struct gpu_state *state = model->gpu;
     uint32_t run = 0;
+    state->next_stage = 0;
     struct gpu_batch batch = gpu_state_send(model, &model->batch, NULL);
     for (uint32_t i = 0; i < model->lane_count; i++) {
         const struct lane *lane = &model->lanes[i];
@@ -59,23 +63,25 @@ static void begin(struct model *model) {
         for (uint32_t k = 0; k < lane->batch.prompt_runs; k++)
             run += lane->batch.runs[k].token_count > 0;
     }
-    embed(model, state->x, model->shape->hidden, batch.ids, model->batch.token_count);
+    if (gpu_graphs_begin(model, walk)) return true;
+    embed(model, &batch);
     state->forked = model->lane_count > 1;
-    if (!state->forked) return;
+    if (!state->forked) return false;
     device_record(state->device, state->begun, main_stream(model));
     for (uint32_t i = 1; i < model->lane_count; i++)
         device_follow(state->device, state->lanes[i].stream, state->begun);
+    return false;
 }
 
 /* What follows on the first stream runs behind all lanes. */
 static void join(struct model *model) {
     struct gpu_state *state = model->gpu;
-    if (!state->forked) return;
-    state->forked = false;
-    for (uint32_t i = 1; i < model->lane_count; i++) {
+    for (uint32_t i = 1; state->forked && i < model->lane_count; i++) {
         device_record(state->device, state->lanes[i].done, state->lanes[i].stream);
         device_follow(state->device, main_stream(model), state->lanes[i].done);
     }
+    state->forked = false;
+    gpu_graphs_end(model);
 }
 
 /* ---- the follower ---- */
@@ -101,6 +107,7 @@ static void tell(struct model *model, uint64_t step, uint32_t slices) {
     check(state->told_count < state->told_max); /* a step tells each slice once */
     uint32_t at = (state->told_first + state->told_count++) % state->told_max;
     state->told[at] = (struct gpu_told){step, slices};
+    if (state->graphs.is_step) return; /* its events are none of other streams': `end` tells */
     bool behind_layers = slices == model->kv.slice_count;
     if (behind_layers) device_record(state->device, state->begun, main_stream(model));
     if (behind_layers) device_follow(state->device, state->teller, state->begun);
@@ -142,7 +149,8 @@ static void add(const struct pass *pass) {
                                 .y_stride = hidden,
                                 .x_stride = state->hidden_stride,
                                 .n = hidden,
-                                .rows = pass->batch->token_count};
+                                .live = lane->live,
+                                .rows = lane->rows};
     if (arguments.rows) gpu_launch(state, lane->stream, add, arguments);
 }
 
@@ -167,11 +175,24 @@ static const float *x_at(const struct model *model, uint32_t token) {
     return model->gpu->x + (size_t)token * model->shape->hidden;
 }
 
+/* Puts in line what is to be gathered. */
+static void gather_noted(struct model *model) {
+    struct gpu_outputs *noted = &model->gpu->outputs;
+    normalize(model, x_at(model, noted->first), model->weights.final_norm,
+              model->gpu->gathered + (size_t)noted->row * model->shape->hidden, noted->count);
+    *noted = (struct gpu_outputs){0};
+}
+
+/* Rows that follow each other, as those of generated tokens do, are gathered together. */
 static void gather_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
+    struct gpu_outputs *noted = &model->gpu->outputs;
     join(model);
     check(row + count <= model->gpu->outputs_max);
-    normalize(model, x_at(model, first), model->weights.final_norm,
-              model->gpu->gathered + (size_t)row * model->shape->hidden, count);
+    if (noted->count && count &&
+        (first != noted->first + noted->count || row != noted->row + noted->count))
+        gather_noted(model);
+    if (!noted->count) *noted = (struct gpu_outputs){first, 0, row};
+    noted->count += count;
 }
 
 /* Logits of at most GPU_LOGITS_TILE rows after a final norm, on the device. */
@@ -183,7 +204,7 @@ static void run_head(const struct model *model, const float *rows, uint32_t coun
         .x = rows, .x_stride = model->shape->hidden, .n = model->shape->hidden, .rows = count};
     gpu_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
     gpu_multiply(model, main_stream(model), head, &state->input, kind, state->logits,
-                 state->vocab_stride, count);
+                 state->vocab_stride, count, NULL);
 }
 
 /* The tile's logits in logits_host: [count][vocab]. */
@@ -209,6 +230,7 @@ static uint32_t tile_rows(uint32_t left) {
 static void write_logits(struct model *model, uint32_t count, float *logits) {
     const struct gpu_state *state = model->gpu;
     size_t vocab = model->shape->vocab;
+    gather_noted(model);
     for (uint32_t first = 0; first < count; first += GPU_LOGITS_TILE) {
         uint32_t rows = tile_rows(count - first);
         run_head(model, state->gathered + (size_t)first * model->shape->hidden, rows);
@@ -223,6 +245,7 @@ static void show_logits(struct model *model, uint32_t first, uint32_t count,
     for (uint32_t at = 0; at < count; at += GPU_LOGITS_TILE) {
         uint32_t rows = tile_rows(count - at);
         gather_outputs(model, first + at, rows, 0);
+        gather_noted(model);
         run_head(model, state->gathered, rows);
         fetch_logits(model, rows);
         for (uint32_t i = 0; i < rows; i++)
@@ -298,7 +321,7 @@ static void project_mtp(struct model *model) {
         .x = state->mtp_pair, .x_stride = 2 * hidden, .n = 2 * hidden, .rows = rows};
     gpu_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
     gpu_multiply(model, main_stream(model), &mtp->projection, &state->input, kind, state->mtp_u,
-                 state->hidden_stride, rows);
+                 state->hidden_stride, rows, NULL);
 }
 
 static void begin_mtp(const struct pass *pass, uint32_t first) {
@@ -312,6 +335,7 @@ static void begin_mtp(const struct pass *pass, uint32_t first) {
                                .row_count = pass->batch->token_count,
                                .way = DEVICE_WITHIN};
     state->mtp.batch = gpu_state_from(&state->mtp_batch, first, 0);
+    state->mtp.rows = pass->batch->token_count;
     device_copy_rows(state->device, main_stream(model), &copy);
 }
 
@@ -369,40 +393,113 @@ static const struct compute compute_on_gpu = {
 
 /* ---- devices ---- */
 
+static struct gpu_offer offered;
+
+void compute_gpu_offer(const struct gpu_offer *offer) {
+    offered = *offer;
+}
+
+static enum status no_cuda(struct error *error) {
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "--device cuda: this program was built without kernels for GPUs; build with "
+                     "-Dcuda=enabled where CUDA 12.9 or later is installed, or use --device cpu "
+                     "('fathom inspect gpu' says what GPUs are here)");
+}
+
+static enum status no_emulated_kernels(struct error *error) {
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "--device emulated-kernels: this program was built without the emulator of "
+                     "kernels; build with -Demulated=true, without CUDA, on x86-64 with g++, or "
+                     "use --device cpu");
+}
+
+/* Whose kernels they are, and that all of the model has some. */
+static enum status take_kernels(struct model *model, const struct model_options *options,
+                                const struct gpu_kernels *kernels, struct error *error) {
+    enum status status = kernels->takes ? kernels->takes(model, error) : STATUS_OK;
+    model->device_kernels = kernels;
+    model->kv_b_bf16 = kernels->kv_b_bf16 && model->rounds_bf16;
+    return status;
+}
+
+static enum status open_gpu(uint32_t index, struct device **device_out, struct error *error) {
+    struct error why;
+    enum status status = device_open_cuda(index, device_out, &why);
+    if (status == STATUS_OK) return status;
+    return error_set(error, status,
+                     "--device cuda: %s; use --device cpu ('fathom inspect gpu' says what GPUs are "
+                     "here)",
+                     why.text);
+}
+
 static enum status open_cuda(struct model *model, const struct model_options *options,
                              struct error *error) {
-    return error_set(
-        error, STATUS_UNSUPPORTED,
-        "--device cuda: this program has only reference bodies for the engine's kernels, "
-        "which the emulated device alone runs; use --device cpu");
+    const struct gpu_kernels *kernels =
+        options->device_kernels ? options->device_kernels : offered.cuda;
+    if (!kernels) return no_cuda(error);
+    enum status status = take_kernels(model, options, kernels, error);
+    uint32_t node_ranks = options->node_ranks; /* of a node, each has a GPU of its own */
+    uint32_t index = node_ranks ? options->rank % node_ranks : options->rank;
+    return status ? status : open_gpu(index, &model->device, error);
+}
+
+static enum status open_stand_in(struct model *model, const struct model_options *options,
+                                 const struct gpu_kernels *kernels, struct error *error) {
+    struct device_emulation emulation = {.seed = options->device_seed + options->rank,
+                                         .memory_bytes = UINT64_MAX / 2,
+                                         .watch = kernels->watch};
+    enum status status = take_kernels(model, options, kernels, error);
+    return status ? status : device_open_emulated(&emulation, &model->device, error);
 }
 
 static enum status open_emulated(struct model *model, const struct model_options *options,
                                  struct error *error) {
-    model->device_kernels = options->device_kernels ? options->device_kernels : &gpu_reference;
-    model->kv_b_bf16 = model->device_kernels->kv_b_bf16 && model->rounds_bf16;
-    struct device_emulation emulation = {.seed = options->device_seed + options->rank,
-                                         .memory_bytes = UINT64_MAX / 2,
-                                         .watch = model->device_kernels->watch};
-    return device_open_emulated(&emulation, &model->device, error);
+    return open_stand_in(model, options,
+                         options->device_kernels ? options->device_kernels : &gpu_reference, error);
+}
+
+static enum status open_emulated_kernels(struct model *model, const struct model_options *options,
+                                         struct error *error) {
+    const struct gpu_kernels *kernels =
+        options->device_kernels ? options->device_kernels : offered.emulated;
+    return kernels ? open_stand_in(model, options, kernels, error) : no_emulated_kernels(error);
 }
 
 const struct model_device model_on_cuda = {"cuda", &compute_on_gpu, open_cuda};
 const struct model_device model_on_emulated = {"emulated", &compute_on_gpu, open_emulated};
+const struct model_device model_on_emulated_kernels = {"emulated-kernels", &compute_on_gpu,
+                                                       open_emulated_kernels};
 
 enum status compute_gpu_find(const char *name, const struct model_device **device_out,
                              struct error *error) {
-    static const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
-                                                         &model_on_emulated};
+    static const struct model_device *const devices[] = {
+        &model_on_cpu, &model_on_cuda, &model_on_emulated, &model_on_emulated_kernels};
     for (size_t i = 0; i < ARRAY_COUNT(devices); i++)
         if (!strcmp(name, devices[i]->name)) {
             *device_out = devices[i];
             return STATUS_OK;
         }
-    return error_set(error, STATUS_INVALID, "unknown device '%s': expected cpu, cuda or emulated",
-                     name);
+    return error_set(error, STATUS_INVALID,
+                     "unknown device '%s': expected cpu, cuda, emulated or emulated-kernels", name);
 }
 
-bool compute_gpu_offers_emulated(void) {
-    return device_is_offered();
+/* A GPU that can be opened is there. */
+static enum status check_gpu(struct error *error) {
+    struct device *device;
+    enum status status = open_gpu(0, &device, error);
+    if (status == STATUS_OK) device_close(device);
+    return status;
+}
+
+enum status compute_gpu_check(const char *name, struct error *error) {
+    const struct model_device *device;
+    enum status status = compute_gpu_find(name, &device, error);
+    if (status != STATUS_OK || device == &model_on_cpu) return status;
+    if (device == &model_on_cuda) return offered.cuda ? check_gpu(error) : no_cuda(error);
+    if (device == &model_on_emulated_kernels)
+        return offered.emulated ? STATUS_OK : no_emulated_kernels(error);
+    if (offered.stand_in) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "--device emulated: this build does not offer the stand-in for a GPU; build "
+                     "with -Demulated=true, or use --device cpu");
 }

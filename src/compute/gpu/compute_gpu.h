@@ -8,15 +8,29 @@
 
 #include "compute/model/compute.h"
 
-/* STATUS_UNSUPPORTED: nothing can be opened there yet. */
+struct gpu_kernels; /* compute/gpu/gpu_kernels.h */
+
+/* Each opens with model_options.device_kernels, if there are some. Else: with what the process offers
+ * for CUDA; with reference bodies; with the emulated kernels that the process offers. */
 extern const struct model_device model_on_cuda;
 extern const struct model_device model_on_emulated;
+extern const struct model_device model_on_emulated_kernels;
 
-/* "cpu", "cuda" or "emulated". */
+/* What a process offers besides the CPU: nothing, until its program says so (gpu_program.h). Tests open
+ * what they like. */
+struct gpu_offer {
+    bool stand_in;                      /* "emulated" */
+    const struct gpu_kernels *cuda;     /* "cuda": kernels of nvcc; NULL: none */
+    const struct gpu_kernels *emulated; /* "emulated-kernels"; NULL: none */
+};
+void compute_gpu_offer(const struct gpu_offer *offer);
+
+/* "cpu", "cuda", "emulated" or "emulated-kernels". */
 enum status compute_gpu_find(const char *name, const struct model_device **device_out,
                              struct error *error) MUST_USE;
 
-/* Whether programs offer the stand-in; a build has it in any case, for tests. */
-bool compute_gpu_offers_emulated(void);
+/* STATUS_UNSUPPORTED: the process does not offer a device of that name, or there is no GPU. The line
+ * says what is missing, and the cure. */
+enum status compute_gpu_check(const char *name, struct error *error) MUST_USE;
 
 #endif

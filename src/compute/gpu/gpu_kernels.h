@@ -3,12 +3,16 @@
  * pointers to the device's memory (compute/device/device.h). A row is a token or a (token, expert)
  * pair; what a row gets depends on nothing but that row, never on how many there are.
  *
+ * `live`, where an entry has it, points to how many of the lane's tokens are there, and `rows` says how many
+ * there may be: so a graph's launches hold for any step of no more. Rows beyond are left alone. NULL:
+ * all are there. `live_each`: rows for each token; live_before: rows of the lane before the first.
+ *
  * Rows that a product takes ("prepared") are of a form: F32 or BF16, `pitch` bytes apart, or E4M3
  * codes with one scale for 128 channels, the scales block by block: [ceil(n / 128)][scale_stride].
  *
  * gpu_reference has a plain body for each, of the CPU's arithmetic, which only the emulated device
- * runs. gpu_hopper launches kernels of compute/kernels/cuda where there are some, and says where it
- * has to leave an entry to the reference body: verified by emulation; not yet run on a GPU.
+ * runs. gpu_hopper launches kernels of compute/kernels/cuda: verified by emulation; not yet run on a
+ * GPU.
  */
 #ifndef COMPUTE_GPU_GPU_KERNELS_H
 #define COMPUTE_GPU_GPU_KERNELS_H
@@ -31,6 +35,7 @@ struct gpu_embed {
     const void *embedding;
     const float *embedding_scales; /* or NULL */
     const uint32_t *ids;
+    const uint32_t *live;
     struct packed_matrix form; /* without pointers */
     uint32_t x_stride, rows;
 };
@@ -44,6 +49,7 @@ struct gpu_prepare {
     void *second; /* or NULL */
     float *second_scales;
     float *plain; /* or NULL; may be x */
+    const uint32_t *live;
     struct gpu_form first_form, second_form;
     uint32_t x_stride, plain_stride, n, rows;
     float epsilon;
@@ -60,6 +66,7 @@ struct gpu_product {
     const float *weight_scales;
     float *y;
     const struct gpu_group *groups; /* [group_count], or NULL: all rows, one matrix */
+    const uint32_t *live;           /* without groups, which say it themselves */
     struct gpu_form form;
     struct packed_matrix matrix; /* without pointers */
     size_t slot_bytes;
@@ -73,14 +80,16 @@ struct gpu_activate {
     const float *up;
     void *to;
     float *to_scales;
+    const uint32_t *live;
     struct gpu_form form;
-    uint32_t stride, n, rows;
+    uint32_t stride, n, rows, live_each;
 };
 
 /* y = y + x. */
 struct gpu_add {
     float *y;
     const float *x;
+    const uint32_t *live;
     uint32_t y_stride, x_stride, n, rows;
 };
 
@@ -100,6 +109,7 @@ struct gpu_latent {
     const uint32_t *first_page;
     const uint32_t *pages;
     char *memory;
+    const uint32_t *live;
     struct gpu_kv_form kv;
     uint32_t stride, rows, kv_rank, rope_dim, interleaved;
     float epsilon;
@@ -111,6 +121,7 @@ struct gpu_queries {
     const float *angles;
     const uint32_t *positions;
     void *to;
+    const uint32_t *live;
     uint32_t stride, rows, heads, nope_dim, rope_dim, interleaved;
     uint32_t is_bf16, to_pitch;
 };
@@ -128,9 +139,10 @@ struct gpu_absorb {
     const void *kv_b;
     const float *kv_b_scales;
     void *to;
+    const uint32_t *live;
     struct packed_matrix matrix; /* kv_b's, without pointers */
     struct gpu_heads of;
-    uint32_t queries_pitch, to_pitch, rows;
+    uint32_t queries_pitch, to_pitch, rows, live_before;
 };
 /* The core: u[h] = sum of softmax(scale q'[h] . row[t]) c[t] over the KV rows t of the token. */
 struct gpu_core {
@@ -142,9 +154,10 @@ struct gpu_core {
     const char *memory;
     void *to;    /* [heads][kv_rank] */
     float *room; /* what core_room asks for, or NULL */
+    const uint32_t *live;
     struct gpu_kv_form kv;
     struct gpu_heads of;
-    uint32_t absorbed_pitch, to_pitch, rows;
+    uint32_t absorbed_pitch, to_pitch, rows, live_before;
     uint32_t keys_max; /* no token sees more KV rows, those before kv_first included */
 };
 /* o[h] = W_v[h] u[h]: attended[heads][value_dim]. */
@@ -153,9 +166,10 @@ struct gpu_release {
     const void *kv_b;
     const float *kv_b_scales;
     float *attended;
+    const uint32_t *live;
     struct packed_matrix matrix;
     struct gpu_heads of;
-    uint32_t u_pitch, rows;
+    uint32_t u_pitch, rows, live_before;
 };
 
 /* Expanded form, for tokens of prompts: a run of a lane. */
@@ -191,6 +205,7 @@ struct gpu_route {
     const float *bias; /* or NULL */
     uint32_t *experts;
     float *weights;
+    const uint32_t *live;
     uint32_t stride, rows, experts_all, per_token;
     uint32_t groups, groups_kept, scoring, method, normalizes, is_v2;
     float scaling;
@@ -203,6 +218,7 @@ struct gpu_sort {
     uint32_t *row_token;      /* [tokens * per_token] */
     struct gpu_group *groups; /* [slots] */
     uint32_t *slot_tokens;    /* [slots] += */
+    const uint32_t *live;
     uint32_t tokens, per_token, slots;
 };
 
@@ -215,8 +231,9 @@ struct gpu_gather {
     const uint32_t *row_token; /* or NULL */
     void *to;
     float *to_scales;
+    const uint32_t *live;
     struct gpu_form from_form, to_form;
-    uint32_t n, rows, from_scale_step, to_scale_step;
+    uint32_t n, rows, live_each, from_scale_step, to_scale_step;
 };
 
 /* A token's results, F32 or BF16, rounded to BF16 with rounds_bf16, times their weights, summed in the
@@ -229,6 +246,7 @@ struct gpu_combine {
     const uint32_t *experts;  /* [tokens][per_token]; NULL: all are of one group */
     const float *weights;
     float *y;
+    const uint32_t *live;
     uint32_t pitch; /* bytes between two results */
     uint32_t y_stride, n, tokens, per_token, group_experts, is_bf16, rounds_bf16;
 };
@@ -258,10 +276,15 @@ struct gpu_mtp_pair {
     float epsilon;
 };
 
+struct model; /* compute/model/model_state.h */
+
 struct gpu_kernels {
     const char *numerics;             /* kernels with the same text give the same bits */
     const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
     bool kv_b_bf16; /* a kv_b of FP8 comes in BF16 where its input is not quantized */
+    /* STATUS_UNSUPPORTED: something of the model, whose shape and modes are known, has no kernel.
+     * NULL: all has. */
+    enum status (*takes)(const struct model *model, struct error *error);
     /* Floats that core works in, for so many tokens; NULL: none. */
     size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
     /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple of
@@ -273,9 +296,10 @@ struct gpu_kernels {
 };
 
 extern const struct gpu_kernels gpu_reference;
-/* In a library of its own, gpu_hopper_dep, as it brings the kernels' emulator along. */
+/* In libraries of their own: gpu_hopper_dep has the kernels emulated, and brings the emulator along;
+ * gpu_hopper_cuda_dep has them for a GPU. */
 struct gpu_kernels gpu_hopper(void);
-/* How often one of its entries was left to the reference body, since the process began. */
-uint32_t gpu_hopper_left(void);
+/* Its `takes`. */
+enum status gpu_hopper_takes(const struct model *model, struct error *error);
 
 #endif

@@ -22,8 +22,10 @@ void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
 
 void gpu_multiply(const struct model *model, struct device_stream *stream,
                   const struct packed_matrix *weights, const struct gpu_rows *x,
-                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows) {
+                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows,
+                  const uint32_t *live) {
     struct gpu_product arguments = {.x = x->data,
+                                    .live = live,
                                     .x_scales = x->scales,
                                     .weights = weights->data,
                                     .weight_scales = weights->scales,
@@ -68,7 +70,8 @@ static void normalize(const struct pass *pass, const float *norm, enum input_kin
                                     .x_stride = pass->model->shape->hidden,
                                     .plain_stride = pass->model->shape->hidden,
                                     .n = pass->model->shape->hidden,
-                                    .rows = pass->batch->token_count};
+                                    .live = gpu_lane_of(pass)->live,
+                                    .rows = gpu_lane_of(pass)->rows};
     if (shared) {
         arguments.second = second.data;
         arguments.second_scales = second.scales;
@@ -80,8 +83,9 @@ static void normalize(const struct pass *pass, const float *norm, enum input_kin
 /* y = W x of the lane's rows. */
 static void multiply(const struct pass *pass, const struct packed_matrix *weights,
                      const struct gpu_rows *x, enum input_kind kind, float *y, uint32_t stride) {
-    gpu_multiply(pass->model, gpu_lane_of(pass)->stream, weights, x, kind, rows_of(pass, y, stride),
-                 stride, pass->batch->token_count);
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    gpu_multiply(pass->model, lane->stream, weights, x, kind, rows_of(pass, y, stride), stride,
+                 lane->rows, lane->live);
 }
 
 /* to = silu(gate) * up of the lane's rows, prepared. */
@@ -95,12 +99,14 @@ static void activate(const struct pass *pass, const struct gpu_rows *to, enum in
                                      .form = gpu_form_of(to, kind),
                                      .stride = state->mlp_stride,
                                      .n = n,
-                                     .rows = pass->batch->token_count};
+                                     .live = gpu_lane_of(pass)->live,
+                                     .live_each = 1,
+                                     .rows = gpu_lane_of(pass)->rows};
     gpu_launch(state, gpu_lane_of(pass)->stream, activate, arguments);
 }
 
 static bool is_empty(const struct pass *pass) {
-    return pass->batch->token_count == 0;
+    return gpu_lane_of(pass)->rows == 0;
 }
 
 /* ---- attention ---- */
@@ -128,9 +134,10 @@ static void write_rows(const struct pass *pass) {
                                    .first_page = lane->batch.first_page,
                                    .pages = lane->batch.pages,
                                    .memory = model->kv.on_device,
+                                   .live = lane->live,
                                    .kv = kv_form(pass),
                                    .stride = state->kv_a_stride,
-                                   .rows = pass->batch->token_count,
+                                   .rows = lane->rows,
                                    .kv_rank = model->shape->kv_rank,
                                    .rope_dim = model->shape->rope_dim,
                                    .interleaved = model->shape->rope_interleaved,
@@ -165,7 +172,8 @@ static void project_queries(const struct pass *pass, enum input_kind kind) {
                                     .weight = attention->q_a_norm,
                                     .x_stride = state->q_a_stride,
                                     .n = model->shape->q_rank,
-                                    .rows = pass->batch->token_count};
+                                    .live = gpu_lane_of(pass)->live,
+                                    .rows = gpu_lane_of(pass)->rows};
     gpu_prepare_rows(model, gpu_lane_of(pass)->stream, &input, up_kind, arguments);
     multiply(pass, &attention->q_b, &input, up_kind, state->q, state->q_stride);
 }
@@ -183,8 +191,9 @@ static void rotate_queries(const struct pass *pass) {
                                     .angles = state->angles,
                                     .positions = lane->batch.positions,
                                     .to = queries_of(pass),
+                                    .live = lane->live,
                                     .stride = state->q_stride,
-                                    .rows = pass->batch->token_count,
+                                    .rows = lane->rows,
                                     .heads = shape->heads,
                                     .nope_dim = shape->nope_dim,
                                     .rope_dim = shape->rope_dim,
@@ -267,9 +276,7 @@ static void attend_prompts(const struct pass *pass) {
     if (arguments.run_count) gpu_launch(state, lane->stream, prompt, arguments);
 }
 
-/* More than the index of any KV row that a generated token sees. */
-static uint32_t most_keys(const struct pass *pass) {
-    const struct batch *batch = pass->batch;
+uint32_t gpu_most_keys(const struct batch *batch) {
     uint32_t most = 0;
     for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++) {
         const struct run *run = &batch->runs[i];
@@ -306,9 +313,11 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
                             .to = absorbed,
                             .matrix = gpu_matrix_form(kv_b),
                             .of = gpu_heads_of(model),
+                            .live = lane->live,
                             .queries_pitch = state->queries_pitch,
                             .to_pitch = state->absorbed_pitch,
-                            .rows = count};
+                            .rows = count,
+                            .live_before = first};
     struct gpu_core arguments = {.absorbed = absorbed,
                                  .kv_index = lane->batch.kv_index + first,
                                  .kv_first = lane->batch.kv_first + first,
@@ -320,8 +329,10 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
                                  .kv = kv_form(pass),
                                  .of = gpu_heads_of(model),
                                  .absorbed_pitch = state->absorbed_pitch,
+                                 .live = lane->live,
                                  .to_pitch = state->u_pitch,
                                  .rows = count,
+                                 .live_before = first,
                                  .keys_max = keys_max};
     struct gpu_release out = {.u = u,
                               .kv_b = kv_b->data,
@@ -330,40 +341,45 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
                                   rows_of(pass, state->attended, width) + (size_t)first * width,
                               .matrix = gpu_matrix_form(kv_b),
                               .of = gpu_heads_of(model),
+                              .live = lane->live,
                               .u_pitch = state->u_pitch,
-                              .rows = count};
+                              .rows = count,
+                              .live_before = first};
     gpu_launch(state, lane->stream, absorb, in);
     gpu_launch(state, lane->stream, core, arguments);
     gpu_launch(state, lane->stream, release, out);
 }
 
 static void attend_generated(const struct pass *pass) {
-    uint32_t tokens = pass->batch->token_count, first = pass->batch->prompt_tokens;
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    uint32_t tokens = lane->rows, first = pass->batch->prompt_tokens;
     struct gpu_heads heads = gpu_heads_of(pass->model);
-    uint32_t keys_max = most_keys(pass);
+    uint32_t keys_max = lane->keys_max ? lane->keys_max : gpu_most_keys(pass->batch);
     if (first == tokens) return;
     uint32_t tile = tile_tokens(pass->model->gpu, &heads, keys_max);
     for (; first < tokens; first += tile)
         attend_tile(pass, first, tokens - first < tile ? tokens - first : tile, keys_max);
 }
 
-/* Behind all lanes' KV rows: a token may see those of a lane before its own. */
+/* Behind the KV rows of the lanes before its own, which a token may see. */
 void gpu_attention_finish(const struct pass *pass) {
     struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct gpu_lane *lane = gpu_lane_of(pass);
     const struct packed_matrix *o = &compute_weights(pass)->attention.o;
-    uint32_t tokens = pass->batch->token_count;
     uint32_t width = model->shape->heads * model->shape->value_dim;
     struct gpu_rows input = input_of(pass);
     if (is_empty(pass)) return;
-    for (uint32_t i = 0; i < model->lane_count; i++)
-        if (state->lanes[i].stream != lane->stream)
+    for (uint32_t i = 0; i < lane_number(pass); i++)
+        if (state->lanes[i].rows)
             device_follow(state->device, lane->stream, state->lanes[i].written);
     attend_prompts(pass);
     attend_generated(pass);
-    struct gpu_prepare arguments = {
-        .x = rows_of(pass, state->attended, width), .x_stride = width, .n = width, .rows = tokens};
+    struct gpu_prepare arguments = {.x = rows_of(pass, state->attended, width),
+                                    .x_stride = width,
+                                    .n = width,
+                                    .live = lane->live,
+                                    .rows = lane->rows};
     gpu_prepare_rows(model, lane->stream, &input, compute_kind(model, o), arguments);
     multiply(pass, o, &input, compute_kind(model, o), state->y, state->hidden_stride);
 }
@@ -408,7 +424,7 @@ static uint32_t *pairs_of(const struct pass *pass, void *words) {
 }
 
 static uint32_t pair_count(const struct pass *pass) {
-    return pass->batch->token_count * pass->model->shape->experts_per_token;
+    return gpu_lane_of(pass)->rows * pass->model->shape->experts_per_token;
 }
 
 void gpu_experts_route(const struct pass *pass) {
@@ -429,8 +445,9 @@ void gpu_experts_route(const struct pass *pass) {
                                   .bias = weights->router_bias,
                                   .experts = pairs_of(pass, state->experts),
                                   .weights = (float *)(void *)pairs_of(pass, state->expert_weights),
+                                  .live = gpu_lane_of(pass)->live,
                                   .stride = state->experts_stride,
-                                  .rows = pass->batch->token_count,
+                                  .rows = gpu_lane_of(pass)->rows,
                                   .experts_all = shape->experts,
                                   .per_token = shape->experts_per_token,
                                   .groups = shape->groups,
@@ -466,7 +483,8 @@ void gpu_experts_dispatch(const struct pass *pass) {
                               .slot_tokens = state->slot_tokens +
                                              lane_number(pass) * model->weights.slot_count +
                                              compute_weights(pass)->first_slot,
-                              .tokens = pass->batch->token_count,
+                              .live = gpu_lane_of(pass)->live,
+                              .tokens = gpu_lane_of(pass)->rows,
                               .per_token = per_token,
                               .slots = model->shape->experts};
     struct gpu_rows from = input_of(pass);
@@ -479,6 +497,8 @@ void gpu_experts_dispatch(const struct pass *pass) {
                                   .from_form = gpu_form_of(&from, gpu_routed_kind(pass)),
                                   .to_form = gpu_form_of(&to, gpu_routed_kind(pass)),
                                   .n = model->shape->hidden,
+                                  .live = gpu_lane_of(pass)->live,
+                                  .live_each = per_token,
                                   .rows = pair_count(pass),
                                   .from_scale_step = 1,
                                   .to_scale_step = 1};
@@ -536,6 +556,8 @@ void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs
                                 .form = gpu_form_of(middle, middle_kind),
                                 .stride = state->expert_stride,
                                 .n = model->shape->expert_width,
+                                .live = gpu_lane_of(pass)->live,
+                                .live_each = model->shape->experts_per_token,
                                 .rows = pairs->count};
     gpu_launch(state, gpu_lane_of(pass)->stream, activate, silu);
     multiply_pairs(pass, pairs, &expert->down, middle, middle_kind, state->expert_y,
@@ -574,7 +596,8 @@ static void combine_pairs(const struct pass *pass) {
                                .pitch = state->hidden_stride * sizeof(float),
                                .y_stride = state->hidden_stride,
                                .n = model->shape->hidden,
-                               .tokens = pass->batch->token_count,
+                               .live = gpu_lane_of(pass)->live,
+                               .tokens = gpu_lane_of(pass)->rows,
                                .per_token = per_token,
                                .group_experts = model->group_experts,
                                .rounds_bf16 = model->rounds_bf16};
@@ -593,7 +616,8 @@ void gpu_experts_finish(const struct pass *pass) {
                              .y_stride = state->hidden_stride,
                              .x_stride = state->hidden_stride,
                              .n = pass->model->shape->hidden,
-                             .rows = pass->batch->token_count};
+                             .live = gpu_lane_of(pass)->live,
+                             .rows = gpu_lane_of(pass)->rows};
     gpu_launch(state, gpu_lane_of(pass)->stream, add, shared);
 }
 

@@ -29,18 +29,22 @@ static inline struct gpu_rows gpu_rows_from(const struct gpu_rows *rows, uint32_
 
 /* Puts a kernel in line, of the table's entry `kernel`. */
 #define gpu_launch(state, stream, kernel, arguments)                                               \
-    device_launch((state)->device, stream, &(state)->kernels->kernel, &(arguments),                \
-                  sizeof(arguments))
+    ((state)->launches++, device_launch((state)->device, stream, &(state)->kernels->kernel,        \
+                                        &(arguments), sizeof(arguments)))
 
 /* rows of x, normalized by `norm` unless it is NULL, as `kind` wants them, from `row` on. */
 void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
                       const struct gpu_rows *to, enum input_kind kind,
                       struct gpu_prepare arguments);
 
-/* y[rows][y_stride] = W x of prepared rows. */
+/* y[rows][y_stride] = W x of prepared rows; `live` as in gpu_kernels.h. */
 void gpu_multiply(const struct model *model, struct device_stream *stream,
                   const struct packed_matrix *weights, const struct gpu_rows *x,
-                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows);
+                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows,
+                  const uint32_t *live);
+
+/* More than the index of any KV row that a generated token of the batch sees. */
+uint32_t gpu_most_keys(const struct batch *batch);
 
 /* (token, expert) pairs that are computed together. */
 struct gpu_pairs {

@@ -31,6 +31,13 @@ static void *take_room(size_t bytes) {
     return room;
 }
 
+/* How many of `rows` rows are there, if there are `each` for each live one, and `before` before them. */
+static uint32_t rows_there(const uint32_t *live, uint32_t each, uint32_t before, uint32_t rows) {
+    uint32_t all = live ? *live * each : before + rows;
+    uint32_t there = all > before ? all - before : 0;
+    return there < rows ? there : rows;
+}
+
 static void store(const struct gpu_form *form, void *rows, float *scales, uint32_t row,
                   const float *x, uint32_t n) {
     const struct kernels *kernels = arithmetic();
@@ -120,14 +127,16 @@ static void embed_row(const struct packed_matrix *form, const void *embedding, u
 
 static void embed(const void *arguments, void *native) {
     const struct gpu_embed *of = arguments;
-    for (uint32_t row = 0; row < of->rows; row++)
+    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++)
         embed_row(&of->form, of->embedding, of->ids[row], of->x + (size_t)row * of->x_stride);
 }
 
 static void prepare(const void *arguments, void *native) {
     const struct gpu_prepare *of = arguments;
     float *normed = take_room(of->n * sizeof *normed);
-    for (uint32_t row = 0; row < of->rows; row++) {
+    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++) {
         const float *x = of->x + (size_t)row * of->x_stride;
         if (of->weight) {
             arithmetic()->rmsnorm(normed, x, of->weight, of->n, of->epsilon);
@@ -166,7 +175,7 @@ static void multiply_rows(const struct gpu_product *of, uint32_t first, uint32_t
 
 static void product(const void *arguments, void *native) {
     const struct gpu_product *of = arguments;
-    if (!of->groups) multiply_rows(of, 0, of->rows, 0);
+    if (!of->groups) multiply_rows(of, 0, rows_there(of->live, 1, 0, of->rows), 0);
     for (uint32_t i = 0; of->groups && i < of->group_count; i++)
         if (of->groups[i].row_count)
             multiply_rows(of, of->groups[i].first_row, of->groups[i].row_count, of->groups[i].slot);
@@ -175,7 +184,8 @@ static void product(const void *arguments, void *native) {
 static void activate(const void *arguments, void *native) {
     const struct gpu_activate *of = arguments;
     float *values = take_room(of->n * sizeof *values);
-    for (uint32_t row = 0; row < of->rows; row++) {
+    uint32_t rows = rows_there(of->live, of->live_each, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++) {
         arithmetic()->silu_multiply(values, of->gate + (size_t)row * of->stride,
                                     of->up + (size_t)row * of->stride, of->n);
         store(&of->form, of->to, of->to_scales, row, values, of->n);
@@ -185,7 +195,8 @@ static void activate(const void *arguments, void *native) {
 
 static void add(const void *arguments, void *native) {
     const struct gpu_add *of = arguments;
-    for (uint32_t row = 0; row < of->rows; row++)
+    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++)
         arithmetic()->add_scaled(of->y + (size_t)row * of->y_stride,
                                  of->x + (size_t)row * of->x_stride, 1, of->n);
 }
@@ -201,7 +212,8 @@ static void route(const void *arguments, void *native) {
                           .normalize_weights = of->normalizes,
                           .is_v2 = of->is_v2,
                           .routed_scaling = of->scaling};
-    for (uint32_t row = 0; row < of->rows; row++)
+    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++)
         router_choose(&shape, of->logits + (size_t)row * of->stride, of->bias,
                       of->experts + (size_t)row * of->per_token,
                       of->weights + (size_t)row * of->per_token);
@@ -209,11 +221,11 @@ static void route(const void *arguments, void *native) {
 
 static void sort(const void *arguments, void *native) {
     const struct gpu_sort *of = arguments;
-    uint32_t row = 0;
+    uint32_t row = 0, pairs = rows_there(of->live, 1, 0, of->tokens) * of->per_token;
     for (uint32_t slot = 0; slot < of->slots; slot++) {
         struct gpu_group *group = &of->groups[slot];
         *group = (struct gpu_group){.first_row = row, .slot = slot};
-        for (uint32_t pair = 0; pair < of->tokens * of->per_token; pair++) {
+        for (uint32_t pair = 0; pair < pairs; pair++) {
             if (of->experts[pair] != slot) continue;
             of->row_token[row] = pair / of->per_token;
             of->pair_row[pair] = row++;
@@ -229,7 +241,8 @@ static void gather(const void *arguments, void *native) {
                      : of->from_form.kind == INPUT_BF16 ? sizeof(uint16_t)
                                                         : 1;
     bool quantized = element == 1;
-    for (uint32_t row = 0; row < of->rows; row++) {
+    uint32_t rows = rows_there(of->live, of->live_each, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++) {
         uint32_t token = of->row_token ? of->row_token[row] : row;
         memcpy((char *)of->to + (size_t)row * of->to_form.pitch,
                (const char *)of->from + (size_t)token * of->from_form.pitch, of->n * element);
@@ -269,7 +282,8 @@ static void add_pairs(const struct gpu_combine *of, size_t pair, uint32_t count,
 static void combine(const void *arguments, void *native) {
     const struct gpu_combine *of = arguments;
     float *result = take_room(2 * of->n * sizeof *result), *group = result + of->n;
-    for (uint32_t token = 0; token < of->tokens; token++) {
+    uint32_t tokens = rows_there(of->live, 1, 0, of->tokens);
+    for (uint32_t token = 0; token < tokens; token++) {
         float *y = of->y + (size_t)token * of->y_stride;
         size_t first = (size_t)token * of->per_token;
         memset(y, 0, of->n * sizeof *y);
@@ -336,7 +350,8 @@ static void latent(const void *arguments, void *native) {
     const struct gpu_latent *of = arguments;
     struct shape shape = {.rope_dim = of->rope_dim, .rope_interleaved = of->interleaved};
     float *kv = take_room(of->kv.width * sizeof *kv);
-    for (uint32_t row = 0; row < of->rows; row++) {
+    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++) {
         memcpy(kv, of->kv_a + (size_t)row * of->stride, of->kv.width * sizeof *kv);
         arithmetic()->rmsnorm(kv, kv, of->weight, of->kv_rank, of->epsilon);
         rope_rotate(&shape, of->angles + (size_t)of->positions[row] * of->rope_dim,
@@ -353,7 +368,8 @@ static void queries(const void *arguments, void *native) {
     struct shape shape = {.rope_dim = of->rope_dim, .rope_interleaved = of->interleaved};
     uint32_t dim = of->nope_dim + of->rope_dim;
     float *q = take_room(of->heads * dim * sizeof *q);
-    for (uint32_t row = 0; row < of->rows; row++) {
+    uint32_t rows = rows_there(of->live, 1, 0, of->rows);
+    for (uint32_t row = 0; row < rows; row++) {
         memcpy(q, of->q + (size_t)row * of->stride, of->heads * dim * sizeof *q);
         for (uint32_t head = 0; head < of->heads; head++)
             rope_rotate(&shape, of->angles + (size_t)of->positions[row] * of->rope_dim,
@@ -420,23 +436,24 @@ static void multiply_half(const struct packed_matrix *kv_b, const char *data, co
 static void absorb(const void *arguments, void *native) {
     const struct gpu_absorb *of = arguments;
     const struct gpu_heads *heads = &of->of;
+    uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
     uint32_t dim = heads->nope_dim + heads->rope_dim, width = heads->kv_rank + heads->rope_dim;
     size_t stride = (size_t)heads->heads * dim, out_stride = (size_t)heads->heads * width;
-    float *q = take_room(of->rows * (stride + out_stride) * sizeof *q);
-    float *out = q + of->rows * stride;
-    for (uint32_t row = 0; row < of->rows; row++)
+    float *q = take_room(rows * (stride + out_stride) * sizeof *q);
+    float *out = q + rows * stride;
+    for (uint32_t row = 0; row < rows; row++)
         load_plain(heads->is_bf16, (const char *)of->queries + (size_t)row * of->queries_pitch,
                    q + row * stride, (uint32_t)stride);
     for (uint32_t head = 0; head < heads->heads; head++) {
         struct half half = {head * (heads->nope_dim + heads->value_dim), heads->nope_dim, true};
         struct linear_input x = linear_plain(q + head * dim, stride, heads->is_bf16);
         multiply_half(&of->matrix, of->kv_b, of->kv_b_scales, &half, &x, out + head * width,
-                      out_stride, of->rows);
-        for (uint32_t row = 0; row < of->rows; row++)
+                      out_stride, rows);
+        for (uint32_t row = 0; row < rows; row++)
             memcpy(out + row * out_stride + head * width + heads->kv_rank,
                    q + row * stride + head * dim + heads->nope_dim, heads->rope_dim * sizeof *q);
     }
-    for (uint32_t row = 0; row < of->rows; row++)
+    for (uint32_t row = 0; row < rows; row++)
         store_plain(heads->is_bf16, (char *)of->to + (size_t)row * of->to_pitch,
                     out + row * out_stride, (uint32_t)out_stride);
     free(q);
@@ -445,9 +462,10 @@ static void absorb(const void *arguments, void *native) {
 static void release(const void *arguments, void *native) {
     const struct gpu_release *of = arguments;
     const struct gpu_heads *heads = &of->of;
+    uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
     size_t stride = (size_t)heads->heads * heads->kv_rank;
-    float *u = take_room(of->rows * stride * sizeof *u);
-    for (uint32_t row = 0; row < of->rows; row++)
+    float *u = take_room(rows * stride * sizeof *u);
+    for (uint32_t row = 0; row < rows; row++)
         load_plain(heads->is_bf16, (const char *)of->u + (size_t)row * of->u_pitch,
                    u + row * stride, (uint32_t)stride);
     for (uint32_t head = 0; head < heads->heads; head++) {
@@ -456,7 +474,7 @@ static void release(const void *arguments, void *native) {
         struct linear_input x = linear_plain(u + head * heads->kv_rank, stride, heads->is_bf16);
         multiply_half(&of->matrix, of->kv_b, of->kv_b_scales, &half, &x,
                       of->attended + head * heads->value_dim,
-                      (size_t)heads->heads * heads->value_dim, of->rows);
+                      (size_t)heads->heads * heads->value_dim, rows);
     }
     free(u);
 }
@@ -536,7 +554,8 @@ static void core(const void *arguments, void *native) {
     const struct kernels *kernels = arithmetic();
     struct core_room room = open_core(of);
     uint32_t heads = of->of.heads, rank = of->of.kv_rank, width = of->kv.width;
-    for (uint32_t row = 0; row < of->rows; row++) {
+    uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
+    for (uint32_t row = 0; row < rows; row++) {
         uint32_t end = of->kv_index[row] + 1, start;
         load_plain(of->of.is_bf16, (const char *)of->absorbed + (size_t)row * of->absorbed_pitch,
                    room.q, heads * width);
@@ -701,21 +720,21 @@ static void prompt(const void *arguments, void *native) {
 
 const struct gpu_kernels gpu_reference = {
     .numerics = "reference1",
-    .embed = {"embed (reference)", 4, embed},
-    .prepare = {"prepare (reference)", 7, prepare},
-    .product = {"product (reference)", 6, product},
-    .activate = {"activate (reference)", 4, activate},
-    .add = {"add (reference)", 2, add},
-    .latent = {"latent (reference)", 8, latent},
-    .queries = {"queries (reference)", 4, queries},
-    .absorb = {"absorb (reference)", 4, absorb},
-    .core = {"core (reference)", 8, core},
-    .release = {"release (reference)", 4, release},
+    .embed = {"embed (reference)", 5, embed},
+    .prepare = {"prepare (reference)", 8, prepare},
+    .product = {"product (reference)", 7, product},
+    .activate = {"activate (reference)", 5, activate},
+    .add = {"add (reference)", 3, add},
+    .latent = {"latent (reference)", 9, latent},
+    .queries = {"queries (reference)", 5, queries},
+    .absorb = {"absorb (reference)", 5, absorb},
+    .core = {"core (reference)", 9, core},
+    .release = {"release (reference)", 5, release},
     .prompt = {"prompt (reference)", 9, prompt},
-    .route = {"route (reference)", 4, route},
-    .sort = {"sort (reference)", 5, sort},
-    .gather = {"gather (reference)", 5, gather},
-    .combine = {"combine (reference)", 5, combine},
+    .route = {"route (reference)", 5, route},
+    .sort = {"sort (reference)", 6, sort},
+    .gather = {"gather (reference)", 6, gather},
+    .combine = {"combine (reference)", 6, combine},
     .likeliest = {"likeliest (reference)", 2, likeliest},
     .pair = {"pair (reference)", 9, pair},
 };

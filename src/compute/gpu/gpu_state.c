@@ -176,10 +176,12 @@ static size_t token_words(const struct gpu_state *state) {
     return round_up(state->tokens_max, 4);
 }
 
-/* Six arrays of tokens, runs, pages. */
+#define LIVE_WORDS round_up(1 + OVERLAP_LANES, 4)
+
+/* Counts, six arrays of tokens, runs, pages. */
 static void take_stages(struct taker *taker) {
     struct gpu_state *state = taker->state;
-    state->stage_bytes = 6 * token_words(state) * sizeof(uint32_t) +
+    state->stage_bytes = (LIVE_WORDS + 6 * token_words(state)) * sizeof(uint32_t) +
                          state->runs_max * sizeof(struct gpu_run) +
                          state->pages_max * sizeof(uint32_t);
     for (uint32_t i = 0; i < GPU_STAGES && !taker->status; i++) {
@@ -276,6 +278,7 @@ void gpu_state_close(struct model *model) {
     for (uint32_t i = 0; i < OVERLAP_LANES; i++)
         if (state->lanes[i].stream) (void)device_wait_stream(device, state->lanes[i].stream, NULL);
     if (state->teller) (void)device_wait_stream(device, state->teller, NULL);
+    gpu_graphs_close(&state->graphs, device);
     for (uint32_t i = 0; i < OVERLAP_LANES; i++) {
         device_close_event(device, state->lanes[i].written);
         device_close_event(device, state->lanes[i].done);
@@ -305,9 +308,10 @@ void gpu_state_note(struct gpu_state *state, enum status status, const struct er
 
 /* Arrays at their places in a stage, whose memory begins at `base`. */
 static struct gpu_batch lay_out(const struct gpu_state *state, char *base) {
-    uint32_t *words = (uint32_t *)(void *)base;
+    uint32_t *live = (uint32_t *)(void *)base, *words = live + LIVE_WORDS;
     size_t tokens = token_words(state);
-    struct gpu_batch batch = {.ids = words,
+    struct gpu_batch batch = {.live = live,
+                              .ids = words,
                               .positions = words + tokens,
                               .kv_index = words + 2 * tokens,
                               .kv_first = words + 3 * tokens,
@@ -326,7 +330,8 @@ struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, u
                               .first_page = batch->first_page + token,
                               .source = batch->source + token,
                               .pages = batch->pages,
-                              .runs = batch->runs + run};
+                              .runs = batch->runs + run,
+                              .live = batch->live};
 }
 
 struct filling { /* a stage that is being filled */
@@ -395,6 +400,10 @@ struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
     }
     for (uint32_t lane = 0; !second && lane < model->lane_count; lane++)
         add_runs(&filling, &model->lanes[lane].batch, model->lanes[lane].first);
+    filling.batch.live[0] = filling.tokens;
+    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
+        filling.batch.live[1 + lane] =
+            !second && lane < model->lane_count ? model->lanes[lane].batch.token_count : 0;
     struct device_stream *stream = state->lanes[0].stream;
     size_t used = (size_t)((char *)(filling.batch.pages + filling.pages) - stage->host);
     device_copy(state->device, stream, stage->device, stage->host, used, DEVICE_FROM_HOST);

@@ -9,6 +9,7 @@
 #ifndef COMPUTE_GPU_GPU_STATE_H
 #define COMPUTE_GPU_GPU_STATE_H
 
+#include "compute/gpu/gpu_graphs.h"
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/model/pass.h"
 
@@ -26,6 +27,7 @@ struct gpu_batch {
     uint32_t *source;                                             /* [tokens] MTP: gpu_pair */
     uint32_t *pages;                                              /* of all runs */
     struct gpu_run *runs;                                         /* of prompts */
+    uint32_t *live; /* [1 + OVERLAP_LANES] tokens: of the step, of each lane */
 };
 
 /* A place for a batch's arrays, which go there in one copy. */
@@ -48,7 +50,15 @@ struct gpu_lane { /* what a pass's `scratch` is here */
     uint32_t first_token; /* of the step */
     uint32_t row;         /* where its rows begin */
     uint32_t tile;        /* its tile of the absorbed form */
+    uint32_t rows;        /* of its tokens; in a graph: as many as there may be */
+    const uint32_t *live; /* in a graph: how many there are; else NULL */
+    uint32_t keys_max;    /* in a graph: more than the index of any KV row that they see; else 0 */
     struct gpu_batch batch;
+};
+
+/* Outputs of the step's tokens [first, first + count) become rows of `gathered` from `row` on. */
+struct gpu_outputs {
+    uint32_t first, count, row;
 };
 
 struct gpu_told { /* slices that stand once the event has passed */
@@ -62,6 +72,8 @@ struct gpu_state {
     struct gpu_lane lanes[OVERLAP_LANES]; /* lanes[0] runs also what no lane does */
     struct gpu_lane mtp;                  /* on the stream of lanes[0] */
     bool forked;                          /* lanes other than the first have work */
+    struct gpu_graphs graphs;
+    uint64_t launches; /* of entries that were put in line, or into a graph */
     struct device_event *begun;
     struct device_stream *teller; /* follows what is written, for the follower */
     struct gpu_stage stages[GPU_STAGES];
@@ -93,10 +105,11 @@ struct gpu_state {
                             * as their streams run at the same time */
     struct gpu_rows expert_input, expert_middle; /* [rows_max * per_token] */
     float *expert_gate, *expert_up, *expert_y;
-    float *mtp_pair, *mtp_u; /* [tokens] */
-    float *gathered;         /* [outputs_max][hidden] */
-    float *logits;           /* [GPU_LOGITS_TILE][vocab_stride] */
-    uint32_t *likeliest;     /* [GPU_LOGITS_TILE] */
+    float *mtp_pair, *mtp_u;    /* [tokens] */
+    float *gathered;            /* [outputs_max][hidden] */
+    struct gpu_outputs outputs; /* that are to be gathered there */
+    float *logits;              /* [GPU_LOGITS_TILE][vocab_stride] */
+    uint32_t *likeliest;        /* [GPU_LOGITS_TILE] */
     uint32_t vocab_stride, outputs_max;
     /* page-locked: */
     float *logits_host;                /* [GPU_LOGITS_TILE][vocab] */

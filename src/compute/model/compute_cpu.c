@@ -97,10 +97,11 @@ static void embed(void *context, uint32_t first, uint32_t count, uint32_t member
                         hidden, model->scratch->x + (size_t)token * hidden);
 }
 
-static void begin(struct model *model) {
+static bool begin(struct model *model, uint32_t walk) {
     const struct batch *batch = &model->batch;
     rope_prepare(model->shape, batch->positions, batch->token_count, model->scratch->angles);
     compute_tokens(model, embed, model, batch->token_count);
+    return false;
 }
 
 static uint32_t largest(const float *logits, uint32_t count) {

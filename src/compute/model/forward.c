@@ -125,8 +125,10 @@ enum status forward_run(struct model *model, const struct step_plan *plan, float
     line_up(model, plan);
     model->tokens += model->batch.token_count;
     stages_set_lanes(model, plan);
-    model->compute->begin(model);
-    stages_run(model, plan, probe);
+    if (model->compute->begin(model, stages_number(model, plan, probe)))
+        stages_tell_all(model, plan);
+    else
+        stages_run(model, plan, probe);
     note_pages(model, plan);
     run_head(model, plan, logits);
     run_scores(model, plan);

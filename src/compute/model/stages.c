@@ -27,6 +27,15 @@ void stages_set_lanes(struct model *model, const struct step_plan *plan) {
     }
 }
 
+uint32_t stages_number(const struct model *model, const struct step_plan *plan,
+                       const struct model_probe *probe) {
+    bool watched = model->trace || (probe && probe->routing && probe->row != MODEL_NO_ROW);
+    if (watched || model->drafts || model->placement.ranks || model->batch.prompt_tokens) return 0;
+    for (uint32_t i = 0; i < plan->row_count; i++)
+        if (step_plan_rows(plan)[i].loads) return 0;
+    return 1 + plan->overlap;
+}
+
 static void run_stage(const struct pass *pass, enum stage stage) {
     const struct compute *compute = pass->model->compute;
     bool moe = pass_is_moe(pass);
@@ -116,6 +125,11 @@ struct layer_walk {
 
 void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices) {
     if (model->follower.written && plan->row_count) model->compute->tell(model, plan->step, slices);
+}
+
+void stages_tell_all(struct model *model, const struct step_plan *plan) {
+    for (uint32_t slices = 1; slices <= model->shape->layers; slices++)
+        stages_tell(model, plan, slices);
 }
 
 /* A lane writes its rows layer by layer, each time by one; so does the slowest of all. */

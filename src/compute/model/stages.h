@@ -8,6 +8,11 @@
 
 /* Cuts the step's batch into the lanes of the plan's schedule. */
 void stages_set_lanes(struct model *model, const struct step_plan *plan);
+/* Numbers the way through the layers: of the same number are those that call the same functions in the same order
+ * for the same lanes, of generated tokens alone. 0: who runs it looks into what it leaves, waits, or
+ * exchanges tokens with other ranks. */
+uint32_t stages_number(const struct model *model, const struct step_plan *plan,
+                       const struct model_probe *probe);
 /* Runs all layers; shows the probe, which may be NULL, its row's choices of experts. */
 void stages_run(struct model *model, const struct step_plan *plan, const struct model_probe *probe);
 /* Runs one layer alone, without lanes. */
@@ -15,5 +20,7 @@ void stages_run_layer(const struct pass *pass);
 
 /* Tells the follower that the plan's KV rows are written in so many slices. */
 void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices);
+/* The same of all layers' slices, one after the other. */
+void stages_tell_all(struct model *model, const struct step_plan *plan);
 
 #endif

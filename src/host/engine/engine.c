@@ -88,18 +88,7 @@ void engine_set_masks(struct engine *engine, const struct engine_masks *masks) {
 }
 
 enum status engine_check_device(const char *device, struct error *error) {
-    if (strcmp(device, "cpu") == 0) return STATUS_OK;
-    if (strcmp(device, "emulated") == 0)
-        return compute_gpu_offers_emulated()
-                   ? STATUS_OK
-                   : error_set(error, STATUS_UNSUPPORTED,
-                               "--device emulated: this build does not offer the stand-in for a "
-                               "GPU; build with -Demulated=true, or use --device cpu");
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "--device %s: this version has no CUDA engine yet, whatever the build and the "
-                     "machine: its kernels are reference bodies, which only the emulated device "
-                     "runs; use --device cpu ('fathom inspect gpu' says what GPUs are here)",
-                     device);
+    return compute_gpu_check(device, error);
 }
 
 enum status engine_find_device(const char *device, const struct model_device **device_out,

@@ -13,8 +13,8 @@
 
 struct engine;
 
-/* STATUS_UNSUPPORTED: no model of this program can be computed there. `device`: "cpu",
- * "cuda" or "emulated". */
+/* STATUS_UNSUPPORTED: no model of this program can be computed there, or no GPU is here. `device`:
+ * "cpu", "cuda", "emulated" or "emulated-kernels". */
 enum status engine_check_device(const char *device, struct error *error) MUST_USE;
 /* The same, for struct model_options. */
 enum status engine_find_device(const char *device, const struct model_device **device_out,

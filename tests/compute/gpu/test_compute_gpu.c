@@ -15,12 +15,12 @@
 #include "compute/model/model.h"
 
 static void a_device_is_found_by_its_name(void **state) {
-    const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda,
-                                                  &model_on_emulated};
-    const char *const names[] = {"cpu", "cuda", "emulated"};
+    const struct model_device *const devices[] = {&model_on_cpu, &model_on_cuda, &model_on_emulated,
+                                                  &model_on_emulated_kernels};
+    const char *const names[] = {"cpu", "cuda", "emulated", "emulated-kernels"};
     const struct model_device *found = NULL;
     struct error error;
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         assert_int_equal(compute_gpu_find(names[i], &found, &error), STATUS_OK);
         assert_ptr_equal(found, devices[i]);
     }

@@ -75,7 +75,8 @@ static void pairs_stand_by_expert_then_by_token(void **state) {
     const uint32_t experts[3][2] = {{1, 3}, {0, 3}, {1, 2}};
     uint32_t pair_row[6], row_token[6], slot_tokens[4] = {0, 0, 0, 10};
     struct gpu_group groups[4];
-    struct gpu_sort arguments = {experts[0], pair_row, row_token, groups, slot_tokens, 3, 2, 4};
+    struct gpu_sort arguments = {experts[0], pair_row, row_token, groups, slot_tokens,
+                                 NULL,       3,        2,         4};
     run(sort, arguments);
     const uint32_t rows[] = {1, 4, 0, 5, 2, 3}, tokens[] = {1, 0, 2, 2, 0, 1};
     const uint32_t counts[] = {1, 2, 1, 12};

@@ -4,7 +4,7 @@
  */
 #include "compute/kernels/cuda/attention_rows.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/live_rows.cuh"
 #include "compute/kernels/cuda/row_sum.cuh"
 
 #define THREADS 256u
@@ -31,6 +31,7 @@ GPU_DEVICE void store_one(char *row, uint32_t channel, float value, bool is_bf16
 GPU_KERNEL(THREADS) attention_write(struct attention_latents job) {
     float *factor = (float *)gpu_shared(), *values = factor + 4;
     uint32_t row = gpu_block(), width = job.rank + job.rope;
+    if (!is_there(&job.live, row)) return;
     const float *kv_a = job.kv_a + row * job.stride;
     const float *angles = job.angles + (size_t)job.positions[row] * job.rope;
     uint32_t index = job.kv_index[row];
@@ -61,6 +62,7 @@ void attention_rows_write(void *stream, const struct attention_latents *of, uint
 GPU_KERNEL(THREADS) attention_rotate(struct attention_queries job) {
     uint32_t row = gpu_block(), dim = job.nope + job.rope, width = job.heads * dim;
     uint32_t first = gpu_block_y() * COLUMNS, end = first + COLUMNS;
+    if (!is_there(&job.live, row)) return;
     const float *q = job.q + row * job.stride;
     const float *angles = job.angles + (size_t)job.positions[row] * job.rope;
     char *to = job.to + row * job.to_pitch;
@@ -81,6 +83,7 @@ void attention_rows_rotate(void *stream, const struct attention_queries *of, uin
 
 GPU_KERNEL(THREADS) attention_copy_tails(struct attention_tails job) {
     uint32_t row = gpu_block(), dim = job.nope + job.rope, width = job.rank + job.rope;
+    if (!is_there(&job.live, row)) return;
     for (uint32_t i = gpu_thread(); i < job.heads * job.rope; i += THREADS) {
         uint32_t head = i / job.rope, channel = i % job.rope;
         job.to[row * job.to_stride + head * width + job.rank + channel] =

@@ -8,6 +8,8 @@
 #ifndef COMPUTE_KERNELS_CUDA_ATTENTION_ROWS_H
 #define COMPUTE_KERNELS_CUDA_ATTENTION_ROWS_H
 
+#include "compute/kernels/cuda/live_rows.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +31,7 @@ struct attention_latents {
     uint32_t rank, rope;
     float epsilon;
     bool interleaved, is_bf16;
+    struct live_rows live;
 };
 void attention_rows_write(void *stream, const struct attention_latents *of, uint32_t rows);
 
@@ -42,6 +45,7 @@ struct attention_queries {
     size_t to_pitch; /* bytes */
     uint32_t heads, nope, rope;
     bool interleaved, is_bf16;
+    struct live_rows live;
 };
 void attention_rows_rotate(void *stream, const struct attention_queries *of, uint32_t rows);
 
@@ -53,6 +57,7 @@ struct attention_tails {
     uint16_t *to;
     size_t to_stride;
     uint32_t heads, nope, rope, rank;
+    struct live_rows live;
 };
 void attention_rows_copy_tails(void *stream, const struct attention_tails *of, uint32_t rows);
 

@@ -39,7 +39,8 @@ GPU_DEVICE bool find(const struct bf16_job *job, uint32_t number, struct group_t
     *batch = 0;
     if (job->tiles.groups) return find_tile<TILE_ROWS, COLUMNS>(&job->tiles, number, tile);
     uint32_t across = (job->tiles.n + COLUMNS - 1) / COLUMNS;
-    uint32_t down = (job->tiles.rows + TILE_ROWS - 1) / TILE_ROWS;
+    uint32_t down = (tile->group.row_count + TILE_ROWS - 1) / TILE_ROWS;
+    if (!down) return false;
     *batch = number / down / across;
     tile->group.slot = *batch;
     tile->row = number % down * TILE_ROWS;
@@ -195,6 +196,7 @@ bool bf16_gemm_make_weights(struct bf16_gemm_weights *weights_out, const uint16_
 bool bf16_gemm_make_rows(struct bf16_gemm_rows *rows_out, const uint16_t *x, uint64_t pitch,
                          uint64_t batch_pitch, uint32_t rows, uint32_t k, uint32_t batch) {
     struct tensor_map_form form = form_of(x, k, rows, batch, pitch, batch_pitch, TILE_ROWS);
+    rows_out->live = live_rows_of(nullptr);
     return tensor_map_make(&rows_out->map, &form);
 }
 
@@ -221,13 +223,13 @@ static void run(void *stream, const struct bf16_gemm_weights *weights,
 
 void bf16_gemm_run(void *stream, const struct bf16_gemm_weights *weights,
                    const struct bf16_gemm_rows *x, const struct bf16_gemm_output *y, uint32_t m) {
-    struct group_tiles tiles = {nullptr, 1, m, weights->n};
+    struct group_tiles tiles = {nullptr, 1, m, weights->n, x->live};
     run(stream, weights, x, y, &tiles, weights->batch);
 }
 
 void bf16_gemm_run_groups(void *stream, const struct bf16_gemm_weights *weights,
                           const struct bf16_gemm_rows *x, const struct row_group *groups,
                           uint32_t group_count, uint32_t rows, const struct bf16_gemm_output *y) {
-    struct group_tiles tiles = {groups, group_count, rows, weights->n};
+    struct group_tiles tiles = {groups, group_count, rows, weights->n, live_rows_of(nullptr)};
     run(stream, weights, x, y, &tiles, 1);
 }

@@ -10,6 +10,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_BF16_GEMM_H
 #define COMPUTE_KERNELS_CUDA_BF16_GEMM_H
 
+#include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
 #include "compute/kernels/cuda/tensor_map.h"
 
@@ -28,6 +29,7 @@ struct bf16_gemm_weights {
 
 struct bf16_gemm_rows {
     struct tensor_map map;
+    struct live_rows live; /* all, unless it is set; but by groups, which say it themselves */
 };
 
 /* Where y goes: floats, or rounded to BF16; the other is NULL. Strides in elements, even; addresses a

@@ -5,7 +5,7 @@
  */
 #include "compute/kernels/cuda/choice_kernels.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/live_rows.cuh"
 
 #define THREADS 256u
 #define WARPS (THREADS / GPU_WARP)
@@ -16,6 +16,7 @@ struct experts_job {
     size_t stride;
     uint32_t *experts;
     float *weights;
+    struct live_rows live;
 };
 
 /* A row's values in shared memory. */
@@ -114,6 +115,7 @@ GPU_KERNEL(THREADS) choice_experts(struct experts_job job) {
     const struct choice_rule *rule = &job.rule;
     struct experts_room room = experts_room(rule);
     size_t row = gpu_block();
+    if (!is_there(&job.live, gpu_block())) return;
     score(rule, job.logits + row * job.stride, &room);
     for (uint32_t e = gpu_thread(); e < rule->experts; e += THREADS)
         room.choices[e] = job.bias ? room.scores[e] + job.bias[e] : room.scores[e];
@@ -136,8 +138,8 @@ GPU_KERNEL(THREADS) choice_experts(struct experts_job job) {
 
 void choice_kernels_experts(void *stream, const struct choice_rule *rule, const float *logits,
                             size_t stride, const float *bias, uint32_t *experts, float *weights,
-                            uint32_t rows) {
-    struct experts_job job = {*rule, logits, bias, stride, experts, weights};
+                            uint32_t rows, const struct live_rows *live) {
+    struct experts_job job = {*rule, logits, bias, stride, experts, weights, live_rows_of(live)};
     size_t words = 4 + 3 * (size_t)rule->experts + rule->groups + rule->per_token;
     struct gpu_shape shape = {rows, 1, THREADS, words * sizeof(float)};
     if (rows) gpu_launch("choice_experts", choice_experts, shape, stream, job);
@@ -216,7 +218,8 @@ GPU_DEVICE uint32_t warp_sum(uint32_t value) {
 /* A block takes a slot: counts the pairs before its own, then gives its own their rows, a pair a thread. */
 GPU_KERNEL(THREADS) choice_sort(struct choice_pairs job) {
     uint32_t *before = (uint32_t *)gpu_shared(), *own = before + WARPS, *marks = own + WARPS;
-    uint32_t slot = gpu_block(), pairs = job.tokens * job.per_token, thread = gpu_thread();
+    uint32_t slot = gpu_block(), thread = gpu_thread();
+    uint32_t pairs = rows_there(&job.live, job.tokens) * job.per_token;
     uint32_t warp = thread / GPU_WARP, lane = thread % GPU_WARP, less = 0, equal = 0;
     for (uint32_t pair = thread; pair < pairs; pair += THREADS) {
         less += job.slots[pair] < slot;

@@ -6,6 +6,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
 #define COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
 
+#include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
 
 #include <stdbool.h>
@@ -26,10 +27,11 @@ struct choice_rule {
     float scaling;
 };
 
-/* experts[row][per_token], ascending, and weights likewise, of logits[row][stride]; bias NULL: none. */
+/* experts[row][per_token], ascending, and weights likewise, of logits[row][stride]; bias NULL: none; live
+ * NULL: all rows are there. */
 void choice_kernels_experts(void *stream, const struct choice_rule *rule, const float *logits,
                             size_t stride, const float *bias, uint32_t *experts, float *weights,
-                            uint32_t rows);
+                            uint32_t rows, const struct live_rows *live);
 
 /* to[row] = the index of the largest of n logits, of equal ones the first. */
 void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, uint32_t n,
@@ -43,6 +45,7 @@ struct choice_pairs {
     struct row_group *groups; /* of each slot */
     uint32_t *slot_tokens;    /* of each slot: counted up; no other launch does so meanwhile */
     uint32_t tokens, per_token;
+    struct live_rows live; /* tokens */
 };
 void choice_kernels_sort(void *stream, const struct choice_pairs *pairs, uint32_t slots);
 

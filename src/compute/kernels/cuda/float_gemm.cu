@@ -4,6 +4,7 @@
  */
 #include "compute/kernels/cuda/float_gemm.h"
 
+#include "compute/kernels/cuda/float_values.cuh"
 #include "compute/kernels/cuda/group_tiles.cuh"
 
 #define SIDE 16u /* columns of a tile, and rows for each of a thread's */
@@ -29,18 +30,6 @@ template <int ROWS> struct float_room {
 
 GPU_DEVICE uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
-}
-
-/* A code's value: its bits stand where a float's do, but for the exponents' offsets. */
-GPU_DEVICE float value_of_code(uint8_t code) {
-    float size = gpu_float((uint32_t)(code & 0x7Fu) << 20) * 0x1p120f;
-    return code & 0x80u ? -size : size;
-}
-
-GPU_DEVICE float value_at(const char *row, enum float_gemm_type type, uint32_t k) {
-    if (type == FLOAT_GEMM_F32) return ((const float *)row)[k];
-    if (type == FLOAT_GEMM_BF16) return gpu_from_bf16(((const uint16_t *)row)[k]);
-    return value_of_code(((const uint8_t *)row)[k]);
 }
 
 /* Channels [first, first + PARTS * BLOCK) of `count` rows, of which `there` exist; zeros beyond. */
@@ -152,13 +141,13 @@ static void run(void *stream, const struct float_gemm_weights *weights,
 
 void float_gemm_run(void *stream, const struct float_gemm_weights *weights,
                     const struct float_gemm_rows *x, float *y, size_t y_stride, uint32_t m) {
-    struct group_tiles tiles = {nullptr, 1, m, weights->n};
+    struct group_tiles tiles = {nullptr, 1, m, weights->n, x->live};
     run(stream, weights, x, &tiles, y, y_stride);
 }
 
 void float_gemm_run_groups(void *stream, const struct float_gemm_weights *weights,
                            const struct float_gemm_rows *x, const struct row_group *groups,
                            uint32_t group_count, uint32_t rows, float *y, size_t y_stride) {
-    struct group_tiles tiles = {groups, group_count, rows, weights->n};
+    struct group_tiles tiles = {groups, group_count, rows, weights->n, live_rows_of(nullptr)};
     run(stream, weights, x, &tiles, y, y_stride);
 }

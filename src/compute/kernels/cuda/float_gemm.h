@@ -12,6 +12,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_FLOAT_GEMM_H
 #define COMPUTE_KERNELS_CUDA_FLOAT_GEMM_H
 
+#include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
 
 #include <stdbool.h>
@@ -37,6 +38,7 @@ struct float_gemm_rows {
     const void *x;
     size_t pitch;
     bool is_bf16;
+    struct live_rows live; /* but by groups, which say it themselves */
 };
 
 /* The first m rows of x, by the first slot. */

@@ -193,6 +193,7 @@ bool fp8_gemm_make_rows(struct fp8_gemm_rows *rows_out, const void *codes, uint6
     form.box[1] = 1;
     form.pitch[0] = scale_stride * sizeof(float);
     rows_out->k = k;
+    rows_out->live = live_rows_of(nullptr);
     return tensor_map_make(&rows_out->scale_map, &form) &&
            tensor_map_make_matrix(&rows_out->map, codes, MAP_ELEMENT_BYTE, k, rows, pitch, BLOCK,
                                   TILE_ROWS);
@@ -227,6 +228,7 @@ void fp8_gemm_run(void *stream, const struct fp8_gemm_weights *weights,
     job.y_stride = y_stride;
     job.tiles.rows = m;
     job.tiles.group_count = 1;
+    job.tiles.live = x->live;
     if (m) run(stream, weights, x, job);
 }
 
@@ -237,6 +239,7 @@ void fp8_gemm_run_rounded(void *stream, const struct fp8_gemm_weights *weights,
     job.y_stride = y_stride;
     job.tiles.rows = m;
     job.tiles.group_count = 1;
+    job.tiles.live = x->live;
     if (m) run(stream, weights, x, job);
 }
 

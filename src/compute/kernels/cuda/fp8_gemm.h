@@ -15,6 +15,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_FP8_GEMM_H
 #define COMPUTE_KERNELS_CUDA_FP8_GEMM_H
 
+#include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/row_groups.h"
 #include "compute/kernels/cuda/tensor_map.h"
 
@@ -36,6 +37,7 @@ struct fp8_gemm_weights {
 struct fp8_gemm_rows {
     struct tensor_map map, scale_map;
     uint32_t k;
+    struct live_rows live; /* all, unless it is set; but by groups, which say it themselves */
 };
 
 /* Everything here lies in the device's memory. Addresses and pitches are multiples of 16 bytes. False:

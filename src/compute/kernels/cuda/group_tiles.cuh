@@ -5,12 +5,14 @@
 #ifndef COMPUTE_KERNELS_CUDA_GROUP_TILES_CUH
 #define COMPUTE_KERNELS_CUDA_GROUP_TILES_CUH
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/live_rows.cuh"
 #include "compute/kernels/cuda/row_groups.h"
 
 struct group_tiles {
-    const struct row_group *groups; /* nullptr: one, the first `rows` rows */
-    uint32_t group_count, rows, n;  /* columns */
+    const struct row_group
+        *groups;                   /* nullptr: one, of the first `rows` rows those that are there */
+    uint32_t group_count, rows, n; /* columns */
+    struct live_rows live;
 };
 
 /* Which tile: of which group, and where in it. */
@@ -22,7 +24,7 @@ struct group_tile {
 
 GPU_DEVICE struct row_group group_at(const struct group_tiles *of, uint32_t index) {
     if (of->groups) return of->groups[index];
-    struct row_group all = {0, of->rows, 0};
+    struct row_group all = {0, rows_there(&of->live, of->rows), 0};
     return all;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "compute/kernels/cuda/mla_decode.h"
 
+#include "compute/kernels/cuda/live_rows.cuh"
 #include "compute/kernels/cuda/softmax_rows.cuh"
 
 #define HEADS 64u /* of a block */
@@ -236,6 +237,7 @@ template <int VALUES, int BOXES>
 GPU_KERNEL(THREADS)
 mla_decode(GPU_MAP queries, GPU_MAP pages, struct mla_job job) {
     struct mla_stages<VALUES, BOXES> *room = (struct mla_stages<VALUES, BOXES> *)gpu_shared();
+    if (!is_there(&job.tokens.live, gpu_block_y())) return;
     struct mla_span span = span_of(&job);
     if (span.first_block >= span.end_block) return;
     if (gpu_thread() == 0) {
@@ -259,6 +261,7 @@ mla_decode(GPU_MAP queries, GPU_MAP pages, struct mla_job job) {
 /* ---- parts become one ---- */
 
 GPU_KERNEL(GPU_WARPGROUP) mla_merge(struct mla_job job, uint16_t *y) {
+    if (!is_there(&job.tokens.live, gpu_block_y())) return;
     uint32_t head = gpu_block();
     uint32_t first = job.tokens.first[gpu_block_y()] / MLA_DECODE_PART;
     uint32_t end = job.tokens.last[gpu_block_y()] / MLA_DECODE_PART + 1;

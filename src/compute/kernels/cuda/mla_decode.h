@@ -12,6 +12,7 @@
 #ifndef COMPUTE_KERNELS_CUDA_MLA_DECODE_H
 #define COMPUTE_KERNELS_CUDA_MLA_DECODE_H
 
+#include "compute/kernels/cuda/live_rows.h"
 #include "compute/kernels/cuda/tensor_map.h"
 
 #ifdef __cplusplus
@@ -37,6 +38,7 @@ struct mla_decode_queries {
 struct mla_decode_tokens {
     const uint32_t *first, *last, *first_page, *pages;
     uint32_t count;
+    struct live_rows live;
 };
 
 /* Everything lies in the device's memory; addresses and pitches (bytes) are multiples of 16. False: they

@@ -6,6 +6,7 @@
  */
 #include "compute/kernels/cuda/mla_prompt.h"
 
+#include "compute/kernels/cuda/prompt_places.cuh"
 #include "compute/kernels/cuda/softmax_rows.cuh"
 
 #define TILE MLA_PROMPT_TILE
@@ -18,17 +19,8 @@
 #define SCORES 64 /* of a thread: 64 x 128 of a warpgroup */
 #define STEPS 8   /* of 16 keys */
 
-GPU_DEVICE uint32_t tiles_of(uint32_t count) {
-    return (count + TILE - 1) / TILE;
-}
-
-GPU_DEVICE uint32_t keys_of(const struct mla_prompt_runs *runs, const struct mla_prompt_run *run) {
-    return runs->kv_index[run->first + run->count - 1] + 1;
-}
-
 /* ---- keys leave their pages ---- */
 
-#define PAGE_ROWS 64u
 #define TAKE_THREADS 256u
 #define TAKE_WARPS (TAKE_THREADS / GPU_WARP)
 #define PIECE 8u /* channels: 16 bytes */
@@ -40,23 +32,6 @@ struct take_job {
     float *latents;
     uint16_t *rounded, *tails;
 };
-
-/* The row of the cache at a place; null: there is no key. */
-GPU_DEVICE const char *find_row(const struct take_job *job, uint32_t place) {
-    for (uint32_t i = 0; i < job->runs.count; i++) {
-        struct mla_prompt_run run = job->runs.runs[i];
-        uint32_t keys = keys_of(&job->runs, &run), places = tiles_of(keys) * TILE;
-        if (place >= places) {
-            place -= places;
-            continue;
-        }
-        if (place < run.kv_first || place >= keys) return nullptr;
-        uint32_t page = job->runs.pages[run.first_page + place / PAGE_ROWS];
-        return job->rows.memory + page * job->rows.page_bytes + job->rows.slice_at +
-               place % PAGE_ROWS * job->rows.row_bytes;
-    }
-    return nullptr;
-}
 
 GPU_DEVICE void store_floats(float *to, const struct gpu_words *pairs) {
     GPU_UNROLL
@@ -76,7 +51,7 @@ GPU_KERNEL(TAKE_THREADS) mla_take(struct take_job job) {
     uint32_t at = gpu_block() * TAKE_WARPS + gpu_thread() / GPU_WARP;
     uint32_t rank = job.rows.rank, rope = job.rows.rope;
     if (at >= job.round.count) return;
-    const char *row = find_row(&job, job.round.first + at);
+    const char *row = find_row(&job.runs, &job.rows, job.round.first + at);
     for (uint32_t i = gpu_thread() % GPU_WARP * PIECE; i < rank + rope; i += GPU_WARP * PIECE) {
         struct gpu_words words = {};
         if (row) words = gpu_load16(row + i * sizeof(uint16_t));

@@ -5,7 +5,7 @@
  */
 #include "compute/kernels/cuda/row_kernels.h"
 
-#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/live_rows.cuh"
 #include "compute/kernels/cuda/row_sum.cuh"
 
 #define GROUP 128u
@@ -106,6 +106,7 @@ struct norm_job {
     struct row_output outputs[ROW_OUTPUTS];
     float epsilon;
     uint32_t n;
+    struct live_rows live;
 };
 
 /* The row, with what is added to it, to shared memory; and back where it came from. */
@@ -127,6 +128,7 @@ GPU_DEVICE void load_row(const struct norm_job *job, uint32_t row, float *values
 GPU_KERNEL(NORM_THREADS) row_norm(struct norm_job job) {
     float *factor = (float *)gpu_shared(), *values = factor + 4;
     uint32_t row = gpu_block(), lane = gpu_thread() % GPU_WARP;
+    if (!is_there(&job.live, row)) return;
     load_row(&job, row, values);
     gpu_sync();
     if (gpu_thread() < GPU_WARP) {
@@ -150,9 +152,11 @@ GPU_KERNEL(NORM_THREADS) row_norm(struct norm_job job) {
 
 void row_kernels_norm(void *stream, float *x, size_t x_stride, const float *add, size_t add_stride,
                       const float *weight, float epsilon,
-                      const struct row_output outputs[ROW_OUTPUTS], uint32_t rows, uint32_t n) {
-    struct norm_job job = {
-        x, add, weight, x_stride, add_stride, {outputs[0], outputs[1], outputs[2]}, epsilon, n};
+                      const struct row_output outputs[ROW_OUTPUTS], uint32_t rows, uint32_t n,
+                      const struct live_rows *live) {
+    struct norm_job job = {x,        add,        weight,
+                           x_stride, add_stride, {outputs[0], outputs[1], outputs[2]},
+                           epsilon,  n,          live_rows_of(live)};
     struct gpu_shape shape = {rows, 1, NORM_THREADS, (n + 4) * sizeof(float)};
     if (rows) gpu_launch("row_norm", row_norm, shape, stream, job);
 }
@@ -164,6 +168,7 @@ struct row_job {
     size_t stride;
     struct row_output output;
     uint32_t n;
+    struct live_rows live;
 };
 
 /* The warp's group of its row: false if there is none. */
@@ -180,7 +185,7 @@ GPU_DEVICE float activated(float gate, float up) {
 
 GPU_KERNEL(ROW_THREADS) row_prepare(struct row_job job) {
     uint32_t row = gpu_block(), column, count;
-    if (!own_group(job.n, &column, &count)) return;
+    if (!own_group(job.n, &column, &count) || !is_there(&job.live, row)) return;
     struct four four = load_four(job.x + row * job.stride + column, count);
     if (job.up) {
         struct four up = load_four(job.up + row * job.stride + column, count);
@@ -197,14 +202,16 @@ static struct gpu_shape row_shape(uint32_t rows, uint32_t n) {
 }
 
 void row_kernels_activate(void *stream, const float *gate, const float *up, size_t stride,
-                          const struct row_output *output, uint32_t rows, uint32_t n) {
-    struct row_job job = {gate, up, stride, *output, n};
+                          const struct row_output *output, uint32_t rows, uint32_t n,
+                          const struct live_rows *live) {
+    struct row_job job = {gate, up, stride, *output, n, live_rows_of(live)};
     if (rows) gpu_launch("row_activate", row_prepare, row_shape(rows, n), stream, job);
 }
 
 void row_kernels_prepare(void *stream, const float *x, size_t stride,
-                         const struct row_output *output, uint32_t rows, uint32_t n) {
-    struct row_job job = {x, nullptr, stride, *output, n};
+                         const struct row_output *output, uint32_t rows, uint32_t n,
+                         const struct live_rows *live) {
+    struct row_job job = {x, nullptr, stride, *output, n, live_rows_of(live)};
     if (rows) gpu_launch("row_prepare", row_prepare, row_shape(rows, n), stream, job);
 }
 
@@ -214,11 +221,12 @@ struct add_job {
     size_t y_stride, x_stride;
     float a;
     uint32_t n;
+    struct live_rows live;
 };
 
 GPU_KERNEL(ROW_THREADS) row_add(struct add_job job) {
     uint32_t row = gpu_block(), column, count;
-    if (!own_group(job.n, &column, &count)) return;
+    if (!own_group(job.n, &column, &count) || !is_there(&job.live, row)) return;
     float *y = job.y + row * job.y_stride + column;
     struct four four = load_four(y, count);
     struct four x = load_four(job.x + row * job.x_stride + column, count);
@@ -228,8 +236,8 @@ GPU_KERNEL(ROW_THREADS) row_add(struct add_job job) {
 }
 
 void row_kernels_add(void *stream, float *y, size_t y_stride, const float *x, size_t x_stride,
-                     float a, uint32_t rows, uint32_t n) {
-    struct add_job job = {y, x, y_stride, x_stride, a, n};
+                     float a, uint32_t rows, uint32_t n, const struct live_rows *live) {
+    struct add_job job = {y, x, y_stride, x_stride, a, n, live_rows_of(live)};
     if (rows) gpu_launch("row_add", row_add, row_shape(rows, n), stream, job);
 }
 
@@ -241,11 +249,12 @@ struct look_up_job {
     float *y;
     size_t y_stride;
     uint32_t n;
+    struct live_rows live;
 };
 
 GPU_KERNEL(ROW_THREADS) row_look_up(struct look_up_job job) {
     uint32_t row = gpu_block(), column, count;
-    if (!own_group(job.n, &column, &count)) return;
+    if (!own_group(job.n, &column, &count) || !is_there(&job.live, row)) return;
     uint32_t id = job.ids[row];
     bool from_other = job.other && id >> 31;
     const float *f32 = from_other ? job.other : job.f32;
@@ -259,14 +268,16 @@ GPU_KERNEL(ROW_THREADS) row_look_up(struct look_up_job job) {
 
 void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *table_f32,
                          size_t table_stride, const uint32_t *ids, float *y, size_t y_stride,
-                         uint32_t rows, uint32_t n) {
-    struct look_up_job job = {table_bf16, table_f32, nullptr, table_stride, ids, y, y_stride, n};
+                         uint32_t rows, uint32_t n, const struct live_rows *live) {
+    struct look_up_job job = {table_bf16, table_f32, nullptr, table_stride,      ids,
+                              y,          y_stride,  n,       live_rows_of(live)};
     if (rows) gpu_launch("row_look_up", row_look_up, row_shape(rows, n), stream, job);
 }
 
 void row_kernels_pick(void *stream, const float *table, const float *other, size_t table_stride,
                       const uint32_t *ids, float *y, size_t y_stride, uint32_t rows, uint32_t n) {
-    struct look_up_job job = {nullptr, table, other, table_stride, ids, y, y_stride, n};
+    struct look_up_job job = {nullptr, table,    other, table_stride,         ids,
+                              y,       y_stride, n,     live_rows_of(nullptr)};
     if (rows) gpu_launch("row_pick", row_look_up, row_shape(rows, n), stream, job);
 }
 
@@ -283,7 +294,7 @@ struct gather_job {
 GPU_KERNEL(ROW_THREADS) row_copy(struct gather_job job) {
     uint32_t row = gpu_block() * ROW_WARPS + gpu_thread() / GPU_WARP,
              lane = gpu_thread() % GPU_WARP;
-    if (row >= job.rows) return;
+    if (row >= rows_there(&job.of.live, job.rows)) return;
     uint32_t id = job.of.ids ? job.of.ids[row] : row;
     const char *from = (const char *)job.of.from + id * job.of.from_pitch;
     char *to = (char *)job.of.to + row * job.of.to_pitch;
@@ -362,7 +373,7 @@ GPU_DEVICE float weight_of(const struct row_results *of, size_t pair, uint32_t k
 GPU_KERNEL(ROW_THREADS) row_combine(struct combine_job job) {
     uint32_t row = gpu_block(), per_token = job.of.per_token, size = job.of.group_experts;
     uint32_t column, count;
-    if (!own_group(job.n, &column, &count)) return;
+    if (!own_group(job.n, &column, &count) || !is_there(&job.of.live, row)) return;
     struct four sum = {}, group = {};
     for (uint32_t k = 0; k < per_token; k++) {
         size_t pair = (size_t)row * per_token + k;

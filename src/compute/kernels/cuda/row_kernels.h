@@ -4,11 +4,13 @@
  * (compute/kernels/kernels.h, compute/model/rope.h, compute/model/router.h). Verified by emulation;
  * not yet run on a GPU.
  *
- * Rows lie in the device's memory, `stride` elements apart. Row addresses of floats are multiples of
+ * Rows lie in the device's memory, `stride` elements apart. `live` NULL: all are there. Row addresses of floats are multiples of
  * 16 bytes, of BF16 of 8, of codes of 4.
  */
 #ifndef COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
 #define COMPUTE_KERNELS_CUDA_ROW_KERNELS_H
+
+#include "compute/kernels/cuda/live_rows.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -37,25 +39,28 @@ struct row_output {
  * 49,152. */
 void row_kernels_norm(void *stream, float *x, size_t x_stride, const float *add, size_t add_stride,
                       const float *weight, float epsilon,
-                      const struct row_output outputs[ROW_OUTPUTS], uint32_t rows, uint32_t n);
+                      const struct row_output outputs[ROW_OUTPUTS], uint32_t rows, uint32_t n,
+                      const struct live_rows *live);
 
 /* silu_multiply of gate and up. */
 void row_kernels_activate(void *stream, const float *gate, const float *up, size_t stride,
-                          const struct row_output *output, uint32_t rows, uint32_t n);
+                          const struct row_output *output, uint32_t rows, uint32_t n,
+                          const struct live_rows *live);
 
 /* The values as they are. */
 void row_kernels_prepare(void *stream, const float *x, size_t stride,
-                         const struct row_output *output, uint32_t rows, uint32_t n);
+                         const struct row_output *output, uint32_t rows, uint32_t n,
+                         const struct live_rows *live);
 
 /* y = y + a * x by fma. */
 void row_kernels_add(void *stream, float *y, size_t y_stride, const float *x, size_t x_stride,
-                     float a, uint32_t rows, uint32_t n);
+                     float a, uint32_t rows, uint32_t n, const struct live_rows *live);
 
 /* A row of BF16 or F32 becomes floats: row `ids[row]` of a table, whose rows are table_stride
  * elements apart. Exactly one of the tables is not NULL. */
 void row_kernels_look_up(void *stream, const uint16_t *table_bf16, const float *table_f32,
                          size_t table_stride, const uint32_t *ids, float *y, size_t y_stride,
-                         uint32_t rows, uint32_t n);
+                         uint32_t rows, uint32_t n, const struct live_rows *live);
 
 /* The same from one of two tables of F32: from `other` where the id has bit 31. */
 void row_kernels_pick(void *stream, const float *table, const float *other, size_t table_stride,
@@ -73,6 +78,7 @@ struct row_gather {
     size_t from_scale_stride, to_scale_stride, from_scale_step, to_scale_step;
     const uint32_t *ids;    /* NULL: each row's own number */
     uint32_t bytes, groups; /* of a row */
+    struct live_rows live;
 };
 /* Row ids[row] becomes row `row`. */
 void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows);
@@ -90,6 +96,7 @@ struct row_results {
     const float *weights;     /* [rows][per_token] */
     uint32_t per_token, group_experts; /* so many experts in a row are a group; 0: there is none */
     bool is_bf16, rounds_bf16;
+    struct live_rows live;
 };
 /* y = their weighted sum, in the order of compute/model/expert_sum.h. */
 void row_kernels_combine(void *stream, const struct row_results *of, float *y, size_t y_stride,

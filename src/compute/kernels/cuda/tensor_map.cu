@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Two bodies: the driver's, found through the runtime so that nothing links libcuda; and the
- * emulator's, whose map is its form.
+ * emulator's, whose map is its form. What either makes is kept: a map follows from its form alone, so
+ * it holds as long as the process, and a step's launches ask for the same ones as the step before.
  */
 #include "compute/kernels/cuda/gpu.cuh"
+
+#include <pthread.h>
+#include <string.h>
 
 #ifdef __CUDACC__
 
@@ -19,7 +23,7 @@ static PFN_cuTensorMapEncodeTiled_v12000 encoder(void) {
     return found;
 }
 
-bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *form) {
+static bool encode(struct tensor_map *map_out, const struct tensor_map_form *form) {
     static const CUtensorMapDataType types[] = {CU_TENSOR_MAP_DATA_TYPE_UINT8,
                                                 CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                                                 CU_TENSOR_MAP_DATA_TYPE_FLOAT32};
@@ -31,8 +35,8 @@ bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *f
         step[i] = 1;
         if (i) pitch[i - 1] = form->pitch[i - 1];
     }
-    PFN_cuTensorMapEncodeTiled_v12000 encode = encoder();
-    return encode && encode((CUtensorMap *)map_out, types[form->type], form->dimensions,
+    PFN_cuTensorMapEncodeTiled_v12000 driver = encoder();
+    return driver && driver((CUtensorMap *)map_out, types[form->type], form->dimensions,
                             (void *)(uintptr_t)form->base, size, pitch, box, step,
                             CU_TENSOR_MAP_INTERLEAVE_NONE,
                             form->swizzle ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
@@ -42,9 +46,7 @@ bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *f
 
 #else
 
-#include <string.h>
-
-bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *form) {
+static bool encode(struct tensor_map *map_out, const struct tensor_map_form *form) {
     static const uint16_t bytes[] = {1, 2, 4};
     struct emulate_map map = {};
     static_assert(sizeof map <= sizeof *map_out, "the emulator's map fits into the machine's");
@@ -69,6 +71,69 @@ bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *f
 }
 
 #endif
+
+/* ---- maps that were made ---- */
+
+#define KEPT_MAPS 4096u /* of V3, a step of one size asks for some 1,500 */
+
+struct kept_map {
+    struct tensor_map_form form; /* of no dimension: the place is free */
+    struct tensor_map map;
+};
+
+static struct kept_map kept_maps[KEPT_MAPS];
+static pthread_mutex_t maps_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint64_t encoded_count;
+
+/* What a form says, and zeros between. */
+static struct tensor_map_form clean(const struct tensor_map_form *form) {
+    struct tensor_map_form key;
+    memset((void *)&key, 0, sizeof key);
+    key.base = form->base;
+    key.type = form->type;
+    key.dimensions = form->dimensions;
+    key.swizzle = form->swizzle;
+    for (uint32_t i = 0; i < form->dimensions && i < TENSOR_MAP_DIMENSIONS; i++) {
+        key.size[i] = form->size[i];
+        key.box[i] = form->box[i];
+        if (i) key.pitch[i - 1] = form->pitch[i - 1];
+    }
+    return key;
+}
+
+static uint32_t place_of(const struct tensor_map_form *key) {
+    uint64_t sum = 1469598103934665603u, word;
+    for (size_t at = 0; at + sizeof word <= sizeof *key; at += sizeof word) {
+        memcpy(&word, (const char *)key + at, sizeof word);
+        sum = (sum ^ word) * 1099511628211u;
+        sum ^= sum >> 29;
+    }
+    return (uint32_t)(sum >> 20) % KEPT_MAPS;
+}
+
+bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *form) {
+    struct tensor_map_form key = clean(form);
+    struct kept_map *kept = &kept_maps[place_of(&key)];
+    pthread_mutex_lock(&maps_lock);
+    bool made =
+        key.dimensions && !memcmp((const void *)&kept->form, (const void *)&key, sizeof key);
+    if (!made) {
+        made = encode(&kept->map, form);
+        kept->form = key;
+        if (!made) kept->form.dimensions = 0;
+        encoded_count++;
+    }
+    if (made) *map_out = kept->map;
+    pthread_mutex_unlock(&maps_lock);
+    return made;
+}
+
+uint64_t tensor_map_encoded(void) {
+    pthread_mutex_lock(&maps_lock);
+    uint64_t count = encoded_count;
+    pthread_mutex_unlock(&maps_lock);
+    return count;
+}
 
 bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum map_element type,
                             uint32_t columns, uint32_t rows, uint64_t pitch, uint32_t box_columns,

@@ -34,8 +34,10 @@ struct tensor_map_form {
     bool swizzle; /* 16-byte pieces of a 128-byte row change places, as wgmma wants them */
 };
 
-/* False: the machine takes no such map. */
+/* False: the machine takes no such map. What was made lately is not made again. Any thread. */
 bool tensor_map_make(struct tensor_map *map_out, const struct tensor_map_form *form);
+/* How many were, since the process began. */
+uint64_t tensor_map_encoded(void);
 
 /* A matrix of rows of `columns`, `pitch` bytes apart, in boxes; swizzled. */
 bool tensor_map_make_matrix(struct tensor_map *map_out, const void *base, enum map_element type,

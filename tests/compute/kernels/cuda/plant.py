@@ -38,7 +38,7 @@ def read(path):
 
 def with_shared(sources, text):
     """A bug may also be in what kernels share."""
-    for name in ("group_tiles.cuh", "row_sum.cuh"):
+    for name in ("group_tiles.cuh", "prompt_places.cuh", "row_sum.cuh"):
         text = text.replace('#include "compute/kernels/cuda/%s"\n' % name, read(os.path.join(sources, name)))
     return text
 

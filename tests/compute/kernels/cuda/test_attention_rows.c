@@ -104,9 +104,18 @@ static void rotated_queries_are_the_twins(void **state) {
         uint32_t pitch = width * (is_bf16 ? 2 : 4) + 16;
         struct output to = output_new((size_t)ROWS * pitch, "queries");
         float *q = numbers((size_t)ROWS * width, "q");
-        struct gpu_queries of = {
-            q,    places.angles, places.positions, to.expected, width, ROWS, HEADS,
-            NOPE, ROPE,          seed / 2 % 2,     is_bf16,     pitch};
+        struct gpu_queries of = {.q = q,
+                                 .angles = places.angles,
+                                 .positions = places.positions,
+                                 .to = to.expected,
+                                 .stride = width,
+                                 .rows = ROWS,
+                                 .heads = HEADS,
+                                 .nope_dim = NOPE,
+                                 .rope_dim = ROPE,
+                                 .interleaved = seed / 2 % 2,
+                                 .is_bf16 = is_bf16,
+                                 .to_pitch = pitch};
         emulate_seed(seed);
         gpu_reference.queries.start(&of, NULL);
         of.to = to.found;

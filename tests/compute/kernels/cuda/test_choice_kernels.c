@@ -148,6 +148,7 @@ static void pairs_stand_where_the_twin_puts_them(void **state) {
                                   (void *)(i ? row_token.found : row_token.expected),
                                   (void *)(i ? groups.found : groups.expected),
                                   (void *)(i ? counts.found : counts.expected),
+                                  NULL,
                                   tokens,
                                   PER_TOKEN,
                                   slots};

@@ -76,7 +76,8 @@ static struct attention make(uint64_t *state, uint32_t heads, uint32_t rank, uin
     a.last = device_new(tokens * sizeof *a.last, "last keys");
     a.first_page = device_new(tokens * sizeof *a.first_page, "first pages");
     a.page_list = device_new(a.page_count * sizeof *a.page_list, "page table");
-    a.list = (struct mla_decode_tokens){a.first, a.last, a.first_page, a.page_list, tokens};
+    a.list = (struct mla_decode_tokens){a.first,     a.last, a.first_page,
+                                        a.page_list, tokens, live_rows_of(NULL)};
     a.queries = device_new((size_t)tokens * heads * a.width * 2, "queries");
     a.y = device_new((size_t)tokens * heads * rank * 2, "y");
     for (size_t i = 0; i < (size_t)tokens * heads * a.width; i++)
@@ -235,8 +236,9 @@ static void a_token_alone_has_the_bits_it_has_among_others(void **context) {
     for (uint32_t token = 0; token < 5; token++) {
         struct attention one = a;
         one.tokens = 1;
-        one.list = (struct mla_decode_tokens){a.first + token, a.last + token, a.first_page + token,
-                                              a.page_list, 1};
+        one.list = (struct mla_decode_tokens){
+            a.first + token,   a.last + token, a.first_page + token, a.page_list, 1,
+            live_rows_of(NULL)};
         one.queries = a.queries + (size_t)token * a.heads * a.width;
         one.y = device_new(row_bytes, "y of one token");
         one.keys_max = ranges[token].end;

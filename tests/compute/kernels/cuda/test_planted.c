@@ -11,6 +11,7 @@
 #include "base/number.h"
 #include "compute/kernels/cuda/attention_rows.h"
 #include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/mla_float.h"
 #include "compute/kernels/cuda/mla_prompt.h"
 #include "compute/kernels/cuda/row_kernels.h"
 
@@ -29,6 +30,10 @@ struct planted {
     __typeof__(attention_rows_write) *write;
     __typeof__(mla_prompt_take) *take;
     __typeof__(mla_prompt_attend) *attend;
+    __typeof__(mla_float_absorb) *absorb;
+    __typeof__(mla_float_release) *release;
+    __typeof__(mla_float_decode) *decode;
+    __typeof__(mla_float_attend) *attend_floats;
 };
 
 /* What stands in for the kernel's output. */
@@ -85,7 +90,7 @@ static struct outcome run_rows(const struct planted *planted) {
     memset(rows.sums, 0xFF, SUMS_BYTES);
     emulate_collect(&outcome.report);
     (planted ? planted->norm : row_kernels_norm)(NULL, rows.x, NORM_STRIDE, NULL, 0, rows.weight,
-                                                 1e-6f, outputs, NORM_ROWS, NORM_LENGTH);
+                                                 1e-6f, outputs, NORM_ROWS, NORM_LENGTH, NULL);
     if (!outcome.report.made)
         (planted ? planted->gather : row_kernels_gather)(NULL, &rows.pack, NORM_ROWS);
     if (!outcome.report.made)
@@ -121,9 +126,9 @@ static struct outcome run_choice(const struct planted *planted) {
     uint32_t *weights = choice.words + CHOICE_ROWS * CHOSEN;
     memset(choice.words, 0xFF, outcome.bytes);
     emulate_collect(&outcome.report);
-    (planted ? planted->experts : choice_kernels_experts)(NULL, &rule, choice.logits,
-                                                          CHOICE_EXPERTS, choice.bias, choice.words,
-                                                          (float *)(void *)weights, CHOICE_ROWS);
+    (planted ? planted->experts
+             : choice_kernels_experts)(NULL, &rule, choice.logits, CHOICE_EXPERTS, choice.bias,
+                                       choice.words, (float *)(void *)weights, CHOICE_ROWS, NULL);
     if (!outcome.report.made)
         (planted ? planted->likeliest : choice_kernels_likeliest)(
             NULL, choice.logits, 1, CHOICE_ROWS * CHOICE_EXPERTS - 1,
@@ -198,6 +203,64 @@ static struct outcome run_prompt(const struct planted *planted) {
     return outcome;
 }
 
+/* Halves of kv_b of codes, whose second head's values straddle a block of 128; a core; and a prompt of 6 tokens
+ * behind 130, of which key 0 is none, behind a run of one, in rounds of a tile of places. */
+#define FLOAT_HEADS 2u
+#define FLOAT_NOPE 24u
+#define FLOAT_ROPE 6u
+#define FLOAT_VALUE 50u
+#define FLOAT_RANK 140u
+#define FLOAT_WIDTH (FLOAT_RANK + FLOAT_ROPE)
+#define FLOAT_KEYS 90u
+#define FLOAT_PROMPT 7u
+#define FLOAT_PLACES (3 * MLA_PROMPT_TILE)
+#define FLOAT_ABSORBED (2 * FLOAT_HEADS * FLOAT_WIDTH)
+#define FLOAT_RELEASED (FLOAT_HEADS * FLOAT_VALUE)
+#define FLOAT_DECODED (FLOAT_HEADS * FLOAT_RANK)
+#define FLOAT_ATTENDED (FLOAT_PROMPT * FLOAT_HEADS * FLOAT_VALUE)
+#define FLOAT_ALL (FLOAT_ABSORBED + FLOAT_RELEASED + FLOAT_DECODED + FLOAT_ATTENDED)
+
+static struct floats {
+    struct mla_float_heads heads;
+    struct mla_float_keys keys;
+    struct mla_float_prompt prompt;
+    struct mla_prompt_runs runs;
+    float *numbers, *output;
+    uint32_t *live;
+} floats;
+
+static struct outcome run_floats(const struct planted *planted) {
+    struct outcome outcome = {.output = floats.output, .bytes = FLOAT_ALL * sizeof(float)};
+    float *to = floats.output;
+    struct mla_float_rows absorb = {.x = floats.numbers,
+                                    .y = to,
+                                    .x_stride = FLOAT_HEADS * (FLOAT_NOPE + FLOAT_ROPE),
+                                    .y_stride = FLOAT_HEADS * FLOAT_WIDTH,
+                                    .rows = 2, /* of which one is there */
+                                    .live = {floats.live, 1, 0}};
+    struct mla_float_rows release = {.x = floats.numbers, .y = to += FLOAT_ABSORBED, .rows = 1};
+    struct mla_float_rows decode = {.x = floats.numbers, .y = to += FLOAT_RELEASED, .rows = 1};
+    floats.prompt.y = to + FLOAT_DECODED;
+    memset(floats.output, 0xFF, outcome.bytes);
+    emulate_collect(&outcome.report);
+    (planted ? planted->absorb : mla_float_absorb)(NULL, &floats.heads, &absorb);
+    if (!outcome.report.made)
+        (planted ? planted->release : mla_float_release)(NULL, &floats.heads, &release);
+    if (!outcome.report.made)
+        (planted ? planted->decode : mla_float_decode)(NULL, &floats.keys, &decode);
+    for (uint32_t first = 0; first < FLOAT_PLACES && !outcome.report.made;
+         first += MLA_PROMPT_TILE) {
+        struct mla_prompt_round round = {first, MLA_PROMPT_TILE};
+        struct mla_float_prompt of = floats.prompt;
+        of.expanded += (size_t)first * FLOAT_HEADS * (FLOAT_NOPE + FLOAT_VALUE);
+        of.tails += (size_t)first * FLOAT_ROPE;
+        (planted ? planted->attend_floats : mla_float_attend)(NULL, &of, &floats.runs, &round,
+                                                              FLOAT_PROMPT);
+    }
+    emulate_collect(NULL);
+    return outcome;
+}
+
 #define ROW(bug, checks) __typeof__(fp8_gemm_run) planted_##bug##_fp8_gemm_run;
 PLANTED_fp8_gemm(ROW)
 #undef ROW
@@ -220,10 +283,17 @@ PLANTED_fp8_gemm(ROW)
     __typeof__(mla_prompt_attend) planted_##bug##_mla_prompt_attend;
                 PLANTED_mla_prompt(ROW)
 #undef ROW
+#define ROW(bug, checks)                                                                           \
+    __typeof__(mla_float_absorb) planted_##bug##_mla_float_absorb;                                 \
+    __typeof__(mla_float_release) planted_##bug##_mla_float_release;                               \
+    __typeof__(mla_float_decode) planted_##bug##_mla_float_decode;                                 \
+    __typeof__(mla_float_attend) planted_##bug##_mla_float_attend;
+                    PLANTED_mla_float(ROW)
+#undef ROW
 
-                    static const struct planted products[] = {
+                        static const struct planted products[] = {
 #define ROW(bug, checks) {#bug, checks, .product = planted_##bug##_fp8_gemm_run},
-                        PLANTED_fp8_gemm(ROW)
+                            PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
 static const struct planted row_bugs[] = {
@@ -251,6 +321,18 @@ static const struct planted prompts[] = {
     {#bug, checks, .take = planted_##bug##_mla_prompt_take,                                        \
      .attend = planted_##bug##_mla_prompt_attend},
     PLANTED_mla_prompt(ROW)
+#undef ROW
+};
+
+static const struct planted in_floats[] = {
+#define ROW(bug, checks)                                                                           \
+    {#bug,                                                                                         \
+     checks,                                                                                       \
+     .absorb = planted_##bug##_mla_float_absorb,                                                   \
+     .release = planted_##bug##_mla_float_release,                                                 \
+     .decode = planted_##bug##_mla_float_decode,                                                   \
+     .attend_floats = planted_##bug##_mla_float_attend},
+    PLANTED_mla_float(ROW)
 #undef ROW
 };
 
@@ -478,6 +560,83 @@ static void bugs_of_prompts_attention_are_found(void **context) {
         device_free(all[i]);
 }
 
+static float *new_floats(uint64_t *state, size_t count, const char *name) {
+    float *x = device_new(count * sizeof *x, name);
+    levels_fill(state, NUMBERS_NORMAL, x, count);
+    return x;
+}
+
+static void bugs_of_attention_in_floats_are_found(void **context) {
+    static const struct mla_prompt_run runs[] = {{0, 1, 0, 0}, {1, 6, 1, 0}};
+    static const uint32_t kv_index[FLOAT_PROMPT] = {3, 130, 131, 132, 133, 134, 135};
+    static const uint32_t first[] = {1}, last[] = {FLOAT_KEYS - 1}, page[] = {0}, pages[] = {1, 0};
+    uint32_t rows = FLOAT_HEADS * (FLOAT_NOPE + FLOAT_VALUE), one = 1;
+    uint64_t state = 16;
+    uint8_t *kv_b = device_new((size_t)rows * 144, "kv_b");
+    for (size_t i = 0; i < (size_t)rows * 144; i++)
+        kv_b[i] = e4m3_from_float(levels_number(&state, NUMBERS_NORMAL));
+    floats.numbers = new_floats(&state, 2 * FLOAT_HEADS * FLOAT_WIDTH, "queries");
+    floats.output = device_new(FLOAT_ALL * sizeof(float), "output");
+    floats.live = device_new_copy(&one, sizeof one, "how many are there");
+    floats.heads = (struct mla_float_heads){.kv_b = kv_b,
+                                            .scales = new_floats(&state, 4, "scales"),
+                                            .type = FLOAT_GEMM_E4M3,
+                                            .pitch = 144,
+                                            .heads = FLOAT_HEADS,
+                                            .nope = FLOAT_NOPE,
+                                            .rope = FLOAT_ROPE,
+                                            .value = FLOAT_VALUE,
+                                            .rank = FLOAT_RANK};
+    size_t page_bytes = 64 * FLOAT_WIDTH * sizeof(float);
+    floats.keys = (struct mla_float_keys){
+        .first = device_new_copy(first, sizeof first, "first keys"),
+        .last = device_new_copy(last, sizeof last, "last keys"),
+        .first_page = device_new_copy(page, sizeof page, "first_page"),
+        .pages = device_new_copy(pages, sizeof pages, "page table"),
+        .memory = (const char *)new_floats(&state, 2 * page_bytes / sizeof(float), "pages' memory"),
+        .page_bytes = page_bytes,
+        .row_bytes = FLOAT_WIDTH * sizeof(float),
+        .heads = FLOAT_HEADS,
+        .rank = FLOAT_RANK,
+        .rope = FLOAT_ROPE,
+        .scale = 0.05f};
+    floats.runs.runs = device_new_copy(runs, sizeof runs, "runs");
+    floats.runs.kv_index = device_new_copy(kv_index, sizeof kv_index, "kv_index");
+    floats.runs.count = 2;
+    floats.prompt = (struct mla_float_prompt){
+        .queries = new_floats(&state, FLOAT_PROMPT * FLOAT_HEADS * (FLOAT_NOPE + FLOAT_ROPE),
+                              "queries of the prompt"),
+        .expanded = new_floats(
+            &state, (size_t)FLOAT_PLACES * FLOAT_HEADS * (FLOAT_NOPE + FLOAT_VALUE), "expanded"),
+        .tails = new_floats(&state, (size_t)FLOAT_PLACES * FLOAT_ROPE, "rotated keys"),
+        .marks = device_new(FLOAT_PROMPT * FLOAT_HEADS * 2 * sizeof(float), "marks"),
+        .stride = FLOAT_HEADS * (FLOAT_NOPE + FLOAT_ROPE),
+        .heads = FLOAT_HEADS,
+        .nope = FLOAT_NOPE,
+        .rope = FLOAT_ROPE,
+        .value = FLOAT_VALUE,
+        .scale = 0.2f};
+    look_for_all(in_floats, sizeof in_floats / sizeof *in_floats, run_floats);
+    const void *all[] = {kv_b,
+                         floats.numbers,
+                         floats.output,
+                         floats.live,
+                         floats.heads.scales,
+                         floats.keys.first,
+                         floats.keys.last,
+                         floats.keys.first_page,
+                         floats.keys.pages,
+                         floats.keys.memory,
+                         floats.runs.runs,
+                         floats.runs.kv_index,
+                         floats.prompt.queries,
+                         floats.prompt.expanded,
+                         floats.prompt.tails,
+                         floats.prompt.marks};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device_free((void *)(uintptr_t)all[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bugs_of_the_fp8_product_are_found),
@@ -485,6 +644,7 @@ int main(void) {
         cmocka_unit_test(bugs_of_choices_are_found),
         cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
         cmocka_unit_test(bugs_of_prompts_attention_are_found),
+        cmocka_unit_test(bugs_of_attention_in_floats_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,22 +106,23 @@ static void run(struct rows *r, enum kernel kernel) {
     case NORM:
     case NORM_ADDED:
         row_kernels_norm(NULL, r->x, r->stride, kernel == NORM ? NULL : r->other, r->stride,
-                         r->weight, 1e-6f, r->outputs, ROWS, r->n);
+                         r->weight, 1e-6f, r->outputs, ROWS, r->n, NULL);
         break;
     case ACTIVATE:
-        row_kernels_activate(NULL, r->x, r->other, r->stride, &r->outputs[0], ROWS, r->n);
-        row_kernels_activate(NULL, r->x, r->other, r->stride, &r->outputs[1], ROWS, r->n);
+        row_kernels_activate(NULL, r->x, r->other, r->stride, &r->outputs[0], ROWS, r->n, NULL);
+        row_kernels_activate(NULL, r->x, r->other, r->stride, &r->outputs[1], ROWS, r->n, NULL);
         break;
     case PREPARE:
-        row_kernels_prepare(NULL, r->x, r->stride, &r->outputs[0], ROWS, r->n);
-        row_kernels_prepare(NULL, r->x, r->stride, &r->outputs[1], ROWS, r->n);
+        row_kernels_prepare(NULL, r->x, r->stride, &r->outputs[0], ROWS, r->n, NULL);
+        row_kernels_prepare(NULL, r->x, r->stride, &r->outputs[1], ROWS, r->n, NULL);
         break;
     default:
-        row_kernels_prepare(NULL, r->x, r->stride, &r->outputs[0], ROWS, r->n);
-        row_kernels_add(NULL, r->values, r->stride, r->other, r->stride, -0.7f, ROWS, r->n);
+        row_kernels_prepare(NULL, r->x, r->stride, &r->outputs[0], ROWS, r->n, NULL);
+        row_kernels_add(NULL, r->values, r->stride, r->other, r->stride, -0.7f, ROWS, r->n, NULL);
         row_kernels_prepare(
             NULL, r->values, r->stride,
-            &(struct row_output){.rounded = r->rounded, .rounded_stride = r->stride}, ROWS, r->n);
+            &(struct row_output){.rounded = r->rounded, .rounded_stride = r->stride}, ROWS, r->n,
+            NULL);
         break;
     }
     emulate_collect(NULL);
@@ -153,7 +154,7 @@ static void a_table_is_looked_up(void **context) {
     kernels_table_c.bf16_from_float(halves, table, 7 * n);
     for (uint32_t half = 0; half < 2; half++) {
         row_kernels_look_up(NULL, half ? halves : NULL, half ? NULL : table, n, on_device, y, 136,
-                            3, n);
+                            3, n, NULL);
         for (uint32_t row = 0; row < 3; row++)
             for (uint32_t i = 0; i < n; i++) {
                 float value = table[ids[row] * n + i];

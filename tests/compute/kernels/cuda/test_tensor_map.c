@@ -48,9 +48,31 @@ static void what_the_machine_refuses_is_refused(void **state) {
     check_refused(form);
 }
 
+/* A form that shares its place, if any does, comes between. */
+static void a_map_is_made_once(void **state) {
+    struct tensor_map map, again, other;
+    struct tensor_map_form form = sound;
+    form.base = (const void *)8192;
+    assert_true(tensor_map_make(&map, &form));
+    uint64_t made = tensor_map_encoded();
+    assert_true(tensor_map_make(&again, &form));
+    assert_int_equal(tensor_map_encoded(), made);
+    assert_memory_equal(&map, &again, sizeof map);
+    for (uint32_t i = 1; i < 10000; i++) {
+        form.size[1] = 7 + i;
+        assert_true(tensor_map_make(&other, &form));
+        assert_memory_not_equal(&map, &other, sizeof map);
+    }
+    assert_int_equal(tensor_map_encoded(), made + 9999);
+    form.size[1] = 7;
+    assert_true(tensor_map_make(&again, &form));
+    assert_memory_equal(&map, &again, sizeof map);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_the_machine_refuses_is_refused),
+        cmocka_unit_test(a_map_is_made_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What the kernels for Hopper take. Of shapes that TMA or a product's tiles do not take there is no kernel:
+ * a model of such a shape is refused when it is opened, so that no launch ever is.
+ */
+#include "compute/gpu/gpu_kernels.h"
+#include "compute/model/model_state.h"
+#include "compute/weights/checkpoint.h"
+
+#include <stdio.h>
+
+#define NORM_MAX 49152 /* row_kernels.h */
+
+static enum status refuse(const char *what, uint32_t found, const char *expected, const char *cure,
+                          struct error *error) {
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "no kernel for GPUs takes %s %u, expected %s; use %s--device cpu", what, found,
+                     expected, cure);
+}
+
+static enum status check_multiple(const char *what, uint32_t found, uint32_t most,
+                                  struct error *error) {
+    char expected[64];
+    snprintf(expected, sizeof expected, "a multiple of 8 up to %u in this mode", most);
+    return found % 8 == 0 && found <= most
+               ? STATUS_OK
+               : refuse(what, found, expected, "--activations f32, or ", error);
+}
+
+/* mla_decode.h, mla_prompt.h: attention of values in BF16. */
+static enum status check_attention(const struct shape *shape, struct error *error) {
+    enum status status = check_multiple("qk_nope_head_dim", shape->nope_dim, 128, error);
+    if (!status) status = check_multiple("v_head_dim", shape->value_dim, 128, error);
+    if (!status) status = check_multiple("qk_rope_head_dim", shape->rope_dim, 64, error);
+    if (!status) status = check_multiple("kv_lora_rank", shape->kv_rank, 512, error);
+    return status;
+}
+
+enum status gpu_hopper_takes(const struct model *model, struct error *error) {
+    const struct shape *shape = model->shape;
+    const struct tensor *embedding =
+        model->checkpoint ? checkpoint_tensor(model->checkpoint, "model.embed_tokens.weight")
+                          : NULL;
+    if (embedding && embedding->type == TENSOR_E4M3)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "no kernel for GPUs takes an embedding of FP8; use --device cpu");
+    if (shape->hidden % 4 || shape->hidden > NORM_MAX)
+        return refuse("hidden_size", shape->hidden, "a multiple of 4 up to 49152", "", error);
+    return model->rounds_bf16 ? check_attention(shape, error) : STATUS_OK;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * What kernels ask of live_rows.h.
+ */
+#ifndef COMPUTE_KERNELS_CUDA_LIVE_ROWS_CUH
+#define COMPUTE_KERNELS_CUDA_LIVE_ROWS_CUH
+
+#include "compute/kernels/cuda/gpu.cuh"
+#include "compute/kernels/cuda/live_rows.h"
+
+/* Of `rows` rows of the launch, the first so many are there. */
+GPU_DEVICE uint32_t rows_there(const struct live_rows *live, uint32_t rows) {
+    if (!live->count) return rows;
+    uint32_t all = *live->count * live->each;
+    uint32_t there = all > live->before ? all - live->before : 0;
+    return there < rows ? there : rows;
+}
+
+GPU_DEVICE bool is_there(const struct live_rows *live, uint32_t row) {
+    return row < rows_there(live, row + 1);
+}
+
+#endif

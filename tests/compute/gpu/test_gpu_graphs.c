@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects walks that a device keeps as graphs: steps of generated tokens give the same bits whether their
+ * layers are put in line anew or by a graph that was captured with other tokens, other numbers of them
+ * and other pages; what makes a step unlike others is never captured; no more graphs are kept than
+ * there is room for. What a host value in a graph would do is planted at the seam, for each kernel, and found.
+ *
+ *   test_gpu_graphs           reference bodies, beside the CPU's bits
+ *   test_gpu_graphs planted   the planted bugs
+ *   test_gpu_graphs_kernels   kernels for GPUs, emulated, beside themselves without graphs
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../golden/golden.h"
+#include "base/check.h"
+#include "compute/device/device.h"
+#include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_state.h"
+#include "host/engine/solo.h"
+
+#define SEQUENCES 6
+#define CONTEXT 128
+#define LONG_CONTEXT 1152
+#define STEP_TOKENS 64
+
+static uint64_t random_state;
+
+static uint32_t draw(uint32_t below) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((random_state >> 33) % below);
+}
+
+static const struct gpu_kernels *kernels_used; /* NULL: reference bodies */
+
+static uint32_t context = CONTEXT;
+
+static struct solo *open_solo(const struct model_device *device, enum activations activations,
+                              uint64_t seed) {
+    static char directory[512];
+    struct error error;
+    struct solo *solo;
+    snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
+    struct solo_options options = {.model = {.directory = directory,
+                                             .activations = activations,
+                                             .device = device,
+                                             .device_seed = seed,
+                                             .device_kernels = kernels_used,
+                                             .level = kernels_detect_fma1(),
+                                             .threads = 1,
+                                             .step_tokens_max = STEP_TOKENS},
+                                   .sequences = SEQUENCES,
+                                   .context_max = context};
+    if (solo_open(&options, &solo, &error) != STATUS_OK) fail_msg("%s", error.text);
+    return solo;
+}
+
+static struct gpu_graphs *graphs_of(const struct solo *solo) {
+    return &solo_model(solo)->gpu->graphs;
+}
+
+/* ---- steps ---- */
+
+static uint32_t lengths[SEQUENCES], vocab;
+static uint32_t tokens[STEP_TOKENS];
+
+struct drawn_step {
+    struct solo_row rows[SEQUENCES];
+    uint32_t count, token_count;
+    enum overlap_kind overlap;
+    struct step_cut cuts[OVERLAP_LANES - 1];
+};
+
+static void add_row(struct drawn_step *step, uint32_t sequence, enum token_form form,
+                    uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        tokens[step->token_count + i] = draw(vocab);
+    step->rows[step->count++] = (struct solo_row){.sequence = sequence,
+                                                  .form = form,
+                                                  .tokens = tokens + step->token_count,
+                                                  .token_count = count,
+                                                  .logits_count = count > 3 ? 1 : count};
+    step->token_count += count;
+}
+
+/* Any of the sequences, in any order, with a token each; now and then two, or a prompt among them. */
+static struct drawn_step draw_step(void) {
+    struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
+    uint32_t order[SEQUENCES], most = 1 + draw(SEQUENCES), prompt = draw(12);
+    for (uint32_t i = 0; i < SEQUENCES; i++) {
+        uint32_t at = draw(i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    for (uint32_t i = 0; i < most; i++) {
+        bool prompts = i == 0 && prompt == 0;
+        add_row(&step, order[i], prompts ? TOKEN_PROMPT : TOKEN_GENERATED,
+                prompts ? 5 : 1 + (draw(10) == 0));
+    }
+    if (draw(4)) return step;
+    step.overlap = (enum overlap_kind)draw(OVERLAP_KIND_COUNT);
+    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+        step.cuts[i] = (struct step_cut){.row = 1 + draw(2)};
+    return step;
+}
+
+static uint32_t take(struct solo *solo, const struct drawn_step *step, float *logits) {
+    struct error error;
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < step->count; i++)
+        rows += step->rows[i].logits_count;
+    memset(logits, 0xFF, (size_t)rows * vocab * sizeof *logits);
+    solo_cut_next(solo, step->overlap, step->cuts);
+    if (solo_step(solo, step->rows, step->count, logits, NULL, &error)) fail_msg("%s", error.text);
+    return rows;
+}
+
+/* Sequences that have become too long begin anew. */
+static void follow(const struct drawn_step *step, struct solo *const *solos, uint32_t count) {
+    for (uint32_t i = 0; i < step->count; i++)
+        lengths[step->rows[i].sequence] += step->rows[i].token_count;
+    for (uint32_t i = 0; i < SEQUENCES; i++)
+        if (lengths[i] > context - 8 || draw(60) == 0) {
+            lengths[i] = 0;
+            for (uint32_t k = 0; k < count; k++)
+                solo_reset(solos[k], i);
+        }
+}
+
+/* The graph that was used last holds for the step. */
+static void expect_bounds(const struct gpu_graphs *graphs, const struct drawn_step *step) {
+    const struct gpu_kept_walk *last = &graphs->kept[0];
+    if (!graphs->is_step) return;
+    for (uint32_t i = 1; i < GPU_GRAPHS_MAX; i++)
+        if (graphs->kept[i].used > last->used) last = &graphs->kept[i];
+    uint32_t lane = last->walk.lanes - 1, keys = 0;
+    assert_true(last->walk.first[lane] + last->walk.rows[lane] >= step->token_count);
+    for (uint32_t i = 0; i < step->count; i++) {
+        uint32_t end = lengths[step->rows[i].sequence] + step->rows[i].token_count;
+        assert_int_equal(step->rows[i].form, TOKEN_GENERATED);
+        if (end > keys) keys = end;
+    }
+    assert_true(last->walk.keys_max >= keys);
+}
+
+/* False: a step's logits differ. */
+static bool run_steps(struct solo *expected, struct solo *found, uint32_t steps) {
+    struct solo *const both[] = {expected, found};
+    size_t bytes = (size_t)2 * SEQUENCES * vocab * sizeof(float);
+    float *one = malloc(bytes), *other = malloc(bytes);
+    bool same = true;
+    check(one && other);
+    for (uint32_t i = 0; i < steps && same; i++) {
+        struct drawn_step step = draw_step();
+        uint32_t rows = take(expected, &step, one);
+        take(found, &step, other);
+        expect_bounds(graphs_of(found), &step);
+        same = !memcmp(one, other, (size_t)rows * vocab * sizeof(float));
+        follow(&step, both, 2);
+    }
+    free(one);
+    free(other);
+    return same;
+}
+
+static void begin(struct solo *solo, uint64_t seed) {
+    memset(lengths, 0, sizeof lengths);
+    random_state = seed;
+    vocab = model_shape(solo_model(solo))->vocab;
+}
+
+#ifndef GRAPHS_ON_KERNELS
+
+#define SEEDS 3
+#define STEPS 60
+
+/* One sequence gets a context of some tokens less than 1,024. */
+static void lengthen(struct solo *const *solos, uint32_t count) {
+    float *logits = malloc(vocab * sizeof *logits);
+    check(logits);
+    while (lengths[0] < 1000) {
+        struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
+        add_row(&step, 0, TOKEN_GENERATED, 50);
+        for (uint32_t i = 0; i < count; i++)
+            take(solos[i], &step, logits);
+        lengths[0] += 50;
+    }
+    free(logits);
+}
+
+static void graphs_change_no_bit(void **state) {
+    uint64_t captured = 0, launched = 0, walks = 0;
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        enum activations activations = seed % 2 ? ACTIVATIONS_BF16 : ACTIVATIONS_F32;
+        context = seed == 0 ? LONG_CONTEXT : CONTEXT;
+        struct solo *cpu = open_solo(&model_on_cpu, activations, 0);
+        struct solo *there = open_solo(&model_on_emulated, activations, seed);
+        struct solo *const both[] = {cpu, there};
+        begin(cpu, seed);
+        if (seed == 0) lengthen(both, 2);
+        if (!run_steps(cpu, there, STEPS)) fail_msg("seed %llu differs", (unsigned long long)seed);
+        captured += graphs_of(there)->captured;
+        launched += graphs_of(there)->launched;
+        walks += graphs_of(there)->walks;
+        solo_close(cpu);
+        solo_close(there);
+    }
+    print_message("# %u steps that might be graphs: %u captured, %u launched\n", (uint32_t)walks,
+                  (uint32_t)captured, (uint32_t)launched);
+    assert_true(launched > 2 * captured && captured > 5 * SEEDS);
+}
+
+/* Four rows, again and again. */
+static uint64_t launches_of_step(struct solo *solo) {
+    struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
+    float *logits = malloc(4 * vocab * sizeof *logits);
+    check(logits);
+    for (uint32_t i = 0; i < 4; i++)
+        add_row(&step, i, TOKEN_GENERATED, 1);
+    uint64_t before = solo_model(solo)->gpu->launches;
+    take(solo, &step, logits);
+    free(logits);
+    return solo_model(solo)->gpu->launches - before;
+}
+
+static void a_graph_saves_a_steps_launches(void **state) {
+    struct solo *solo = open_solo(&model_on_emulated, ACTIVATIONS_BF16, 1);
+    begin(solo, 1);
+    uint64_t first = launches_of_step(solo);
+    uint64_t second = launches_of_step(solo); /* is captured */
+    uint64_t third = launches_of_step(solo);
+    print_message("# a step of 3 layers: %u launches; by a graph: %u, and the graph's\n",
+                  (uint32_t)first, (uint32_t)third);
+    assert_int_equal(first, second);
+    assert_int_equal(third, 3); /* norm, its form and the product of the logits */
+    assert_int_equal(graphs_of(solo)->launched, 2);
+    solo_close(solo);
+}
+
+static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
+    struct solo *solo = open_solo(&model_on_emulated, ACTIVATIONS_F32, 2);
+    begin(solo, 2);
+    float *logits = malloc(2 * SEQUENCES * vocab * sizeof *logits);
+    check(logits);
+    for (uint32_t turn = 0; turn < 2 * (GPU_GRAPHS_MAX + 8); turn++) { /* each cut twice */
+        struct drawn_step step = {.overlap = OVERLAP_OCTO_BATCH};
+        for (uint32_t i = 0; i < SEQUENCES; i++)
+            add_row(&step, i, TOKEN_GENERATED, 1 + (turn / 2 >> i) % 2);
+        for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+            step.cuts[i].row = 1 + i;
+        take(solo, &step, logits);
+    }
+    assert_int_equal(graphs_of(solo)->captured, GPU_GRAPHS_MAX + 8);
+    free(logits);
+    solo_close(solo); /* the device says if a graph was left behind */
+}
+
+/* ---- planted bugs ---- */
+
+/* Where an entry's arguments have what a graph may not fix. */
+struct entry {
+    const char *name;
+    const struct device_kernel *kernel;
+    size_t live_at, rows_at;
+    uint32_t each; /* rows for each token; 0: as many as experts are chosen */
+};
+#define ENTRY(entry, type, rows, each)                                                             \
+    { #entry, &gpu_reference.entry, offsetof(struct type, live), offsetof(struct type, rows), each }
+static const struct entry entries[] = {
+    ENTRY(embed, gpu_embed, rows, 1),     ENTRY(prepare, gpu_prepare, rows, 1),
+    ENTRY(product, gpu_product, rows, 1), ENTRY(activate, gpu_activate, rows, 1),
+    ENTRY(add, gpu_add, rows, 1),         ENTRY(latent, gpu_latent, rows, 1),
+    ENTRY(queries, gpu_queries, rows, 1), ENTRY(absorb, gpu_absorb, rows, 1),
+    ENTRY(core, gpu_core, rows, 1),       ENTRY(release, gpu_release, rows, 1),
+    ENTRY(route, gpu_route, rows, 1),     ENTRY(sort, gpu_sort, tokens, 1),
+    ENTRY(gather, gpu_gather, rows, 0),   ENTRY(combine, gpu_combine, tokens, 1),
+};
+
+static const struct device_body *true_body;
+static struct device_body planted_body;
+static const struct entry *planted; /* NULL: arrays do not come */
+static uint32_t token_count;        /* of the step */
+static struct gpu_graphs *watched;
+
+/* The host's count instead of the device's. */
+static void launch_with_a_host_value(struct device *device, struct device_stream *stream,
+                                     const struct device_kernel *kernel, const void *arguments,
+                                     size_t bytes) {
+    _Alignas(16) char changed[DEVICE_ARGUMENT_BYTES];
+    memcpy(changed, arguments, bytes);
+    if (planted && kernel == planted->kernel && watched->capturing) {
+        uint32_t *live = NULL;
+        uint32_t each = planted->each ? planted->each : 6;
+        uint32_t rows = token_count * each;
+        memcpy(changed + planted->live_at, &live, sizeof live);
+        memcpy(changed + planted->rows_at, &rows, sizeof rows);
+    }
+    true_body->launch(device, stream, kernel, changed, bytes);
+}
+
+/* The arrays of a step that may be a graph stay where they are. */
+static void copy_too_little(struct device *device, struct device_stream *stream,
+                            const struct device_copy *copy) {
+    if (!planted && copy->way == DEVICE_FROM_HOST && watched->launched > 1) {
+        struct device_copy half = *copy;
+        half.row_bytes /= 2;
+        true_body->copy(device, stream, &half);
+        return;
+    }
+    true_body->copy(device, stream, copy);
+}
+
+#define TURNS 8
+
+/* Three or four rows, and fewer; captured with three. The rows of another turn are other sequences'. */
+static struct drawn_step step_of_turn(uint32_t turn) {
+    static const uint32_t counts[TURNS] = {4, 3, 4, 1, 4, 3, 2, 4};
+    struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
+    for (uint32_t i = 0; i < counts[turn]; i++)
+        add_row(&step, (turn + i) % SEQUENCES, TOKEN_GENERATED, 1);
+    return step;
+}
+
+/* What the CPU makes of the turns. */
+static const float *expected_of(uint32_t turn) {
+    static float all[TURNS][4 * 512];
+    static bool done;
+    if (done) return all[turn];
+    struct solo *cpu = open_solo(&model_on_cpu, ACTIVATIONS_F32, 0);
+    begin(cpu, 5);
+    check(vocab <= 512);
+    for (uint32_t i = 0; i < TURNS; i++) {
+        struct drawn_step step = step_of_turn(i);
+        take(cpu, &step, all[i]);
+    }
+    solo_close(cpu);
+    done = true;
+    return all[turn];
+}
+
+/* Whether a bug shows: logits that differ. */
+static bool is_found(const struct entry *entry, uint64_t seed) {
+    expected_of(0);
+    struct solo *there = open_solo(&model_on_emulated, ACTIVATIONS_F32, seed);
+    struct device *device = solo_model(there)->device;
+    static float logits[4 * 512];
+    bool found = false;
+    begin(there, 5);
+    planted = entry;
+    watched = graphs_of(there);
+    true_body = device->body;
+    planted_body = *true_body;
+    planted_body.launch = launch_with_a_host_value;
+    planted_body.copy = copy_too_little;
+    device->body = &planted_body;
+    for (uint32_t turn = 0; turn < TURNS && !found; turn++) {
+        struct drawn_step step = step_of_turn(turn);
+        size_t bytes = (size_t)step.count * vocab * sizeof(float);
+        token_count = step.count;
+        take(there, &step, logits);
+        found = memcmp(expected_of(turn), logits, bytes) != 0;
+    }
+    device->body = true_body;
+    solo_close(there);
+    return found;
+}
+
+static void a_host_value_in_a_graph_is_found(void **state) {
+    for (size_t i = 0; i < ARRAY_COUNT(entries); i++)
+        if (!is_found(&entries[i], i)) fail_msg("%s: nothing differs", entries[i].name);
+}
+
+static void arrays_of_another_step_are_found(void **state) {
+    assert_true(is_found(NULL, 1));
+}
+
+/* A graph that was captured for fewer tokens, or for more. */
+static void a_graph_of_other_bounds_is_found(void **state) {
+    static float one[4 * 512], other[4 * 512];
+    struct solo *cpu = open_solo(&model_on_cpu, ACTIVATIONS_F32, 0);
+    struct solo *there = open_solo(&model_on_emulated, ACTIVATIONS_F32, 3);
+    begin(cpu, 3);
+    for (uint32_t turn = 0; turn < 3; turn++) {
+        struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
+        for (uint32_t i = 0; i < (turn < 2 ? 2u : 4u); i++)
+            add_row(&step, i, TOKEN_GENERATED, 1);
+        if (turn == 2) graphs_of(there)->kept[0].walk.rows[0] = 4;
+        take(cpu, &step, one);
+        take(there, &step, other);
+        bool same = !memcmp(one, other, (size_t)step.count * vocab * sizeof(float));
+        assert_int_equal(same, turn < 2);
+    }
+    solo_close(cpu);
+    solo_close(there);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_change_no_bit),
+        cmocka_unit_test(a_graph_saves_a_steps_launches),
+        cmocka_unit_test(no_more_graphs_are_kept_than_there_is_room_for),
+        cmocka_unit_test(a_graph_of_other_bounds_is_found),
+    };
+    const struct CMUnitTest planted_tests[] = {
+        cmocka_unit_test(a_host_value_in_a_graph_is_found),
+        cmocka_unit_test(arrays_of_another_step_are_found),
+    };
+    if (argc > 1) return cmocka_run_group_tests(planted_tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+static void graphs_of_kernels_change_no_bit(void **state) {
+    static const enum activations modes[] = {ACTIVATIONS_BF16, ACTIVATIONS_F32};
+    static struct gpu_kernels hopper;
+    hopper = gpu_hopper();
+    kernels_used = &hopper;
+    for (uint32_t i = 0; i < ARRAY_COUNT(modes); i++) {
+        struct solo *plain = open_solo(&model_on_emulated, modes[i], 0);
+        struct solo *there = open_solo(&model_on_emulated, modes[i], i);
+        graphs_of(plain)->off = true;
+        begin(plain, i);
+        assert_true(run_steps(plain, there, 16));
+        print_message("# %s: %u captured, %u launched\n", activations_name(modes[i]),
+                      (uint32_t)graphs_of(there)->captured, (uint32_t)graphs_of(there)->launched);
+        assert_true(graphs_of(there)->launched > 3);
+        assert_int_equal(graphs_of(plain)->launched, 0);
+        solo_close(plain);
+        solo_close(there);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(graphs_of_kernels_change_no_bit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#endif
