@@ -71,7 +71,7 @@ struct group_order {
 struct setup {
     struct model_options options; /* its pointers mean nothing here */
     bool engine;
-    char device[16]; /* its name */
+    char device[32]; /* its name */
     char directory[PATH_MAX];
 };
 
