@@ -311,6 +311,8 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
     uint32_t tokens = (uint32_t)(strtoul(prompt, NULL, 10) + strtoul(gen, NULL, 10));
     /* whole blocks of 256 tokens for each sequence */
     snprintf(context, sizeof context, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
+    /* The fork prints its table to stderr. */
+    add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
     add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
     add(&command, "-c", context, "-b", "2048", "-ub", "512", "-npp", prompt, "-ntg", gen, "-npl",
         batches, NULL);
