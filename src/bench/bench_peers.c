@@ -289,15 +289,19 @@ struct batched_line {
     double prompt_seconds, prompt_rate, gen_seconds, gen_rate;
 };
 
+/* The last one of so many sequences. */
 static bool find_batched_line(struct bytes text, unsigned batch, struct batched_line *line_out) {
+    bool found = false;
     for (const char *at = text.data; at; at = strchr(at, '\n'), at += at != NULL) {
-        int read =
-            sscanf(at, "| %u | %u | %u | %u | %lf | %lf | %lf | %lf |", &line_out->prompt,
-                   &line_out->gen, &line_out->batch, &line_out->kv, &line_out->prompt_seconds,
-                   &line_out->prompt_rate, &line_out->gen_seconds, &line_out->gen_rate);
-        if (read == 8 && line_out->batch == batch) return true;
+        struct batched_line line;
+        int read = sscanf(at, "| %u | %u | %u | %u | %lf | %lf | %lf | %lf |", &line.prompt,
+                          &line.gen, &line.batch, &line.kv, &line.prompt_seconds, &line.prompt_rate,
+                          &line.gen_seconds, &line.gen_rate);
+        if (read != 8 || line.batch != batch) continue;
+        *line_out = line;
+        found = true;
     }
-    return false;
+    return found;
 }
 
 static enum status run_batched(struct peers_bench *bench, uint32_t side, const char *prompt,
@@ -306,14 +310,18 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
                                struct figure *decode) {
     struct peers_command command = {.count = 0};
     struct bytes text;
-    char context[16];
+    char context[16], warmed[128];
     enum status status = STATUS_OK;
     uint32_t tokens = (uint32_t)(strtoul(prompt, NULL, 10) + strtoul(gen, NULL, 10));
     /* whole blocks of 256 tokens for each sequence */
     snprintf(context, sizeof context, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
+    /* The fork prints its table to stderr. */
+    add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
     add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
+    /* One sequence first, which touches the memory and does not count. */
+    snprintf(warmed, sizeof warmed, "1,%s", batches);
     add(&command, "-c", context, "-b", "2048", "-ub", "512", "-npp", prompt, "-ntg", gen, "-npl",
-        batches, NULL);
+        warmed, NULL);
     status = child_run(command.argv, &text, bench->error);
     if (status) return status;
     for (uint32_t i = 0; !status && i < sizes->count; i++) {
