@@ -55,7 +55,7 @@ struct offsets {
 
 static void check_rows(const struct device_kernel *reference, const struct device_kernel *kernel,
                        const void *arguments, size_t bytes, const struct offsets *at,
-                       size_t x_pitch, size_t y_pitch) {
+                       size_t x_pitch, size_t y_pitch, bool alone) {
     _Alignas(16) char of[DEVICE_ARGUMENT_BYTES];
     struct output y = output_new(ROWS * y_pitch, "y");
     uint32_t rows = ROWS, one = 1, three = 3;
@@ -72,15 +72,15 @@ static void check_rows(const struct device_kernel *reference, const struct devic
     output_check(&y, "all rows");
     memset(y.found, 0xFF, y.bytes);
     memcpy(of + at->rows, &one, sizeof one);
-    for (uint32_t row = 0; row < ROWS; row++, x += x_pitch, to += y_pitch) {
+    for (uint32_t row = 0; row < ROWS && alone; row++, x += x_pitch, to += y_pitch) {
         memcpy(of + at->x, &x, sizeof x);
         memcpy(of + at->y, &to, sizeof to);
         launch(kernel, of);
     }
-    output_check(&y, "each row alone");
+    if (alone) output_check(&y, "each row alone");
     uint32_t *live = device_new_copy(&three, sizeof three, "how many are there");
-    x -= ROWS * x_pitch;
-    to -= ROWS * y_pitch;
+    memcpy(&x, (const char *)arguments + at->x, sizeof x);
+    to = y.found;
     memset(y.found, 0xFF, y.bytes);
     memset(y.expected + three * y_pitch, 0xFF, (ROWS - three) * y_pitch);
     memcpy(of + at->x, &x, sizeof x);
@@ -110,7 +110,7 @@ static void check_halves(enum weight_type type) {
         offsetof(struct gpu_absorb, queries), offsetof(struct gpu_absorb, to),
         offsetof(struct gpu_absorb, rows), offsetof(struct gpu_absorb, live)};
     check_rows(&gpu_reference.absorb, &hopper.absorb, &absorb, sizeof absorb, &of_absorb,
-               absorb.queries_pitch, absorb.to_pitch);
+               absorb.queries_pitch, absorb.to_pitch, true);
     struct gpu_release release = {.u = u,
                                   .kv_b = kv_b,
                                   .kv_b_scales = scales,
@@ -121,7 +121,7 @@ static void check_halves(enum weight_type type) {
         offsetof(struct gpu_release, u), offsetof(struct gpu_release, attended),
         offsetof(struct gpu_release, rows), offsetof(struct gpu_release, live)};
     check_rows(&gpu_reference.release, &hopper.release, &release, sizeof release, &of_release,
-               release.u_pitch, HEADS * VALUE * 4);
+               release.u_pitch, HEADS * VALUE * 4, true);
     device_free(kv_b);
     device_free(scales);
     device_free(q);
@@ -129,7 +129,7 @@ static void check_halves(enum weight_type type) {
 }
 
 static void halves_of_kv_b_are_the_twins(void **state) {
-    for (uint32_t seed = 0; seed < device_seeds(); seed += 10)
+    for (uint32_t seed = 0; seed < device_seeds(); seed += 20)
         for (enum weight_type type = 0; type < WEIGHT_TYPE_COUNT; type++) {
             emulate_seed(seed);
             check_halves(type);
@@ -169,7 +169,7 @@ static void the_core_is_the_twins(void **state) {
             offsetof(struct gpu_core, rows), offsetof(struct gpu_core, live)};
         emulate_seed(seed);
         check_rows(&gpu_reference.core, &hopper.core, &core, sizeof core, &at, core.absorbed_pitch,
-                   core.to_pitch);
+                   core.to_pitch, seed % 4 == 3);
         const void *all[] = {absorbed, core.kv_index, core.kv_first, core.first_page, core.pages};
         for (uint32_t i = 0; i < 5; i++)
             device_free((void *)(uintptr_t)all[i]);
@@ -226,7 +226,7 @@ static void check_prompts(enum weight_type type) {
                             .room_rows = P_TOKENS};
     struct output attended = output_new(bytes, "attended");
     attend(&gpu_reference.prompt, of, (void *)attended.expected, GPU_PROMPT_TILE);
-    for (uint32_t tiles = 1; tiles <= 4; tiles *= 2) {
+    for (uint32_t tiles = 1; tiles <= 4; tiles += 3) {
         memset(attended.found, 0xFF, bytes);
         attend(&hopper.prompt, of, (void *)attended.found, tiles * GPU_PROMPT_TILE);
         output_check(&attended, "attended");
@@ -239,9 +239,9 @@ static void check_prompts(enum weight_type type) {
 }
 
 static void prompts_are_the_twins_in_any_room(void **state) {
-    for (uint32_t seed = 0; seed < device_seeds(); seed += 7) {
+    for (uint32_t seed = 0; seed < device_seeds(); seed += 10) {
         emulate_seed(seed);
-        check_prompts((enum weight_type)(seed / 7 % WEIGHT_TYPE_COUNT));
+        check_prompts(seed / 10 % 2 ? WEIGHT_FP8 : WEIGHT_BF16);
     }
 }
 
