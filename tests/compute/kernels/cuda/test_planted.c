@@ -570,10 +570,10 @@ static void bugs_of_attention_in_floats_are_found(void **context) {
     static const struct mla_prompt_run runs[] = {{0, 1, 0, 0}, {1, 6, 1, 0}};
     static const uint32_t kv_index[FLOAT_PROMPT] = {3, 130, 131, 132, 133, 134, 135};
     static const uint32_t first[] = {1}, last[] = {FLOAT_KEYS - 1}, page[] = {0}, pages[] = {1, 0};
-    uint32_t rows = FLOAT_HEADS * (FLOAT_NOPE + FLOAT_VALUE), one = 1;
+    uint32_t kv_rows = FLOAT_HEADS * (FLOAT_NOPE + FLOAT_VALUE), one = 1;
     uint64_t state = 16;
-    uint8_t *kv_b = device_new((size_t)rows * 144, "kv_b");
-    for (size_t i = 0; i < (size_t)rows * 144; i++)
+    uint8_t *kv_b = device_new((size_t)kv_rows * 144, "kv_b");
+    for (size_t i = 0; i < (size_t)kv_rows * 144; i++)
         kv_b[i] = e4m3_from_float(levels_number(&state, NUMBERS_NORMAL));
     floats.numbers = new_floats(&state, 2 * FLOAT_HEADS * FLOAT_WIDTH, "queries");
     floats.output = device_new(FLOAT_ALL * sizeof(float), "output");
