@@ -8,7 +8,7 @@
 
 #define SCRATCH_ALIGN 64
 #define ABSORB_TILE_TOKENS 256 /* generated tokens that share one pass through kv_b */
-#define WAVE_EXTRA_ROWS 512    /* (token, expert) pairs of a wave beyond one expert's */
+#define WAVE_EXTRA_ROWS 256    /* (token, expert) pairs of a wave beyond one expert's */
 #define STRIDE_SHIFT 16 /* floats: a tile's rows should not all be a multiple of 4 KiB apart */
 
 struct cutter {
