@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""overlap.py FATHOM [--layers N] [--sums experts,groups] [--batch LIST] [--runs N] [--prompt N
---prompts N] [--pictures FOLDER]: the overlap schedules' table in docs/performance/ranks.md, for the embedded model with N
+"""overlap.py FATHOM [--layers N] [--sums experts,groups] [--batch LIST] [--runs N] [--prompt N --prompts N]
+[--echo RANKS] [--pictures FOLDER]: the overlap schedules' table in docs/performance/ranks.md, for the embedded model with N
 layers: both sums of experts' results, each with communication at 0.8 of computation. Two ranks of one
 thread, each with half of the groups, dealt by the loads of random tokens: else the rank with the busier
-half would be waited for, whatever the schedule. --pictures: no table, but one layer of a prompt's dual
+half would be waited for, whatever the schedule. --echo: one rank of so many, on one thread, whose own tokens come
+back to it, so that nobody else's time is part of what is exposed. --pictures: no table, but one layer of a prompt's dual
 batch and of answers' five stages drawn (SVG), of some runs the one whose rank waited least."""
 import argparse
 import json
@@ -45,7 +46,7 @@ def in_order(placement, ranks):
     return placement
 
 
-def prepare(fathom, layers, folder):
+def prepare(fathom, layers, ranks, folder):
     """A checkpoint of so many layers, and a placement that keeps groups on one rank."""
     with open(SHAPE) as file:
         shape = json.load(file)
@@ -57,10 +58,10 @@ def prepare(fathom, layers, folder):
     with open(paths["load"], "w") as file:
         json.dump(loads_of(fathom, paths["model"], shape), file)
     placement = json.loads(run(
-        fathom, "eplb", "--groups", str(shape["n_group"]), "--nodes", "2", "--ranks", "2", "--slots",
+        fathom, "eplb", "--groups", str(shape["n_group"]), "--nodes", ranks, "--ranks", ranks, "--slots",
         str(shape["n_routed_experts"]), "--locality", "strict", "--json", "--load", paths["load"]))
     with open(paths["placement"], "w") as file:
-        json.dump(in_order(placement, 2), file)
+        json.dump(in_order(placement, int(ranks)), file)
     return paths
 
 
@@ -116,12 +117,14 @@ def main():
     parser.add_argument("--runs", default="7")
     parser.add_argument("--prompt", default="256")
     parser.add_argument("--prompts", default="4")
+    parser.add_argument("--echo")
     parser.add_argument("--pictures")
     values = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        paths = prepare(values.fathom, values.layers, folder)
-        bench = [values.fathom, "bench", "overlap", "--model", paths["model"], "--ranks", "2",
-                 "--threads", "1", "--placement", paths["placement"]]
+        ranks = values.echo or "2"
+        paths = prepare(values.fathom, values.layers, ranks, folder)
+        bench = [values.fathom, "bench", "overlap", "--model", paths["model"], "--echo" if values.echo else "--ranks",
+                 ranks, "--threads", "1", "--placement", paths["placement"]]
         if values.pictures:
             draw(values, bench, folder)
             return

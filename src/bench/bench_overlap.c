@@ -17,6 +17,9 @@
  * measured in turns with the best once more.
  *
  * Unless told, the link is made so slow that comm takes --ratio of compute.
+ *
+ * With --echo N there is one rank of N: what it sends comes back (exchange_open_echo), so no other
+ * rank's uneven times are part of what is exposed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +43,7 @@
 struct overlap_values {
     struct model_run_values run;
     struct rank_job_values job;
-    uint64_t prompt, prompts, runs, steps;
+    uint64_t prompt, prompts, runs, steps, echo;
     double ratio;
     const char *batch;
     bool json;
@@ -93,6 +96,12 @@ static const struct option overlap_rows[] = {
      .minimum = 0.01,
      .maximum = 100,
      AT(ratio)},
+    {.name = "echo",
+     .type = OPTION_COUNT,
+     .help = "one rank of so many, whose own tokens come back to it: nobody else's time is waited "
+             "for; 0: the ranks of --ranks",
+     .maximum = LIMIT_RANKS,
+     AT(echo)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
 
@@ -609,6 +618,10 @@ static enum status open_bench(struct overlap_bench *bench, struct error *error) 
     if (!status) status = rank_job_options(&bench->values.job, &options.model, error);
     options.rebalance = rank_job_rebalance(&bench->values.job);
     if (status) return status;
+    if (bench->values.echo) {
+        options.model.echoes = true;
+        options.model.rank_count = (uint32_t)bench->values.echo;
+    }
     bench->ranks = (uint32_t)bench->values.job.ranks;
     bench->gbps = bench->values.job.link_gbps;
     bench->us = bench->values.job.link_us;
@@ -633,13 +646,24 @@ static enum status open_bench(struct overlap_bench *bench, struct error *error) 
     return STATUS_OK;
 }
 
+/* True: the program ends with that exit code. */
+static bool begin(struct overlap_bench *bench, int argc, char **argv, int *exit_code_out) {
+    const struct option_table *table = &bench_overlap_options;
+    struct overlap_values *values = &bench->values;
+    struct option_result result;
+    if (!command_begin(table, argc, argv, values, &result, exit_code_out)) return true;
+    if (!values->echo == (values->job.ranks > 1))
+        return values->echo ? false : rank_job_begin(table, &values->job, exit_code_out);
+    *exit_code_out = command_misused(table, "one rank sends nothing: give --ranks 2 or --echo 32, "
+                                            "not both");
+    return true;
+}
+
 int bench_overlap(int argc, char **argv) {
     struct overlap_bench bench = {.solo = NULL};
     struct error error = {.text = ""};
     int exit_code;
-    if (rank_job_begin_bench(&bench_overlap_options, argc, argv, &bench.values, &bench.values.job,
-                             "sends nothing", &exit_code))
-        return exit_code;
+    if (begin(&bench, argc, argv, &exit_code)) return exit_code;
     enum status status = open_bench(&bench, &error);
     if (!status && bench.values.json) printf("{\"runs\":[");
     if (!status) status = compare(&bench, 0, &error);

@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench peers: llama.cpp's tools and ours in turn, on the same machine, the same shape of
- * model and the same work: prefill, decode, and a server under load. Each round runs both, the one
- * that goes first changing from round to round, so that a machine that slows down slows both; the
- * medians count.
+ * fathom bench peers: builds of llama.cpp and of its fork ik_llama.cpp beside ours, in turn, on the
+ * same machine, the same shape of model and the same work: prompts, answers behind them, many
+ * streams, and a server under load. Each round runs all of them, the one that goes first changing
+ * from round to round, so that a machine that slows down slows all; the medians count.
  *
- *   prefill 512, 2048    bench model          llama-bench -p
- *   decode 1, 8, 32      bench model          llama-batched-bench, 128 tokens of prompt, 32 more
- *   server               serve                llama-server: 64 requests, 256 in, 64 out, 16 at a
+ *   prefill N, decode after N    bench model    llama-batched-bench, one sequence, 32 tokens more
+ *   decode, N streams            bench model    llama-batched-bench, 128 tokens of prompt, 64 more
+ *   server                       serve          llama-server: 64 requests, 256 in, 64 out, 16 at a
  * time; it averages over its requests and takes longest, so it has rounds of its own
  */
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
 #include "base/file.h"
-#include "base/json_writer.h"
 #include "base/tree.h"
 #include "bench/bench.h"
 #include "bench/child.h"
@@ -27,11 +30,18 @@
 #include "compute/weights/shape.h"
 
 #define RUNS_MAX 21
-#define ARGUMENTS_MAX 40
+#define SIDES_MAX 4 /* ours, and the peers */
+#define FIGURES_MAX (3 * MODEL_RUN_SIZES_MAX + 3)
+#define ARGUMENTS_MAX 48
 #define START_SECONDS_MAX 600
 #define CONFIG_BYTES_MAX ((size_t)1 << 20)
+#define TOOL_BYTES_MAX ((size_t)1 << 30)
 #define REQUESTS_MAX 4096
 #define QUICK_REQUESTS 24
+#define LENGTH_MAX (1 << 20)
+#define LENGTH_GEN "32" /* tokens generated behind a prompt */
+#define STREAM_PROMPT "128"
+#define STREAM_GEN "64"
 #define SERVER_PROMPT 256
 #define SERVER_OUTPUT 64
 #define SERVER_PLACES 16
@@ -39,7 +49,8 @@
 
 struct peers_values {
     struct model_run_values run;
-    const char *llama_bench, *llama_batched_bench, *llama_server, *gguf, *only;
+    struct option_texts peers;
+    const char *gguf, *only, *lengths, *streams;
     uint64_t runs, server_runs, requests;
     bool quick, json;
 };
@@ -48,22 +59,28 @@ struct peers_values {
 
 static const struct option peers_rows[] = {
     MODEL_RUN_OPTIONS,
-    {.name = "llama-bench",
-     .type = OPTION_TEXT,
-     .help = "path of llama.cpp's llama-bench",
-     AT(llama_bench)},
-    {.name = "llama-batched-bench",
-     .type = OPTION_TEXT,
-     .help = "path of llama-batched-bench; beside llama-bench if not given",
-     AT(llama_batched_bench)},
-    {.name = "llama-server", .type = OPTION_TEXT, .help = "path of llama-server", AT(llama_server)},
-    {.name = "gguf", .type = OPTION_TEXT, .help = "the peer's model, of the same shape", AT(gguf)},
+    {.name = "peer",
+     .type = OPTION_TEXTS,
+     .help = "folder with llama-batched-bench and llama-server, a build of llama.cpp or of "
+             "ik_llama.cpp; up to three times",
+     AT(peers)},
+    {.name = "gguf", .type = OPTION_TEXT, .help = "the peers' model, of the same shape", AT(gguf)},
     {.name = "only",
      .type = OPTION_CHOICE,
      .fallback = "all",
-     .choices = "all|prefill|decode|server",
+     .choices = "all|lengths|streams|server",
      .help = "measure one part alone",
      AT(only)},
+    {.name = "lengths",
+     .type = OPTION_TEXT,
+     .fallback = "512,2048,4096,16384",
+     .help = "tokens of the prompts, each alone, with " LENGTH_GEN " tokens generated behind it",
+     AT(lengths)},
+    {.name = "streams",
+     .type = OPTION_TEXT,
+     .fallback = "1,8,32,64,128",
+     .help = "how many sequences generate together, each behind " STREAM_PROMPT " tokens",
+     AT(streams)},
     {.name = "runs",
      .type = OPTION_COUNT,
      .fallback = "3",
@@ -95,52 +112,77 @@ static const struct option peers_rows[] = {
 const struct option_table bench_peers_options = {
     .command = "bench peers",
     .arguments = "",
-    .description = "Runs llama.cpp and Fathom in turn on models of one shape and prints ratios.",
+    .description = "Runs llama.cpp, its fork ik_llama.cpp and Fathom in turn on models of one "
+                   "shape and prints ratios.",
     .options = peers_rows,
     .option_count = ARRAY_COUNT(peers_rows),
 };
 
-enum peers_figure {
-    PREFILL_512,
-    PREFILL_2048,
-    DECODE_1,
-    DECODE_8,
-    DECODE_32,
-    SERVER_RATE,
-    SERVER_FIRST,
-    SERVER_TOKEN,
-    FIGURE_COUNT
+enum server_figure { SERVER_RATE, SERVER_FIRST, SERVER_TOKEN, SERVER_FIGURES };
+
+struct figure {
+    char name[40];
+    const char *unit;
+    bool time;       /* less is better */
+    uint32_t rounds; /* that have all sides' figure */
+    double runs[SIDES_MAX][RUNS_MAX];
+    double of_read[RUNS_MAX], of_flops[RUNS_MAX]; /* ours; 0: unknown */
 };
 
-static const struct {
-    const char *name, *unit;
-    bool time; /* less is better */
-} figures[FIGURE_COUNT] = {
-    [PREFILL_512] = {"prefill 512", "tokens/s", false},
-    [PREFILL_2048] = {"prefill 2048", "tokens/s", false},
-    [DECODE_1] = {"decode, 1 stream", "tokens/s", false},
-    [DECODE_8] = {"decode, 8 streams", "tokens/s", false},
-    [DECODE_32] = {"decode, 32 streams", "tokens/s", false},
-    [SERVER_RATE] = {"server, output", "tokens/s", false},
-    [SERVER_FIRST] = {"server, TTFT p50", "ms", true},
-    [SERVER_TOKEN] = {"server, TPOT p50", "ms", true},
+/* A side besides ours. What makes the fork fastest on CPUs is asked for: attention over latents
+ * (-mla 3), flash attention, and weights repacked when they are loaded (-rtr). */
+struct peer {
+    const char *name, *folder;
+    bool fork;
 };
-
-static const uint32_t decode_batches[] = {1, 8, 32};
-
-enum peers_side { OURS, PEER, SIDE_COUNT };
 
 struct peers_bench {
     struct peers_values values;
-    char own[PATH_BYTES_MAX], batched[PATH_BYTES_MAX];
+    char own[PATH_BYTES_MAX];
     char threads[16];
     uint32_t vocab;
-    double runs[SIDE_COUNT][FIGURE_COUNT][RUNS_MAX];
-    uint32_t counts[FIGURE_COUNT]; /* rounds that have both sides' figure */
-    double of_flops[FIGURE_COUNT][RUNS_MAX], of_read[FIGURE_COUNT][RUNS_MAX]; /* ours; 0: unknown */
-    uint32_t run;
+    struct model_run_sizes lengths, streams;
+    struct peer peers[SIDES_MAX - 1];
+    uint32_t sides; /* side 0 is ours */
+    struct figure figures[FIGURES_MAX];
+    uint32_t figure_count, run;
     struct error *error;
 };
+
+/* A length's two figures follow each other; then streams', then the server's. */
+static struct figure *length_figure(struct peers_bench *bench, uint32_t length, bool after) {
+    return &bench->figures[2 * length + after];
+}
+
+static struct figure *stream_figure(struct peers_bench *bench, uint32_t stream) {
+    return &bench->figures[2 * bench->lengths.count + stream];
+}
+
+static struct figure *server_figure(struct peers_bench *bench, enum server_figure which) {
+    return &bench->figures[2 * bench->lengths.count + bench->streams.count + which];
+}
+
+static void name_figures(struct peers_bench *bench) {
+    static const char rate[] = "tokens/s";
+    for (uint32_t i = 0; i < bench->lengths.count; i++) {
+        struct figure *prefill = length_figure(bench, i, false);
+        struct figure *after = length_figure(bench, i, true);
+        prefill->unit = after->unit = rate;
+        snprintf(prefill->name, sizeof prefill->name, "prefill %u", bench->lengths.values[i]);
+        snprintf(after->name, sizeof after->name, "decode after %u", bench->lengths.values[i]);
+    }
+    for (uint32_t i = 0; i < bench->streams.count; i++) {
+        struct figure *figure = stream_figure(bench, i);
+        figure->unit = rate;
+        snprintf(figure->name, sizeof figure->name, "decode, %u streams", bench->streams.values[i]);
+    }
+    *server_figure(bench, SERVER_RATE) = (struct figure){.name = "server, output", .unit = rate};
+    *server_figure(bench, SERVER_FIRST) =
+        (struct figure){.name = "server, TTFT p50", .unit = "ms", .time = true};
+    *server_figure(bench, SERVER_TOKEN) =
+        (struct figure){.name = "server, TPOT p50", .unit = "ms", .time = true};
+    bench->figure_count = 2 * bench->lengths.count + bench->streams.count + SERVER_FIGURES;
+}
 
 /* ---- reading what the tools print ---- */
 
@@ -170,17 +212,17 @@ static double number_at(const struct tree *object, const char *key) {
     return tree_get_number(tree_member(object, key), &value) ? value : 0;
 }
 
-static void note(struct peers_bench *bench, enum peers_side side, enum peers_figure figure,
-                 double value) {
-    bench->runs[side][figure][bench->run] = value;
-    bench->counts[figure] = bench->run + 1;
+static void note(struct peers_bench *bench, uint32_t side, struct figure *figure, double value) {
+    figure->runs[side][bench->run] = value;
+    figure->rounds = bench->run + 1;
 }
 
-/* ---- prefill and decode ---- */
+/* ---- commands ---- */
 
 struct peers_command {
     const char *argv[ARGUMENTS_MAX];
     size_t count;
+    char program[PATH_BYTES_MAX];
 };
 
 static void add(struct peers_command *command, const char *first, ...) {
@@ -200,94 +242,126 @@ static void add_own_model(struct peers_command *command, const struct peers_benc
     if (run->model) add(command, "--model", run->model, NULL);
 }
 
-/* Ours; batches NULL: prefill alone. */
+/* A peer's tool with its model and what makes it fast. */
+static void add_peer(struct peers_command *command, const struct peers_bench *bench,
+                     const struct peer *peer, const char *tool) {
+    snprintf(command->program, sizeof command->program, "%s/%s", peer->folder, tool);
+    add(command, command->program, "-m", bench->values.gguf, "-t", bench->threads, "-tb",
+        bench->threads, "-fa", "on", NULL);
+    if (peer->fork) add(command, "-mla", "3", "-rtr", NULL);
+}
+
+/* ---- prompts, and tokens behind them ---- */
+
+/* `batches`: how many sequences, "1,8". Ours go to `prefill` (NULL: nowhere) and to `decode`, one
+ * for each of the batches. */
 static enum status run_own(struct peers_bench *bench, const char *prompt, const char *gen,
-                           const char *batches, enum peers_figure first) {
+                           const char *batches, struct figure *prefill, struct figure *decode) {
     struct peers_command command = {.count = 0};
     struct bytes text;
     struct document document;
     add(&command, bench->own, "bench", "model", "--json", "--runs", "1", "--prompt", prompt,
-        "--gen", gen, "--batch", batches ? batches : "1", NULL);
+        "--gen", gen, "--batch", batches, NULL);
     add_own_model(&command, bench);
     enum status status = child_run(command.argv, &text, bench->error);
     if (status) return status;
     status = parse(text, "what bench model prints", &document, bench->error);
     free((void *)(uintptr_t)text.data);
     if (status) return status;
-    const struct tree *list = tree_member(document.root, "decode");
-    const struct tree *prefill = tree_member(document.root, "prefill");
-    size_t count = batches ? ARRAY_COUNT(decode_batches) : 1;
-    for (size_t i = 0; i < count; i++) {
-        const struct tree *part = batches ? tree_at(list, i) : prefill;
-        enum peers_figure figure = (enum peers_figure)(first + i);
-        note(bench, OURS, figure, number_at(part, "tokens_per_second"));
-        bench->of_flops[figure][bench->run] = number_at(part, "of_flops");
-        bench->of_read[figure][bench->run] = number_at(part, "of_read");
+    const struct tree *list = tree_member(document.root, "decode"), *part;
+    for (uint32_t i = 0; (part = tree_at(list, i)); i++) {
+        note(bench, 0, &decode[i], number_at(part, "tokens_per_second"));
+        decode[i].of_flops[bench->run] = number_at(part, "of_flops");
+        decode[i].of_read[bench->run] = number_at(part, "of_read");
+    }
+    part = tree_member(document.root, "prefill");
+    if (prefill) {
+        note(bench, 0, prefill, number_at(part, "tokens_per_second"));
+        prefill->of_flops[bench->run] = number_at(part, "of_flops");
     }
     free(document.memory);
     return STATUS_OK;
 }
 
-/* The value of `key` in the output's JSON line whose `where` is `wanted`. */
-static enum status find_line(const struct peers_bench *bench, struct bytes text,
-                             const char *program, const char *where, double wanted, const char *key,
-                             double *value_out) {
-    while (text.count) {
-        const char *end = memchr(text.data, '\n', text.count);
-        struct bytes line = {text.data, end ? (size_t)(end - text.data) : text.count};
-        text.data += line.count + (end != NULL);
-        text.count -= line.count + (end != NULL);
-        struct document document;
-        if (line.count == 0 || line.data[0] != '{' || parse(line, program, &document, NULL))
-            continue;
-        double value = number_at(document.root, key);
-        bool found = number_at(document.root, where) == wanted && value > 0;
-        free(document.memory);
-        if (!found) continue;
-        *value_out = value;
-        return STATUS_OK;
+/* A line of llama-batched-bench's table, whose columns are PP, TG, B, N_KV, T_PP, S_PP, T_TG, S_TG. */
+struct batched_line {
+    unsigned prompt, gen, batch, kv;
+    double prompt_seconds, prompt_rate, gen_seconds, gen_rate;
+};
+
+/* The last one of so many sequences. */
+static bool find_batched_line(struct bytes text, unsigned batch, struct batched_line *line_out) {
+    bool found = false;
+    for (const char *at = text.data; at; at = strchr(at, '\n'), at += at != NULL) {
+        struct batched_line line;
+        int read = sscanf(at, "| %u | %u | %u | %u | %lf | %lf | %lf | %lf |", &line.prompt,
+                          &line.gen, &line.batch, &line.kv, &line.prompt_seconds, &line.prompt_rate,
+                          &line.gen_seconds, &line.gen_rate);
+        if (read != 8 || line.batch != batch) continue;
+        *line_out = line;
+        found = true;
     }
-    return error_set(bench->error, STATUS_INVALID,
-                     "%s printed no JSON line with \"%s\": %.0f and \"%s\"", program, where, wanted,
-                     key);
+    return found;
 }
 
-static enum status run_llama_bench(struct peers_bench *bench, const char *prompt,
-                                   enum peers_figure figure) {
-    struct peers_command command = {.count = 0};
-    const char *program = bench->values.llama_bench;
-    struct bytes text;
-    double rate = 0;
-    add(&command, program, "-m", bench->values.gguf, "-p", prompt, "-n", "0", "-r", "1", "-t",
-        bench->threads, "-o", "jsonl", NULL);
-    enum status status = child_run(command.argv, &text, bench->error);
-    if (status) return status;
-    status = find_line(bench, text, program, "n_prompt", strtod(prompt, NULL), "avg_ts", &rate);
-    free((void *)(uintptr_t)text.data);
-    if (!status) note(bench, PEER, figure, rate);
-    return status;
-}
-
-static enum status run_llama_batched(struct peers_bench *bench) {
+static enum status run_batched(struct peers_bench *bench, uint32_t side, const char *prompt,
+                               const char *gen, const char *batches,
+                               const struct model_run_sizes *sizes, struct figure *prefill,
+                               struct figure *decode) {
     struct peers_command command = {.count = 0};
     struct bytes text;
-    add(&command, bench->batched, "-m", bench->values.gguf, "-c", "8192", "-b", "2048", "-ub",
-        "512", "-npp", "128", "-ntg", "32", "-npl", "1,8,32", "-t", bench->threads,
-        "--output-format", "jsonl", NULL);
-    enum status status = child_run(command.argv, &text, bench->error);
+    char context[16], warmed[128];
+    enum status status = STATUS_OK;
+    uint32_t tokens = (uint32_t)(strtoul(prompt, NULL, 10) + strtoul(gen, NULL, 10));
+    /* whole blocks of 256 tokens for each sequence */
+    snprintf(context, sizeof context, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
+    /* The fork prints its table to stderr. */
+    add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
+    add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
+    /* One sequence first, which touches the memory and does not count. */
+    snprintf(warmed, sizeof warmed, "1,%s", batches);
+    add(&command, "-c", context, "-b", "2048", "-ub", "512", "-npp", prompt, "-ntg", gen, "-npl",
+        warmed, NULL);
+    status = child_run(command.argv, &text, bench->error);
     if (status) return status;
-    for (size_t i = 0; !status && i < ARRAY_COUNT(decode_batches); i++) {
-        double rate = 0;
-        status = find_line(bench, text, bench->batched, "pl", decode_batches[i], "speed_tg", &rate);
-        if (!status) note(bench, PEER, (enum peers_figure)(DECODE_1 + i), rate);
+    for (uint32_t i = 0; !status && i < sizes->count; i++) {
+        struct batched_line line;
+        if (!find_batched_line(text, sizes->values[i], &line))
+            status = error_set(bench->error, STATUS_INVALID,
+                               "%s printed no line of its table for %u sequences", command.program,
+                               sizes->values[i]);
+        if (status) break;
+        note(bench, side, &decode[i], line.gen_rate);
+        if (prefill) note(bench, side, prefill, line.prompt_rate);
     }
     free((void *)(uintptr_t)text.data);
     return status;
+}
+
+static enum status run_tokens(struct peers_bench *bench, uint32_t side, const char *prompt,
+                              const char *gen, const char *batches,
+                              const struct model_run_sizes *sizes, struct figure *prefill,
+                              struct figure *decode) {
+    return side ? run_batched(bench, side, prompt, gen, batches, sizes, prefill, decode)
+                : run_own(bench, prompt, gen, batches, prefill, decode);
+}
+
+static enum status run_length(struct peers_bench *bench, uint32_t side, uint32_t length) {
+    static const struct model_run_sizes one = {.values = {1}, .count = 1, .largest = 1};
+    char prompt[16];
+    snprintf(prompt, sizeof prompt, "%u", bench->lengths.values[length]);
+    return run_tokens(bench, side, prompt, LENGTH_GEN, "1", &one,
+                      length_figure(bench, length, false), length_figure(bench, length, true));
+}
+
+static enum status run_streams(struct peers_bench *bench, uint32_t side) {
+    return run_tokens(bench, side, STREAM_PROMPT, STREAM_GEN, bench->values.streams,
+                      &bench->streams, NULL, stream_figure(bench, 0));
 }
 
 /* ---- servers ---- */
 
-static enum status load_server(struct peers_bench *bench, enum peers_side side, const char *url) {
+static enum status load_server(struct peers_bench *bench, uint32_t side, const char *url) {
     static struct load_request requests[REQUESTS_MAX];
     size_t count = bench->values.requests;
     struct load_outcome outcome;
@@ -297,7 +371,7 @@ static enum status load_server(struct peers_bench *bench, enum peers_side side, 
             (struct load_request){.prompt_tokens = SERVER_PROMPT, .output_tokens = SERVER_OUTPUT};
     struct load_options options = {
         .url = url,
-        .extra = side == PEER ? "\"cache_prompt\":false" : NULL,
+        .extra = side ? "\"cache_prompt\":false" : NULL,
         .ignore_eos = true,
         .concurrency = SERVER_PLACES,
         .token_low = bench->vocab > 600 ? 300 : 1,
@@ -317,84 +391,107 @@ static enum status load_server(struct peers_bench *bench, enum peers_side side, 
                            report.failed, count, url, why);
     }
     if (!status) {
-        note(bench, side, SERVER_RATE, (double)report.output_tokens / outcome.seconds);
-        note(bench, side, SERVER_FIRST, 1e3 * report.first.p50);
-        note(bench, side, SERVER_TOKEN, 1e3 * report.token.p50);
+        note(bench, side, server_figure(bench, SERVER_RATE),
+             (double)report.output_tokens / outcome.seconds);
+        note(bench, side, server_figure(bench, SERVER_FIRST), 1e3 * report.first.p50);
+        note(bench, side, server_figure(bench, SERVER_TOKEN), 1e3 * report.token.p50);
     }
     load_outcome_free(&outcome);
     return status;
 }
 
-static enum status run_server(struct peers_bench *bench, enum peers_side side) {
+static struct sockaddr_in loopback(uint16_t port) {
+    return (struct sockaddr_in){
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+}
+
+/* A port that nobody listens on; 0: none. */
+static uint16_t free_port(void) {
+    struct sockaddr_in address = loopback(0);
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool found = fd >= 0 && !bind(fd, (const struct sockaddr *)&address, bytes) &&
+                 !getsockname(fd, (struct sockaddr *)&address, &bytes);
+    if (fd >= 0) close(fd);
+    return found ? ntohs(address.sin_port) : 0;
+}
+
+/* A peer says that it listens a moment before it does. */
+static bool wait_for_port(uint16_t port) {
+    struct sockaddr_in address = loopback(port);
+    for (int look = 0; look < 1000; look++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        bool open = fd >= 0 && !connect(fd, (const struct sockaddr *)&address, sizeof address);
+        if (fd >= 0) close(fd);
+        if (open) return true;
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    }
+    return false;
+}
+
+static enum status run_server(struct peers_bench *bench, uint32_t side) {
     struct peers_command command = {.count = 0};
     struct child child;
-    char url[256], port[256];
-    if (side == OURS) {
-        add(&command, bench->own, "serve", "--port", "0", NULL);
+    char url[64], port[16], rest[256];
+    uint16_t number = free_port();
+    if (!number) return error_set(bench->error, STATUS_IO, "cannot find a free port");
+    snprintf(port, sizeof port, "%u", number);
+    if (side == 0) {
+        add(&command, bench->own, "serve", "--port", port, NULL);
         add_own_model(&command, bench);
     } else {
-        add(&command, bench->values.llama_server, "-m", bench->values.gguf, "--host", "127.0.0.1",
-            "--port", "0", "-np", "16", "-c", "8192", "-t", bench->threads, "-tb", bench->threads,
-            NULL);
+        add_peer(&command, bench, &bench->peers[side - 1], "llama-server");
+        add(&command, "--host", "127.0.0.1", "--port", port, "-np", "16", "-c", "8192", NULL);
     }
-    enum status status =
-        child_start(command.argv, "listening on http://127.0.0.1:", START_SECONDS_MAX, &child, port,
-                    sizeof port, bench->error);
+    enum status status = child_start(command.argv, "listening", START_SECONDS_MAX, &child, rest,
+                                     sizeof rest, bench->error);
     if (status) return status;
-    snprintf(url, sizeof url, "http://127.0.0.1:%.200s", port);
-    status = load_server(bench, side, url);
+    snprintf(url, sizeof url, "http://127.0.0.1:%s", port);
+    status = wait_for_port(number)
+                 ? load_server(bench, side, url)
+                 : error_set(bench->error, STATUS_TIMEOUT, "%s does not listen on port %s",
+                             command.argv[0], port);
     child_stop(&child);
     return status;
 }
 
 /* ---- rounds ---- */
 
-enum peers_part { PART_512, PART_2048, PART_DECODE, PART_SERVER, PART_COUNT };
-
-static const struct {
-    const char *name, *kind;
-} parts[PART_COUNT] = {
-    [PART_512] = {"prefill 512", "prefill"},
-    [PART_2048] = {"prefill 2048", "prefill"},
-    [PART_DECODE] = {"decode", "decode"},
-    [PART_SERVER] = {"server", "server"},
-};
-
-static enum status run_part(struct peers_bench *bench, enum peers_part part, enum peers_side side) {
-    switch (part) {
-    case PART_512:
-        return side == OURS ? run_own(bench, "512", "1", NULL, PREFILL_512)
-                            : run_llama_bench(bench, "512", PREFILL_512);
-    case PART_2048:
-        return side == OURS ? run_own(bench, "2048", "1", NULL, PREFILL_2048)
-                            : run_llama_bench(bench, "2048", PREFILL_2048);
-    case PART_DECODE:
-        return side == OURS ? run_own(bench, "128", "32", "1,8,32", DECODE_1)
-                            : run_llama_batched(bench);
-    case PART_SERVER:
-        return run_server(bench, side);
-    case PART_COUNT:
-        break;
-    }
-    return STATUS_OK;
+/* A part of a round: a length, or all streams, or the server. */
+static uint32_t part_count(const struct peers_bench *bench) {
+    return bench->lengths.count + 2;
 }
 
-static bool wanted(const struct peers_bench *bench, enum peers_part part) {
-    const char *only = bench->values.only;
-    if (part == PART_SERVER && bench->run >= bench->values.server_runs) return false;
-    return !strcmp(only, "all") || !strcmp(only, parts[part].kind);
+static bool is_streams(const struct peers_bench *bench, uint32_t part) {
+    return part == bench->lengths.count;
+}
+
+static const char *part_kind(const struct peers_bench *bench, uint32_t part) {
+    if (part < bench->lengths.count) return "lengths";
+    return is_streams(bench, part) ? "streams" : "server";
+}
+
+static bool wanted(const struct peers_bench *bench, uint32_t part) {
+    const char *only = bench->values.only, *kind = part_kind(bench, part);
+    if (!strcmp(kind, "server") && bench->run >= bench->values.server_runs) return false;
+    return !strcmp(only, "all") || !strcmp(only, kind);
+}
+
+static enum status run_part(struct peers_bench *bench, uint32_t part, uint32_t side) {
+    char length[24] = "";
+    if (part < bench->lengths.count)
+        snprintf(length, sizeof length, " %u", bench->lengths.values[part]);
+    fprintf(stderr, "round %u of %u: %s%s, %s\n", bench->run + 1, (uint32_t)bench->values.runs,
+            part_kind(bench, part), length, side ? bench->peers[side - 1].name : "Fathom");
+    if (part < bench->lengths.count) return run_length(bench, side, part);
+    return is_streams(bench, part) ? run_streams(bench, side) : run_server(bench, side);
 }
 
 static enum status run_all(struct peers_bench *bench) {
-    static const char *const names[SIDE_COUNT] = {"Fathom", "llama.cpp"};
     for (; bench->run < bench->values.runs; bench->run++)
-        for (int part = 0; part < PART_COUNT; part++)
-            for (uint32_t turn = 0; wanted(bench, (enum peers_part)part) && turn < SIDE_COUNT;
-                 turn++) {
-                enum peers_side side = (enum peers_side)((bench->run + turn) % SIDE_COUNT);
-                fprintf(stderr, "round %u of %u: %s, %s\n", bench->run + 1,
-                        (uint32_t)bench->values.runs, parts[part].name, names[side]);
-                enum status status = run_part(bench, (enum peers_part)part, side);
+        for (uint32_t part = 0; part < part_count(bench); part++)
+            for (uint32_t turn = 0; wanted(bench, part) && turn < bench->sides; turn++) {
+                enum status status = run_part(bench, part, (bench->run + turn) % bench->sides);
                 if (status) return status;
             }
     return STATUS_OK;
@@ -402,38 +499,39 @@ static enum status run_all(struct peers_bench *bench) {
 
 /* ---- results ---- */
 
-static double median(const struct peers_bench *bench, enum peers_figure figure,
-                     const double *runs) {
+static double median(const struct figure *figure, const double *runs) {
     double sorted[RUNS_MAX];
     memcpy(sorted, runs, sizeof sorted);
-    return machine_limits_median(sorted, bench->counts[figure]);
+    return machine_limits_median(sorted, figure->rounds);
 }
 
-/* Above 1: ours is better. The median of the rounds' ratios, since a round's two runs are close in
+/* Above 1: ours is better. The median of the rounds' ratios, since a round's runs are close in
  * time. */
-static double ratio(const struct peers_bench *bench, enum peers_figure figure) {
+static double ratio(const struct figure *figure, uint32_t side) {
     double ratios[RUNS_MAX] = {0};
-    for (uint32_t run = 0; run < bench->counts[figure]; run++) {
-        double ours = bench->runs[OURS][figure][run], peer = bench->runs[PEER][figure][run];
-        if (figures[figure].time)
+    for (uint32_t run = 0; run < figure->rounds; run++) {
+        double ours = figure->runs[0][run], peer = figure->runs[side][run];
+        if (figure->time)
             ratios[run] = ours > 0 ? peer / ours : 0;
         else
             ratios[run] = peer > 0 ? ours / peer : 0;
     }
-    return median(bench, figure, ratios);
+    return median(figure, ratios);
 }
 
-static void print_table(const struct peers_bench *bench) {
-    printf("%-20s %-9s %10s %10s %8s %14s %14s\n", "", "", "Fathom", "llama.cpp", "ratio",
-           "of bandwidth", "of arithmetic");
-    for (int i = 0; i < FIGURE_COUNT; i++) {
-        enum peers_figure figure = (enum peers_figure)i;
-        if (!bench->counts[figure]) continue;
-        double of_read = median(bench, figure, bench->of_read[figure]);
-        double of_flops = median(bench, figure, bench->of_flops[figure]);
-        printf("%-20s %-9s %10.1f %10.1f %7.2fx", figures[figure].name, figures[figure].unit,
-               median(bench, figure, bench->runs[OURS][figure]),
-               median(bench, figure, bench->runs[PEER][figure]), ratio(bench, figure));
+static void print_table(struct peers_bench *bench) {
+    printf("%-20s %-9s %10s", "", "", "Fathom");
+    for (uint32_t side = 1; side < bench->sides; side++)
+        printf(" %12s %8s", bench->peers[side - 1].name, "ratio");
+    printf(" %14s %14s\n", "of bandwidth", "of arithmetic");
+    for (uint32_t i = 0; i < bench->figure_count; i++) {
+        const struct figure *figure = &bench->figures[i];
+        if (!figure->rounds) continue;
+        double of_read = median(figure, figure->of_read);
+        double of_flops = median(figure, figure->of_flops);
+        printf("%-20s %-9s %10.1f", figure->name, figure->unit, median(figure, figure->runs[0]));
+        for (uint32_t side = 1; side < bench->sides; side++)
+            printf(" %12.1f %7.2fx", median(figure, figure->runs[side]), ratio(figure, side));
         if (of_read > 0)
             printf(" %13.0f%%", 100 * of_read);
         else
@@ -443,20 +541,22 @@ static void print_table(const struct peers_bench *bench) {
     }
 }
 
-static void print_json(const struct peers_bench *bench) {
+static void print_json(struct peers_bench *bench) {
     printf("{\"runs\":%u,\"threads\":%s,\"figures\":[", (uint32_t)bench->values.runs,
            bench->threads);
     bool first = true;
-    for (int i = 0; i < FIGURE_COUNT; i++) {
-        enum peers_figure figure = (enum peers_figure)i;
-        if (!bench->counts[figure]) continue;
-        printf("%s\n {\"name\":\"%s\",\"unit\":\"%s\",\"ours\":%.6g,\"peer\":%.6g,\"ratio\":%.4g,"
-               "\"of_read\":%.3f,\"of_flops\":%.3f}",
-               first ? "" : ",", figures[figure].name, figures[figure].unit,
-               median(bench, figure, bench->runs[OURS][figure]),
-               median(bench, figure, bench->runs[PEER][figure]), ratio(bench, figure),
-               median(bench, figure, bench->of_read[figure]),
-               median(bench, figure, bench->of_flops[figure]));
+    for (uint32_t i = 0; i < bench->figure_count; i++) {
+        const struct figure *figure = &bench->figures[i];
+        if (!figure->rounds) continue;
+        printf("%s\n {\"name\":\"%s\",\"unit\":\"%s\",\"ours\":%.6g,\"of_read\":%.3f,"
+               "\"of_flops\":%.3f,\"peers\":[",
+               first ? "" : ",", figure->name, figure->unit, median(figure, figure->runs[0]),
+               median(figure, figure->of_read), median(figure, figure->of_flops));
+        for (uint32_t side = 1; side < bench->sides; side++)
+            printf("%s{\"name\":\"%s\",\"value\":%.6g,\"ratio\":%.4g}", side > 1 ? "," : "",
+                   bench->peers[side - 1].name, median(figure, figure->runs[side]),
+                   ratio(figure, side));
+        printf("]}");
         first = false;
     }
     printf("]}\n");
@@ -481,40 +581,44 @@ static enum status read_vocab(struct peers_bench *bench) {
     return status;
 }
 
+/* The fork is known by an option that it alone has, which stands in its tools as text. */
+static enum status open_peer(struct peers_bench *bench, const char *folder) {
+    struct peer *peer = &bench->peers[bench->sides - 1];
+    struct bytes tool;
+    char path[PATH_BYTES_MAX + 32];
+    snprintf(path, sizeof path, "%.*s/llama-batched-bench", PATH_BYTES_MAX, folder);
+    enum status status = file_take(path, TOOL_BYTES_MAX, &tool, bench->error);
+    if (status) return status;
+    peer->folder = folder;
+    peer->fork = memmem(tool.data, tool.count, "--mla-use", 9) != NULL;
+    peer->name = peer->fork ? "ik_llama.cpp" : "llama.cpp";
+    free((void *)(uintptr_t)tool.data);
+    bench->sides++;
+    return STATUS_OK;
+}
+
 static enum status prepare(struct peers_bench *bench) {
     const struct peers_values *values = &bench->values;
     ssize_t count = readlink("/proc/self/exe", bench->own, sizeof bench->own - 1);
     if (count <= 0)
         return error_set(bench->error, STATUS_IO, "cannot find the path of this program");
     bench->own[count] = 0;
-    if (values->llama_batched_bench) {
-        snprintf(bench->batched, sizeof bench->batched, "%s", values->llama_batched_bench);
-    } else if (values->llama_bench) {
-        const char *slash = strrchr(values->llama_bench, '/');
-        int folder = slash ? (int)(slash + 1 - values->llama_bench) : 0;
-        snprintf(bench->batched, sizeof bench->batched, "%.*sllama-batched-bench", folder,
-                 values->llama_bench);
-    }
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint64_t threads = values->run.threads ? values->run.threads : (uint64_t)(cpus > 0 ? cpus : 1);
     snprintf(bench->threads, sizeof bench->threads, "%u", (uint32_t)threads);
+    enum status status = model_run_sizes_within("lengths", values->lengths, 1, LENGTH_MAX,
+                                                &bench->lengths, bench->error);
+    if (!status)
+        status = model_run_sizes_read("streams", values->streams, &bench->streams, bench->error);
+    for (size_t i = 0; !status && i < values->peers.count; i++)
+        status = open_peer(bench, values->peers.texts[i]);
+    if (status) return status;
+    name_figures(bench);
     return read_vocab(bench);
 }
 
-/* The option that is needed and missing; NULL: none. */
-static const char *missing(const struct peers_bench *bench) {
-    const struct peers_values *values = &bench->values;
-    bool prefill = wanted(bench, PART_512), decode = wanted(bench, PART_DECODE);
-    if (!values->gguf) return "--gguf";
-    if (prefill && !values->llama_bench) return "--llama-bench";
-    if (decode && !values->llama_bench && !values->llama_batched_bench)
-        return "--llama-batched-bench";
-    if (wanted(bench, PART_SERVER) && !values->llama_server) return "--llama-server";
-    return NULL;
-}
-
 int bench_peers(int argc, char **argv) {
-    static struct peers_bench bench;
+    static struct peers_bench bench = {.sides = 1};
     struct option_result result;
     struct error error = {""};
     int exit_code;
@@ -524,8 +628,9 @@ int bench_peers(int argc, char **argv) {
         bench.values.runs = bench.values.server_runs = 1;
         bench.values.requests = QUICK_REQUESTS;
     }
-    if (missing(&bench))
-        return command_misused(&bench_peers_options, "%s is needed", missing(&bench));
+    if (!bench.values.gguf) return command_misused(&bench_peers_options, "--gguf is needed");
+    if (!bench.values.peers.count || bench.values.peers.count >= SIDES_MAX)
+        return command_misused(&bench_peers_options, "--peer is needed, once to three times");
     bench.error = &error;
     enum status status = prepare(&bench);
     if (!status) status = run_all(&bench);

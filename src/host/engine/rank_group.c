@@ -301,7 +301,7 @@ static enum status remember_start(struct rank_group *group, struct error *error)
 }
 
 static void fill_options(struct model_options *options, uint32_t ranks, uint32_t rank) {
-    options->rank_count = ranks;
+    if (!options->echoes) options->rank_count = ranks;
     options->rank = rank;
     if (!options->node_ranks) options->node_ranks = job_node_ranks();
     if (ranks > 1 && !options->threads) options->threads = cpus_each(ranks);
