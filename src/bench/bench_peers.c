@@ -9,14 +9,10 @@
  *   server                       serve          llama-server: 64 requests, 256 in, 64 out, 16 at a
  * time; it averages over its requests and takes longest, so it has rounds of its own
  */
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -45,6 +41,7 @@
 #define SERVER_PROMPT 256
 #define SERVER_OUTPUT 64
 #define SERVER_PLACES 16
+#define FORK_PORT "18137" /* of the fork's server */
 #define PATH_BYTES_MAX 4096
 
 struct peers_values {
@@ -120,7 +117,7 @@ const struct option_table bench_peers_options = {
 
 enum server_figure { SERVER_RATE, SERVER_FIRST, SERVER_TOKEN, SERVER_FIGURES };
 
-struct figure {
+struct peers_figure {
     char name[40];
     const char *unit;
     bool time;       /* less is better */
@@ -144,43 +141,44 @@ struct peers_bench {
     struct model_run_sizes lengths, streams;
     struct peer peers[SIDES_MAX - 1];
     uint32_t sides; /* side 0 is ours */
-    struct figure figures[FIGURES_MAX];
+    struct peers_figure figures[FIGURES_MAX];
     uint32_t figure_count, run;
     struct error *error;
 };
 
 /* A length's two figures follow each other; then streams', then the server's. */
-static struct figure *length_figure(struct peers_bench *bench, uint32_t length, bool after) {
+static struct peers_figure *length_figure(struct peers_bench *bench, uint32_t length, bool after) {
     return &bench->figures[2 * length + after];
 }
 
-static struct figure *stream_figure(struct peers_bench *bench, uint32_t stream) {
+static struct peers_figure *stream_figure(struct peers_bench *bench, uint32_t stream) {
     return &bench->figures[2 * bench->lengths.count + stream];
 }
 
-static struct figure *server_figure(struct peers_bench *bench, enum server_figure which) {
+static struct peers_figure *server_figure(struct peers_bench *bench, enum server_figure which) {
     return &bench->figures[2 * bench->lengths.count + bench->streams.count + which];
 }
 
 static void name_figures(struct peers_bench *bench) {
     static const char rate[] = "tokens/s";
     for (uint32_t i = 0; i < bench->lengths.count; i++) {
-        struct figure *prefill = length_figure(bench, i, false);
-        struct figure *after = length_figure(bench, i, true);
+        struct peers_figure *prefill = length_figure(bench, i, false);
+        struct peers_figure *after = length_figure(bench, i, true);
         prefill->unit = after->unit = rate;
         snprintf(prefill->name, sizeof prefill->name, "prefill %u", bench->lengths.values[i]);
         snprintf(after->name, sizeof after->name, "decode after %u", bench->lengths.values[i]);
     }
     for (uint32_t i = 0; i < bench->streams.count; i++) {
-        struct figure *figure = stream_figure(bench, i);
+        struct peers_figure *figure = stream_figure(bench, i);
         figure->unit = rate;
         snprintf(figure->name, sizeof figure->name, "decode, %u streams", bench->streams.values[i]);
     }
-    *server_figure(bench, SERVER_RATE) = (struct figure){.name = "server, output", .unit = rate};
+    *server_figure(bench, SERVER_RATE) =
+        (struct peers_figure){.name = "server, output", .unit = rate};
     *server_figure(bench, SERVER_FIRST) =
-        (struct figure){.name = "server, TTFT p50", .unit = "ms", .time = true};
+        (struct peers_figure){.name = "server, TTFT p50", .unit = "ms", .time = true};
     *server_figure(bench, SERVER_TOKEN) =
-        (struct figure){.name = "server, TPOT p50", .unit = "ms", .time = true};
+        (struct peers_figure){.name = "server, TPOT p50", .unit = "ms", .time = true};
     bench->figure_count = 2 * bench->lengths.count + bench->streams.count + SERVER_FIGURES;
 }
 
@@ -212,7 +210,8 @@ static double number_at(const struct tree *object, const char *key) {
     return tree_get_number(tree_member(object, key), &value) ? value : 0;
 }
 
-static void note(struct peers_bench *bench, uint32_t side, struct figure *figure, double value) {
+static void note(struct peers_bench *bench, uint32_t side, struct peers_figure *figure,
+                 double value) {
     figure->runs[side][bench->run] = value;
     figure->rounds = bench->run + 1;
 }
@@ -256,7 +255,8 @@ static void add_peer(struct peers_command *command, const struct peers_bench *be
 /* `batches`: how many sequences, "1,8". Ours go to `prefill` (NULL: nowhere) and to `decode`, one
  * for each of the batches. */
 static enum status run_own(struct peers_bench *bench, const char *prompt, const char *gen,
-                           const char *batches, struct figure *prefill, struct figure *decode) {
+                           const char *batches, struct peers_figure *prefill,
+                           struct peers_figure *decode) {
     struct peers_command command = {.count = 0};
     struct bytes text;
     struct document document;
@@ -306,8 +306,8 @@ static bool find_batched_line(struct bytes text, unsigned batch, struct batched_
 
 static enum status run_batched(struct peers_bench *bench, uint32_t side, const char *prompt,
                                const char *gen, const char *batches,
-                               const struct model_run_sizes *sizes, struct figure *prefill,
-                               struct figure *decode) {
+                               const struct model_run_sizes *sizes, struct peers_figure *prefill,
+                               struct peers_figure *decode) {
     struct peers_command command = {.count = 0};
     struct bytes text;
     char context[16], warmed[128];
@@ -315,8 +315,8 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
     uint32_t tokens = (uint32_t)(strtoul(prompt, NULL, 10) + strtoul(gen, NULL, 10));
     /* whole blocks of 256 tokens for each sequence */
     snprintf(context, sizeof context, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
-    /* The fork prints its table to stderr. */
-    add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
+    if (bench->peers[side - 1].fork) /* which prints its table to stderr */
+        add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
     add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
     /* One sequence first, which touches the memory and does not count. */
     snprintf(warmed, sizeof warmed, "1,%s", batches);
@@ -340,8 +340,8 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
 
 static enum status run_tokens(struct peers_bench *bench, uint32_t side, const char *prompt,
                               const char *gen, const char *batches,
-                              const struct model_run_sizes *sizes, struct figure *prefill,
-                              struct figure *decode) {
+                              const struct model_run_sizes *sizes, struct peers_figure *prefill,
+                              struct peers_figure *decode) {
     return side ? run_batched(bench, side, prompt, gen, batches, sizes, prefill, decode)
                 : run_own(bench, prompt, gen, batches, prefill, decode);
 }
@@ -400,57 +400,28 @@ static enum status load_server(struct peers_bench *bench, uint32_t side, const c
     return status;
 }
 
-static struct sockaddr_in loopback(uint16_t port) {
-    return (struct sockaddr_in){
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
-}
-
-/* A port that nobody listens on; 0: none. */
-static uint16_t free_port(void) {
-    struct sockaddr_in address = loopback(0);
-    socklen_t bytes = sizeof address;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool found = fd >= 0 && !bind(fd, (const struct sockaddr *)&address, bytes) &&
-                 !getsockname(fd, (struct sockaddr *)&address, &bytes);
-    if (fd >= 0) close(fd);
-    return found ? ntohs(address.sin_port) : 0;
-}
-
-/* A peer says that it listens a moment before it does. */
-static bool wait_for_port(uint16_t port) {
-    struct sockaddr_in address = loopback(port);
-    for (int look = 0; look < 1000; look++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        bool open = fd >= 0 && !connect(fd, (const struct sockaddr *)&address, sizeof address);
-        if (fd >= 0) close(fd);
-        if (open) return true;
-        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-    }
-    return false;
-}
-
+/* Llama.cpp and Fathom say which port they took; the fork has to be told one, and says that it
+ * listens a moment before it does. */
 static enum status run_server(struct peers_bench *bench, uint32_t side) {
     struct peers_command command = {.count = 0};
     struct child child;
-    char url[64], port[16], rest[256];
-    uint16_t number = free_port();
-    if (!number) return error_set(bench->error, STATUS_IO, "cannot find a free port");
-    snprintf(port, sizeof port, "%u", number);
+    char url[256], port[128];
+    bool fork = side && bench->peers[side - 1].fork;
+    const char *mark = fork ? "HTTP server listening" : "listening on http://127.0.0.1:";
     if (side == 0) {
-        add(&command, bench->own, "serve", "--port", port, NULL);
+        add(&command, bench->own, "serve", "--port", "0", NULL);
         add_own_model(&command, bench);
     } else {
         add_peer(&command, bench, &bench->peers[side - 1], "llama-server");
-        add(&command, "--host", "127.0.0.1", "--port", port, "-np", "16", "-c", "8192", NULL);
+        add(&command, "--host", "127.0.0.1", "--port", fork ? FORK_PORT : "0", "-np", "16", "-c",
+            "8192", NULL);
     }
-    enum status status = child_start(command.argv, "listening", START_SECONDS_MAX, &child, rest,
-                                     sizeof rest, bench->error);
+    enum status status =
+        child_start(command.argv, mark, START_SECONDS_MAX, &child, port, sizeof port, bench->error);
     if (status) return status;
-    snprintf(url, sizeof url, "http://127.0.0.1:%s", port);
-    status = wait_for_port(number)
-                 ? load_server(bench, side, url)
-                 : error_set(bench->error, STATUS_TIMEOUT, "%s does not listen on port %s",
-                             command.argv[0], port);
+    if (fork) sleep(1);
+    snprintf(url, sizeof url, "http://127.0.0.1:%s", fork ? FORK_PORT : port);
+    status = load_server(bench, side, url);
     child_stop(&child);
     return status;
 }
@@ -499,7 +470,7 @@ static enum status run_all(struct peers_bench *bench) {
 
 /* ---- results ---- */
 
-static double median(const struct figure *figure, const double *runs) {
+static double median(const struct peers_figure *figure, const double *runs) {
     double sorted[RUNS_MAX];
     memcpy(sorted, runs, sizeof sorted);
     return machine_limits_median(sorted, figure->rounds);
@@ -507,7 +478,7 @@ static double median(const struct figure *figure, const double *runs) {
 
 /* Above 1: ours is better. The median of the rounds' ratios, since a round's runs are close in
  * time. */
-static double ratio(const struct figure *figure, uint32_t side) {
+static double ratio(const struct peers_figure *figure, uint32_t side) {
     double ratios[RUNS_MAX] = {0};
     for (uint32_t run = 0; run < figure->rounds; run++) {
         double ours = figure->runs[0][run], peer = figure->runs[side][run];
@@ -525,7 +496,7 @@ static void print_table(struct peers_bench *bench) {
         printf(" %12s %8s", bench->peers[side - 1].name, "ratio");
     printf(" %14s %14s\n", "of bandwidth", "of arithmetic");
     for (uint32_t i = 0; i < bench->figure_count; i++) {
-        const struct figure *figure = &bench->figures[i];
+        const struct peers_figure *figure = &bench->figures[i];
         if (!figure->rounds) continue;
         double of_read = median(figure, figure->of_read);
         double of_flops = median(figure, figure->of_flops);
@@ -546,7 +517,7 @@ static void print_json(struct peers_bench *bench) {
            bench->threads);
     bool first = true;
     for (uint32_t i = 0; i < bench->figure_count; i++) {
-        const struct figure *figure = &bench->figures[i];
+        const struct peers_figure *figure = &bench->figures[i];
         if (!figure->rounds) continue;
         printf("%s\n {\"name\":\"%s\",\"unit\":\"%s\",\"ours\":%.6g,\"of_read\":%.3f,"
                "\"of_flops\":%.3f,\"peers\":[",

@@ -14,31 +14,34 @@ requests = sys.argv[2]  # of the server test
 parts = sys.argv[3]  # all, or server alone: long prompts take minutes under sanitizers
 PATIENCE = 3000
 
-LLAMA_BENCH = """#!/usr/bin/env python3
-import json, sys
-options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-assert options["-o"] == "jsonl" and options["-n"] == "0" and options["-m"] == "m.gguf", options
-print("a line that is no result")
-print(json.dumps({"n_prompt": 16, "avg_ts": 1.0}))
-print(json.dumps({"n_prompt": int(options["-p"]), "n_gen": 0, "avg_ts": 1000.0 + int(options["-p"])}))
+# A build of llama.cpp, or of its fork: what its tools are given, and what they print where.
+BATCHED_BENCH = """#!/usr/bin/env python3
+# %(kind)s
+import sys
+words = [word for word in sys.argv[1:] if word != "-rtr"]
+options = dict(zip(words[::2], words[1::2]))
+assert options["-m"] == "m.gguf" and options["-fa"] == "on", options
+assert ("-mla" in options) == ("mla" in "%(kind)s"), options
+table = sys.stderr if "-mla" in options else sys.stdout
+print("|    PP |     TG |    B |   N_KV |   T_PP s | S_PP t/s |   T_TG s | S_TG t/s |      T s |    S t/s |", file=table)
+for run, pl in enumerate(map(int, options["-npl"].split(","))):
+    pp, tg = int(options["-npp"]), int(options["-ntg"])
+    speed = 0.5 if run == 0 else 10.0 * pl * %(speed)s
+    print("|%%6d | %%6d | %%4d | %%6d | %%8.3f | %%8.2f | %%8.3f | %%8.2f | %%8.3f | %%8.2f |" %% (
+        pp, tg, pl, pl * (pp + tg), 1, 1 + pp if run else 0.5, 1, speed, 2, 3), file=table)
 """
 
-LLAMA_BATCHED_BENCH = """#!/usr/bin/env python3
-import json, sys
-options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-print("loading", file=sys.stderr)
-for pl in options["-npl"].split(","):
-    print(json.dumps({"pp": int(options["-npp"]), "tg": 64, "pl": int(pl), "speed_tg": 10.0 * int(pl)}))
-"""
-
-LLAMA_SERVER = """#!/usr/bin/env python3
+SERVER = """#!/usr/bin/env python3
 import os, sys
-options = dict(zip(sys.argv[1::2], sys.argv[2::2]))
-assert options["-np"] == "16" and options["--port"] == "0", options
-with open(%r, "a") as file:
+words = [word for word in sys.argv[1:] if word != "-rtr"]
+options = dict(zip(words[::2], words[1::2]))
+assert options["-np"] == "16", options
+with open(%(pids)r, "a") as file:
     file.write("%%d\\n" %% os.getpid())
 print("srv  load_model: listening soon", file=sys.stderr, flush=True)
-os.execv(%r, [%r, "serve", "--port", "0", "--threads", "1", "--kv-memory", "64MiB"])
+if options["--port"] != "0":
+    print("HTTP server listening port=%%s" %% options["--port"], file=sys.stderr, flush=True)
+os.execv(%(fathom)r, [%(fathom)r, "serve", "--port", options["--port"], "--threads", "1", "--kv-memory", "64MiB"])
 """
 
 
@@ -65,41 +68,52 @@ def gone(pid):
     return False
 
 
-def all_of_it(folder):
+def write_build(folder, name, kind, speed):
+    build = os.path.join(folder, name)
+    os.mkdir(build)
+    write_program(build, "llama-batched-bench", BATCHED_BENCH % {"kind": kind, "speed": speed})
     pids = os.path.join(folder, "pids")
-    llama_bench = write_program(folder, "llama-bench", LLAMA_BENCH)
-    write_program(folder, "llama-batched-bench", LLAMA_BATCHED_BENCH)
-    server = write_program(folder, "llama-server", LLAMA_SERVER % (pids, fathom, fathom))
-    done = bench("--llama-bench", llama_bench, "--llama-server", server, "--gguf", "m.gguf", "--runs", "1",
-                 "--threads", "1", "--requests", requests, "--only", parts, "--json")
-    result = json.loads(done.stdout)
-    rows = {row["name"]: row for row in result["figures"]}
-    wanted = {"prefill 512": 1512, "prefill 2048": 3048, "decode, 1 stream": 10, "decode, 8 streams": 80,
-              "decode, 32 streams": 320}
-    for name, peer in wanted.items() if parts == "all" else ():
-        assert rows[name]["peer"] == peer and rows[name]["ours"] > 0, rows[name]
-        assert abs(rows[name]["ratio"] - rows[name]["ours"] / peer) < 0.01 * rows[name]["ratio"], rows[name]
-        assert rows[name]["of_flops"] > 0, rows[name]
-    assert parts != "all" or rows["decode, 1 stream"]["of_read"] > 0
+    write_program(build, "llama-server", SERVER % {"pids": pids, "fathom": fathom})
+    return build
+
+
+def all_of_it(folder):
+    builds = write_build(folder, "one", "llama.cpp", 1), write_build(folder, "two", "--mla-use", 2)
+    done = bench("--peer", builds[0], "--peer", builds[1], "--gguf", "m.gguf", "--runs", "1", "--lengths", "512,2048",
+                 "--streams", "1,8", "--threads", "1", "--requests", requests, "--only", parts, "--json")
+    rows = {row["name"]: row for row in json.loads(done.stdout)["figures"]}
+    wanted = {"prefill 512": (513, 513), "prefill 2048": (2049, 2049), "decode after 512": (10, 20),
+              "decode, 1 streams": (10, 20), "decode, 8 streams": (80, 160)}
+    for name, values in wanted.items() if parts == "all" else ():
+        row = rows[name]
+        assert [peer["name"] for peer in row["peers"]] == ["llama.cpp", "ik_llama.cpp"], row
+        for peer, value in zip(row["peers"], values):
+            assert peer["value"] == value and row["ours"] > 0, row
+            assert abs(peer["ratio"] - row["ours"] / value) < 0.01 * peer["ratio"], row
+        assert row["of_flops"] > 0, row
+    assert parts != "all" or rows["decode, 1 streams"]["of_read"] > 0
     for name in ("server, output", "server, TTFT p50", "server, TPOT p50"):
-        assert rows[name]["ours"] > 0 and rows[name]["peer"] > 0, rows[name]
+        assert rows[name]["ours"] > 0 and all(peer["value"] > 0 for peer in rows[name]["peers"]), rows[name]
     row = rows["server, TTFT p50"]
-    assert abs(row["ratio"] - row["peer"] / row["ours"]) < 0.01 * row["ratio"], "of times, less is better"
-    with open(pids, encoding="utf-8") as file:
+    for peer in row["peers"]:
+        assert abs(peer["ratio"] - peer["value"] / row["ours"]) < 0.01 * peer["ratio"], "of times, less is better"
+    with open(os.path.join(folder, "pids"), encoding="utf-8") as file:
         assert all(gone(int(line)) for line in file), "a server stays behind"
 
 
 def troubles_are_named(folder):
     assert "--gguf is needed" in bench(code=2).stderr
-    assert "--llama-server is needed" in bench("--gguf", "x", "--only", "server", code=2).stderr
-    failing = write_program(folder, "failing", "#!/bin/sh\necho what >&2\necho no such model >&2\nexit 3\n")
-    text = bench("--only", "server", "--gguf", "x", "--llama-server", failing, "--runs", "2", code=1).stderr
+    assert "--peer is needed" in bench("--gguf", "x", "--only", "server", code=2).stderr
+    build = write_build(folder, "three", "llama.cpp", 1)
+    peer = ("--peer", build, "--gguf", "m.gguf")
+    write_program(build, "llama-server", "#!/bin/sh\necho what >&2\necho no such model >&2\nexit 3\n")
+    text = bench("--only", "server", *peer, "--runs", "2", code=1).stderr
     assert "status 3" in text and "no such model" in text, text
-    silent = write_program(folder, "silent", "#!/bin/sh\necho '{\"n_prompt\": 4}'\n")
-    text = bench("--only", "prefill", "--gguf", "x", "--llama-bench", silent, code=1).stderr
-    assert "n_prompt" in text and "avg_ts" in text, text
-    text = bench("--only", "prefill", "--gguf", "x", "--llama-bench", folder + "/none", code=1).stderr
-    assert "cannot run" in text and "/none" in text, text
+    write_program(build, "llama-batched-bench", "#!/bin/sh\necho '| no table |'\n")
+    text = bench("--only", "streams", "--streams", "4", *peer, code=1).stderr
+    assert "no line of its table for 4 sequences" in text, text
+    text = bench("--only", "streams", "--gguf", "x", "--peer", folder + "/none", code=1).stderr
+    assert "/none/llama-batched-bench" in text, text
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -53,7 +53,7 @@ def check_command(words):
 
 NEEDED = {"unit": ["--connect", "ipc:///nonexistent"], "generate": ["--tokens", "5"],
           "logits": ["--tokens", "5"], "bench overlap": ["--ranks", "2"], "bench rebalance": ["--ranks", "2"],
-          "bench peers": ["--gguf", "-", "--llama-bench", "-", "--llama-server", "-"]}
+          "bench peers": ["--gguf", "-", "--peer", "-"]}
 
 
 def check_device(every_option):
