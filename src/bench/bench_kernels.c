@@ -81,6 +81,7 @@ struct kernels_line {
     double seconds, operations, bytes; /* of one call */
     const struct machine_limits *limits;
     double flops_limit;
+    bool warm; /* what it reads lies in a cache */
 };
 
 static void print_line(struct kernels_bench *bench, const struct kernels_line *line) {
@@ -89,17 +90,17 @@ static void print_line(struct kernels_bench *bench, const struct kernels_line *l
     double of_read = line->limits ? bytes / line->limits->read_bytes : 0;
     if (bench->values.json) {
         printf("%s\n    {\"kernel\":\"%s\",\"type\":\"%s\",\"outputs\":%u,\"channels\":%u,\"m\":%u,"
-               "\"seconds\":%.4g,\"gflops\":%.4g,\"gbytes\":%.4g",
+               "\"warm\":%s,\"seconds\":%.4g,\"gflops\":%.4g,\"gbytes\":%.4g",
                bench->printed++ ? "," : "", line->kernel, line->type, line->outputs, line->channels,
-               line->m, line->seconds, flops * 1e-9, bytes * 1e-9);
+               line->m, line->warm ? "true" : "false", line->seconds, flops * 1e-9, bytes * 1e-9);
         if (line->limits) printf(",\"of_flops\":%.3f,\"of_read\":%.3f", of_flops, of_read);
         printf("}");
         return;
     }
     if (!bench->printed++)
-        printf("%-16s %-5s %7s %8s %5s %11s %9s %6s %8s %6s\n", "kernel", "type", "outputs",
+        printf("%-18s %-5s %7s %8s %5s %11s %9s %6s %8s %6s\n", "kernel", "type", "outputs",
                "channels", "m", "time us", "GFLOP/s", "of max", "GB/s", "of max");
-    printf("%-16s %-5s %7u %8u %5u %11.2f %9.1f", line->kernel, line->type, line->outputs,
+    printf("%-18s %-5s %7u %8u %5u %11.2f %9.1f", line->kernel, line->type, line->outputs,
            line->channels, line->m, line->seconds * 1e6, flops * 1e-9);
     if (line->limits)
         printf(" %5.0f%% %8.2f %5.0f%%\n", of_flops * 100, bytes * 1e-9, of_read * 100);
@@ -156,6 +157,7 @@ static void bench_product(struct kernels_bench *bench, const char *name, enum we
         .bytes = (double)bytes,
         .limits = &bench->all,
         .flops_limit = pairs ? bench->all.bf16_flops : bench->all.fma_flops,
+        .warm = bench->values.warm,
     };
     print_line(bench, &line);
 }
@@ -183,6 +185,10 @@ enum small_kernel {
     VALUES,
     LATENT_SCORES,
     LATENT_VALUES,
+    BF16_SCORES, /* from here to RMSNORM: of BF16 values */
+    BF16_VALUES,
+    BF16_LATENT_SCORES,
+    BF16_LATENT_VALUES,
     RMSNORM,
     SILU,
     EXP_SUM,
@@ -190,7 +196,8 @@ enum small_kernel {
     QUANTIZE,
     ADD_SCALED,
     ADD_SUM,
-    TRANSPOSE
+    TRANSPOSE,
+    SOFTMAX_BF16
 };
 
 static const struct small {
@@ -202,6 +209,10 @@ static const struct small {
     {"gemm values", VALUES, 128, 64, 64},
     {"gemm absorbed", LATENT_SCORES, 64, 576, 16},
     {"gemm latents", LATENT_VALUES, 512, 64, 16},
+    {"gemm_bf16 scores", BF16_SCORES, 64, 192, 64},
+    {"gemm_bf16 values", BF16_VALUES, 128, 64, 64},
+    {"gemm_bf16 absorbed", BF16_LATENT_SCORES, 16, 576, 64},
+    {"gemm_bf16 latents", BF16_LATENT_VALUES, 512, 64, 16},
     {"rmsnorm", RMSNORM, 1, 1024, 1},
     {"silu_multiply", SILU, 1, 512, 1},
     {"exp_sum", EXP_SUM, 1, 64, 1},
@@ -210,7 +221,34 @@ static const struct small {
     {"add_scaled", ADD_SCALED, 1, 1024, 1},
     {"add_sum_bf16", ADD_SUM, 2, 1024, 1},
     {"transpose", TRANSPOSE, 64, 192, 1},
+    {"softmax_bf16", SOFTMAX_BF16, 1, KV_BLOCK_TOKENS, 1},
 };
+
+static bool is_bf16_product(const struct small *small) {
+    return small->kernel >= BF16_SCORES && small->kernel < RMSNORM;
+}
+
+static bool has_small(const struct kernels_bench *bench, const struct small *small) {
+    return bench->kernels->gemm_bf16 || (!is_bf16_product(small) && small->kernel != SOFTMAX_BF16);
+}
+
+static void call_bf16_product(const struct kernels_bench *bench, const struct small *small) {
+    static const uint32_t beside[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
+    enum bf16_layout layout = small->kernel == BF16_SCORES          ? BF16_PAIRS
+                              : small->kernel == BF16_LATENT_SCORES ? BF16_FOURS
+                                                                    : BF16_ROWS;
+    struct gemm_bf16 job = {.layout = layout,
+                            .a = (const uint16_t *)bench->x,
+                            .a_stride = small->channels,
+                            .b = (const uint16_t *)(bench->x + 65536),
+                            .b_stride = (size_t)small->outputs * beside[layout],
+                            .c = bench->y,
+                            .c_stride = (size_t)small->outputs * 2,
+                            .m = small->m,
+                            .n = small->outputs,
+                            .k = small->channels};
+    bench->kernels->gemm_bf16(&job);
+}
 
 static void call_small(const struct kernels_bench *bench, const struct small *small) {
     const struct kernels *kernels = bench->kernels;
@@ -253,6 +291,15 @@ static void call_small(const struct kernels_bench *bench, const struct small *sm
     case TRANSPOSE:
         kernels->transpose(y, small->outputs, x, n, small->outputs, n);
         break;
+    case BF16_SCORES:
+    case BF16_VALUES:
+    case BF16_LATENT_SCORES:
+    case BF16_LATENT_VALUES:
+        call_bf16_product(bench, small);
+        break;
+    case SOFTMAX_BF16:
+        kernels->softmax_bf16((uint16_t *)y, x, n, 0.1f, &(float){0}, &(float){0});
+        break;
     default:
         kernels->gemm(&gemm);
         break;
@@ -274,18 +321,19 @@ static void bench_small(struct kernels_bench *bench, const struct small *small) 
             call_small(bench, small);
         times[run] = (machine_limits_now() - start) / calls;
     }
-    bool gemm = small->kernel <= LATENT_VALUES;
+    bool gemm = small->kernel < RMSNORM, pairs = is_bf16_product(small);
     struct kernels_line line = {
         .kernel = small->name,
-        .type = "f32",
+        .type = pairs ? "bf16" : "f32",
         .outputs = small->outputs,
         .channels = small->channels,
         .m = small->m,
         .seconds = seconds_of(bench, times),
         .operations = gemm ? 2.0 * small->outputs * small->channels * small->m : 0,
-        .bytes = 4.0 * small->outputs * small->channels,
+        .bytes = (pairs ? 2.0 : 4.0) * small->outputs * small->channels,
         .limits = gemm ? &bench->one : NULL,
-        .flops_limit = bench->one.fma_flops,
+        .flops_limit = pairs ? bench->one.bf16_flops : bench->one.fma_flops,
+        .warm = true,
     };
     print_line(bench, &line);
 }
@@ -345,7 +393,8 @@ static enum status run_bench(struct kernels_bench *bench, struct error *error) {
     print_limits(bench);
     bench_products(bench);
     for (size_t i = 0; i < ARRAY_COUNT(smalls); i++)
-        if (wanted(bench, smalls[i].name)) bench_small(bench, &smalls[i]);
+        if (wanted(bench, smalls[i].name) && has_small(bench, &smalls[i]))
+            bench_small(bench, &smalls[i]);
     if (bench->values.json) printf("\n]}\n");
     return STATUS_OK;
 }

@@ -256,13 +256,18 @@ static double published(const struct layer_bench *bench, double us) {
     return strcmp(bench->values.shape, "v3") == 0 ? us : 0;
 }
 
-/* Bytes at the speed of reading, or products at the speed of multiply-adds: whichever is longer. */
-static double floor_of(const struct layer_bench *bench, const struct layer_work *work) {
+/* Bytes at the speed of reading, or products at the speed of multiply-adds: whichever is longer. Core
+ * attention multiplies floats only where the kernels have no products of BF16 values, or nothing is
+ * rounded. */
+static double floor_of(const struct layer_bench *bench, const struct layer_case *layer,
+                       enum stage_part part, const struct layer_work *work) {
     const struct machine_limits *limits = &bench->limits;
-    bool pairs = layer_run_kernels(bench->run)->gemm_bf16;
-    double rounded = pairs && limits->bf16_flops > 0 ? limits->bf16_flops : limits->fma_flops;
-    double products =
-        work->flop_float / limits->fma_flops + (work->flop - work->flop_float) / rounded;
+    bool pairs = layer_run_kernels(bench->run)->gemm_bf16 && limits->bf16_flops > 0;
+    bool core = part == PART_CORE || part == PART_CORE_PROMPT;
+    bool rounds = core && pairs && layer->activations != ACTIVATIONS_F32;
+    double floats = rounds ? 0 : work->flop_float;
+    double rounded = pairs ? limits->bf16_flops : limits->fma_flops;
+    double products = floats / limits->fma_flops + (work->flop - floats) / rounded;
     return fmax(products, work->bytes / limits->read_bytes);
 }
 
@@ -273,7 +278,7 @@ static struct layer_figure figure_of(const struct layer_bench *bench,
     return (struct layer_figure){.seconds = times->part[part],
                                  .flop = work.flop,
                                  .bytes = work.bytes,
-                                 .floor_seconds = floor_of(bench, &work),
+                                 .floor_seconds = floor_of(bench, layer, part, &work),
                                  .published_us =
                                      published(bench, layer_work_published(layer->prompt, part))};
 }

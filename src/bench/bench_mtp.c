@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench mtp: what drafting ahead with the MTP layer brings: the share of drafts that are
- * right, and tokens per second of answers with drafts and without, at several numbers of streams,
- * beside what the bytes of weights that a step reads allow. A unit and an engine in one loop, as in
- * `serve`; runs with and without alternate, and only steps in which every stream generates count.
- * Both ways must give the same answers to the last token, or it fails.
+ * right, and tokens per second of answers without drafts, with drafts, and where the unit chooses
+ * (`serve --mtp auto`), at several numbers of streams, beside what the bytes of weights that a step
+ * reads allow. A unit and an engine in one loop, as in `serve`; ways take turns, and only steps in
+ * which every stream generates count. All must give the same answers to the last token, or it fails.
+ *
+ * --right P: instead of what the MTP layer guessed, which it computes all the same, P percent of the
+ * drafts are the token that will come, known from the first run, and the others another one. So a
+ * model with random weights shows what a trained layer would bring.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,7 +34,7 @@
 
 struct mtp_values {
     struct model_run_values run;
-    uint64_t questions, answer, runs, kv_memory;
+    uint64_t questions, answer, runs, kv_memory, right;
     const char *streams, *from;
     bool json;
 };
@@ -69,6 +73,12 @@ static const struct option mtp_rows[] = {
      .minimum = 1,
      .maximum = RUNS_MAX,
      AT(runs)},
+    {.name = "right",
+     .type = OPTION_COUNT,
+     .help =
+         "percent of the drafts that are to be right, whatever the MTP layer guesses; 0: its own",
+     .maximum = 100,
+     AT(right)},
     {.name = "kv-memory",
      .type = OPTION_BYTES,
      .fallback = "1GiB",
@@ -80,7 +90,9 @@ static const struct option mtp_rows[] = {
 const struct option_table bench_mtp_options = {
     .command = "bench mtp",
     .arguments = "",
-    .description = "Times answers with tokens drafted ahead by the MTP layer, and without.",
+    .description =
+        "Times answers with tokens drafted ahead by the MTP layer, without, and where the "
+        "unit chooses.",
     .options = mtp_rows,
     .option_count = ARRAY_COUNT(mtp_rows),
 };
@@ -89,10 +101,15 @@ struct question {
     uint32_t *tokens, count;
 };
 
-struct mtp_figures {      /* of one number of streams */
-    double per_second[2]; /* without drafts, with: medians */
-    double right;         /* share of the drafts */
-    double bound;         /* how many times as fast the bytes allow */
+enum way { WITHOUT, WITH, CHOSEN, WAY_COUNT };
+
+static const enum speculate_mode modes[WAY_COUNT] = {SPECULATE_NEVER, SPECULATE_ALWAYS,
+                                                     SPECULATE_MEASURED};
+
+struct mtp_figures {              /* of one number of streams */
+    double per_second[WAY_COUNT]; /* medians */
+    double right;                 /* share of the drafts */
+    double bound;                 /* how many times as fast the bytes allow */
 };
 
 struct mtp_bench {
@@ -104,6 +121,7 @@ struct mtp_bench {
     struct step_result *result;
     struct question *questions;
     uint32_t question_count, context_max;
+    uint32_t *answers; /* [question_count][answer] tokens, of the last run */
     struct mtp_figures figures[MODEL_RUN_SIZES_MAX];
 };
 
@@ -226,6 +244,8 @@ static enum status make_questions(struct mtp_bench *bench, struct error *error) 
         if (bench->questions[i].count > bench->context_max)
             bench->context_max = bench->questions[i].count;
     bench->context_max += (uint32_t)bench->values.answer;
+    bench->answers = calloc(bench->question_count * bench->values.answer, sizeof *bench->answers);
+    if (!bench->answers) return error_set(error, STATUS_NO_MEMORY, "no memory for answers");
     return status;
 }
 
@@ -279,12 +299,14 @@ static void ask(struct mtp_run *run) {
     static _Alignas(8) char memory[1 << 16];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     const struct mtp_bench *bench = run->bench;
-    const struct question *question = &bench->questions[run->asked];
+    uint32_t number = run->asked++;
+    const struct question *question = &bench->questions[number];
     uint32_t stops = bench->text.stop_token_count;
     struct record_submit *submit =
         outbox_put(&outbox, RECORD_SUBMIT,
-                   &(struct record_submit){.request.low = run->asked++,
+                   &(struct record_submit){.request.low = number,
                                            .sampling.top_p = 1,
+                                           .sampling.seed = number, /* for `guess` */
                                            .prompt_count = question->count,
                                            .new_tokens_max = (uint32_t)bench->values.answer,
                                            .stop_token_count = stops});
@@ -297,6 +319,8 @@ static void ask(struct mtp_run *run) {
 
 static void note_tokens(struct mtp_run *run, const struct record_tokens *record) {
     const uint32_t *tokens = tokens_chosen(record);
+    uint32_t *answer = run->bench->answers + record->request.low * run->bench->values.answer;
+    memcpy(answer + record->first_output_position, tokens, record->token_count * sizeof *tokens);
     for (uint32_t i = 0; i < record->token_count; i++) {
         uint64_t mixed = record->request.low * 1000003 + record->first_output_position + i;
         mixed = (mixed << 20 ^ tokens[i]) * 0x9E3779B97F4A7C15u;
@@ -377,10 +401,10 @@ static enum status answer_all(struct mtp_run *run, enum speculate_mode mode, str
 
 /* ---- all runs ---- */
 
-static enum status measure_once(struct mtp_bench *bench, uint32_t streams, bool drafts,
+static enum status measure_once(struct mtp_bench *bench, uint32_t streams, enum way way,
                                 struct mtp_run *run_out, struct error *error) {
     struct mtp_run run = {.bench = bench, .streams = streams};
-    enum status status = answer_all(&run, drafts ? SPECULATE_ALWAYS : SPECULATE_NEVER, error);
+    enum status status = answer_all(&run, modes[way], error);
     if (status) return status;
     if (run.tokens == 0)
         return error_set(error, STATUS_INVALID,
@@ -389,32 +413,41 @@ static enum status measure_once(struct mtp_bench *bench, uint32_t streams, bool 
     return STATUS_OK;
 }
 
-/* Ways alternate, and so does which goes first. */
+/* Ways take turns, and so does which goes first; of all, the one without drafts. */
 static enum status measure(struct mtp_bench *bench, uint32_t index, struct error *error) {
-    double rates[2][RUNS_MAX];
+    double rates[WAY_COUNT][RUNS_MAX];
     uint64_t made = 0, right = 0, answers = 0;
     uint32_t runs = (uint32_t)bench->values.runs, streams = bench->streams.values[index];
-    for (uint32_t i = 0; i < 2 * runs; i++) {
-        bool drafts = (i ^ i >> 1) & 1;
+    for (uint32_t i = 0; i < WAY_COUNT * runs; i++) {
+        enum way way = (enum way)((i + i / WAY_COUNT) % WAY_COUNT);
         struct mtp_run run;
-        enum status status = measure_once(bench, streams, drafts, &run, error);
+        enum status status = measure_once(bench, streams, way, &run, error);
         if (status) return status;
         if (i > 0 && run.answers != answers)
             return error_set(error, STATUS_CORRUPT,
                              "answers differ with drafts and without: this must not be");
         answers = run.answers;
-        rates[drafts][i / 2] = run.tokens / run.seconds;
-        made += run.made;
-        right += run.right;
+        rates[way][i / WAY_COUNT] = run.tokens / run.seconds;
+        made += way == WITH ? run.made : 0;
+        right += way == WITH ? run.right : 0;
     }
     const struct model *model = model_of(bench);
     struct mtp_figures *figures = &bench->figures[index];
     figures->right = made ? (double)right / (double)made : 0;
-    for (int way = 0; way < 2; way++)
+    for (int way = 0; way < WAY_COUNT; way++)
         figures->per_second[way] = machine_limits_median(rates[way], runs);
     figures->bound = (1 + figures->right) * model_step_bytes(model, streams) /
                      (model_step_bytes(model, 2 * streams) + model_draft_bytes(model, streams));
     return STATUS_OK;
+}
+
+/* The row chooses the token that the draft is to be, and the engine compares. */
+static uint32_t guess(void *context, const struct step_row *row, uint32_t token) {
+    const struct mtp_bench *bench = context;
+    uint32_t question = (uint32_t)row->sampling.seed, position = row->output_position;
+    uint32_t comes = bench->answers[question * bench->values.answer + position];
+    bool right = random_uniform(question, 2, position) * 100 < (double)bench->values.right;
+    return right ? comes : (comes + 1) % model_shape(model_of(bench))->vocab;
 }
 
 static enum status open_bench(struct mtp_bench *bench, struct error *error) {
@@ -430,6 +463,8 @@ static enum status open_bench(struct mtp_bench *bench, struct error *error) {
     status = engine_open(&options, &bench->engine, error);
     model_run_progress_end(&progress);
     if (status) return status;
+    if (bench->values.right)
+        model_set_guesser(engine_model(bench->engine), (struct model_guesser){bench, guess});
     bench->result =
         calloc(1, step_result_bytes_max(options.step_rows_max, options.step_tokens_max));
     if (!bench->result) return error_set(error, STATUS_NO_MEMORY, "no memory for step results");
@@ -459,11 +494,14 @@ static void print_figures(const struct mtp_bench *bench, uint32_t index) {
     const struct mtp_figures *f = &bench->figures[index];
     bool json = bench->values.json;
     printf(json ? "%s{\"streams\":%u,\"accepted\":%.4f,\"without_tokens_per_second\":%.5g,"
-                  "\"with_tokens_per_second\":%.5g,\"speedup\":%.4f,\"byte_bound\":%.4f}"
+                  "\"with_tokens_per_second\":%.5g,\"chosen_tokens_per_second\":%.5g,"
+                  "\"speedup\":%.4f,\"chosen_speedup\":%.4f,\"byte_bound\":%.4f}"
                 : "%s%3u streams: %5.1f%% of the drafts right, %8.1f tokens/s without, %8.1f "
-                  "with: %.2f times as fast (the bytes allow %.2f)\n",
+                  "with, %8.1f chosen: %.2f and %.2f times as fast (the bytes allow %.2f)\n",
            json && index ? ",\n " : "", bench->streams.values[index], f->right * (json ? 1 : 100),
-           f->per_second[0], f->per_second[1], f->per_second[1] / f->per_second[0], f->bound);
+           f->per_second[WITHOUT], f->per_second[WITH], f->per_second[CHOSEN],
+           f->per_second[WITH] / f->per_second[WITHOUT],
+           f->per_second[CHOSEN] / f->per_second[WITHOUT], f->bound);
     fflush(stdout);
 }
 
@@ -485,6 +523,7 @@ int bench_mtp(int argc, char **argv) {
     for (uint32_t i = 0; bench.questions && i < bench.question_count; i++)
         free(bench.questions[i].tokens);
     free(bench.questions);
+    free(bench.answers);
     free(bench.result);
     model_prompt_close(&bench.prompt);
     model_text_close(&bench.text);

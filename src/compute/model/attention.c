@@ -16,6 +16,8 @@
 #include "compute/model/compute_cpu.h"
 #include "compute/model/rope.h"
 
+#include <string.h>
+
 static enum input_kind down_kind(const struct pass *pass, const struct packed_matrix *weights) {
     return compute_kind_ue8m0(pass->model, weights->type);
 }
@@ -44,7 +46,7 @@ static void project_down(const struct pass *pass) {
     bool low_rank = model->shape->q_rank != 0;
     struct matmul jobs[] = {
         linear_job(query_down(pass), &q_input, low_rank ? s->q_a : s->q,
-                   low_rank ? s->q_a_stride : s->q_stride, tokens),
+                   low_rank ? s->q_a_stride : s->lane_stride, tokens),
         linear_job(&compute_weights(pass)->attention.kv_a, &kv_input, s->kv_a, s->kv_a_stride,
                    tokens),
     };
@@ -87,20 +89,28 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
     }
 }
 
+/* A token's queries become BF16 values where they lie: those of a head come to lie before any float
+ * that is still to be read. `room` has space for a head's. */
+static void pack_queries(const struct model *model, float *q, uint16_t *room) {
+    uint32_t query_dim = shape_query_dim(model->shape);
+    for (uint32_t head = 0; head < model->shape->heads; head++) {
+        model->kernels->bf16_from_float(room, q + head * query_dim, query_dim);
+        memcpy((uint16_t *)(void *)q + head * query_dim, room, query_dim * sizeof *room);
+    }
+}
+
 static void finish_queries(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     uint32_t query_dim = shape_query_dim(shape);
     for (uint32_t token = first; token < first + count; token++) {
-        float *q = pass->scratch->q + (size_t)token * pass->scratch->q_stride;
+        float *q = pass->scratch->q + (size_t)token * pass->scratch->lane_stride;
         const float *angles = pass->scratch->angles + (size_t)token * shape->rope_dim;
         for (uint32_t head = 0; head < shape->heads; head++)
             rope_rotate(shape, angles, q + head * query_dim + shape->nope_dim);
         if (model->bf16_attention && token < pass->batch->prompt_tokens)
-            model->kernels->bf16_from_float(pass->scratch->q_bf16 +
-                                                (size_t)token * pass->scratch->q_stride,
-                                            q, shape->heads * query_dim);
+            pack_queries(model, q, (uint16_t *)(void *)pass->scratch->attention[member].keys);
         else if (model->rounds_bf16)
             model->kernels->round_bf16(q, q, shape->heads * query_dim);
     }
@@ -112,8 +122,8 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
     uint32_t width = pass->model->shape->heads * pass->model->shape->value_dim;
     enum input_kind kind = compute_kind(pass->model, &compute_weights(pass)->attention.o);
     for (uint32_t token = first; token < first + count; token++)
-        linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * width, width,
-                       &s->input, token);
+        linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * s->lane_stride,
+                       width, &s->input, token);
 }
 
 static void write_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
@@ -149,7 +159,7 @@ void attention_begin(const struct pass *pass) {
     compute_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
-        compute_linear(model, &attention->q_b, &s->input, s->q, s->q_stride, tokens);
+        compute_linear(model, &attention->q_b, &s->input, s->q, s->lane_stride, tokens);
         pass_part(pass, PART_QUERY);
     }
     compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);

@@ -29,8 +29,9 @@ static void take_in(const struct tile *tile) {
     const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
     for (uint32_t head = 0; head < shape->heads; head++) {
-        const float *q = s->q + (size_t)tile->first * s->q_stride + head * shape_query_dim(shape);
-        struct linear_input input = linear_plain(q, s->q_stride, model->rounds_bf16);
+        const float *q =
+            s->q + (size_t)tile->first * s->lane_stride + head * shape_query_dim(shape);
+        struct linear_input input = linear_plain(q, s->lane_stride, model->rounds_bf16);
         s->jobs[head] = linear_job(&compute_weights(tile->pass)->attention.absorb_k[head], &input,
                                    s->absorb_q + (size_t)head * s->absorb_q_stride,
                                    (size_t)shape->heads * s->absorb_q_stride, tile->count);
@@ -44,7 +45,7 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
     const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
     for (uint32_t i = first; i < first + count; i++) {
-        const float *q = s->q + (size_t)(tile->first + i) * s->q_stride;
+        const float *q = s->q + (size_t)(tile->first + i) * s->lane_stride;
         for (uint32_t head = 0; head < shape->heads; head++) {
             float *absorbed = s->absorb_q + ((size_t)i * shape->heads + head) * s->absorb_q_stride;
             if (model->rounds_bf16) model->kernels->round_bf16(absorbed, absorbed, shape->kv_rank);
@@ -272,7 +273,7 @@ static void take_out(const struct tile *tile) {
     linear_run(model->kernels, model->team, s->jobs, heads);
     for (uint32_t i = 0; i < tile->count; i++) /* copied without the panels' padding */
         for (uint32_t head = 0; head < heads; head++)
-            memcpy(s->attended + ((size_t)(tile->first + i) * heads + head) * value_dim,
+            memcpy(s->attended + (size_t)(tile->first + i) * s->lane_stride + head * value_dim,
                    s->absorb_o + ((size_t)i * heads + head) * s->value_stride,
                    value_dim * sizeof(float));
 }

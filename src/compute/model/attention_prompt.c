@@ -80,12 +80,12 @@ static void score_tile(const struct pass *pass, const struct query_tile *tile,
     const struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
     uint32_t query_dim = shape_query_dim(model->shape);
-    size_t at = (size_t)tile->token * s->q_stride + tile->head * query_dim;
+    const float *q = s->q + (size_t)tile->token * s->lane_stride;
     if (model->bf16_attention) {
         struct gemm_bf16 score = {
             .layout = BF16_PAIRS,
-            .a = s->q_bf16 + at,
-            .a_stride = s->q_stride,
+            .a = (const uint16_t *)(const void *)q + tile->head * query_dim,
+            .a_stride = (size_t)2 * s->lane_stride,
             .b = (const uint16_t *)room->keys,
             .b_stride = (size_t)2 * KV_BLOCK_TOKENS,
             .c = room->scores,
@@ -98,8 +98,8 @@ static void score_tile(const struct pass *pass, const struct query_tile *tile,
         return;
     }
     struct gemm score = {
-        .a = s->q + at,
-        .a_stride = s->q_stride,
+        .a = q + tile->head * query_dim,
+        .a_stride = s->lane_stride,
         .b = room->keys,
         .b_stride = KV_BLOCK_TOKENS,
         .c = room->scores,
@@ -125,7 +125,7 @@ static void gather_tile(const struct pass *pass, const struct query_tile *tile,
             .b = room->values + tile->values,
             .b_stride = stride,
             .c = out,
-            .c_stride = (size_t)shape->heads * shape->value_dim,
+            .c_stride = pass->scratch->lane_stride,
             .m = tile->count,
             .n = shape->value_dim,
             .k = span->count,
@@ -140,7 +140,7 @@ static void gather_tile(const struct pass *pass, const struct query_tile *tile,
         .b = room->expanded + tile->values,
         .b_stride = stride,
         .c = out,
-        .c_stride = (size_t)shape->heads * shape->value_dim,
+        .c_stride = pass->scratch->lane_stride,
         .m = tile->count,
         .n = shape->value_dim,
         .k = span->count,
@@ -154,8 +154,8 @@ static void attend_tile(const struct pass *pass, const struct run *run, const st
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     const struct scratch *s = pass->scratch;
-    uint32_t out_stride = shape->heads * shape->value_dim;
-    float *out = s->attended + (size_t)tile->token * out_stride + tile->head * shape->value_dim;
+    size_t out_stride = s->lane_stride;
+    float *out = s->attended + tile->token * out_stride + tile->head * shape->value_dim;
     score_tile(pass, tile, span, room);
     for (uint32_t i = 0; i < tile->count; i++) {
         float *scores = room->scores + i * KV_BLOCK_TOKENS, factor;
@@ -171,8 +171,7 @@ static void attend_tile(const struct pass *pass, const struct run *run, const st
         else
             attention_core_softmax(model->kernels, scores, seen, shape->attention_scale, max, sum,
                                    &factor);
-        if (factor != 1)
-            model->kernels->scale(out + i * (size_t)out_stride, factor, shape->value_dim);
+        if (factor != 1) model->kernels->scale(out + i * out_stride, factor, shape->value_dim);
         if (!model->bf16_attention) memset(scores + seen, 0, (span->count - seen) * sizeof *scores);
     }
     gather_tile(pass, tile, span, out, room);
@@ -219,10 +218,9 @@ static void attend_block(const struct pass *pass, const struct run *run, const s
 static void begin_heads(const struct pass *pass, const struct run *run, const struct group *group) {
     const struct shape *shape = pass->model->shape;
     struct scratch *s = pass->scratch;
-    uint32_t width = shape->heads * shape->value_dim;
     for (uint32_t token = run->first; token < run->first + run->token_count; token++) {
-        memset(s->attended + (size_t)token * width + group->first_head * shape->value_dim, 0,
-               group->heads * shape->value_dim * sizeof(float));
+        memset(s->attended + (size_t)token * s->lane_stride + group->first_head * shape->value_dim,
+               0, group->heads * shape->value_dim * sizeof(float));
         for (uint32_t head = group->first_head; head < group->first_head + group->heads; head++) {
             s->softmax_max[(size_t)token * shape->heads + head] = -INFINITY;
             s->softmax_sum[(size_t)token * shape->heads + head] = 0;
@@ -234,11 +232,10 @@ static void finish_heads(const struct pass *pass, const struct run *run,
                          const struct group *group) {
     const struct shape *shape = pass->model->shape;
     struct scratch *s = pass->scratch;
-    uint32_t width = shape->heads * shape->value_dim;
     for (uint32_t token = run->first; token < run->first + run->token_count; token++)
         for (uint32_t head = group->first_head; head < group->first_head + group->heads; head++)
             pass->model->kernels->scale(
-                s->attended + (size_t)token * width + head * shape->value_dim,
+                s->attended + (size_t)token * s->lane_stride + head * shape->value_dim,
                 1 / s->softmax_sum[(size_t)token * shape->heads + head], shape->value_dim);
 }
 

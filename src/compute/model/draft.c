@@ -122,8 +122,12 @@ void draft_make(struct model *model, const struct step_plan *plan) {
     if (batch->token_count == 0 && !plan->others_draft) return;
     mtp_run(model, drafts->guesses);
     for (uint32_t i = 0; i < batch->run_count; i++) {
-        struct model_draft *made = &drafts->made[batch->runs[i].plan_row];
-        made->tokens[made->count++] = drafts->guesses[i];
+        uint32_t plan_row = batch->runs[i].plan_row, guess = drafts->guesses[i];
+        const struct model_guesser *guesser = &model->guesser;
+        struct model_draft *made = &drafts->made[plan_row];
+        if (guesser->guess)
+            guess = guesser->guess(guesser->context, &step_plan_rows(plan)[plan_row], guess);
+        made->tokens[made->count++] = guess;
     }
 }
 

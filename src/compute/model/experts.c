@@ -63,8 +63,8 @@ static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *
     uint32_t tokens = pass->batch->token_count;
     if (!has_shared(pass)) return 0;
     const struct mlp_weights *shared = &compute_weights(pass)->shared;
-    jobs[0] = linear_job(&shared->gate, input, s->gate, s->mlp_stride, tokens);
-    jobs[1] = linear_job(&shared->up, input, s->up, s->mlp_stride, tokens);
+    jobs[0] = linear_job(&shared->gate, input, s->shared_gate, s->lane_stride, tokens);
+    jobs[1] = linear_job(&shared->up, input, s->shared_up, s->lane_stride, tokens);
     return 2;
 }
 
@@ -396,9 +396,9 @@ static void activate_shared(void *context, uint32_t first, uint32_t count, uint3
     const struct mlp_weights *shared = &compute_weights(pass)->shared;
     uint32_t width = shared->gate.rows;
     for (uint32_t token = first; token < first + count; token++) {
-        float *gate = s->gate + (size_t)token * s->mlp_stride;
-        pass->model->kernels->silu_multiply(gate, gate, s->up + (size_t)token * s->mlp_stride,
-                                            width);
+        float *gate = s->shared_gate + (size_t)token * s->lane_stride;
+        pass->model->kernels->silu_multiply(gate, gate,
+                                            s->shared_up + (size_t)token * s->lane_stride, width);
         linear_prepare(pass->model->kernels, compute_kind(pass->model, &shared->down), gate, width,
                        &s->input_shared, token);
     }
@@ -409,7 +409,7 @@ static void add_shared(void *context, uint32_t first, uint32_t count, uint32_t m
     const struct scratch *s = pass->scratch;
     for (uint32_t token = first; token < first + count; token++)
         pass->model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride,
-                                         s->shared_y + (size_t)token * s->hidden_stride, 1,
+                                         s->shared_y + (size_t)token * s->lane_stride, 1,
                                          pass->model->shape->hidden);
 }
 
@@ -429,7 +429,7 @@ void experts_run_shared(const struct pass *pass) {
     compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_SILU);
     compute_linear(model, &compute_weights(pass)->shared.down, &s->input_shared, s->shared_y,
-                   s->hidden_stride, tokens);
+                   s->lane_stride, tokens);
     pass_part(pass, PART_SHARED_DOWN);
 }
 

@@ -36,6 +36,16 @@ struct model_follower {
     void (*score)(void *context, uint32_t row, uint32_t index, const float *logits);
 };
 
+struct step_row; /* contract/step_plan.h */
+
+/* Has the last word on drafts: for benchmarks, which ask what an MTP layer that is right so often would
+ * bring. The layer runs as ever. */
+struct model_guesser {
+    void *context;
+    /* The draft behind a row of the step's plan, where the MTP layer drafted `token`. */
+    uint32_t (*guess)(void *context, const struct step_row *row, uint32_t token);
+};
+
 #define MODEL_NO_ROW UINT32_MAX
 
 /* What `fathom logits` may ask to see of one row's run; all pointers may be NULL. Among ranks, all

@@ -239,6 +239,10 @@ void model_set_follower(struct model *model, const struct model_follower *follow
     model->follower = follower ? *follower : (struct model_follower){.written = NULL};
 }
 
+void model_set_guesser(struct model *model, struct model_guesser guesser) {
+    model->guesser = guesser;
+}
+
 void model_set_trace(struct model *model, const struct model_trace *trace) {
     model->trace = trace;
 }

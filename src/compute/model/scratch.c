@@ -8,16 +8,19 @@
 
 #define SCRATCH_ALIGN 64
 #define ABSORB_TILE_TOKENS 256 /* generated tokens that share one pass through kv_b */
-#define WAVE_EXTRA_ROWS 1024   /* (token, expert) pairs of a wave beyond one expert's */
+#define WAVE_EXTRA_ROWS 256    /* (token, expert) pairs of a wave beyond one expert's */
+#define STRIDE_SHIFT 16 /* floats: a tile's rows should not all be a multiple of 4 KiB apart */
 
 struct cutter {
     char *base; /* NULL: counting */
     size_t used;
+    size_t most; /* that was used at any time: what lies in the same place is cut anew */
 };
 
 static void *cut(struct cutter *cutter, size_t bytes) {
     size_t at = round_up(cutter->used, SCRATCH_ALIGN);
     cutter->used = at + bytes;
+    if (cutter->used > cutter->most) cutter->most = cutter->used;
     return cutter->base ? cutter->base + at : NULL;
 }
 
@@ -49,10 +52,9 @@ static struct input_buffer cut_input(struct cutter *cutter, size_t rows, uint32_
 static void set_strides(struct scratch *s, const struct shape *shape) {
     uint32_t head_rows = shape->nope_dim + shape->value_dim;
     s->q_a_stride = padded(shape->q_rank);
-    s->q_stride = padded(shape->heads * shape_query_dim(shape));
     s->kv_a_stride = padded(shape_kv_width(shape));
     s->hidden_stride = padded(shape->hidden);
-    s->mlp_stride = padded(larger(shape->dense_width, shape->shared_experts * shape->expert_width));
+    s->mlp_stride = padded(shape->dense_width);
     s->absorb_q_stride = padded(shape->kv_rank) + (uint32_t)round_up(shape->rope_dim, 16);
     s->absorb_u_stride = (uint32_t)round_up(shape->kv_rank, 16);
     s->value_stride = padded(shape->value_dim);
@@ -65,49 +67,86 @@ static void set_strides(struct scratch *s, const struct shape *shape) {
     s->expanded_stride = padded(s->group_heads * head_rows);
 }
 
-static void cut_tokens(struct cutter *cutter, struct scratch *s, const struct model *model) {
+static uint32_t shared_width(const struct shape *shape) {
+    return shape->shared_experts * shape->expert_width;
+}
+
+static void cut_step(struct cutter *cutter, struct scratch *s, const struct model *model) {
     const struct shape *shape = model->shape;
     uint32_t tokens = model->scratch_tokens, hidden = shape->hidden;
-    uint32_t attended = shape->heads * shape->value_dim;
-    uint32_t widest = larger(larger(hidden, shape->q_rank), larger(attended, s->mlp_stride));
+    uint32_t per_token = shape->experts_per_token, threads = team_threads(model->team);
+    uint32_t widest = larger(larger(hidden, shape->q_rank),
+                             larger(shape->heads * shape->value_dim, s->mlp_stride));
     if (model->weights.mtp) widest = larger(widest, 2 * hidden);
     s->x = cut_floats(cutter, tokens, hidden);
     s->angles = cut_floats(cutter, tokens, shape->rope_dim);
-    s->normed = cut_floats(cutter, tokens, hidden);
     s->input = cut_input(cutter, tokens + LOGITS_TILE, widest);
-    s->input_shared = cut_input(cutter, tokens, larger(hidden, s->mlp_stride));
-    s->q_a = cut_floats(cutter, tokens, s->q_a_stride);
-    s->q = cut_floats(cutter, tokens, s->q_stride);
-    if (model->bf16_attention) s->q_bf16 = cut_values(cutter, tokens, s->q_stride);
-    s->kv_a = cut_floats(cutter, tokens, s->kv_a_stride);
-    s->attended = cut_floats(cutter, tokens, attended);
-    s->softmax_max = cut_floats(cutter, tokens, shape->heads);
-    s->softmax_sum = cut_floats(cutter, tokens, shape->heads);
     s->y = cut_floats(cutter, tokens, s->hidden_stride);
-    s->shared_y = cut_floats(cutter, tokens, s->hidden_stride);
-    s->gate = cut_floats(cutter, tokens, s->mlp_stride);
-    s->up = cut_floats(cutter, tokens, s->mlp_stride);
-    s->absorb_tile = tokens < ABSORB_TILE_TOKENS ? tokens : ABSORB_TILE_TOKENS;
-    size_t tile_heads = (size_t)s->absorb_tile * shape->heads;
-    s->absorb_q = cut_floats(cutter, tile_heads, s->absorb_q_stride);
-    s->absorb_u = cut_floats(cutter, tile_heads, s->absorb_u_stride);
-    s->absorb_o = cut_floats(cutter, tile_heads, s->value_stride);
+    s->logits = cut_floats(cutter, LOGITS_TILE, s->vocab_stride);
+    if (shape->experts) {
+        s->experts = cut(cutter, (size_t)tokens * per_token * sizeof *s->experts);
+        s->expert_weights = cut_floats(cutter, tokens, per_token);
+    }
+    if (model->placement.ranks) {
+        s->outgoing = cut(cutter, tokens * exchange_rows_bytes(model->dispatch_form, hidden));
+        s->returning = cut_floats(cutter, threads, s->hidden_stride);
+        if (model->group_experts) s->group_room = cut_floats(cutter, threads, s->hidden_stride);
+    }
     if (!model->weights.mtp) return;
-    s->mtp_pair = cut_floats(cutter, tokens, 2 * (size_t)hidden);
     s->mtp_u = cut_floats(cutter, tokens, s->hidden_stride);
     s->hidden = cut_floats(cutter, tokens, hidden);
     s->kept = cut_floats(cutter, (size_t)model->slots_max * (1 + LIMIT_DRAFTS), hidden);
 }
 
-static void cut_experts(struct cutter *cutter, struct scratch *s, const struct model *model) {
+static float *columns_from(float *row, uint32_t first) {
+    return row ? row + first : NULL;
+}
+
+/* q | attended, and in the same columns gate, up and y of the shared expert | its input. */
+static void cut_lane(struct cutter *cutter, struct scratch *s, const struct model *model) {
     const struct shape *shape = model->shape;
-    uint32_t tokens = model->scratch_tokens, per_token = shape->experts_per_token;
-    uint64_t pairs = (uint64_t)tokens * per_token;
-    uint64_t rows = pairs * (model->placement.ranks ? model->placement.ranks : 1);
-    s->wave_rows = (uint32_t)(rows < tokens + WAVE_EXTRA_ROWS ? rows : tokens + WAVE_EXTRA_ROWS);
+    uint32_t shared = padded(shared_width(shape)), hidden = padded(shape->hidden);
+    uint32_t left = larger(padded(shape->heads * shape_query_dim(shape)), 2 * shared + hidden);
+    uint32_t right = larger(padded(shape->heads * shape->value_dim), larger(hidden, shared));
+    s->lane_stride = left + right + STRIDE_SHIFT;
+    float *row = cut_floats(cutter, model->scratch_tokens, s->lane_stride);
+    s->q = row;
+    s->attended = columns_from(row, left);
+    s->shared_gate = row;
+    s->shared_up = columns_from(row, shared);
+    s->shared_y = columns_from(row, 2 * shared);
+    s->input_shared = (struct input_buffer){
+        .x = columns_from(row, left),
+        .scales = cut_floats(cutter, model->scratch_tokens, divide_up(s->lane_stride, QUANT_GROUP)),
+        .columns = s->lane_stride,
+    };
+}
+
+static void cut_inputs(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    uint32_t tokens = model->scratch_tokens;
+    s->normed = cut_floats(cutter, tokens, model->shape->hidden);
+    s->q_a = cut_floats(cutter, tokens, s->q_a_stride);
+    s->kv_a = cut_floats(cutter, tokens, s->kv_a_stride);
     s->router_logits = cut_floats(cutter, tokens, s->experts_stride);
-    s->experts = cut(cutter, pairs * sizeof *s->experts);
-    s->expert_weights = cut_floats(cutter, tokens, per_token);
+}
+
+static void cut_core(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    uint32_t tokens = model->scratch_tokens, heads = model->shape->heads;
+    s->softmax_max = cut_floats(cutter, tokens, heads);
+    s->softmax_sum = cut_floats(cutter, tokens, heads);
+    s->absorb_tile = tokens < ABSORB_TILE_TOKENS ? tokens : ABSORB_TILE_TOKENS;
+    size_t tile_heads = (size_t)s->absorb_tile * heads;
+    s->absorb_q = cut_floats(cutter, tile_heads, s->absorb_q_stride);
+    s->absorb_u = cut_floats(cutter, tile_heads, s->absorb_u_stride);
+    s->absorb_o = cut_floats(cutter, tile_heads, s->value_stride);
+}
+
+static void cut_wave(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    const struct shape *shape = model->shape;
+    uint32_t tokens = model->scratch_tokens;
+    uint64_t rows = (uint64_t)tokens * shape->experts_per_token *
+                    (model->placement.ranks ? model->placement.ranks : 1);
+    s->wave_rows = (uint32_t)(rows < tokens + WAVE_EXTRA_ROWS ? rows : tokens + WAVE_EXTRA_ROWS);
     s->returned_count = cut(cutter, tokens * sizeof *s->returned_count);
     s->expert_input = cut_input(cutter, s->wave_rows, shape->hidden);
     s->expert_middle = cut_input(cutter, s->wave_rows, shape->expert_width);
@@ -116,11 +155,24 @@ static void cut_experts(struct cutter *cutter, struct scratch *s, const struct m
     s->expert_y = cut_floats(cutter, s->wave_rows, s->hidden_stride);
     if (model->group_experts && !model->placement.ranks)
         s->group_y = cut_floats(cutter, tokens, s->hidden_stride);
-    if (!model->placement.ranks) return;
-    if (model->group_experts)
-        s->group_room = cut_floats(cutter, team_threads(model->team), s->hidden_stride);
-    s->outgoing = cut(cutter, tokens * exchange_rows_bytes(model->dispatch_form, shape->hidden));
-    s->returning = cut_floats(cutter, team_threads(model->team), s->hidden_stride);
+}
+
+static void cut_stage(struct cutter *cutter, struct scratch *s, const struct model *model) {
+    uint32_t tokens = model->scratch_tokens;
+    s->stage = cut(cutter, 0);
+    size_t start = cutter->used;
+    cut_inputs(cutter, s, model);
+    cutter->used = start;
+    s->gate = cut_floats(cutter, tokens, s->mlp_stride);
+    s->up = cut_floats(cutter, tokens, s->mlp_stride);
+    cutter->used = start;
+    cut_core(cutter, s, model);
+    cutter->used = start;
+    if (model->shape->experts) cut_wave(cutter, s, model);
+    cutter->used = start;
+    if (model->weights.mtp) s->mtp_pair = cut_floats(cutter, tokens, 2 * model->shape->hidden);
+    cutter->used = cutter->most;
+    s->stage_bytes = cutter->used - start;
 }
 
 static void cut_threads(struct cutter *cutter, struct scratch *s, const struct model *model) {
@@ -161,34 +213,24 @@ struct scratch scratch_from(const struct scratch *scratch, const struct model *m
     struct scratch s = *scratch;
     advance(&s.x, token, shape->hidden);
     advance(&s.angles, token, shape->rope_dim);
-    advance(&s.normed, token, shape->hidden);
     advance_input(&s.input, token);
-    advance_input(&s.input_shared, token);
-    advance(&s.q_a, token, s.q_a_stride);
-    advance(&s.q, token, s.q_stride);
-    if (s.q_bf16) s.q_bf16 += (size_t)token * s.q_stride;
-    advance(&s.kv_a, token, s.kv_a_stride);
-    advance(&s.attended, token, (size_t)shape->heads * shape->value_dim);
-    advance(&s.softmax_max, token, shape->heads);
-    advance(&s.softmax_sum, token, shape->heads);
     advance(&s.y, token, s.hidden_stride);
-    advance(&s.shared_y, token, s.hidden_stride);
-    advance(&s.gate, token, s.mlp_stride);
-    advance(&s.up, token, s.mlp_stride);
-    if (!shape->experts) return s;
-    advance(&s.router_logits, token, s.experts_stride);
+    advance(&s.q, token, s.lane_stride);
+    advance(&s.attended, token, s.lane_stride);
+    advance(&s.shared_gate, token, s.lane_stride);
+    advance(&s.shared_up, token, s.lane_stride);
+    advance(&s.shared_y, token, s.lane_stride);
+    advance_input(&s.input_shared, token);
     advance(&s.expert_weights, token, shape->experts_per_token);
-    s.experts += (size_t)token * shape->experts_per_token;
-    s.returned_count += token;
-    advance(&s.group_y, token, s.hidden_stride);
+    if (s.experts) s.experts += (size_t)token * shape->experts_per_token;
     if (s.outgoing) s.outgoing += token * exchange_rows_bytes(model->dispatch_form, shape->hidden);
     return s;
 }
 
 static void cut_all(struct cutter *cutter, struct scratch *s, const struct model *model) {
-    cut_tokens(cutter, s, model);
-    if (model->shape->experts) cut_experts(cutter, s, model);
-    s->logits = cut_floats(cutter, LOGITS_TILE, s->vocab_stride);
+    cut_step(cutter, s, model);
+    cut_lane(cutter, s, model);
+    cut_stage(cutter, s, model);
     s->jobs = cut(cutter, LINEAR_JOBS_MAX * sizeof *s->jobs);
     cut_threads(cutter, s, model);
 }
@@ -198,7 +240,7 @@ enum status scratch_open(struct scratch *scratch, const struct model *model, str
     *scratch = (struct scratch){0};
     set_strides(scratch, model->shape);
     cut_all(&cutter, scratch, model);
-    scratch->bytes = round_up(cutter.used, 4096);
+    scratch->bytes = round_up(cutter.most, 4096);
     void *memory = mmap(NULL, scratch->bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)

@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Everything that a step writes to on the CPU, sized at model_open for model.scratch_tokens. Only
  * what is behind compute_cpu.h includes it.
+ *
+ * Values that never live at the same time lie in the same place. There are three kinds:
+ *   a step's        live until it ends
+ *   a lane's        live from one of its stages to a later one, while stages of other lanes run: so
+ *                   each token has a place of its own. Attention's values and the experts' share it,
+ *                   as a lane is never in both
+ *   a stage's       are dead when the stage returns: stages run one at a time, and all of them, of
+ *                   whatever lane, begin at the same address
  */
 #ifndef COMPUTE_MODEL_SCRATCH_H
 #define COMPUTE_MODEL_SCRATCH_H
@@ -26,55 +34,68 @@ struct attention_scratch {
 };
 
 struct scratch {
-    float *x;                                /* [tokens][hidden] residual stream */
-    float *angles;                           /* [tokens][rope_dim] of positions: rope.h */
-    float *normed;                           /* [tokens][hidden] */
-    struct input_buffer input, input_shared; /* [tokens] prepared inputs */
-    float *q_a;                              /* [tokens][q_a_stride] */
-    float *q;                                /* [tokens][q_stride] */
-    uint16_t *q_bf16;                        /* the same with model.bf16_attention */
-    float *kv_a;                             /* [tokens][kv_a_stride] */
-    float *attended;                         /* [tokens][heads * value_dim] */
-    float *softmax_max, *softmax_sum;        /* [tokens][heads] */
-    float *y;         /* [tokens][hidden_stride] a stage's result before it is added to x */
-    float *shared_y;  /* [tokens][hidden_stride] the shared expert's result */
+    /* A step's: */
+    float *x;                  /* [tokens][hidden] residual stream */
+    float *angles;             /* [tokens][rope_dim] of positions: rope.h */
+    struct input_buffer input; /* [tokens] prepared inputs */
+    float *y;                  /* [tokens][hidden_stride] what is to be added to x */
+    uint32_t *experts;         /* [tokens][experts_per_token] chosen, ascending */
+    float *expert_weights;     /* [tokens][experts_per_token] */
+    char *outgoing;            /* [tokens][exchange_rows_bytes] activations to be carried */
+    float *returning;          /* [threads][hidden_stride] a result that came back */
+    float *group_room;         /* [threads][hidden_stride] by groups: expert_sum_add's */
+    float *logits;             /* [LOGITS_TILE][vocab_stride] */
+    float *mtp_u;              /* [tokens][hidden_stride] MTP: the projected pair */
+    float *hidden;             /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
+    float *kept; /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
+
+    /* A lane's, [tokens][lane_stride], of which each array takes some columns. Attention's: */
+    float *q;        /* [heads * query_dim]; BF16 values if model.bf16_attention and of a prompt */
+    float *attended; /* [heads * value_dim] */
+    /* The experts', in the same columns: */
+    float *shared_gate, *shared_up;   /* [shared width] */
+    float *shared_y;                  /* [hidden] the shared expert's result */
+    struct input_buffer input_shared; /* apart from q's columns: attention_begin uses it, too */
+
+    /* A stage's. Of several: */
+    float *normed;        /* [tokens][hidden] */
+    float *q_a;           /* [tokens][q_a_stride] */
+    float *kv_a;          /* [tokens][kv_a_stride] */
+    float *router_logits; /* [tokens][experts_stride] */
+    /* Of a dense layer: */
     float *gate, *up; /* [tokens][mlp_stride] */
-    float *mtp_pair;  /* [tokens][2 * hidden] MTP: embedding, then hidden, each normalized */
-    float *mtp_u;     /* [tokens][hidden_stride] MTP: the projected pair */
-    float *hidden;    /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
-    float *kept;      /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
-    /* Of the absorbed form, a tile of generated tokens at a time: */
+    /* Of core attention, a tile of generated tokens at a time in the absorbed form: */
+    float *softmax_max, *softmax_sum; /* [tokens][heads] */
     uint32_t absorb_tile;
     float *absorb_q; /* [tile][heads][absorb_q_stride]: q' then the rope part */
     float *absorb_u; /* [tile][heads][absorb_u_stride]: weighted sum of latents */
     float *absorb_o; /* [tile][heads][value_stride] */
-    /* Of a MoE layer: */
-    float *router_logits;     /* [tokens][experts_stride] */
-    uint32_t *experts;        /* [tokens][experts_per_token] chosen, ascending */
-    float *expert_weights;    /* [tokens][experts_per_token] */
+    /* Of routed experts: */
     float *group_y;           /* [tokens][hidden_stride] alone, by groups: a group's sum so far */
     uint32_t *returned_count; /* [tokens] how many of the token's results are summed */
     uint32_t wave_rows;       /* (token, expert) pairs computed at a time */
     struct input_buffer expert_input, expert_middle; /* [wave_rows] */
     float *expert_gate, *expert_up;                  /* [wave_rows][expert_stride] */
     float *expert_y;                                 /* [wave_rows][hidden_stride] */
-    char *outgoing;      /* [tokens][exchange_rows_bytes] activations to be carried */
-    float *returning;    /* [threads][hidden_stride] a result that came back */
-    float *group_room;   /* [threads][hidden_stride] by groups: expert_sum_add's */
-    float *logits;       /* [LOGITS_TILE][vocab_stride] */
-    struct matmul *jobs; /* [LINEAR_JOBS_MAX] */
+    /* Of MTP's projection: */
+    float *mtp_pair; /* [tokens][2 * hidden] embedding, then hidden, each normalized */
+
+    struct matmul *jobs;                 /* [LINEAR_JOBS_MAX] */
     struct attention_scratch *attention; /* [threads] */
-    uint32_t q_a_stride, q_stride, kv_a_stride, hidden_stride, mlp_stride;
+    uint32_t lane_stride;
+    uint32_t q_a_stride, kv_a_stride, hidden_stride, mlp_stride;
     uint32_t absorb_q_stride, absorb_u_stride, value_stride, experts_stride, expert_stride;
     uint32_t expanded_stride, vocab_stride;
     uint32_t group_heads; /* heads expanded together: their kv_b rows start on a scale block */
+    char *stage;          /* where a stage's values lie */
+    size_t stage_bytes;
     void *memory;
     size_t bytes;
 };
 
 enum status scratch_open(struct scratch *scratch, const struct model *model, struct error *error);
 void scratch_close(struct scratch *scratch);
-/* The same scratch from a token on; owns nothing. */
+/* The scratch of a lane, whose first token this is; owns nothing. */
 struct scratch scratch_from(const struct scratch *scratch, const struct model *model,
                             uint32_t token);
 
