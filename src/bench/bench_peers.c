@@ -581,11 +581,11 @@ static enum status prepare(struct peers_bench *bench) {
                                                 &bench->lengths, bench->error);
     if (!status)
         status = model_run_sizes_read("streams", values->streams, &bench->streams, bench->error);
+    if (!status) status = read_vocab(bench);
     for (size_t i = 0; !status && i < values->peers.count; i++)
         status = open_peer(bench, values->peers.texts[i]);
-    if (status) return status;
-    name_figures(bench);
-    return read_vocab(bench);
+    if (!status) name_figures(bench);
+    return status;
 }
 
 int bench_peers(int argc, char **argv) {

@@ -35,6 +35,21 @@ static enum status check_attention(const struct shape *shape, struct error *erro
     return status;
 }
 
+/* The absorbed form, and keys of prompts, take kv_b in BF16, which weights.c makes of FP8. */
+static enum status check_kv_b(const struct model *model, struct error *error) {
+    for (uint32_t layer = 0; layer < model->shape->layers; layer++) {
+        char name[80];
+        snprintf(name, sizeof name, "model.layers.%u.self_attn.kv_b_proj.weight", layer);
+        const struct tensor *kv_b = checkpoint_tensor(model->checkpoint, name);
+        if (kv_b && kv_b->type != TENSOR_BF16 && kv_b->type != TENSOR_E4M3)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "no kernel for GPUs takes %s, which is neither BF16 nor FP8, in this "
+                             "mode; use --activations f32, or --device cpu",
+                             name);
+    }
+    return STATUS_OK;
+}
+
 enum status gpu_hopper_takes(const struct model *model, struct error *error) {
     const struct shape *shape = model->shape;
     const struct tensor *embedding =
@@ -45,5 +60,10 @@ enum status gpu_hopper_takes(const struct model *model, struct error *error) {
                          "no kernel for GPUs takes an embedding of FP8; use --device cpu");
     if (shape->hidden % 4 || shape->hidden > NORM_MAX)
         return refuse("hidden_size", shape->hidden, "a multiple of 4 up to 49152", "", error);
-    return model->rounds_bf16 ? check_attention(shape, error) : STATUS_OK;
+    if (shape->heads * shape->value_dim % 4)
+        return refuse("num_attention_heads x v_head_dim", shape->heads * shape->value_dim,
+                      "a multiple of 4", "", error);
+    if (!model->rounds_bf16) return STATUS_OK;
+    enum status status = model->checkpoint ? check_kv_b(model, error) : STATUS_OK;
+    return status ? status : check_attention(shape, error);
 }

@@ -218,7 +218,7 @@ static enum status fill(struct gpu_state *state, const struct model *model, stru
     struct device_stream *stream = state->lanes[0].stream;
     uint32_t dim = model->shape->rope_dim, some = 1024;
     size_t row_bytes = dim * sizeof(float);
-    void *host;
+    void *host = NULL;
     enum status status =
         device_allocate_pinned(state->device, some * row_bytes, "angles on the host", &host, error);
     uint32_t *positions = malloc(some * sizeof *positions);

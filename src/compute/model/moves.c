@@ -327,10 +327,10 @@ static void go_on_making(struct model *model) {
                                   : !copy_some(model, moving))
         return;
     end_reading(moves);
-    if (status == STATUS_OK)
-        remember(model, moving, move_checksum_end(&moves->sum));
-    else
+    if (status)
         fail(model, moving, error.text);
+    else if (moving->role == ROLE_READ || !model->device) /* a copy on a device is not summed */
+        remember(model, moving, move_checksum_end(&moves->sum));
     moves->made = 0;
     moves->making++;
     end(moves, moving->role == ROLE_READ ? model->weights.expert.slot_bytes : 0);

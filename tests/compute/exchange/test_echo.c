@@ -129,6 +129,7 @@ static void expect_times(const uint32_t *token_experts, uint32_t group_experts, 
     exchange_combine_begin(exchange, 1, received.row_count - 1);
     exchange_combine_finish(exchange, &returned);
     assert_int_equal(exchange_last(exchange).link_ns, combine_ns ? combine_ns + latency_ns : 0);
+    assert_int_equal(exchange_last(exchange).bytes_sent, combine_ns); /* of both waves */
     assert_int_equal(exchange_counts(exchange).bytes_sent, dispatch_ns + combine_ns);
     exchange_close(exchange);
 }

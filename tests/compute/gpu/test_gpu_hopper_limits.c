@@ -50,12 +50,17 @@ static void what_no_kernel_takes_is_named_with_its_cure(void **state) {
 
 static void rows_that_do_not_begin_at_16_bytes_are_refused_in_any_mode(void **state) {
     struct shape odd = v3;
+    struct shape narrow = v3;
     odd.hidden = 7170;
+    narrow.heads = 1;
+    narrow.value_dim = 102;
     for (int rounds = 0; rounds < 2; rounds++) {
         struct error error;
         assert_int_equal(check_shape(&odd, rounds, &error), STATUS_UNSUPPORTED);
         assert_non_null(strstr(error.text, "hidden_size 7170"));
         assert_non_null(strstr(error.text, "--device cpu"));
+        assert_int_equal(check_shape(&narrow, rounds, &error), STATUS_UNSUPPORTED);
+        assert_non_null(strstr(error.text, "num_attention_heads x v_head_dim 102"));
     }
 }
 
