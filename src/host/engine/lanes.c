@@ -60,6 +60,7 @@ static struct choose_overlap_step view(struct step_plan *const *plans, uint32_t 
 void lanes_begin(struct lanes *lanes, struct step_plan *const *plans, uint32_t ranks,
                  const struct shape *shape) {
     lanes->step = view(plans, ranks);
+    if (lanes->echoed_ranks) lanes->step.ranks = lanes->echoed_ranks;
     if (lanes->measured) {
         struct choose_overlap_choice choice = choose_overlap(&lanes->choose, &lanes->step);
         lanes->kind = choice.kind;

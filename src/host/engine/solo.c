@@ -81,6 +81,7 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     if (!solo) return error_set(error, STATUS_NO_MEMORY, "no memory");
     solo->ranks = job_count();
     solo_set_schedule(solo, options->schedule ? options->schedule : "sequential");
+    if (model_options.echoes) solo->lanes.echoed_ranks = model_options.rank_count;
     solo->sequences = options->sequences;
     solo->sequences_each = (uint32_t)divide_up(options->sequences, solo->ranks);
     solo->step_tokens_max = model_options.step_tokens_max;
