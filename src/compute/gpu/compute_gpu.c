@@ -415,8 +415,8 @@ static enum status no_emulated_kernels(struct error *error) {
 }
 
 /* Whose kernels they are, and that all of the model has some. */
-static enum status take_kernels(struct model *model, const struct model_options *options,
-                                const struct gpu_kernels *kernels, struct error *error) {
+static enum status take_kernels(struct model *model, const struct gpu_kernels *kernels,
+                                struct error *error) {
     enum status status = kernels->takes ? kernels->takes(model, error) : STATUS_OK;
     model->device_kernels = kernels;
     model->kv_b_bf16 = kernels->kv_b_bf16 && model->rounds_bf16;
@@ -438,7 +438,7 @@ static enum status open_cuda(struct model *model, const struct model_options *op
     const struct gpu_kernels *kernels =
         options->device_kernels ? options->device_kernels : offered.cuda;
     if (!kernels) return no_cuda(error);
-    enum status status = take_kernels(model, options, kernels, error);
+    enum status status = take_kernels(model, kernels, error);
     uint32_t node_ranks = options->node_ranks; /* of a node, each has a GPU of its own */
     uint32_t index = node_ranks ? options->rank % node_ranks : options->rank;
     return status ? status : open_gpu(index, &model->device, error);
@@ -449,7 +449,7 @@ static enum status open_stand_in(struct model *model, const struct model_options
     struct device_emulation emulation = {.seed = options->device_seed + options->rank,
                                          .memory_bytes = UINT64_MAX / 2,
                                          .watch = kernels->watch};
-    enum status status = take_kernels(model, options, kernels, error);
+    enum status status = take_kernels(model, kernels, error);
     return status ? status : device_open_emulated(&emulation, &model->device, error);
 }
 

@@ -39,41 +39,20 @@ struct gpu_exchange {
     uint32_t *sum_rows, *sum_rows_host;            /* [SUMS][per_token] */
     float *sum_weights, *sum_weights_host, *sum_y; /* [SUMS][per_token]; y: [SUMS][hidden_stride] */
     char *sums, *sums_host;                        /* [SUMS][combine_bytes] */
-    void *memory[32];                              /* all that was allocated */
-    uint32_t memory_count;
 };
 
 /* ---- opening and closing ---- */
 
-struct room_taker { /* takes memory until some is refused */
-    struct gpu_exchange *exchange;
-    struct device *device;
-    enum status status;
-    struct error *error;
-};
-
-static void *take(struct room_taker *taker, size_t bytes, bool pinned, const char *what) {
-    struct gpu_exchange *exchange = taker->exchange;
-    void *memory = NULL;
-    if (taker->status != STATUS_OK || !bytes) return NULL;
-    check(exchange->memory_count < ARRAY_COUNT(exchange->memory));
-    taker->status = pinned
-                        ? device_allocate_pinned(taker->device, bytes, what, &memory, taker->error)
-                        : device_allocate(taker->device, bytes, what, &memory, taker->error);
-    if (taker->status == STATUS_OK) exchange->memory[exchange->memory_count++] = memory;
-    return memory;
+static void *take_host(struct gpu_taker *taker, size_t bytes, const char *what) {
+    return gpu_take(taker, bytes, true, what);
 }
 
-static void *take_host(struct room_taker *taker, size_t bytes, const char *what) {
-    return take(taker, bytes, true, what);
+static void *take_there(struct gpu_taker *taker, size_t bytes, const char *what) {
+    return gpu_take(taker, bytes, false, what);
 }
 
-static void *take_there(struct room_taker *taker, size_t bytes, const char *what) {
-    return take(taker, bytes, false, what);
-}
-
-static void take_rows(struct room_taker *taker, uint32_t rows_max, uint32_t slots) {
-    struct gpu_exchange *x = taker->exchange;
+static void take_rows(struct gpu_taker *taker, uint32_t rows_max, uint32_t slots) {
+    struct gpu_exchange *x = taker->state->exchange;
     size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
     size_t outgoing = rows_max * x->dispatch_bytes, received = x->room_rows * x->dispatch_bytes;
     size_t returned = (size_t)rows_max * x->per_token * x->combine_bytes;
@@ -93,8 +72,8 @@ static void take_rows(struct room_taker *taker, uint32_t rows_max, uint32_t slot
     x->groups_host = take_host(taker, groups, "groups of rows that came, on the host");
 }
 
-static void take_sums(struct room_taker *taker, uint32_t hidden_stride) {
-    struct gpu_exchange *x = taker->exchange;
+static void take_sums(struct gpu_taker *taker, uint32_t hidden_stride) {
+    struct gpu_exchange *x = taker->state->exchange;
     size_t rows = (size_t)SUMS * x->per_token * x->combine_bytes, sums = SUMS * x->combine_bytes;
     size_t words = (size_t)SUMS * x->per_token * sizeof(uint32_t);
     x->summands = take_there(taker, rows, "results to be summed");
@@ -113,7 +92,7 @@ enum status gpu_exchange_open(struct model *model, struct error *error) {
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = state->exchange = calloc(1, sizeof *x);
     if (!x) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's exchange");
-    struct room_taker taker = {.exchange = x, .device = state->device, .error = error};
+    struct gpu_taker taker = {.state = state, .error = error};
     x->per_token = shape->experts_per_token;
     x->room_rows = state->rows_max * shape->experts_per_token; /* as many as expert_input has */
     x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
@@ -134,8 +113,6 @@ void gpu_exchange_close(struct model *model) {
     for (uint32_t i = 0; i < ROUND_WAVES; i++)
         device_close_event(state->device, x->computed[i]);
     device_close_stream(state->device, x->summing);
-    for (uint32_t i = 0; i < x->memory_count; i++)
-        device_release(state->device, x->memory[i]);
     free(x);
     state->exchange = NULL;
 }

@@ -53,15 +53,22 @@ static void set_bounds(struct model *model, const struct gpu_walk *walk) {
     }
 }
 
-/* The walk's place; else a free one, or that of the walk that has not come for longest. */
+/* NULL: it is not kept. */
 static struct gpu_kept_walk *find(struct gpu_graphs *graphs, const struct gpu_walk *walk) {
-    struct gpu_kept_walk *oldest = &graphs->kept[0];
     for (uint32_t i = 0; i < GPU_GRAPHS_MAX; i++) {
         struct gpu_kept_walk *kept = &graphs->kept[i];
         if (kept->used && !memcmp(&kept->walk, walk, sizeof *walk)) return kept;
-        if (kept->used < oldest->used) oldest = kept;
     }
-    return oldest;
+    return NULL;
+}
+
+/* In a free place, or that of the walk that has not come for longest. */
+static void keep(struct gpu_graphs *graphs, const struct gpu_walk *walk, struct device *device) {
+    struct gpu_kept_walk *oldest = &graphs->kept[0];
+    for (uint32_t i = 1; i < GPU_GRAPHS_MAX; i++)
+        if (graphs->kept[i].used < oldest->used) oldest = &graphs->kept[i];
+    device_close_graph(device, oldest->graph);
+    *oldest = (struct gpu_kept_walk){.walk = *walk, .used = ++graphs->walks};
 }
 
 static void launch(const struct model *model, struct device_graph *graph) {
@@ -78,13 +85,11 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
     if (!number || graphs->off || !model->batch.token_count) return false;
     struct gpu_walk walk = describe(model, number);
     struct gpu_kept_walk *kept = find(graphs, &walk);
-    bool known = kept->used && !memcmp(&kept->walk, &walk, sizeof walk);
-    if (!known) {
-        device_close_graph(state->device, kept->graph);
-        *kept = (struct gpu_kept_walk){.walk = walk};
+    if (!kept) {
+        keep(graphs, &walk, state->device);
+        return false;
     }
     kept->used = ++graphs->walks;
-    if (!known) return false;
     graphs->is_step = true;
     if (kept->graph) {
         launch(model, kept->graph);

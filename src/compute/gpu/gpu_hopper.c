@@ -146,17 +146,22 @@ static bool multiply_halves(const struct gpu_product *of, void *stream) {
 static const enum float_gemm_type float_types[] = {
     [WEIGHT_FP8] = FLOAT_GEMM_E4M3, [WEIGHT_BF16] = FLOAT_GEMM_BF16, [WEIGHT_F32] = FLOAT_GEMM_F32};
 
+static struct float_gemm_weights float_weights(const struct packed_matrix *matrix, const void *data,
+                                               const float *scales) {
+    return (struct float_gemm_weights){.data = data,
+                                       .scales = scales,
+                                       .type = float_types[matrix->type],
+                                       .pitch = matrix->pitch,
+                                       .n = matrix->rows,
+                                       .k = matrix->cols};
+}
+
 /* What tensor cores do not take: rows of F32 (the router's, and the mode f32), BF16 by FP8 (the mode bf16 of
  * an FP8 checkpoint) or by F32. */
 static void multiply_floats(const struct gpu_product *of, void *stream) {
-    struct float_gemm_weights weights = {.data = of->weights,
-                                         .scales = of->weight_scales,
-                                         .type = float_types[of->matrix.type],
-                                         .pitch = of->matrix.pitch,
-                                         .slot_bytes = of->slot_bytes,
-                                         .scale_slot_stride = of->slot_bytes / sizeof(float),
-                                         .n = of->matrix.rows,
-                                         .k = of->matrix.cols};
+    struct float_gemm_weights weights = float_weights(&of->matrix, of->weights, of->weight_scales);
+    weights.slot_bytes = of->slot_bytes;
+    weights.scale_slot_stride = of->slot_bytes / sizeof(float);
     struct float_gemm_rows rows = {of->x, of->form.pitch, of->form.kind == INPUT_BF16,
                                    live_of(of->live)};
     if (of->groups)
@@ -485,12 +490,7 @@ static void attend_halves(const struct gpu_prompt *of, const struct prompt_round
 static void attend_floats(const struct gpu_prompt *of, const struct prompt_rounds *all,
                           const struct mla_prompt_round *round, void *stream) {
     const struct gpu_heads *heads = &of->of;
-    struct float_gemm_weights weights = {.data = of->kv_b,
-                                         .scales = of->kv_b_scales,
-                                         .type = float_types[of->matrix.type],
-                                         .pitch = of->matrix.pitch,
-                                         .n = of->matrix.rows,
-                                         .k = of->matrix.cols};
+    struct float_gemm_weights weights = float_weights(&of->matrix, of->kv_b, of->kv_b_scales);
     struct float_gemm_rows latents = {.x = part_of(of, LATENTS),
                                       .pitch = heads->kv_rank * sizeof(float)};
     struct mla_float_prompt prompt = {.queries = of->queries,

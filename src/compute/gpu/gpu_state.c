@@ -15,13 +15,7 @@ static uint32_t padded(uint32_t columns) {
     return (uint32_t)round_up(columns, MATMUL_PANEL);
 }
 
-struct taker { /* takes memory until some is refused */
-    struct gpu_state *state;
-    enum status status;
-    struct error *error;
-};
-
-static void *take(struct taker *taker, size_t bytes, bool pinned, const char *what) {
+void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what) {
     struct gpu_state *state = taker->state;
     void *memory = NULL;
     if (taker->status != STATUS_OK || !bytes) return NULL;
@@ -33,15 +27,15 @@ static void *take(struct taker *taker, size_t bytes, bool pinned, const char *wh
     return memory;
 }
 
-static float *take_floats(struct taker *taker, size_t rows, size_t columns, const char *what) {
-    return take(taker, rows * columns * sizeof(float), false, what);
+static float *take_floats(struct gpu_taker *taker, size_t rows, size_t columns, const char *what) {
+    return gpu_take(taker, rows * columns * sizeof(float), false, what);
 }
 
-static struct gpu_rows take_rows(struct taker *taker, uint32_t rows, uint32_t columns,
+static struct gpu_rows take_rows(struct gpu_taker *taker, uint32_t rows, uint32_t columns,
                                  const char *what) {
     struct gpu_rows taken = {.pitch = (uint32_t)round_up(columns * sizeof(float), 16),
                              .scale_stride = (uint32_t)round_up(rows, 4)};
-    taken.data = take(taker, (size_t)rows * taken.pitch, false, what);
+    taken.data = gpu_take(taker, (size_t)rows * taken.pitch, false, what);
     taken.scales = take_floats(taker, divide_up(columns, QUANT_GROUP), taken.scale_stride, what);
     return taken;
 }
@@ -75,7 +69,7 @@ static void set_strides(struct gpu_state *state, const struct model *model) {
 }
 
 /* Enough for a tile of tokens; with long contexts for fewer, and for one in any case. */
-static void take_core_room(struct taker *taker, const struct model *model) {
+static void take_core_room(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     struct gpu_heads heads = gpu_heads_of(model);
     uint32_t keys = state->positions_max + 1; /* MTP's rows are one further */
@@ -89,7 +83,7 @@ static void take_core_room(struct taker *taker, const struct model *model) {
 }
 
 /* Enough for the longest prompt, or for as many of its keys as the room may hold. */
-static void take_prompt_room(struct taker *taker, const struct model *model) {
+static void take_prompt_room(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     struct gpu_heads heads = gpu_heads_of(model);
     if (!state->kernels->prompt_room) return;
@@ -99,11 +93,11 @@ static void take_prompt_room(struct taker *taker, const struct model *model) {
     size_t most = divide_up(state->positions_max + 1, GPU_PROMPT_TILE); /* MTP's are one further */
     state->prompt_keys = (uint32_t)(fit < most ? fit : most) * GPU_PROMPT_TILE;
     state->prompt_bytes = state->kernels->prompt_room(&heads, state->rows_max, state->prompt_keys);
-    state->prompt_room =
-        take(taker, OVERLAP_LANES * state->prompt_bytes, false, "rooms of the prompts' attention");
+    state->prompt_room = gpu_take(taker, OVERLAP_LANES * state->prompt_bytes, false,
+                                  "rooms of the prompts' attention");
 }
 
-static void take_tokens(struct taker *taker, const struct model *model) {
+static void take_tokens(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     const struct shape *shape = model->shape;
     uint32_t rows = state->rows_max, hidden = shape->hidden;
@@ -117,14 +111,14 @@ static void take_tokens(struct taker *taker, const struct model *model) {
     state->q_a = take_floats(taker, rows, state->q_a_stride, "q_a");
     state->q = take_floats(taker, rows, state->q_stride, "q");
     state->kv_a = take_floats(taker, rows, state->kv_a_stride, "kv_a");
-    state->queries = take(taker, (size_t)rows * state->queries_pitch, false, "queries");
+    state->queries = gpu_take(taker, (size_t)rows * state->queries_pitch, false, "queries");
     state->attended = take_floats(taker, rows, attended, "attended values");
     state->y = take_floats(taker, rows, state->hidden_stride, "results");
     state->gate = take_floats(taker, rows, state->mlp_stride, "gates");
     state->up = take_floats(taker, rows, state->mlp_stride, "ups");
     size_t tile = (size_t)OVERLAP_LANES * GPU_ABSORB_TILE;
-    state->absorbed = take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
-    state->u = take(taker, tile * state->u_pitch, false, "attended latents");
+    state->absorbed = gpu_take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
+    state->u = gpu_take(taker, tile * state->u_pitch, false, "attended latents");
     take_core_room(taker, model);
     take_prompt_room(taker, model);
     if (!model->weights.mtp) return;
@@ -135,7 +129,7 @@ static void take_tokens(struct taker *taker, const struct model *model) {
     state->mtp_u = take_floats(taker, state->tokens_max, state->hidden_stride, "MTP's inputs");
 }
 
-static void take_experts(struct taker *taker, const struct model *model) {
+static void take_experts(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     const struct shape *shape = model->shape;
     uint32_t rows = state->rows_max, pairs = rows * shape->experts_per_token;
@@ -143,33 +137,35 @@ static void take_experts(struct taker *taker, const struct model *model) {
     if (!shape->experts) return;
     state->shared_y = take_floats(taker, rows, state->hidden_stride, "the shared expert's results");
     state->router_logits = take_floats(taker, rows, state->experts_stride, "the router's logits");
-    state->experts = take(taker, words, false, "choices of experts");
-    state->expert_weights = take(taker, words, false, "experts' weights");
-    state->pair_row = take(taker, words, false, "pairs' rows");
-    state->row_token = take(taker, words, false, "rows' tokens");
-    state->groups = take(taker, sizeof(struct gpu_group) * OVERLAP_LANES * shape->experts, false,
-                         "experts' groups");
+    state->experts = gpu_take(taker, words, false, "choices of experts");
+    state->expert_weights = gpu_take(taker, words, false, "experts' weights");
+    state->pair_row = gpu_take(taker, words, false, "pairs' rows");
+    state->row_token = gpu_take(taker, words, false, "rows' tokens");
+    state->groups = gpu_take(taker, sizeof(struct gpu_group) * OVERLAP_LANES * shape->experts,
+                             false, "experts' groups");
     state->expert_input = take_rows(taker, pairs, shape->hidden, "inputs of experts");
     state->expert_middle = take_rows(taker, pairs, shape->expert_width, "middles of experts");
     state->expert_gate = take_floats(taker, pairs, state->expert_stride, "experts' gates");
     state->expert_up = take_floats(taker, pairs, state->expert_stride, "experts' ups");
     state->expert_y = take_floats(taker, pairs, state->hidden_stride, "experts' results");
     size_t slots_bytes = OVERLAP_LANES * model->weights.slot_count * sizeof(uint32_t);
-    state->slot_tokens = take(taker, slots_bytes, false, "tokens of slots");
-    state->slot_tokens_host = take(taker, slots_bytes, true, "tokens of slots");
+    state->slot_tokens = gpu_take(taker, slots_bytes, false, "tokens of slots");
+    state->slot_tokens_host = gpu_take(taker, slots_bytes, true, "tokens of slots");
 }
 
-static void take_outputs(struct taker *taker, const struct model *model) {
+static void take_outputs(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     state->outputs_max = larger(model->step_rows_max * (1 + LIMIT_DRAFTS), state->tokens_max);
     state->gathered =
         take_floats(taker, state->outputs_max, model->shape->hidden, "outputs wanted");
     state->logits = take_floats(taker, GPU_LOGITS_TILE, state->vocab_stride, "logits");
-    state->likeliest = take(taker, GPU_LOGITS_TILE * sizeof(uint32_t), false, "likeliest tokens");
-    state->logits_host = take(taker, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float),
-                              true, "logits on the host");
+    state->likeliest =
+        gpu_take(taker, GPU_LOGITS_TILE * sizeof(uint32_t), false, "likeliest tokens");
+    state->logits_host =
+        gpu_take(taker, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float), true,
+                 "logits on the host");
     uint32_t words = larger(GPU_LOGITS_TILE, model->shape->experts_per_token);
-    state->words_host = take(taker, words * sizeof(uint32_t), true, "words on the host");
+    state->words_host = gpu_take(taker, words * sizeof(uint32_t), true, "words on the host");
 }
 
 static size_t token_words(const struct gpu_state *state) {
@@ -179,15 +175,15 @@ static size_t token_words(const struct gpu_state *state) {
 #define LIVE_WORDS round_up(1 + OVERLAP_LANES, 4)
 
 /* Counts, six arrays of tokens, runs, pages. */
-static void take_stages(struct taker *taker) {
+static void take_stages(struct gpu_taker *taker) {
     struct gpu_state *state = taker->state;
     state->stage_bytes = (LIVE_WORDS + 6 * token_words(state)) * sizeof(uint32_t) +
                          state->runs_max * sizeof(struct gpu_run) +
                          state->pages_max * sizeof(uint32_t);
     for (uint32_t i = 0; i < GPU_STAGES && !taker->status; i++) {
         struct gpu_stage *stage = &state->stages[i];
-        stage->host = take(taker, state->stage_bytes, true, "a batch's arrays on the host");
-        stage->device = take(taker, state->stage_bytes, false, "a batch's arrays");
+        stage->host = gpu_take(taker, state->stage_bytes, true, "a batch's arrays on the host");
+        stage->device = gpu_take(taker, state->stage_bytes, false, "a batch's arrays");
         if (!taker->status)
             taker->status = device_open_event(state->device, &stage->sent, taker->error);
     }
@@ -245,7 +241,7 @@ static enum status fill(struct gpu_state *state, const struct model *model, stru
 enum status gpu_state_open(struct model *model, struct error *error) {
     struct gpu_state *state = model->gpu = calloc(1, sizeof *state);
     if (!state) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's engine");
-    struct taker taker = {.state = state, .error = error};
+    struct gpu_taker taker = {.state = state, .error = error};
     uint64_t positions = (uint64_t)model->kv.page_count * KV_BLOCK_TOKENS;
     uint32_t context = model->shape->context_max + KV_BLOCK_TOKENS; /* drafts reach beyond it */
     state->device = model->device;

@@ -119,7 +119,7 @@ struct gpu_state {
     struct gpu_told *told;             /* [told_max] a ring */
     uint32_t told_max, told_first, told_count;
     struct gpu_exchange *exchange; /* among ranks (gpu_exchange.h) */
-    void *memory[64];              /* all that was allocated */
+    void *memory[96];              /* all that was allocated */
     uint32_t memory_count;
     enum status status; /* the first failure of the device, which `end` tells */
     struct error error;
@@ -132,6 +132,14 @@ static inline struct gpu_lane *gpu_lane_of(const struct pass *pass) {
 /* Room on the device for a step; whatever it returns, close it. */
 enum status gpu_state_open(struct model *model, struct error *error);
 void gpu_state_close(struct model *model);
+
+struct gpu_taker { /* takes memory, which the state's close gives back, until some is refused */
+    struct gpu_state *state;
+    enum status status;
+    struct error *error;
+};
+/* NULL: none was wanted, or it was refused. `pinned`: page-locked, else on the device. */
+void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what);
 
 /* Sends a batch's arrays, of one or of two batches behind each other, on the first lane's stream. */
 struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
