@@ -85,11 +85,15 @@ struct deed {
     bool leaves_blocks; /* what was written before is still to be had */
 };
 
+/* A storage that looks when the sidecar is gone and the data are not yet makes the sidecar anew, and
+ * the folder is not empty: then somebody removes it once more. */
+#define REMOVE(path) "{ rm -r " path " 2>/dev/null || rm -r " path "; }"
+
 static const struct deed deeds[] = {
     {"rm $D/*/*.kv", false},
     {"rm $D/*/*", false},
-    {"rm -r $D/*", false},
-    {"rm -r $D", false},
+    {REMOVE("$D/*"), false},
+    {REMOVE("$D"), false},
     {"mv $D/* $D/aside", false},
     {"for f in $D/*; do mv $f $D/aside && mkdir $f; done", false},
     {"for f in $D/*/*.kv; do mv $f $f.aside; done", false},
@@ -196,7 +200,7 @@ static void a_directory_is_made_again_when_there_is_something_to_write(void **st
     struct said said = {0};
     struct kv_store *store = open_heard(&said);
     keep(store, 1, 0, COUNT);
-    command("rm -r $D");
+    command(REMOVE("$D"));
     kv_store_settle(store);
     assert_int_equal(access(directory, F_OK), -1);
     keep(store, 1, 0, COUNT);
@@ -215,7 +219,7 @@ static void writing_goes_off_without_a_place(void **state) {
     options.log_context = &said;
     struct kv_store *store = open_with(&options);
     keep(store, 1, 0, COUNT);
-    command("rm -r $D && touch $D");
+    command(REMOVE("$D") " && touch $D");
     kv_store_settle(store);
     for (uint32_t sequence = 2; sequence < 5; sequence++)
         keep(store, sequence, 0, COUNT);
@@ -499,7 +503,7 @@ static void files_are_their_owners_alone(void **state) {
     struct said said = {0};
     char folder[160];
     mode_t before = umask(0);
-    command("rm -r $D");
+    command(REMOVE("$D"));
     struct kv_store *store = open_heard(&said);
     keep(store, 1, 0, COUNT);
     assert_private(directory);
