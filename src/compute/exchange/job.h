@@ -110,6 +110,9 @@ bool job_lives(uint32_t rank);
  * comes back takes all hosts to be like its own. Where they are not, the others know of one node. */
 uint32_t job_node_ranks(void);
 
+/* The rank is on this rank's host. */
+bool job_shares_host(uint32_t rank);
+
 /* How often a rank has died or come back: of the last that this rank has heard of. */
 uint32_t job_epoch(void);
 
