@@ -31,6 +31,7 @@
 #define TEAM_THREADS_MAX 1024
 #define SPIN_NS 50000   /* about the longest gap between two loops of one step */
 #define SPINS_A_LOOK 64 /* pauses between two looks at the clock */
+#define SHARES_AHEAD 2  /* that each member finds left when it takes one of a loop that tapers */
 
 #define STATE_OPEN ((uint64_t)1 << 63)
 #define STATE_GENERATION_UNIT ((uint64_t)1 << 32)
@@ -44,12 +45,13 @@ struct member {
 
 struct team {
     _Alignas(64) _Atomic uint64_t state; /* open : 1, generation : 31, members inside : 32 */
-    _Alignas(64) _Atomic uint64_t next;  /* first item that nobody has taken */
+    _Alignas(64) _Atomic uint32_t next;  /* first item that nobody has taken */
     _Alignas(64) _Atomic uint32_t sleepers;
     _Atomic bool stop;
     team_work *work;
     void *context;
     uint32_t count, grain;
+    bool tapers; /* shares are large at first and small at the end */
     uint32_t threads;
     bool
         spins; /* false when there are more threads than CPUs: a spinning one would be in the way */
@@ -66,13 +68,27 @@ static uint32_t usable_cpus(void) {
     return count > 0 ? (uint32_t)count : 1;
 }
 
-static void take_shares(struct team *team, uint32_t member) {
-    uint32_t grain = team->grain, count = team->count;
+/* Takes the next share: a grain, or of items of one length so many grains that each member could have
+ * SHARES_AHEAD such shares of what is left. 0: nothing is left. */
+static uint32_t take_share(struct team *team, uint32_t *first_out) {
+    uint32_t grain = team->grain, first = atomic_load_explicit(&team->next, memory_order_relaxed);
     for (;;) {
-        uint64_t first = atomic_fetch_add_explicit(&team->next, grain, memory_order_relaxed);
-        if (first >= count) return;
-        uint32_t left = count - (uint32_t)first;
-        team->work(team->context, (uint32_t)first, left < grain ? left : grain, member);
+        uint32_t left = team->count - first;
+        uint32_t grains = team->tapers ? left / (team->threads * SHARES_AHEAD) / grain : 1;
+        uint32_t share = grains ? grains * grain : grain;
+        if (share > left) share = left;
+        *first_out = first;
+        if (!share ||
+            atomic_compare_exchange_weak_explicit(&team->next, &first, first + share,
+                                                  memory_order_relaxed, memory_order_relaxed))
+            return share;
+    }
+}
+
+static void take_shares(struct team *team, uint32_t member) {
+    uint32_t first, share;
+    while ((share = take_share(team, &first)) != 0) {
+        team->work(team->context, first, share, member);
         if (member == 0) pulse_tile();
     }
 }
@@ -118,21 +134,19 @@ static void *member_main(void *argument) {
     }
 }
 
-void team_run(struct team *team, team_work *work, void *context, uint32_t count, uint32_t grain) {
+static void run_loop(struct team *team, team_work *work, void *context, uint32_t count,
+                     uint32_t grain, bool tapers) {
     check(grain > 0);
-    if (team->threads == 1 || count <= grain) {
-        for (uint32_t first = 0; first < count; first += grain) {
-            work(context, first, count - first < grain ? count - first : grain, 0);
-            pulse_tile();
-            if (count - first <= grain) return; /* `first` may not wrap */
-        }
-        return;
-    }
     team->work = work;
     team->context = context;
     team->count = count;
     team->grain = grain;
+    team->tapers = tapers;
     atomic_store_explicit(&team->next, 0, memory_order_relaxed);
+    if (team->threads == 1 || count <= grain) {
+        take_shares(team, 0);
+        return;
+    }
     uint64_t generation = atomic_load(&team->state) + STATE_GENERATION_UNIT;
     atomic_store(&team->state, generation | STATE_OPEN);
     if (atomic_load(&team->sleepers) > 0) {
@@ -148,6 +162,15 @@ void team_run(struct team *team, team_work *work, void *context, uint32_t count,
         else
             sched_yield();
     }
+}
+
+void team_run(struct team *team, team_work *work, void *context, uint32_t count, uint32_t grain) {
+    run_loop(team, work, context, count, grain, false);
+}
+
+void team_run_even(struct team *team, team_work *work, void *context, uint32_t count,
+                   uint32_t grain) {
+    run_loop(team, work, context, count, grain, true);
 }
 
 static void stop_members(struct team *team, uint32_t started) {

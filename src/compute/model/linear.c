@@ -97,18 +97,13 @@ static void run_panels(void *context, uint32_t first, uint32_t count, uint32_t m
     }
 }
 
-/* Panels of a share: an even number, as kernels take the panels of a few rows in pairs. A share of
- * many rows rearranges them all once, so it should have panels enough to be worth that, though no
- * thread may end up with much more than the others. */
-static uint32_t share_panels(uint32_t threads, uint32_t panels, uint32_t rows) {
+/* Panels of a share of many rows. It rearranges them all once, so it should have panels enough to be
+ * worth that, though no thread may end up with much more than the others. */
+static uint32_t share_panels(uint32_t threads, uint32_t panels) {
     uint32_t grain = panels / (threads * 16) * 2;
-    if (rows >= MANY_ROWS) {
-        uint32_t third = (uint32_t)divide_up(panels, (size_t)threads * 3);
-        uint32_t larger = third < SHARE_PANELS ? third : SHARE_PANELS;
-        if (larger > grain) grain = larger;
-    }
-    if (grain) return grain;
-    return panels >= threads * 2 ? 2 : 1;
+    uint32_t third = (uint32_t)divide_up(panels, (size_t)threads * 3);
+    uint32_t larger = third < SHARE_PANELS ? third : SHARE_PANELS;
+    return larger > grain ? larger : grain;
 }
 
 void linear_run(const struct kernels *kernels, struct team *team, const struct matmul *jobs,
@@ -124,5 +119,9 @@ void linear_run(const struct kernels *kernels, struct team *team, const struct m
     uint32_t panels = first_panel[job_count];
     if (!panels) return;
     struct panel_loop loop = {kernels, jobs, job_count, first_panel};
-    team_run(team, run_panels, &loop, panels, share_panels(team_threads(team), panels, rows_max));
+    uint32_t threads = team_threads(team);
+    if (rows_max >= MANY_ROWS)
+        team_run(team, run_panels, &loop, panels, share_panels(threads, panels));
+    else /* kernels take the panels of a few rows in pairs */
+        team_run_even(team, run_panels, &loop, panels, panels >= threads * 2 ? 2 : 1);
 }

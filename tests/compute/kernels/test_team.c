@@ -72,6 +72,37 @@ static void more_threads_than_cpus_lose_nothing(void **unused) {
     run_loops(17, 300);
 }
 
+struct shares { /* of a loop of even items */
+    _Atomic uint32_t runs[ITEMS_MAX], ragged;
+    uint32_t grain, end;
+};
+
+static void note_share(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    struct shares *shares = context;
+    if (count == 0 || (count % shares->grain && first + count != shares->end))
+        atomic_fetch_add(&shares->ragged, 1);
+    for (uint32_t i = first; i < first + count; i++)
+        atomic_fetch_add(&shares->runs[i], 1);
+}
+
+static void even_items_run_once_in_whole_grains(void **unused) {
+    static struct shares shares;
+    for (uint32_t threads = 1; threads <= 5; threads += 2) {
+        struct team *team;
+        assert_int_equal(team_open(threads, &team, NULL), STATUS_OK);
+        for (uint32_t loop = 0; loop < 300; loop++) {
+            memset(&shares, 0, sizeof shares);
+            shares.end = loop * 37 % (ITEMS_MAX + 1);
+            shares.grain = 1 + loop % 4;
+            team_run_even(team, note_share, &shares, shares.end, shares.grain);
+            for (uint32_t i = 0; i < ITEMS_MAX; i++)
+                assert_int_equal(shares.runs[i], i < shares.end);
+            assert_int_equal(shares.ragged, 0);
+        }
+        team_close(team);
+    }
+}
+
 static void the_default_is_one_thread_a_cpu(void **unused) {
     struct team *team;
     assert_int_equal(team_open(0, &team, NULL), STATUS_OK);
@@ -109,6 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_item_runs_once),
         cmocka_unit_test(more_threads_than_cpus_lose_nothing),
+        cmocka_unit_test(even_items_run_once_in_whole_grains),
         cmocka_unit_test(the_default_is_one_thread_a_cpu),
         cmocka_unit_test(too_many_threads_are_refused),
         cmocka_unit_test(an_idle_team_burns_no_cpu),
