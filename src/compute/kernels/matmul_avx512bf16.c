@@ -115,17 +115,17 @@ enum bf16_source {
 /* Channels k and k + 1 of a panel, k even: for each of the 32 outputs both weights in 32 bits.
  * `single`: there is no channel k + 1, and zeros stand for it. */
 ALWAYS_INLINE void load_pairs(enum bf16_source source, const struct pairing *pairing, const char *w,
-                              uint32_t k, bool single, __m512i out[2]) {
+                              size_t k, bool single, __m512i out[2]) {
     if (source == SOURCE_PAIRS) {
-        out[0] = _mm512_loadu_si512(w + (size_t)k * 64);
-        out[1] = _mm512_loadu_si512(w + (size_t)k * 64 + 64);
+        out[0] = _mm512_loadu_si512(w + k * 64);
+        out[1] = _mm512_loadu_si512(w + k * 64 + 64);
     } else if (source == SOURCE_VALUES) {
-        __m512i even = _mm512_loadu_si512(w + (size_t)k * 64);
-        __m512i odd = single ? _mm512_setzero_si512() : _mm512_loadu_si512(w + (size_t)k * 64 + 64);
+        __m512i even = _mm512_loadu_si512(w + k * 64);
+        __m512i odd = single ? _mm512_setzero_si512() : _mm512_loadu_si512(w + k * 64 + 64);
         out[0] = _mm512_permutex2var_epi16(even, pairing->values[0], odd);
         out[1] = _mm512_permutex2var_epi16(even, pairing->values[1], odd);
     } else {
-        __m512i codes = _mm512_maskz_loadu_epi32(single ? 0xFF : 0xFFFF, w + (size_t)k * 32);
+        __m512i codes = _mm512_maskz_loadu_epi32(single ? 0xFF : 0xFFFF, w + k * 32);
         codes = reorder(pairing->order, codes);
         __m512i low = lookup(pairing->low, codes), high = lookup(pairing->high, codes);
         /* high | (codes & sign) */
@@ -137,7 +137,7 @@ ALWAYS_INLINE void load_pairs(enum bf16_source source, const struct pairing *pai
 
 /* part[rows][32 panels] += channels k and k + 1. */
 ALWAYS_INLINE void multiply_pair(enum bf16_source source, const struct pairing *pairing, int rows,
-                                 int panels, bool single, const struct matmul_tile *t, uint32_t k,
+                                 int panels, bool single, const struct matmul_tile *t, size_t k,
                                  __m512 part[ROWS][2 * TILE_PANELS_MAX]) {
     __m512i weights[2 * TILE_PANELS_MAX];
 #pragma GCC unroll 2
@@ -151,7 +151,8 @@ ALWAYS_INLINE void multiply_pair(enum bf16_source source, const struct pairing *
 #pragma GCC unroll 12
     for (int r = 0; r < rows; r++) {
         int32_t pair;
-        memcpy(&pair, (const char *)t->x + (r * QUANT_GROUP + k) * sizeof(uint16_t), sizeof pair);
+        memcpy(&pair, (const char *)t->x + ((size_t)r * QUANT_GROUP + k) * sizeof(uint16_t),
+               sizeof pair);
         __m512i factor = _mm512_set1_epi32(pair);
 #pragma GCC unroll 4
         for (int v = 0; v < 2 * panels; v++)
@@ -170,10 +171,11 @@ ALWAYS_INLINE void tile(enum bf16_source source, int rows, int panels,
 #pragma GCC unroll 4
         for (int v = 0; v < 2 * panels; v++)
             part[r][v] = _mm512_setzero_ps();
-    uint32_t k = 0;
-    for (; k + 1 < t->count; k += 2)
+    const size_t count = t->count;
+    size_t k = 0;
+    for (; k + 1 < count; k += 2)
         multiply_pair(source, &pairing, rows, panels, false, t, k, part);
-    if (k < t->count) multiply_pair(source, &pairing, rows, panels, true, t, k, part);
+    if (k < count) multiply_pair(source, &pairing, rows, panels, true, t, k, part);
     float *y = t->y; /* copies, since the compiler cannot know that y is not the tile */
     const size_t y_stride = t->y_stride;
     const __mmask16 keep = t->first ? 0 : 0xFFFF;
@@ -239,14 +241,14 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
 /* A panel's `count` channels as load_pairs makes them: 128 bytes for each pair. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     struct pairing pairing = load_pairing();
-    for (uint32_t k = 0; k < count; k += 2) {
+    for (size_t k = 0; k < count; k += 2) {
         __m512i pairs[2];
         if (type == WEIGHT_FP8)
             load_pairs(SOURCE_CODES, &pairing, w, k, k + 1 == count, pairs);
         else
             load_pairs(SOURCE_VALUES, &pairing, w, k, k + 1 == count, pairs);
-        _mm512_storeu_si512((char *)out + (size_t)k * 64, pairs[0]);
-        _mm512_storeu_si512((char *)out + (size_t)k * 64 + 64, pairs[1]);
+        _mm512_storeu_si512((char *)out + k * 64, pairs[0]);
+        _mm512_storeu_si512((char *)out + k * 64 + 64, pairs[1]);
     }
 }
 
