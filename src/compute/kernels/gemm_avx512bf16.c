@@ -11,8 +11,9 @@
 #include "compute/kernels/bf16_dot.h"
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
-#define ROWS 12
-#define STRETCH 192 /* steps: 24 KiB of a B strip 32 wide */
+#define ROWS 12       /* of a tile of two vectors: 24 of the 32 registers are sums */
+#define ROWS_ALONE 16 /* of a tile of one vector: 12 chains do not quite hide the latency */
+#define STRETCH 192   /* steps: 24 KiB of a B strip 32 wide */
 
 #ifdef KERNEL_EMULATE_BF16
 #define gemm_avx512bf16_run gemm_avx512bf16_emulated_run
@@ -27,7 +28,8 @@ struct bf16_piece {
     uint32_t steps; /* of two channels; BF16_FOURS: of four */
     bool half_last; /* BF16_ROWS: the last step has one channel */
     bool accumulate;
-    uint32_t in_last; /* columns of the last vector: 1..16 */
+    uint32_t in_last;      /* columns of the last vector: 1..16 */
+    const uint16_t *ahead; /* BF16_ROWS: to be fetched, with the strides of b */
 };
 
 ALWAYS_INLINE __mmask16 columns_mask(const struct bf16_piece *t, bool last) {
@@ -58,10 +60,10 @@ ALWAYS_INLINE void load_step(enum bf16_layout layout, int vectors, const struct 
 
 ALWAYS_INLINE void multiply_step(enum bf16_layout layout, int rows, int vectors,
                                  const struct bf16_piece *t, const uint16_t *a, const uint16_t *b,
-                                 bool half, __m512 sum[ROWS][8]) {
+                                 bool half, __m512 sum[ROWS_ALONE][8]) {
     __m512i right[8];
     load_step(layout, vectors, t, b, half, right);
-#pragma GCC unroll 12
+#pragma GCC unroll 16
     for (int r = 0; r < rows; r++) {
         int64_t values = 0;
         memcpy(&values, a + r * t->a_stride, layout == BF16_FOURS ? 8 : 4);
@@ -76,22 +78,30 @@ ALWAYS_INLINE void multiply_step(enum bf16_layout layout, int rows, int vectors,
 /* rows x 16 * vectors of C. */
 ALWAYS_INLINE void tile(enum bf16_layout layout, int rows, int vectors,
                         const struct bf16_piece *t) {
-    __m512 sum[ROWS][8];
-#pragma GCC unroll 12
+    __m512 sum[ROWS_ALONE][8];
+#pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; v++)
             sum[r][v] = t->accumulate ? _mm512_maskz_loadu_ps(columns_mask(t, v == vectors - 1),
                                                               t->c + r * t->c_stride + v * 16)
                                       : _mm512_setzero_ps();
-    const uint16_t *a = t->a, *b = t->b;
+    const uint16_t *a = t->a, *b = t->b, *ahead = t->ahead;
     uint32_t a_step = layout == BF16_FOURS ? 4 : 2, whole = t->steps - t->half_last;
     size_t b_step = layout == BF16_ROWS ? 2 * t->b_stride : t->b_stride;
-    for (uint32_t step = 0; step < whole; step++, a += a_step, b += b_step)
+    for (uint32_t step = 0; step < whole; step++, a += a_step, b += b_step) {
         multiply_step(layout, rows, vectors, t, a, b, false, sum);
+        if (layout != BF16_ROWS) continue;
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v += 2) {
+            _mm_prefetch((const char *)(ahead + v * 16), _MM_HINT_T0);
+            _mm_prefetch((const char *)(ahead + t->b_stride + v * 16), _MM_HINT_T0);
+        }
+        ahead += b_step;
+    }
     if (layout == BF16_ROWS && t->half_last)
         multiply_step(layout, rows, vectors, t, a, b, true, sum);
-#pragma GCC unroll 12
+#pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 8
         for (int v = 0; v < vectors; v++)
@@ -116,6 +126,10 @@ ALWAYS_INLINE void run_tile(enum bf16_layout layout, uint32_t rows, uint32_t vec
     case 110: tile(layout, 10, 1, t); break;
     case 111: tile(layout, 11, 1, t); break;
     case 112: tile(layout, 12, 1, t); break;
+    case 113: tile(layout, 13, 1, t); break;
+    case 114: tile(layout, 14, 1, t); break;
+    case 115: tile(layout, 15, 1, t); break;
+    case 116: tile(layout, 16, 1, t); break;
     case 201: tile(layout, 1, 2, t); break;
     case 202: tile(layout, 2, 2, t); break;
     case 203: tile(layout, 3, 2, t); break;
@@ -151,10 +165,10 @@ static void run_stretch(const struct gemm_bf16 *job, uint32_t first_step, uint32
     uint32_t b_rows = job->layout == BF16_ROWS ? 2 : 1,
              b_columns = job->layout == BF16_ROWS ? 1 : 2;
     uint32_t width = job->layout == BF16_FOURS ? 2 * job->n : job->n;
-    uint32_t tiles = (uint32_t)divide_up(job->m, ROWS), columns;
-    for (uint32_t n = 0; n < width; n += columns) {
+    for (uint32_t n = 0, columns; n < width; n += columns) {
         bool wide = job->m <= 3 && width - n >= 128;
         columns = width - n < 32 ? width - n : wide ? 128 : 32;
+        uint32_t tiles = (uint32_t)divide_up(job->m, columns <= 16 ? ROWS_ALONE : ROWS);
         for (uint32_t i = 0; i < tiles; i++) {
             uint32_t first = (uint32_t)((uint64_t)job->m * i / tiles);
             struct bf16_piece piece = {
@@ -169,6 +183,9 @@ static void run_stretch(const struct gemm_bf16 *job, uint32_t first_step, uint32
                 .accumulate = job->accumulate || first_step > 0,
                 .in_last = (columns - 1) % 16 + 1,
             };
+            /* One tile of a strip of B fetches for all; what is near already costs the others little. */
+            size_t at = (size_t)first_step * b_rows * job->b_stride + n * b_columns;
+            piece.ahead = job->ahead && i == 0 ? job->ahead + at : piece.b;
             run_layout(job->layout, (uint32_t)((uint64_t)job->m * (i + 1) / tiles) - first,
                        (columns + 15) / 16, &piece);
         }

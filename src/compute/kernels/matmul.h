@@ -134,6 +134,8 @@ struct gemm_bf16 {
     size_t c_stride; /* in floats */
     uint32_t m, n, k;
     bool accumulate;
+    const uint16_t *ahead; /* BF16_ROWS: what is wanted next and lies as B does, for a level to
+                            * bring near meanwhile; NULL: nothing */
 };
 
 #endif

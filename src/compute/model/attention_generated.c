@@ -119,9 +119,10 @@ static void score_block(const struct model *model, const struct kv_span *span, u
                                    room->scores + (size_t)(2 * i + 1) * KV_BLOCK_TOKENS, 1, seen);
 }
 
-/* u += the block's latents, weighted by the exponentials in room. */
+/* u += the block's latents, weighted by the exponentials in room. `ahead`: the next block's rows. */
 static void gather_block(const struct tile *tile, const struct kv_span *span, uint32_t heads,
-                         uint32_t seen, float *u, struct attention_scratch *room) {
+                         uint32_t seen, const void *ahead, float *u,
+                         struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
     uint32_t u_stride = tile->pass->scratch->absorb_u_stride;
     if (model->bf16_attention) {
@@ -137,6 +138,7 @@ static void gather_block(const struct tile *tile, const struct kv_span *span, ui
             .n = model->shape->kv_rank,
             .k = seen,
             .accumulate = true,
+            .ahead = ahead,
         };
         model->kernels->gemm_bf16(&gather);
         return;
@@ -156,10 +158,21 @@ static void gather_block(const struct tile *tile, const struct kv_span *span, ui
     model->kernels->gemm(&gather);
 }
 
+/* Brings a head's share of the next block's keys near: `ahead` has its rows. Its latents are fetched
+ * while this block's are weighted. */
+static void fetch_keys(const struct model *model, const char *ahead, uint32_t head,
+                       uint32_t heads) {
+    const struct kv_pages *kv = &model->kv;
+    size_t first = model->shape->kv_rank * kv_element_bytes(kv->element);
+    for (uint32_t row = head; row < KV_BLOCK_TOKENS; row += heads)
+        for (size_t at = first; at < kv->row_bytes; at += 64)
+            __builtin_prefetch(ahead + row * kv->row_bytes + at, 0, 2);
+}
+
 /* One token, `heads` heads from first_head on, against a block. */
 static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
                          uint32_t heads, const struct kv_span *span, uint32_t seen,
-                         struct attention_scratch *room) {
+                         const void *ahead, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
     const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
@@ -177,15 +190,9 @@ static void attend_token(const struct tile *tile, uint32_t token, uint32_t first
             attention_core_softmax(model->kernels, room->scores + (size_t)i * KV_BLOCK_TOKENS, seen,
                                    shape->attention_scale, max, sum, &factor);
         if (factor != 1) model->kernels->scale(u + i * s->absorb_u_stride, factor, shape->kv_rank);
+        if (ahead) fetch_keys(model, ahead, i, heads);
     }
-    gather_block(tile, span, heads, seen, u, room);
-}
-
-/* Brings the block that comes next near, while this one is computed. */
-static void fetch_block(const struct pass *pass, const struct run *run, uint32_t block) {
-    const char *rows = kv_pages_slice(&pass->model->kv, run->pages[block].index, pass->layer);
-    for (size_t at = 0; at < pass->model->kv.slice_bytes; at += 64)
-        __builtin_prefetch(rows + at, 0, 2);
+    gather_block(tile, span, heads, seen, ahead, u, room);
 }
 
 static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
@@ -227,10 +234,11 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
     for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
         struct kv_span span = attention_core_span(pass, run, block, end);
         if (!span.count) continue;
+        const void *ahead = NULL;
         if (!model->bf16_attention)
             attention_core_load(model, &span, room->rows);
         else if ((block + 1) * KV_BLOCK_TOKENS < end)
-            fetch_block(pass, run, block + 1);
+            ahead = kv_pages_slice(&model->kv, run->pages[block + 1].index, pass->layer);
         for (uint32_t token = first; token < last; token++) {
             uint32_t index = pass->batch->positions[token] + run->kv_shift;
             if (index < span.start) continue;
@@ -238,7 +246,7 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
             if (token != turned) turn_queries(tile, token, first_head, heads, room);
             turned = token;
             attend_token(tile, token, first_head, heads, &span,
-                         seen < span.count ? seen : span.count, room);
+                         seen < span.count ? seen : span.count, ahead, room);
         }
     }
     for (uint32_t token = first; token < last; token++)

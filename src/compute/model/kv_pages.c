@@ -26,6 +26,7 @@ enum status kv_pages_open(struct kv_pages *pages, enum kv_element element, uint3
     if (memory == MAP_FAILED)
         return error_set(error, STATUS_NO_MEMORY,
                          "cannot map %zu bytes of KV memory; lower --kv-memory", mapped);
+    (void)madvise(memory, mapped, MADV_HUGEPAGE); /* without it, all works as well */
     *pages = (struct kv_pages){
         .memory = memory,
         .mapped_bytes = mapped,

@@ -129,9 +129,9 @@ static void rows_and_stretches_do_not_matter(void **unused) {
 }
 
 /* Products of BF16 values: each level that has them gives its plain C twin's bits in every layout,
- * and stays inside its buffers. */
+ * whether or not values are fetched ahead, and stays inside its buffers. */
 static void bf16_layouts_agree_to_the_bit(void **unused) {
-    static const uint32_t ms[] = {1, 3, 4, 11, 16, 64}, ns[] = {1, 8, 15, 16, 17, 32, 33, 144};
+    static const uint32_t ms[] = {1, 3, 4, 11, 14, 16, 64}, ns[] = {1, 8, 15, 16, 17, 32, 33, 144};
     struct kernels levels[LEVELS_MAX];
     uint32_t count = levels_list(levels);
     uint64_t state = 13;
@@ -163,6 +163,7 @@ static void bf16_layouts_agree_to_the_bit(void **unused) {
             levels_fill(&state, NUMBERS_NORMAL, c, c_count);
             job.a = a;
             job.b = b;
+            if (turn % 2) job.ahead = b;
             for (uint32_t l = 0; l < count; l++) {
                 if (!levels[l].gemm_bf16) continue;
                 job.c = memcpy(expected, c, c_count * sizeof *c);
