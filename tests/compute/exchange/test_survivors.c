@@ -134,9 +134,11 @@ static void die(int signal) {
     raise(stops ? SIGSTOP : SIGKILL);
 }
 
-/* Rank 1 dies some time behind the first step, rank 3 some time behind that. */
+/* Rank 1 dies some time behind the first step; rank 3 later, while the others come together without
+ * rank 1, or in a step behind that. */
 static void dies_soon(void) {
-    uint32_t us = 200 + draw(0, 77 + job_rank(), 15000) + (job_rank() == 3 ? 20000 : 0);
+    uint32_t us = 200 + draw(0, 77 + job_rank(), 15000);
+    if (job_rank() == 3) us += 20000 + draw(0, 99, 300000);
     const struct itimerval timer = {.it_value = {.tv_usec = (suseconds_t)us}};
     if (job_rank() % 2 == 0) return;
     signal(SIGALRM, die);
