@@ -7,22 +7,22 @@
 #include "base/number.h"
 
 size_t hop_rows_at(uint32_t tokens, uint32_t pairs, bool weighs) {
-    size_t words = 2 + (size_t)tokens + (size_t)pairs * (weighs ? 2 : 1);
-    return round_up(words * sizeof(uint32_t), HOP_ALIGN);
+    size_t words = (size_t)tokens + (size_t)pairs * (weighs ? 2 : 1);
+    return round_up(sizeof(struct hop_head) + words * sizeof(uint32_t), HOP_ALIGN);
 }
 
 struct hop_message hop_message_at(char *memory, uint32_t tokens, uint32_t pairs, uint32_t row_bytes,
                                   bool weighs) {
-    uint32_t *words = (uint32_t *)(void *)memory;
+    uint32_t *words = (uint32_t *)(void *)(memory + sizeof(struct hop_head));
     size_t at = hop_rows_at(tokens, pairs, weighs);
     return (struct hop_message){
         .tokens = tokens,
         .pairs = pairs,
-        .count = words + 2,
-        .slot = words + 2 + tokens,
-        .weight = (float *)(words + 2 + tokens + pairs),
+        .count = words,
+        .slot = words + tokens,
+        .weight = (float *)(words + tokens + pairs),
         .rows = memory + at,
-        .bytes = tokens ? at + (size_t)tokens * row_bytes : 2 * sizeof *words,
+        .bytes = tokens ? at + (size_t)tokens * row_bytes : sizeof(struct hop_head),
     };
 }
 
@@ -121,9 +121,12 @@ static size_t lay_out(struct hop *hop, char *out, char *own) {
     for (uint32_t i = 0; i < hop->peer_count; i++) {
         struct hop_peer *peer = &hop->peers[i];
         char *memory = i == hop->own ? own : out + at;
-        peer->out = hop_message_at(memory, peer->tokens, peer->pairs, hop->row_bytes, hop->weighs);
-        memcpy(memory, &(uint32_t[2]){peer->tokens, peer->pairs}, 2 * sizeof(uint32_t));
-        if (i != hop->own) at += round_up(peer->out.bytes, HOP_ALIGN);
+        peer->out = hop_message_at(peer->place ? peer->place : memory, peer->tokens, peer->pairs,
+                                   hop->row_bytes, hop->weighs);
+        peer->head = (struct hop_head *)(void *)memory;
+        *peer->head = (struct hop_head){peer->tokens, peer->pairs, hop->from};
+        peer->head_bytes = peer->place ? sizeof *peer->head : peer->out.bytes;
+        if (i != hop->own) at += round_up(peer->head_bytes, HOP_ALIGN);
     }
     return at;
 }

@@ -7,10 +7,10 @@
  * If all of them go to one peer they stay joined, and one row comes back for them; else, or if the
  * peer is oneself, each has its own row. A message is, in memory as on its way:
  *
- *   u32 tokens, pairs; u32 count[tokens]; u32 slot[pairs]; f32 weight[pairs]; (to 64 bytes)
- *   row[tokens]
+ *   struct hop_head; u32 count[tokens]; u32 slot[pairs]; f32 weight[pairs]; (to 64 bytes) row[tokens]
  *
- * with weights where there are sums.
+ * with weights where there are sums. Where the peer's memory is at hand, all but the head is written
+ * there, and the head alone is sent.
  *
  * Results come back in waves, so that the first leave while others are still computed: a wave has
  * the results of some of the receiver's slots, those of lower slots earlier, in the order of the
@@ -21,6 +21,7 @@
 #define COMPUTE_EXCHANGE_HOP_H
 
 #include "compute/exchange/exchange.h"
+#include "compute/exchange/near_memory.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,6 +31,11 @@
 #define HOP_JOINS 0x80000000u    /* of a slot: it is of the same sum as the pair before it */
 #define HOP_WAVE_PAIRS 64        /* of a message that is not small */
 #define HOP_OWN (UINT32_MAX - 1) /* of a row: another hop says where it is */
+
+struct hop_head {
+    uint32_t tokens, pairs;
+    struct near_address from; /* the sender's memory */
+};
 
 struct hop_message {
     uint32_t tokens, pairs;
@@ -59,6 +65,10 @@ struct hop_peer {
     uint32_t first_return;                /* the first of those rows */
     uint32_t next_return[EXCHANGE_WAVES]; /* to be laid */
     uint32_t last_token;                  /* the last that goes there, plus one */
+    char *place; /* where the peer gets its message, if it can be written to; else NULL. To be set
+                  * between hop_count and hop_fill */
+    struct hop_head *head; /* what is sent, head_bytes of it: with `place` no more than the head */
+    size_t head_bytes;
     struct hop_message out;
 };
 
@@ -68,6 +78,7 @@ struct hop {
     bool weighs;      /* there are sums */
     bool in_waves;    /* else all comes back in the last wave */
     bool own_goes_on; /* what is one's own is dealt again: it stays joined, without rows here */
+    struct near_address from; /* of each head */
     struct hop_peer *peers; /* [peer_count] */
     uint32_t *own_row;      /* [tokens] of one's own tokens: where its row is in the list's rows */
 };

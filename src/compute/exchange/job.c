@@ -268,11 +268,15 @@ static void note_broken(void *argument, ucp_ep_h endpoint, ucs_status_t status) 
     note_failure(status);
 }
 
+bool job_shares_host(uint32_t rank) {
+    return strcmp(job.hosts[rank], job.host) == 0;
+}
+
 /* NULL: it cannot be reached, which was noted. */
 static ucp_ep_h endpoint_to(uint32_t rank) {
     check(job.begun && rank < job.count && rank != job.rank);
     if (job.endpoints[rank]) return job.endpoints[rank];
-    bool near = strcmp(job.hosts[rank], job.host) == 0;
+    bool near = job_shares_host(rank);
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,

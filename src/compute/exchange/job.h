@@ -117,6 +117,9 @@ bool job_is_here(void);
  * the host's devices is its own. 0 outside of a job. */
 uint32_t job_place_here(void);
 
+/* The rank is on this rank's host. */
+bool job_shares_host(uint32_t rank);
+
 /* How often a rank has died or come back: of the last that this rank has heard of. */
 uint32_t job_epoch(void);
 

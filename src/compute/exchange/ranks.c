@@ -3,7 +3,8 @@
  *
  * A dispatch is one message from every rank to every other, tokens or none: the receiver knows whom
  * to wait for, so no counts go ahead. It says which tokens go to which of the receiver's slots and
- * brings each token's activations once (hop.h). Where the sum is by groups, the results of a group
+ * brings each token's activations once (hop.h). A rank of the same host has them written into its
+ * memory (near_memory.h), and the message says that they are there. Where the sum is by groups, the results of a group
  * that all come from one other rank are summed there (exchange_options.sum).
  *
  * A combine is messages back of the results in the order of those pairs, where there were any, one
@@ -80,15 +81,27 @@ static void receive(struct ranks *ranks, struct job_batch *batch, enum exchange_
                           span, sizeof *span);
 }
 
-static void send_to(struct ranks *ranks, enum exchange_tag tag, uint32_t wave, uint32_t node,
-                    uint32_t to, const void *data, size_t bytes) {
+static void note_sent(struct ranks *ranks, uint32_t wave, uint32_t node, uint32_t to,
+                      size_t bytes) {
     struct exchange_counts *counts = &ranks->exchange.counts;
-    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, wave, node), to,
-                   data, bytes);
     counts->bytes_sent += bytes;
     if (!is_near(ranks, to)) counts->bytes_between_nodes += bytes;
     ranks->sent[ranks->sent_count++] =
         (struct sent){.to = to, .node = node, .wave = wave, .bytes = bytes};
+}
+
+static void send_tokens(struct ranks *ranks, uint32_t node, uint32_t to,
+                        const struct hop_peer *peer) {
+    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_DISPATCH, 0, node),
+                   to, peer->head, peer->head_bytes);
+    note_sent(ranks, 0, node, to, peer->out.bytes);
+}
+
+static void send_results_to(struct ranks *ranks, uint32_t wave, uint32_t node, uint32_t to,
+                            const void *rows, size_t bytes) {
+    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COMBINE, wave, node),
+                   to, rows, bytes);
+    note_sent(ranks, wave, node, to, bytes);
 }
 
 /* Behind what begins together: over a slow link it leaves together, too. */
@@ -121,7 +134,11 @@ static struct hop_message message_at(const struct ranks *ranks, char *memory, ui
 
 /* Of the tokens of a rank; at two levels it is of the sender's node and place. */
 static char *in_memory(const struct ranks *ranks, uint32_t rank) {
-    return ranks->in + rank * ranks->in_bytes;
+    return ranks->in.own + rank * ranks->in_bytes;
+}
+
+static struct hop_head *head_in(char *memory) {
+    return (struct hop_head *)(void *)memory;
 }
 
 /* Of a rank's tokens, as in_memory. */
@@ -256,13 +273,13 @@ static void receive_lists(struct ranks *ranks) {
         for (uint32_t place = 0; place < ranks->places; place++) {
             uint32_t whose = node * ranks->places + place;
             char *memory = in_memory(ranks, whose);
-            memset(memory, 0, 2 * sizeof(uint32_t));
+            memset(memory, 0, sizeof(struct hop_head));
             if (place != ranks->place)
                 receive(ranks, &ranks->in_batch, TAG_DISPATCH, 0, node, rank_at(ranks, place),
                         memory, ranks->in_bytes, span_in(ranks, whose, 0));
         }
         if (node == ranks->node) continue;
-        memset(relay->list_in, 0, 2 * sizeof(uint32_t));
+        memset(relay->list_in, 0, sizeof(struct hop_head));
         receive(ranks, &relay->in, TAG_DISPATCH, 0, node, rank_on(ranks, node), relay->list_in,
                 ranks->list_bytes, &relay->span);
     }
@@ -273,15 +290,11 @@ static char *results_of(const struct ranks *ranks, uint32_t node) {
     return node == ranks->node ? ranks->results : ranks->relays[node].results;
 }
 
-static const void *memory_of(const struct hop_message *message) {
-    return message->count - 2;
-}
-
 /* What another node's rank has sent to be dealt here. */
 static void take_list(struct ranks *ranks, struct relay *relay) {
     const struct exchange_options *options = &ranks->exchange.options;
-    const uint32_t *words = (const uint32_t *)(const void *)relay->list_in;
-    uint32_t tokens = job_broken() ? 0 : words[0], pairs = tokens ? words[1] : 0, pair = 0;
+    const struct hop_head *head = head_in(relay->list_in);
+    uint32_t tokens = job_broken() ? 0 : head->tokens, pairs = tokens ? head->pairs : 0, pair = 0;
     check(tokens <= options->tokens_max && pairs <= tokens * options->experts_per_token);
     struct hop_message list = message_at(ranks, relay->list_in, tokens, pairs);
     relay->returns = 0;
@@ -303,6 +316,16 @@ static void take_list(struct ranks *ranks, struct relay *relay) {
     ranks->exchange.counts.bytes_received += list.bytes;
 }
 
+/* Where a rank of the node reads what this one deals it of a node's tokens, if this one can write
+ * there. Nobody reads there any more: results of all that was there have come back, or there was
+ * nothing but a head, which comes by message. Once the job is broken, results may not have. */
+static char *place_of(const struct ranks *ranks, uint32_t node, uint32_t place) {
+    uint32_t to = rank_at(ranks, place);
+    if (job_broken() || !ranks->relays[node].peers[place].tokens || to == ranks->rank) return NULL;
+    char *memory = near_memory_of(&ranks->in, to, job_epoch());
+    return memory ? memory + rank_on(ranks, node) * ranks->in_bytes : NULL;
+}
+
 /* To the ranks of this node, or of all; rows come back for this rank's own from `first_return` on. */
 static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       uint32_t *token_rows) {
@@ -313,16 +336,18 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       .row_bytes = ranks->exchange.options.dispatch_bytes,
                       .weighs = ranks_sum_groups(ranks),
                       .in_waves = true,
+                      .from = ranks->in.address,
                       .peers = relay->peers,
                       .own_row = relay->own_row};
     hop_count(&hop, &relay->list, first_return);
+    for (uint32_t place = 0; place < ranks->places; place++)
+        relay->peers[place].place = place_of(ranks, node, place);
     size_t bytes = hop_fill(&hop, &relay->list, relay->out, in_memory(ranks, rank_on(ranks, node)),
                             token_rows);
     check(bytes <= ranks->out_bytes);
     for (uint32_t i = 1; i < ranks->places; i++) { /* not all to the first at once */
         uint32_t place = (ranks->place + i) % ranks->places;
-        const struct hop_message *out = &relay->peers[place].out;
-        send_to(ranks, TAG_DISPATCH, 0, node, rank_at(ranks, place), memory_of(out), out->bytes);
+        send_tokens(ranks, node, rank_at(ranks, place), &relay->peers[place]);
     }
     tell_spans(ranks);
 }
@@ -348,9 +373,7 @@ static uint32_t deal_to_nodes(struct ranks *ranks, const struct hop_list *list) 
     check(hop_fill(&hop, list, ranks->out, ranks->own_list, ranks->token_rows) <= ranks->out_bytes);
     for (uint32_t i = 1; i < ranks->nodes; i++) {
         uint32_t node = (ranks->node + i) % ranks->nodes;
-        const struct hop_message *out = &ranks->node_peers[node].out;
-        send_to(ranks, TAG_DISPATCH, 0, ranks->node, rank_on(ranks, node), memory_of(out),
-                out->bytes);
+        send_tokens(ranks, ranks->node, rank_on(ranks, node), &ranks->node_peers[node]);
     }
     tell_spans(ranks);
     return returned;
@@ -394,24 +417,32 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
     }
 }
 
+/* Where the rank that sent a message has its memory. */
+static void hear_of(struct ranks *ranks, uint32_t rank, const struct near_address *address) {
+    if (!job_broken() && job_shares_host(rank))
+        near_memory_hear(&ranks->in, rank, address, job_epoch());
+}
+
 static void read_messages(struct ranks *ranks) {
     for (uint32_t rank = 0; rank < ranks->rank_count && job_broken(); rank++)
-        memset(in_memory(ranks, rank), 0, 2 * sizeof(uint32_t));
+        memset(in_memory(ranks, rank), 0, sizeof(struct hop_head));
     memset(ranks->next_row, 0, ranks->slots_per_rank * sizeof *ranks->next_row);
     ranks->row_count = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         struct hop_message *in = &ranks->messages[rank];
-        const uint32_t *words = (const uint32_t *)(const void *)in_memory(ranks, rank);
-        check(words[0] <= ranks->exchange.options.tokens_max &&
-              words[1] <= words[0] * ranks->exchange.options.experts_per_token);
-        *in = message_at(ranks, in_memory(ranks, rank), words[0], words[1]);
+        const struct hop_head *head = head_in(in_memory(ranks, rank));
+        check(head->tokens <= ranks->exchange.options.tokens_max &&
+              head->pairs <= head->tokens * ranks->exchange.options.experts_per_token);
+        *in = message_at(ranks, in_memory(ranks, rank), head->tokens, head->pairs);
         for (uint32_t pair = 0; pair < in->pairs; pair++) {
             uint32_t slot = in->slot[pair] & ~HOP_JOINS;
             check(slot < ranks->slots_per_rank);
             ranks->next_row[slot]++;
         }
-        if (rank % ranks->places != ranks->place)
+        if (rank % ranks->places != ranks->place) {
             ranks->exchange.counts.bytes_received += in->bytes;
+            hear_of(ranks, rank_at(ranks, rank % ranks->places), &head->from);
+        }
         ranks->row_count += in->pairs;
         ranks->exchange.counts.tokens_dispatched += in->tokens;
     }
@@ -662,8 +693,8 @@ static void send_results(struct ranks *ranks, uint32_t node) {
         struct returning *returning = &ranks->returning[node * ranks->places + place];
         size_t wave_bytes = returning->waves[ranks->wave] * bytes;
         if (place == ranks->place || !wave_bytes) continue;
-        send_to(ranks, TAG_COMBINE, ranks->wave, node, rank_at(ranks, place), returning->rows,
-                wave_bytes);
+        send_results_to(ranks, ranks->wave, node, rank_at(ranks, place), returning->rows,
+                        wave_bytes);
         returning->rows += wave_bytes;
     }
     tell_spans(ranks);
@@ -708,7 +739,7 @@ static void return_home(struct ranks *ranks, uint32_t node) {
         }
     }
     make_sums(ranks, 0, sum_count);
-    send_to(ranks, TAG_COMBINE, 0, node, rank_on(ranks, node), relay->back, relay->returns * bytes);
+    send_results_to(ranks, 0, node, rank_on(ranks, node), relay->back, relay->returns * bytes);
     tell_spans(ranks);
 }
 

@@ -54,13 +54,12 @@ static size_t cut_all(struct ranks *ranks) {
     ranks->list_bytes =
         message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
     ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
-                       (size_t)ranks->rank_count * 3 * HOP_ALIGN;
+                       (size_t)ranks->rank_count * 4 * HOP_ALIGN;
     ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
     ranks->token_rows = cut(ranks, &used, pairs * sizeof *ranks->token_rows);
     ranks->own_token = cut(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
     ranks->own_list = cut(ranks, &used, nodes ? ranks->list_bytes : 0);
     ranks->out = cut(ranks, &used, nodes ? ranks->out_bytes : 0);
-    ranks->in = cut(ranks, &used, ranks->rank_count * ranks->in_bytes);
     ranks->token_data = cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
     ranks->row_token = cut(ranks, &used, rows_max * sizeof *ranks->row_token);
     ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
@@ -85,7 +84,8 @@ static enum status map_buffers(struct ranks *ranks, struct error *error) {
     ranks->memory = memory;
     ranks->mapped_bytes = bytes;
     cut_all(ranks);
-    return STATUS_OK;
+    return near_memory_open(&ranks->in, ranks->rank_count * ranks->in_bytes, ranks->rank_count,
+                            error);
 }
 
 static enum status open_arrays(struct ranks *ranks, struct error *error) {
@@ -119,6 +119,7 @@ enum status ranks_memory_open(struct ranks *ranks, struct error *error) {
 void ranks_memory_close(struct ranks *ranks) {
     for (uint32_t node = 0; node < ranks->node_count && ranks->relays; node++)
         free(ranks->relays[node].peers);
+    near_memory_close(&ranks->in);
     if (ranks->memory) munmap(ranks->memory, ranks->mapped_bytes);
     free(ranks->relays);
     free(ranks->node_peers);

@@ -9,6 +9,7 @@
 #include "compute/exchange/carrier.h"
 #include "compute/exchange/hop.h"
 #include "compute/exchange/job.h"
+#include "compute/exchange/near_memory.h"
 #include "compute/exchange/replicas.h"
 
 /* What this rank deals to the ranks of its node: its own tokens, or those that the rank of its place
@@ -52,6 +53,7 @@ struct ranks {
     bool dispatched;                      /* the transfer under way is a combine */
     struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
     struct replicas replicas;
+    struct near_memory in;        /* [ranks][in_bytes] what came, by whose tokens it is */
     struct relay *relays;         /* [node_count] by the node whose tokens they are */
     struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
     struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
@@ -72,7 +74,6 @@ struct ranks {
     uint32_t *own_token;  /* [tokens_max] of two hops: those that this node computes, ascending */
     char *own_list;       /* of two hops: the list of those */
     char *out;            /* of two hops: messages to the nodes, behind each other */
-    char *in;             /* [ranks][in_bytes] */
     const char **token_data;   /* [ranks * tokens_max] */
     uint32_t *row_token;       /* [rows_max] */
     char **row_result;         /* [rows_max] */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/bytes.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/hop.h"
 
@@ -57,6 +58,49 @@ static void each_peer_gets_its_pairs_and_each_row_once(void **state) {
     assert_true(two->tokens == 2 && two->pairs == 3);
     assert_true(two->slot[1] == 0 && two->slot[2] == (1 | J));
     assert_true(peers[0].tokens == 2 && own_row[0] == 0 && own_row[1] == 1);
+}
+
+static void expect_alike(const struct hop_message *one, const struct hop_message *two) {
+    assert_true(one->tokens == two->tokens && one->pairs == two->pairs);
+    assert_memory_equal(one->count, two->count, one->tokens * sizeof *one->count);
+    assert_memory_equal(one->slot, two->slot, one->pairs * sizeof *one->slot);
+    assert_memory_equal(one->weight, two->weight, one->pairs * sizeof *one->weight);
+    assert_memory_equal(one->rows, two->rows, one->tokens * ROW);
+}
+
+/* As where the peer's memory is at hand: no more than a head is sent, and the rest lies there. */
+static void what_a_peer_can_be_given_in_place_is_not_sent(void **state) {
+    static char there[1024] __attribute__((aligned(HOP_ALIGN)));
+    const struct hop_list list = {
+        .tokens = 2, .each = 4, .slot = slots, .weight = weights, .rows = rows};
+    struct hop hop = {.peer_count = 3,
+                      .slots_each = 4,
+                      .row_bytes = ROW,
+                      .weighs = true,
+                      .from = {.name = 77},
+                      .peers = peers,
+                      .own_row = own_row};
+    struct hop_message sent[3];
+    memset(there, 0xEE, sizeof there);
+    hop_count(&hop, &list, 10);
+    size_t all_bytes = hop_fill(&hop, &list, out, own, token_rows);
+    for (uint32_t i = 0; i < 3; i++)
+        sent[i] = peers[i].out;
+    assert_int_equal(peers[2].head_bytes, sent[2].bytes);
+    hop_count(&hop, &list, 10);
+    peers[2].place = there;
+    char *before = out + 512;
+    assert_int_equal(hop_fill(&hop, &list, before, own, token_rows),
+                     all_bytes - round_up(sent[2].bytes, HOP_ALIGN) + HOP_ALIGN);
+    assert_int_equal(peers[2].head_bytes, sizeof(struct hop_head));
+    assert_true(peers[2].head->tokens == 2 && peers[2].head->pairs == 3);
+    assert_int_equal(peers[2].head->from.name, 77);
+    assert_int_equal(peers[2].out.bytes, sent[2].bytes);
+    assert_true(peers[2].out.count == (uint32_t *)(void *)(there + sizeof(struct hop_head)));
+    expect_alike(&peers[2].out, &sent[2]);
+    for (size_t i = 0; i < sizeof(struct hop_head); i++)
+        assert_int_equal((unsigned char)there[i], 0xEE); /* the head comes by message alone */
+    expect_alike(&peers[1].out, &sent[1]);
 }
 
 static void results_have_rows_of_their_own_or_are_summed(void **state) {
@@ -154,6 +198,7 @@ static void few_come_back_at_once_and_sums_with_their_last_slot(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_peer_gets_its_pairs_and_each_row_once),
+        cmocka_unit_test(what_a_peer_can_be_given_in_place_is_not_sent),
         cmocka_unit_test(results_have_rows_of_their_own_or_are_summed),
         cmocka_unit_test(what_is_ones_own_is_joined_only_if_it_goes_on),
         cmocka_unit_test(a_message_can_be_dealt_again),

@@ -85,7 +85,7 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     assert_true(ranks.list_bytes >= ranks.in_bytes && ranks.out_bytes >= PAIRS * ROW);
     has(ranks.pair_slot, PAIRS * sizeof(uint32_t));
     has(ranks.token_rows, PAIRS * sizeof(uint32_t));
-    has(ranks.in, RANKS * ranks.in_bytes);
+    assert_true(ranks.in.bytes == RANKS * ranks.in_bytes && ranks.in.rank_count == RANKS);
     has(ranks.token_data, RANKS * TOKENS * sizeof(char *));
     has(ranks.row_token, ROWS_MAX * sizeof(uint32_t));
     has(ranks.row_result, ROWS_MAX * sizeof(char *));

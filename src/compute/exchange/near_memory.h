@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * A rank's memory into which other ranks of its host write: what goes to a neighbour is laid where the
+ * neighbour reads it, and a message says no more than that it is there.
+ *
+ * The memory is a file without a place in any directory (memfd_create), which goes with the last
+ * process that has it. A rank says in its messages where others find it (struct near_address), and
+ * whoever is told maps it once. Who writes when is the exchange's to know (ranks.c). Private to
+ * src/compute/exchange.
+ */
+#ifndef COMPUTE_EXCHANGE_NEAR_MEMORY_H
+#define COMPUTE_EXCHANGE_NEAR_MEMORY_H
+
+#include "base/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Where to find a rank's memory, from processes that see its process under the same number. */
+struct near_address {
+    uint64_t name; /* drawn at random: what is found is this memory and no other; 0: there is none */
+    uint32_t process, file;
+};
+
+/* Another rank's memory, as this process has it. */
+struct neighbour {
+    uint64_t name;  /* of the last that was heard of; 0: none */
+    uint32_t epoch; /* of the job, in which it was last heard of */
+    char *memory;   /* NULL: it cannot be written to */
+};
+
+struct near_memory {
+    char *own;
+    size_t bytes; /* of each rank's */
+    struct near_address address;
+    uint32_t rank_count;
+    struct neighbour *neighbours; /* [rank_count] */
+};
+
+/* Zeros, whose pages come when they are first touched. Where the system has no such files the memory
+ * is nobody else's. */
+enum status near_memory_open(struct near_memory *near, size_t bytes, uint32_t rank_count,
+                             struct error *error) MUST_USE;
+void near_memory_close(struct near_memory *near);
+
+/* A rank of this host says where its memory is; an address that leads elsewhere is left alone. */
+void near_memory_hear(struct near_memory *near, uint32_t rank, const struct near_address *address,
+                      uint32_t epoch);
+
+/* The rank's memory; NULL: unknown to this process, or not heard of in this epoch. */
+char *near_memory_of(const struct near_memory *near, uint32_t rank, uint32_t epoch);
+
+#endif
