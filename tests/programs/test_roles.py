@@ -43,6 +43,7 @@ def comes_back_as_it_was(server):
     """Roles by order, then the unit is killed."""
     for unit, role in zip(server.fleet()["units"], ("both", "decode")):
         assign(server, unit["id"], role)
+    streams.ask(server, streams.ALL[-1], faults.Tokens())  # a unit that answers has heard of its role
     for _ in range(2):  # also when it has come back once already
         (changed,) = [unit for unit in server.fleet()["units"] if unit["role"] == "both"]
         os.kill(changed["ranks"][0]["pid"], signal.SIGKILL)

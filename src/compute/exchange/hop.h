@@ -34,7 +34,8 @@
 
 struct hop_head {
     uint32_t tokens, pairs;
-    struct near_address from; /* the sender's memory */
+    uint32_t first_return;    /* where the sender has the results come to lie: a row */
+    struct near_address from; /* its memory */
 };
 
 struct hop_message {

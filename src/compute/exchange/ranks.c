@@ -9,8 +9,9 @@
  *
  * A combine is messages back of the results in the order of those pairs, where there were any, one
  * for the pairs of a sum, in a few waves: the first leaves while others are still computed. Both
- * sides know how long each is, and the receiver has said where it goes before the first expert runs. A token's pairs are listed by ascending expert, and where each result
- * will come to lie is known at dispatch: nothing is sorted on the way back.
+ * sides know how long each is. A token's pairs are listed by ascending expert, and where each result
+ * will come to lie is known at dispatch: nothing is sorted on the way back, and experts write results
+ * for a rank of the same host right there.
  *
  * By nodes, there are two hops. A token goes once to each node, in one message for the node to the rank
  * there that has the sender's place. That rank deals it to the ranks of its node, as it deals its own
@@ -97,10 +98,11 @@ static void send_tokens(struct ranks *ranks, uint32_t node, uint32_t to,
     note_sent(ranks, 0, node, to, peer->out.bytes);
 }
 
-static void send_results_to(struct ranks *ranks, uint32_t wave, uint32_t node, uint32_t to,
-                            const void *rows, size_t bytes) {
+/* If they are in place, a message without bytes says so. */
+static void send_rows(struct ranks *ranks, uint32_t wave, uint32_t node, uint32_t to,
+                      const void *rows, size_t bytes, bool in_place) {
     job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COMBINE, wave, node),
-                   to, rows, bytes);
+                   to, rows, in_place ? 0 : bytes);
     note_sent(ranks, wave, node, to, bytes);
 }
 
@@ -285,9 +287,14 @@ static void receive_lists(struct ranks *ranks) {
     }
 }
 
-/* Where results come to lie of what this rank deals. */
+/* Where results come to lie of what a rank of this node deals of a node's tokens, in its memory. */
+static char *results_in(const struct ranks *ranks, char *memory, uint32_t node) {
+    uint32_t at = node == ranks->node ? 0 : 1 + node;
+    return memory + ranks->rank_count * ranks->in_bytes + at * ranks->results_bytes;
+}
+
 static char *results_of(const struct ranks *ranks, uint32_t node) {
-    return node == ranks->node ? ranks->results : ranks->relays[node].results;
+    return results_in(ranks, ranks->in.own, node);
 }
 
 /* What another node's rank has sent to be dealt here. */
@@ -316,14 +323,19 @@ static void take_list(struct ranks *ranks, struct relay *relay) {
     ranks->exchange.counts.bytes_received += list.bytes;
 }
 
+/* Another rank's memory, if this one can write to it. */
+static char *memory_of(const struct ranks *ranks, uint32_t rank) {
+    if (job_broken() || rank == ranks->rank) return NULL;
+    return near_memory_of(&ranks->in, rank, job_epoch());
+}
+
 /* Where a rank of the node reads what this one deals it of a node's tokens, if this one can write
  * there. Nobody reads there any more: results of all that was there have come back, or there was
  * nothing but a head, which comes by message. Once the job is broken, results may not have. */
 static char *place_of(const struct ranks *ranks, uint32_t node, uint32_t place) {
-    uint32_t to = rank_at(ranks, place);
-    if (job_broken() || !ranks->relays[node].peers[place].tokens || to == ranks->rank) return NULL;
-    char *memory = near_memory_of(&ranks->in, to, job_epoch());
-    return memory ? memory + rank_on(ranks, node) * ranks->in_bytes : NULL;
+    char *memory = memory_of(ranks, rank_at(ranks, place));
+    if (!memory || !ranks->relays[node].peers[place].tokens) return NULL;
+    return memory + rank_on(ranks, node) * ranks->in_bytes;
 }
 
 /* To the ranks of this node, or of all; rows come back for this rank's own from `first_return` on. */
@@ -426,13 +438,16 @@ static void hear_of(struct ranks *ranks, uint32_t rank, const struct near_addres
 static void read_messages(struct ranks *ranks) {
     for (uint32_t rank = 0; rank < ranks->rank_count && job_broken(); rank++)
         memset(in_memory(ranks, rank), 0, sizeof(struct hop_head));
+    uint32_t returns_max =
+        ranks->exchange.options.tokens_max * ranks->exchange.options.experts_per_token;
     memset(ranks->next_row, 0, ranks->slots_per_rank * sizeof *ranks->next_row);
     ranks->row_count = 0;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         struct hop_message *in = &ranks->messages[rank];
         const struct hop_head *head = head_in(in_memory(ranks, rank));
         check(head->tokens <= ranks->exchange.options.tokens_max &&
-              head->pairs <= head->tokens * ranks->exchange.options.experts_per_token);
+              head->pairs <= head->tokens * ranks->exchange.options.experts_per_token &&
+              head->first_return <= returns_max - head->pairs);
         *in = message_at(ranks, in_memory(ranks, rank), head->tokens, head->pairs);
         for (uint32_t pair = 0; pair < in->pairs; pair++) {
             uint32_t slot = in->slot[pair] & ~HOP_JOINS;
@@ -553,23 +568,31 @@ static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_ind
     check(pair == in->pairs);
 }
 
-/* Its results lie behind each other, wave by wave, where they are sent from or, this rank's own,
- * where they are wanted. Returns where those of the next rank may begin. */
+/* The results of a rank's rows where they are wanted: in this rank's own memory, or in that of the
+ * one who dealt; NULL: they have to be sent. */
+static char *wanted_rows(const struct ranks *ranks, uint32_t rank) {
+    uint32_t node = rank / ranks->places, place = rank % ranks->places;
+    const struct hop_head *head = head_in(in_memory(ranks, rank));
+    char *memory =
+        place == ranks->place ? ranks->in.own : memory_of(ranks, rank_at(ranks, place));
+    if (!memory) return NULL;
+    return results_in(ranks, memory, node) +
+           (size_t)head->first_return * ranks->exchange.options.combine_bytes;
+}
+
+/* Its results lie behind each other, wave by wave, where they are wanted or, else, where they are
+ * sent from. Returns where those of the next rank may begin. */
 static char *lay_returning(struct ranks *ranks, uint32_t rank, char *back) {
     size_t bytes = ranks->exchange.options.combine_bytes;
     struct returning *returning = &ranks->returning[rank];
-    const struct relay *relay = &ranks->relays[rank / ranks->places];
-    bool own = rank % ranks->places == ranks->place;
-    char *rows = back;
-    if (own)
-        rows = results_of(ranks, rank / ranks->places) +
-               relay->peers[ranks->place].first_return * bytes;
+    char *wanted = wanted_rows(ranks, rank), *rows = wanted ? wanted : back;
     returning->rows = rows;
+    returning->in_place = wanted != NULL;
     for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
         returning->next[wave] = rows;
         rows += returning->waves[wave] * bytes;
     }
-    return own ? back : rows;
+    return wanted ? back : rows;
 }
 
 static void place_rows(struct ranks *ranks) {
@@ -649,7 +672,7 @@ static void receive_results(struct ranks *ranks) {
         const struct hop_peer *peer = &ranks->node_peers[node];
         if (node == ranks->node || !peer->returns) continue;
         receive(ranks, &ranks->in_batch, TAG_COMBINE, 0, ranks->node, rank_on(ranks, node),
-                ranks->results + peer->first_return * bytes, peer->returns * bytes, &relay->span);
+                results_of(ranks, ranks->node) + peer->first_return * bytes, peer->returns * bytes, &relay->span);
     }
 }
 
@@ -693,8 +716,8 @@ static void send_results(struct ranks *ranks, uint32_t node) {
         struct returning *returning = &ranks->returning[node * ranks->places + place];
         size_t wave_bytes = returning->waves[ranks->wave] * bytes;
         if (place == ranks->place || !wave_bytes) continue;
-        send_results_to(ranks, ranks->wave, node, rank_at(ranks, place), returning->rows,
-                        wave_bytes);
+        send_rows(ranks, ranks->wave, node, rank_at(ranks, place), returning->rows, wave_bytes,
+                  returning->in_place);
         returning->rows += wave_bytes;
     }
     tell_spans(ranks);
@@ -718,7 +741,7 @@ static void return_home(struct ranks *ranks, uint32_t node) {
     struct relay *relay = &ranks->relays[node];
     const struct hop_list *list = &relay->list;
     size_t bytes = ranks->exchange.options.combine_bytes;
-    const char **row = ranks->sum_rows;
+    const char **row = ranks->sum_rows, *results = results_of(ranks, node);
     char *to = relay->back;
     uint32_t pair = 0, sum_count = 0;
     relay->is_returned = true;
@@ -729,17 +752,17 @@ static void return_home(struct ranks *ranks, uint32_t node) {
             const uint32_t *rows = relay->token_rows + pair;
             joined = hop_joined(list->slot, pair, end);
             if (joined == 1 || rows[1] == EXCHANGE_SUMMED) {
-                memcpy(to, relay->results + rows[0] * bytes, bytes);
+                memcpy(to, results + rows[0] * bytes, bytes);
                 continue;
             }
             ranks->sums[sum_count++] = (struct exchange_sum){
                 .count = joined, .weights = list->weight + pair, .results = row, .sum = to};
             for (uint32_t i = 0; i < joined; i++)
-                *row++ = relay->results + rows[i] * bytes;
+                *row++ = results + rows[i] * bytes;
         }
     }
     make_sums(ranks, 0, sum_count);
-    send_results_to(ranks, 0, node, rank_on(ranks, node), relay->back, relay->returns * bytes);
+    send_rows(ranks, 0, node, rank_on(ranks, node), relay->back, relay->returns * bytes, false);
     tell_spans(ranks);
 }
 
@@ -755,7 +778,7 @@ static uint32_t rows_from_others(const struct hop_peer *peers, uint32_t count, u
 static void forget_results(struct ranks *ranks) {
     const struct hop_peer *last = &ranks->relays[ranks->node].peers[ranks->places - 1];
     size_t rows = last->first_return + last->returns;
-    memset(ranks->results, 0, rows * ranks->exchange.options.combine_bytes);
+    memset(results_of(ranks, ranks->node), 0, rows * ranks->exchange.options.combine_bytes);
 }
 
 static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
@@ -772,7 +795,8 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
     if (ranks->nodes > 1) rows += rows_from_others(ranks->node_peers, ranks->nodes, ranks->node);
     exchange->counts.bytes_received += (uint64_t)rows * exchange->options.combine_bytes;
     *returned_out =
-        (struct exchange_returned){.token_rows = ranks->token_rows, .results = ranks->results};
+        (struct exchange_returned){.token_rows = ranks->token_rows,
+                                   .results = results_of(ranks, ranks->node)};
 }
 
 static void progress(struct exchange *exchange) {

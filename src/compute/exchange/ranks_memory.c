@@ -27,7 +27,6 @@ static void cut_relays(struct ranks *ranks, size_t *used) {
         relay->out = cut(ranks, used, ranks->out_bytes);
         relay->own_row = cut(ranks, used, tokens * sizeof *relay->own_row);
         relay->token_rows = cut(ranks, used, pairs * sizeof *relay->token_rows);
-        relay->results = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
         relay->back = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
     }
 }
@@ -50,6 +49,7 @@ static size_t cut_all(struct ranks *ranks) {
     if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
     size_t rows_max = all_tokens * reach, sums_max = ranks_sum_groups(ranks) ? rows_max : 0;
     bool nodes = ranks->node_count > 1;
+    ranks->results_bytes = round_up(pairs * options->combine_bytes, HOP_ALIGN);
     ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
     ranks->list_bytes =
         message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
@@ -63,13 +63,17 @@ static size_t cut_all(struct ranks *ranks) {
     ranks->token_data = cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
     ranks->row_token = cut(ranks, &used, rows_max * sizeof *ranks->row_token);
     ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
-    ranks->results = cut(ranks, &used, pairs * options->combine_bytes);
     ranks->back = cut(ranks, &used, rows_max * options->combine_bytes);
     ranks->held = cut(ranks, &used, sums_max * options->combine_bytes);
     ranks->sums = cut(ranks, &used, sums_max * sizeof *ranks->sums);
     ranks->sum_rows = cut(ranks, &used, sums_max * sizeof *ranks->sum_rows);
     cut_relays(ranks, &used);
     return used;
+}
+
+static size_t in_bytes_all(const struct ranks *ranks) {
+    uint32_t relays = ranks->node_count > 1 ? ranks->node_count : 0;
+    return ranks->rank_count * ranks->in_bytes + (1 + relays) * ranks->results_bytes;
 }
 
 static enum status map_buffers(struct ranks *ranks, struct error *error) {
@@ -84,8 +88,7 @@ static enum status map_buffers(struct ranks *ranks, struct error *error) {
     ranks->memory = memory;
     ranks->mapped_bytes = bytes;
     cut_all(ranks);
-    return near_memory_open(&ranks->in, ranks->rank_count * ranks->in_bytes, ranks->rank_count,
-                            error);
+    return near_memory_open(&ranks->in, in_bytes_all(ranks), ranks->rank_count, error);
 }
 
 static enum status open_arrays(struct ranks *ranks, struct error *error) {

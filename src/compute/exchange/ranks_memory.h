@@ -25,9 +25,9 @@ struct relay {
     char *list_in;        /* as it came from another node */
     char *out;            /* messages to the node's ranks, behind each other */
     uint32_t *own_row;    /* [tokens_max] */
-    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
-    char *results;        /* [tokens_max * experts_per_token][combine_bytes] of another node's */
-    char *back;           /* as many, on their way home */
+    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of the node's results */
+    char *back; /* [tokens_max * experts_per_token][combine_bytes] of another node's, on their way
+                 * home */
 };
 
 /* A message that was just sent, whose receiver is to hear when it leaves a slow link. */
@@ -41,6 +41,7 @@ struct returning {
     uint32_t waves[EXCHANGE_WAVES]; /* rows of each */
     char *next[EXCHANGE_WAVES];     /* of them, to be placed */
     char *rows;
+    bool in_place; /* they are written where they are wanted, in the other rank's memory */
 };
 
 struct ranks {
@@ -53,7 +54,9 @@ struct ranks {
     bool dispatched;                      /* the transfer under way is a combine */
     struct job_batch in_batch, out_batch; /* of the transfers under way, but for the relays' */
     struct replicas replicas;
-    struct near_memory in;        /* [ranks][in_bytes] what came, by whose tokens it is */
+    /* What came, by whose tokens it is; then results that came back to this rank and, where there are
+     * nodes, of each node whose relay it is: [ranks][in_bytes], [1 + nodes][results_bytes]. */
+    struct near_memory in;
     struct relay *relays;         /* [node_count] by the node whose tokens they are */
     struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
     struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
@@ -70,19 +73,18 @@ struct ranks {
     uint32_t wave_sums[EXCHANGE_WAVES], next_sum[EXCHANGE_WAVES]; /* sums that leave with it */
     /* The arrays below lie in the mapping. */
     uint32_t *pair_slot;  /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
-    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of `results` */
+    uint32_t *token_rows; /* [tokens_max][experts_per_token] row of this rank's results */
     uint32_t *own_token;  /* [tokens_max] of two hops: those that this node computes, ascending */
     char *own_list;       /* of two hops: the list of those */
     char *out;            /* of two hops: messages to the nodes, behind each other */
     const char **token_data;   /* [ranks * tokens_max] */
     uint32_t *row_token;       /* [rows_max] */
     char **row_result;         /* [rows_max] */
-    char *results;             /* [tokens_max * experts_per_token][combine_bytes] come back to us */
     char *back;                /* [rows_max][combine_bytes] on their way back to others */
     char *held;                /* [rows_max][combine_bytes] by groups: results to be summed here */
     struct exchange_sum *sums; /* [rows_max] by groups */
     const char **sum_rows;     /* [rows_max] by groups */
-    size_t in_bytes, list_bytes, out_bytes, mapped_bytes;
+    size_t in_bytes, results_bytes, list_bytes, out_bytes, mapped_bytes;
     void *memory;
 };
 

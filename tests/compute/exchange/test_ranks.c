@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include <sys/resource.h>
+
 #include "base/check.h"
 #include "base/random.h"
 #include "compute/exchange/exchange.h"
@@ -47,6 +49,7 @@ struct round {
 static uint32_t group_experts;  /* of the exchange at hand; 0: no sums */
 static uint32_t ranks_per_node; /* of the placement at hand */
 static uint32_t sums_made;
+static bool every_other_is_apart; /* nobody else gets at the memory of odd ranks */
 
 static float weight_of(uint32_t rank, uint32_t round, uint32_t token, uint32_t expert) {
     return (float)(((rank * 64 + round) * 64 + token) * 64 + expert);
@@ -194,7 +197,12 @@ static struct exchange *open_exchange(const struct placement *placement, uint32_
                                        .sum_context = &sums_made,
                                        .channel = channel,
                                        .link = link};
+    struct rlimit files, none;
+    check(getrlimit(RLIMIT_NOFILE, &files) == 0);
+    none = (struct rlimit){.rlim_max = files.rlim_max};
+    if (every_other_is_apart && job_rank() % 2) check(setrlimit(RLIMIT_NOFILE, &none) == 0);
     if (exchange_open_ranks(&options, &exchange, &error) != STATUS_OK) fail_msg("%s", error.text);
+    check(setrlimit(RLIMIT_NOFILE, &files) == 0);
     assert_true(exchange_carries(exchange));
     return exchange;
 }
@@ -274,6 +282,15 @@ static void nodes_of_any_size_pass_rows_on(void **state) {
         run_cases_with_sums();
     }
     ranks_per_node = 0;
+}
+
+static void ranks_whose_memory_is_their_own_are_sent_all_of_it(void **state) {
+    every_other_is_apart = true;
+    run_cases();
+    ranks_per_node = job_count() % 2 ? 1 : job_count() / 2;
+    run_cases_with_sums();
+    ranks_per_node = 0;
+    every_other_is_apart = false;
 }
 
 #define LANES 3
@@ -362,6 +379,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_row_reaches_its_expert_and_comes_back),
         cmocka_unit_test(a_group_that_lies_on_one_rank_comes_back_as_one_row),
         cmocka_unit_test(nodes_of_any_size_pass_rows_on),
+        cmocka_unit_test(ranks_whose_memory_is_their_own_are_sent_all_of_it),
         cmocka_unit_test(lanes_share_a_slow_link_in_their_order),
         cmocka_unit_test(messages_between_ranks_come_whole)};
     return on_ranks(argv, "ranks", tests, ARRAY_COUNT(tests));

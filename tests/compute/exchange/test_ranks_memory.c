@@ -60,7 +60,6 @@ static void list_relays(const struct ranks *ranks) {
         has(relay->token_rows, PAIRS * sizeof(uint32_t));
         if (!passes_on) continue;
         has(relay->list_in, ranks->list_bytes);
-        has(relay->results, PAIRS * RESULT);
         has(relay->back, PAIRS * RESULT);
     }
 }
@@ -85,11 +84,13 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
     assert_true(ranks.list_bytes >= ranks.in_bytes && ranks.out_bytes >= PAIRS * ROW);
     has(ranks.pair_slot, PAIRS * sizeof(uint32_t));
     has(ranks.token_rows, PAIRS * sizeof(uint32_t));
-    assert_true(ranks.in.bytes == RANKS * ranks.in_bytes && ranks.in.rank_count == RANKS);
+    assert_true(ranks.results_bytes >= PAIRS * RESULT && ranks.results_bytes % HOP_ALIGN == 0);
+    assert_true(ranks.in.bytes >=
+                RANKS * ranks.in_bytes +
+                    (node_ranks < RANKS ? 1 + RANKS / node_ranks : 1) * ranks.results_bytes);
     has(ranks.token_data, RANKS * TOKENS * sizeof(char *));
     has(ranks.row_token, ROWS_MAX * sizeof(uint32_t));
     has(ranks.row_result, ROWS_MAX * sizeof(char *));
-    has(ranks.results, PAIRS * RESULT);
     has(ranks.back, ROWS_MAX * RESULT);
     if (group_experts) {
         has(ranks.held, ROWS_MAX * RESULT);
