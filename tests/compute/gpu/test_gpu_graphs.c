@@ -75,7 +75,7 @@ static struct gpu_graphs *graphs_of(const struct solo *solo) {
 /* ---- steps ---- */
 
 static uint32_t lengths[SEQUENCES], vocab;
-static uint32_t token_count, pairs_each; /* of the step, for what is planted; and of a token */
+static uint32_t pairs_each; /* of a token */
 static uint32_t tokens[STEP_TOKENS];
 
 struct drawn_step {
@@ -224,6 +224,8 @@ static void graphs_change_no_bit(void **state) {
                   (uint32_t)captured, (uint32_t)launched);
     assert_true(launched > 2 * captured && captured > 3 * SEEDS);
 }
+
+static uint32_t token_count; /* of the step, for what is planted */
 
 /* ---- drafts ---- */
 
