@@ -7,14 +7,13 @@
  * reads a device pointer soon ends; what a kernel is given must be device memory. New memory holds 0xFF, which is NaN in
  * every float format. A copy runs in two steps: first its target holds 0xFF, later the bytes; a
  * copy to the host spoils its target when it is asked for, and a copy from it notes a checksum of
- * the source, which must be the same when it runs. Shared memory lies in a file without a name, which others
+ * the source, which must be the same when it runs. Its clock counts what has run. Shared memory lies in a file without a name, which others
  * map too.
  */
 #include "compute/device/device.h"
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "base/clock.h"
 #include "base/format.h"
 
 #include <fcntl.h>
@@ -29,6 +28,7 @@
 #define MEMORY_ALIGN 256
 #define POISONED_BYTES_MAX ((size_t)256 << 20) /* larger memory is not all used, and stays empty */
 #define EAGER_OUT_OF 32                        /* one in so many calls lets some work run at once */
+#define OPERATION_S 1e-6                       /* what its clock says that each takes */
 #define CLOSED_OUT_OF 8                        /* closing and opening takes time */
 
 struct allocation {
@@ -84,7 +84,7 @@ struct device_event {
     struct device_graph *capture; /* of its last record, if that was captured */
     uint32_t record;              /* 1 + index there */
     bool timed;
-    int64_t at_ns; /* when it passed last */
+    uint64_t at; /* operations that had run when it passed last */
 };
 
 struct device_graph {
@@ -101,8 +101,8 @@ struct emulated {
     struct allocation *allocations;
     uint32_t allocation_count, allocation_capacity;
     uint32_t events, graphs, pending; /* events and graphs that are open; operations in line */
-    uint64_t used_bytes;
-    bool open; /* device memory can be touched */
+    uint64_t used_bytes, ran;         /* ran: operations, its clock */
+    bool open;                        /* device memory can be touched */
 };
 
 static struct emulated *emulated_of(struct device *device) {
@@ -415,7 +415,7 @@ static void run_operation(struct emulated *emulated, const struct operation *ope
     case OPERATION_RECORD:
         if (operation->event->passed < operation->version)
             operation->event->passed = operation->version;
-        operation->event->at_ns = clock_now_ns();
+        operation->event->at = emulated->ran;
         break;
     case OPERATION_FOLLOW:
         break;
@@ -467,6 +467,7 @@ static bool run_one(struct emulated *emulated) {
     stream->first = operation->next;
     if (!stream->first) stream->last = NULL;
     emulated->pending--;
+    emulated->ran++;
     run_operation(emulated, operation);
     free(operation);
     return true;
@@ -628,7 +629,7 @@ static double seconds(struct device *device, struct device_event *from, struct d
     if (!from->timed || !to->timed) report(emulated, "an event that notes no time is asked for it");
     if (!has_passed(from) || !has_passed(to))
         report(emulated, "an event is asked for its time before it has passed");
-    double between = (double)(to->at_ns - from->at_ns) * 1e-9;
+    double between = (double)(to->at - from->at) * OPERATION_S;
     pthread_mutex_unlock(&emulated->lock);
     return between;
 }
