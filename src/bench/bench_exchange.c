@@ -2,7 +2,8 @@
  * fathom bench exchange: dispatch and combine of random tokens between ranks, without a model, as
  * medians with their spread, beside messages of as many bytes between contiguous buffers and nothing
  * else (job_swap), in turn in the same rounds: the floor. The exchange's times include all it does: choosing slots, gathering rows
- * into messages, sorting what came by expert.
+ * into messages, sorting what came by expert. What writing and reading cost depends on where rows lie, so each is
+ * also timed together with the writing of all rows and one reading of all that came, a rank's own among them.
  *
  * With groups of experts, each lies on as few ranks, or nodes, as it can, tokens choose among some groups as a
  * router does, and the exchange whose results are summed by groups runs beside the one whose
@@ -121,6 +122,9 @@ struct exchange_bench {
     uint64_t bytes[FIGURE_COUNT];           /* that rank 0 sends */
     uint64_t bytes_between[FIGURE_COUNT];   /* of those: to other nodes */
     double seconds[FIGURE_COUNT][ROUNDS_MAX], swap_seconds[FIGURE_COUNT][ROUNDS_MAX];
+    /* with the writing and reading of all rows */
+    double whole[FIGURE_COUNT][ROUNDS_MAX], swap_whole[FIGURE_COUNT][ROUNDS_MAX];
+    uint64_t sum_read; /* so that what is read is needed */
 };
 
 static void draw_experts(struct exchange_bench *bench) {
@@ -238,29 +242,58 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
 
 /* One dispatch and combine; the ranks begin each together. What is sent was just written, as a layer
  * leaves it: else it lies in the receiver's cache from the round before. */
+static void read_all(struct exchange_bench *bench, const void *rows, size_t bytes) {
+    const uint64_t *words = rows;
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        bench->sum_read += words[i];
+}
+
+static void read_received(struct exchange_bench *bench, const struct exchange_received *received) {
+    uint32_t tokens = 0;
+    for (uint32_t row = 0; row < received->row_count; row++)
+        if (received->row_token[row] >= tokens) tokens = received->row_token[row] + 1;
+    for (uint32_t token = 0; token < tokens; token++)
+        read_all(bench, received->token_data[token], bench->dispatch_bytes);
+}
+
+static void read_returned(struct exchange_bench *bench, const struct exchange_returned *returned) {
+    for (uint64_t pair = 0; pair < bench->values.tokens * bench->values.per_token; pair++)
+        if (returned->token_rows[pair] != EXCHANGE_SUMMED)
+            read_all(bench, returned->results + returned->token_rows[pair] * bench->combine_bytes,
+                     bench->combine_bytes);
+}
+
 static void run_exchange(struct exchange_bench *bench, uint32_t way, uint32_t round) {
     struct exchange *exchange = bench->exchanges[way];
     uint32_t dispatch = 2 * way, combine = dispatch + 1;
     uint64_t between = exchange_counts(exchange).bytes_between_nodes;
     struct exchange_received received;
     struct exchange_returned returned;
+    double began = machine_limits_now();
     memset(bench->activations, (int)round, bench->values.tokens * bench->dispatch_bytes);
+    double written = machine_limits_now() - began;
     job_barrier();
     double start = machine_limits_now();
     exchange_dispatch_begin(exchange, 0, bench->chosen, bench->weights,
                             (uint32_t)bench->values.tokens, bench->activations);
     exchange_dispatch_finish(exchange, &received);
     bench->seconds[dispatch][round] = machine_limits_now() - start;
+    read_received(bench, &received);
+    bench->whole[dispatch][round] = written + machine_limits_now() - start;
     bench->bytes[dispatch] = exchange_last(exchange).bytes_sent;
     bench->bytes_between[dispatch] = exchange_counts(exchange).bytes_between_nodes - between;
+    began = machine_limits_now();
     for (uint32_t row = 0; row < received.row_count; row++)
         memset(exchange_result(exchange, row), (int)row, bench->combine_bytes);
+    written = machine_limits_now() - began;
     between = exchange_counts(exchange).bytes_between_nodes;
     job_barrier();
     start = machine_limits_now();
     if (received.row_count) exchange_combine_begin(exchange, 0, received.row_count);
     exchange_combine_finish(exchange, &returned);
     bench->seconds[combine][round] = machine_limits_now() - start;
+    read_returned(bench, &returned);
+    bench->whole[combine][round] = written + machine_limits_now() - start;
     bench->bytes[combine] = exchange_last(exchange).bytes_sent;
     bench->bytes_between[combine] = exchange_counts(exchange).bytes_between_nodes - between;
 }
@@ -271,12 +304,17 @@ static void run_exchanges(struct exchange_bench *bench, uint32_t round) {
 }
 
 /* Of what was just written, too. */
-static double run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t round) {
+static void run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t round,
+                     double *seconds_out, double *whole_out) {
+    double began = machine_limits_now();
     memset(bench->out, (int)round, job_count() * bytes);
+    double written = machine_limits_now() - began;
     job_barrier();
     double start = machine_limits_now();
     job_swap(bench->out, bench->in, bytes);
-    return machine_limits_now() - start;
+    *seconds_out = machine_limits_now() - start;
+    read_all(bench, bench->in, job_count() * bytes);
+    *whole_out = written + machine_limits_now() - start;
 }
 
 /* All ranks swap as much as rank 0 sends to each of the others, on average. */
@@ -301,11 +339,13 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
     bench->in = calloc(job_count(), largest + 1);
     if (!bench->out || !bench->in) return error_set(error, STATUS_NO_MEMORY, "no memory");
     for (uint32_t i = 0; i < WARM_UP; i++)
-        run_swap(bench, largest, i);
+        run_swap(bench, largest, i, &bench->swap_seconds[0][0], &bench->swap_whole[0][0]);
     for (uint32_t round = 0; round < bench->values.rounds; round++) {
         run_exchanges(bench, round);
         for (uint32_t i = 0; i < FIGURE_COUNT; i++)
-            if (each[i]) bench->swap_seconds[i][round] = run_swap(bench, each[i], round);
+            if (each[i])
+                run_swap(bench, each[i], round, &bench->swap_seconds[i][round],
+                         &bench->swap_whole[i][round]);
     }
     return STATUS_OK;
 }
@@ -327,21 +367,26 @@ static void print_figure(struct exchange_bench *bench, uint32_t i) {
     double *own = bench->seconds[i], *swap = bench->swap_seconds[i];
     double median = machine_limits_median(own, rounds); /* sorted now */
     double swap_median = machine_limits_median(swap, rounds);
+    double whole = machine_limits_median(bench->whole[i], rounds);
+    double swap_whole = machine_limits_median(bench->swap_whole[i], rounds);
     uint32_t low = rounds / 10, high = rounds - 1 - rounds / 10;
     double bytes = (double)bench->bytes[i], between = (double)bench->bytes_between[i];
     double tokens = (double)bench->values.tokens;
     if (bench->values.json)
         printf(",\n \"%s\":{\"bytes\":%.0f,\"bytes_between_nodes\":%.0f,\"seconds\":%.4g,"
                "\"low\":%.4g,\"high\":%.4g,\"floor_seconds\":%.4g,\"floor_low\":%.4g,"
-               "\"floor_high\":%.4g,\"ratio\":%.3f}",
+               "\"floor_high\":%.4g,\"ratio\":%.3f,\"whole_seconds\":%.4g,"
+               "\"whole_floor_seconds\":%.4g,\"whole_ratio\":%.3f}",
                keys[i], bytes, between, median, own[low], own[high], swap_median, swap[low],
-               swap[high], median / swap_median);
+               swap[high], median / swap_median, whole, swap_whole, whole / swap_whole);
     else
         printf("%-18s %8.3f MB out, %5.1f kB a token, %5.1f between nodes  %8.1f us (%.1f..%.1f)  "
-               "bare messages %8.1f us (%.1f..%.1f)  ratio %.2f\n",
+               "bare messages %8.1f us (%.1f..%.1f)  ratio %.2f; written and read %.1f, %.1f us: "
+               "%.2f\n",
                names[i], bytes * 1e-6, bytes * 1e-3 / tokens, between * 1e-3 / tokens, median * 1e6,
                own[low] * 1e6, own[high] * 1e6, swap_median * 1e6, swap[low] * 1e6,
-               swap[high] * 1e6, median / swap_median);
+               swap[high] * 1e6, median / swap_median, whole * 1e6, swap_whole * 1e6,
+               whole / swap_whole);
 }
 
 static void print(struct exchange_bench *bench) {

@@ -124,8 +124,7 @@ static size_t lay_out(struct hop *hop, char *out, char *own) {
         peer->out = hop_message_at(peer->place ? peer->place : memory, peer->tokens, peer->pairs,
                                    hop->row_bytes, hop->weighs);
         peer->head = (struct hop_head *)(void *)memory;
-        *peer->head =
-            (struct hop_head){peer->tokens, peer->pairs, peer->first_return, hop->from};
+        *peer->head = (struct hop_head){peer->tokens, peer->pairs, peer->first_return, hop->from};
         peer->head_bytes = peer->place ? sizeof *peer->head : peer->out.bytes;
         if (i != hop->own) at += round_up(peer->head_bytes, HOP_ALIGN);
     }

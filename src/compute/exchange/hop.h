@@ -80,8 +80,8 @@ struct hop {
     bool in_waves;    /* else all comes back in the last wave */
     bool own_goes_on; /* what is one's own is dealt again: it stays joined, without rows here */
     struct near_address from; /* of each head */
-    struct hop_peer *peers; /* [peer_count] */
-    uint32_t *own_row;      /* [tokens] of one's own tokens: where its row is in the list's rows */
+    struct hop_peer *peers;   /* [peer_count] */
+    uint32_t *own_row; /* [tokens] of one's own tokens: where its row is in the list's rows */
 };
 
 size_t hop_rows_at(uint32_t tokens, uint32_t pairs, bool weighs);

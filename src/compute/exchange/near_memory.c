@@ -42,8 +42,7 @@ enum status near_memory_open(struct near_memory *near, size_t bytes, uint32_t ra
                                  .rank_count = rank_count,
                                  .neighbours = calloc(rank_count, sizeof *near->neighbours),
                                  .own = map(file, bytes)};
-    if (file >= 0)
-        near->address = (struct near_address){name, (uint32_t)getpid(), (uint32_t)file};
+    if (file >= 0) near->address = (struct near_address){name, (uint32_t)getpid(), (uint32_t)file};
     if (near->own && near->neighbours) return STATUS_OK;
     near_memory_close(near);
     return error_set(error, STATUS_NO_MEMORY,
@@ -65,7 +64,8 @@ static char *map_neighbour(const struct near_memory *near, const struct near_add
     char path[NAME_BYTES], wanted[NAME_BYTES], found[NAME_BYTES] = "";
     struct stat about;
     format_text(path, sizeof path, "/proc/%u/fd/%u", address->process, address->file);
-    format_text(wanted, sizeof wanted, "/memfd:" NAME " (deleted)", (unsigned long long)address->name);
+    format_text(wanted, sizeof wanted, "/memfd:" NAME " (deleted)",
+                (unsigned long long)address->name);
     if (readlink(path, found, sizeof found - 1) < 0 || strcmp(found, wanted) != 0) return NULL;
     int file = open(path, O_RDWR | O_CLOEXEC);
     if (file < 0) return NULL;

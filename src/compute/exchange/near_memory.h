@@ -17,7 +17,8 @@
 
 /* Where to find a rank's memory, from processes that see its process under the same number. */
 struct near_address {
-    uint64_t name; /* drawn at random: what is found is this memory and no other; 0: there is none */
+    uint64_t
+        name; /* drawn at random: what is found is this memory and no other; 0: there is none */
     uint32_t process, file;
 };
 

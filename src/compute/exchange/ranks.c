@@ -573,8 +573,7 @@ static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_ind
 static char *wanted_rows(const struct ranks *ranks, uint32_t rank) {
     uint32_t node = rank / ranks->places, place = rank % ranks->places;
     const struct hop_head *head = head_in(in_memory(ranks, rank));
-    char *memory =
-        place == ranks->place ? ranks->in.own : memory_of(ranks, rank_at(ranks, place));
+    char *memory = place == ranks->place ? ranks->in.own : memory_of(ranks, rank_at(ranks, place));
     if (!memory) return NULL;
     return results_in(ranks, memory, node) +
            (size_t)head->first_return * ranks->exchange.options.combine_bytes;
@@ -672,7 +671,8 @@ static void receive_results(struct ranks *ranks) {
         const struct hop_peer *peer = &ranks->node_peers[node];
         if (node == ranks->node || !peer->returns) continue;
         receive(ranks, &ranks->in_batch, TAG_COMBINE, 0, ranks->node, rank_on(ranks, node),
-                results_of(ranks, ranks->node) + peer->first_return * bytes, peer->returns * bytes, &relay->span);
+                results_of(ranks, ranks->node) + peer->first_return * bytes, peer->returns * bytes,
+                &relay->span);
     }
 }
 
@@ -794,9 +794,8 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
         rows += rows_from_others(ranks->relays[node].peers, ranks->places, ranks->place);
     if (ranks->nodes > 1) rows += rows_from_others(ranks->node_peers, ranks->nodes, ranks->node);
     exchange->counts.bytes_received += (uint64_t)rows * exchange->options.combine_bytes;
-    *returned_out =
-        (struct exchange_returned){.token_rows = ranks->token_rows,
-                                   .results = results_of(ranks, ranks->node)};
+    *returned_out = (struct exchange_returned){.token_rows = ranks->token_rows,
+                                               .results = results_of(ranks, ranks->node)};
 }
 
 static void progress(struct exchange *exchange) {

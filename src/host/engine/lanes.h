@@ -12,7 +12,7 @@
 
 struct lanes {
     bool measured;
-    uint32_t echoed_ranks; /* one rank of so many alone (model_options.echoes); 0: it is not */
+    uint32_t echoed_ranks;  /* one rank of so many alone (model_options.echoes); 0: it is not */
     enum overlap_kind kind; /* given; else of the step under way */
     enum choose_overlap_reason reason;
     struct choose_overlap choose;
