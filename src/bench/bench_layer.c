@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench layer: one MoE layer at real size, part by part, through the engine's own stages and
  * kernels: as one rank of many that all have as many tokens and choose experts evenly. Beside each
- * part what it costs at least on this machine, and what DeepSeek published for it on another.
+ * part what it costs at least on this machine, and what DeepSeek published for it on another. On a
+ * device the floor is that of an H800, whatever GPU it is: one yardstick for all, and the published one's.
  *
  * --table writes the same times over a grid of tokens, contexts and rows per expert, for whoever
  * wants to know a step's time without computing (simulate/hardware/stage_table.h reads it).
@@ -177,7 +178,15 @@ struct layer_bench {
     uint32_t case_count;
     struct model_run_sizes sweep_tokens, sweep_prompt, sweep_context, sweep_rows;
     FILE *table;
+    const struct model_device *device; /* NULL: the CPU */
+    bool on_device;
+    double fp8_flops; /* of a device; the CPU multiplies BF16 values instead */
 };
+
+/* NVIDIA's data sheet: HBM3, dense products, and floats outside the tensor cores. */
+static const struct machine_limits h800 = {
+    .read_bytes = 3.35e12, .bf16_flops = 989e12, .fma_flops = 67e12};
+#define H800_FP8_FLOPS 1979e12
 
 /* ---- cases ---- */
 
@@ -256,12 +265,33 @@ static double published(const struct layer_bench *bench, double us) {
     return strcmp(bench->values.shape, "v3") == 0 ? us : 0;
 }
 
+static bool is_absorbed(enum stage_part part) {
+    return part == PART_ABSORB_QUERY || part == PART_ABSORB_VALUE;
+}
+
+/* Of a device's kernels (docs/gpu.md): attention multiplies BF16 values, the router floats, all else what the
+ * weights are. A kv_b of FP8 lies there in BF16 for the absorbed form. */
+static double device_floor_of(const struct layer_bench *bench, const struct layer_case *layer,
+                              enum stage_part part, const struct layer_work *work) {
+    const struct machine_limits *limits = &bench->limits;
+    const struct shape *shape = layer->shape;
+    bool attends = part == PART_CORE || part == PART_CORE_PROMPT || is_absorbed(part);
+    bool fp8 = layer->activations == ACTIVATIONS_FP8 && shape->fp8;
+    double flops = fp8 && !attends ? bench->fp8_flops : limits->bf16_flops, bytes = work->bytes;
+    if (layer->activations == ACTIVATIONS_F32 || part == PART_GATE) flops = limits->fma_flops;
+    if (is_absorbed(part) && shape->fp8)
+        bytes += (double)shape->heads * shape->kv_rank *
+                 (part == PART_ABSORB_QUERY ? shape->nope_dim : shape->value_dim);
+    return fmax(work->flop / flops, bytes / limits->read_bytes);
+}
+
 /* Bytes at the speed of reading, or products at the speed of multiply-adds: whichever is longer. Core
  * attention multiplies floats only where the kernels have no products of BF16 values, or nothing is
  * rounded. */
 static double floor_of(const struct layer_bench *bench, const struct layer_case *layer,
                        enum stage_part part, const struct layer_work *work) {
     const struct machine_limits *limits = &bench->limits;
+    if (bench->on_device) return device_floor_of(bench, layer, part, work);
     bool pairs = layer_run_kernels(bench->run)->gemm_bf16 && limits->bf16_flops > 0;
     bool core = part == PART_CORE || part == PART_CORE_PROMPT;
     bool rounds = core && pairs && layer->activations != ACTIVATIONS_F32;
@@ -381,17 +411,21 @@ static double load_average(void) {
     return getloadavg(&load, 1) == 1 ? load : 0;
 }
 
+static const char *engine_name(const struct layer_bench *bench) {
+    return bench->on_device ? bench->values.device : "CPU";
+}
+
 static void write_head(const struct layer_bench *bench) {
     const struct layer_values *values = &bench->values;
     fprintf(bench->table,
-            "# fathom bench layer: CPU, kernels %s, %u threads, load average %.2f; shape %s, %s "
+            "# fathom bench layer: %s, kernels %s, %u threads, load average %.2f; shape %s, %s "
             "weights, %s activations\n"
             "# one layer of one rank. tokens: of the rank's micro-batch; context: positions before "
             "them; expert_rows: of each of the `experts` routed experts here\n"
             "# us: microseconds%s, %s of %llu rounds; flop: two for each multiply-add of a "
             "product; bytes: weights, activations and KV, each once. 0: does not matter\n"
             "phase,part,tokens,context,expert_rows,experts,us,flop,bytes\n",
-            layer_run_kernels(bench->run)->name, bench->limits.threads, load_average(),
+            engine_name(bench), layer_run_engine(bench->run), bench->limits.threads, load_average(),
             values->shape, values->weights, values->activations,
             values->processor_time ? " of processor time" : "", values->best ? "best" : "median",
             (unsigned long long)values->rounds);
@@ -422,6 +456,11 @@ static uint32_t threads_of(const struct layer_values *values) {
 
 static enum status measure_limits(struct layer_bench *bench, struct error *error) {
     struct team *team;
+    if (bench->on_device) {
+        bench->limits = h800;
+        bench->fp8_flops = H800_FP8_FLOPS;
+        return STATUS_OK;
+    }
     enum status status = team_open(threads_of(&bench->values), &team, error);
     if (status != STATUS_OK) return status;
     status = bench->values.processor_time
@@ -439,7 +478,8 @@ static enum status tell_memory(const struct layer_bench *bench, struct error *er
             "memory: about %.0f MiB, of which weights %.0f, what they are made from %.0f, KV %.0f, "
             "room for activations %.0f\n",
             MIB(all), MIB(bytes.weights), MIB(bytes.source), MIB(bytes.kv), MIB(bytes.room));
-    if (all <= machine_limits_memory()) return STATUS_OK;
+    bool is_gpu = strcmp(bench->values.device, "cuda") == 0; /* it says itself what it lacks */
+    if (is_gpu || all <= machine_limits_memory()) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY,
                      "needs about %.0f MiB of memory, %.0f are available: lower tokens, context or "
                      "--experts-here",
@@ -452,6 +492,7 @@ static enum status prepare(struct layer_bench *bench, struct error *error) {
                                         .fp8 = strcmp(values->weights, "fp8") == 0,
                                         .activations = values->activations,
                                         .cpu_mask = values->cpu_mask,
+                                        .device = bench->device,
                                         .threads = threads_of(values),
                                         .processor_time = values->processor_time,
                                         .experts = (uint32_t)values->experts};
@@ -470,17 +511,27 @@ static enum status prepare(struct layer_bench *bench, struct error *error) {
 static void print_head(const struct layer_bench *bench) {
     const struct machine_limits *limits = &bench->limits;
     const struct layer_values *values = &bench->values;
+    if (bench->on_device && !values->json) {
+        printf("%s, kernels %s, load average %.2f; shape %s, %s weights, %s activations\n"
+               "floors: those of an H800, %.4g FLOP/s FP8, %.4g BF16, %.4g float, %.4g bytes/s\n",
+               values->device, layer_run_engine(bench->run), load_average(), values->shape,
+               values->weights, values->activations, bench->fp8_flops, limits->bf16_flops,
+               limits->fma_flops, limits->read_bytes);
+        if (strcmp(values->device, "cuda") != 0)
+            printf("A CPU stands in for the device: these times mean nothing.\n");
+        return;
+    }
     printf(values->json
-               ? "{\"engine\":\"cpu\",\"kernels\":\"%s\",\"threads\":%u,\"load_average\":%.2f,"
+               ? "{\"engine\":\"%s\",\"kernels\":\"%s\",\"threads\":%u,\"load_average\":%.2f,"
                  "\"shape\":\"%s\","
                  "\"weights\":\"%s\",\"activations\":\"%s\",\"limits\":{\"fma_flops\":%.4g,"
                  "\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\"cases\":["
-               : "CPU, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
+               : "%s, kernels %s, %u threads, load average %.2f; shape %s, %s weights, %s "
                  "activations\n"
                  "limits: %.4g FLOP/s float, %.4g BF16 pairs, %.4g bytes/s read\n",
-           layer_run_kernels(bench->run)->name, limits->threads, load_average(), values->shape,
-           values->weights, values->activations, limits->fma_flops, limits->bf16_flops,
-           limits->read_bytes);
+           values->json ? values->device : "CPU", layer_run_engine(bench->run), limits->threads,
+           load_average(), values->shape, values->weights, values->activations, limits->fma_flops,
+           limits->bf16_flops, limits->read_bytes);
 }
 
 static void print_foot(const struct layer_bench *bench) {
@@ -493,6 +544,10 @@ static void print_foot(const struct layer_bench *bench) {
         "experts with 512 rows\n  each (profile-data, decode.json); prompt with 4,096 tokens "
         "(profile-data, train.json, forward). Dispatch and\n  combine travel, 187 and 394 us "
         "there; here nothing does. Floor: bytes over reading, or products over multiply-adds.\n");
+    if (bench->on_device)
+        printf("Times are the device's. What experts are sent, and their results, pass the host's "
+               "memory: send, "
+               "expert_input,\nexpert_result and combine hold those copies.\n");
 }
 
 static enum status run_cases(struct layer_bench *bench, struct error *error) {
@@ -516,10 +571,12 @@ static enum status run_cases(struct layer_bench *bench, struct error *error) {
 
 static enum status run_all(struct layer_bench *bench, struct error *error) {
     const char *path = bench->values.table;
-    enum status status = engine_check_device(bench->values.device, error);
-    if (!status && strcmp(bench->values.device, "cpu") != 0)
-        status = error_set(error, STATUS_UNSUPPORTED,
-                           "a layer is timed on the CPU alone; use --device cpu");
+    enum status status = engine_find_device(bench->values.device, &bench->device, error);
+    bench->on_device = strcmp(bench->values.device, "cpu") != 0;
+    if (!bench->on_device) bench->device = NULL;
+    if (!status && bench->on_device && bench->values.processor_time)
+        status = error_set(error, STATUS_INVALID,
+                           "--processor-time: a device's time is its own clock's; leave it out");
     if (status != STATUS_OK) return status;
     if (path && !(bench->table = fopen(path, "w"))) /* before anything takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The model is opened as any other, on a checkpoint that lies in memory and has one layer and next
  * to no vocabulary; a case is a step plan without logits. KV pages are filled beforehand: pages
- * never written would all be read from the same zeros.
+ * never written would all be read from the same zeros. On a device its own clock is asked
+ * (model_trace.took): there the host only puts work in line.
  */
 #include "bench/layer_run.h"
 
@@ -58,6 +59,11 @@ static void note_part(void *context, enum stage_part part) {
     watch->since = time;
 }
 
+static void note_took(void *context, enum stage_part part, double seconds) {
+    struct stopwatch *watch = context;
+    watch->part[part] += seconds;
+}
+
 /* ---- shape ---- */
 
 static enum status read_shape(struct layer_run *run, struct error *error) {
@@ -84,8 +90,11 @@ enum status layer_run_open(const struct layer_run_options *options, struct layer
     struct layer_run *run = calloc(1, sizeof *run);
     if (!run) return error_set(error, STATUS_NO_MEMORY, "no memory for the layer");
     run->options = *options;
-    run->trace = (struct model_trace){
-        .context = &run->watch, .begin = begin_stage, .end = end_stage, .part = note_part};
+    run->trace = (struct model_trace){.context = &run->watch,
+                                      .begin = begin_stage,
+                                      .end = end_stage,
+                                      .part = note_part,
+                                      .took = note_took};
     enum status status = read_shape(run, error);
     if (status == STATUS_OK)
         status = activations_named(options->activations, &run->activations, error);
@@ -113,6 +122,9 @@ enum activations layer_run_activations(const struct layer_run *run) {
 }
 const struct kernels *layer_run_kernels(const struct layer_run *run) {
     return run->kernels;
+}
+const char *layer_run_engine(const struct layer_run *run) {
+    return run->options.device ? model_numerics_id(run->model) : run->kernels->name;
 }
 
 /* ---- memory ---- */
@@ -199,8 +211,10 @@ static void fill_pages(struct layer_run *run) {
         }
         kv_pages_write(pages, run->kernels, first, token, 0, row, width);
     }
-    for (uint32_t page = 1; page < pages->page_count; page++)
-        memcpy(kv_pages_slice(pages, page, 0), first, KV_BLOCK_TOKENS * pages->row_bytes);
+    for (uint32_t page = 0; page < pages->page_count; page++) {
+        if (page) memcpy(kv_pages_slice(pages, page, 0), first, KV_BLOCK_TOKENS * pages->row_bytes);
+        kv_pages_give(pages, page, 0, 1);
+    }
     free(row);
 }
 
@@ -211,6 +225,7 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
     uint32_t ranks = (uint32_t)divide_up(run->shape.experts, experts);
     struct model_options options = {
         .activations = run->activations,
+        .device = run->options.device,
         .level = run->level,
         .threads = run->options.threads,
         .kv_bytes = (uint64_t)needs.pages * page_bytes(run),

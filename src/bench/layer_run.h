@@ -12,8 +12,9 @@ struct layer_run_options {
     const char *shape; /* as random_checkpoint_config names it */
     bool fp8;          /* weights; else BF16 */
     const char *activations, *cpu_mask;
-    uint32_t threads;    /* 0: one for each CPU */
-    uint32_t experts;    /* routed ones that lie here: at most half of them */
+    const struct model_device *device; /* where the layer lies; NULL: on the CPU */
+    uint32_t threads;                  /* 0: one for each CPU */
+    uint32_t experts;                  /* routed ones that lie here: at most half of them */
     bool processor_time; /* of one thread: what it had of its processor, not what the clock says */
 };
 
@@ -39,6 +40,8 @@ struct layer_run_bytes layer_run_bytes(const struct layer_run *run, const struct
 enum status layer_run_prepare(struct layer_run *run, const struct layer_case *cases, uint32_t count,
                               struct error *error) MUST_USE;
 const struct kernels *layer_run_kernels(const struct layer_run *run);
+/* What computes: the CPU's kernels by their name, or a device's numerics. */
+const char *layer_run_engine(const struct layer_run *run);
 
 struct layer_times { /* seconds: medians over the rounds, or each the best of them */
     double part[STAGE_PART_COUNT];

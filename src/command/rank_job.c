@@ -373,6 +373,7 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
     options->placement_seed = values->seed;
     options->move_bytes = values->move_memory;
     options->node_ranks = (uint32_t)values->node_ranks;
+    options->rows_by_host = values->device_rows && strcmp(values->device_rows, "host") == 0;
     options->link_gbps = values->link_gbps;
     options->link_us = values->link_us;
     options->near_gbps = values->near_gbps;

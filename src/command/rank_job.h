@@ -18,7 +18,7 @@ struct rank_job_values {
     const char *placement, *replica_choice, *rebalance_from;
     uint64_t node_ranks;
     double link_gbps, link_us, near_gbps;
-    const char *levels;
+    const char *levels, *device_rows;
     const char *trace;
     const char *weights_dir;
     bool weights_verify;
@@ -144,6 +144,14 @@ struct rank_job_values {
          .help = "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",      \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, job.near_gbps),                                                 \
+         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
+        {.name = "device-rows",                                                                    \
+         .type = OPTION_CHOICE,                                                                    \
+         .fallback = "auto",                                                                       \
+         .choices = "auto|host",                                                                   \
+         .help = "among ranks on devices: rows go from device to device where all are on one "     \
+                 "host (auto), or pass the host's memory. Never changes a result",                 \
+         .offset = offsetof(owner, job.device_rows),                                               \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "levels",                                                                         \
          .type = OPTION_CHOICE,                                                                    \

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/file.h"
+#include "host/engine/engine.h"
 #include "host/process/agent_facts.h"
 #include "host/process/host_list.h"
 #include "host/process/supervisor.h"
@@ -252,6 +253,12 @@ static struct agent_check what_is_needed(const struct crew *crew) {
              options->crew->interface ? options->crew->interface : "");
     snprintf(check.model, sizeof check.model, "%s", options->model ? options->model : "");
     return check;
+}
+
+enum status crew_check_device(const struct crew_values *values, const char *device,
+                              struct error *error) {
+    bool elsewhere = values->hosts || values->hostfile || getenv("SLURM_JOB_NODELIST");
+    return elsewhere ? STATUS_OK : engine_check_device(device, error);
 }
 
 enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,

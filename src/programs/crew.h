@@ -75,6 +75,11 @@ struct crew_options {
     const char *address; /* NULL: `wire` in the crew's folder */
 };
 
+/* Whether ranks that run on this machine have their device. Of other hosts each rank says so itself, and
+ * this one needs none. */
+enum status crew_check_device(const struct crew_values *values, const char *device,
+                              struct error *error) MUST_USE;
+
 /* Whoever gave up ends the loop. */
 enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
                       struct error *error) MUST_USE;

@@ -147,7 +147,7 @@ static enum status open_with_crew(struct serve_server *server, struct error *err
     for (uint32_t i = 0; i < unit_count; i++)
         requests += units[i].ranks * unit_side_requests(&values->unit, units[i].ranks);
     const char *directory;
-    enum status status = engine_check_device(values->run.device, error);
+    enum status status = crew_check_device(&values->crew, values->run.device, error);
     if (!status) status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status) status = model_run_directory(values->run.model, &directory, error);
     if (!status)

@@ -289,7 +289,7 @@ static enum status process_supervise(struct unit_process *process, struct error 
                                    .unit_count = 1,
                                    .threads = values->run.threads,
                                    .address = values->wire.address};
-    enum status status = engine_check_device(values->run.device, error);
+    enum status status = crew_check_device(&values->crew, values->run.device, error);
     if (!status) status = loop_open(NULL, 0, &process->loop, error);
     if (!status) status = crew_open(&options, process->loop, &process->crew, error);
     if (status) return status;

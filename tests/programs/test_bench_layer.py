@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_bench_layer.py FATHOM: `fathom bench layer`: every part of the layer has a line with a time, what it has to
-do and its floor; the table has each point of the grid once; and clear refusals."""
+"""test_bench_layer.py FATHOM [DEVICE...]: `fathom bench layer`: every part of the layer has a line with a time, what it has
+to do and its floor; the table has each point of the grid once; and clear refusals. On each DEVICE, a stand-in for a
+GPU, the same parts have a time, the floors of an H800 and a word that the times mean nothing."""
 import csv
 import json
 import subprocess
@@ -53,6 +54,22 @@ def check_report():
     assert "1 threads" in done.stdout, done
 
 
+def check_device(device):
+    done = run(*SMALL, "--rounds", "1", "--device", device, "--json")
+    assert done.returncode == 0, done
+    report = json.loads(done.stdout)
+    assert report["engine"] == device, report
+    decode, prompt = report["cases"]
+    parts = check_case(decode, DECODE)
+    check_case(prompt, PROMPT)
+    core = parts["core"]  # by an H800's speed of reading, or of BF16 products
+    assert abs(core["floor_us"] - 1e6 * max(core["bytes"] / 3.35e12, core["flop"] / 989e12)) <= 1e-4 * core["floor_us"], core
+    done = run(*SMALL, "--rounds", "1", "--phase", "decode", "--activations", "f32", "--device", device)
+    assert done.returncode == 0 and "these times mean nothing" in done.stdout, done
+    done = run(*SMALL, "--device", device, "--processor-time")
+    assert done.returncode and "--processor-time" in done.stderr, done
+
+
 def check_table(folder):
     path = folder + "/table.csv"
     done = run(*SMALL, "--phase", "decode", "--table", path, "--sweep-tokens", "1,4", "--sweep-prompt", "64",
@@ -95,6 +112,11 @@ def check_memory():
         assert done.returncode and "MiB of memory" in done.stderr, done
 
 
+stand_ins = [argument for argument in sys.argv[2:] if argument.startswith("emulated")]
+for stand_in in stand_ins:
+    check_device(stand_in)
+if stand_ins:
+    sys.exit()
 check_report()
 check_memory()
 with tempfile.TemporaryDirectory() as scratch:

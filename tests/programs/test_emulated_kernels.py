@@ -4,6 +4,7 @@
 them by --device emulated-kernels: in f32 the very logits of the CPU, and the golden's greedy tokens; in fp8 the same
 twice; a server's answers, alone and two at a time, through its prefix cache."""
 import json
+import os
 import sys
 import threading
 
@@ -11,6 +12,7 @@ from command import run
 from server import Server
 
 goldens = sys.argv[2]
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../models/tiny-r1")
 ON_KERNELS = ("--device", "emulated-kernels")
 ON_CPU = ("--device", "cpu", "--cpu-mask", "c")
 
@@ -41,7 +43,7 @@ def check_answers():
 
 
 def check_server():
-    server = Server(*ON_KERNELS, "--kv-memory", "8MiB")
+    server = Server(*ON_KERNELS, "--model", MODEL, "--kv-memory", "8MiB")  # beside this program there is none
     prompts = [[300 + (7 * i + k) % 900 for i in range(count)] for k, count in enumerate((66, 3))]
     found = {}
 

@@ -9,6 +9,10 @@
  * its order; work of two streams in any order, but for what an event says. Nothing is released
  * while work is in line.
  *
+ * Memory may be shared: other processes of the machine, each with a device of its own, map it by a handle
+ * and let their kernels touch it. Whoever does has been told that what it wants there is done, and says so
+ * in its turn: no event goes from process to process.
+ *
  * Calls that put work in line return nothing: what fails shows at the next device_wait or
  * device_wait_stream, and stays. Any thread may call, each stream from one thread at a time.
  */
@@ -34,6 +38,12 @@ struct device_kernel {
 };
 #define DEVICE_ARGUMENT_BYTES 512 /* of a kernel, at most */
 
+enum device_memory { DEVICE_PLAIN, DEVICE_SHARED, DEVICE_PINNED };
+/* Of shared memory, as another process maps it. */
+struct device_handle {
+    uint64_t words[8];
+};
+
 enum device_way { DEVICE_FROM_HOST, DEVICE_TO_HOST, DEVICE_WITHIN };
 
 /* A copy of rows; row_count 1: of one run of bytes. The host's side is page-locked. */
@@ -53,13 +63,18 @@ struct device {
 /* What a body has to bring. `what` names memory in messages, and outlives it. */
 struct device_body {
     void (*close)(struct device *device);
-    enum status (*allocate)(struct device *device, size_t bytes, const char *what, bool pinned,
-                            void **memory_out, struct error *error);
+    enum status (*allocate)(struct device *device, size_t bytes, const char *what,
+                            enum device_memory kind, void **memory_out, struct error *error);
     void (*release)(struct device *device, void *memory);
+    enum status (*share)(struct device *device, void *memory, struct device_handle *handle_out,
+                         struct error *error);
+    enum status (*map)(struct device *device, const struct device_handle *handle, const char *what,
+                       void **memory_out, struct error *error);
+    void (*unmap)(struct device *device, void *memory);
     enum status (*open_stream)(struct device *device, struct device_stream **stream_out,
                                struct error *error);
     void (*close_stream)(struct device *device, struct device_stream *stream);
-    enum status (*open_event)(struct device *device, struct device_event **event_out,
+    enum status (*open_event)(struct device *device, bool timed, struct device_event **event_out,
                               struct error *error);
     void (*close_event)(struct device *device, struct device_event *event);
     void (*copy)(struct device *device, struct device_stream *stream,
@@ -71,6 +86,7 @@ struct device_body {
     void (*record)(struct device *device, struct device_event *event, struct device_stream *stream);
     void (*follow)(struct device *device, struct device_stream *stream, struct device_event *event);
     bool (*passed)(struct device *device, struct device_event *event);
+    double (*seconds)(struct device *device, struct device_event *from, struct device_event *to);
     enum status (*wait)(struct device *device, struct device_event *event, struct error *error);
     enum status (*wait_stream)(struct device *device, struct device_stream *stream,
                                struct error *error);
@@ -109,20 +125,40 @@ static inline void device_close(struct device *device) {
     if (device) device->body->close(device);
 }
 
-/* Memory of the device, at a multiple of 256, or page-locked memory of the host. STATUS_NO_MEMORY.
- * What is in it is undefined. */
+/* Memory of the device, at a multiple of 256, of which other processes may map what is shared; or page-locked
+ * memory of the host. STATUS_NO_MEMORY. What is in it is undefined. */
+static inline enum status device_allocate_kind(struct device *device, size_t bytes,
+                                               const char *what, enum device_memory kind,
+                                               void **memory_out, struct error *error) {
+    return device->body->allocate(device, bytes, what, kind, memory_out, error);
+}
 static inline enum status device_allocate(struct device *device, size_t bytes, const char *what,
                                           void **memory_out, struct error *error) {
-    return device->body->allocate(device, bytes, what, false, memory_out, error);
+    return device_allocate_kind(device, bytes, what, DEVICE_PLAIN, memory_out, error);
 }
 static inline enum status device_allocate_pinned(struct device *device, size_t bytes,
                                                  const char *what, void **memory_out,
                                                  struct error *error) {
-    return device->body->allocate(device, bytes, what, true, memory_out, error);
+    return device_allocate_kind(device, bytes, what, DEVICE_PINNED, memory_out, error);
 }
-/* Of either kind; NULL is none. */
+/* Of any kind; NULL is none. */
 static inline void device_release(struct device *device, void *memory) {
     if (memory) device->body->release(device, memory);
+}
+
+/* `memory` was allocated to be shared. */
+static inline enum status device_share(struct device *device, void *memory,
+                                       struct device_handle *handle_out, struct error *error) {
+    return device->body->share(device, memory, handle_out, error);
+}
+/* Another process's shared memory, for this device's kernels, until it is unmapped; it may end before.
+ * Not OK: it has ended, or the devices do not reach each other. */
+static inline enum status device_map(struct device *device, const struct device_handle *handle,
+                                     const char *what, void **memory_out, struct error *error) {
+    return device->body->map(device, handle, what, memory_out, error);
+}
+static inline void device_unmap(struct device *device, void *memory) {
+    if (memory) device->body->unmap(device, memory);
 }
 
 static inline enum status
@@ -137,7 +173,13 @@ static inline void device_close_stream(struct device *device, struct device_stre
  * recorded has passed. */
 static inline enum status device_open_event(struct device *device, struct device_event **event_out,
                                             struct error *error) {
-    return device->body->open_event(device, event_out, error);
+    return device->body->open_event(device, false, event_out, error);
+}
+/* One that notes when it passes, too. */
+static inline enum status device_open_timed_event(struct device *device,
+                                                  struct device_event **event_out,
+                                                  struct error *error) {
+    return device->body->open_event(device, true, event_out, error);
 }
 static inline void device_close_event(struct device *device, struct device_event *event) {
     if (event) device->body->close_event(device, event);
@@ -175,6 +217,11 @@ static inline void device_follow(struct device *device, struct device_stream *st
 }
 static inline bool device_passed(struct device *device, struct device_event *event) {
     return device->body->passed(device, event);
+}
+/* Between the moments at which two timed events passed, on the device's clock; both have. */
+static inline double device_seconds(struct device *device, struct device_event *from,
+                                    struct device_event *to) {
+    return device->body->seconds(device, from, to);
 }
 /* Returns when the event has passed, or the stream's work is done. Not OK: the device has failed,
  * and nothing on it can be believed any more. */

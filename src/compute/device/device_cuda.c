@@ -7,9 +7,11 @@
  */
 #include "compute/device/device.h"
 
+#include <assert.h>
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct cuda_device {
     struct device device;
@@ -67,9 +69,14 @@ static void close_device(struct device *device) {
     free(device);
 }
 
-static enum status allocate(struct device *device, size_t bytes, const char *what, bool pinned,
-                            void **memory_out, struct error *error) {
+/* An IPC handle is of a whole block of CUDA's, so shared memory has one of its own. */
+#define BLOCK_BYTES ((size_t)2 << 20)
+
+static enum status allocate(struct device *device, size_t bytes, const char *what,
+                            enum device_memory kind, void **memory_out, struct error *error) {
+    bool pinned = kind == DEVICE_PINNED;
     enter(device);
+    if (kind == DEVICE_SHARED) bytes = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
     cudaError_t code = pinned ? cudaHostAlloc(memory_out, bytes, cudaHostAllocDefault)
                               : cudaMalloc(memory_out, bytes);
     if (code == cudaSuccess) return STATUS_OK;
@@ -87,6 +94,32 @@ static void release(struct device *device, void *memory) {
     note(device, code, "release of memory");
 }
 
+static enum status share(struct device *device, void *memory, struct device_handle *handle_out,
+                         struct error *error) {
+    static_assert(sizeof(cudaIpcMemHandle_t) == sizeof *handle_out, "a handle is CUDA's");
+    cudaIpcMemHandle_t handle;
+    enter(device);
+    cudaError_t code = cudaIpcGetMemHandle(&handle, memory);
+    if (code != cudaSuccess) return failed(code, "sharing memory", STATUS_UNSUPPORTED, error);
+    memcpy(handle_out, &handle, sizeof handle);
+    return STATUS_OK;
+}
+
+static enum status map(struct device *device, const struct device_handle *handle, const char *what,
+                       void **memory_out, struct error *error) {
+    cudaIpcMemHandle_t of;
+    memcpy(&of, handle, sizeof of);
+    enter(device);
+    cudaError_t code = cudaIpcOpenMemHandle(memory_out, of, cudaIpcMemLazyEnablePeerAccess);
+    return code == cudaSuccess ? STATUS_OK : failed(code, what, STATUS_IO, error);
+}
+
+static void unmap(struct device *device, void *memory) {
+    enter(device);
+    cudaIpcCloseMemHandle(memory); /* whose process may have ended */
+    cudaGetLastError();
+}
+
 static enum status open_stream(struct device *device, struct device_stream **stream_out,
                                struct error *error) {
     cudaStream_t stream;
@@ -101,11 +134,12 @@ static void close_stream(struct device *device, struct device_stream *stream) {
     note(device, cudaStreamDestroy(stream_of(stream)), "a stream's end");
 }
 
-static enum status open_event(struct device *device, struct device_event **event_out,
+static enum status open_event(struct device *device, bool timed, struct device_event **event_out,
                               struct error *error) {
     cudaEvent_t event;
     enter(device);
-    cudaError_t code = cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    cudaError_t code =
+        cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming);
     if (code != cudaSuccess) return failed(code, "an event", STATUS_NO_MEMORY, error);
     *event_out = (struct device_event *)(void *)event;
     return STATUS_OK;
@@ -166,6 +200,13 @@ static bool passed(struct device *device, struct device_event *event) {
     return true;
 }
 
+static double seconds(struct device *device, struct device_event *from, struct device_event *to) {
+    float ms = 0;
+    enter(device);
+    note(device, cudaEventElapsedTime(&ms, event_of(from), event_of(to)), "a time");
+    return (double)ms * 1e-3;
+}
+
 static enum status wait_event(struct device *device, struct device_event *event,
                               struct error *error) {
     enter(device);
@@ -213,6 +254,9 @@ static const struct device_body body = {
     .close = close_device,
     .allocate = allocate,
     .release = release,
+    .share = share,
+    .map = map,
+    .unmap = unmap,
     .open_stream = open_stream,
     .close_stream = close_stream,
     .open_event = open_event,
@@ -223,6 +267,7 @@ static const struct device_body body = {
     .record = record,
     .follow = follow,
     .passed = passed,
+    .seconds = seconds,
     .wait = wait_event,
     .wait_stream = wait_stream,
     .begin_capture = begin_capture,
@@ -237,7 +282,9 @@ static enum status check_gpu(uint32_t index, struct error *error) {
     cudaError_t code = cudaGetDeviceCount(&count);
     if (code != cudaSuccess) return failed(code, "no GPU can be used", STATUS_UNSUPPORTED, error);
     if (index >= (uint32_t)count)
-        return error_set(error, STATUS_UNSUPPORTED, "GPU %u is not there: this machine has %d",
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "GPU %u is not there: this process may use %d, and each rank of a host "
+                         "takes one",
                          index, count);
     code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, (int)index);
     if (code == cudaSuccess)

@@ -7,7 +7,8 @@
  * reads a device pointer soon ends; what a kernel is given must be device memory. New memory holds 0xFF, which is NaN in
  * every float format. A copy runs in two steps: first its target holds 0xFF, later the bytes; a
  * copy to the host spoils its target when it is asked for, and a copy from it notes a checksum of
- * the source, which must be the same when it runs.
+ * the source, which must be the same when it runs. Its clock counts what has run. Shared memory lies in a file without a name, which others
+ * map too.
  */
 #include "compute/device/device.h"
 
@@ -15,6 +16,7 @@
 #include "base/check.h"
 #include "base/format.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +28,7 @@
 #define MEMORY_ALIGN 256
 #define POISONED_BYTES_MAX ((size_t)256 << 20) /* larger memory is not all used, and stays empty */
 #define EAGER_OUT_OF 32                        /* one in so many calls lets some work run at once */
+#define OPERATION_S 1e-6                       /* what its clock says that each takes */
 #define CLOSED_OUT_OF 8                        /* closing and opening takes time */
 
 struct allocation {
@@ -33,7 +36,14 @@ struct allocation {
     size_t bytes;
     char *mapping, *end;
     const char *what;
-    bool pinned, gone;
+    enum device_memory kind;
+    bool pinned, gone, borrowed; /* borrowed: another process's */
+    int file;                    /* of shared memory; -1: none */
+};
+
+/* What a handle says: the file of a process, how much of it, and where its memory begins. */
+struct shared_file {
+    uint64_t process, file, mapped, bytes, at;
 };
 
 enum operation_kind {
@@ -73,6 +83,8 @@ struct device_event {
     uint64_t recorded, passed;
     struct device_graph *capture; /* of its last record, if that was captured */
     uint32_t record;              /* 1 + index there */
+    bool timed;
+    uint64_t at; /* operations that had run when it passed last */
 };
 
 struct device_graph {
@@ -89,8 +101,8 @@ struct emulated {
     struct allocation *allocations;
     uint32_t allocation_count, allocation_capacity;
     uint32_t events, graphs, pending; /* events and graphs that are open; operations in line */
-    uint64_t used_bytes;
-    bool open; /* device memory can be touched */
+    uint64_t used_bytes, ran;         /* ran: operations, its clock */
+    bool open;                        /* device memory can be touched */
 };
 
 static struct emulated *emulated_of(struct device *device) {
@@ -156,26 +168,44 @@ static void open_memory(struct emulated *emulated, bool open) {
     }
 }
 
-static enum status allocate(struct device *device, size_t bytes, const char *what, bool pinned,
-                            void **memory_out, struct error *error) {
+/* Room for one more in the list. */
+static bool grow(struct emulated *emulated) {
+    if (emulated->allocation_count < emulated->allocation_capacity) return true;
+    uint32_t capacity = 2 * emulated->allocation_capacity + 16;
+    void *more = realloc(emulated->allocations, capacity * sizeof *emulated->allocations);
+    if (!more) return false;
+    emulated->allocations = more;
+    emulated->allocation_capacity = capacity;
+    return true;
+}
+
+/* Addresses, a guard page behind them; with a file, its first `mapped` bytes lie there. */
+static char *map_room(size_t mapped, int file) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *mapping =
+        mmap(NULL, mapped + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (mapping == MAP_FAILED || file < 0) return mapping;
+    return mmap(mapping, mapped, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0);
+}
+
+static int open_file(size_t bytes) {
+    int file = memfd_create("device", MFD_CLOEXEC);
+    check(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
+    return file;
+}
+
+static enum status allocate(struct device *device, size_t bytes, const char *what,
+                            enum device_memory kind, void **memory_out, struct error *error) {
     struct emulated *emulated = emulated_of(device);
+    bool pinned = kind == DEVICE_PINNED;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), room = round_up(bytes + 1, MEMORY_ALIGN);
     size_t mapped = round_up(room, page);
     pthread_mutex_lock(&emulated->lock);
     bool fits = pinned || emulated->used_bytes + mapped <= emulated->emulation.memory_bytes;
-    char *mapping = MAP_FAILED;
-    if (fits && emulated->allocation_count == emulated->allocation_capacity) {
-        uint32_t capacity = 2 * emulated->allocation_capacity + 16;
-        void *more = realloc(emulated->allocations, capacity * sizeof *emulated->allocations);
-        if ((fits = more != NULL)) {
-            emulated->allocations = more;
-            emulated->allocation_capacity = capacity;
-        }
-    }
-    if (fits)
-        mapping = mmap(NULL, mapped + page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                       -1, 0);
+    int file = fits && kind == DEVICE_SHARED ? open_file(mapped) : -1;
+    char *mapping = fits && grow(emulated) ? map_room(mapped, file) : MAP_FAILED;
     if (mapping == MAP_FAILED) {
+        if (file >= 0) close(file);
         pthread_mutex_unlock(&emulated->lock);
         return error_set(error, STATUS_NO_MEMORY,
                          "the emulated device has no %zu bytes for %s: %llu of %llu are taken",
@@ -188,7 +218,9 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
                               .mapping = mapping,
                               .end = mapping + mapped,
                               .what = what,
-                              .pinned = pinned};
+                              .kind = kind,
+                              .pinned = pinned,
+                              .file = file};
     int failed = mprotect(mapping, mapped, PROT_READ | PROT_WRITE);
     check(!failed);
     if (bytes <= POISONED_BYTES_MAX) memset(of->memory, POISON, bytes);
@@ -206,12 +238,26 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
 }
 
 /* Its addresses are never given out again, and nothing can be read there. */
+static void drop(struct emulated *emulated, struct allocation *of) {
+    const struct device_watch *watch = emulated->emulation.watch;
+    size_t mapped = (size_t)(of->end - of->mapping);
+    of->gone = true;
+    if (watch && !of->pinned) watch->dropped(of->memory);
+    madvise(of->mapping, mapped, MADV_DONTNEED);
+    int failed = mprotect(of->mapping, mapped, PROT_NONE);
+    check(!failed);
+    if (of->file >= 0) close(of->file);
+    of->file = -1;
+}
+
 static void release(struct device *device, void *memory) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     struct allocation *of = find(emulated, memory);
     if (!of || of->memory != memory) {
         report(emulated, "release of an address that was never given out");
+    } else if (of->borrowed) {
+        report(emulated, "release of %s, which is another device's", of->what);
     } else if (of->gone) {
         report(emulated, "release of %s, which was released", of->what);
     } else {
@@ -224,13 +270,75 @@ static void release(struct device *device, void *memory) {
                 report(emulated, "%s was written to beyond its end", of->what);
                 break;
             }
-        of->gone = true;
-        const struct device_watch *watch = emulated->emulation.watch;
-        if (watch && !of->pinned) watch->dropped(of->memory);
         if (!of->pinned) emulated->used_bytes -= mapped;
-        madvise(of->mapping, mapped, MADV_DONTNEED);
-        failed = mprotect(of->mapping, mapped, PROT_NONE);
+        drop(emulated, of);
+    }
+    pthread_mutex_unlock(&emulated->lock);
+}
+
+/* ---- memory of other processes ---- */
+
+static enum status share(struct device *device, void *memory, struct device_handle *handle_out,
+                         struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    const struct allocation *of = find(emulated, memory);
+    bool shared = of && of->memory == memory && !of->gone && of->kind == DEVICE_SHARED;
+    if (shared) {
+        struct shared_file is = {(uint64_t)getpid(), (uint64_t)of->file,
+                                 (uint64_t)(of->end - of->mapping), of->bytes,
+                                 (uint64_t)(of->memory - of->mapping)};
+        *handle_out = (struct device_handle){{0}};
+        memcpy(handle_out, &is, sizeof is);
+    } else {
+        report(emulated, "a handle of memory that is not shared");
+    }
+    pthread_mutex_unlock(&emulated->lock);
+    return shared ? STATUS_OK : error_set(error, STATUS_INVALID, "the memory is not shared");
+}
+
+static enum status map(struct device *device, const struct device_handle *handle, const char *what,
+                       void **memory_out, struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    struct shared_file is;
+    char path[64];
+    memcpy(&is, handle, sizeof is);
+    format_text(path, sizeof path, "/proc/%llu/fd/%llu", (unsigned long long)is.process,
+                (unsigned long long)is.file);
+    int file = open(path, O_RDWR | O_CLOEXEC);
+    pthread_mutex_lock(&emulated->lock);
+    char *mapping = file >= 0 && grow(emulated) ? map_room(is.mapped, file) : MAP_FAILED;
+    if (mapping != MAP_FAILED) {
+        struct allocation *of = &emulated->allocations[emulated->allocation_count++];
+        *of = (struct allocation){.memory = mapping + is.at,
+                                  .bytes = is.bytes,
+                                  .mapping = mapping,
+                                  .end = mapping + is.mapped,
+                                  .what = what,
+                                  .kind = DEVICE_SHARED,
+                                  .borrowed = true,
+                                  .file = -1};
+        int failed = emulated->open ? mprotect(mapping, is.mapped, PROT_READ | PROT_WRITE) : 0;
         check(!failed);
+        const struct device_watch *watch = emulated->emulation.watch;
+        if (watch) watch->added(of->memory, of->bytes, what);
+        *memory_out = of->memory;
+    }
+    pthread_mutex_unlock(&emulated->lock);
+    if (file >= 0) close(file);
+    if (mapping != MAP_FAILED) return STATUS_OK;
+    return error_set(error, STATUS_IO, "%s cannot be mapped: its process has ended", what);
+}
+
+static void unmap(struct device *device, void *memory) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    struct allocation *of = find(emulated, memory);
+    if (!of || of->memory != memory || !of->borrowed || of->gone) {
+        report(emulated, "an address is unmapped that was not mapped");
+    } else {
+        if (emulated->pending) report(emulated, "%s is unmapped while work is in line", of->what);
+        drop(emulated, of);
     }
     pthread_mutex_unlock(&emulated->lock);
 }
@@ -307,6 +415,7 @@ static void run_operation(struct emulated *emulated, const struct operation *ope
     case OPERATION_RECORD:
         if (operation->event->passed < operation->version)
             operation->event->passed = operation->version;
+        operation->event->at = emulated->ran;
         break;
     case OPERATION_FOLLOW:
         break;
@@ -358,6 +467,7 @@ static bool run_one(struct emulated *emulated) {
     stream->first = operation->next;
     if (!stream->first) stream->last = NULL;
     emulated->pending--;
+    emulated->ran++;
     run_operation(emulated, operation);
     free(operation);
     return true;
@@ -513,6 +623,17 @@ static bool passed(struct device *device, struct device_event *event) {
     return result;
 }
 
+static double seconds(struct device *device, struct device_event *from, struct device_event *to) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    if (!from->timed || !to->timed) report(emulated, "an event that notes no time is asked for it");
+    if (!has_passed(from) || !has_passed(to))
+        report(emulated, "an event is asked for its time before it has passed");
+    double between = (double)(to->at - from->at) * OPERATION_S;
+    pthread_mutex_unlock(&emulated->lock);
+    return between;
+}
+
 static enum status wait_event(struct device *device, struct device_event *event,
                               struct error *error) {
     struct emulated *emulated = emulated_of(device);
@@ -565,11 +686,12 @@ static void close_stream(struct device *device, struct device_stream *stream) {
     free(stream);
 }
 
-static enum status open_event(struct device *device, struct device_event **event_out,
+static enum status open_event(struct device *device, bool timed, struct device_event **event_out,
                               struct error *error) {
     struct emulated *emulated = emulated_of(device);
     struct device_event *event = calloc(1, sizeof *event);
     if (!event) return error_set(error, STATUS_NO_MEMORY, "no memory for an event");
+    event->timed = timed;
     pthread_mutex_lock(&emulated->lock);
     emulated->events++;
     pthread_mutex_unlock(&emulated->lock);
@@ -683,6 +805,9 @@ static const struct device_body body = {
     .close = close_device,
     .allocate = allocate,
     .release = release,
+    .share = share,
+    .map = map,
+    .unmap = unmap,
     .open_stream = open_stream,
     .close_stream = close_stream,
     .open_event = open_event,
@@ -693,6 +818,7 @@ static const struct device_body body = {
     .record = record,
     .follow = follow,
     .passed = passed,
+    .seconds = seconds,
     .wait = wait_event,
     .wait_stream = wait_stream,
     .begin_capture = begin_capture,

@@ -578,6 +578,20 @@ uint32_t job_node_ranks(void) {
     return placement_node_ranks(hosts, job.count);
 }
 
+bool job_is_here(void) {
+    const char *named = getenv(JOB_MEETING_HOST);
+    if (!job_exists()) return false;
+    if (!named || !named[0]) return true;
+    for (uint32_t rank = 0; rank < job.count && job.begun; rank++)
+        if (!job.gone[rank] && strcmp(job.hosts[rank], named) != 0) return false;
+    return job.begun;
+}
+
+uint32_t job_place_here(void) {
+    uint32_t place = told(JOB_MEETING_PLACE, 0, INT32_MAX);
+    return place == UINT32_MAX ? 0 : place;
+}
+
 uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
     uint32_t count = 0;
     for (uint32_t rank = 0; rank < job.count && job.begun; rank++) {

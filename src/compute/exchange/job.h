@@ -110,6 +110,13 @@ bool job_lives(uint32_t rank);
  * comes back takes all hosts to be like its own. Where they are not, the others know of one node. */
 uint32_t job_node_ranks(void);
 
+/* All ranks are on this host. Known before job_begin, as far as a launcher's environment says it. */
+bool job_is_here(void);
+
+/* How many ranks of this host, of all jobs that the launcher has there, stand before this one: which of
+ * the host's devices is its own. 0 outside of a job. */
+uint32_t job_place_here(void);
+
 /* The rank is on this rank's host. */
 bool job_shares_host(uint32_t rank);
 

@@ -25,10 +25,12 @@
 #include "base/status.h"
 
 /* A rank's environment: its number, the ranks of the job, how many ranks share this host's CPUs, of
- * all jobs, and the socket; where the job has several hosts, also what this one is called in it. */
+ * all jobs, how many of those stand before this one, and the socket; where the job has several hosts, also
+ * what this one is called in it. */
 #define JOB_MEETING_RANK "FATHOM_RANK"
 #define JOB_MEETING_RANKS "FATHOM_RANKS"
 #define JOB_MEETING_RANKS_HERE "FATHOM_RANKS_HERE"
+#define JOB_MEETING_PLACE "FATHOM_PLACE"
 #define JOB_MEETING_HOST "FATHOM_HOST"
 #define JOB_MEETING_FILE "FATHOM_MEETING"
 /* 1: the job runs without this rank, which comes back to it; else 0. */

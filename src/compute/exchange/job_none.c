@@ -82,6 +82,14 @@ bool job_lives(uint32_t rank) {
 uint32_t job_epoch(void) {
     return 0;
 }
+bool job_is_here(void) {
+    return false;
+}
+
+uint32_t job_place_here(void) {
+    return 0;
+}
+
 uint32_t job_node_ranks(void) {
     return 0;
 }

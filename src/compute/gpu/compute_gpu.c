@@ -56,6 +56,7 @@ static bool begin(struct model *model, uint32_t walk) {
     struct gpu_state *state = model->gpu;
     uint32_t run = 0;
     state->next_stage = 0;
+    gpu_exchange_meet(model);
     struct gpu_batch batch = gpu_state_send(model, &model->batch, NULL);
     for (uint32_t i = 0; i < model->lane_count; i++) {
         const struct lane *lane = &model->lanes[i];
@@ -136,6 +137,7 @@ static enum status end(struct model *model, struct error *error) {
     device_fill(state->device, stream, state->slot_tokens, 0, bytes);
     gpu_state_note(state, device_wait_stream(state->device, stream, &why), &why);
     tell_passed(model, true);
+    gpu_state_tell_marks(model);
     if (state->status != STATUS_OK) return error_set(error, state->status, "%s", state->error.text);
     count_slots(model);
     return STATUS_OK;
@@ -368,6 +370,7 @@ static const struct compute compute_on_gpu = {
     .begin = begin,
     .tell = tell,
     .end = end,
+    .mark = gpu_state_mark,
     .add = add,
     .attention_begin = gpu_attention_begin,
     .attention_finish = gpu_attention_finish,
@@ -415,9 +418,9 @@ static enum status no_emulated_kernels(struct error *error) {
 }
 
 /* Whose kernels they are, and that all of the model has some. */
-static enum status take_kernels(struct model *model, const struct gpu_kernels *kernels,
-                                struct error *error) {
-    enum status status = kernels->takes ? kernels->takes(model, error) : STATUS_OK;
+static enum status take_kernels(struct model *model, const struct model_options *options,
+                                const struct gpu_kernels *kernels, struct error *error) {
+    enum status status = kernels->takes ? kernels->takes(model, options->mtp, error) : STATUS_OK;
     model->device_kernels = kernels;
     model->kv_b_bf16 = kernels->kv_b_bf16 && model->rounds_bf16;
     return status;
@@ -438,10 +441,8 @@ static enum status open_cuda(struct model *model, const struct model_options *op
     const struct gpu_kernels *kernels =
         options->device_kernels ? options->device_kernels : offered.cuda;
     if (!kernels) return no_cuda(error);
-    enum status status = take_kernels(model, kernels, error);
-    uint32_t node_ranks = options->node_ranks; /* of a node, each has a GPU of its own */
-    uint32_t index = node_ranks ? options->rank % node_ranks : options->rank;
-    return status ? status : open_gpu(index, &model->device, error);
+    enum status status = take_kernels(model, options, kernels, error);
+    return status ? status : open_gpu(options->device_index, &model->device, error);
 }
 
 static enum status open_stand_in(struct model *model, const struct model_options *options,
@@ -449,7 +450,7 @@ static enum status open_stand_in(struct model *model, const struct model_options
     struct device_emulation emulation = {.seed = options->device_seed + options->rank,
                                          .memory_bytes = UINT64_MAX / 2,
                                          .watch = kernels->watch};
-    enum status status = take_kernels(model, kernels, error);
+    enum status status = take_kernels(model, options, kernels, error);
     return status ? status : device_open_emulated(&emulation, &model->device, error);
 }
 

@@ -2,13 +2,20 @@
  * A lane's rows that leave, and results that come back, have places of their own from the lane's first
  * row on. Rows that come to be computed share one room, since a lane's results are waited for before
  * the host goes on: as many as fit are a round, and a round's waves end where the exchange has
- * something to send.
+ * something to send. Results that came back go to the device in pieces, through two halves of page-locked
+ * memory.
+ *
+ * Where devices reach one another (gpu_peers.h), the exchange carries tickets. The kernel that unpacks a wave
+ * reads each row where it lies, and another writes each result where its token wants it; sums are made there,
+ * of all results, and none on their way.
  */
 #include "compute/gpu/gpu_exchange.h"
 
 #include "base/check.h"
 #include "compute/exchange/exchange.h"
+#include "compute/exchange/job.h"
 #include "compute/gpu/gpu_layers.h"
+#include "compute/gpu/gpu_peers.h"
 #include "compute/model/compute_cpu.h"
 
 #include <assert.h>
@@ -17,6 +24,7 @@
 
 #define ROUND_WAVES (EXCHANGE_WAVES + 1) /* the exchange names the ends of EXCHANGE_WAVES at most */
 #define SUMS 128                         /* of groups, made at a time */
+#define RETURNED 256                     /* results that came back, in half the memory between */
 
 static_assert(GPU_SUMMED == EXCHANGE_SUMMED, "the device's kernels know what the exchange says");
 
@@ -27,12 +35,20 @@ struct gpu_exchange {
     char *outgoing, *outgoing_host;     /* [rows_max][dispatch_bytes] */
     uint32_t *experts_host, *rows_host; /* [rows_max][per_token]; rows: of results that came back */
     float *weights_host;                /* [rows_max][per_token] */
-    char *returned, *returned_host;     /* [rows_max][per_token][combine_bytes] */
+    char *returned;                     /* [rows_max][per_token][combine_bytes] */
+    char *returned_host;                /* [2][returned_rows][combine_bytes] */
+    uint32_t returned_rows, next_half;
+    struct device_event *half_left[2]; /* its last copy is done */
     /* Of the lane whose experts are computed: */
     char *received, *received_host;         /* [room_rows][dispatch_bytes] */
     char *results, *results_host;           /* [room_rows][combine_bytes] */
     struct gpu_group *groups, *groups_host; /* [slots of this rank in a layer] */
     struct device_event *computed[ROUND_WAVES];
+    /* Among devices that reach one another; else NULL: */
+    struct gpu_peers *peers;
+    char *tickets;                          /* [rows_max][dispatch_bytes of the exchange] */
+    const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
+    char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
     /* Of sums that are made on their way: */
     struct device_stream *summing;
     char *summands, *summands_host;                /* [SUMS * per_token][combine_bytes] */
@@ -43,6 +59,10 @@ struct gpu_exchange {
 
 /* ---- opening and closing ---- */
 
+static uint32_t least(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
 static void *take_host(struct gpu_taker *taker, size_t bytes, const char *what) {
     return gpu_take(taker, bytes, true, what);
 }
@@ -51,23 +71,43 @@ static void *take_there(struct gpu_taker *taker, size_t bytes, const char *what)
     return gpu_take(taker, bytes, false, what);
 }
 
+/* What rows and results need that pass the host. */
+static void take_passage(struct gpu_taker *taker, uint32_t rows_max) {
+    struct gpu_exchange *x = taker->state->exchange;
+    size_t outgoing = rows_max * x->dispatch_bytes, received = x->room_rows * x->dispatch_bytes;
+    size_t returned = (size_t)rows_max * x->per_token * x->combine_bytes;
+    size_t halves = 2 * x->returned_rows * x->combine_bytes;
+    x->outgoing = take_there(taker, outgoing, "rows to other ranks' experts");
+    x->outgoing_host = take_host(taker, outgoing, "rows to other ranks' experts, on the host");
+    x->returned = take_there(taker, returned, "results that came back");
+    x->returned_host = take_host(taker, halves, "results that came back, on the host");
+    x->received = take_there(taker, received, "rows that came to experts");
+    x->received_host = take_host(taker, received, "rows that came to experts, on the host");
+    x->results_host =
+        take_host(taker, x->room_rows * x->combine_bytes, "results to other ranks, on the host");
+}
+
+/* And what those need that go from device to device. */
+static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
+    struct gpu_exchange *x = taker->state->exchange;
+    size_t places = x->room_rows * sizeof(char *);
+    x->outgoing = gpu_take_shared(taker, rows_max * x->dispatch_bytes, "rows to other ranks");
+    x->returned = gpu_take_shared(taker, (size_t)rows_max * x->per_token * x->combine_bytes,
+                                  "results from other ranks");
+    x->row_from = take_there(taker, places, "places of rows");
+    x->row_from_host = take_host(taker, places, "places of rows, on the host");
+    x->row_to = take_there(taker, places, "places of results");
+    x->row_to_host = take_host(taker, places, "places of results, on the host");
+}
+
 static void take_rows(struct gpu_taker *taker, uint32_t rows_max, uint32_t slots) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
-    size_t outgoing = rows_max * x->dispatch_bytes, received = x->room_rows * x->dispatch_bytes;
-    size_t returned = (size_t)rows_max * x->per_token * x->combine_bytes;
     size_t results = x->room_rows * x->combine_bytes, groups = slots * sizeof *x->groups;
-    x->outgoing = take_there(taker, outgoing, "rows to other ranks' experts");
-    x->outgoing_host = take_host(taker, outgoing, "rows to other ranks' experts, on the host");
     x->experts_host = take_host(taker, words, "choices of experts, on the host");
     x->weights_host = take_host(taker, words, "experts' weights, on the host");
     x->rows_host = take_host(taker, words, "pairs' rows, on the host");
-    x->returned = take_there(taker, returned, "results that came back");
-    x->returned_host = take_host(taker, returned, "results that came back, on the host");
-    x->received = take_there(taker, received, "rows that came to experts");
-    x->received_host = take_host(taker, received, "rows that came to experts, on the host");
     x->results = take_there(taker, results, "results to other ranks");
-    x->results_host = take_host(taker, results, "results to other ranks, on the host");
     x->groups = take_there(taker, groups, "groups of rows that came");
     x->groups_host = take_host(taker, groups, "groups of rows that came, on the host");
 }
@@ -87,6 +127,19 @@ static void take_sums(struct gpu_taker *taker, uint32_t hidden_stride) {
     x->sums_host = take_host(taker, sums, "sums, on the host");
 }
 
+/* The exchange carries tickets; of a result nothing but that it is there. */
+static enum status open_peers(struct model *model, struct error *error) {
+    struct gpu_state *state = model->gpu;
+    struct gpu_exchange *x = state->exchange;
+    const struct gpu_rooms own = {x->outgoing, x->returned};
+    model->dispatch_bytes = (uint32_t)gpu_ticket_bytes(x->per_token);
+    model->combine_bytes = EXCHANGE_ALIGN;
+    x->tickets = calloc(state->rows_max, model->dispatch_bytes);
+    if (!x->tickets) return error_set(error, STATUS_NO_MEMORY, "no memory for rows' tickets");
+    return gpu_peers_open(state->device, model->placement.ranks, model->rank, &own, &x->peers,
+                          error);
+}
+
 enum status gpu_exchange_open(struct model *model, struct error *error) {
     const struct shape *shape = model->shape;
     struct gpu_state *state = model->gpu;
@@ -94,15 +147,21 @@ enum status gpu_exchange_open(struct model *model, struct error *error) {
     if (!x) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's exchange");
     struct gpu_taker taker = {.state = state, .error = error};
     x->per_token = shape->experts_per_token;
-    x->room_rows = state->rows_max * shape->experts_per_token; /* as many as expert_input has */
+    x->room_rows = gpu_expert_rows(model);
+    x->returned_rows = least(state->rows_max * shape->experts_per_token, RETURNED);
     x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
     x->combine_bytes = exchange_rows_bytes(model->combine_form, shape->hidden);
+    bool reach = !model->rows_by_host && job_is_here();
     take_rows(&taker, state->rows_max, model->placement.slots_per_rank);
-    if (model->group_experts) take_sums(&taker, state->hidden_stride);
+    (reach ? take_rooms : take_passage)(&taker, state->rows_max);
+    if (reach && !taker.status) taker.status = open_peers(model, error);
+    if (model->group_experts && !reach) take_sums(&taker, state->hidden_stride);
     if (taker.status == STATUS_OK)
         taker.status = device_open_stream(state->device, &x->summing, error);
     for (uint32_t i = 0; i < ROUND_WAVES && !taker.status; i++)
         taker.status = device_open_event(state->device, &x->computed[i], error);
+    for (uint32_t i = 0; i < 2 && !taker.status; i++)
+        taker.status = device_open_event(state->device, &x->half_left[i], error);
     return taker.status;
 }
 
@@ -112,9 +171,19 @@ void gpu_exchange_close(struct model *model) {
     struct gpu_exchange *x = state->exchange;
     for (uint32_t i = 0; i < ROUND_WAVES; i++)
         device_close_event(state->device, x->computed[i]);
+    for (uint32_t i = 0; i < 2; i++)
+        device_close_event(state->device, x->half_left[i]);
     device_close_stream(state->device, x->summing);
+    gpu_peers_close(x->peers);
+    free(x->tickets);
     free(x);
     state->exchange = NULL;
+}
+
+void gpu_exchange_meet(struct model *model) {
+    struct gpu_exchange *x = model->gpu->exchange;
+    struct error error;
+    if (x && x->peers) gpu_state_note(model->gpu, gpu_peers_meet(x->peers, &error), &error);
 }
 
 /* ---- what all stages do ---- */
@@ -169,7 +238,8 @@ static void pack_results(const struct model *model, struct device_stream *stream
 
 /* ---- dispatch ---- */
 
-/* The lane's rows, its tokens' experts and their weights come to the host. */
+/* The lane's rows are packed, and come to the host where they pass it; so do its tokens' experts and their
+ * weights. */
 static void bring_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -191,9 +261,12 @@ static void bring_rows(const struct pass *pass) {
                               .from_scale_step = 1,
                               .to_scale_step = to.scale_step};
     gpu_launch(state, lane->stream, gather, pack);
-    copy(pass, x->outgoing_host + at, x->outgoing + at, tokens * x->dispatch_bytes, DEVICE_TO_HOST);
+    if (!x->peers)
+        copy(pass, x->outgoing_host + at, x->outgoing + at, tokens * x->dispatch_bytes,
+             DEVICE_TO_HOST);
     copy(pass, x->experts_host + pair, state->experts + pair, words, DEVICE_TO_HOST);
     copy(pass, x->weights_host + pair, state->expert_weights + pair, words, DEVICE_TO_HOST);
+    pass_part(pass, PART_SEND);
     device_record(state->device, lane->done, lane->stream);
     await(pass, lane->done);
 }
@@ -206,15 +279,27 @@ static void choose_any(const struct pass *pass, uint32_t *experts) {
         experts[i] = i % per_token;
 }
 
+/* Of the lane's tokens; returns where they begin. */
+static const char *write_tickets(const struct pass *pass) {
+    const struct model *model = pass->model;
+    struct gpu_exchange *x = of_pass(pass);
+    uint32_t first = gpu_lane_of(pass)->row;
+    for (uint32_t i = 0; i < pass->batch->token_count; i++)
+        gpu_ticket_write(x->tickets + (size_t)(first + i) * model->dispatch_bytes, model->rank,
+                         first + i, x->experts_host + (size_t)(first + i) * x->per_token,
+                         x->per_token);
+    return x->tickets + (size_t)first * model->dispatch_bytes;
+}
+
 void gpu_exchange_dispatch(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
     uint32_t row = gpu_lane_of(pass)->row, tokens = pass->batch->token_count;
     size_t pair = (size_t)row * x->per_token;
     if (tokens) bring_rows(pass);
     if (pass->model->gpu->status != STATUS_OK) choose_any(pass, x->experts_host + pair);
-    exchange_dispatch_begin(pass->exchange, pass->layer, x->experts_host + pair,
-                            x->weights_host + pair, tokens,
-                            x->outgoing_host + row * x->dispatch_bytes);
+    exchange_dispatch_begin(
+        pass->exchange, pass->layer, x->experts_host + pair, x->weights_host + pair, tokens,
+        x->peers ? write_tickets(pass) : x->outgoing_host + row * x->dispatch_bytes);
 }
 
 /* ---- experts of rows that came ---- */
@@ -248,6 +333,25 @@ static void end_wave(struct room_round *round) {
     round->waves[round->wave_count++] = wave;
 }
 
+/* Where rows of the room lie, and where their results go, by their tickets: those received from `first` on,
+ * `count` of that group, which become rows of the room from `row` on. */
+static void find_rows(const struct room_round *round, const struct exchange_group *group,
+                      uint32_t first, uint32_t count, uint32_t row) {
+    const struct model *model = round->pass->model;
+    struct gpu_exchange *x = of_pass(round->pass);
+    const struct exchange_received *received = round->received;
+    uint32_t expert =
+        placement_of_rank(&model->placement, round->pass->layer, model->rank)[group->slot];
+    for (uint32_t i = 0; i < count; i++) {
+        const char *ticket = received->token_data[received->row_token[first + i]];
+        struct gpu_rooms rooms = gpu_peers_rooms(x->peers, gpu_ticket_rank(ticket));
+        size_t at = gpu_ticket_row(ticket);
+        size_t pair = at * x->per_token + gpu_ticket_place(ticket, expert, x->per_token);
+        x->row_from_host[row + i] = rooms.rows + at * x->dispatch_bytes;
+        x->row_to_host[row + i] = rooms.results + pair * x->combine_bytes;
+    }
+}
+
 /* Takes the next rows, as many as there is room for. False: none are left. */
 static bool next_round(struct room_round *round) {
     const struct model *model = round->pass->model;
@@ -259,11 +363,12 @@ static bool next_round(struct room_round *round) {
         const struct exchange_group *group = &round->received->groups[round->next_group];
         uint32_t done = round->first_row + round->rows - group->first_row;
         uint32_t left = group->row_count - done, room = x->room_rows - round->rows;
-        uint32_t count = left < room ? left : room;
+        uint32_t count = least(left, room);
         x->groups_host[round->groups++] =
             (struct gpu_group){.first_row = round->rows,
                                .row_count = count,
                                .slot = weights_place(&model->weights, first_slot + group->slot)};
+        if (x->peers) find_rows(round, group, group->first_row + done, count, round->rows);
         round->rows += count;
         if (count < left) break;
         round->next_group++;
@@ -300,11 +405,14 @@ static void give_results(void *context, uint32_t first, uint32_t count, uint32_t
 static void unpack(const struct pass *pass, const struct room_wave *wave) {
     struct gpu_state *state = pass->model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    char *rows = x->received + wave->first * x->dispatch_bytes;
+    char *rows = x->peers ? x->outgoing : x->received + wave->first * x->dispatch_bytes;
     const struct gpu_rows *to = &state->expert_input;
     struct packed from = packed_at(pass, rows);
-    struct gpu_gather unpacked = {.from = rows,
-                                  .from_scales = from.scales,
+    struct gpu_gather unpacked = {.from = x->peers ? NULL : rows,
+                                  .from_scales = x->peers ? NULL : from.scales,
+                                  .from_rows = x->peers ? x->row_from + wave->first : NULL,
+                                  .scales_at =
+                                      (uint32_t)exchange_rows_scales_at(pass->model->shape->hidden),
                                   .to = to->data + (size_t)wave->first * to->pitch,
                                   .to_scales = to->scales + wave->first,
                                   .from_form = from.form,
@@ -316,7 +424,20 @@ static void unpack(const struct pass *pass, const struct room_wave *wave) {
     gpu_launch(state, gpu_lane_of(pass)->stream, gather, unpacked);
 }
 
-/* Puts the wave in line, from the host's memory to it. */
+/* The wave's results go to their tokens' ranks, as they lie. */
+static void hand_out(const struct pass *pass, const struct room_wave *wave) {
+    struct gpu_exchange *x = of_pass(pass);
+    struct gpu_form form = {result_kind(pass->model), (uint32_t)x->combine_bytes, 1};
+    struct gpu_gather given = {.from = x->results + wave->first * x->combine_bytes,
+                               .to_rows = x->row_to + wave->first,
+                               .from_form = form,
+                               .to_form = form,
+                               .n = pass->model->shape->hidden,
+                               .rows = wave->count};
+    gpu_launch(pass->model->gpu, gpu_lane_of(pass)->stream, gather, given);
+}
+
+/* Puts the wave in line, from where its rows lie to where its results go. */
 static void compute_wave(const struct room_round *round, uint32_t index) {
     const struct pass *pass = round->pass;
     const struct model *model = pass->model;
@@ -326,10 +447,14 @@ static void compute_wave(const struct room_round *round, uint32_t index) {
     const struct room_wave *wave = &round->waves[index];
     struct room_rows rows = {round, wave->first};
     size_t in = wave->first * x->dispatch_bytes, out = wave->first * x->combine_bytes;
-    compute_tokens(model, take_received, &rows, wave->count);
-    copy(pass, x->received + in, x->received_host + in, wave->count * x->dispatch_bytes,
-         DEVICE_FROM_HOST);
+    if (!x->peers) {
+        compute_tokens(model, take_received, &rows, wave->count);
+        pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
+        copy(pass, x->received + in, x->received_host + in, wave->count * x->dispatch_bytes,
+             DEVICE_FROM_HOST);
+    }
     unpack(pass, wave);
+    pass_part(pass, PART_EXPERT_INPUT);
     const struct gpu_pairs pairs = {.first = wave->first,
                                     .count = wave->count,
                                     .groups = x->groups + wave->first_group,
@@ -340,8 +465,12 @@ static void compute_wave(const struct room_round *round, uint32_t index) {
     gpu_experts_multiply(pass, &pairs);
     pack_results(model, stream, state->expert_y + (size_t)wave->first * state->hidden_stride,
                  state->hidden_stride, x->results + out, wave->count);
-    copy(pass, x->results_host + out, x->results + out, wave->count * x->combine_bytes,
-         DEVICE_TO_HOST);
+    if (x->peers)
+        hand_out(pass, wave);
+    else
+        copy(pass, x->results_host + out, x->results + out, wave->count * x->combine_bytes,
+             DEVICE_TO_HOST);
+    pass_part(pass, PART_EXPERT_RESULT);
     device_record(state->device, x->computed[index], stream);
 }
 
@@ -349,14 +478,19 @@ static void compute_wave(const struct room_round *round, uint32_t index) {
 static void run_round(const struct room_round *round) {
     const struct pass *pass = round->pass;
     struct gpu_exchange *x = of_pass(pass);
+    size_t places = round->rows * sizeof(char *);
     copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
+    if (x->peers) {
+        copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
+        copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
+    }
     for (uint32_t i = 0; i < round->wave_count; i++)
         compute_wave(round, i);
     for (uint32_t i = 0; i < round->wave_count; i++) {
         const struct room_wave *wave = &round->waves[i];
         struct room_rows rows = {round, wave->first};
         await(pass, x->computed[i]);
-        compute_tokens(pass->model, give_results, &rows, wave->count);
+        if (!x->peers) compute_tokens(pass->model, give_results, &rows, wave->count);
         exchange_combine_begin(pass->exchange, round->first_row + wave->first, wave->count);
     }
 }
@@ -386,22 +520,48 @@ static void take_returned(void *context, uint32_t first, uint32_t count, uint32_
     memcpy(of->to + at, of->from + at, count * bytes);
 }
 
+/* Rows go where `to` is on the device, half the memory between at a time: the host fills one half while the
+ * other is on its way. */
+static void give_returned(const struct pass *pass, char *to, const char *from, uint32_t rows) {
+    struct gpu_exchange *x = of_pass(pass);
+    for (uint32_t first = 0; first < rows; first += x->returned_rows) {
+        uint32_t half = x->next_half, count = least(rows - first, x->returned_rows);
+        size_t at = first * x->combine_bytes;
+        struct returned_rows of = {x, x->returned_host + half * x->returned_rows * x->combine_bytes,
+                                   from + at};
+        await(pass, x->half_left[half]);
+        compute_tokens(pass->model, take_returned, &of, count);
+        copy(pass, to + at, of.to, count * x->combine_bytes, DEVICE_FROM_HOST);
+        device_record(pass->model->device, x->half_left[half], gpu_lane_of(pass)->stream);
+        x->next_half = !half;
+    }
+}
+
 /* Those of the lane lie behind each other, and each pair's row says where. */
 static void send_returned(const struct pass *pass, const struct exchange_returned *returned) {
     struct gpu_exchange *x = of_pass(pass);
     size_t pair = (size_t)gpu_lane_of(pass)->row * x->per_token, at = pair * x->combine_bytes;
     uint32_t pairs = pass->batch->token_count * x->per_token, rows = 0;
-    struct returned_rows of = {x, x->returned_host + at, returned->results};
     memcpy(x->rows_host + pair, returned->token_rows, pairs * sizeof *x->rows_host);
     for (uint32_t i = 0; i < pairs; i++) {
         uint32_t row = returned->token_rows[i];
         if (row != EXCHANGE_SUMMED && row >= rows) rows = row + 1;
     }
     check(rows <= pairs);
-    compute_tokens(pass->model, take_returned, &of, rows);
     copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
          DEVICE_FROM_HOST);
-    copy(pass, x->returned + at, of.to, rows * x->combine_bytes, DEVICE_FROM_HOST);
+    give_returned(pass, x->returned + at, returned->results, rows);
+}
+
+/* Results lie by their tokens' experts. Of a job that is broken some never came. */
+static void find_returned(const struct pass *pass) {
+    struct gpu_exchange *x = of_pass(pass);
+    size_t pair = (size_t)gpu_lane_of(pass)->row * x->per_token;
+    uint32_t pairs = pass->batch->token_count * x->per_token;
+    for (uint32_t i = 0; i < pairs; i++)
+        x->rows_host[pair + i] = job_broken() ? GPU_NO_PAIR : i;
+    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
+         DEVICE_FROM_HOST);
 }
 
 /* The lane's memory on the host is free again when its rows of the next layer are there. */
@@ -414,7 +574,10 @@ void gpu_exchange_finish(const struct pass *pass) {
     struct exchange_returned returned;
     exchange_combine_finish(pass->exchange, &returned);
     if (!pass->batch->token_count) return;
-    send_returned(pass, &returned);
+    if (x->peers)
+        find_returned(pass);
+    else
+        send_returned(pass, &returned);
     struct gpu_combine sums = {.results = x->returned + pair * x->combine_bytes,
                                .pair_row = state->pair_row + pair,
                                .experts = state->experts + pair,
@@ -429,6 +592,7 @@ void gpu_exchange_finish(const struct pass *pass) {
                                .is_bf16 = model->rounds_bf16,
                                .rounds_bf16 = model->rounds_bf16};
     gpu_launch(state, lane->stream, combine, sums);
+    pass_part(pass, PART_COMBINE);
 }
 
 /* ---- sums on their way ---- */
@@ -496,6 +660,8 @@ static void sum_some(struct model *model, const struct exchange_sum *list, uint3
 }
 
 void gpu_exchange_sum(void *context, const struct exchange_sum *list, uint32_t count) {
+    struct model *model = context;
+    if (model->gpu->exchange->peers) return; /* nothing lies on the host; the tokens' ranks sum */
     for (uint32_t first = 0; first < count; first += SUMS)
-        sum_some(context, list + first, count - first < SUMS ? count - first : SUMS);
+        sum_some(model, list + first, count - first < SUMS ? count - first : SUMS);
 }

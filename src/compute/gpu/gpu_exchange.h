@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Experts' tokens between ranks that are on devices. The exchange (compute/exchange/exchange.h) carries
  * rows of bytes in the host's memory, whoever computes them: so they are packed on the device, come to
- * page-locked memory in one copy, and go on as a CPU's rows do; what comes takes the same way back.
+ * page-locked memory in one copy, and go on as a CPU's rows do; what comes takes the same way back. Between
+ * ranks of one host it carries tickets instead, and rows go from device to device (gpu_peers.h).
  *
  * The lane's stream is waited for in two stages alone, as the exchange is given what lies on the host:
  * in dispatch for the rows that leave, in run_routed for results, wave by wave while later waves are
@@ -14,6 +15,8 @@
 
 /* Behind gpu_state_open, for a model that is one of several ranks; whatever it returns, close it. */
 enum status gpu_exchange_open(struct model *model, struct error *error);
+/* Before a step, all ranks alike; no work is in line. Nothing where rows pass the host. */
+void gpu_exchange_meet(struct model *model);
 /* No work is in line. Nothing if it was never opened. */
 void gpu_exchange_close(struct model *model);
 

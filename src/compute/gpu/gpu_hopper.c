@@ -582,6 +582,9 @@ static void gather(const void *arguments, void *stream) {
                               .from_scale_step = of->from_scale_step,
                               .to_scale_step = of->to_scale_step,
                               .ids = of->row_token,
+                              .from_rows = of->from_rows,
+                              .to_rows = of->to_rows,
+                              .scales_at = of->scales_at,
                               .bytes = of->n * element,
                               .groups = codes ? (uint32_t)divide_up(of->n, QUANT_GROUP) : 0,
                               .live = {of->live, of->live_each, 0}};

@@ -35,9 +35,10 @@ static enum status check_attention(const struct shape *shape, struct error *erro
     return status;
 }
 
-/* The absorbed form, and keys of prompts, take kv_b in BF16, which weights.c makes of FP8. */
-static enum status check_kv_b(const struct model *model, struct error *error) {
-    for (uint32_t layer = 0; layer < model->shape->layers; layer++) {
+/* The absorbed form, and keys of prompts, take kv_b in BF16, which weights.c makes of FP8. The MTP layer
+ * stands behind the others. */
+static enum status check_kv_b(const struct model *model, bool mtp, struct error *error) {
+    for (uint32_t layer = 0; layer < model->shape->layers + mtp; layer++) {
         char name[80];
         snprintf(name, sizeof name, "model.layers.%u.self_attn.kv_b_proj.weight", layer);
         const struct tensor *kv_b = checkpoint_tensor(model->checkpoint, name);
@@ -50,7 +51,7 @@ static enum status check_kv_b(const struct model *model, struct error *error) {
     return STATUS_OK;
 }
 
-enum status gpu_hopper_takes(const struct model *model, struct error *error) {
+enum status gpu_hopper_takes(const struct model *model, bool mtp, struct error *error) {
     const struct shape *shape = model->shape;
     const struct tensor *embedding =
         model->checkpoint ? checkpoint_tensor(model->checkpoint, "model.embed_tokens.weight")
@@ -64,6 +65,6 @@ enum status gpu_hopper_takes(const struct model *model, struct error *error) {
         return refuse("num_attention_heads x v_head_dim", shape->heads * shape->value_dim,
                       "a multiple of 4", "", error);
     if (!model->rounds_bf16) return STATUS_OK;
-    enum status status = model->checkpoint ? check_kv_b(model, error) : STATUS_OK;
+    enum status status = model->checkpoint ? check_kv_b(model, mtp, error) : STATUS_OK;
     return status ? status : check_attention(shape, error);
 }

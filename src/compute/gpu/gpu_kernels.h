@@ -232,8 +232,12 @@ struct gpu_gather {
     void *to;
     float *to_scales;
     const uint32_t *live;
+    /* [rows] or NULL: where each row lies, instead of `from`, or goes, instead of `to`, perhaps in other
+     * devices' memory; the scales of one that lies apart stand in it, scales_at bytes from its begin. */
+    const char *const *from_rows;
+    char *const *to_rows;
     struct gpu_form from_form, to_form;
-    uint32_t n, rows, live_each, from_scale_step, to_scale_step;
+    uint32_t n, rows, live_each, from_scale_step, to_scale_step, scales_at;
 };
 
 /* A token's results, F32 or BF16, rounded to BF16 with rounds_bf16, times their weights, summed in the
@@ -282,9 +286,9 @@ struct gpu_kernels {
     const char *numerics;             /* kernels with the same text give the same bits */
     const struct device_watch *watch; /* what emulates them wants to know the memory; or NULL */
     bool kv_b_bf16; /* a kv_b of FP8 comes in BF16 where its input is not quantized */
-    /* STATUS_UNSUPPORTED: something of the model, whose shape and modes are known, has no kernel.
-     * NULL: all has. */
-    enum status (*takes)(const struct model *model, struct error *error);
+    /* STATUS_UNSUPPORTED: something of the model, whose shape and modes are known, has no kernel; `mtp`:
+     * its MTP layer is wanted, too. NULL: all has. */
+    enum status (*takes)(const struct model *model, bool mtp, struct error *error);
     /* Floats that core works in, for so many tokens; NULL: none. */
     size_t (*core_room)(const struct gpu_heads *of, uint32_t tokens, uint32_t keys_max);
     /* Bytes that prompt works in, for tokens in so many rows and so many keys at a time, a multiple of
@@ -300,6 +304,6 @@ extern const struct gpu_kernels gpu_reference;
  * gpu_hopper_cuda_dep has them for a GPU. */
 struct gpu_kernels gpu_hopper(void);
 /* Its `takes`. */
-enum status gpu_hopper_takes(const struct model *model, struct error *error);
+enum status gpu_hopper_takes(const struct model *model, bool mtp, struct error *error);
 
 #endif

@@ -164,10 +164,12 @@ static void project_queries(const struct pass *pass, enum input_kind kind) {
     struct gpu_rows input = input_of(pass);
     if (!model->shape->q_rank) {
         multiply(pass, &attention->q, &input, kind, state->q, state->q_stride);
+        pass_part(pass, PART_DOWN);
         return;
     }
     enum input_kind up_kind = compute_kind(model, &attention->q_b);
     multiply(pass, &attention->q_a, &input, kind, state->q_a, state->q_a_stride);
+    pass_part(pass, PART_DOWN);
     struct gpu_prepare arguments = {.x = rows_of(pass, state->q_a, state->q_a_stride),
                                     .weight = attention->q_a_norm,
                                     .x_stride = state->q_a_stride,
@@ -175,7 +177,9 @@ static void project_queries(const struct pass *pass, enum input_kind kind) {
                                     .live = gpu_lane_of(pass)->live,
                                     .rows = gpu_lane_of(pass)->rows};
     gpu_prepare_rows(model, gpu_lane_of(pass)->stream, &input, up_kind, arguments);
+    pass_part(pass, PART_LATENT);
     multiply(pass, &attention->q_b, &input, up_kind, state->q, state->q_stride);
+    pass_part(pass, PART_QUERY);
 }
 
 static char *queries_of(const struct pass *pass) {
@@ -214,12 +218,16 @@ void gpu_attention_begin(const struct pass *pass) {
     struct gpu_rows input = input_of(pass), other = shared_of(pass);
     if (is_empty(pass)) return;
     normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
+    pass_part(pass, PART_ATTENTION_NORM);
     multiply(pass, &attention->kv_a, kv_kind == q_kind ? &input : &other, kv_kind, state->kv_a,
              state->kv_a_stride);
+    pass_part(pass, PART_DOWN);
     write_rows(pass);
     device_record(state->device, gpu_lane_of(pass)->written, gpu_lane_of(pass)->stream);
+    pass_part(pass, PART_LATENT);
     project_queries(pass, q_kind);
     rotate_queries(pass);
+    pass_part(pass, PART_ROPE);
 }
 
 /* kv_b for inputs that are not quantized. */
@@ -273,7 +281,9 @@ static void attend_prompts(const struct pass *pass) {
                                    .room_rows = state->rows_max,
                                    .room_keys = state->prompt_keys};
     count_tiles(pass->batch, &arguments);
-    if (arguments.run_count) gpu_launch(state, lane->stream, prompt, arguments);
+    if (!arguments.run_count) return;
+    gpu_launch(state, lane->stream, prompt, arguments);
+    pass_part(pass, PART_CORE_PROMPT);
 }
 
 uint32_t gpu_most_keys(const struct batch *batch) {
@@ -346,8 +356,11 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
                               .rows = count,
                               .live_before = first};
     gpu_launch(state, lane->stream, absorb, in);
+    pass_part(pass, PART_ABSORB_QUERY);
     gpu_launch(state, lane->stream, core, arguments);
+    pass_part(pass, PART_CORE);
     gpu_launch(state, lane->stream, release, out);
+    pass_part(pass, PART_ABSORB_VALUE);
 }
 
 static void attend_generated(const struct pass *pass) {
@@ -381,21 +394,27 @@ void gpu_attention_finish(const struct pass *pass) {
                                     .live = lane->live,
                                     .rows = lane->rows};
     gpu_prepare_rows(model, lane->stream, &input, compute_kind(model, o), arguments);
+    pass_part(pass, PART_OUTPUT_INPUT);
     multiply(pass, o, &input, compute_kind(model, o), state->y, state->hidden_stride);
+    pass_part(pass, PART_OUTPUT);
 }
 
 /* ---- dense layers ---- */
 
-/* y = down(silu(gate x) * up x), x being prepared for gate. */
+/* y = down(silu(gate x) * up x), x being prepared for gate. A dense layer's is one part. */
 static void run_mlp(const struct pass *pass, const struct mlp_weights *mlp,
                     const struct gpu_rows *input, float *y) {
+    bool shared = pass_is_moe(pass);
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     enum input_kind kind = compute_kind(model, &mlp->gate);
     multiply(pass, &mlp->gate, input, kind, state->gate, state->mlp_stride);
     multiply(pass, &mlp->up, input, kind, state->up, state->mlp_stride);
+    if (shared) pass_part(pass, PART_SHARED_UP);
     activate(pass, input, compute_kind(model, &mlp->down), mlp->gate.rows);
+    if (shared) pass_part(pass, PART_SHARED_SILU);
     multiply(pass, &mlp->down, input, compute_kind(model, &mlp->down), y, state->hidden_stride);
+    pass_part(pass, shared ? PART_SHARED_DOWN : PART_DENSE);
 }
 
 void gpu_mlp_run(const struct pass *pass) {
@@ -437,9 +456,11 @@ void gpu_experts_route(const struct pass *pass) {
     if (is_empty(pass)) return;
     normalize(pass, weights->mlp_norm, gpu_routed_kind(pass), has_shared(pass) ? &shared : NULL,
               normed);
+    pass_part(pass, PART_GATE_NORM);
     struct gpu_rows plain = {.data = (char *)normed, .pitch = shape->hidden * sizeof(float)};
     multiply(pass, &weights->router, &plain, INPUT_F32, state->router_logits,
              state->experts_stride);
+    pass_part(pass, PART_GATE);
     struct gpu_route arguments = {.logits =
                                       rows_of(pass, state->router_logits, state->experts_stride),
                                   .bias = weights->router_bias,
@@ -458,6 +479,7 @@ void gpu_experts_route(const struct pass *pass) {
                                   .is_v2 = shape->is_v2,
                                   .scaling = shape->routed_scaling};
     gpu_launch(state, gpu_lane_of(pass)->stream, route, arguments);
+    pass_part(pass, PART_TOP_K);
 }
 
 static struct gpu_group *groups_of(const struct pass *pass) {
@@ -504,6 +526,7 @@ void gpu_experts_dispatch(const struct pass *pass) {
                                   .to_scale_step = 1};
     gpu_launch(state, stream, sort, sorted);
     gpu_launch(state, stream, gather, gathered);
+    pass_part(pass, PART_SEND);
 }
 
 void gpu_experts_run_shared(const struct pass *pass) {
@@ -549,6 +572,7 @@ void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs
                    state->expert_stride);
     multiply_pairs(pass, pairs, &expert->up, &state->expert_input, kind, state->expert_up,
                    state->expert_stride);
+    pass_part(pass, PART_EXPERT_UP);
     struct gpu_activate silu = {.gate = state->expert_gate + row * state->expert_stride,
                                 .up = state->expert_up + row * state->expert_stride,
                                 .to = middle->data + row * middle->pitch,
@@ -560,8 +584,10 @@ void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs
                                 .live_each = model->shape->experts_per_token,
                                 .rows = pairs->count};
     gpu_launch(state, gpu_lane_of(pass)->stream, activate, silu);
+    pass_part(pass, PART_EXPERT_SILU);
     multiply_pairs(pass, pairs, &expert->down, middle, middle_kind, state->expert_y,
                    state->hidden_stride);
+    pass_part(pass, PART_EXPERT_DOWN);
 }
 
 /* Alone, a layer's slots lie behind each other. */
@@ -602,6 +628,7 @@ static void combine_pairs(const struct pass *pass) {
                                .group_experts = model->group_experts,
                                .rounds_bf16 = model->rounds_bf16};
     gpu_launch(state, gpu_lane_of(pass)->stream, combine, sums);
+    pass_part(pass, PART_COMBINE);
 }
 
 void gpu_experts_finish(const struct pass *pass) {
@@ -619,6 +646,7 @@ void gpu_experts_finish(const struct pass *pass) {
                              .live = gpu_lane_of(pass)->live,
                              .rows = gpu_lane_of(pass)->rows};
     gpu_launch(state, gpu_lane_of(pass)->stream, add, shared);
+    pass_part(pass, PART_SHARED_ADD);
 }
 
 void gpu_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {

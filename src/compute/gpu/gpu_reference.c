@@ -244,10 +244,16 @@ static void gather(const void *arguments, void *native) {
     uint32_t rows = rows_there(of->live, of->live_each, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++) {
         uint32_t token = of->row_token ? of->row_token[row] : row;
-        memcpy((char *)of->to + (size_t)row * of->to_form.pitch,
-               (const char *)of->from + (size_t)token * of->from_form.pitch, of->n * element);
+        const char *from = of->from_rows
+                               ? of->from_rows[row]
+                               : (const char *)of->from + (size_t)token * of->from_form.pitch;
+        char *to =
+            of->to_rows ? of->to_rows[row] : (char *)of->to + (size_t)row * of->to_form.pitch;
+        memcpy(to, from, of->n * element);
         float *to_scales = of->to_scales + (size_t)row * of->to_scale_step;
-        const float *from_scales = of->from_scales + (size_t)token * of->from_scale_step;
+        const float *from_scales = of->from_rows
+                                       ? (const float *)(const void *)(from + of->scales_at)
+                                       : of->from_scales + (size_t)token * of->from_scale_step;
         for (uint32_t block = 0; quantized && block < divide_up(of->n, QUANT_GROUP); block++)
             to_scales[(size_t)block * of->to_form.scale_stride] =
                 from_scales[(size_t)block * of->from_form.scale_stride];
@@ -733,7 +739,7 @@ const struct gpu_kernels gpu_reference = {
     .prompt = {"prompt (reference)", 9, prompt},
     .route = {"route (reference)", 5, route},
     .sort = {"sort (reference)", 6, sort},
-    .gather = {"gather (reference)", 6, gather},
+    .gather = {"gather (reference)", 8, gather},
     .combine = {"combine (reference)", 6, combine},
     .likeliest = {"likeliest (reference)", 2, likeliest},
     .pair = {"pair (reference)", 9, pair},

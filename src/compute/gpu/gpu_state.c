@@ -15,16 +15,23 @@ static uint32_t padded(uint32_t columns) {
     return (uint32_t)round_up(columns, MATMUL_PANEL);
 }
 
-void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what) {
+static void *take_kind(struct gpu_taker *taker, size_t bytes, enum device_memory kind,
+                       const char *what) {
     struct gpu_state *state = taker->state;
     void *memory = NULL;
     if (taker->status != STATUS_OK || !bytes) return NULL;
     check(state->memory_count < ARRAY_COUNT(state->memory));
-    taker->status = pinned
-                        ? device_allocate_pinned(state->device, bytes, what, &memory, taker->error)
-                        : device_allocate(state->device, bytes, what, &memory, taker->error);
+    taker->status = device_allocate_kind(state->device, bytes, what, kind, &memory, taker->error);
     if (taker->status == STATUS_OK) state->memory[state->memory_count++] = memory;
     return memory;
+}
+
+void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what) {
+    return take_kind(taker, bytes, pinned ? DEVICE_PINNED : DEVICE_PLAIN, what);
+}
+
+void *gpu_take_shared(struct gpu_taker *taker, size_t bytes, const char *what) {
+    return take_kind(taker, bytes, DEVICE_SHARED, what);
 }
 
 static float *take_floats(struct gpu_taker *taker, size_t rows, size_t columns, const char *what) {
@@ -129,11 +136,18 @@ static void take_tokens(struct gpu_taker *taker, const struct model *model) {
     state->mtp_u = take_floats(taker, state->tokens_max, state->hidden_stride, "MTP's inputs");
 }
 
+/* Among ranks there may come far more than this one's share, and more than fit is computed in rounds. */
+uint32_t gpu_expert_rows(const struct model *model) {
+    uint32_t rows = model->gpu->rows_max, pairs = rows * model->shape->experts_per_token;
+    uint32_t round = rows + GPU_ROUND_ROWS;
+    return model->placement.ranks && round < pairs ? round : pairs;
+}
+
 static void take_experts(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     const struct shape *shape = model->shape;
-    uint32_t rows = state->rows_max, pairs = rows * shape->experts_per_token;
-    size_t words = pairs * sizeof(uint32_t);
+    uint32_t rows = state->rows_max, pairs = gpu_expert_rows(model);
+    size_t words = (size_t)rows * shape->experts_per_token * sizeof(uint32_t);
     if (!shape->experts) return;
     state->shared_y = take_floats(taker, rows, state->hidden_stride, "the shared expert's results");
     state->router_logits = take_floats(taker, rows, state->experts_stride, "the router's logits");
@@ -209,6 +223,17 @@ static enum status open_streams(struct gpu_state *state, struct error *error) {
     return status;
 }
 
+static enum status open_marks(struct gpu_state *state, const struct model *model,
+                              struct error *error) {
+    enum status status = STATUS_OK;
+    if (!model->trace || !model->trace->took) return STATUS_OK;
+    state->marks = calloc(GPU_MARKS, sizeof *state->marks);
+    if (!state->marks) return error_set(error, STATUS_NO_MEMORY, "no memory for marks");
+    for (uint32_t i = 0; i < GPU_MARKS && !status; i++)
+        status = device_open_timed_event(state->device, &state->marks[i].event, error);
+    return status;
+}
+
 /* Angles of all positions that pages can hold, and zeros where the device counts. */
 static enum status fill(struct gpu_state *state, const struct model *model, struct error *error) {
     struct device_stream *stream = state->lanes[0].stream;
@@ -256,6 +281,7 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     state->told_max = model->kv.slice_count + 1;
     set_strides(state, model);
     enum status status = open_streams(state, error);
+    if (status == STATUS_OK) status = open_marks(state, model, error);
     if (status != STATUS_OK) return status;
     take_tokens(&taker, model);
     take_experts(&taker, model);
@@ -284,10 +310,13 @@ void gpu_state_close(struct model *model) {
         device_close_event(device, state->stages[i].sent);
     for (uint32_t i = 0; state->told_events && i < state->told_max; i++)
         device_close_event(device, state->told_events[i]);
+    for (uint32_t i = 0; state->marks && i < GPU_MARKS; i++)
+        device_close_event(device, state->marks[i].event);
     device_close_event(device, state->begun);
     device_close_stream(device, state->teller);
     for (uint32_t i = 0; i < state->memory_count; i++)
         device_release(device, state->memory[i]);
+    free(state->marks);
     free(state->told_events);
     free(state->told);
     free(state);
@@ -298,6 +327,33 @@ void gpu_state_note(struct gpu_state *state, enum status status, const struct er
     if (status == STATUS_OK || state->status != STATUS_OK) return;
     state->status = status;
     state->error = *error;
+}
+
+/* ---- a step's times ---- */
+
+void gpu_state_mark(const struct pass *pass, enum stage_part part) {
+    struct gpu_state *state = pass->model->gpu;
+    if (!state->marks || state->mark_count == GPU_MARKS) return;
+    struct gpu_mark *mark = &state->marks[state->mark_count++];
+    mark->lane = gpu_lane_of(pass);
+    mark->part = part;
+    device_record(state->device, mark->event, mark->lane->stream);
+}
+
+/* A part took what has passed since the lane's mark before it. */
+void gpu_state_tell_marks(struct model *model) {
+    struct gpu_state *state = model->gpu;
+    const struct model_trace *trace = model->trace;
+    for (uint32_t i = 1; i < state->mark_count; i++) {
+        const struct gpu_mark *mark = &state->marks[i];
+        uint32_t before = i;
+        while (before-- > 0 && state->marks[before].lane != mark->lane)
+            ;
+        if (mark->part == STAGE_PART_COUNT || before == UINT32_MAX) continue;
+        trace->took(trace->context, mark->part,
+                    device_seconds(state->device, state->marks[before].event, mark->event));
+    }
+    state->mark_count = 0;
 }
 
 /* ---- a batch's arrays ---- */

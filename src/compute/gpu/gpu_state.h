@@ -19,7 +19,10 @@
     ((size_t)16 << 20) /* of room for a lane's core, if one token needs no more */
 #define GPU_PROMPT_BYTES                                                                           \
     ((size_t)256 << 20) /* of room for a lane's prompts, if a tile of keys needs no more */
+#define GPU_MARKS 512   /* of a step that is timed; more are not told */
 #define GPU_STAGES 4    /* batches' arrays on their way at the same time */
+#define GPU_ROUND_ROWS                                                                             \
+    256 /* among ranks: rows of experts computed at a time, beyond a step's tokens */
 
 /* A batch's arrays on the device; of a lane, from its first token on. */
 struct gpu_batch {
@@ -66,6 +69,12 @@ struct gpu_told { /* slices that stand once the event has passed */
     uint32_t slices;
 };
 
+struct gpu_mark { /* a part of a stage is done, or STAGE_PART_COUNT: a stage begins */
+    struct device_event *event;
+    const struct gpu_lane *lane;
+    enum stage_part part;
+};
+
 struct gpu_state {
     struct device *device;
     const struct gpu_kernels *kernels;
@@ -103,7 +112,8 @@ struct gpu_state {
     struct gpu_group *groups; /* [lanes][experts] */
     uint32_t *slot_tokens; /* [lanes][slot_count] since slot_tokens_host was taken: each lane's own,
                             * as their streams run at the same time */
-    struct gpu_rows expert_input, expert_middle; /* [rows_max * per_token] */
+    /* [gpu_expert_rows] */
+    struct gpu_rows expert_input, expert_middle;
     float *expert_gate, *expert_up, *expert_y;
     float *mtp_pair, *mtp_u;    /* [tokens] */
     float *gathered;            /* [outputs_max][hidden] */
@@ -118,6 +128,8 @@ struct gpu_state {
     struct device_event **told_events; /* [told_max] */
     struct gpu_told *told;             /* [told_max] a ring */
     uint32_t told_max, told_first, told_count;
+    struct gpu_mark *marks; /* [GPU_MARKS], if somebody times them; else NULL */
+    uint32_t mark_count;
     struct gpu_exchange *exchange; /* among ranks (gpu_exchange.h) */
     void *memory[96];              /* all that was allocated */
     uint32_t memory_count;
@@ -140,6 +152,8 @@ struct gpu_taker { /* takes memory, which the state's close gives back, until so
 };
 /* NULL: none was wanted, or it was refused. `pinned`: page-locked, else on the device. */
 void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what);
+/* On the device, for other ranks' devices, too. */
+void *gpu_take_shared(struct gpu_taker *taker, size_t bytes, const char *what);
 
 /* Sends a batch's arrays, of one or of two batches behind each other, on the first lane's stream. */
 struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
@@ -147,7 +161,14 @@ struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
 /* The arrays from a token of theirs on, and from a run of prompts on. */
 struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, uint32_t run);
 
+/* Of experts, computed at a time: all pairs of a step, or a round's. */
+uint32_t gpu_expert_rows(const struct model *model);
+
 struct gpu_heads gpu_heads_of(const struct model *model);
+
+/* The table's `mark`, and what `end` does with them: the device's work is done. */
+void gpu_state_mark(const struct pass *pass, enum stage_part part);
+void gpu_state_tell_marks(struct model *model);
 
 /* Notes a failure. */
 void gpu_state_note(struct gpu_state *state, enum status status, const struct error *error);

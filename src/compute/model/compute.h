@@ -41,6 +41,10 @@ struct compute {
      * nothing. */
     enum status (*end)(struct model *model, struct error *error);
 
+    /* Notes on the device when the pass's work has come so far: `part` is done, or STAGE_PART_COUNT: a
+     * stage begins. `end` tells model_trace.took. NULL: the host's clock will do. */
+    void (*mark)(const struct pass *pass, enum stage_part part);
+
     /* x += what the last stage has left to be added: attention_finish, mlp_run or experts_finish. */
     void (*add)(const struct pass *pass);
 

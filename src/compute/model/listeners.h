@@ -19,6 +19,9 @@ struct model_trace {
     /* `part` was done since the last part, or since the stage's begin; once for each tile or wave
      * of it. NULL: nobody wants to know. */
     void (*part)(void *context, enum stage_part part);
+    /* The same of a model on a device, where the thread that runs the step is ahead: at the step's end, and
+     * how long the device had it. */
+    void (*took)(void *context, enum stage_part part, double seconds);
 };
 
 /* Told how far the KV rows of a step's plan are written, and of the tokens that its rows want

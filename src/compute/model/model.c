@@ -87,8 +87,8 @@ static enum status open_exchange(struct model *model, const struct model_options
                                        .experts_per_token = shape->experts_per_token};
     if (model->placement.ranks) options.placement = &model->placement;
     options.rank = model_options->rank;
-    options.dispatch_bytes = (uint32_t)exchange_rows_bytes(model->dispatch_form, shape->hidden);
-    options.combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, shape->hidden);
+    options.dispatch_bytes = model->dispatch_bytes;
+    options.combine_bytes = model->combine_bytes;
     options.group_experts = model->group_experts;
     options.sum = model->compute->experts_sum;
     options.sum_context = model;
@@ -177,6 +177,10 @@ static enum status open_parts(struct model *model, const struct model_options *o
         form_of(linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
                                   model->shape->activation_scale_ue8m0));
     model->combine_form = f32 ? ROW_F32 : ROW_BF16;
+    model->dispatch_bytes =
+        (uint32_t)exchange_rows_bytes(model->dispatch_form, model->shape->hidden);
+    model->combine_bytes = (uint32_t)exchange_rows_bytes(model->combine_form, model->shape->hidden);
+    model->rows_by_host = options->rows_by_host || options->echoes;
     if (status == STATUS_OK) status = model->compute->open(model, error);
     if (status == STATUS_OK) status = open_batches(model, error);
     if (status == STATUS_OK && mtp) status = draft_open(model, error);

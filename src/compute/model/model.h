@@ -53,11 +53,14 @@ struct model_options {
     /* Packed weights lie in files there, which other processes of this machine map too and which
      * the next start maps instead of loading; NULL: in this process's own memory. */
     const char *weights_directory;
-    uint32_t weights_unit;     /* tells models of one checkpoint apart that use one directory */
-    bool weights_verify;       /* look through what is found there */
-    uint32_t node_ranks;       /* of a node, consecutive; 0: all ranks are on one */
-    double link_gbps, link_us; /* slows the link to other ranks down; 0: not */
-    double near_gbps;          /* then, that to ranks of the same node; 0: as the other */
+    uint32_t weights_unit; /* tells models of one checkpoint apart that use one directory */
+    bool weights_verify;   /* look through what is found there */
+    uint32_t node_ranks;   /* of a node, consecutive; 0: all ranks are on one */
+    uint32_t device_index; /* which of this host's devices, if `device` is one of several */
+    bool
+        rows_by_host; /* between ranks on devices rows pass the host, also where devices reach one another */
+    double link_gbps, link_us;       /* slows the link to other ranks down; 0: not */
+    double near_gbps;                /* then, that to ranks of the same node; 0: as the other */
     const struct model_trace *trace; /* NULL: nobody listens */
     /* Called now and then while weights load; may be NULL. */
     void (*progress)(void *context, uint64_t done_bytes, uint64_t total_bytes);

@@ -52,6 +52,9 @@ struct model {
     uint32_t rank;
     struct placement placement; /* 0 ranks: the rank is alone, each expert in its own slot */
     enum row_form dispatch_form, combine_form;
+    uint32_t dispatch_bytes,
+        combine_bytes; /* that the exchange carries of a row, and of a result */
+    bool rows_by_host; /* model_options.rows_by_host */
     struct scratch *scratch;
     struct batch batch;     /* the step's */
     struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */

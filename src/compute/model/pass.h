@@ -16,10 +16,7 @@ struct pass {
 };
 
 /* Says that `part` was done since the stage's last part, or since its begin. */
-static inline void pass_part(const struct pass *pass, enum stage_part part) {
-    const struct model_trace *trace = pass->model->trace;
-    if (trace && trace->part) trace->part(trace->context, part);
-}
+void pass_part(const struct pass *pass, enum stage_part part);
 
 static inline bool pass_is_moe(const struct pass *pass) {
     return shape_layer_is_moe(pass->model->shape, pass->layer);

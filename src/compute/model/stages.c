@@ -30,7 +30,7 @@ void stages_set_lanes(struct model *model, const struct step_plan *plan) {
 uint32_t stages_number(const struct model *model, const struct step_plan *plan,
                        const struct model_probe *probe) {
     bool watched = model->trace || (probe && probe->routing && probe->row != MODEL_NO_ROW);
-    if (watched || model->drafts || model->placement.ranks || model->batch.prompt_tokens) return 0;
+    if (watched || model->placement.ranks || model->batch.prompt_tokens) return 0;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (step_plan_rows(plan)[i].loads) return 0;
     return 1 + plan->overlap;
@@ -77,6 +77,16 @@ static bool awaits(const struct model *model, uint32_t layer, enum stage stage, 
            shape_layer_is_moe(model->shape, layer) && exchange_carries(model->lanes[lane].exchange);
 }
 
+void pass_part(const struct pass *pass, enum stage_part part) {
+    const struct model *model = pass->model;
+    const struct model_trace *trace = model->trace;
+    if (!trace) return;
+    if (model->compute->mark && trace->took)
+        model->compute->mark(pass, part);
+    else if (!model->compute->mark && trace->part && part != STAGE_PART_COUNT)
+        trace->part(trace->context, part);
+}
+
 static void begin_traced(const struct model *model) {
     if (model->trace) model->trace->begin(model->trace->context);
 }
@@ -85,6 +95,7 @@ static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane)
     const struct model_trace *trace = pass->model->trace;
     bool waits = awaits(pass->model, pass->layer, stage, lane);
     pulse_place(pass->layer, (uint32_t)stage);
+    pass_part(pass, STAGE_PART_COUNT); /* the stage begins */
     run_stage(pass, stage);
     if (!trace) return;
     struct exchange_transfer ended;

@@ -303,6 +303,7 @@ static enum status remember_start(struct rank_group *group, struct error *error)
 static void fill_options(struct model_options *options, uint32_t ranks, uint32_t rank) {
     if (!options->echoes) options->rank_count = ranks;
     options->rank = rank;
+    options->device_index = job_place_here();
     if (!options->node_ranks) options->node_ranks = job_node_ranks();
     if (ranks > 1 && !options->threads) options->threads = cpus_each(ranks);
 }
@@ -794,6 +795,7 @@ static void worker_open(struct group_worker *worker, const struct setup *setup) 
     if (options->weights_directory) options->weights_directory = worker->weights_directory;
     if (options->placement) options->placement = (const uint16_t *)(const void *)(setup + 1);
     options->rank = job_rank();
+    options->device_index = job_place_here();
     options->device_kernels = NULL; /* an address of rank 0's; programs have the device's own */
     opened.status = (uint32_t)compute_gpu_find(setup->device, &options->device, &opened.error);
     if (!opened.status)

@@ -149,6 +149,7 @@ static enum status open_part(struct agent *agent, const struct agent_launch *lau
         .count = count,
         .total = launch->total,
         .sharing = (uint32_t)divide_up((size_t)launch->sharing * count, launch->count),
+        .before = launch->before + from,
         .host = launch->host[0] ? launch->host : NULL,
         .context = part,
         .here = rank_here,

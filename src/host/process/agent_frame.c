@@ -85,7 +85,7 @@ static bool launch_is_right(const void *body, struct bytes tail) {
     struct agent_launch it;
     memcpy(&it, body, sizeof it);
     if (!is_part(it.first, it.count, it.total) || !it.arguments || !IS_TEXT(it.host) ||
-        it.sharing < it.count)
+        it.sharing < it.count || it.before > it.sharing - it.count)
         return false;
     if (it.arguments > AGENT_WORDS_MAX || it.settings > AGENT_WORDS_MAX) return false;
     uint32_t words = 0, named = 0;

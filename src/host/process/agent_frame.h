@@ -101,9 +101,9 @@ struct agent_launch { /* tail: words, each with a terminator: argv, then NAME=VA
     uint32_t first, count, total;
     uint32_t arguments, settings;
     uint32_t sharing; /* ranks that share the host's CPUs, these and those of other units */
-    uint32_t reserved;
-    uint32_t number; /* of the start: its folder in the room */
-    char host[64];   /* what this host is called in the job; "": it has all ranks */
+    uint32_t before;  /* of those: other units', which have the host's first devices */
+    uint32_t number;  /* of the start: its folder in the room */
+    char host[64];    /* what this host is called in the job; "": it has all ranks */
 };
 
 struct agent_file { /* tail: what is in it */

@@ -46,11 +46,14 @@ static void set(const char *name, uint64_t value) {
 static void set_environment(uint32_t rank, uint32_t ranks, int meeting) {
     static const char *const here[] = {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS",
                                        "SLURM_TASKS_PER_NODE", NULL};
+    static const char *const places[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                         "SLURM_LOCALID", NULL};
     char host[JOB_HOST_BYTES] = "";
     if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "rank%u", rank);
     set(JOB_MEETING_RANK, rank);
     set(JOB_MEETING_RANKS, ranks);
     set(JOB_MEETING_RANKS_HERE, told(here, ranks));
+    set(JOB_MEETING_PLACE, told(places, rank));
     setenv(JOB_MEETING_HOST, host, 1);
     set(JOB_MEETING_FILE, (uint64_t)meeting);
 }

@@ -24,7 +24,7 @@
 
 #define EVENTS_AT_ONCE 64
 #define MEETING_FILE 3 /* of a rank that does not speak, behind its three streams */
-#define VARIABLES 6
+#define VARIABLES 7
 #define VARIABLE_BYTES (JOB_HOST_BYTES + 32)
 
 extern char **environ;
@@ -62,9 +62,9 @@ struct rank_environment {
 };
 
 static bool is_told(const char *variable) {
-    static const char *const names[VARIABLES] = {JOB_MEETING_RANK,       JOB_MEETING_RANKS,
-                                                 JOB_MEETING_RANKS_HERE, JOB_MEETING_HOST,
-                                                 JOB_MEETING_FILE,       JOB_MEETING_RETURNS};
+    static const char *const names[VARIABLES] = {
+        JOB_MEETING_RANK, JOB_MEETING_RANKS,   JOB_MEETING_RANKS_HERE, JOB_MEETING_HOST,
+        JOB_MEETING_FILE, JOB_MEETING_RETURNS, JOB_MEETING_PLACE};
     for (size_t i = 0; i < VARIABLES; i++) {
         size_t length = strlen(names[i]);
         if (strncmp(variable, names[i], length) == 0 && variable[length] == '=') return true;
@@ -98,6 +98,8 @@ static void tell_rank(struct rank_environment *environment, const struct rank_la
     snprintf(texts[4], VARIABLE_BYTES, JOB_MEETING_HOST "=%s",
              launch->options.host ? launch->options.host : "");
     snprintf(texts[5], VARIABLE_BYTES, JOB_MEETING_RETURNS "=%d", returns);
+    snprintf(texts[6], VARIABLE_BYTES, JOB_MEETING_PLACE "=%u",
+             launch->options.before + rank - launch->options.first);
 }
 
 /* In the child: the streams of a rank that has no input, or of one that is not to speak. */

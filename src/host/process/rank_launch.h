@@ -28,6 +28,7 @@ struct rank_launch_options {
     const char *host; /* of a part: what this host is called in the job */
     uint32_t
         sharing; /* ranks that share this host's CPUs, these and those of other jobs; 0: these */
+    uint32_t before; /* ranks of other jobs that have this host's first devices */
     bool speaks; /* rank 0 has this process's input, all ranks its output; else there is no input,
                   * and output goes where errors go */
     void *context;

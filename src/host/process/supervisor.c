@@ -394,7 +394,8 @@ static enum status place_job(struct supervisor_job *job, struct slots *slots, st
         job->parts[i] = (struct unit_host){.name = name,
                                            .is_here = !list || is_here(supervisor, name),
                                            .first = part->first,
-                                           .count = part->count};
+                                           .count = part->count,
+                                           .before = slots->used[part->host]};
         job->unit.hosts[i] = (struct supervise_host){.first = part->first, .count = part->count};
         slots->used[part->host] += part->count;
     }

@@ -336,6 +336,7 @@ static enum status launch_host(struct unit_hosts *hosts, uint32_t index, uint32_
                                   .count = host->is.count,
                                   .total = hosts->options.rank_count,
                                   .sharing = host->is.sharing,
+                                  .before = host->is.before,
                                   .arguments = tail.words,
                                   .number = number};
     launch.settings = add_settings(&tail);

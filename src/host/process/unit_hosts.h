@@ -24,6 +24,7 @@ struct unit_host { /* where some of the unit's ranks are */
     bool is_here; /* this machine */
     uint32_t first, count;
     uint32_t sharing; /* ranks on the host, these and those of other units */
+    uint32_t before;  /* of those: of the units before this one */
 };
 
 struct unit_host_start {       /* of a start, what ranks of a host are told */

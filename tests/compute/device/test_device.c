@@ -370,6 +370,96 @@ static void memory_has_an_end(void **state) {
     fixture_close(&fixture);
 }
 
+/* Two devices of one process, as of two. */
+static void shared_memory_is_one_devices_and_anothers(void **state) {
+    struct reports reports, others;
+    struct device *device = open_device(5, &reports), *other = open_device(6, &others);
+    struct device_stream *stream = new_stream(device), *there = new_stream(other);
+    struct device_handle handle;
+    struct error error;
+    void *memory, *mapped;
+    const size_t size = COUNT * sizeof(uint32_t);
+    uint32_t *read_back = take(other, true, "what was found");
+    assert_int_equal(device_allocate_kind(device, size, "shared", DEVICE_SHARED, &memory, &error),
+                     STATUS_OK);
+    assert_int_equal(device_share(device, memory, &handle, &error), STATUS_OK);
+    assert_int_equal(device_map(other, &handle, "mapped", &mapped, &error), STATUS_OK);
+    device_fill(device, stream, memory, 7, size);
+    assert_int_equal(device_wait_stream(device, stream, &error), STATUS_OK);
+    device_copy(other, there, read_back, mapped, size, DEVICE_TO_HOST);
+    device_fill(other, there, mapped, 9, size);
+    assert_int_equal(device_wait_stream(other, there, &error), STATUS_OK);
+    for (uint32_t i = 0; i < COUNT; i++)
+        assert_int_equal(read_back[i], 0x07070707);
+    assert_int_equal(others.count, 0);
+    device_copy(other, there, read_back, (char *)mapped + size, 4, DEVICE_TO_HOST);
+    assert_int_equal(others.count, 1); /* beyond its end */
+    device_release(other, mapped);
+    assert_int_equal(others.count, 2);
+    assert_non_null(strstr(others.last, "another device's"));
+    device_fill(other, there, mapped, 9, size);
+    device_unmap(other, mapped);
+    assert_non_null(strstr(others.last, "while work is in line"));
+    device_release(device, memory);
+    assert_int_equal(reports.count, 0);
+    void *plain = take(device, false, "plain");
+    assert_int_not_equal(device_share(device, plain, &handle, &error), STATUS_OK);
+    assert_int_equal(reports.count, 1);
+    others.count = 0;
+    assert_int_equal(device_wait_stream(other, there, &error), STATUS_OK);
+    assert_int_equal(others.count, 1); /* what was unmapped is filled */
+    device_release(other, read_back);
+    device_release(device, plain);
+    device_close_stream(device, stream);
+    device_close_stream(other, there);
+    device_close(device);
+    device_close(other);
+}
+
+static void memory_of_a_process_that_has_ended_cannot_be_mapped(void **state) {
+    struct reports reports;
+    struct device *device = open_device(7, &reports);
+    struct device_handle handle = {{(uint64_t)getpid(), 4321, 4096, 16, 0}}; /* no such file */
+    struct error error;
+    void *mapped;
+    assert_int_equal(device_map(device, &handle, "rows", &mapped, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "rows cannot be mapped"));
+    device_close(device);
+}
+
+static void timed_events_say_how_long_work_took_and_others_are_refused(void **state) {
+    struct reports reports;
+    struct device *device = open_device(3, &reports);
+    struct device_stream *stream = new_stream(device);
+    struct device_event *timed[2], *plain;
+    struct error error;
+    uint32_t *memory = take(device, false, "memory");
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(device_open_timed_event(device, &timed[i], &error), STATUS_OK);
+    assert_int_equal(device_open_event(device, &plain, &error), STATUS_OK);
+    device_record(device, timed[0], stream);
+    device_fill(device, stream, memory, 1, COUNT);
+    device_record(device, plain, stream);
+    device_record(device, timed[1], stream);
+    assert_int_equal(device_wait(device, timed[1], &error), STATUS_OK);
+    assert_true(device_seconds(device, timed[0], timed[1]) > 0);
+    assert_int_equal(reports.count, 0);
+    device_seconds(device, timed[0], plain);
+    assert_int_equal(reports.count, 1);
+    assert_non_null(strstr(reports.last, "notes no time"));
+    device_record(device, timed[1], stream);
+    device_seconds(device, timed[0], timed[1]);
+    assert_int_equal(reports.count, 2);
+    assert_non_null(strstr(reports.last, "before it has passed"));
+    assert_int_equal(device_wait_stream(device, stream, &error), STATUS_OK);
+    for (int i = 0; i < 2; i++)
+        device_close_event(device, timed[i]);
+    device_close_event(device, plain);
+    device_close_stream(device, stream);
+    device_release(device, memory);
+    device_close(device);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_that_is_ordered_is_right_under_every_seed),
@@ -384,6 +474,9 @@ int main(void) {
         cmocka_unit_test(what_is_left_behind_is_found),
         cmocka_unit_test(a_capture_that_is_not_joined_is_found),
         cmocka_unit_test(a_graph_runs_again_with_what_lies_there_now),
+        cmocka_unit_test(shared_memory_is_one_devices_and_anothers),
+        cmocka_unit_test(memory_of_a_process_that_has_ended_cannot_be_mapped),
+        cmocka_unit_test(timed_events_say_how_long_work_took_and_others_are_refused),
         cmocka_unit_test(memory_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

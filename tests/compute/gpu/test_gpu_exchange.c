@@ -3,7 +3,8 @@
  * device, and all step together; what a rank's logits, choices and drafts are is what one CPU alone gives
  * for its sequences, bit for bit: with replicas, by any schedule, in all modes and either order of summing
  * experts, with ranks that have no tokens, with rows that are passed on by nodes, with more rows than a
- * device has room for at a time, and while experts change their slots. The device's streams run in an order
+ * device has room for at a time, and while experts change their slots; rows going from device to device, and by
+ * the host. The device's streams run in an order
  * that is drawn anew for each model and rank, so what would be touched too early shows.
  *
  * With GOLDEN_KERNELS the devices run the kernels for Hopper, and the one alone is such a device, too.
@@ -22,6 +23,7 @@
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
+#include "compute/model/model_state.h"
 #include "compute/model/moves.h"
 #include "contract/machine.h"
 
@@ -33,7 +35,7 @@ struct way {
     enum expert_sum sum;
     uint32_t redundant;     /* experts beyond one slot each */
     uint32_t steps, prompt; /* tokens of a prompt, at most */
-    bool mtp, moves;
+    bool mtp, moves, by_host;
 };
 
 /* What all ranks draw alike, and what each draws for itself. */
@@ -74,6 +76,7 @@ static struct model *open_model(const struct way *way, const struct model_device
                                     .node_ranks = ranks > 2 ? ranks / 2 : 0,
                                     .redundant_experts = way->redundant,
                                     .placement_seed = 1 + draw_shared(9),
+                                    .rows_by_host = way->by_host,
                                     .move_bytes = way->moves};
     if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
     assert_true(model_page_count(model) >= SEQUENCES * PAGES_EACH);
@@ -238,6 +241,7 @@ static void expect_same(const struct way *way) {
     struct model *alone = open_model(way, device, 0);
     struct model *there = open_model(way, &model_on_emulated, job_count());
     uint32_t vocab = model_shape(alone)->vocab;
+    assert_true((there->combine_bytes == EXCHANGE_ALIGN) == !way->by_host); /* tickets */
     size_t bytes = (size_t)STEP_TOKENS * vocab * sizeof(float);
     static struct found expected, found;
     expected.logits = malloc(bytes);
@@ -292,8 +296,9 @@ static void expect_kernels(const struct way *ways, size_t count) {
 
 static void kernels_for_hopper_give_the_bits_of_one_such_device(void **state) {
     static const struct way ways[] = {
-        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 1, .prompt = 3}};
-    expect_kernels(ways, 1);
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 1, .prompt = 3},
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 1, .prompt = 3, .by_host = true}};
+    expect_kernels(ways, 2);
 }
 
 /* More steps, of prompts and of answers, and in both modes that have kernels. */
@@ -308,9 +313,13 @@ static void kernels_for_hopper_give_the_bits_of_one_such_device_in_more_ways(voi
 static void devices_give_the_bits_of_one_cpu(void **state) {
     static const struct way few[] = {
         {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 6, .prompt = 100, .mtp = true},
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .steps = 6, .prompt = 100, .mtp = true,
+         .by_host = true},
         {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, 4, .steps = 4, .prompt = 70},
         {MTP, ACTIVATIONS_BF16, EXPERT_SUM_GROUPS, 6, .steps = 5, .prompt = 90, .mtp = true,
          .moves = true},
+        {MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, 6, .steps = 5, .prompt = 90, .mtp = true,
+         .moves = true, .by_host = true},
     };
     expect_all(few, sizeof few / sizeof *few);
 }
@@ -318,7 +327,7 @@ static void devices_give_the_bits_of_one_cpu(void **state) {
 /* All of it, on more ranks. */
 static void devices_give_the_bits_of_one_cpu_in_every_way(void **state) {
     static const char *const goldens[] = {LITE, MTP, ODD, GROUPS};
-    static struct way ways[4 * ACTIVATIONS_COUNT * EXPERT_SUM_COUNT];
+    static struct way ways[2 * 4 * ACTIVATIONS_COUNT * EXPERT_SUM_COUNT];
     uint32_t count = 0;
     for (uint32_t i = 0; i < 4; i++)
         for (uint32_t turn = 0; turn < ACTIVATIONS_COUNT * EXPERT_SUM_COUNT; turn++)
@@ -330,6 +339,10 @@ static void devices_give_the_bits_of_one_cpu_in_every_way(void **state) {
                                          .prompt = TOKENS - GENERATED,
                                          .mtp = i % 2,
                                          .moves = turn % 2};
+    for (uint32_t i = 0; i < 4 * ACTIVATIONS_COUNT * EXPERT_SUM_COUNT; i++) {
+        ways[count] = ways[i];
+        ways[count++].by_host = true;
+    }
     expect_all(ways, count);
 }
 #endif

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what the kernels for Hopper refuse: shapes that they do not take are told by the name that
- * config.json has for them, with what was expected and what to do; those that they take are not.
+ * config.json has for them, with what was expected and what to do; those that they take are not. So is a
+ * kv_b of a type that no kernel takes, in any layer that is wanted.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "../weights/config_text.h"
+#include "../weights/sandbox.h"
 #include "compute/gpu/gpu_kernels.h"
 #include "compute/model/model_state.h"
+#include "compute/weights/checkpoint.h"
 
 static const struct shape v3 = {.hidden = 7168,
                                 .heads = 128,
@@ -22,7 +27,7 @@ static const struct shape v3 = {.hidden = 7168,
 
 static enum status check_shape(const struct shape *shape, bool rounds, struct error *error) {
     struct model model = {.shape = shape, .rounds_bf16 = rounds};
-    return gpu_hopper_takes(&model, error);
+    return gpu_hopper_takes(&model, false, error);
 }
 
 static void the_published_shape_is_taken(void **state) {
@@ -64,8 +69,42 @@ static void rows_that_do_not_begin_at_16_bytes_are_refused_in_any_mode(void **st
     }
 }
 
+enum { LAYERS = 2 };
+
+/* Of a checkpoint in BF16, the kv_b of one layer is of F16. */
+static enum status check_kv_b_of(void **state, uint32_t layer, bool rounds, bool mtp,
+                                 struct error *error) {
+    struct model model = {.rounds_bf16 = rounds};
+    char name[64], before[96], after[96];
+    sandbox_write(*state, (struct random_checkpoint){
+                              .config = CONFIG({"num_hidden_layers", "2"}, /* LAYERS */
+                                               {"num_nextn_predict_layers", "1"},
+                                               {"qk_rope_head_dim", "8"}, {"v_head_dim", "8"})});
+    snprintf(name, sizeof name, "layers.%u.self_attn.kv_b_proj.weight", layer);
+    snprintf(before, sizeof before, "%s\":{\"dtype\":\"BF16", name);
+    snprintf(after, sizeof after, "%s\":{\"dtype\":\"F16", name);
+    sandbox_edit(*state, "model.safetensors", before, after);
+    if (checkpoint_open(*state, CHECKPOINT_WHOLE, &model.checkpoint, error) != STATUS_OK)
+        fail_msg("%s", error->text);
+    model.shape = checkpoint_shape(model.checkpoint);
+    enum status status = gpu_hopper_takes(&model, mtp, error);
+    checkpoint_close(model.checkpoint);
+    if (status) assert_non_null(strstr(error->text, name));
+    return status;
+}
+
+static void a_kv_b_of_f16_is_refused_in_any_layer_that_is_wanted(void **state) {
+    struct error error;
+    assert_int_equal(check_kv_b_of(state, 1, true, false, &error), STATUS_UNSUPPORTED);
+    assert_int_equal(check_kv_b_of(state, LAYERS, true, true, &error), STATUS_UNSUPPORTED);
+    assert_int_equal(check_kv_b_of(state, LAYERS, true, false, &error), STATUS_OK);
+    assert_int_equal(check_kv_b_of(state, LAYERS, false, true, &error), STATUS_OK);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_kv_b_of_f16_is_refused_in_any_layer_that_is_wanted,
+                                        sandbox_make, sandbox_remove),
         cmocka_unit_test(the_published_shape_is_taken),
         cmocka_unit_test(what_no_kernel_takes_is_named_with_its_cure),
         cmocka_unit_test(rows_that_do_not_begin_at_16_bytes_are_refused_in_any_mode),

@@ -234,7 +234,7 @@ static void expect_invariance(const char *directory, enum activations activation
                  activations_name(activations), expert_sum_name(sum), (int)level,
                  thread_counts[trial]);
         struct model *model = solo_model(solo);
-        const struct model_trace trace = {model, begin_stage, poison_values, NULL};
+        const struct model_trace trace = {model, begin_stage, poison_values, NULL, NULL};
         model_set_trace(model, &trace);
         poison_pages(solo);
         for (uint32_t i = 0; i < SEQUENCES; i++)

@@ -95,7 +95,8 @@ static void launch(const char *what) {
                               .total = 4,
                               .arguments = 3,
                               .settings = 1,
-                              .sharing = 2,
+                              .sharing = 4,
+                              .before = 2,
                               .number = 1,
                               .host = "b"};
     say(AGENT_LAUNCH, &it, words, count);
@@ -114,6 +115,8 @@ static int be_rank(const char *what, const char *folder) {
     if (stat(path, &info) || (info.st_mode & 0777) != 0600 || info.st_size != 6) return 90;
     snprintf(path, sizeof path, "%s/1/board", folder);
     if (access(path, R_OK | W_OK) || !given || strcmp(given, "given") != 0 || !rank) return 91;
+    const char *place = getenv("FATHOM_PLACE"); /* two of another unit stand before rank 1 */
+    if (!place || atoi(place) != 2 + atoi(rank) - 1) return 92;
     return 40 + atoi(rank);
 }
 

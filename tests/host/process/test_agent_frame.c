@@ -76,6 +76,10 @@ static void a_launch_has_the_words_that_it_says(void **state) {
                      AGENT_GOT_NONSENSE);
     assert_int_equal(read_frame(make_launch(1, 1, (struct bytes){"unit\0=1", 8}), false),
                      AGENT_GOT_NONSENSE);
+    struct agent_launch crowd = {8, 8, 32, 1, 1, 9, 2, 1, "b"}; /* 2 before 8 of 9 */
+    assert_int_equal(
+        read_frame(make(AGENT_LAUNCH, &crowd, sizeof crowd, words.data, words.count), false),
+        AGENT_GOT_NONSENSE);
     struct agent_launch beyond = {8, 25, 32, 1, 0, 25, 0, 1, "b"};
     assert_int_equal(read_frame(make(AGENT_LAUNCH, &beyond, sizeof beyond, "unit", 5), false),
                      AGENT_GOT_NONSENSE);

@@ -94,6 +94,7 @@ static int be_rank(const char *place, uint32_t rank) {
     snprintf(number, sizeof number, "%u", rank);
     setenv("PMI_RANK", number, 1);
     setenv("MPI_LOCALNRANKS", "2", 1);
+    setenv("MPI_LOCALRANKID", rank == 2 ? "0" : number, 1); /* the third is alone on its host */
     if (rank == 0) usleep(50000); /* the others wait for it */
     if (rank_by_hand_join(place, RANKS, &error)) {
         fprintf(stderr, "%s\n", error.text);
@@ -102,6 +103,7 @@ static int be_rank(const char *place, uint32_t rank) {
     check(strcmp(getenv(JOB_MEETING_RANK), number) == 0);
     check(strcmp(getenv(JOB_MEETING_RANKS), "3") == 0);
     check(strcmp(getenv(JOB_MEETING_RANKS_HERE), "2") == 0);
+    check(strcmp(getenv(JOB_MEETING_PLACE), rank == 2 ? "0" : number) == 0);
     int file = (int)strtol(getenv(JOB_MEETING_FILE), NULL, 10);
     size_t bytes =
         job_frame_here(frame, rank, 0, getenv(JOB_MEETING_HOST), BYTES_LITERAL("address"));

@@ -91,6 +91,7 @@ static int rank_main(const char *does) {
     uint32_t rank = told(JOB_MEETING_RANK);
     char end;
     if (!strcmp(does, "crowd")) return told(JOB_MEETING_RANKS_HERE) == 9 ? 0 : 1;
+    if (!strcmp(does, "place")) return (int)told(JOB_MEETING_PLACE);
     if (!strcmp(does, "nonsense")) {
         check(write((int)told(JOB_MEETING_FILE), "GET / HTTP/1.1\r\n\r\n", 18) == 18);
         return hear(&end, 1) ? 1 : 0; /* nothing but the end */
@@ -136,6 +137,7 @@ static struct rank_launch *launch_ranks(const char *does, uint32_t count, struct
                                                 .count = count,
                                                 .total = count,
                                                 .sharing = sharing,
+                                                .before = 6,
                                                 .speaks = true,
                                                 .context = seen,
                                                 .ended = on_end};
@@ -178,6 +180,15 @@ static void a_large_roster_reaches_ranks_that_read_late(void **state) {
 
 static void ranks_are_told_how_many_share_their_cpus(void **state) {
     all_end_well("crowd", 2);
+}
+
+/* Devices of a host are taken in this order, one by each rank of any job there. */
+static void ranks_are_told_how_many_of_the_host_stand_before_them(void **state) {
+    struct seen seen = {.ended = 0};
+    run_to_the_end("place", 3, &seen);
+    for (uint32_t rank = 0; rank < 3; rank++)
+        assert_true(WIFEXITED(seen.status[rank]) &&
+                    WEXITSTATUS(seen.status[rank]) == (int)(6 + rank));
 }
 
 static void the_others_are_told_who_is_gone(void **state) {
@@ -287,6 +298,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(ranks_that_come_are_told_of_one_another),
         cmocka_unit_test(a_large_roster_reaches_ranks_that_read_late),
         cmocka_unit_test(ranks_are_told_how_many_share_their_cpus),
+        cmocka_unit_test(ranks_are_told_how_many_of_the_host_stand_before_them),
         cmocka_unit_test(the_others_are_told_who_is_gone),
         cmocka_unit_test(nonsense_ends_the_talk_and_nothing_else),
         cmocka_unit_test(a_program_that_is_not_there_ends_with_2),

@@ -296,8 +296,11 @@ GPU_KERNEL(ROW_THREADS) row_copy(struct gather_job job) {
              lane = gpu_thread() % GPU_WARP;
     if (row >= rows_there(&job.of.live, job.rows)) return;
     uint32_t id = job.of.ids ? job.of.ids[row] : row;
-    const char *from = (const char *)job.of.from + id * job.of.from_pitch;
-    char *to = (char *)job.of.to + row * job.of.to_pitch;
+    const char *from = job.of.from_rows ? job.of.from_rows[row]
+                                        : (const char *)job.of.from + id * job.of.from_pitch;
+    char *to = job.of.to_rows ? job.of.to_rows[row] : (char *)job.of.to + row * job.of.to_pitch;
+    const float *scales = job.of.from_rows ? (const float *)(from + job.of.scales_at)
+                                           : job.of.from_scales + id * job.of.from_scale_step;
     for (uint32_t at = lane * PIECE; at < job.of.bytes; at += GPU_WARP * PIECE) {
         uint32_t count = least(PIECE, job.of.bytes - at);
         if (count == PIECE)
@@ -308,7 +311,7 @@ GPU_KERNEL(ROW_THREADS) row_copy(struct gather_job job) {
     }
     for (uint32_t group = lane; group < job.of.groups; group += GPU_WARP)
         job.of.to_scales[group * job.of.to_scale_stride + row * job.of.to_scale_step] =
-            job.of.from_scales[group * job.of.from_scale_stride + id * job.of.from_scale_step];
+            scales[group * job.of.from_scale_stride];
 }
 
 void row_kernels_gather(void *stream, const struct row_gather *of, uint32_t rows) {

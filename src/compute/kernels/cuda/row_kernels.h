@@ -76,7 +76,12 @@ struct row_gather {
     const float *from_scales;
     float *to_scales;
     size_t from_scale_stride, to_scale_stride, from_scale_step, to_scale_step;
-    const uint32_t *ids;    /* NULL: each row's own number */
+    const uint32_t *ids; /* NULL: each row's own number */
+    /* Rows may lie apart: where each is, instead of `from` or `to`; its scales stand in it, scales_at bytes
+     * from its begin. NULL: they lie as above. */
+    const char *const *from_rows;
+    char *const *to_rows; /* without scales */
+    uint32_t scales_at;
     uint32_t bytes, groups; /* of a row */
     struct live_rows live;
 };

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Ranks of one host whose devices reach one another's memory: each has rooms that the others map, one for the
+ * rows of its tokens and one for the results that come back. What the exchange carries of a row is a ticket
+ * then, which says where the row lies and which experts it is for; whoever computes it reads it there, and
+ * writes the result where the ticket says. What travels is told by messages alone, which leave when the
+ * device's work is done: so the exchange stays as it is, and orders all that devices do with each other.
+ * Verified by emulation; CUDA's way (IPC handles) was never run.
+ *
+ * Owns whose rooms are where, and what a ticket says. Only files gpu_*.c include it.
+ */
+#ifndef COMPUTE_GPU_GPU_PEERS_H
+#define COMPUTE_GPU_GPU_PEERS_H
+
+#include "compute/device/device.h"
+
+struct gpu_rooms {
+    char *rows;    /* [rows][row_bytes] as they travel */
+    char *results; /* [rows][per_token][result_bytes], by the token's experts in ascending order */
+};
+
+struct gpu_peers;
+
+/* `own`: shared memory of the device, this rank's; it outlives the peers. */
+enum status gpu_peers_open(struct device *device, uint32_t ranks, uint32_t rank,
+                           const struct gpu_rooms *own, struct gpu_peers **peers_out,
+                           struct error *error) MUST_USE;
+/* No work is in line. */
+void gpu_peers_close(struct gpu_peers *peers);
+
+/* Before a step, all ranks alike: who has come since the last is asked for its rooms, and who is gone
+ * forgotten. No work is in line. Not OK: a room cannot be mapped. */
+enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) MUST_USE;
+/* Of a rank that is not reached: this rank's own, as what comes of them means nothing. */
+struct gpu_rooms gpu_peers_rooms(const struct gpu_peers *peers, uint32_t rank);
+
+/* A ticket is a multiple of EXCHANGE_ALIGN. `row`: of the rank's rooms. `experts`: [per_token], ascending. */
+size_t gpu_ticket_bytes(uint32_t per_token);
+void gpu_ticket_write(char *ticket, uint32_t rank, uint32_t row, const uint32_t *experts,
+                      uint32_t per_token);
+uint32_t gpu_ticket_rank(const char *ticket);
+uint32_t gpu_ticket_row(const char *ticket);
+/* Which of its experts, counted from 0, that one is, which is one of them. */
+uint32_t gpu_ticket_place(const char *ticket, uint32_t expert, uint32_t per_token);
+
+#endif

@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""test_survivors_emulated.py FATHOM: of two ranks with an emulated device each, whose rows go from device to device, one is
+killed: the other goes on without its memory, the dead one comes back with other memory, and all answers are those of a
+server on a CPU."""
+import os
+import signal
+
+from server import Server
+from streams import ALL, Tokens, ask_all
+
+SAME = ("--cpu-mask", "avx512", "--mtp", "off")
+FEW = ALL[:3]
+
+alone = Server(*SAME)
+wanted = ask_all(alone, Tokens(), FEW)
+alone.stop()
+server = Server("--device", "emulated", *SAME, "--ranks", "2", "--redundant-experts", "64", "--rebalance", "off")
+assert ask_all(server, Tokens(), FEW) == wanted
+os.kill(server.units()[0][1], signal.SIGKILL)
+server.wait_for("a rank died, the others go on without it rank=1")
+assert ask_all(server, Tokens(), FEW) == wanted
+server.wait_for("a rank is there again job=1 rank=1")
+assert ask_all(server, Tokens(), FEW) == wanted
+server.stop()
+print("ok survivors on devices")
