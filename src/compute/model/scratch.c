@@ -247,7 +247,6 @@ enum status scratch_open(struct scratch *scratch, const struct model *model, str
         return error_set(error, STATUS_NO_MEMORY,
                          "cannot map %zu bytes of scratch for %u tokens a step; lower that number",
                          scratch->bytes, model->step_tokens_max);
-    (void)madvise(memory, scratch->bytes, MADV_HUGEPAGE); /* without it, all works as well */
     scratch->memory = memory;
     cutter = (struct cutter){.base = memory};
     cut_all(&cutter, scratch, model);
