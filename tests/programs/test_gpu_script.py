@@ -30,7 +30,15 @@ def steps(out, *arguments):
     return code, results, left, said
 
 
+def lay_models():
+    """A program finds its own model beside its build's folder: a build within another gets a link there."""
+    beside = os.path.join(os.path.dirname(build), "models")
+    if not os.path.exists(beside):
+        os.symlink(os.path.join(os.path.dirname(os.path.dirname(script)), "models"), beside)
+
+
 def main():
+    lay_models()
     some = ["machine", "inspect", "goldens", "accuracy", "sanitize", "time-model", "time-layer"]
     with tempfile.TemporaryDirectory() as out:
         code, results, left, said = steps(out, "--device", "cpu", *([] if "whole" in sys.argv else some))
