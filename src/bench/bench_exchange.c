@@ -240,8 +240,6 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for the tokens");
 }
 
-/* One dispatch and combine; the ranks begin each together. What is sent was just written, as a layer
- * leaves it: else it lies in the receiver's cache from the round before. */
 static void read_all(struct exchange_bench *bench, const void *rows, size_t bytes) {
     const uint64_t *words = rows;
     for (size_t i = 0; i < bytes / sizeof *words; i++)
@@ -263,6 +261,8 @@ static void read_returned(struct exchange_bench *bench, const struct exchange_re
                      bench->combine_bytes);
 }
 
+/* One dispatch and combine; the ranks begin each together. What is sent was just written, as a layer
+ * leaves it: else it lies in the receiver's cache from the round before. */
 static void run_exchange(struct exchange_bench *bench, uint32_t way, uint32_t round) {
     struct exchange *exchange = bench->exchanges[way];
     uint32_t dispatch = 2 * way, combine = dispatch + 1;

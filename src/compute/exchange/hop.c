@@ -121,11 +121,11 @@ static size_t lay_out(struct hop *hop, char *out, char *own) {
     for (uint32_t i = 0; i < hop->peer_count; i++) {
         struct hop_peer *peer = &hop->peers[i];
         char *memory = i == hop->own ? own : out + at;
-        peer->out = hop_message_at(peer->place ? peer->place : memory, peer->tokens, peer->pairs,
+        peer->out = hop_message_at(peer->target ? peer->target : memory, peer->tokens, peer->pairs,
                                    hop->row_bytes, hop->weighs);
         peer->head = (struct hop_head *)(void *)memory;
         *peer->head = (struct hop_head){peer->tokens, peer->pairs, peer->first_return, hop->from};
-        peer->head_bytes = peer->place ? sizeof *peer->head : peer->out.bytes;
+        peer->head_bytes = peer->target ? sizeof *peer->head : peer->out.bytes;
         if (i != hop->own) at += round_up(peer->head_bytes, HOP_ALIGN);
     }
     return at;

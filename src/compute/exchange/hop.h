@@ -66,9 +66,9 @@ struct hop_peer {
     uint32_t first_return;                /* the first of those rows */
     uint32_t next_return[EXCHANGE_WAVES]; /* to be laid */
     uint32_t last_token;                  /* the last that goes there, plus one */
-    char *place; /* where the peer gets its message, if it can be written to; else NULL. To be set
+    char *target; /* where the peer reads its message, if it can be written to; else NULL. To be set
                   * between hop_count and hop_fill */
-    struct hop_head *head; /* what is sent, head_bytes of it: with `place` no more than the head */
+    struct hop_head *head; /* what is sent, head_bytes of it: with a target no more than the head */
     size_t head_bytes;
     struct hop_message out;
 };

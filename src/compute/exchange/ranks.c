@@ -332,7 +332,7 @@ static char *memory_of(const struct ranks *ranks, uint32_t rank) {
 /* Where a rank of the node reads what this one deals it of a node's tokens, if this one can write
  * there. Nobody reads there any more: results of all that was there have come back, or there was
  * nothing but a head, which comes by message. Once the job is broken, results may not have. */
-static char *place_of(const struct ranks *ranks, uint32_t node, uint32_t place) {
+static char *target_of(const struct ranks *ranks, uint32_t node, uint32_t place) {
     char *memory = memory_of(ranks, rank_at(ranks, place));
     if (!memory || !ranks->relays[node].peers[place].tokens) return NULL;
     return memory + rank_on(ranks, node) * ranks->in_bytes;
@@ -353,7 +353,7 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       .own_row = relay->own_row};
     hop_count(&hop, &relay->list, first_return);
     for (uint32_t place = 0; place < ranks->places; place++)
-        relay->peers[place].place = place_of(ranks, node, place);
+        relay->peers[place].target = target_of(ranks, node, place);
     size_t bytes = hop_fill(&hop, &relay->list, relay->out, in_memory(ranks, rank_on(ranks, node)),
                             token_rows);
     check(bytes <= ranks->out_bytes);

@@ -88,7 +88,7 @@ static void what_a_peer_can_be_given_in_place_is_not_sent(void **state) {
         sent[i] = peers[i].out;
     assert_int_equal(peers[2].head_bytes, sent[2].bytes);
     hop_count(&hop, &list, 10);
-    peers[2].place = there;
+    peers[2].target = there;
     char *before = out + 512;
     assert_int_equal(hop_fill(&hop, &list, before, own, token_rows),
                      all_bytes - round_up(sent[2].bytes, HOP_ALIGN) + HOP_ALIGN);

@@ -95,7 +95,7 @@ static int be_rank(const char *place, uint32_t rank) {
     setenv("PMI_RANK", number, 1);
     setenv("MPI_LOCALNRANKS", "2", 1);
     setenv("MPI_LOCALRANKID", rank == 2 ? "0" : number, 1); /* the third is alone on its host */
-    if (rank == 0) usleep(50000); /* the others wait for it */
+    if (rank == 0) usleep(50000);                           /* the others wait for it */
     if (rank_by_hand_join(place, RANKS, &error)) {
         fprintf(stderr, "%s\n", error.text);
         return 1;
