@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-#define MANY_ROWS 64
-#define SHARE_PANELS 16 /* rearranging many rows is then a hundredth of a share's work */
+#define FEW_ROWS 12 /* up to here kernels may take panels in pairs */
 
 enum input_kind linear_input_kind(enum activations activations, enum weight_type type, bool ue8m0) {
     bool quantized = type == WEIGHT_FP8 &&
@@ -165,15 +164,6 @@ static void run_panels(void *context, uint32_t first, uint32_t count, uint32_t m
     }
 }
 
-/* Panels of a share of many rows. It rearranges them all once, so it should have panels enough to be
- * worth that, though no thread may end up with much more than the others. */
-static uint32_t share_panels(uint32_t threads, uint32_t panels) {
-    uint32_t grain = panels / (threads * 16) * 2;
-    uint32_t third = (uint32_t)divide_up(panels, (size_t)threads * 3);
-    uint32_t larger = third < SHARE_PANELS ? third : SHARE_PANELS;
-    return larger > grain ? larger : grain;
-}
-
 void linear_run(const struct kernels *kernels, struct team *team, const struct matmul *jobs,
                 uint32_t job_count) {
     uint32_t first_panel[LINEAR_JOBS_MAX + 1], rows_max = 0;
@@ -187,9 +177,6 @@ void linear_run(const struct kernels *kernels, struct team *team, const struct m
     uint32_t panels = first_panel[job_count];
     if (!panels) return;
     struct panel_loop loop = {kernels, jobs, job_count, first_panel};
-    uint32_t threads = team_threads(team);
-    if (rows_max >= MANY_ROWS)
-        team_run(team, run_panels, &loop, panels, share_panels(threads, panels));
-    else /* kernels take the panels of a few rows in pairs */
-        team_run_even(team, run_panels, &loop, panels, panels >= threads * 2 ? 2 : 1);
+    bool pairs = rows_max <= FEW_ROWS && panels >= team_threads(team) * 2;
+    team_run_even(team, run_panels, &loop, panels, pairs ? 2 : 1);
 }
