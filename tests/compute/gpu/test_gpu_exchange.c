@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_exchange RANKS: protects ranks on devices. Each rank has sequences of its own on an emulated
+ * test_gpu_exchange RANKS [HOSTS]: protects ranks on devices. Each rank has sequences of its own on an emulated
  * device, and all step together; what a rank's logits, choices and drafts are is what one CPU alone gives
  * for its sequences, bit for bit: with replicas, by any schedule, in all modes and either order of summing
  * experts, with ranks that have no tokens, with rows that are passed on by nodes, with more rows than a
- * device has room for at a time, and while experts change their slots; rows going from device to device, and by
- * the host. The device's streams run in an order
+ * device has room for at a time, and while experts change their slots; rows going from device to device, on one host
+ * and over links between several, and by the host. The device's streams run in an order
  * that is drawn anew for each model and rank, so what would be touched too early shows.
  *
  * With GOLDEN_KERNELS the devices run the kernels for Hopper, and the one alone is such a device, too.
@@ -20,7 +20,7 @@
 #include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
 #include "compute/gpu/compute_gpu.h"
-#include "compute/gpu/gpu_kernels.h"
+#include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"
@@ -40,6 +40,7 @@ struct way {
 
 /* What all ranks draw alike, and what each draws for itself. */
 static uint64_t shared_state, own_state;
+static uint32_t hosts;
 static struct gpu_kernels kernels;
 
 static uint32_t draw_of(uint64_t *state, uint32_t below) {
@@ -241,7 +242,8 @@ static void expect_same(const struct way *way) {
     struct model *alone = open_model(way, device, 0);
     struct model *there = open_model(way, &model_on_emulated, job_count());
     uint32_t vocab = model_shape(alone)->vocab;
-    assert_true((there->combine_bytes == EXCHANGE_ALIGN) == !way->by_host); /* tickets */
+    enum gpu_way direct = hosts > 1 ? GPU_BY_LINKS : GPU_IN_ROOMS;
+    assert_int_equal(there->gpu->way, way->by_host ? GPU_BY_HOST : direct);
     size_t bytes = (size_t)STEP_TOKENS * vocab * sizeof(float);
     static struct found expected, found;
     expected.logits = malloc(bytes);
@@ -359,5 +361,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(devices_give_the_bits_of_one_cpu_in_every_way)};
 #endif
     const struct CMUnitTest *tests = strtoul(argv[1], NULL, 10) > 2 ? all : few;
+    hosts = argv[2] ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
     return on_ranks(argv, "gpu_exchange", tests, 1);
 }
