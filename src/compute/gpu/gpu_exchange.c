@@ -217,7 +217,7 @@ void gpu_exchange_meet(struct model *model) {
     struct gpu_exchange *x = model->gpu->exchange;
     struct error error;
     if (x && x->peers) gpu_state_note(model->gpu, gpu_peers_meet(x->peers, &error), &error);
-    if (x && x->links) gpu_state_note(model->gpu, gpu_links_meet(x->links, &error), &error);
+    if (x && x->links) gpu_links_meet(x->links);
 }
 
 /* ---- what all stages do ---- */

@@ -162,31 +162,31 @@ static enum status swap_names(struct gpu_links *links, uint32_t count, bool name
     return status;
 }
 
-/* What fails because a rank has just died is no failure; the launcher's word may be late. */
-static bool was_a_death(void) {
+/* What fails because a rank has just died is no failure; the launcher's word may be late. Else the others wait for
+ * this rank. */
+static void explain(const struct error *error) {
     for (uint32_t words = 0; words < WORDS_MAX && !job_look(); words++)
         job_doze(WORD_NS_MAX);
-    return job_broken();
+    if (!job_broken()) job_give_up("its device cannot be linked to the others'", error->text);
 }
 
-enum status gpu_links_meet(struct gpu_links *links, struct error *error) {
+void gpu_links_meet(struct gpu_links *links) {
     const uint32_t *row;
+    struct error error;
     uint32_t epoch = job_epoch(), own;
-    if (job_broken() || (links->met && links->epoch == epoch)) return STATUS_OK;
+    if (job_broken() || (links->met && links->epoch == epoch)) return;
     forget(links);
-    uint32_t count = job_row(&row, &own);
+    uint32_t count = job_row(&row, &own), first = row[0];
     for (uint32_t rank = 0; rank < links->ranks; rank++)
         links->member[rank] = NOT_LINKED;
     for (uint32_t i = 0; i < count; i++)
         links->member[row[i]] = i;
-    uint32_t first = row[0];
-    enum status status = swap_names(links, count, own == 0, error);
-    if (!status && !job_broken()) status = join(links, &links->in[first], count, own, error);
-    if (status && was_a_death()) status = STATUS_OK;
+    enum status status = swap_names(links, count, own == 0, &error);
+    if (!status && !job_broken()) status = join(links, &links->in[first], count, own, &error);
+    if (status) explain(&error);
     if (job_broken()) forget(links);
-    links->met = status == STATUS_OK && !job_broken();
+    links->met = !job_broken();
     links->epoch = epoch;
-    return status;
 }
 
 /* ---- the cut ---- */
@@ -283,9 +283,8 @@ static void pass_group(struct gpu_links *links, const struct pass *pass) {
     if (!links->lanes[lane] || !links->list_count) return;
     device_transfer(links->device, gpu_lane_of(pass)->stream, links->lanes[lane], links->list,
                     links->list_count);
-    enum status status = settle(links, lane, pass, &error);
-    if (!status) return;
-    if (!was_a_death()) gpu_state_note(links->state, status, &error);
+    if (settle(links, lane, pass, &error) == STATUS_OK) return;
+    explain(&error);
     forget(links);
 }
 

@@ -35,8 +35,9 @@ enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
 void gpu_links_close(struct gpu_links *links);
 
 /* Before a step, all ranks alike: where other ranks live than at the last meeting, those that live are linked
- * anew. No work is in line. Not OK: they cannot be. */
-enum status gpu_links_meet(struct gpu_links *links, struct error *error);
+ * anew. No work is in line. A rank that cannot be linked ends here, and when a link breaks though nobody
+ * has died (job_give_up). */
+void gpu_links_meet(struct gpu_links *links);
 
 /* While the host waits for the device: once the job is broken, links are closed. */
 void gpu_links_look(struct gpu_links *links);
