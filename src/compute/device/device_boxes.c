@@ -29,8 +29,8 @@ struct device_link {
     int file; /* of the first, which keeps it; -1: another's */
     size_t mapped;
     uint64_t opened, closed; /* groups */
-    _Atomic bool *here; /* [count] where the file begins */
-    char *boxes;        /* [count][count] from, to */
+    _Atomic bool *here;      /* [count] where the file begins */
+    char *boxes;             /* [count][count] from, to */
 };
 
 /* What a name says. */
@@ -51,7 +51,7 @@ static size_t file_bytes(uint32_t count) {
 }
 
 enum status device_boxes_name(uint32_t count, struct device_link_name *name_out,
-                                struct error *error) {
+                              struct error *error) {
     int file = memfd_create("link", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, (off_t)file_bytes(count))) {
         if (file >= 0) close(file);
@@ -65,7 +65,7 @@ enum status device_boxes_name(uint32_t count, struct device_link_name *name_out,
 }
 
 enum status device_boxes_open(const struct device_link_name *name, uint32_t count, uint32_t own,
-                                struct device_link **link_out, struct error *error) {
+                              struct device_link **link_out, struct error *error) {
     struct device_link *link = calloc(1, sizeof *link);
     struct boxes_file is;
     char path[64];
@@ -81,16 +81,17 @@ enum status device_boxes_open(const struct device_link_name *name, uint32_t coun
     if (file >= 0 && (own || memory == MAP_FAILED)) close(file);
     if (memory == MAP_FAILED) {
         free(link);
-        return error_set(error, STATUS_IO,
-                         "an emulated device's link cannot be opened: who named it has ended, or is "
-                         "on another machine; --experiment device-rows=host does without links");
+        return error_set(
+            error, STATUS_IO,
+            "an emulated device's link cannot be opened: who named it has ended, or is "
+            "on another machine; --experiment device-rows=host does without links");
     }
     *link = (struct device_link){.count = count,
-                                       .own = own,
-                                       .file = own ? -1 : file,
-                                       .mapped = mapped,
-                                       .here = (_Atomic bool *)(void *)memory,
-                                       .boxes = memory + boxes_at(count)};
+                                 .own = own,
+                                 .file = own ? -1 : file,
+                                 .mapped = mapped,
+                                 .here = (_Atomic bool *)(void *)memory,
+                                 .boxes = memory + boxes_at(count)};
     atomic_store(&link->here[own], true);
     *link_out = link;
     return STATUS_OK;
@@ -108,16 +109,14 @@ bool device_boxes_is_whole(const struct device_link *link) {
     return true;
 }
 
-static struct box *box_of(const struct device_link *link,
-                          const struct device_message *message) {
+static struct box *box_of(const struct device_link *link, const struct device_message *message) {
     size_t from = message->receives ? message->peer : link->own;
     size_t to = message->receives ? link->own : message->peer;
     char *box = link->boxes + (from * link->count + to) * box_bytes();
     return (struct box *)(void *)box;
 }
 
-bool device_boxes_may_move(const struct device_link *link,
-                             const struct device_message *message) {
+bool device_boxes_may_move(const struct device_link *link, const struct device_message *message) {
     if (message->is_over) return false;
     return atomic_load(&box_of(link, message)->is_full) == message->receives;
 }
@@ -155,8 +154,8 @@ void device_boxes_rest(void) {
 
 /* ---- groups ---- */
 
-const char *device_boxes_fault(const struct device_link *link,
-                                 const struct device_transfer *list, uint32_t count) {
+const char *device_boxes_fault(const struct device_link *link, const struct device_transfer *list,
+                               uint32_t count) {
     if (!device_boxes_is_whole(link)) return "over a link that has not settled";
     for (uint32_t i = 0; i < count; i++) {
         if (list[i].peer >= link->count || list[i].peer == link->own)
@@ -214,8 +213,8 @@ bool device_group_may_move(const struct device_link *link, const struct device_g
     return device_group_is_over(group);
 }
 
-struct device_message *device_group_next(const struct device_link *link,
-                                         struct device_group *group, uint32_t index) {
+struct device_message *device_group_next(const struct device_link *link, struct device_group *group,
+                                         uint32_t index) {
     for (uint32_t i = 0; i < group->count && !may_move(link, group, index); i++)
         index = (index + 1) % group->count;
     return &group->messages[index];

@@ -781,8 +781,7 @@ static void transfer(struct device *device, struct device_stream *stream, struct
                      const struct device_transfer *list, uint32_t count) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
-    const char *fault =
-        stream->capture ? "in a capture" : device_boxes_fault(link, list, count);
+    const char *fault = stream->capture ? "in a capture" : device_boxes_fault(link, list, count);
     if (fault) {
         report(emulated, "a transfer %s", fault);
     } else {

@@ -61,11 +61,12 @@ enum status device_nccl_load(struct error *error) {
     bool is_loaded = nccl.is_loaded;
     pthread_mutex_unlock(&nccl.lock);
     if (is_loaded) return STATUS_OK;
-    return error_set(error, STATUS_IO,
-                     "ranks of several hosts pass rows from GPU to GPU by NCCL, but " LIBRARY
-                     " cannot be loaded (%s): install it on each host (LD_LIBRARY_PATH says where), "
-                     "or do without, on all: --experiment device-rows=host",
-                     library ? "functions are missing" : "it is not found");
+    return error_set(
+        error, STATUS_IO,
+        "ranks of several hosts pass rows from GPU to GPU by NCCL, but " LIBRARY
+        " cannot be loaded (%s): install it on each host (LD_LIBRARY_PATH says where), "
+        "or do without, on all: --experiment device-rows=host",
+        library ? "functions are missing" : "it is not found");
 }
 
 static enum status failed(ncclResult_t result, const char *what, struct error *error) {

@@ -54,9 +54,9 @@ struct gpu_exchange {
     struct device_event *passed;               /* and all its groups are over: the room is free */
     struct device_event *given[OVERLAP_LANES]; /* and those of the lane's last stage */
     uint32_t *counts;                          /* [ranks] */
-    char *tickets;                          /* [rows_max][dispatch_bytes of the exchange] */
-    const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
-    char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
+    char *tickets;                             /* [rows_max][dispatch_bytes of the exchange] */
+    const char **row_from, **row_from_host;    /* [room_rows] where a row of the room lies */
+    char **row_to, **row_to_host;              /* [room_rows] and where its result goes */
     /* Of sums that are made on their way: */
     struct device_stream *summing;
     char *summands, *summands_host;                /* [SUMS * per_token][combine_bytes] */
@@ -567,9 +567,9 @@ static void take_pieces(struct room_round *round) {
         const struct exchange_group *group = &received->groups[i];
         uint32_t first = round->rows;
         for (uint32_t row = group->first_row; row < group->first_row + group->row_count; row++) {
-            round->rows += gpu_links_place(x->links, ticket_of(received, row),
-                                           &x->row_from_host[round->rows],
-                                           &x->row_to_host[round->rows]);
+            round->rows +=
+                gpu_links_place(x->links, ticket_of(received, row), &x->row_from_host[round->rows],
+                                &x->row_to_host[round->rows]);
         }
         if (round->rows == first) continue;
         x->groups_host[round->groups++] =

@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define NOT_LINKED UINT32_MAX
-#define MEETING_NS ((int64_t)200000) /* between two looks who has come */
+#define MEETING_NS ((int64_t)200000)    /* between two looks who has come */
 #define WORD_NS_MAX ((int64_t)10000000) /* that a rank waits at a time for the launcher's word */
 #define WORDS_MAX 500
 
@@ -31,14 +31,14 @@ struct gpu_links {
     uint32_t ranks, rank, per_token, epoch; /* epoch: of the job, at the last meeting */
     bool met;
     struct device_link *lanes[OVERLAP_LANES]; /* NULL: closed */
-    uint32_t *member;                         /* [ranks] which of the links' devices, or NOT_LINKED */
-    struct link_names *out, *in;              /* [ranks] */
+    uint32_t *member;            /* [ranks] which of the links' devices, or NOT_LINKED */
+    struct link_names *out, *in; /* [ranks] */
     struct gpu_links_rooms rooms;
     struct gpu_pieces pieces;
-    uint32_t *slots;                   /* [rows_max][per_token] of the lane's own pairs */
-    char *leaving;                     /* [rows_max * per_token][row_bytes] by lanes' pairs */
-    char *arrived;                     /* [ranks][piece_pairs][row_bytes] */
-    char *given;                       /* [ranks][piece_pairs][result_bytes] */
+    uint32_t *slots;                    /* [rows_max][per_token] of the lane's own pairs */
+    char *leaving;                      /* [rows_max * per_token][row_bytes] by lanes' pairs */
+    char *arrived;                      /* [ranks][piece_pairs][row_bytes] */
+    char *given;                        /* [ranks][piece_pairs][result_bytes] */
     const char **leaves, **leaves_host; /* [rows_max * per_token] where rows lie that leave */
     uint32_t leave_count;
     struct device_transfer *list; /* [2 * ranks] a group */
@@ -244,8 +244,8 @@ bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **f
     size_t piece = (size_t)rank * links->pieces.piece_pairs;
     if (place == UINT32_MAX) return false;
     if (rank == links->rank) {
-        uint32_t at = links->pieces.first[rank] +
-                      links->pieces.round * links->pieces.piece_pairs + place;
+        uint32_t at =
+            links->pieces.first[rank] + links->pieces.round * links->pieces.piece_pairs + place;
         *from_out = links->rooms.rows + (size_t)row * links->rooms.row_bytes;
         *to_out = links->rooms.results + ((size_t)links->pair + at) * links->rooms.result_bytes;
         return true;
@@ -268,8 +268,7 @@ static void pack(const struct gpu_links *links, const struct pass *pass) {
     struct gpu_state *state = links->state;
     struct gpu_form form = {INPUT_F32, (uint32_t)links->rooms.row_bytes, 1};
     struct gpu_gather packed = {.from_rows = links->leaves,
-                                .to = links->leaving +
-                                      (size_t)links->pair * links->rooms.row_bytes,
+                                .to = links->leaving + (size_t)links->pair * links->rooms.row_bytes,
                                 .from_form = form,
                                 .to_form = form,
                                 .n = (uint32_t)(links->rooms.row_bytes / sizeof(float)),

@@ -141,8 +141,8 @@ static void groups_bring_what_lies_there_at_their_turn(void **state) {
 }
 
 /* What NCCL promises no more than this: so the engine may not lean on it. */
-static void two_that_send_before_they_receive_wait_for_one_another_until_they_are_closed(
-    void **state) {
+static void
+two_that_send_before_they_receive_wait_for_one_another_until_they_are_closed(void **state) {
     struct member members[2];
     open_all(members, 2, 5);
     for (uint32_t i = 0; i < 2; i++) {

@@ -70,10 +70,8 @@ static void make_plan(uint32_t vocab) {
     *plan = (struct step_plan){.row_count = 1, .token_count = TOKENS, .page_count = PAGES};
     record_set_head(plan, RECORD_RUN_STEP);
     assert_true(plan->record.bytes <= sizeof plan_memory);
-    step_plan_rows(plan)[0] = (struct step_row){.form = TOKEN_PROMPT,
-                                                .token_count = TOKENS,
-                                                .page_count = PAGES,
-                                                .logits_count = TOKENS};
+    step_plan_rows(plan)[0] = (struct step_row){
+        .form = TOKEN_PROMPT, .token_count = TOKENS, .page_count = PAGES, .logits_count = TOKENS};
     for (uint32_t i = 0; i < TOKENS; i++)
         step_plan_tokens(plan)[i] = (job_rank() * 131 + i * 17) % vocab;
     step_plan_pages(plan)[0].index = 0;
