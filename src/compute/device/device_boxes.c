@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 #define BOX_ALIGN 4096
 #define REST_NS 20000
 
-struct box {
+struct link_box {
     _Atomic bool is_full;
     uint64_t message_bytes;
     uint64_t bytes; /* of the piece */
@@ -43,7 +44,7 @@ static size_t boxes_at(uint32_t count) {
 }
 
 static size_t box_bytes(void) {
-    return round_up(sizeof(struct box), BOX_ALIGN);
+    return round_up(sizeof(struct link_box), BOX_ALIGN);
 }
 
 static size_t file_bytes(uint32_t count) {
@@ -75,6 +76,11 @@ enum status device_boxes_open(const struct device_link_name *name, uint32_t coun
                 (unsigned long long)is.file);
     int file = own ? open(path, O_RDWR | O_CLOEXEC) : (int)is.file;
     size_t mapped = file_bytes(count);
+    struct stat found;
+    if (file >= 0 && (fstat(file, &found) || found.st_size != (off_t)mapped)) { /* another's now */
+        close(file);
+        file = -1;
+    }
     char *memory = link && file >= 0
                        ? mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
                        : MAP_FAILED;
@@ -109,11 +115,12 @@ bool device_boxes_is_whole(const struct device_link *link) {
     return true;
 }
 
-static struct box *box_of(const struct device_link *link, const struct device_message *message) {
+static struct link_box *box_of(const struct device_link *link,
+                               const struct device_message *message) {
     size_t from = message->receives ? message->peer : link->own;
     size_t to = message->receives ? link->own : message->peer;
     char *box = link->boxes + (from * link->count + to) * box_bytes();
-    return (struct box *)(void *)box;
+    return (struct link_box *)(void *)box;
 }
 
 bool device_boxes_may_move(const struct device_link *link, const struct device_message *message) {
@@ -121,7 +128,7 @@ bool device_boxes_may_move(const struct device_link *link, const struct device_m
     return atomic_load(&box_of(link, message)->is_full) == message->receives;
 }
 
-static void put(struct box *box, struct device_message *message) {
+static void put(struct link_box *box, struct device_message *message) {
     size_t left = message->bytes - message->done, bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
     box->message_bytes = message->bytes;
     box->bytes = bytes;
@@ -131,7 +138,7 @@ static void put(struct box *box, struct device_message *message) {
 }
 
 bool device_boxes_move(struct device_link *link, struct device_message *message) {
-    struct box *box = box_of(link, message);
+    struct link_box *box = box_of(link, message);
     if (!device_boxes_may_move(link, message)) return true;
     if (!message->receives) {
         if (message->done == message->bytes)

@@ -14,10 +14,14 @@
 #define LIBRARY "libnccl.so.2"
 _Static_assert(sizeof(ncclUniqueId) == sizeof(struct device_link_name), "a name is NCCL's");
 
-struct device_link {
+struct nccl_link { /* what a struct device_link * points to here */
     ncclComm_t communicator;
     ncclResult_t failure; /* the first of a group */
 };
+
+static struct nccl_link *nccl_of(struct device_link *link) {
+    return (struct nccl_link *)(void *)link;
+}
 
 /* Whoever loads it fills it, before anybody else calls. */
 static struct {
@@ -90,7 +94,7 @@ enum status device_nccl_open(const struct device_link_name *name, uint32_t count
                              struct device_link **link_out, struct error *error) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     ncclUniqueId id;
-    struct device_link *link = calloc(1, sizeof *link);
+    struct nccl_link *link = calloc(1, sizeof *link);
     if (!link) return error_set(error, STATUS_NO_MEMORY, "no memory for a link");
     memcpy(&id, name, sizeof id);
     config.blocking = 0;
@@ -99,20 +103,20 @@ enum status device_nccl_open(const struct device_link_name *name, uint32_t count
         free(link);
         return failed(result, "a link", error);
     }
-    *link_out = link;
+    *link_out = (struct device_link *)(void *)link;
     return STATUS_OK;
 }
 
 /* Also one in good order: an end that is agreed upon would wait for ranks that may be dead. */
 void device_nccl_close(struct device_link *link) {
-    nccl.abort(link->communicator);
+    nccl.abort(nccl_of(link)->communicator);
     free(link);
 }
 
 enum status device_nccl_settled(struct device_link *link, bool *settled_out, struct error *error) {
-    ncclResult_t state = link->failure;
+    ncclResult_t state = nccl_of(link)->failure;
     if (state == ncclSuccess) {
-        ncclResult_t asked = nccl.get_async_error(link->communicator, &state);
+        ncclResult_t asked = nccl.get_async_error(nccl_of(link)->communicator, &state);
         if (asked != ncclSuccess) state = asked;
     }
     if (is_bad(state)) return failed(state, "a link to other ranks", error);
@@ -120,19 +124,20 @@ enum status device_nccl_settled(struct device_link *link, bool *settled_out, str
     return STATUS_OK;
 }
 
-static void note(struct device_link *link, ncclResult_t result) {
+static void note(struct nccl_link *link, ncclResult_t result) {
     if (is_bad(result) && link->failure == ncclSuccess) link->failure = result;
 }
 
 void device_nccl_transfer(void *stream, struct device_link *link,
                           const struct device_transfer *list, uint32_t count) {
-    note(link, nccl.group_start());
+    struct nccl_link *of = nccl_of(link);
+    note(of, nccl.group_start());
     for (uint32_t i = 0; i < count; i++) {
         const struct device_transfer *one = &list[i];
-        note(link, one->receives ? nccl.receive(one->memory, one->bytes, ncclInt8, (int)one->peer,
-                                                link->communicator, stream)
-                                 : nccl.send(one->memory, one->bytes, ncclInt8, (int)one->peer,
-                                             link->communicator, stream));
+        note(of, one->receives ? nccl.receive(one->memory, one->bytes, ncclInt8, (int)one->peer,
+                                              of->communicator, stream)
+                               : nccl.send(one->memory, one->bytes, ncclInt8, (int)one->peer,
+                                           of->communicator, stream));
     }
-    note(link, nccl.group_end());
+    note(of, nccl.group_end());
 }
