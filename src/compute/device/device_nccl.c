@@ -74,8 +74,7 @@ enum status device_nccl_load(struct error *error) {
 }
 
 static enum status failed(ncclResult_t result, const char *what, struct error *error) {
-    return error_set(error, STATUS_IO, "%s: NCCL says '%s' (NCCL_DEBUG=INFO has more)", what,
-                     nccl.error_text(result));
+    return error_set(error, STATUS_IO, "%s: NCCL says '%s'", what, nccl.error_text(result));
 }
 
 static bool is_bad(ncclResult_t result) {
@@ -100,6 +99,7 @@ enum status device_nccl_open(const struct device_link_name *name, uint32_t count
     config.blocking = 0;
     ncclResult_t result = nccl.init_rank(&link->communicator, (int)count, id, (int)own, &config);
     if (is_bad(result)) {
+        if (link->communicator) nccl.abort(link->communicator);
         free(link);
         return failed(result, "a link", error);
     }
