@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "bench/bench.h"
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
@@ -68,8 +69,10 @@ struct kernels_bench {
     const struct kernels *kernels;
     struct team *team;
     struct machine_limits one, all;
-    char *pool;    /* [POOL_BYTES] random weights */
-    float *x, *y;  /* [M_MAX][CHANNELS_MAX], [M_MAX][OUTPUTS_MAX] */
+    char *pool;   /* [POOL_BYTES] random weights */
+    float *x, *y; /* [M_MAX][CHANNELS_MAX], [M_MAX][OUTPUTS_MAX] */
+    uint16_t *
+        blocks; /* [CHANNELS_MAX / 128][M_MAX + 1][128] x as models prepare it for all but F32 weights */
     float *scales; /* of FP8 weights */
     uint32_t printed;
 };
@@ -137,6 +140,8 @@ static void bench_product(struct kernels_bench *bench, const char *name, enum we
             struct matmul job = {.weights = &weights,
                                  .x = bench->x,
                                  .x_stride = channels,
+                                 .x_blocks = type == WEIGHT_F32 ? NULL : bench->blocks,
+                                 .x_block_stride = (m + 1) * QUANT_GROUP,
                                  .y = bench->y,
                                  .y_stride = panels * MATMUL_PANEL,
                                  .m = m,
@@ -342,9 +347,10 @@ static void bench_small(struct kernels_bench *bench, const struct small *small) 
 static enum status take_memory(struct kernels_bench *bench, struct error *error) {
     bench->pool = aligned_alloc(64, POOL_BYTES);
     bench->x = aligned_alloc(64, sizeof(float) * M_MAX * CHANNELS_MAX);
+    bench->blocks = aligned_alloc(64, sizeof(uint16_t) * (M_MAX + 1) * CHANNELS_MAX);
     bench->y = aligned_alloc(64, sizeof(float) * M_MAX * OUTPUTS_MAX);
     bench->scales = aligned_alloc(64, sizeof(float) * 4096);
-    if (!bench->pool || !bench->x || !bench->y || !bench->scales)
+    if (!bench->pool || !bench->x || !bench->blocks || !bench->y || !bench->scales)
         return error_set(error, STATUS_NO_MEMORY, "no room for %zu MiB of weights to multiply by",
                          POOL_BYTES >> 20);
     uint32_t random = 1;
@@ -354,6 +360,8 @@ static enum status take_memory(struct kernels_bench *bench, struct error *error)
     }
     for (size_t i = 0; i < (size_t)M_MAX * CHANNELS_MAX; i++)
         bench->x[i] = 0.125f * (float)(i % 17);
+    for (size_t i = 0; i < (size_t)(M_MAX + 1) * CHANNELS_MAX; i++)
+        bench->blocks[i] = bf16_from_float(0.125f * (float)(i % 17));
     for (size_t i = 0; i < 4096; i++)
         bench->scales[i] = 0.01f;
     memset(bench->y, 0, sizeof(float) * M_MAX * OUTPUTS_MAX);
@@ -412,6 +420,7 @@ int bench_kernels(int argc, char **argv) {
     team_close(bench.team);
     free(bench.pool);
     free(bench.x);
+    free(bench.blocks);
     free(bench.y);
     free(bench.scales);
     if (status != STATUS_OK) return command_failed(&bench_kernels_options, status, &error);

@@ -8,7 +8,7 @@ import threading
 
 from server import PATIENCE, Server
 
-POSTERS = 20
+POSTERS = 8
 TEXT = 8_000_000
 server = Server()
 host = server.url.removeprefix("http://")

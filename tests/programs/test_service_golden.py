@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_service_golden.py FATHOM PREFILL_RANKS DECODE_RANKS: the greedy tokens of DeepSeek's own code, over HTTP,
+"""test_service_golden.py FATHOM PREFILL_RANKS DECODE_RANKS [CASES]: the greedy tokens of DeepSeek's own code, over HTTP,
 from every shape of service: one unit; a prefill and a decode unit with a KV storage, cold, warm and started again;
 several of several ranks, of which one of each kind is killed among the requests. And what that code says of the tokens
 of the prompts themselves: evaluation harnesses ask for it (echo with logprobs), and do their sums on what they get.
-The cases of tests/golden, and of FATHOM_GOLDENS."""
+The cases of tests/golden, and of FATHOM_GOLDENS; or the first CASES of them."""
 import concurrent.futures
 import json
 import os
@@ -18,7 +18,7 @@ from server import Server
 sys.path.append(str(pathlib.Path(__file__).parents[2] / "bench"))
 import goldens  # noqa: E402
 
-PREFILL_RANKS, DECODE_RANKS = sys.argv[2:]
+PREFILL_RANKS, DECODE_RANKS, *CASES = sys.argv[2:]
 APART = ("--prefill-units", "1", "--decode-units", "1")
 ROUNDS = 3  # of all prompts, at the same time
 LOGPROB_ERROR = 3e-3  # of a logit and of the logsumexp together (tests/golden/README.md)
@@ -145,7 +145,7 @@ def with_losses(folder, prompts):
 
 
 def main():
-    for folder in map(pathlib.Path, goldens.case_folders()):
+    for folder in map(pathlib.Path, goldens.case_folders()[:int(CASES[0]) if CASES else None]):
         prompts = prompts_of(folder)
         for shape in (one_unit, with_storage, with_losses):
             shape(folder, prompts)

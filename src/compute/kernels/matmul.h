@@ -18,9 +18,9 @@
  * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
  * numerics class of its own. So is NEON-BF16, whose BFDOT rounds otherwise (struct gemm_bf16).
  *
- * Activations are always float arrays; in bf16 mode their values are BF16-representable, in the fp8
- * modes they are E4M3 codes' values with x_scales beside them. A level may then convert them
- * without loss (`x_is_bf16`).
+ * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which no level has to
+ * rearrange. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with x_scales
+ * beside them: a level may then convert them without loss.
  */
 #ifndef COMPUTE_KERNELS_MATMUL_H
 #define COMPUTE_KERNELS_MATMUL_H
@@ -90,12 +90,15 @@ struct matmul {
     const struct packed_matrix *weights;
     const float *x; /* [m][x_stride], 64-byte aligned rows are faster, not required */
     size_t x_stride;
-    const float *x_scales; /* [m][x_scale_stride] per 128 channels, or NULL */
+    const uint16_t *x_blocks; /* instead of x, or NULL: BF16 values [cols / 128][x_block_stride], of
+                               * which the first [m][128] are read; 16 channels beyond cols are 0 */
+    size_t x_block_stride;    /* in values, a multiple of 128 */
+    const float *x_scales;    /* [m][x_scale_stride] per 128 channels, or NULL */
     size_t x_scale_stride;
     float *y;        /* [m][y_stride], the padding written, too */
     size_t y_stride; /* >= rows rounded up to MATMUL_PANEL */
     uint32_t m;
-    bool x_is_bf16; /* every x is representable in BF16 */
+    bool x_is_bf16; /* every x is representable in BF16; so with x_blocks */
 };
 
 /* C[m][n] = A[m][k] B[k][n]: an fma chain over ascending k that starts from 0 or, with

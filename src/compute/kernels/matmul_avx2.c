@@ -122,6 +122,16 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
         to[i] = x[i] * factor;
 }
 
+static void pack_bf16(void *out, const uint16_t *x, uint32_t count, bool lift) {
+    float factor = lift ? 0x1p8f : 1.0f;
+    for (uint32_t i = 0; i < count; i += 8) { /* x is filled up with zeros, out has room */
+        __m256i bits =
+            _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)(x + i)));
+        __m256 values = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
+        _mm256_storeu_ps((float *)out + i, _mm256_mul_ps(values, _mm256_set1_ps(factor)));
+    }
+}
+
 ALWAYS_INLINE void decode_source(enum avx2_source source, float *out, const char *w,
                                  uint32_t count) {
     for (size_t k = 0; k < count; k++)
@@ -147,6 +157,7 @@ void matmul_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t pa
         .direct_rows = DIRECT_ROWS,
         .x_bytes = sizeof(float),
         .pack_x = pack_x,
+        .pack_bf16 = pack_bf16,
         .decode = decode,
         .tile = run_tile,
     };

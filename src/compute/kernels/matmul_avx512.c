@@ -168,6 +168,16 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     }
 }
 
+static void pack_bf16(void *out, const uint16_t *x, uint32_t count, bool lift) {
+    __m512 factor = _mm512_set1_ps(lift ? 0x1p8f : 1.0f);
+    for (uint32_t i = 0; i < count; i += 16) { /* x is filled up with zeros */
+        __m512i bits =
+            _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)(x + i)));
+        __m512 values = _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+        _mm512_storeu_ps((float *)out + i, _mm512_mul_ps(values, factor));
+    }
+}
+
 /* Packed w[count][32] to floats out[count][32], FP8 times 2^-8. The half-floats of a channel are put
  * where its floats will be, for VCVTPH2PS to read. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
@@ -194,6 +204,7 @@ void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t 
         .direct_rows = ROWS,
         .x_bytes = sizeof(float),
         .pack_x = pack_x,
+        .pack_bf16 = pack_bf16,
         .decode = decode,
         .tile = run_tile,
     };

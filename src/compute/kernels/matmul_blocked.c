@@ -25,6 +25,16 @@ static char *packed_row(struct blocked_run *run, uint32_t row) {
     return run->x + (size_t)row * QUANT_GROUP * run->leaf->x_bytes;
 }
 
+/* Whether tiles read the rows of the job's x_blocks, and nothing is packed. */
+static bool reads_blocks(const struct blocked_run *run) {
+    return run->job->x_blocks && !run->leaf->pack_bf16;
+}
+
+static const uint16_t *block_row(const struct blocked_run *run, uint32_t block, uint32_t row) {
+    return run->job->x_blocks + block * run->job->x_block_stride +
+           (size_t)(run->row_first + row) * QUANT_GROUP;
+}
+
 static uint32_t block_channels(const struct blocked_run *run, uint32_t block) {
     uint32_t left = run->job->weights->cols - block * QUANT_GROUP;
     return left < QUANT_GROUP ? left : QUANT_GROUP;
@@ -35,8 +45,14 @@ static void pack_rows(struct blocked_run *run, uint32_t block, uint32_t to) {
     const struct matmul *job = run->job;
     uint32_t count = block_channels(run, block);
     bool lift = job->weights->type == WEIGHT_FP8;
-    const float *x = job->x + run->row_first * job->x_stride + (size_t)block * QUANT_GROUP;
-    for (uint32_t r = 0; r < run->rows; r++, x += job->x_stride) {
+    if (reads_blocks(run)) return;
+    for (uint32_t r = 0; r < run->rows; r++) {
+        if (job->x_blocks) {
+            run->leaf->pack_bf16(packed_row(run, to + r), block_row(run, block, r), count, lift);
+            continue;
+        }
+        const float *x =
+            job->x + (run->row_first + r) * job->x_stride + (size_t)block * QUANT_GROUP;
         if (r + PACK_AHEAD < run->rows)
             for (uint32_t c = 0; c < count; c += 16)
                 __builtin_prefetch(x + PACK_AHEAD * job->x_stride + c);
@@ -86,13 +102,15 @@ static void run_tile(struct blocked_run *run, const struct tile_place *at) {
     tile.rows = at->rows;
     tile.panels = at->panels;
     tile.count = block_channels(run, block);
-    tile.x = packed_row(run, at->x_row);
+    tile.x = reads_blocks(run) ? (const void *)block_row(run, block, at->first)
+                               : packed_row(run, at->x_row);
     tile.w = at->decoded ? (const void *)run->w : block_weights(run, at->panel, block);
     tile.panel_bytes = run->panel_bytes;
     tile.ahead_stride = run->panel_bytes;
     /* While a tile multiplies, what comes next is fetched: with the last tile of a panel the
      * weights that will be read next, else the next tile's x. */
-    tile.ahead = more_tiles ? packed_row(run, at->x_row + at->rows) : at->ahead;
+    tile.ahead =
+        more_tiles ? (const char *)tile.x + at->rows * QUANT_GROUP * run->leaf->x_bytes : at->ahead;
     tile.ahead_step =
         more_tiles ? 12 * run->leaf->x_bytes : packed_channel_bytes(job->weights->type);
     tile.scratch = run->w;

@@ -48,6 +48,8 @@ struct matmul_leaf {
     bool decodes_f32;     /* F32 weights need decoding, too */
     /* One row's channels of a block; lift: times 2^8. */
     void (*pack_x)(void *out, const float *x, uint32_t count, bool lift);
+    void (*pack_bf16)(void *out, const uint16_t *x, uint32_t count, bool lift); /* NULL: tiles read
+                                                                * rows of x_blocks as they lie */
     void (*decode)(void *out, enum weight_type type, const void *w, uint32_t count);
     void (*tile)(const struct matmul_tile *tile);
 };

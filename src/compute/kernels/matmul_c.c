@@ -34,6 +34,13 @@ static void load_weights(const struct packed_matrix *weights, uint32_t panel, ui
     }
 }
 
+static float x_at(const struct matmul *job, uint32_t row, uint32_t channel) {
+    if (!job->x_blocks) return job->x[row * job->x_stride + channel];
+    size_t block = channel / QUANT_GROUP * job->x_block_stride;
+    return float_from_bf16(
+        job->x_blocks[block + (size_t)row * QUANT_GROUP + channel % QUANT_GROUP]);
+}
+
 /* One block of one panel for rows 0..m-1: y = fma(part, s, y). */
 static void run_block(const struct matmul *job, uint32_t panel, uint32_t block) {
     const struct packed_matrix *weights = job->weights;
@@ -49,14 +56,15 @@ static void run_block(const struct matmul *job, uint32_t panel, uint32_t block) 
                                   block];
     float lift = weights->type == WEIGHT_FP8 ? 0x1p8f : 1;
     for (uint32_t row = 0; row < job->m; row++) {
-        const float *x = job->x + row * job->x_stride + first;
         float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
         float s =
             job->x_scales ? job->x_scales[row * job->x_scale_stride + block] * w_scale : w_scale;
         float part[MATMUL_PANEL] = {0};
-        for (uint32_t k = 0; k < count; k++)
+        for (uint32_t k = 0; k < count; k++) {
+            float x = x_at(job, row, first + k);
             for (uint32_t i = 0; i < MATMUL_PANEL; i++)
-                part[i] = fmaf(x[k] * lift, w[k][i], part[i]);
+                part[i] = fmaf(x * lift, w[k][i], part[i]);
+        }
         for (uint32_t i = 0; i < MATMUL_PANEL; i++)
             y[i] = fmaf(part[i], s, y[i]);
     }
@@ -168,12 +176,12 @@ static void run_bfdot_block(const struct matmul *job, uint32_t panel, uint32_t b
     float s =
         fp8 ? weights->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * blocks + block] : 1;
     if (job->x_scales) s = job->x_scales[row * job->x_scale_stride + block] * s;
-    const float *x = job->x + row * job->x_stride;
     float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
     float part[MATMUL_PANEL] = {0}, w[2][MATMUL_PANEL] = {{0}};
     for (uint32_t k = first; k < end; k += 2) {
         bool pair = k + 1 < end;
-        float lift = fp8 ? 0x1p8f : 1, values[2] = {x[k] * lift, pair ? x[k + 1] * lift : 0};
+        float lift = fp8 ? 0x1p8f : 1, values[2] = {x_at(job, row, k) * lift};
+        if (pair) values[1] = x_at(job, row, k + 1) * lift;
         for (uint32_t odd = 0; odd < 2; odd++)
             if (k + odd < end) load_weights(weights, panel, k + odd, w[odd]);
         for (uint32_t i = 0; i < MATMUL_PANEL; i++)

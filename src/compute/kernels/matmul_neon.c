@@ -95,6 +95,14 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
         neon_store(out, i, count, vmulq_f32(neon_load(x, i, count, 0), factor));
 }
 
+static void pack_bf16(void *out, const uint16_t *x, uint32_t count, bool lift) {
+    float32x4_t factor = vdupq_n_f32(lift ? 0x1p8f : 1.0f);
+    for (uint32_t i = 0; i < count; i += 4) { /* x is filled up with zeros */
+        float32x4_t values = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(x + i), 16));
+        vst1q_f32((float *)out + i, vmulq_f32(values, factor));
+    }
+}
+
 ALWAYS_INLINE void decode_type(enum weight_type type, float *out, const char *w, uint32_t count) {
     for (size_t k = 0; k < count; k++)
         for (size_t first = 0; first < MATMUL_PANEL; first += 16) {
@@ -119,6 +127,7 @@ void matmul_neon_run(const struct matmul *job, uint32_t panel_first, uint32_t pa
         .direct_rows = DIRECT_ROWS,
         .x_bytes = sizeof(float),
         .pack_x = pack_x,
+        .pack_bf16 = pack_bf16,
         .decode = decode,
         .tile = run_tile,
     };

@@ -119,6 +119,15 @@ static void pack_x(void *out, const float *x, uint32_t count, bool lift) {
     }
 }
 
+static void pack_bf16(void *out, const uint16_t *x, uint32_t count, bool lift) {
+    float32x4_t factor = vdupq_n_f32(lift ? 0x1p8f : 1.0f);
+    for (uint32_t i = 0; i < count; i += 4) { /* x is filled up with zeros */
+        float32x4_t values = vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(x + i), 16));
+        uint32x4_t bits = vreinterpretq_u32_f32(vmulq_f32(values, factor));
+        vst1_u16((uint16_t *)out + i, vshrn_n_u32(bits, 16));
+    }
+}
+
 /* A panel's `count` channels as load_pairs makes them: 128 bytes for each pair. */
 static void decode(void *out, enum weight_type type, const void *w, uint32_t count) {
     for (size_t k = 0; k < count; k += 2)
@@ -141,6 +150,7 @@ void matmul_neonbf16_run(const struct matmul *job, uint32_t panel_first, uint32_
         .direct_rows = DIRECT_ROWS,
         .x_bytes = sizeof(uint16_t),
         .pack_x = pack_x,
+        .pack_bf16 = pack_bf16,
         .decode = decode,
         .tile = run_tile,
     };

@@ -93,40 +93,28 @@ static void pack_activations(void *context, uint32_t first, uint32_t count, uint
     const struct scratch *s = pass->scratch;
     uint32_t hidden = model->shape->hidden;
     size_t row_bytes = exchange_rows_bytes(model->dispatch_form, hidden);
-    size_t scales = divide_up(s->input.columns, QUANT_GROUP);
     for (uint32_t token = first; token < first + count; token++)
-        exchange_rows_pack(
-            model->kernels, model->dispatch_form, s->input.x + (size_t)token * s->input.columns,
-            s->input.scales + token * scales, hidden, s->outgoing + token * row_bytes);
+        linear_row_out(model->kernels, model->dispatch_form, hidden, &s->input, token,
+                       s->outgoing + token * row_bytes);
 }
 
 static void unpack_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
     const struct model *model = wave->pass->model;
     const struct scratch *s = wave->pass->scratch;
-    size_t scales = divide_up(s->expert_input.columns, QUANT_GROUP);
     for (uint32_t row = first; row < first + count; row++) {
         uint32_t token = wave->received->row_token[wave->first_row + row];
-        exchange_rows_unpack(model->kernels, model->dispatch_form,
-                             wave->received->token_data[token], model->shape->hidden,
-                             s->expert_input.x + (size_t)row * s->expert_input.columns,
-                             s->expert_input.scales + row * scales);
+        linear_row_in(model->kernels, model->dispatch_form, model->shape->hidden,
+                      wave->received->token_data[token], &s->expert_input, row);
     }
 }
 
 static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct wave *wave = context;
     const struct scratch *s = wave->pass->scratch;
-    uint32_t hidden = wave->pass->model->shape->hidden;
-    size_t from_scales = divide_up(s->input.columns, QUANT_GROUP);
-    size_t to_scales = divide_up(s->expert_input.columns, QUANT_GROUP);
-    for (uint32_t row = first; row < first + count; row++) {
-        size_t token = wave->received->row_token[wave->first_row + row];
-        memcpy(s->expert_input.x + (size_t)row * s->expert_input.columns,
-               s->input.x + token * s->input.columns, hidden * sizeof(float));
-        memcpy(s->expert_input.scales + row * to_scales, s->input.scales + token * from_scales,
-               divide_up(hidden, QUANT_GROUP) * sizeof(float));
-    }
+    for (uint32_t row = first; row < first + count; row++)
+        linear_copy(routed_kind(wave->pass), wave->pass->model->shape->hidden, &s->input,
+                    wave->received->row_token[wave->first_row + row], &s->expert_input, row);
 }
 
 static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {

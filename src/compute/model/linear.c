@@ -19,29 +19,95 @@ enum input_kind linear_input_kind(enum activations activations, enum weight_type
     return rounded ? INPUT_BF16 : INPUT_F32;
 }
 
+static uint16_t *block_of(const struct input_buffer *buffer, uint32_t row, uint32_t channel) {
+    return buffer->blocks + channel / QUANT_GROUP * buffer->block_stride +
+           (size_t)row * QUANT_GROUP;
+}
+
+static uint32_t block_channels(uint32_t n, uint32_t first) {
+    return n - first < QUANT_GROUP ? n - first : QUANT_GROUP;
+}
+
+static size_t scales_stride(const struct input_buffer *buffer) {
+    return divide_up(buffer->columns, QUANT_GROUP);
+}
+
+/* Kernels read whole vectors of an input's last channels. */
+static void fill_up(const struct input_buffer *buffer, uint32_t row, uint32_t n) {
+    if (n % 16)
+        memset(block_of(buffer, row, n) + n % QUANT_GROUP, 0, (16 - n % 16) * sizeof(uint16_t));
+}
+
 void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
                     const struct input_buffer *buffer, uint32_t row) {
     check(n <= buffer->columns);
-    float *to = buffer->x + (size_t)row * buffer->columns;
+    float *to = kind == INPUT_BF16 ? NULL : buffer->x + (size_t)row * buffer->columns;
     switch (kind) {
     case INPUT_F32:
         memcpy(to, x, n * sizeof *x);
         break;
     case INPUT_BF16:
-        kernels->round_bf16(to, x, n);
+        for (uint32_t c = 0; c < n; c += QUANT_GROUP)
+            kernels->bf16_from_float(block_of(buffer, row, c), x + c, block_channels(n, c));
+        fill_up(buffer, row, n);
         break;
     case INPUT_FP8:
     case INPUT_FP8_UE8M0:
-        kernels->quantize_e4m3(to, buffer->scales + row * divide_up(buffer->columns, QUANT_GROUP),
-                               x, n, kind == INPUT_FP8_UE8M0);
+        kernels->quantize_e4m3(to, buffer->scales + row * scales_stride(buffer), x, n,
+                               kind == INPUT_FP8_UE8M0);
         break;
     }
+}
+
+void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *from,
+                 uint32_t from_row, const struct input_buffer *to, uint32_t to_row) {
+    check(n <= from->columns && n <= to->columns);
+    if (kind == INPUT_BF16) {
+        for (uint32_t c = 0; c < n; c += QUANT_GROUP)
+            memcpy(block_of(to, to_row, c), block_of(from, from_row, c),
+                   QUANT_GROUP * sizeof(uint16_t));
+        return;
+    }
+    memcpy(to->x + (size_t)to_row * to->columns, from->x + (size_t)from_row * from->columns,
+           n * sizeof(float));
+    if (kind != INPUT_F32)
+        memcpy(to->scales + to_row * scales_stride(to),
+               from->scales + from_row * scales_stride(from),
+               divide_up(n, QUANT_GROUP) * sizeof(float));
+}
+
+void linear_row_out(const struct kernels *kernels, enum row_form form, uint32_t n,
+                    const struct input_buffer *from, uint32_t row, char *bytes) {
+    for (uint32_t c = 0; form == ROW_BF16 && c < n; c += QUANT_GROUP)
+        memcpy(bytes + c * sizeof(uint16_t), block_of(from, row, c),
+               block_channels(n, c) * sizeof(uint16_t));
+    if (form != ROW_BF16)
+        exchange_rows_pack(kernels, form, from->x + (size_t)row * from->columns,
+                           from->scales + row * scales_stride(from), n, bytes);
+}
+
+void linear_row_in(const struct kernels *kernels, enum row_form form, uint32_t n, const char *bytes,
+                   const struct input_buffer *to, uint32_t row) {
+    for (uint32_t c = 0; form == ROW_BF16 && c < n; c += QUANT_GROUP)
+        memcpy(block_of(to, row, c), bytes + c * sizeof(uint16_t),
+               block_channels(n, c) * sizeof(uint16_t));
+    if (form == ROW_BF16)
+        fill_up(to, row, n);
+    else
+        exchange_rows_unpack(kernels, form, bytes, n, to->x + (size_t)row * to->columns,
+                             to->scales + row * scales_stride(to));
 }
 
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
                                     uint32_t first_row) {
     bool quantized = kind == INPUT_FP8 || kind == INPUT_FP8_UE8M0;
-    size_t scale_stride = divide_up(buffer->columns, QUANT_GROUP);
+    size_t scale_stride = scales_stride(buffer);
+    if (kind == INPUT_BF16)
+        return (struct linear_input){
+            .x_blocks = block_of(buffer, first_row, 0),
+            .x_block_stride = buffer->block_stride,
+            .is_bf16 = true,
+        };
     return (struct linear_input){
         .x = buffer->x + (size_t)first_row * buffer->columns,
         .x_stride = buffer->columns,
@@ -61,6 +127,8 @@ struct matmul linear_job(const struct packed_matrix *weights, const struct linea
         .weights = weights,
         .x = input->x,
         .x_stride = input->x_stride,
+        .x_blocks = input->x_blocks,
+        .x_block_stride = input->x_block_stride,
         .x_scales = input->scales,
         .x_scale_stride = input->scale_stride,
         .y = y,

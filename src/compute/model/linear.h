@@ -16,23 +16,31 @@
 #include "compute/kernels/kernels.h"
 #include "compute/kernels/team.h"
 #include "compute/model/activations.h"
+#include "compute/model/exchange_rows.h"
 
 enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
 
-/* A linear's input: rows of floats, and scales beside them when they are E4M3 codes. */
+/* A linear's input: rows of floats, and scales beside them when they are E4M3 codes; or rows of BF16
+ * values in blocks of channels (matmul.h). */
 struct linear_input {
     const float *x; /* [m][x_stride] */
     size_t x_stride;
+    const uint16_t *x_blocks;
+    size_t x_block_stride;
     const float *scales; /* [m][scale_stride], or NULL */
     size_t scale_stride;
     bool is_bf16;
 };
 
-/* Room for prepared rows. */
+/* Room for prepared rows. Rows of floats and rows of BF16 values have rooms of their own, as lanes that
+ * share a buffer may want one kind each at the same time. A room that the mode never needs is NULL. */
 struct input_buffer {
-    float *x;         /* [rows][columns] */
-    float *scales;    /* [rows][columns / 128, rounded up] */
-    uint32_t columns; /* the widest input; also the stride */
+    float *x;      /* [rows][columns] of INPUT_F32, INPUT_FP8 and INPUT_FP8_UE8M0 */
+    float *scales; /* [rows][columns / 128, rounded up] */
+    uint16_t
+        *blocks; /* [columns / 128, rounded up][block_stride], of which [rows][128]: INPUT_BF16 */
+    size_t block_stride; /* in values */
+    uint32_t columns;    /* the widest input; also the stride */
 };
 
 /* How a weight of `type` takes its input in this mode. `ue8m0`: the layer is one of those that use
@@ -42,6 +50,17 @@ enum input_kind linear_input_kind(enum activations activations, enum weight_type
 /* Prepares row `row`: buffer row = x as `kind` wants it. */
 void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
                     const struct input_buffer *buffer, uint32_t row);
+
+/* Copies a prepared row of n channels. */
+void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *from,
+                 uint32_t from_row, const struct input_buffer *to, uint32_t to_row);
+
+/* A prepared row of n channels to and from `bytes`, which lie as exchange_rows.h says for `form`: that of
+ * the kind's values, ROW_F32, ROW_BF16 or ROW_FP8. */
+void linear_row_out(const struct kernels *kernels, enum row_form form, uint32_t n,
+                    const struct input_buffer *from, uint32_t row, char *bytes);
+void linear_row_in(const struct kernels *kernels, enum row_form form, uint32_t n, const char *bytes,
+                   const struct input_buffer *to, uint32_t row);
 
 /* Prepared rows from first_row on, as an input. */
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,

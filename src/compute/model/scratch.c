@@ -40,13 +40,18 @@ static uint32_t larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-static struct input_buffer cut_input(struct cutter *cutter, size_t rows, uint32_t columns) {
+/* A block of channels has a row more than are used: with a power of two, all blocks of a row would share
+ * a few sets of the nearest cache. */
+static struct input_buffer cut_input(struct cutter *cutter, const struct model *model, size_t rows,
+                                     uint32_t columns) {
+    bool floats = model->activations != ACTIVATIONS_BF16, values = model->rounds_bf16;
     columns = (uint32_t)round_up(columns, 16);
-    return (struct input_buffer){
-        .x = cut_floats(cutter, rows, columns),
-        .scales = cut_floats(cutter, rows, divide_up(columns, QUANT_GROUP)),
-        .columns = columns,
-    };
+    struct input_buffer buffer = {.columns = columns, .block_stride = (rows + 1) * QUANT_GROUP};
+    if (floats) buffer.x = cut_floats(cutter, rows, columns);
+    if (floats) buffer.scales = cut_floats(cutter, rows, divide_up(columns, QUANT_GROUP));
+    if (values)
+        buffer.blocks = cut_values(cutter, divide_up(columns, QUANT_GROUP), buffer.block_stride);
+    return buffer;
 }
 
 static void set_strides(struct scratch *s, const struct shape *shape) {
@@ -80,7 +85,7 @@ static void cut_step(struct cutter *cutter, struct scratch *s, const struct mode
     if (model->weights.mtp) widest = larger(widest, 2 * hidden);
     s->x = cut_floats(cutter, tokens, hidden);
     s->angles = cut_floats(cutter, tokens, shape->rope_dim);
-    s->input = cut_input(cutter, tokens + LOGITS_TILE, widest);
+    s->input = cut_input(cutter, model, tokens + LOGITS_TILE, widest);
     s->y = cut_floats(cutter, tokens, s->hidden_stride);
     s->logits = cut_floats(cutter, LOGITS_TILE, s->vocab_stride);
     if (shape->experts) {
@@ -102,12 +107,12 @@ static float *columns_from(float *row, uint32_t first) {
     return row ? row + first : NULL;
 }
 
-/* q | attended, and in the same columns gate, up and y of the shared expert | its input. */
+/* q | attended, and in the same columns gate, up and y of the shared expert. */
 static void cut_lane(struct cutter *cutter, struct scratch *s, const struct model *model) {
     const struct shape *shape = model->shape;
     uint32_t shared = padded(shared_width(shape)), hidden = padded(shape->hidden);
     uint32_t left = larger(padded(shape->heads * shape_query_dim(shape)), 2 * shared + hidden);
-    uint32_t right = larger(padded(shape->heads * shape->value_dim), larger(hidden, shared));
+    uint32_t right = padded(shape->heads * shape->value_dim);
     s->lane_stride = left + right + STRIDE_SHIFT;
     float *row = cut_floats(cutter, model->scratch_tokens, s->lane_stride);
     s->q = row;
@@ -115,11 +120,7 @@ static void cut_lane(struct cutter *cutter, struct scratch *s, const struct mode
     s->shared_gate = row;
     s->shared_up = columns_from(row, shared);
     s->shared_y = columns_from(row, 2 * shared);
-    s->input_shared = (struct input_buffer){
-        .x = columns_from(row, left),
-        .scales = cut_floats(cutter, model->scratch_tokens, divide_up(s->lane_stride, QUANT_GROUP)),
-        .columns = s->lane_stride,
-    };
+    s->input_shared = cut_input(cutter, model, model->scratch_tokens, larger(hidden, shared));
 }
 
 static void cut_inputs(struct cutter *cutter, struct scratch *s, const struct model *model) {
@@ -148,8 +149,8 @@ static void cut_wave(struct cutter *cutter, struct scratch *s, const struct mode
                     (model->placement.ranks ? model->placement.ranks : 1);
     s->wave_rows = (uint32_t)(rows < tokens + WAVE_EXTRA_ROWS ? rows : tokens + WAVE_EXTRA_ROWS);
     s->returned_count = cut(cutter, tokens * sizeof *s->returned_count);
-    s->expert_input = cut_input(cutter, s->wave_rows, shape->hidden);
-    s->expert_middle = cut_input(cutter, s->wave_rows, shape->expert_width);
+    s->expert_input = cut_input(cutter, model, s->wave_rows, shape->hidden);
+    s->expert_middle = cut_input(cutter, model, s->wave_rows, shape->expert_width);
     s->expert_gate = cut_floats(cutter, s->wave_rows, s->expert_stride);
     s->expert_up = cut_floats(cutter, s->wave_rows, s->expert_stride);
     s->expert_y = cut_floats(cutter, s->wave_rows, s->hidden_stride);
@@ -183,7 +184,7 @@ static void cut_threads(struct cutter *cutter, struct scratch *s, const struct m
     for (uint32_t i = 0; i < threads; i++) {
         struct attention_scratch room = {
             .rows = cut_floats(cutter, KV_BLOCK_TOKENS, shape_kv_width(shape)),
-            .prepared = cut_input(cutter, KV_BLOCK_TOKENS, shape->kv_rank),
+            .prepared = cut_input(cutter, model, KV_BLOCK_TOKENS, shape->kv_rank),
             .expanded = cut_floats(cutter, KV_BLOCK_TOKENS, s->expanded_stride),
             .keys = cut_floats(cutter, larger(shape_query_dim(shape), 2 * heads), KV_BLOCK_TOKENS),
             .queries = cut_floats(cutter, shape_kv_width(shape), heads),
@@ -205,6 +206,7 @@ static void advance(float **rows, size_t token, size_t stride) {
 static void advance_input(struct input_buffer *input, size_t token) {
     advance(&input->x, token, input->columns);
     advance(&input->scales, token, divide_up(input->columns, QUANT_GROUP));
+    if (input->blocks) input->blocks += token * QUANT_GROUP;
 }
 
 struct scratch scratch_from(const struct scratch *scratch, const struct model *model,

@@ -55,7 +55,7 @@ struct scratch {
     /* The experts', in the same columns: */
     float *shared_gate, *shared_up;   /* [shared width] */
     float *shared_y;                  /* [hidden] the shared expert's result */
-    struct input_buffer input_shared; /* apart from q's columns: attention_begin uses it, too */
+    struct input_buffer input_shared; /* [tokens] prepared inputs that differ from `input` */
 
     /* A stage's. Of several: */
     float *normed;        /* [tokens][hidden] */

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/number.h"
 #include "compute/kernels/tables.h"
@@ -34,17 +35,30 @@ static void fill_weights(struct problem *p, uint64_t *state, enum weight_kind ki
     }
 }
 
-/* form: 0 any float, 1 BF16 values, 2 E4M3 values with scales */
+/* x in blocks; values that nobody may read are NaN. */
+static void fill_blocks(struct problem *p) {
+    uint32_t cols = p->weights.cols, blocks = (uint32_t)divide_up(cols, QUANT_GROUP);
+    p->x_block_stride = (p->m + 1) * QUANT_GROUP;
+    p->x_block_bytes = blocks * p->x_block_stride * sizeof(uint16_t);
+    p->x_blocks = levels_buffer(p->x_block_bytes);
+    memset(p->x_blocks, 0xFF, p->x_block_bytes);
+    for (uint32_t r = 0; r < p->m; r++)
+        for (uint32_t c = 0; c < round_up(cols, 16); c++)
+            p->x_blocks[c / QUANT_GROUP * p->x_block_stride + r * QUANT_GROUP + c % QUANT_GROUP] =
+                c < cols ? bf16_from_float(p->x[r * p->x_stride + c]) : 0;
+}
+
 static void fill_x(struct problem *p, uint64_t *state, enum numbers numbers, int form) {
     uint32_t cols = p->weights.cols, blocks = (uint32_t)divide_up(cols, QUANT_GROUP);
     p->x_stride = cols;
     p->x_bytes = (size_t)p->m * cols * sizeof(float);
     p->x = levels_buffer(p->x_bytes);
     levels_fill(state, numbers, p->x, (size_t)p->m * cols);
-    p->x_is_bf16 = form == 1;
+    p->x_is_bf16 = form == 1 || form == 3;
     p->x_scale_stride = blocks;
     p->x_scale_bytes = (size_t)p->m * blocks * sizeof(float);
-    if (form == 1) kernels_table_c.round_bf16(p->x, p->x, p->m * cols);
+    if (p->x_is_bf16) kernels_table_c.round_bf16(p->x, p->x, p->m * cols);
+    if (form == 3) fill_blocks(p);
     if (form != 2) return;
     p->x_scales = levels_buffer(p->x_scale_bytes);
     for (uint32_t r = 0; r < p->m; r++)
@@ -83,6 +97,7 @@ void problem_free(struct problem *p) {
     if (p->scales) levels_free(p->scales, p->scale_bytes);
     levels_free(p->x, p->x_bytes);
     if (p->x_scales) levels_free(p->x_scales, p->x_scale_bytes);
+    if (p->x_blocks) levels_free(p->x_blocks, p->x_block_bytes);
 }
 
 /* Rows [first, first + m) of the product into y, [m][padded rows]. */
@@ -90,7 +105,9 @@ static void multiply(const struct kernels *level, const struct problem *p, uint3
                      uint32_t m, uint32_t panel_first, uint32_t panel_count, float *y) {
     struct matmul job = {
         .weights = &p->weights,
-        .x = p->x + first * p->x_stride,
+        .x = p->x_blocks ? NULL : p->x + first * p->x_stride,
+        .x_blocks = p->x_blocks ? p->x_blocks + first * QUANT_GROUP : NULL,
+        .x_block_stride = p->x_block_stride,
         .x_stride = p->x_stride,
         .x_scales = p->x_scales ? p->x_scales + first * p->x_scale_stride : NULL,
         .x_scale_stride = p->x_scale_stride,

@@ -12,15 +12,17 @@ struct problem {
     float *scales;
     size_t data_bytes, scale_bytes;
     float *x, *x_scales;
+    uint16_t *x_blocks; /* form 3: x, too, for what checks the product */
     uint32_t m;
-    size_t x_stride, x_bytes, x_scale_stride, x_scale_bytes;
+    size_t x_stride, x_bytes, x_scale_stride, x_scale_bytes, x_block_stride, x_block_bytes;
     bool x_is_bf16;
 };
 
 enum weight_kind { WEIGHTS_RANDOM, WEIGHTS_EXTREME, WEIGHTS_TINY, WEIGHTS_KIND_COUNT };
 
 /* m rows times a matrix of n rows and k columns. `form` of the rows: 0 any float, 1 BF16 values, 2
- * E4M3 values with scales. */
+ * E4M3 values with scales, 3 BF16 values in blocks of channels. */
+#define PROBLEM_FORMS 4
 struct problem problem_make(uint64_t *state, enum weight_type type, uint32_t m, uint32_t n,
                             uint32_t k, enum weight_kind kind, enum numbers numbers, int form);
 void problem_free(struct problem *p);

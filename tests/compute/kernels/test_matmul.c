@@ -23,7 +23,8 @@ static void levels_agree_for_every_shape_and_kind_of_number(void **unused) {
                 enum numbers numbers = (enum numbers)(turn % NUMBERS_COUNT);
                 if (kind != WEIGHTS_RANDOM && type != WEIGHT_FP8) numbers = NUMBERS_NORMAL;
                 struct problem p = problem_make(&state, (enum weight_type)type, rows[turn % 10],
-                                                sizes[n], sizes[k], kind, numbers, turn % 3);
+                                                sizes[n], sizes[k], kind, numbers,
+                                                (int)((turn + turn / 10) % PROBLEM_FORMS));
                 problem_check(&p, levels, level_count);
                 problem_free(&p);
             }

@@ -10,7 +10,7 @@ static void levels_agree_where_blocks_and_tiles_end(void **unused) {
     uint32_t level_count = levels_list(levels);
     uint64_t state = 2;
     for (int type = 0; type < WEIGHT_TYPE_COUNT; type++)
-        for (int form = 0; form < 3; form++) {
+        for (int form = 0; form < PROBLEM_FORMS; form++) {
             struct problem p = problem_make(&state, (enum weight_type)type, 14, 576, 576,
                                             WEIGHTS_RANDOM, NUMBERS_NORMAL, form);
             problem_check(&p, levels, level_count);
@@ -23,7 +23,7 @@ static void a_row_has_the_same_bits_in_any_batch(void **unused) {
     uint32_t level_count = levels_list(levels);
     uint64_t state = 3;
     for (int type = 0; type < WEIGHT_TYPE_COUNT; type++)
-        for (int form = 0; form < 3; form++) {
+        for (int form = 0; form < PROBLEM_FORMS; form++) {
             struct problem p = problem_make(&state, (enum weight_type)type, 40, 200, 259,
                                             WEIGHTS_RANDOM, NUMBERS_MIXED, form);
             for (uint32_t l = 0; l < level_count; l++)
@@ -37,7 +37,7 @@ static void a_row_has_the_same_bits_across_chunks_of_rows(void **unused) {
     struct kernels levels[LEVELS_MAX];
     uint32_t level_count = levels_list(levels);
     uint64_t state = 4;
-    for (int form = 0; form < 3; form++) {
+    for (int form = 0; form < PROBLEM_FORMS; form++) {
         struct problem p =
             problem_make(&state, WEIGHT_FP8, 400, 70, 140, WEIGHTS_RANDOM, NUMBERS_NORMAL, form);
         for (uint32_t l = 1; l < level_count; l++)

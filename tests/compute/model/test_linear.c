@@ -47,14 +47,38 @@ static void draw_values(void) {
         values[i / COLUMNS][i % COLUMNS] = (float)random_uniform(1, 0, i) - 0.5f;
 }
 
-static void prepared_rows_are_read_back_as_inputs(void **state) {
+enum { BLOCK_STRIDE = (ROWS + 1) * QUANT_GROUP };
+
+struct room {
     float x[ROWS * COLUMNS], scales[ROWS * 2];
-    struct input_buffer buffer = {x, scales, COLUMNS};
+    uint16_t blocks[2 * BLOCK_STRIDE];
+};
+
+/* Full of what nobody may take for a value. */
+static struct input_buffer buffer_in(struct room *room) {
+    memset(room, 0xFF, sizeof *room);
+    return (struct input_buffer){room->x, room->scales, room->blocks, BLOCK_STRIDE, COLUMNS};
+}
+
+static void prepare_all(enum input_kind kind, const struct input_buffer *buffer) {
+    for (uint32_t row = 0; row < ROWS; row++)
+        linear_prepare(plain(), kind, values[row], COLUMNS, buffer, row);
+}
+
+static float value_of(const struct linear_input *input, uint32_t row, uint32_t channel) {
+    if (!input->x_blocks) return input->x[row * input->x_stride + channel];
+    return float_from_bf16(input->x_blocks[channel / QUANT_GROUP * input->x_block_stride +
+                                           row * QUANT_GROUP + channel % QUANT_GROUP]);
+}
+
+static void prepared_rows_are_read_back_as_inputs(void **state) {
+    struct room room;
     draw_values();
     for (int kind = INPUT_F32; kind <= INPUT_FP8_UE8M0; kind++) {
-        for (uint32_t row = 0; row < ROWS; row++)
-            linear_prepare(plain(), (enum input_kind)kind, values[row], COLUMNS, &buffer, row);
+        struct input_buffer buffer = buffer_in(&room);
+        prepare_all((enum input_kind)kind, &buffer);
         struct linear_input input = linear_prepared((enum input_kind)kind, &buffer, 1);
+        assert_int_equal(input.x_blocks != NULL, kind == INPUT_BF16);
         assert_int_equal(input.is_bf16, kind != INPUT_F32);
         assert_int_equal(input.scales != NULL, kind >= INPUT_FP8);
         for (uint32_t row = 1; row < ROWS; row++)
@@ -62,11 +86,42 @@ static void prepared_rows_are_read_back_as_inputs(void **state) {
                 float scale = input.scales
                                   ? input.scales[(row - 1) * input.scale_stride + c / QUANT_GROUP]
                                   : 1;
-                float found = input.x[(row - 1) * input.x_stride + c] * scale;
+                float found = value_of(&input, row - 1, c) * scale;
                 float error =
                     found > values[row][c] ? found - values[row][c] : values[row][c] - found;
                 assert_true(error <= (kind == INPUT_F32 ? 0 : kind == INPUT_BF16 ? 0.002f : 0.04f));
             }
+    }
+}
+
+/* What a kernel reads behind the last channel is zero, too, however a row came there. */
+static void expect_rows(enum input_kind kind, const struct input_buffer *found, uint32_t found_row,
+                        const struct input_buffer *expected, uint32_t row) {
+    struct linear_input a = linear_prepared(kind, found, found_row),
+                        b = linear_prepared(kind, expected, row);
+    uint32_t read = kind == INPUT_BF16 ? (uint32_t)round_up(COLUMNS, 16) : COLUMNS;
+    for (uint32_t c = 0; c < read; c++)
+        assert_true(value_of(&a, 0, c) == value_of(&b, 0, c) &&
+                    (c < COLUMNS || value_of(&a, 0, c) == 0));
+    if (a.scales) assert_memory_equal(a.scales, b.scales, 2 * sizeof(float));
+}
+
+static void copied_and_carried_rows_are_the_prepared_ones(void **state) {
+    static const enum row_form forms[] = {[INPUT_F32] = ROW_F32,
+                                          [INPUT_BF16] = ROW_BF16,
+                                          [INPUT_FP8] = ROW_FP8,
+                                          [INPUT_FP8_UE8M0] = ROW_FP8};
+    struct room room, other;
+    char bytes[COLUMNS * sizeof(float) + 16];
+    draw_values();
+    for (int kind = INPUT_F32; kind <= INPUT_FP8_UE8M0; kind++) {
+        struct input_buffer from = buffer_in(&room), to = buffer_in(&other);
+        prepare_all((enum input_kind)kind, &from);
+        linear_copy((enum input_kind)kind, COLUMNS, &from, 2, &to, 0);
+        expect_rows((enum input_kind)kind, &to, 0, &from, 2);
+        linear_row_out(plain(), forms[kind], COLUMNS, &from, 1, bytes);
+        linear_row_in(plain(), forms[kind], COLUMNS, bytes, &to, 2);
+        expect_rows((enum input_kind)kind, &to, 2, &from, 1);
     }
 }
 
@@ -111,6 +166,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_mode_takes_inputs_as_its_weights_want_them),
         cmocka_unit_test(prepared_rows_are_read_back_as_inputs),
+        cmocka_unit_test(copied_and_carried_rows_are_the_prepared_ones),
         cmocka_unit_test(jobs_in_one_loop_are_the_products_one_by_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
