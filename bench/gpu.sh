@@ -8,7 +8,7 @@ root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 device=cpu
 [ -e /dev/nvidia0 ] || command -v nvidia-smi >/dev/null && device=cuda
 build=$root/build-gpu out=$root/build-gpu/results libs='' limit=540 quick=''
-all_steps=(machine build inspect conformance kernels models programs goldens accuracy sanitize time-kernels time-model time-layer)
+all_steps=(machine build inspect conformance kernels models programs goldens links accuracy sanitize time-kernels time-model time-layer)
 named_steps=(time-lite) # only if asked for
 
 usage() {
@@ -32,6 +32,8 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
   kernels, models, programs
                 the tests of that suite, on the CPU: that the build is sound, and what others are compared with
   goldens       logits, routing, drafts and greedy tokens beside DeepSeek's own code, in f32 by their tolerances
+  links         with two GPUs or more: two ranks that are told that they are on different hosts, whose rows go by NCCL,
+                give the logits and the answer of one (needs UCX)
   accuracy      the embedded model's 400 questions, in f32, bf16 and fp8
   sanitize      compute-sanitizer over a short answer, where it is installed and the device is a GPU
   time-kernels  fathom bench kernels
@@ -84,11 +86,11 @@ do_machine() {
 
 # Warnings of a compiler that we do not know stop nothing here.
 do_build() {
-    local cuda=disabled
-    [ "$device" = cpu ] || cuda=enabled
+    local cuda=disabled ranks=disabled
+    [ "$device" = cpu ] || { cuda=enabled ranks=auto; }
     find_cuda
     [ -f "$build/build.ninja" ] ||
-        meson setup "$build" "$root" -Dserving=disabled -Dcuda="$cuda" -Dranks=disabled -Dwerror=false || return 1
+        meson setup "$build" "$root" -Dserving=disabled -Dcuda="$cuda" -Dranks="$ranks" -Dwerror=false || return 1
     ninja -C "$build"
 }
 
@@ -128,6 +130,15 @@ do_goldens() {
         echo "--device cpu"
         python3 "$root/bench/goldens.py" --activations "$mode" "$build/fathom" --device cpu || return 1
     done
+}
+
+do_links() {
+    local count=0
+    [ "$device" = cpu ] || count=$(nvidia-smi -L | grep -c '^GPU')
+    [ "$count" -ge 2 ] || { echo "not run: $count GPUs here, and two ranks need one each" && return 77; }
+    fathom logits --help | grep -- --rank-meeting >/dev/null && pkg-config --exists ucx ||
+        { echo "not run: ranks need UCX" && return 77; }
+    python3 "$root/bench/links.py" "$build/fathom" --device "$device"
 }
 
 do_accuracy() {

@@ -149,8 +149,8 @@ struct rank_job_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|host",                                                                   \
-         .help = "among ranks on devices: rows go from device to device where all are on one "     \
-                 "host (auto), or pass the host's memory. Never changes a result",                 \
+         .help = "among ranks on devices: rows go from device to device, between hosts where the " \
+                 "program has NCCL (auto), or pass the host's memory. Never changes a result",     \
          .offset = offsetof(owner, job.device_rows),                                               \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "levels",                                                                         \

@@ -39,11 +39,12 @@ def lay_models():
 
 def main():
     lay_models()
-    some = ["machine", "inspect", "goldens", "accuracy", "sanitize", "time-model", "time-layer"]
+    some = ["machine", "inspect", "goldens", "links", "accuracy", "sanitize", "time-model", "time-layer"]
     with tempfile.TemporaryDirectory() as out:
         code, results, left, said = steps(out, "--device", "cpu", *([] if "whole" in sys.argv else some))
         assert code == 0 and set(some) <= set(results), (code, said)
-        assert results.pop("sanitize") == "nothing to do here", results
+        assert results.pop("sanitize") == results.pop("links") == "nothing to do here", results
+        assert "not run: 0 GPUs here" in left("links"), left("links")
         assert set(results.values()) == {"done"}, said
         assert "levels available" in left("inspect") and "prefill 64 tokens" in left("time-model")
         assert re.search(r"f32: (\d+) of \1 cases keep", left("goldens")), left("goldens")

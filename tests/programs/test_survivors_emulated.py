@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_survivors_emulated.py FATHOM: of two ranks with an emulated device each, whose rows go from device to device, one is
-killed: the other goes on without its memory, the dead one comes back with other memory, and all answers are those of a
-server on a CPU."""
+"""test_survivors_emulated.py FATHOM [hosts]: of two ranks with an emulated device each, whose rows go from device to device,
+one is killed: the other goes on without its memory, the dead one comes back with other memory, and all answers are those of
+a server on a CPU. With `hosts` each rank is on a host of its own (hosts.py), and rows go over links, which break with the
+dead rank and are made anew."""
 import os
 import signal
+import sys
 
+from hosts import Hosts
 from server import Server
 from streams import ALL, Tokens, ask_all
 
@@ -15,7 +18,12 @@ FEW = ALL[:3]
 alone = Server(*SAME)
 wanted = ask_all(alone, Tokens(), FEW)
 alone.stop()
-server = Server("--device", "emulated", *SAME, "--ranks", "2", "--redundant-experts", "64", "--rebalance", "off")
+hosts = Hosts(2) if "hosts" in sys.argv[2:] else None
+places = hosts.options(1) if hosts else []
+if hosts:
+    hosts.enter("h0")
+server = Server("--device", "emulated", *SAME, "--ranks", "2", "--redundant-experts", "64", "--rebalance", "off", *places,
+                wrap=hosts.on("h0") if hosts else ())
 assert ask_all(server, Tokens(), FEW) == wanted
 os.kill(server.units()[0][1], signal.SIGKILL)
 server.wait_for("a rank died, the others go on without it rank=1")

@@ -13,6 +13,10 @@
  * and let their kernels touch it. Whoever does has been told that what it wants there is done, and says so
  * in its turn: no event goes from process to process.
  *
+ * A link joins devices of several processes, on whatever hosts: what is given it in one call, sends and
+ * receives of some of them, is one group on a stream. CUDA's are NCCL's communicators; verified by
+ * emulation; not yet run on a GPU.
+ *
  * Calls that put work in line return nothing: what fails shows at the next device_wait or
  * device_wait_stream, and stays. Any thread may call, each stream from one thread at a time.
  */
@@ -27,6 +31,7 @@
 struct device_stream;
 struct device_event;
 struct device_graph;
+struct device_link;
 
 /* A kernel as the host starts it: `start` reads its arguments, which begin with `pointers` pointers
  * to device memory (or NULL), and launches on `native`, CUDA's stream; the stand-in calls it when
@@ -42,6 +47,19 @@ enum device_memory { DEVICE_PLAIN, DEVICE_SHARED, DEVICE_PINNED };
 /* Of shared memory, as another process maps it. */
 struct device_handle {
     uint64_t words[8];
+};
+
+/* A link as whoever makes one tells it to the others. */
+struct device_link_name {
+    uint64_t words[16];
+};
+/* Bytes of the device's memory that go to another device of the link, or come from it: as many, at least
+ * one, as that one says. */
+struct device_transfer {
+    void *memory;
+    size_t bytes;
+    uint32_t peer; /* which of the link's devices */
+    bool receives;
 };
 
 enum device_way { DEVICE_FROM_HOST, DEVICE_TO_HOST, DEVICE_WITHIN };
@@ -96,6 +114,17 @@ struct device_body {
     void (*launch_graph)(struct device *device, struct device_stream *stream,
                          struct device_graph *graph);
     void (*close_graph)(struct device *device, struct device_graph *graph);
+    enum status (*load_links)(struct device *device, struct error *error);
+    enum status (*name_link)(struct device *device, uint32_t count,
+                             struct device_link_name *name_out, struct error *error);
+    enum status (*open_link)(struct device *device, const struct device_link_name *name,
+                             uint32_t count, uint32_t own, struct device_link **link_out,
+                             struct error *error);
+    void (*close_link)(struct device *device, struct device_link *link);
+    enum status (*settled)(struct device *device, struct device_link *link, bool *settled_out,
+                           struct error *error);
+    void (*transfer)(struct device *device, struct device_stream *stream, struct device_link *link,
+                     const struct device_transfer *list, uint32_t count);
 };
 
 /* STATUS_UNSUPPORTED: a build without CUDA, or no such GPU of compute capability 9.0. */
@@ -249,6 +278,44 @@ static inline void device_launch_graph(struct device *device, struct device_stre
 }
 static inline void device_close_graph(struct device *device, struct device_graph *graph) {
     if (graph) device->body->close_graph(device, graph);
+}
+
+/* Whether there can be links. STATUS_UNSUPPORTED: the build has none. STATUS_IO: what they need is not
+ * there, with the cure. */
+static inline enum status device_load_links(struct device *device, struct error *error) {
+    return device->body->load_links(device, error);
+}
+/* The first of `count` devices names the link, and opens it, too; the name goes to the others. */
+static inline enum status device_name_link(struct device *device, uint32_t count,
+                                           struct device_link_name *name_out, struct error *error) {
+    return device->body->name_link(device, count, name_out, error);
+}
+/* Joins the link as its device `own`. It can be used when it has settled, which takes all of them. */
+static inline enum status device_open_link(struct device *device,
+                                           const struct device_link_name *name, uint32_t count,
+                                           uint32_t own, struct device_link **link_out,
+                                           struct error *error) {
+    return device->body->open_link(device, name, count, own, link_out, error);
+}
+/* At any time: groups that are in line are over then, and what they should have received is anything. The
+ * others' wait until they close it, too. */
+static inline void device_close_link(struct device *device, struct device_link *link) {
+    if (link) device->body->close_link(device, link);
+}
+/* Whether all have joined, and the last group is in line. To be asked until it says so, behind the opening
+ * and behind each group: until then nothing may be put in line behind it. Not OK: the link is of no use
+ * any more. */
+static inline enum status device_settled(struct device *device, struct device_link *link,
+                                         bool *settled_out, struct error *error) {
+    return device->body->settled(device, link, settled_out, error);
+}
+/* One group, which is over when all of it is: so when each peer's stream has come to the group that takes
+ * the other side. A link's groups run in their order, whatever their streams, and each pair of devices
+ * names what goes between them in the same order. The list is copied. */
+static inline void device_transfer(struct device *device, struct device_stream *stream,
+                                   struct device_link *link, const struct device_transfer *list,
+                                   uint32_t count) {
+    if (count) device->body->transfer(device, stream, link, list, count);
 }
 
 #endif

@@ -5,7 +5,7 @@
  * A call that puts work in line and fails notes its error, which the next wait tells; so does an
  * error of a kernel, which CUDA tells late by itself.
  */
-#include "compute/device/device.h"
+#include "compute/device/device_nccl.h"
 
 #include <assert.h>
 #include <cuda_runtime_api.h>
@@ -250,6 +250,40 @@ static void close_graph(struct device *device, struct device_graph *graph) {
     note(device, cudaGraphExecDestroy((cudaGraphExec_t)(void *)graph), "a graph's end");
 }
 
+static enum status load_links(struct device *device, struct error *error) {
+    return device_nccl_load(error);
+}
+
+static enum status name_link(struct device *device, uint32_t count,
+                             struct device_link_name *name_out, struct error *error) {
+    enter(device);
+    return device_nccl_name(name_out, error);
+}
+
+static enum status open_link(struct device *device, const struct device_link_name *name,
+                             uint32_t count, uint32_t own, struct device_link **link_out,
+                             struct error *error) {
+    enter(device);
+    return device_nccl_open(name, count, own, link_out, error);
+}
+
+static void close_link(struct device *device, struct device_link *link) {
+    enter(device);
+    device_nccl_close(link);
+}
+
+static enum status settled(struct device *device, struct device_link *link, bool *settled_out,
+                           struct error *error) {
+    enter(device);
+    return device_nccl_settled(link, settled_out, error);
+}
+
+static void transfer(struct device *device, struct device_stream *stream, struct device_link *link,
+                     const struct device_transfer *list, uint32_t count) {
+    enter(device);
+    device_nccl_transfer(stream_of(stream), link, list, count);
+}
+
 static const struct device_body body = {
     .close = close_device,
     .allocate = allocate,
@@ -274,6 +308,12 @@ static const struct device_body body = {
     .end_capture = end_capture,
     .launch_graph = launch_graph,
     .close_graph = close_graph,
+    .load_links = load_links,
+    .name_link = name_link,
+    .open_link = open_link,
+    .close_link = close_link,
+    .settled = settled,
+    .transfer = transfer,
 };
 
 /* Kernels are built for Hopper alone (sm_90a). */

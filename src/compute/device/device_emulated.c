@@ -9,8 +9,12 @@
  * copy to the host spoils its target when it is asked for, and a copy from it notes a checksum of
  * the source, which must be the same when it runs. Its clock counts what has run. Shared memory lies in a file without a name, which others
  * map too.
+ *
+ * A group of transfers is at its stream's head until each peer has come to it, too; its messages move piece by
+ * piece in an order that is drawn, among other streams' work (device_boxes.h). A GPU does so while the
+ * host is elsewhere, for a peer that waits: so a thread runs what is in line as long as transfers are.
  */
-#include "compute/device/device.h"
+#include "compute/device/device_boxes.h"
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -53,7 +57,8 @@ enum operation_kind {
     OPERATION_LAUNCH,
     OPERATION_RECORD,
     OPERATION_FOLLOW,
-    OPERATION_GRAPH
+    OPERATION_GRAPH,
+    OPERATION_TRANSFER
 };
 
 struct operation {
@@ -67,6 +72,8 @@ struct operation {
     struct device_event *event;
     uint64_t version; /* of the event */
     struct device_graph *graph;
+    struct device_link *link; /* of a transfer; NULL: it was closed */
+    struct device_group *group;
     uint32_t awaits; /* in a graph, a follow: 1 + index of the record; 0: it is outside */
     bool done;       /* in a graph, in this run */
     size_t argument_bytes;
@@ -103,6 +110,9 @@ struct emulated {
     uint32_t events, graphs, pending; /* events and graphs that are open; operations in line */
     uint64_t used_bytes, ran;         /* ran: operations, its clock */
     bool open;                        /* device memory can be touched */
+    uint32_t links, transfers;        /* links that are open; groups in line */
+    pthread_t thread;                 /* while there are links */
+    pthread_cond_t asked;             /* a group is in line, or there is no link any more */
 };
 
 static struct emulated *emulated_of(struct device *device) {
@@ -397,6 +407,33 @@ static void run_kernel(struct emulated *emulated, const struct operation *operat
     operation->kernel->start(operation->arguments, NULL);
 }
 
+/* ---- transfers ---- */
+
+static bool is_over(const struct operation *operation) {
+    return !operation->link || device_group_is_over(operation->group);
+}
+
+static bool may_transfer(const struct operation *operation) {
+    return !operation->link || device_group_may_move(operation->link, operation->group);
+}
+
+/* Moves a piece of one of its messages. */
+static void run_transfer(struct emulated *emulated, struct operation *operation) {
+    struct device_group *group = operation->group;
+    struct device_message *message =
+        device_group_next(operation->link, group, draw(emulated, group->count));
+    message->is_over = !lies_in(emulated, message->memory, message->bytes, false, "a transfer");
+    if (message->is_over || device_boxes_move(operation->link, message)) return;
+    report(emulated, "a transfer of %zu bytes from device %u is of another size there",
+           message->bytes, message->peer);
+    message->is_over = true;
+}
+
+static void end_transfer(struct emulated *emulated, struct operation *operation) {
+    emulated->transfers--;
+    device_group_close(operation->link, operation->group);
+}
+
 static void run_graph(struct emulated *emulated, const struct device_graph *graph);
 
 static void run_operation(struct emulated *emulated, const struct operation *operation) {
@@ -418,6 +455,7 @@ static void run_operation(struct emulated *emulated, const struct operation *ope
         operation->event->at = emulated->ran;
         break;
     case OPERATION_FOLLOW:
+    case OPERATION_TRANSFER: /* run_one runs it, step by step */
         break;
     case OPERATION_GRAPH:
         run_graph(emulated, operation->graph);
@@ -450,7 +488,9 @@ static void run_graph(struct emulated *emulated, const struct device_graph *grap
 
 static bool is_ready(const struct device_stream *stream) {
     const struct operation *first = stream->first;
-    return first && (first->kind != OPERATION_FOLLOW || first->event->passed >= first->version);
+    if (!first) return false;
+    if (first->kind == OPERATION_TRANSFER) return may_transfer(first);
+    return first->kind != OPERATION_FOLLOW || first->event->passed >= first->version;
 }
 
 /* Runs the next operation of some stream. False: none can run. */
@@ -464,6 +504,11 @@ static bool run_one(struct emulated *emulated) {
     for (stream = emulated->streams;; stream = stream->next)
         if (is_ready(stream) && chosen-- == 0) break;
     struct operation *operation = stream->first;
+    if (operation->kind == OPERATION_TRANSFER) {
+        if (!is_over(operation)) run_transfer(emulated, operation);
+        if (!is_over(operation)) return true;
+        end_transfer(emulated, operation);
+    }
     stream->first = operation->next;
     if (!stream->first) stream->last = NULL;
     emulated->pending--;
@@ -471,6 +516,13 @@ static bool run_one(struct emulated *emulated) {
     run_operation(emulated, operation);
     free(operation);
     return true;
+}
+
+/* Others may call meanwhile. */
+static void nap(struct emulated *emulated) {
+    pthread_mutex_unlock(&emulated->lock);
+    device_boxes_rest();
+    pthread_mutex_lock(&emulated->lock);
 }
 
 /* Runs operations until `done` says so, or `most` of them. */
@@ -481,6 +533,11 @@ static void run_until(struct emulated *emulated, bool (*done)(const void *), con
     while (!done(context) && most-- > 0)
         if (!run_one(emulated)) {
             if (most < UINT32_MAX / 2) break; /* only some were to run */
+            if (emulated->transfers) {        /* peers have not come yet */
+                nap(emulated);
+                open_memory(emulated, true);
+                continue;
+            }
             report(emulated, "what is waited for never comes: streams wait for one another");
             break;
         }
@@ -658,6 +715,87 @@ static enum status wait_stream(struct device *device, struct device_stream *stre
     return STATUS_OK;
 }
 
+/* ---- links ---- */
+
+static enum status load_links(struct device *device, struct error *error) {
+    return STATUS_OK;
+}
+
+static enum status name_link(struct device *device, uint32_t count,
+                             struct device_link_name *name_out, struct error *error) {
+    return device_boxes_name(count, name_out, error);
+}
+
+/* Runs what stands in line while peers may wait for it. */
+static void *run_transfers(void *context) {
+    struct emulated *emulated = context;
+    pthread_mutex_lock(&emulated->lock);
+    while (emulated->links) {
+        if (emulated->transfers) {
+            run_until(emulated, never, NULL, 1 + draw(emulated, EAGER_OUT_OF));
+            nap(emulated);
+        } else {
+            pthread_cond_wait(&emulated->asked, &emulated->lock);
+        }
+    }
+    pthread_mutex_unlock(&emulated->lock);
+    return NULL;
+}
+
+static enum status open_link(struct device *device, const struct device_link_name *name,
+                             uint32_t count, uint32_t own, struct device_link **link_out,
+                             struct error *error) {
+    struct emulated *emulated = emulated_of(device);
+    enum status status = device_boxes_open(name, count, own, link_out, error);
+    if (status != STATUS_OK) return status;
+    pthread_mutex_lock(&emulated->lock);
+    if (emulated->links++ == 0) {
+        int failed = pthread_create(&emulated->thread, NULL, run_transfers, emulated);
+        check(!failed);
+    }
+    pthread_mutex_unlock(&emulated->lock);
+    return STATUS_OK;
+}
+
+/* Its groups are over; what they should have brought stays spoiled. */
+static void close_link(struct device *device, struct device_link *link) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    for (struct device_stream *stream = emulated->streams; stream; stream = stream->next)
+        for (struct operation *at = stream->first; at; at = at->next)
+            if (at->link == link) at->link = NULL;
+    bool last = --emulated->links == 0;
+    pthread_cond_broadcast(&emulated->asked);
+    pthread_mutex_unlock(&emulated->lock);
+    if (last) pthread_join(emulated->thread, NULL);
+    device_boxes_close(link);
+}
+
+static enum status settled(struct device *device, struct device_link *link, bool *settled_out,
+                           struct error *error) {
+    *settled_out = device_boxes_is_whole(link);
+    return STATUS_OK;
+}
+
+static void transfer(struct device *device, struct device_stream *stream, struct device_link *link,
+                     const struct device_transfer *list, uint32_t count) {
+    struct emulated *emulated = emulated_of(device);
+    pthread_mutex_lock(&emulated->lock);
+    const char *fault = stream->capture ? "in a capture" : device_boxes_fault(link, list, count);
+    if (fault) {
+        report(emulated, "a transfer %s", fault);
+    } else {
+        struct operation *operation = new_operation(emulated, OPERATION_TRANSFER);
+        operation->group = device_group_open(link, list, count);
+        operation->link = link;
+        emulated->transfers++;
+        add(emulated, stream, operation);
+        pthread_cond_broadcast(&emulated->asked);
+        perhaps_run(emulated);
+    }
+    pthread_mutex_unlock(&emulated->lock);
+}
+
 /* ---- opening and closing ---- */
 
 static enum status open_stream(struct device *device, struct device_stream **stream_out,
@@ -796,6 +934,8 @@ static void close_device(struct device *device) {
     if (emulated->streams) report(emulated, "a stream was not closed");
     if (emulated->events) report(emulated, "%u events were not closed", emulated->events);
     if (emulated->graphs) report(emulated, "%u graphs were not closed", emulated->graphs);
+    if (emulated->links) report(emulated, "%u links were not closed", emulated->links);
+    pthread_cond_destroy(&emulated->asked);
     pthread_mutex_destroy(&emulated->lock);
     free(emulated->allocations);
     free(emulated);
@@ -825,6 +965,12 @@ static const struct device_body body = {
     .end_capture = end_capture,
     .launch_graph = launch_graph,
     .close_graph = close_graph,
+    .load_links = load_links,
+    .name_link = name_link,
+    .open_link = open_link,
+    .close_link = close_link,
+    .settled = settled,
+    .transfer = transfer,
 };
 
 enum status device_open_emulated(const struct device_emulation *emulation,
@@ -835,6 +981,7 @@ enum status device_open_emulated(const struct device_emulation *emulation,
     emulated->emulation = *emulation;
     emulated->dice = emulation->seed;
     pthread_mutex_init(&emulated->lock, NULL);
+    pthread_cond_init(&emulated->asked, NULL);
     *device_out = &emulated->device;
     return STATUS_OK;
 }

@@ -164,6 +164,10 @@ void exchange_dispatch_finish(struct exchange *exchange, struct exchange_receive
     begin_transfer(exchange, &exchange->combine); /* already here: this rank may have no results */
 }
 
+void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs) {
+    exchange->carrier->pair_slots(exchange, slots_out, pairs);
+}
+
 char *exchange_result(struct exchange *exchange, uint32_t row) {
     return exchange->carrier->result(exchange, row);
 }

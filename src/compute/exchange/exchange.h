@@ -162,6 +162,10 @@ void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const ui
                              const float *weights, uint32_t tokens, const char *activations);
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out);
 
+/* Of the last dispatch that was begun, among ranks: the slot that computes each of its pairs, as
+ * many as [tokens][experts_per_token], counted through all ranks' slots. */
+void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs);
+
 /* Where a received row's result goes, combine_bytes of it; only where rows are carried. */
 char *exchange_result(struct exchange *exchange, uint32_t row);
 

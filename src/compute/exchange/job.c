@@ -252,10 +252,14 @@ void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why)
     says_end = says;
 }
 
+void job_give_up(const char *what, const char *why) {
+    if (says_end) says_end(job.rank, what, why);
+    _exit(1);
+}
+
 /* Nothing can go on without that rank. */
 static void end_broken(const char *what, ucs_status_t status) {
-    if (says_end) says_end(job.rank, what, ucs_status_string(status));
-    _exit(1);
+    job_give_up(what, ucs_status_string(status));
 }
 
 /* What fails between ranks fails because one has died: the launcher is about to say which. */
@@ -616,10 +620,7 @@ void job_regroup(void) {
     memset(job.endpoints, 0, job.count * sizeof(ucp_ep_h));
     enum status status = open_worker(&error);
     if (!status) status = meet(&error);
-    if (status) {
-        if (says_end) says_end(job.rank, "it does not come together with the others", error.text);
-        _exit(1);
-    }
+    if (status) job_give_up("it does not come together with the others", error.text);
     close_last_worker();
 }
 

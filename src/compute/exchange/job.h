@@ -38,6 +38,8 @@ void job_end(void);
 /* Where nothing can go on this process ends, with code 1; before, it says so with this. Nothing is
  * said without. */
 void job_says_end(void (*says)(uint32_t rank, const char *what, const char *why));
+/* Ends it so, where the others would wait for ever for this rank: so they hear that it has died. */
+_Noreturn void job_give_up(const char *what, const char *why);
 
 /* Outside a job: rank 0 of 1. */
 uint32_t job_rank(void);

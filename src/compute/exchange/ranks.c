@@ -698,6 +698,12 @@ static void dispatch_finish(struct exchange *exchange, struct exchange_received 
 
 /* ---- combine ---- */
 
+static void pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs) {
+    const struct ranks *ranks = (const struct ranks *)exchange;
+    for (uint32_t pair = 0; pair < pairs; pair++)
+        slots_out[pair] = ranks->pair_slot[pair] & ~HOP_JOINS;
+}
+
 static char *result(struct exchange *exchange, uint32_t row) {
     struct ranks *ranks = ranks_of(exchange);
     check(row < ranks->row_count);
@@ -822,6 +828,7 @@ static const struct carrier ranks_carrier = {
     .close = close_ranks,
     .dispatch_begin = dispatch_begin,
     .dispatch_finish = dispatch_finish,
+    .pair_slots = pair_slots,
     .result = result,
     .combine_begin = combine_begin,
     .combine_finish = combine_finish,

@@ -7,7 +7,9 @@
  *
  * Where devices reach one another (gpu_peers.h), the exchange carries tickets. The kernel that unpacks a wave
  * reads each row where it lies, and another writes each result where its token wants it; sums are made there,
- * of all results, and none on their way.
+ * of all results, and none on their way. Between hosts, links (gpu_links.h) bring a round's rows to where that
+ * kernel reads, and take its results from where this one writes; the host then waits for a lane's groups in
+ * its last stage alone.
  */
 #include "compute/gpu/gpu_exchange.h"
 
@@ -15,6 +17,7 @@
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/job.h"
 #include "compute/gpu/gpu_layers.h"
+#include "compute/gpu/gpu_links.h"
 #include "compute/gpu/gpu_peers.h"
 #include "compute/model/compute_cpu.h"
 
@@ -44,11 +47,16 @@ struct gpu_exchange {
     char *results, *results_host;           /* [room_rows][combine_bytes] */
     struct gpu_group *groups, *groups_host; /* [slots of this rank in a layer] */
     struct device_event *computed[ROUND_WAVES];
-    /* Among devices that reach one another; else NULL: */
+    /* Where rows go from device to device; else NULL: */
     struct gpu_peers *peers;
-    char *tickets;                          /* [rows_max][dispatch_bytes of the exchange] */
-    const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
-    char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
+    struct gpu_links *links;
+    struct device_event *listed;               /* by links: the last round's lists are read */
+    struct device_event *passed;               /* and all its groups are over: the room is free */
+    struct device_event *given[OVERLAP_LANES]; /* and those of the lane's last stage */
+    uint32_t *counts;                          /* [ranks] */
+    char *tickets;                             /* [rows_max][dispatch_bytes of the exchange] */
+    const char **row_from, **row_from_host;    /* [room_rows] where a row of the room lies */
+    char **row_to, **row_to_host;              /* [room_rows] and where its result goes */
     /* Of sums that are made on their way: */
     struct device_stream *summing;
     char *summands, *summands_host;                /* [SUMS * per_token][combine_bytes] */
@@ -91,9 +99,9 @@ static void take_passage(struct gpu_taker *taker, uint32_t rows_max) {
 static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t places = x->room_rows * sizeof(char *);
+    size_t results = (size_t)rows_max * x->per_token * x->combine_bytes;
     x->outgoing = gpu_take_shared(taker, rows_max * x->dispatch_bytes, "rows to other ranks");
-    x->returned = gpu_take_shared(taker, (size_t)rows_max * x->per_token * x->combine_bytes,
-                                  "results from other ranks");
+    x->returned = gpu_take_shared(taker, results, "results from other ranks");
     x->row_from = take_there(taker, places, "places of rows");
     x->row_from_host = take_host(taker, places, "places of rows, on the host");
     x->row_to = take_there(taker, places, "places of results");
@@ -127,8 +135,26 @@ static void take_sums(struct gpu_taker *taker, uint32_t hidden_stride) {
     x->sums_host = take_host(taker, sums, "sums, on the host");
 }
 
+/* By links, ranks' groups have to come in one order. */
+static enum status open_links(struct model *model, struct gpu_taker *taker, struct error *error) {
+    struct gpu_state *state = model->gpu;
+    struct gpu_exchange *x = state->exchange;
+    uint32_t ranks = model->placement.ranks;
+    const struct gpu_links_rooms rooms = {x->outgoing, x->returned, x->dispatch_bytes,
+                                          x->combine_bytes};
+    model->fixed_order = true;
+    x->counts = calloc(ranks, sizeof *x->counts);
+    if (!x->counts) return error_set(error, STATUS_NO_MEMORY, "no memory to count rows");
+    enum status status = device_open_event(state->device, &x->listed, error);
+    if (!status) status = device_open_event(state->device, &x->passed, error);
+    for (uint32_t i = 0; i < OVERLAP_LANES && !status; i++)
+        status = device_open_event(state->device, &x->given[i], error);
+    if (status) return status;
+    return gpu_links_open(model, taker, &rooms, x->room_rows / ranks, &x->links, error);
+}
+
 /* The exchange carries tickets; of a result nothing but that it is there. */
-static enum status open_peers(struct model *model, struct error *error) {
+static enum status open_tickets(struct model *model, struct gpu_taker *taker, struct error *error) {
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = state->exchange;
     const struct gpu_rooms own = {x->outgoing, x->returned};
@@ -136,6 +162,7 @@ static enum status open_peers(struct model *model, struct error *error) {
     model->combine_bytes = EXCHANGE_ALIGN;
     x->tickets = calloc(state->rows_max, model->dispatch_bytes);
     if (!x->tickets) return error_set(error, STATUS_NO_MEMORY, "no memory for rows' tickets");
+    if (state->way == GPU_BY_LINKS) return open_links(model, taker, error);
     return gpu_peers_open(state->device, model->placement.ranks, model->rank, &own, &x->peers,
                           error);
 }
@@ -151,10 +178,10 @@ enum status gpu_exchange_open(struct model *model, struct error *error) {
     x->returned_rows = least(state->rows_max * shape->experts_per_token, RETURNED);
     x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
     x->combine_bytes = exchange_rows_bytes(model->combine_form, shape->hidden);
-    bool reach = !model->rows_by_host && job_is_here();
+    bool reach = state->way != GPU_BY_HOST;
     take_rows(&taker, state->rows_max, model->placement.slots_per_rank);
     (reach ? take_rooms : take_passage)(&taker, state->rows_max);
-    if (reach && !taker.status) taker.status = open_peers(model, error);
+    if (reach && !taker.status) taker.status = open_tickets(model, &taker, error);
     if (model->group_experts && !reach) take_sums(&taker, state->hidden_stride);
     if (taker.status == STATUS_OK)
         taker.status = device_open_stream(state->device, &x->summing, error);
@@ -175,6 +202,12 @@ void gpu_exchange_close(struct model *model) {
         device_close_event(state->device, x->half_left[i]);
     device_close_stream(state->device, x->summing);
     gpu_peers_close(x->peers);
+    gpu_links_close(x->links);
+    for (uint32_t i = 0; i < OVERLAP_LANES; i++)
+        device_close_event(state->device, x->given[i]);
+    device_close_event(state->device, x->listed);
+    device_close_event(state->device, x->passed);
+    free(x->counts);
     free(x->tickets);
     free(x);
     state->exchange = NULL;
@@ -184,6 +217,7 @@ void gpu_exchange_meet(struct model *model) {
     struct gpu_exchange *x = model->gpu->exchange;
     struct error error;
     if (x && x->peers) gpu_state_note(model->gpu, gpu_peers_meet(x->peers, &error), &error);
+    if (x && x->links) gpu_links_meet(x->links);
 }
 
 /* ---- what all stages do ---- */
@@ -197,12 +231,15 @@ static void copy(const struct pass *pass, void *to, const void *from, size_t byt
     device_copy(pass->model->device, gpu_lane_of(pass)->stream, to, from, bytes, way);
 }
 
-/* Returns when the event has passed; meanwhile what travels moves on. */
+/* Returns when the event has passed; meanwhile what travels moves on. What stands behind a group of a link never
+ * passes once a rank has died, unless the link is closed. */
 static void await(const struct pass *pass, struct device_event *event) {
     struct gpu_state *state = pass->model->gpu;
     struct error error;
-    while (!device_passed(state->device, event))
+    while (!device_passed(state->device, event)) {
         pass_progress(pass);
+        if (state->exchange->links) gpu_links_look(state->exchange->links);
+    }
     gpu_state_note(state, device_wait(state->device, event, &error), &error);
 }
 
@@ -261,7 +298,7 @@ static void bring_rows(const struct pass *pass) {
                               .from_scale_step = 1,
                               .to_scale_step = to.scale_step};
     gpu_launch(state, lane->stream, gather, pack);
-    if (!x->peers)
+    if (!x->tickets)
         copy(pass, x->outgoing_host + at, x->outgoing + at, tokens * x->dispatch_bytes,
              DEVICE_TO_HOST);
     copy(pass, x->experts_host + pair, state->experts + pair, words, DEVICE_TO_HOST);
@@ -299,7 +336,7 @@ void gpu_exchange_dispatch(const struct pass *pass) {
     if (pass->model->gpu->status != STATUS_OK) choose_any(pass, x->experts_host + pair);
     exchange_dispatch_begin(
         pass->exchange, pass->layer, x->experts_host + pair, x->weights_host + pair, tokens,
-        x->peers ? write_tickets(pass) : x->outgoing_host + row * x->dispatch_bytes);
+        x->tickets ? write_tickets(pass) : x->outgoing_host + row * x->dispatch_bytes);
 }
 
 /* ---- experts of rows that came ---- */
@@ -405,12 +442,12 @@ static void give_results(void *context, uint32_t first, uint32_t count, uint32_t
 static void unpack(const struct pass *pass, const struct room_wave *wave) {
     struct gpu_state *state = pass->model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    char *rows = x->peers ? x->outgoing : x->received + wave->first * x->dispatch_bytes;
+    char *rows = x->tickets ? x->outgoing : x->received + wave->first * x->dispatch_bytes;
     const struct gpu_rows *to = &state->expert_input;
     struct packed from = packed_at(pass, rows);
-    struct gpu_gather unpacked = {.from = x->peers ? NULL : rows,
-                                  .from_scales = x->peers ? NULL : from.scales,
-                                  .from_rows = x->peers ? x->row_from + wave->first : NULL,
+    struct gpu_gather unpacked = {.from = x->tickets ? NULL : rows,
+                                  .from_scales = x->tickets ? NULL : from.scales,
+                                  .from_rows = x->tickets ? x->row_from + wave->first : NULL,
                                   .scales_at =
                                       (uint32_t)exchange_rows_scales_at(pass->model->shape->hidden),
                                   .to = to->data + (size_t)wave->first * to->pitch,
@@ -447,7 +484,7 @@ static void compute_wave(const struct room_round *round, uint32_t index) {
     const struct room_wave *wave = &round->waves[index];
     struct room_rows rows = {round, wave->first};
     size_t in = wave->first * x->dispatch_bytes, out = wave->first * x->combine_bytes;
-    if (!x->peers) {
+    if (!x->tickets) {
         compute_tokens(model, take_received, &rows, wave->count);
         pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
         copy(pass, x->received + in, x->received_host + in, wave->count * x->dispatch_bytes,
@@ -465,7 +502,7 @@ static void compute_wave(const struct room_round *round, uint32_t index) {
     gpu_experts_multiply(pass, &pairs);
     pack_results(model, stream, state->expert_y + (size_t)wave->first * state->hidden_stride,
                  state->hidden_stride, x->results + out, wave->count);
-    if (x->peers)
+    if (x->tickets)
         hand_out(pass, wave);
     else
         copy(pass, x->results_host + out, x->results + out, wave->count * x->combine_bytes,
@@ -480,7 +517,7 @@ static void run_round(const struct room_round *round) {
     struct gpu_exchange *x = of_pass(pass);
     size_t places = round->rows * sizeof(char *);
     copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
-    if (x->peers) {
+    if (x->tickets) {
         copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
         copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
     }
@@ -490,9 +527,94 @@ static void run_round(const struct room_round *round) {
         const struct room_wave *wave = &round->waves[i];
         struct room_rows rows = {round, wave->first};
         await(pass, x->computed[i]);
-        if (!x->peers) compute_tokens(pass->model, give_results, &rows, wave->count);
+        if (!x->tickets) compute_tokens(pass->model, give_results, &rows, wave->count);
         exchange_combine_begin(pass->exchange, round->first_row + wave->first, wave->count);
     }
+}
+
+/* ---- by links ---- */
+
+static struct device_event **given_of(const struct pass *pass) {
+    const struct gpu_state *state = pass->model->gpu;
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    return &state->exchange->given[lane == &state->mtp ? 0 : lane - state->lanes];
+}
+
+static const char *ticket_of(const struct exchange_received *received, uint32_t row) {
+    return received->token_data[received->row_token[row]];
+}
+
+/* The most that came of one rank. */
+static uint32_t most_of_a_rank(const struct gpu_exchange *x, uint32_t ranks,
+                               const struct exchange_received *received) {
+    uint32_t most = 0;
+    memset(x->counts, 0, ranks * sizeof *x->counts);
+    for (uint32_t row = 0; row < received->row_count; row++) {
+        uint32_t *count = &x->counts[gpu_ticket_rank(ticket_of(received, row))];
+        if (++*count > most) most = *count;
+    }
+    return most;
+}
+
+/* What is of this round, of all that came: one wave. */
+static void take_pieces(struct room_round *round) {
+    const struct model *model = round->pass->model;
+    struct gpu_exchange *x = of_pass(round->pass);
+    const struct exchange_received *received = round->received;
+    uint32_t first_slot = compute_weights(round->pass)->first_slot;
+    round->rows = round->groups = round->wave_count = 0;
+    for (uint32_t i = 0; i < received->group_count; i++) {
+        const struct exchange_group *group = &received->groups[i];
+        uint32_t first = round->rows;
+        for (uint32_t row = group->first_row; row < group->first_row + group->row_count; row++) {
+            round->rows +=
+                gpu_links_place(x->links, ticket_of(received, row), &x->row_from_host[round->rows],
+                                &x->row_to_host[round->rows]);
+        }
+        if (round->rows == first) continue;
+        x->groups_host[round->groups++] =
+            (struct gpu_group){.first_row = first,
+                               .row_count = round->rows - first,
+                               .slot = weights_place(&model->weights, first_slot + group->slot)};
+    }
+    end_wave(round);
+}
+
+static void copy_lists(const struct room_round *round) {
+    const struct pass *pass = round->pass;
+    struct gpu_exchange *x = of_pass(pass);
+    size_t places = round->rows * sizeof(char *);
+    copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
+    copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
+    copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
+}
+
+/* All rounds are put in line; the host waits for none, but until the lists of the last have been read. That
+ * results are on their way is said when they are in line: who is told waits for its own groups. */
+static void run_by_links(struct room_round *round) {
+    const struct pass *pass = round->pass;
+    const struct model *model = pass->model;
+    struct gpu_exchange *x = of_pass(pass);
+    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    uint32_t most = most_of_a_rank(x, model->placement.ranks, round->received);
+    uint32_t *places = x->rows_host + (size_t)gpu_lane_of(pass)->row * x->per_token;
+    uint32_t rounds = gpu_links_begin(x->links, pass, most, places);
+    device_follow(model->device, stream, x->passed);
+    for (uint32_t i = 0; i < rounds; i++) {
+        await(pass, x->listed);
+        gpu_links_list(x->links, pass, i);
+        take_pieces(round);
+        copy_lists(round);
+        gpu_links_copy_list(x->links, pass);
+        device_record(model->device, x->listed, stream);
+        gpu_links_pass_rows(x->links, pass);
+        if (round->wave_count) compute_wave(round, 0);
+        gpu_links_pass_results(x->links, pass);
+    }
+    device_record(model->device, x->passed, stream);
+    device_record(model->device, *given_of(pass), stream);
+    if (round->received->row_count)
+        exchange_combine_begin(pass->exchange, 0, round->received->row_count);
 }
 
 void gpu_exchange_run_routed(const struct pass *pass) {
@@ -502,6 +624,10 @@ void gpu_exchange_run_routed(const struct pass *pass) {
     exchange_dispatch_finish(pass->exchange, &received);
     for (uint32_t i = 0; i < received.group_count; i++)
         slot_tokens[received.groups[i].slot] += received.groups[i].row_count;
+    if (pass->model->gpu->exchange->links) {
+        run_by_links(&round);
+        return;
+    }
     while (next_round(&round))
         run_round(&round);
 }
@@ -553,13 +679,17 @@ static void send_returned(const struct pass *pass, const struct exchange_returne
     give_returned(pass, x->returned + at, returned->results, rows);
 }
 
-/* Results lie by their tokens' experts. Of a job that is broken some never came. */
+/* Results lie by their tokens' experts; by links, where the stage before has said. Of a job that is broken some
+ * never came. */
 static void find_returned(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
     size_t pair = (size_t)gpu_lane_of(pass)->row * x->per_token;
     uint32_t pairs = pass->batch->token_count * x->per_token;
     for (uint32_t i = 0; i < pairs; i++)
-        x->rows_host[pair + i] = job_broken() ? GPU_NO_PAIR : i;
+        if (job_broken())
+            x->rows_host[pair + i] = GPU_NO_PAIR;
+        else if (!x->links)
+            x->rows_host[pair + i] = i;
     copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
          DEVICE_FROM_HOST);
 }
@@ -573,8 +703,9 @@ void gpu_exchange_finish(const struct pass *pass) {
     size_t pair = (size_t)lane->row * x->per_token;
     struct exchange_returned returned;
     exchange_combine_finish(pass->exchange, &returned);
+    if (x->links) await(pass, *given_of(pass));
     if (!pass->batch->token_count) return;
-    if (x->peers)
+    if (x->tickets)
         find_returned(pass);
     else
         send_returned(pass, &returned);
@@ -661,7 +792,7 @@ static void sum_some(struct model *model, const struct exchange_sum *list, uint3
 
 void gpu_exchange_sum(void *context, const struct exchange_sum *list, uint32_t count) {
     struct model *model = context;
-    if (model->gpu->exchange->peers) return; /* nothing lies on the host; the tokens' ranks sum */
+    if (model->gpu->exchange->tickets) return; /* nothing lies on the host; the tokens' ranks sum */
     for (uint32_t first = 0; first < count; first += SUMS)
         sum_some(model, list + first, count - first < SUMS ? count - first : SUMS);
 }

@@ -2,6 +2,9 @@
 #include "compute/gpu/gpu_state.h"
 
 #include "base/check.h"
+#include "base/number.h"
+#include "compute/exchange/job.h"
+#include "compute/gpu/gpu_pieces.h"
 #include "compute/model/rope.h"
 
 #include <stdlib.h>
@@ -136,11 +139,26 @@ static void take_tokens(struct gpu_taker *taker, const struct model *model) {
     state->mtp_u = take_floats(taker, state->tokens_max, state->hidden_stride, "MTP's inputs");
 }
 
+/* On one host, rooms need nothing of a host but its devices; else what links need decides. */
+static enum status choose_way(struct gpu_state *state, const struct model *model,
+                              struct error *error) {
+    if (!model->placement.ranks || model->rows_by_host || !job_exists()) return STATUS_OK;
+    state->way = job_is_here() ? GPU_IN_ROOMS : GPU_BY_LINKS;
+    if (state->way == GPU_IN_ROOMS) return STATUS_OK;
+    enum status status = device_load_links(state->device, error);
+    if (status != STATUS_UNSUPPORTED) return status;
+    state->way = GPU_BY_HOST;
+    return STATUS_OK;
+}
+
 /* Among ranks there may come far more than this one's share, and more than fit is computed in rounds. */
 uint32_t gpu_expert_rows(const struct model *model) {
-    uint32_t rows = model->gpu->rows_max, pairs = rows * model->shape->experts_per_token;
-    uint32_t round = rows + GPU_ROUND_ROWS;
-    return model->placement.ranks && round < pairs ? round : pairs;
+    uint32_t rows = model->gpu->rows_max, per_token = model->shape->experts_per_token;
+    uint32_t round = rows + GPU_ROUND_ROWS, ranks = model->placement.ranks;
+    if (model->gpu->way == GPU_BY_LINKS)
+        return ranks * gpu_piece_pairs(ranks, round,
+                                       rows * min_u32(per_token, model->placement.slots_per_rank));
+    return ranks && round < rows * per_token ? round : rows * per_token;
 }
 
 static void take_experts(struct gpu_taker *taker, const struct model *model) {
@@ -282,6 +300,7 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     set_strides(state, model);
     enum status status = open_streams(state, error);
     if (status == STATUS_OK) status = open_marks(state, model, error);
+    if (status == STATUS_OK) status = choose_way(state, model, error);
     if (status != STATUS_OK) return status;
     take_tokens(&taker, model);
     take_experts(&taker, model);

@@ -24,6 +24,10 @@
 #define GPU_ROUND_ROWS                                                                             \
     256 /* among ranks: rows of experts computed at a time, beyond a step's tokens */
 
+/* How rows and results go between ranks: through the hosts' memory; on one host in rooms that all ranks map
+ * (gpu_peers.h); between hosts by links (gpu_links.h). */
+enum gpu_way { GPU_BY_HOST, GPU_IN_ROOMS, GPU_BY_LINKS };
+
 /* A batch's arrays on the device; of a lane, from its first token on. */
 struct gpu_batch {
     uint32_t *ids, *positions, *kv_index, *kv_first, *first_page; /* [tokens] */
@@ -130,6 +134,7 @@ struct gpu_state {
     uint32_t told_max, told_first, told_count;
     struct gpu_mark *marks; /* [GPU_MARKS], if somebody times them; else NULL */
     uint32_t mark_count;
+    enum gpu_way way;
     struct gpu_exchange *exchange; /* among ranks (gpu_exchange.h) */
     void *memory[96];              /* all that was allocated */
     uint32_t memory_count;
@@ -161,7 +166,8 @@ struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
 /* The arrays from a token of theirs on, and from a run of prompts on. */
 struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, uint32_t run);
 
-/* Of experts, computed at a time: all pairs of a step, or a round's. */
+/* Of experts, computed at a time: all pairs of a step, or a round's. By links a multiple of the ranks, as
+ * each has a piece of the same size. */
 uint32_t gpu_expert_rows(const struct model *model);
 
 struct gpu_heads gpu_heads_of(const struct model *model);

@@ -55,6 +55,7 @@ struct model {
     uint32_t dispatch_bytes,
         combine_bytes; /* that the exchange carries of a row, and of a result */
     bool rows_by_host; /* model_options.rows_by_host */
+    bool fixed_order;  /* lanes' stages run in an order that all ranks share, whatever has come */
     struct scratch *scratch;
     struct batch batch;     /* the step's */
     struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */

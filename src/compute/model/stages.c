@@ -198,19 +198,34 @@ static void run_in_order(struct layer_walk *walk) {
         }
 }
 
+/* Of the lanes that wait, the one that has waited longest. */
+static uint32_t oldest(const struct overlap *overlap, const struct overlap_place *places,
+                       const uint32_t *since) {
+    uint32_t found = overlap->lane_count;
+    for (uint32_t i = 0; i < overlap->lane_count; i++)
+        if (places[i].waits && (found == overlap->lane_count || since[i] < since[found])) found = i;
+    return found;
+}
+
 /* The lane to run next: looks which lanes' transfers have come, and waits for the first of them if
- * nothing can be done meanwhile. */
-static uint32_t next_lane(const struct layer_walk *walk, struct overlap_place *places) {
+ * nothing can be done meanwhile. In a fixed order a lane's stage goes before all that could be done
+ * meanwhile only when there is no more of it, come or not. `since`: when lanes began to wait. */
+static uint32_t next_lane(const struct layer_walk *walk, struct overlap_place *places,
+                          const uint32_t *since) {
     const struct overlap *overlap = walk->overlap;
     struct exchange *awaited[OVERLAP_LANES];
     uint32_t count = 0, next;
-    for (uint32_t i = 0; i < overlap->lane_count; i++)
+    for (uint32_t i = 0; i < overlap->lane_count && !walk->model->fixed_order; i++)
         if (places[i].waits) {
             places[i].waits = !exchange_arrived(walk->model->lanes[i].exchange);
             if (places[i].waits) awaited[count++] = walk->model->lanes[i].exchange;
         }
     while ((next = overlap_next(overlap, walk->model->shape->layers, places)) ==
            overlap->lane_count) {
+        if (walk->model->fixed_order) {
+            places[oldest(overlap, places, since)].waits = false;
+            continue;
+        }
         const struct exchange *come = exchange_wait_any(awaited, count);
         for (uint32_t i = 0; i < overlap->lane_count; i++)
             if (walk->model->lanes[i].exchange == come) places[i].waits = false;
@@ -220,15 +235,17 @@ static uint32_t next_lane(const struct layer_walk *walk, struct overlap_place *p
 
 static void run_by_urgency(struct layer_walk *walk) {
     struct overlap_place places[OVERLAP_LANES] = {{0}};
-    uint32_t layers = walk->model->shape->layers;
-    for (uint32_t left = walk->overlap->lane_count * layers * STAGE_COUNT; left > 0; left--) {
+    uint32_t layers = walk->model->shape->layers, since[OVERLAP_LANES] = {0};
+    uint32_t stages = walk->overlap->lane_count * layers * STAGE_COUNT;
+    for (uint32_t done = 0; done < stages; done++) {
         begin_traced(walk->model);
-        uint32_t lane = next_lane(walk, places);
+        uint32_t lane = next_lane(walk, places, since);
         struct overlap_place *place = &places[lane];
         run_row(walk, place->stage, lane, place->layer);
         overlap_advance(place);
         place->waits =
             place->layer < layers && awaits(walk->model, place->layer, place->stage, lane);
+        since[lane] = done;
     }
 }
 

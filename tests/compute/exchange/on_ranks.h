@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main of a test that all ranks of a job run alike: `test_name RANKS` launches them, and rank 0
- * speaks for all. A rank that fails ends the others, but for on_ranks_deaths of them, which the test
+ * main of a test that all ranks of a job run alike: `test_name RANKS [HOSTS]` launches them, and rank 0
+ * speaks for all. With HOSTS they are told that they are on so many, as many ranks on each. A rank that fails ends the others, but for on_ranks_deaths of them, which the test
  * itself kills. Include it behind <cmocka.h>.
  */
 #ifndef TESTS_EXCHANGE_ON_RANKS_H
@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "compute/exchange/job.h"
+#include "compute/exchange/job_meeting.h"
 #include "host/process/rank_launch.h"
 
 struct on_ranks {
@@ -38,7 +39,7 @@ static inline int on_ranks_launch(char **argv) {
     struct error error;
     uint32_t count = (uint32_t)strtoul(argv[1], NULL, 10);
     struct on_ranks all = {.deaths = on_ranks_deaths};
-    const char *const arguments[] = {self, argv[1], NULL};
+    const char *const arguments[] = {self, argv[1], argv[2], NULL};
     const struct rank_launch_options options = {.arguments = arguments,
                                                 .count = count,
                                                 .total = count,
@@ -55,10 +56,19 @@ static inline int on_ranks_launch(char **argv) {
     return all.failed != 0;
 }
 
+static inline void on_ranks_choose_host(char **argv) {
+    uint32_t count = (uint32_t)strtoul(argv[1], NULL, 10);
+    uint32_t hosts = (uint32_t)strtoul(argv[2], NULL, 10);
+    char name[16];
+    snprintf(name, sizeof name, "host%u", job_rank_ahead() / (count / hosts));
+    setenv(JOB_MEETING_HOST, name, 1);
+}
+
 static inline int on_ranks(char **argv, const char *name, const struct CMUnitTest *tests,
                            size_t count) {
     struct error error;
     if (!job_exists()) return on_ranks_launch(argv);
+    if (argv[2]) on_ranks_choose_host(argv);
     if (job_begin(&error) != STATUS_OK) {
         fprintf(stderr, "%s\n", error.text);
         return 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_exchange RANKS: protects ranks on devices. Each rank has sequences of its own on an emulated
+ * test_gpu_exchange RANKS [HOSTS]: protects ranks on devices. Each rank has sequences of its own on an emulated
  * device, and all step together; what a rank's logits, choices and drafts are is what one CPU alone gives
  * for its sequences, bit for bit: with replicas, by any schedule, in all modes and either order of summing
  * experts, with ranks that have no tokens, with rows that are passed on by nodes, with more rows than a
- * device has room for at a time, and while experts change their slots; rows going from device to device, and by
- * the host. The device's streams run in an order
+ * device has room for at a time, and while experts change their slots; rows going from device to device, on one host
+ * and over links between several, and by the host. The device's streams run in an order
  * that is drawn anew for each model and rank, so what would be touched too early shows.
  *
  * With GOLDEN_KERNELS the devices run the kernels for Hopper, and the one alone is such a device, too.
@@ -20,7 +20,7 @@
 #include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
 #include "compute/gpu/compute_gpu.h"
-#include "compute/gpu/gpu_kernels.h"
+#include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"
@@ -40,6 +40,7 @@ struct way {
 
 /* What all ranks draw alike, and what each draws for itself. */
 static uint64_t shared_state, own_state;
+static uint32_t hosts;
 static struct gpu_kernels kernels;
 
 static uint32_t draw_of(uint64_t *state, uint32_t below) {
@@ -224,6 +225,31 @@ static void end_moves(struct model *model) {
     moves_adopt(model, nothing);
 }
 
+/* ---- the order of stages ---- */
+
+static uint64_t stages_run_here; /* since the step began, as a number */
+
+static void begin_stage(void *context) {
+}
+
+static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+                      const struct exchange_transfer *ended) {
+    stages_run_here = (stages_run_here ^ (layer * 64 + lane * 8 + stage)) * 1099511628211u + 1;
+}
+
+/* Of links' groups none may wait for others in a ring: all ranks put them in line in one order. */
+static void expect_one_order(void) {
+    uint64_t all[16], own[16];
+    uint32_t ranks = job_count();
+    assert_true(ranks <= 16);
+    for (uint32_t i = 0; i < ranks; i++)
+        own[i] = all[i] = stages_run_here;
+    job_swap((const char *)own, (char *)all, sizeof *all);
+    for (uint32_t i = 0; i < ranks; i++)
+        assert_true(all[i] == stages_run_here);
+    stages_run_here = 0;
+}
+
 /* ---- both, side by side ---- */
 
 /* How the ranks do it, which changes nothing. */
@@ -241,7 +267,10 @@ static void expect_same(const struct way *way) {
     struct model *alone = open_model(way, device, 0);
     struct model *there = open_model(way, &model_on_emulated, job_count());
     uint32_t vocab = model_shape(alone)->vocab;
-    assert_true((there->combine_bytes == EXCHANGE_ALIGN) == !way->by_host); /* tickets */
+    enum gpu_way direct = hosts > 1 ? GPU_BY_LINKS : GPU_IN_ROOMS;
+    assert_int_equal(there->gpu->way, way->by_host ? GPU_BY_HOST : direct);
+    const struct model_trace trace = {.begin = begin_stage, .end = end_stage};
+    if (there->gpu->way == GPU_BY_LINKS) model_set_trace(there, &trace);
     size_t bytes = (size_t)STEP_TOKENS * vocab * sizeof(float);
     static struct found expected, found;
     expected.logits = malloc(bytes);
@@ -255,6 +284,7 @@ static void expect_same(const struct way *way) {
         choose_ways(there);
         if (way->moves) begin_moves(there);
         run(there, way, &found);
+        if (there->gpu->way == GPU_BY_LINKS) expect_one_order();
         if (way->moves) end_moves(there);
         if (memcmp(expected.logits, found.logits, plan->token_count * vocab * sizeof(float)))
             fail_msg("%s, %s, sum of %s: the logits of step %u differ", way->golden,
@@ -359,5 +389,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(devices_give_the_bits_of_one_cpu_in_every_way)};
 #endif
     const struct CMUnitTest *tests = strtoul(argv[1], NULL, 10) > 2 ? all : few;
+    hosts = argv[2] ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
     return on_ranks(argv, "gpu_exchange", tests, 1);
 }

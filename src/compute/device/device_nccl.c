@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * NCCL is loaded when it is first wanted, so a program needs it where ranks of several hosts have GPUs and
+ * nowhere else. Communicators do not block: what waits for other ranks, their meeting and the connections
+ * that a first group makes, goes on by itself while device_nccl_settled is asked, and the asker can give up.
+ */
+#include "compute/device/device_nccl.h"
+
+#include <dlfcn.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIBRARY "libnccl.so.2"
+_Static_assert(sizeof(ncclUniqueId) == sizeof(struct device_link_name), "a name is NCCL's");
+
+struct nccl_link { /* what a struct device_link * points to here */
+    ncclComm_t communicator;
+    ncclResult_t failure; /* the first of a group */
+};
+
+static struct nccl_link *nccl_of(struct device_link *link) {
+    return (struct nccl_link *)(void *)link;
+}
+
+/* Whoever loads it fills it, before anybody else calls. */
+static struct {
+    pthread_mutex_t lock;
+    bool is_loaded;
+    ncclResult_t (*get_unique_id)(ncclUniqueId *id);
+    ncclResult_t (*init_rank)(ncclComm_t *communicator, int count, ncclUniqueId id, int rank,
+                              ncclConfig_t *config);
+    ncclResult_t (*abort)(ncclComm_t communicator);
+    ncclResult_t (*get_async_error)(ncclComm_t communicator, ncclResult_t *state);
+    ncclResult_t (*send)(const void *from, size_t count, ncclDataType_t type, int peer,
+                         ncclComm_t communicator, cudaStream_t stream);
+    ncclResult_t (*receive)(void *to, size_t count, ncclDataType_t type, int peer,
+                            ncclComm_t communicator, cudaStream_t stream);
+    ncclResult_t (*group_start)(void);
+    ncclResult_t (*group_end)(void);
+    const char *(*error_text)(ncclResult_t result);
+} nccl = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static bool find(void *library, const char *name, void *function_out) {
+    void *address = dlsym(library, name);
+    memcpy(function_out, &address, sizeof address);
+    return address != NULL;
+}
+
+static bool find_all(void *library) {
+    return find(library, "ncclGetUniqueId", &nccl.get_unique_id) &&
+           find(library, "ncclCommInitRankConfig", &nccl.init_rank) &&
+           find(library, "ncclCommAbort", &nccl.abort) &&
+           find(library, "ncclCommGetAsyncError", &nccl.get_async_error) &&
+           find(library, "ncclSend", &nccl.send) && find(library, "ncclRecv", &nccl.receive) &&
+           find(library, "ncclGroupStart", &nccl.group_start) &&
+           find(library, "ncclGroupEnd", &nccl.group_end) &&
+           find(library, "ncclGetErrorString", &nccl.error_text);
+}
+
+enum status device_nccl_load(struct error *error) {
+    pthread_mutex_lock(&nccl.lock);
+    void *library = nccl.is_loaded ? NULL : dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (library) nccl.is_loaded = find_all(library);
+    bool is_loaded = nccl.is_loaded;
+    pthread_mutex_unlock(&nccl.lock);
+    if (is_loaded) return STATUS_OK;
+    return error_set(
+        error, STATUS_IO,
+        "ranks of several hosts pass rows from GPU to GPU by NCCL, but " LIBRARY
+        " cannot be loaded (%s): install it on each host (LD_LIBRARY_PATH says where), "
+        "or do without, on all: --experiment device-rows=host",
+        library ? "functions are missing" : "it is not found");
+}
+
+static enum status failed(ncclResult_t result, const char *what, struct error *error) {
+    return error_set(error, STATUS_IO, "%s: NCCL says '%s'", what, nccl.error_text(result));
+}
+
+static bool is_bad(ncclResult_t result) {
+    return result != ncclSuccess && result != ncclInProgress;
+}
+
+enum status device_nccl_name(struct device_link_name *name_out, struct error *error) {
+    ncclUniqueId id;
+    ncclResult_t result = nccl.get_unique_id(&id);
+    if (is_bad(result)) return failed(result, "a link's name", error);
+    memcpy(name_out, &id, sizeof id);
+    return STATUS_OK;
+}
+
+enum status device_nccl_open(const struct device_link_name *name, uint32_t count, uint32_t own,
+                             struct device_link **link_out, struct error *error) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId id;
+    struct nccl_link *link = calloc(1, sizeof *link);
+    if (!link) return error_set(error, STATUS_NO_MEMORY, "no memory for a link");
+    memcpy(&id, name, sizeof id);
+    config.blocking = 0;
+    ncclResult_t result = nccl.init_rank(&link->communicator, (int)count, id, (int)own, &config);
+    if (is_bad(result)) {
+        if (link->communicator) nccl.abort(link->communicator);
+        free(link);
+        return failed(result, "a link", error);
+    }
+    *link_out = (struct device_link *)(void *)link;
+    return STATUS_OK;
+}
+
+/* Also one in good order: an end that is agreed upon would wait for ranks that may be dead. */
+void device_nccl_close(struct device_link *link) {
+    nccl.abort(nccl_of(link)->communicator);
+    free(link);
+}
+
+enum status device_nccl_settled(struct device_link *link, bool *settled_out, struct error *error) {
+    ncclResult_t state = nccl_of(link)->failure;
+    if (state == ncclSuccess) {
+        ncclResult_t asked = nccl.get_async_error(nccl_of(link)->communicator, &state);
+        if (asked != ncclSuccess) state = asked;
+    }
+    if (is_bad(state)) return failed(state, "a link to other ranks", error);
+    *settled_out = state == ncclSuccess;
+    return STATUS_OK;
+}
+
+static void note(struct nccl_link *link, ncclResult_t result) {
+    if (is_bad(result) && link->failure == ncclSuccess) link->failure = result;
+}
+
+void device_nccl_transfer(void *stream, struct device_link *link,
+                          const struct device_transfer *list, uint32_t count) {
+    struct nccl_link *of = nccl_of(link);
+    note(of, nccl.group_start());
+    for (uint32_t i = 0; i < count; i++) {
+        const struct device_transfer *one = &list[i];
+        note(of, one->receives ? nccl.receive(one->memory, one->bytes, ncclInt8, (int)one->peer,
+                                              of->communicator, stream)
+                               : nccl.send(one->memory, one->bytes, ncclInt8, (int)one->peer,
+                                           of->communicator, stream));
+    }
+    note(of, nccl.group_end());
+}

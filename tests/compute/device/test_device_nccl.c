@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects how NCCL is found. A build without it says so, and is not refused ranks on several hosts; one with it loads the
+ * library when it is first wanted, or says what is missing and what does without. Without a GPU a link cannot be
+ * opened, which is told in one line. What NCCL does with GPUs was never seen (docs/gpu.md).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/device/device_nccl.h"
+
+static void what_links_need_is_there_or_the_cure_is_told(void **state) {
+    struct error error;
+    enum status status = device_nccl_load(&error);
+#ifdef DEVICE_NCCL
+    if (status == STATUS_OK) {
+        assert_int_equal(device_nccl_load(&error), STATUS_OK); /* again */
+        return;
+    }
+    assert_int_equal(status, STATUS_IO);
+    assert_non_null(strstr(error.text, "libnccl.so.2"));
+    assert_non_null(strstr(error.text, "--experiment device-rows=host"));
+#else
+    assert_int_equal(status, STATUS_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "no NCCL"));
+#endif
+}
+
+static void a_link_that_cannot_be_opened_is_told(void **state) {
+    struct device_link_name name = {{0}};
+    struct device_link *link;
+    struct error error;
+    bool settled = false;
+    if (device_nccl_load(&error) == STATUS_IO) return; /* no library: nobody calls what follows */
+    enum status status = device_nccl_name(&name, &error);
+    if (!status) status = device_nccl_open(&name, 1, 0, &link, &error);
+    if (!status) {
+        do
+            status = device_nccl_settled(link, &settled, &error);
+        while (!status && !settled);
+        device_nccl_close(link);
+    }
+    if (status)
+        assert_true(strlen(error.text) > 0 && !strchr(error.text, '\n'));
+    else
+        assert_true(settled); /* there is a GPU */
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_links_need_is_there_or_the_cure_is_told),
+        cmocka_unit_test(a_link_that_cannot_be_opened_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_gpu_links RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. One is killed in the
+ * middle of a step, behind a dispatch, when the others' groups wait for it on their devices; then another, when it
+ * has put its experts in line, and a third, when it has done so in the last layer and nobody waits for messages
+ * any more. Nobody hangs: the step ends, those that live meet, make links among themselves, and the same step brings
+ * the bits of one CPU alone, with the dead ranks' experts elsewhere.
+ */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../golden/golden.h"
+#include "../exchange/on_ranks.h"
+#include "compute/gpu/compute_gpu.h"
+#include "compute/gpu/gpu_state.h"
+#include "compute/model/forward.h"
+#include "compute/model/model.h"
+#include "compute/model/model_state.h"
+#include "contract/machine.h"
+
+enum { TOKENS = 48, PAGES = 1, DEATHS = 3 };
+
+static _Alignas(16) char plan_memory[1 << 12];
+static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
+
+/* This rank dies behind that stage of a layer with experts; STAGE_COUNT: it does not. */
+static enum stage deadly = STAGE_COUNT;
+static uint32_t deadly_layer; /* or of a later one */
+
+static void begin_stage(void *context) {
+}
+
+static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+                      const struct exchange_transfer *ended) {
+    const struct model *model = context;
+    if (stage != deadly || layer < deadly_layer || !shape_layer_is_moe(model->shape, layer)) return;
+    raise(SIGKILL);
+}
+
+static struct model *open_model(const struct model_device *device, uint32_t ranks,
+                                uint32_t redundant) {
+    static char directory[512];
+    struct error error;
+    struct model *model;
+    snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
+    struct model_options options = {.directory = directory,
+                                    .activations = ACTIVATIONS_F32,
+                                    .device = device,
+                                    .device_seed = 11,
+                                    .level = kernels_detect_fma1(),
+                                    .threads = 1,
+                                    .kv_bytes = (uint64_t)1 << 20,
+                                    .step_tokens_max = TOKENS,
+                                    .step_rows_max = 1,
+                                    .rank = ranks ? job_rank() : 0,
+                                    .rank_count = ranks,
+                                    .redundant_experts = redundant};
+    if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
+    return model;
+}
+
+/* A prompt of this rank's own. */
+static void make_plan(uint32_t vocab) {
+    *plan = (struct step_plan){.row_count = 1, .token_count = TOKENS, .page_count = PAGES};
+    record_set_head(plan, RECORD_RUN_STEP);
+    assert_true(plan->record.bytes <= sizeof plan_memory);
+    step_plan_rows(plan)[0] = (struct step_row){
+        .form = TOKEN_PROMPT, .token_count = TOKENS, .page_count = PAGES, .logits_count = TOKENS};
+    for (uint32_t i = 0; i < TOKENS; i++)
+        step_plan_tokens(plan)[i] = (job_rank() * 131 + i * 17) % vocab;
+    step_plan_pages(plan)[0].index = 0;
+    plan->overlap = OVERLAP_SEQUENTIAL;
+}
+
+static void run(struct model *model, float *logits) {
+    struct error error;
+    struct model_probe probe = {.row = MODEL_NO_ROW};
+    if (forward_run(model, plan, logits, &probe, &error) != STATUS_OK) fail_msg("%s", error.text);
+}
+
+static void leave_out_the_dead(struct model *model) {
+    struct placement *map = &model->placement;
+    struct error error;
+    uint32_t slots = map->ranks * map->slots_per_rank;
+    for (uint32_t layer = 0; layer < map->layers; layer++)
+        for (uint32_t slot = 0; slot < slots; slot++)
+            if (!job_lives(slot / map->slots_per_rank))
+                map->slot_expert[(size_t)layer * slots + slot] = PLACEMENT_EMPTY;
+    if (placement_index(map, &error)) fail_msg("%s", error.text);
+}
+
+static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
+    uint32_t ranks = job_count();
+    struct model *alone = open_model(&model_on_cpu, 0, 0);
+    uint32_t experts = model_shape(alone)->experts, vocab = model_shape(alone)->vocab;
+    struct model *there = open_model(&model_on_emulated, ranks, experts * (ranks - 1));
+    const struct model_trace trace = {.context = there, .begin = begin_stage, .end = end_stage};
+    size_t bytes = (size_t)TOKENS * vocab * sizeof(float);
+    float *expected = malloc(bytes), *found = malloc(bytes);
+    assert_true(expected && found);
+    assert_int_equal(there->gpu->way, GPU_BY_LINKS);
+    model_set_trace(there, &trace);
+    make_plan(vocab);
+    run(alone, expected);
+    run(there, found);
+    assert_memory_equal(expected, found, bytes);
+    static const enum stage stages[] = {STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
+    for (uint32_t death = 0; death < DEATHS; death++) {
+        if (job_rank() == ranks - 1 - death) deadly = stages[death];
+        deadly_layer = death == 2 ? model_shape(there)->layers - 1 : 0;
+        run(there, found); /* means nothing */
+        while (!job_look())
+            ;
+        job_regroup();
+        leave_out_the_dead(there);
+        memset(found, 0xFF, bytes);
+        run(there, found);
+        assert_memory_equal(expected, found, bytes);
+    }
+    job_barrier();
+    model_close(there);
+    model_close(alone);
+    free(expected);
+    free(found);
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
+        cmocka_unit_test(those_that_live_go_on_when_a_rank_dies_among_groups)};
+    on_ranks_deaths = DEATHS;
+    return on_ranks(argv, "gpu_links", tests, 1);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects how ranks cut what goes between them into rounds: whatever tokens choose, what a rank gives away in a
+ * round is what the other takes in that round, pair by pair and row by row, no piece is larger than there is
+ * room for, and all pairs come once.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "compute/gpu/gpu_pieces.h"
+
+enum { RANKS = 4, SLOTS_EACH = 5, PER_TOKEN = 4, TOKENS = 60, PAIRS = TOKENS * PER_TOKEN };
+enum { FIRST_ROW = 8, ROWS_MAX = FIRST_ROW + TOKENS };
+
+static uint32_t dice = 1;
+static uint32_t draw(uint32_t below) {
+    dice = dice * 1664525 + 1013904223;
+    return (dice >> 8) % below;
+}
+
+static struct {
+    struct gpu_pieces pieces;
+    uint32_t tokens, slots[PAIRS], places[PAIRS];
+} ranks[RANKS];
+
+static void open_ranks(uint32_t piece_pairs) {
+    struct error error;
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        ranks[rank].pieces = (struct gpu_pieces){.ranks = RANKS,
+                                                 .slots_each = SLOTS_EACH,
+                                                 .rows_max = ROWS_MAX,
+                                                 .piece_pairs = piece_pairs};
+        assert_int_equal(gpu_pieces_open(&ranks[rank].pieces, PAIRS, &error), STATUS_OK);
+    }
+}
+
+static void close_ranks(void) {
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        gpu_pieces_close(&ranks[rank].pieces);
+}
+
+/* Distinct slots for each token; some ranks choose from few, so that most goes to one rank. */
+static void draw_choices(uint32_t rank) {
+    uint32_t among = draw(3) ? RANKS * SLOTS_EACH : SLOTS_EACH;
+    ranks[rank].tokens = draw(TOKENS + 1);
+    for (uint32_t token = 0; token < ranks[rank].tokens; token++)
+        for (uint32_t k = 0; k < PER_TOKEN; k++) {
+            uint32_t *of = &ranks[rank].slots[token * PER_TOKEN], slot;
+            bool again;
+            do {
+                slot = draw(among);
+                again = false;
+                for (uint32_t i = 0; i < k; i++)
+                    again |= of[i] == slot;
+            } while (again);
+            of[k] = slot;
+        }
+    gpu_pieces_sort(&ranks[rank].pieces, ranks[rank].slots, ranks[rank].tokens * PER_TOKEN,
+                    ranks[rank].places);
+}
+
+/* What came to a rank, as an exchange says it: slot by slot, in a slot rank by rank, then by token. */
+static uint32_t list_received(uint32_t own, uint32_t *senders, uint32_t *pairs) {
+    uint32_t count = 0;
+    for (uint32_t slot = own * SLOTS_EACH; slot < (own + 1) * SLOTS_EACH; slot++)
+        for (uint32_t sender = 0; sender < RANKS; sender++)
+            for (uint32_t pair = 0; pair < ranks[sender].tokens * PER_TOKEN; pair++)
+                if (ranks[sender].slots[pair] == slot) {
+                    senders[count] = sender;
+                    pairs[count++] = pair;
+                }
+    return count;
+}
+
+/* What one rank gives another in a round, and what that takes; returns its pairs. */
+static uint32_t expect_alike(uint32_t from, uint32_t to, uint32_t round) {
+    static uint32_t senders[RANKS * PAIRS], pairs[RANKS * PAIRS];
+    struct gpu_pieces *gives = &ranks[from].pieces, *takes = &ranks[to].pieces;
+    uint32_t received = list_received(to, senders, pairs), first = 0, rows[PAIRS], number;
+    gpu_pieces_begin(gives, round);
+    uint32_t given = gpu_pieces_given(gives, to, &first);
+    assert_true(given <= gives->piece_pairs);
+    for (uint32_t i = 0; i < given; i++) {
+        uint32_t row = FIRST_ROW + gives->pair_at[first + i] / PER_TOKEN;
+        if (gpu_pieces_row(gives, to, row, &number)) rows[number] = row;
+    }
+    gpu_pieces_begin(takes, round);
+    for (uint32_t i = 0; i < received; i++) {
+        uint32_t row = FIRST_ROW + pairs[i] / PER_TOKEN;
+        uint32_t place = gpu_pieces_take(takes, senders[i]);
+        if (place == UINT32_MAX) continue;
+        gpu_pieces_row(takes, senders[i], row, &number);
+        if (senders[i] != from) continue;
+        assert_int_equal(gives->pair_at[first + place], pairs[i]);
+        assert_int_equal(rows[number], row);
+    }
+    assert_int_equal(takes->pairs[from], given);
+    assert_int_equal(takes->rows[from], gives->rows[to]);
+    return given;
+}
+
+static void both_sides_cut_alike(void **state) {
+    static const uint32_t sizes[] = {1, 3, 16, 37, PAIRS};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        open_ranks(sizes[i]);
+        for (uint32_t times = 0; times < 6; times++) {
+            for (uint32_t rank = 0; rank < RANKS; rank++)
+                draw_choices(rank);
+            for (uint32_t from = 0; from < RANKS; from++) {
+                uint32_t all = 0;
+                struct gpu_pieces *pieces = &ranks[from].pieces;
+                uint32_t rounds = gpu_pieces_rounds(pieces, gpu_pieces_most(pieces));
+                for (uint32_t to = 0; to < RANKS; to++)
+                    for (uint32_t round = 0; round < rounds; round++)
+                        all += expect_alike(from, to, round);
+                assert_int_equal(all, ranks[from].tokens * PER_TOKEN);
+            }
+        }
+        close_ranks();
+    }
+}
+
+static void pairs_have_their_places_rank_by_rank(void **state) {
+    open_ranks(16);
+    draw_choices(0);
+    const struct gpu_pieces *pieces = &ranks[0].pieces;
+    for (uint32_t pair = 0; pair < ranks[0].tokens * PER_TOKEN; pair++) {
+        uint32_t rank = ranks[0].slots[pair] / SLOTS_EACH, place = ranks[0].places[pair];
+        assert_int_equal(pieces->pair_at[place], pair);
+        assert_in_range(place, pieces->first[rank], pieces->first[rank + 1] - 1);
+    }
+    close_ranks();
+}
+
+static void marks_that_have_gone_round_say_nothing(void **state) {
+    uint32_t number;
+    open_ranks(16);
+    struct gpu_pieces *pieces = &ranks[0].pieces;
+    gpu_pieces_begin(pieces, 0);
+    assert_true(gpu_pieces_row(pieces, 1, 5, &number));
+    pieces->mark = UINT32_MAX;
+    gpu_pieces_begin(pieces, 0);
+    assert_true(gpu_pieces_row(pieces, 1, 5, &number));
+    assert_false(gpu_pieces_row(pieces, 1, 5, &number));
+    assert_int_equal(number, 0);
+    close_ranks();
+}
+
+static void a_piece_is_its_share_of_a_round_and_not_too_small(void **state) {
+    assert_int_equal(gpu_piece_pairs(8, 4352, 100000), 544);
+    assert_int_equal(gpu_piece_pairs(32, 384, 100000), GPU_PIECE_PAIRS);
+    assert_int_equal(gpu_piece_pairs(32, 384, 100), 100);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_sides_cut_alike),
+        cmocka_unit_test(pairs_have_their_places_rank_by_rank),
+        cmocka_unit_test(marks_that_have_gone_round_say_nothing),
+        cmocka_unit_test(a_piece_is_its_share_of_a_round_and_not_too_small),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
