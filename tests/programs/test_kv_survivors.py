@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_kv_survivors.py FATHOM [long]: ranks die whose KV pages have ways in and out, and the others go on without a restart:
+"""test_kv_survivors.py FATHOM: ranks die whose KV pages have ways in and out, and the others go on without a restart:
 with a KV storage, and with prompts in one unit and answers in another, where ranks of both die in the middle of
 transfers. Every answer is the very one of a single process, no request is lost, pages are all back,
 the dead ranks come back, and then blocks go to and from them again. Prints how long streams stood still, and how
@@ -23,7 +23,6 @@ for i in range(10):
     text = "".join(STORY % (7 * j % (90 + i // 3)) for j in range(6 + 3 * i))
     ALL.append({"question": text + "How many steps?", "stream": i % 2 == 0, "seed": i, "temperature": 0.7})
 LONG = ALL[-10:] * 4
-MANY = "long" in sys.argv  # kills, one after the other
 
 
 def open_server(*options):
@@ -36,7 +35,7 @@ def with_a_storage(wanted, *options):
     server = open_server("--ranks", "4", "--redundant-experts", "64", "--kv-memory", "16MiB", *options)
     name = "storage " + " ".join(option.lstrip("-") for option in options[::2])
     assert ask_all(server, Tokens()) == wanted  # it fills
-    for count, rank in enumerate((2, 1, 2) if MANY else (2,), 1):
+    for count, rank in enumerate((2, 1, 2), 1):
         survivors.lose(server, wanted, rank, name, 1 + (count == 3))
     server.stop()
 
@@ -84,16 +83,14 @@ def ask_all_beside(server, pids, unit, ranks, before):
 
 
 def apart(wanted, *options):
-    ranks, redundant = ("4", "128") if MANY else ("3", "64")  # two of four may die together
-    server = open_server("--prefill-units", "1", "--prefill-ranks", ranks, "--decode-units", "1", "--decode-ranks", ranks,
-                    "--redundant-experts", redundant, *options)
+    server = open_server("--prefill-units", "1", "--prefill-ranks", "4", "--decode-units", "1", "--decode-ranks", "4",
+                         "--redundant-experts", "128", *options)  # two of four may die together
     server.wait_for_units(2)
     assert ask_all(server, Tokens()) == wanted
     lose_apart(server, wanted, "prefill", [1])
     lose_apart(server, wanted, "decode", [2])
-    if MANY:
-        lose_apart(server, wanted, "prefill", [1], 2)
-        lose_apart(server, wanted, "decode", [1, 3])
+    lose_apart(server, wanted, "prefill", [1], 2)
+    lose_apart(server, wanted, "decode", [1, 3])
     server.stop()
 
 
@@ -104,9 +101,8 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         with_a_storage(wanted, "--kv-dir", directory, "--kv-disk", "64MiB")
         apart(wanted, "--kv-dir", directory, "--kv-disk", "64MiB")
-    if MANY:
-        with_a_storage(wanted, "--kv-host", "32MiB")
-        apart(wanted)
+    with_a_storage(wanted, "--kv-host", "32MiB")
+    apart(wanted)
 
 
 if __name__ == "__main__":

@@ -240,7 +240,9 @@ def check_more(folders, mtp):
     for activations, ranks, schedule in (("f32", 2, "quad-batch"), ("bf16", 8, "octo-batch"), ("fp8", 4, "octo-batch")):
         check_logits(tiny, activations, list(range(20, 320)), [[ranks, "--schedule", schedule, "--experiment", "link-gbps=1"]])
     check_several(mtp, "f32")
-    check_nodes([("f32", "groups", 8, 4, "--redundant-experts", 8), ("bf16", "groups", 4, 1, "--schedule", "octo-batch")])
+    check_nodes([("bf16", "experts", 8, 2, "--schedule", "decode-five-stage", "--redundant-experts", 24, "--replica-choice", "flow",
+                  "--experiment", "reshuffle-steps=1"),
+                 ("f32", "groups", 8, 4, "--redundant-experts", 8), ("bf16", "groups", 4, 1, "--schedule", "octo-batch")])
     check_moves(mtp, "bf16", [[4, "--experiment", "ranks-per-node=2,levels=two", "--redundant-experts", 4],
                                  [8, "--experiment", "ranks-per-node=4,levels=two"]], "--expert-sum", "groups")
     if serving:
@@ -286,9 +288,7 @@ def main():
     check_weights(mtp)
     check_weights_files(folders[2])
     check_link(folders[2])
-    check_nodes([("bf16", "experts", 8, 2, "--schedule", "decode-five-stage", "--redundant-experts", 24, "--replica-choice", "flow",
-                  "--experiment", "reshuffle-steps=1"),
-                 ("fp8", "groups", 4, 2, "--schedule", "prefill-dual-batch", "--experiment",
+    check_nodes([("fp8", "groups", 4, 2, "--schedule", "prefill-dual-batch", "--experiment",
                   "placement-seed=3,link-gbps=2,node-link-gbps=6")])
     check_failures(mtp)
     if "all" in sys.argv[5:]:
