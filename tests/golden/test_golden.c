@@ -510,7 +510,7 @@ static void expect_as_near(const char *directory, const struct rounded *mode) {
 
 static void kernels_for_gpus_stay_near(void **state) {
     struct gpu_kernels hopper = gpu_hopper();
-    for_small_cases(&hopper, 2, 3, expect_as_near);
+    for_small_cases(&hopper, 3, 5, expect_as_near);
 }
 
 /* With the kernels used, and with the reference bodies, which have the CPU's bits. */

@@ -74,6 +74,9 @@ void job_wait(const struct job_batch *batch) {
 void job_barrier(void) {
 }
 
+bool job_progress(void) {
+    return false;
+}
 bool job_broken(void) {
     return false;
 }
