@@ -696,13 +696,13 @@ static void dispatch_finish(struct exchange *exchange, struct exchange_received 
     };
 }
 
-/* ---- combine ---- */
-
 static void pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs) {
     const struct ranks *ranks = (const struct ranks *)exchange;
     for (uint32_t pair = 0; pair < pairs; pair++)
         slots_out[pair] = ranks->pair_slot[pair] & ~HOP_JOINS;
 }
+
+/* ---- combine ---- */
 
 static char *result(struct exchange *exchange, uint32_t row) {
     struct ranks *ranks = ranks_of(exchange);

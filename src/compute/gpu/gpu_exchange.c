@@ -511,16 +511,22 @@ static void compute_wave(const struct room_round *round, uint32_t index) {
     device_record(state->device, x->computed[index], stream);
 }
 
-/* All waves are put in line before the first is waited for. */
-static void run_round(const struct room_round *round) {
+/* The round's groups, and where its rows and results lie if they go from device to device. */
+static void copy_lists(const struct room_round *round) {
     const struct pass *pass = round->pass;
     struct gpu_exchange *x = of_pass(pass);
     size_t places = round->rows * sizeof(char *);
     copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
-    if (x->tickets) {
-        copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
-        copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
-    }
+    if (!x->tickets) return;
+    copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
+    copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
+}
+
+/* All waves are put in line before the first is waited for. */
+static void run_round(const struct room_round *round) {
+    const struct pass *pass = round->pass;
+    struct gpu_exchange *x = of_pass(pass);
+    copy_lists(round);
     for (uint32_t i = 0; i < round->wave_count; i++)
         compute_wave(round, i);
     for (uint32_t i = 0; i < round->wave_count; i++) {
@@ -535,9 +541,7 @@ static void run_round(const struct room_round *round) {
 /* ---- by links ---- */
 
 static struct device_event **given_of(const struct pass *pass) {
-    const struct gpu_state *state = pass->model->gpu;
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    return &state->exchange->given[lane == &state->mtp ? 0 : lane - state->lanes];
+    return &of_pass(pass)->given[gpu_lane_number(pass)];
 }
 
 static const char *ticket_of(const struct exchange_received *received, uint32_t row) {
@@ -578,15 +582,6 @@ static void take_pieces(struct room_round *round) {
                                .slot = weights_place(&model->weights, first_slot + group->slot)};
     }
     end_wave(round);
-}
-
-static void copy_lists(const struct room_round *round) {
-    const struct pass *pass = round->pass;
-    struct gpu_exchange *x = of_pass(pass);
-    size_t places = round->rows * sizeof(char *);
-    copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
-    copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
-    copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
 }
 
 /* All rounds are put in line; the host waits for none, but until the lists of the last have been read. That

@@ -47,10 +47,6 @@ static float *x_of(const struct pass *pass) {
     return model->gpu->x + (size_t)gpu_lane_of(pass)->first_token * model->shape->hidden;
 }
 
-static size_t lane_number(const struct pass *pass) {
-    return gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
-}
-
 static struct gpu_rows input_of(const struct pass *pass) {
     return gpu_rows_from(&pass->model->gpu->input, gpu_lane_of(pass)->row);
 }
@@ -261,8 +257,9 @@ static void attend_prompts(const struct pass *pass) {
     const struct packed_matrix *kv_b =
         kind == INPUT_BF16 ? plain_kv_b(pass) : &compute_weights(pass)->attention.kv_b;
     uint32_t width = model->shape->heads * model->shape->value_dim;
-    char *room =
-        state->prompt_room ? state->prompt_room + lane_number(pass) * state->prompt_bytes : NULL;
+    char *room = state->prompt_room
+                     ? state->prompt_room + gpu_lane_number(pass) * state->prompt_bytes
+                     : NULL;
     struct gpu_prompt arguments = {.queries = queries_of(pass),
                                    .kv_b = kv_b->data,
                                    .kv_b_scales = kv_b->scales,
@@ -316,7 +313,7 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
     char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
     char *u = state->u + (size_t)lane->tile * state->u_pitch;
     float *room =
-        state->core_room ? state->core_room + lane_number(pass) * state->core_floats : NULL;
+        state->core_room ? state->core_room + gpu_lane_number(pass) * state->core_floats : NULL;
     struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
                             .kv_b = kv_b->data,
                             .kv_b_scales = kv_b->scales,
@@ -383,7 +380,7 @@ void gpu_attention_finish(const struct pass *pass) {
     uint32_t width = model->shape->heads * model->shape->value_dim;
     struct gpu_rows input = input_of(pass);
     if (is_empty(pass)) return;
-    for (uint32_t i = 0; i < lane_number(pass); i++)
+    for (uint32_t i = 0; i < gpu_lane_number(pass); i++)
         if (state->lanes[i].rows)
             device_follow(state->device, lane->stream, state->lanes[i].written);
     attend_prompts(pass);
@@ -484,7 +481,7 @@ void gpu_experts_route(const struct pass *pass) {
 
 static struct gpu_group *groups_of(const struct pass *pass) {
     const struct model *model = pass->model;
-    return model->gpu->groups + lane_number(pass) * model->shape->experts;
+    return model->gpu->groups + gpu_lane_number(pass) * model->shape->experts;
 }
 
 /* Alone, an expert's slot has its number. */
@@ -503,7 +500,7 @@ void gpu_experts_dispatch(const struct pass *pass) {
                               .row_token = pairs_of(pass, state->row_token),
                               .groups = groups_of(pass),
                               .slot_tokens = state->slot_tokens +
-                                             lane_number(pass) * model->weights.slot_count +
+                                             gpu_lane_number(pass) * model->weights.slot_count +
                                              compute_weights(pass)->first_slot,
                               .live = gpu_lane_of(pass)->live,
                               .tokens = gpu_lane_of(pass)->rows,

@@ -191,11 +191,6 @@ void gpu_links_meet(struct gpu_links *links) {
 
 /* ---- the cut ---- */
 
-static uint32_t lane_of(const struct gpu_links *links, const struct pass *pass) {
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    return lane == &links->state->mtp ? 0 : (uint32_t)(lane - links->state->lanes);
-}
-
 uint32_t gpu_links_begin(struct gpu_links *links, const struct pass *pass, uint32_t received,
                          uint32_t *places_out) {
     uint32_t pairs = pass->batch->token_count * links->per_token;
@@ -278,7 +273,7 @@ static void pack(const struct gpu_links *links, const struct pass *pass) {
 
 static void pass_group(struct gpu_links *links, const struct pass *pass) {
     struct error error;
-    uint32_t lane = lane_of(links, pass);
+    uint32_t lane = (uint32_t)gpu_lane_number(pass);
     if (!links->lanes[lane] || !links->list_count) return;
     device_transfer(links->device, gpu_lane_of(pass)->stream, links->lanes[lane], links->list,
                     links->list_count);

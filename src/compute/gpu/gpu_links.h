@@ -24,8 +24,8 @@ struct gpu_links;
 /* What the exchange has on the device, by lanes' rows. */
 struct gpu_links_rooms {
     char *rows; /* [rows_max][row_bytes] as they travel */
-    char *
-        results; /* [rows_max * per_token][result_bytes] of a lane's pairs, in the order of pieces */
+    /* [rows_max * per_token][result_bytes] of a lane's pairs, in the order of pieces */
+    char *results;
     size_t row_bytes, result_bytes;
 };
 

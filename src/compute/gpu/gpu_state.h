@@ -145,6 +145,10 @@ struct gpu_state {
 static inline struct gpu_lane *gpu_lane_of(const struct pass *pass) {
     return (struct gpu_lane *)(void *)pass->scratch;
 }
+/* MTP's walk is in the first lane's place. */
+static inline size_t gpu_lane_number(const struct pass *pass) {
+    return gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
+}
 
 /* Room on the device for a step; whatever it returns, close it. */
 enum status gpu_state_open(struct model *model, struct error *error);

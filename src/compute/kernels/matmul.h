@@ -18,8 +18,8 @@
  * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
  * numerics class of its own. So is NEON-BF16, whose BFDOT rounds otherwise (struct gemm_bf16).
  *
- * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which no level has to
- * rearrange. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with x_scales
+ * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which a level may
+ * read as they lie. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with x_scales
  * beside them: a level may then convert them without loss.
  */
 #ifndef COMPUTE_KERNELS_MATMUL_H

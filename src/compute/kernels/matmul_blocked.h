@@ -48,8 +48,8 @@ struct matmul_leaf {
     bool decodes_f32;     /* F32 weights need decoding, too */
     /* One row's channels of a block; lift: times 2^8. */
     void (*pack_x)(void *out, const float *x, uint32_t count, bool lift);
-    void (*pack_bf16)(void *out, const uint16_t *x, uint32_t count, bool lift); /* NULL: tiles read
-                                                                * rows of x_blocks as they lie */
+    /* The same of a row of x_blocks; NULL: tiles read it as it lies. */
+    void (*pack_bf16)(void *out, const uint16_t *x, uint32_t count, bool lift);
     void (*decode)(void *out, enum weight_type type, const void *w, uint32_t count);
     void (*tile)(const struct matmul_tile *tile);
 };

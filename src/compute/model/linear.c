@@ -77,24 +77,27 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
 
 void linear_row_out(const struct kernels *kernels, enum row_form form, uint32_t n,
                     const struct input_buffer *from, uint32_t row, char *bytes) {
-    for (uint32_t c = 0; form == ROW_BF16 && c < n; c += QUANT_GROUP)
-        memcpy(bytes + c * sizeof(uint16_t), block_of(from, row, c),
-               block_channels(n, c) * sizeof(uint16_t));
-    if (form != ROW_BF16)
+    if (form != ROW_BF16) {
         exchange_rows_pack(kernels, form, from->x + (size_t)row * from->columns,
                            from->scales + row * scales_stride(from), n, bytes);
+        return;
+    }
+    for (uint32_t c = 0; c < n; c += QUANT_GROUP)
+        memcpy(bytes + c * sizeof(uint16_t), block_of(from, row, c),
+               block_channels(n, c) * sizeof(uint16_t));
 }
 
 void linear_row_in(const struct kernels *kernels, enum row_form form, uint32_t n, const char *bytes,
                    const struct input_buffer *to, uint32_t row) {
-    for (uint32_t c = 0; form == ROW_BF16 && c < n; c += QUANT_GROUP)
-        memcpy(block_of(to, row, c), bytes + c * sizeof(uint16_t),
-               block_channels(n, c) * sizeof(uint16_t));
-    if (form == ROW_BF16)
-        fill_up(to, row, n);
-    else
+    if (form != ROW_BF16) {
         exchange_rows_unpack(kernels, form, bytes, n, to->x + (size_t)row * to->columns,
                              to->scales + row * scales_stride(to));
+        return;
+    }
+    for (uint32_t c = 0; c < n; c += QUANT_GROUP)
+        memcpy(block_of(to, row, c), bytes + c * sizeof(uint16_t),
+               block_channels(n, c) * sizeof(uint16_t));
+    fill_up(to, row, n);
 }
 
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,

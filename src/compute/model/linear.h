@@ -37,8 +37,8 @@ struct linear_input {
 struct input_buffer {
     float *x;      /* [rows][columns] of INPUT_F32, INPUT_FP8 and INPUT_FP8_UE8M0 */
     float *scales; /* [rows][columns / 128, rounded up] */
-    uint16_t
-        *blocks; /* [columns / 128, rounded up][block_stride], of which [rows][128]: INPUT_BF16 */
+    /* [columns / 128, rounded up][block_stride], of which [rows][128]: INPUT_BF16 */
+    uint16_t *blocks;
     size_t block_stride; /* in values */
     uint32_t columns;    /* the widest input; also the stride */
 };
