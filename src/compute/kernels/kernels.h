@@ -19,19 +19,20 @@ enum kernel_level {
     KERNEL_LEVEL_AVX2,       /* with FMA and F16C */
     KERNEL_LEVEL_AVX512,     /* with its parts F, BW, DQ and VL */
     KERNEL_LEVEL_AVX512BF16, /* with VBMI, too */
+    KERNEL_LEVEL_AMX,        /* AVX512BF16 and tiles of BF16 */
     KERNEL_LEVEL_NEON,       /* Advanced SIMD of arm64 */
     KERNEL_LEVEL_NEONBF16,   /* with BFDOT, too (FEAT_BF16) */
     KERNEL_LEVEL_COUNT
 };
 
 /* What an option that names a level may say. */
-#define KERNEL_LEVEL_CHOICES "auto|c|avx2|avx512|avx512bf16|neon|neonbf16"
+#define KERNEL_LEVEL_CHOICES "auto|c|avx2|avx512|avx512bf16|amx|neon|neonbf16"
 
 struct kernels {
     enum kernel_level level;
     const char *name;     /* as in KERNEL_LEVEL_CHOICES */
-    const char *numerics; /* levels with the same text give the same bits: "fma1", "bf16dot2" or
-                           * "bfdot1" */
+    const char *numerics; /* levels with the same text give the same bits: "fma1", "bf16dot2",
+                           * "amx1" or "bfdot1" */
 
     /* Panels [panel_first, panel_first + panel_count) of a product: threads share one job. */
     void (*matmul)(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
@@ -65,9 +66,10 @@ struct kernels {
     void (*transpose)(float *y, size_t y_stride, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);
 
-    /* Of bf16dot2 and bfdot1; NULL where the numerics are fma1, whose attention computes in
-     * floats. */
+    /* NULL where the numerics are fma1, whose attention computes in floats. */
     void (*gemm_bf16)(const struct gemm_bf16 *job);
+    enum bf16_layout few_columns; /* BF16_PAIRS, or BF16_FOURS: takes that, too, and is faster there
+                                   * where a vector has more columns than B */
     /* Online softmax over one more block: weights[i] = BF16 of exp(a *
      * scores[i] - a * maximum), where *max is the largest so far, and 0 from count to 64. *sum
      * follows; what was gathered so far is to be multiplied by the result. 1 <= count <= 64. */

@@ -102,31 +102,46 @@ static float gemm_bf16_b(const struct gemm_bf16 *job, uint32_t channel, uint32_t
     return float_from_bf16(job->b[channel / width * job->b_stride + n * width + channel % width]);
 }
 
-/* sum and the products of two channels' values. */
-typedef float pair_step(float sum, const float a[2], const float b[2]);
+#define WIDEST 32
 
-static void gemm_pairs(const struct gemm_bf16 *job, pair_step *step) {
+/* How an instruction sums: `width` channels join a sum at once. */
+struct dot {
+    uint32_t width; /* at most WIDEST */
+    float (*step)(float sum, const float *a, const float *b);
+    bool lifts; /* takes codes times 2^-8 and their x times 2^8 */
+};
+
+/* A step's channels from `k` on of a row of A and a column of B; zeros behind the last. */
+static void gather_step(const struct gemm_bf16 *job, uint32_t width, uint32_t row, uint32_t column,
+                        uint32_t k, float a[WIDEST], float b[WIDEST]) {
+    for (uint32_t i = 0; i < width; i++) {
+        a[i] = k + i < job->k ? float_from_bf16(job->a[row * job->a_stride + k + i]) : 0;
+        b[i] = gemm_bf16_b(job, k + i, column);
+    }
+}
+
+static void gemm_dot(const struct gemm_bf16 *job, const struct dot *dot) {
     uint32_t sums = job->layout == BF16_FOURS ? 2 : 1;
+    float a[WIDEST], b[WIDEST];
     for (uint32_t row = 0; row < job->m; row++) {
-        const uint16_t *a = job->a + row * job->a_stride;
         float *c = job->c + row * job->c_stride;
         for (uint32_t i = 0; i < job->n * sums; i++) {
             float sum = job->accumulate ? c[i] : 0;
-            for (uint32_t k = i % sums * 2; k < job->k; k += 2 * sums)
-                sum = step(
-                    sum, (float[]){float_from_bf16(a[k]), float_from_bf16(a[k + 1])},
-                    (float[]){gemm_bf16_b(job, k, i / sums), gemm_bf16_b(job, k + 1, i / sums)});
+            for (uint32_t k = i % sums * dot->width; k < job->k; k += dot->width * sums) {
+                gather_step(job, dot->width, row, i / sums, k, a, b);
+                sum = dot->step(sum, a, b);
+            }
             c[i] = sum;
         }
     }
 }
 
-static float odd_channel_first(float sum, const float a[2], const float b[2]) {
+static float odd_channel_first(float sum, const float *a, const float *b) {
     return fmaf(a[0], b[0], fmaf(a[1], b[1], sum));
 }
 
 void gemm_bf16_c_run(const struct gemm_bf16 *job) {
-    gemm_pairs(job, odd_channel_first);
+    gemm_dot(job, &(struct dot){2, odd_channel_first, false});
 }
 
 /* ---- BFDOT, as Arm's manual has it (BFDotAdd where FPCR.EBF is 0) ---- */
@@ -155,7 +170,7 @@ static float flushed(float value) {
     return fabsf(value) < 0x1p-126f ? copysignf(0, value) : value;
 }
 
-static float bfdot(float sum, const float a[2], const float b[2]) {
+static float bfdot(float sum, const float *a, const float *b) {
     float products[2];
     for (int i = 0; i < 2; i++) /* exact in a double */
         products[i] = round_to_odd((double)flushed(a[i]) * (double)flushed(b[i]), 0);
@@ -163,12 +178,27 @@ static float bfdot(float sum, const float a[2], const float b[2]) {
 }
 
 void gemm_bfdot_c_run(const struct gemm_bf16 *job) {
-    gemm_pairs(job, bfdot);
+    gemm_dot(job, &(struct dot){2, bfdot, true});
 }
 
+/* ---- AMX, as Intel's manual has TDPBF16PS ---- */
+
+static float even_and_odd(float sum, const float *a, const float *b) {
+    float of[2] = {0, 0};
+    for (uint32_t k = 0; k < WIDEST; k++)
+        of[k % 2] = flushed(fmaf(flushed(a[k]), flushed(b[k]), of[k % 2]));
+    return flushed(flushed(sum) + flushed(of[0] + of[1]));
+}
+
+void gemm_amx_c_run(const struct gemm_bf16 *job) {
+    gemm_dot(job, &(struct dot){WIDEST, even_and_odd, false});
+}
+
+/* ---- matrix products of both ---- */
+
 /* One block of one panel and one row: y = fma(part, s, y). */
-static void run_bfdot_block(const struct matmul *job, uint32_t panel, uint32_t block,
-                            uint32_t row) {
+static void run_dot_block(const struct matmul *job, const struct dot *dot, uint32_t panel,
+                          uint32_t block, uint32_t row) {
     const struct packed_matrix *weights = job->weights;
     uint32_t first = block * QUANT_GROUP, blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
     uint32_t end = weights->cols - first < QUANT_GROUP ? weights->cols : first + QUANT_GROUP;
@@ -177,23 +207,36 @@ static void run_bfdot_block(const struct matmul *job, uint32_t panel, uint32_t b
         fp8 ? weights->scales[(size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * blocks + block] : 1;
     if (job->x_scales) s = job->x_scales[row * job->x_scale_stride + block] * s;
     float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
-    float part[MATMUL_PANEL] = {0}, w[2][MATMUL_PANEL] = {{0}};
-    for (uint32_t k = first; k < end; k += 2) {
-        bool pair = k + 1 < end;
-        float lift = fp8 ? 0x1p8f : 1, values[2] = {x_at(job, row, k) * lift};
-        if (pair) values[1] = x_at(job, row, k + 1) * lift;
-        for (uint32_t odd = 0; odd < 2; odd++)
-            if (k + odd < end) load_weights(weights, panel, k + odd, w[odd]);
-        for (uint32_t i = 0; i < MATMUL_PANEL; i++)
-            part[i] = bfdot(part[i], values, (float[]){w[0][i], pair ? w[1][i] : 0});
+    float part[MATMUL_PANEL] = {0}, lift_x = fp8 && dot->lifts ? 0x1p8f : 1;
+    float lift_w = fp8 && !dot->lifts ? 0x1p8f : 1;
+    for (uint32_t k = first; k < end; k += dot->width) {
+        float x[WIDEST] = {0}, w[WIDEST][MATMUL_PANEL] = {{0}}, of_output[WIDEST];
+        for (uint32_t i = 0; i < dot->width && k + i < end; i++) {
+            x[i] = x_at(job, row, k + i) * lift_x;
+            load_weights(weights, panel, k + i, w[i]);
+        }
+        for (uint32_t n = 0; n < MATMUL_PANEL; n++) {
+            for (uint32_t i = 0; i < dot->width; i++)
+                of_output[i] = w[i][n] * lift_w;
+            part[n] = dot->step(part[n], x, of_output);
+        }
     }
     for (uint32_t i = 0; i < MATMUL_PANEL; i++)
         y[i] = fmaf(part[i], s, block ? y[i] : 0);
 }
 
-void matmul_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+static void run_dot(const struct matmul *job, const struct dot *dot, uint32_t panel_first,
+                    uint32_t panel_count) {
     for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++)
         for (uint32_t row = 0; row < job->m; row++)
             for (uint32_t block = 0; block * QUANT_GROUP < job->weights->cols; block++)
-                run_bfdot_block(job, panel, block, row);
+                run_dot_block(job, dot, panel, block, row);
+}
+
+void matmul_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+    run_dot(job, &(struct dot){2, bfdot, true}, panel_first, panel_count);
+}
+
+void matmul_amx_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+    run_dot(job, &(struct dot){WIDEST, even_and_odd, false}, panel_first, panel_count);
 }

@@ -9,7 +9,7 @@
 
 enum probe_kind {
     PROBE_FMA,  /* float multiply-adds of the widest registers */
-    PROBE_BF16, /* VDPBF16PS or BFDOT, where the CPU has it */
+    PROBE_BF16, /* AMX, else VDPBF16PS or BFDOT, where the CPU has it */
     PROBE_KIND_COUNT
 };
 

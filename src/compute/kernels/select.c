@@ -6,15 +6,18 @@
 #include "compute/kernels/tables.h"
 
 #if defined(FATHOM_KERNELS_X86)
+#include <asm/prctl.h>
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(FATHOM_KERNELS_ARM)
 #include <sys/auxv.h>
 #endif
 
 #include "base/check.h"
 
-static const char *const level_names[KERNEL_LEVEL_COUNT] = {"c",          "avx2", "avx512",
-                                                            "avx512bf16", "neon", "neonbf16"};
+static const char *const level_names[KERNEL_LEVEL_COUNT] = {"c",   "avx2", "avx512",  "avx512bf16",
+                                                            "amx", "neon", "neonbf16"};
 
 /* NULL: of another machine. */
 static const struct kernels *const tables[KERNEL_LEVEL_COUNT] = {
@@ -23,6 +26,7 @@ static const struct kernels *const tables[KERNEL_LEVEL_COUNT] = {
     [KERNEL_LEVEL_AVX2] = &kernels_table_avx2,
     [KERNEL_LEVEL_AVX512] = &kernels_table_avx512,
     [KERNEL_LEVEL_AVX512BF16] = &kernels_table_avx512bf16,
+    [KERNEL_LEVEL_AMX] = &kernels_table_amx,
 #elif defined(FATHOM_KERNELS_ARM)
     [KERNEL_LEVEL_NEON] = &kernels_table_neon,
     [KERNEL_LEVEL_NEONBF16] = &kernels_table_neonbf16,
@@ -40,6 +44,17 @@ static bool cpu_has_avx512bf16(void) {
     return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a & 1u << 5);
 }
 
+#define XFEATURE_XTILEDATA 18
+
+/* The kernel keeps tiles of a process that has asked for it (Documentation/arch/x86/xstate.rst). */
+static bool cpu_has_amx(void) {
+    unsigned a, b, c, d;
+    const unsigned bf16 = 1u << 22, tiles = 1u << 24, gfni = 1u << 8;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+    if (~d & (bf16 | tiles) || ~c & gfni) return false;
+    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+}
+
 enum kernel_level kernels_detect(void) {
     __builtin_cpu_init();
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !cpu_has_f16c())
@@ -47,8 +62,8 @@ enum kernel_level kernels_detect(void) {
     if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
         !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
         return KERNEL_LEVEL_AVX2;
-    return cpu_has_avx512bf16() && __builtin_cpu_supports("avx512vbmi") ? KERNEL_LEVEL_AVX512BF16
-                                                                        : KERNEL_LEVEL_AVX512;
+    if (!cpu_has_avx512bf16() || !__builtin_cpu_supports("avx512vbmi")) return KERNEL_LEVEL_AVX512;
+    return cpu_has_amx() ? KERNEL_LEVEL_AMX : KERNEL_LEVEL_AVX512BF16;
 }
 #elif defined(FATHOM_KERNELS_ARM)
 enum kernel_level kernels_detect(void) {

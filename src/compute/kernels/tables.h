@@ -12,6 +12,7 @@ extern const struct kernels kernels_table_c;
 extern const struct kernels kernels_table_avx2;
 extern const struct kernels kernels_table_avx512;
 extern const struct kernels kernels_table_avx512bf16;
+extern const struct kernels kernels_table_amx;
 extern const struct kernels kernels_table_neon;
 extern const struct kernels kernels_table_neonbf16;
 
@@ -19,27 +20,33 @@ void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel
 void matmul_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_neon_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_neonbf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
-/* The twin of BFDOT's products, where x is representable in BF16 and the weights are no floats. */
+/* The twins of BFDOT's and AMX's products, where x is representable in BF16 and the weights are no
+ * floats. */
 void matmul_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+void matmul_amx_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 
 void gemm_c_run(const struct gemm *job);
 void gemm_avx2_run(const struct gemm *job);
 void gemm_avx512_run(const struct gemm *job);
 void gemm_neon_run(const struct gemm *job);
-/* The twins that state the arithmetic of VDPBF16PS and of BFDOT. */
+/* The twins that state the arithmetic of VDPBF16PS, of BFDOT and of AMX. */
 void gemm_bf16_c_run(const struct gemm_bf16 *job);
 void gemm_bfdot_c_run(const struct gemm_bf16 *job);
+void gemm_amx_c_run(const struct gemm_bf16 *job);
 float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
                      float *sum);
 void gemm_avx512bf16_run(const struct gemm_bf16 *job);
+void gemm_amx_run(const struct gemm_bf16 *job);
 void gemm_neonbf16_run(const struct gemm_bf16 *job);
 
 /* Pieces of probe.h. */
 double probe_avx2_multiply(uint64_t rounds);
 double probe_avx512_multiply(uint64_t rounds);
 double probe_avx512bf16_multiply(uint64_t rounds);
+double probe_amx_multiply(uint64_t rounds);
 double probe_neon_multiply(uint64_t rounds);
 double probe_neonbf16_multiply(uint64_t rounds);
 uint64_t probe_avx2_read(const void *data, size_t bytes, uint32_t streams);

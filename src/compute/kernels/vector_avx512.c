@@ -310,6 +310,18 @@ const struct kernels kernels_table_avx512bf16 = {
     .numerics = "bf16dot2",
     .matmul = matmul_avx512bf16_run,
     .gemm_bf16 = gemm_avx512bf16_run,
+    .few_columns = BF16_FOURS,
+    .softmax_bf16 = softmax_bf16,
+    VECTOR_ENTRIES,
+};
+
+const struct kernels kernels_table_amx = {
+    .level = KERNEL_LEVEL_AMX,
+    .name = "amx",
+    .numerics = "amx1",
+    .matmul = matmul_amx_run,
+    .gemm_bf16 = gemm_amx_run,
+    .few_columns = BF16_PAIRS,
     .softmax_bf16 = softmax_bf16,
     VECTOR_ENTRIES,
 };

@@ -276,6 +276,7 @@ const struct kernels kernels_table_neonbf16 = {
     .numerics = "bfdot1",
     .matmul = matmul_neonbf16_run,
     .gemm_bf16 = gemm_neonbf16_run,
+    .few_columns = BF16_FOURS,
     .softmax_bf16 = softmax_bf16,
     VECTOR_ENTRIES,
 };

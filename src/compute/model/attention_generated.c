@@ -55,8 +55,19 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
     }
 }
 
+/* How many sums a score is: of even and of odd pairs of channels, or all in one. */
+static uint32_t score_sums(const struct model *model) {
+    return model->bf16_attention && model->kernels->few_columns == BF16_FOURS ? 2 : 1;
+}
+
+/* Columns of the turned queries: squares of AMX are whole. */
+static uint32_t score_columns(const struct model *model, uint32_t heads) {
+    bool whole = model->bf16_attention && model->kernels->few_columns == BF16_PAIRS;
+    return whole ? (uint32_t)round_up(heads, 16) : heads;
+}
+
 /* A token's queries with the channels as rows: [kv_width][heads, rounded up to 16]; of BF16 values
- * [kv_width / 4][heads][4]. */
+ * [kv_width / 4][heads][4], or [kv_width / 2][heads, rounded up to 16][2]. */
 static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first_head,
                          uint32_t heads, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
@@ -69,33 +80,34 @@ static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first
                                   heads, width);
         return;
     }
+    uint32_t beside = 2 * score_sums(model), columns = score_columns(model, heads);
     for (uint32_t head = 0; head < heads; head++) {
         model->kernels->bf16_from_float(room->query, queries + head * s->absorb_q_stride, width);
-        for (uint32_t c = 0; c < width; c += 4)
-            memcpy((uint16_t *)room->queries + (size_t)c * heads + head * 4, room->query + c,
-                   4 * sizeof(uint16_t));
+        uint16_t *to = (uint16_t *)room->queries + (size_t)head * beside;
+        for (uint32_t c = 0; c < width; c += beside, to += columns * beside)
+            memcpy(to, room->query + c, beside * sizeof(uint16_t));
     }
 }
 
-/* room->scores[heads][seen], every row or, of BF16 values, every other. The block's rows multiply the turned
- * queries, so that the rows are taken as they lie; a sum's order is that of the channels either
- * way. Of BF16 values each score is two sums, those of even and of odd pairs of channels. */
+/* room->scores[heads][sums][seen], of which the first sums become the scores. The block's rows multiply the
+ * turned queries, so that the rows are taken as they lie; a sum's order is that of the channels
+ * either way. */
 static void score_block(const struct model *model, const struct kv_span *span, uint32_t heads,
                         uint32_t seen, struct attention_scratch *room) {
     uint32_t width = shape_kv_width(model->shape);
-    uint32_t columns = model->bf16_attention ? 2 * heads : heads;
+    uint32_t sums = score_sums(model), columns = sums * score_columns(model, heads);
     size_t stride = round_up(columns, 16);
     if (model->bf16_attention) {
         struct gemm_bf16 score = {
-            .layout = BF16_FOURS,
+            .layout = model->kernels->few_columns,
             .a = attention_core_values(model, span),
             .a_stride = width,
             .b = (const uint16_t *)room->queries,
-            .b_stride = (size_t)heads * 4,
+            .b_stride = (size_t)columns * 2,
             .c = room->keys,
             .c_stride = stride,
             .m = seen,
-            .n = heads,
+            .n = columns / sums,
             .k = width,
         };
         model->kernels->gemm_bf16(&score);
@@ -114,7 +126,7 @@ static void score_block(const struct model *model, const struct kv_span *span, u
         model->kernels->gemm(&score);
     }
     model->kernels->transpose(room->scores, KV_BLOCK_TOKENS, room->keys, stride, seen, columns);
-    for (uint32_t i = 0; model->bf16_attention && i < heads; i++)
+    for (uint32_t i = 0; sums == 2 && i < heads; i++)
         model->kernels->add_scaled(room->scores + (size_t)2 * i * KV_BLOCK_TOKENS,
                                    room->scores + (size_t)(2 * i + 1) * KV_BLOCK_TOKENS, 1, seen);
 }
@@ -178,13 +190,14 @@ static void attend_token(const struct tile *tile, uint32_t token, uint32_t first
     const struct shape *shape = model->shape;
     size_t first = (size_t)(token - tile->first) * shape->heads + first_head;
     float *u = s->absorb_u + first * s->absorb_u_stride;
+    const uint32_t sums = score_sums(model);
     score_block(model, span, heads, seen, room);
     for (uint32_t i = 0; i < heads; i++) {
         size_t state = (size_t)token * shape->heads + first_head + i;
         float *max = &s->softmax_max[state], *sum = &s->softmax_sum[state], factor;
         if (model->bf16_attention)
             factor = model->kernels->softmax_bf16(room->weights + (size_t)i * KV_BLOCK_TOKENS,
-                                                  room->scores + (size_t)2 * i * KV_BLOCK_TOKENS,
+                                                  room->scores + (size_t)sums * i * KV_BLOCK_TOKENS,
                                                   seen, shape->attention_scale, max, sum);
         else
             attention_core_softmax(model->kernels, room->scores + (size_t)i * KV_BLOCK_TOKENS, seen,

@@ -19,6 +19,8 @@
 void matmul_avx512bf16_emulated_run(const struct matmul *job, uint32_t panel_first,
                                     uint32_t panel_count);
 void gemm_avx512bf16_emulated_run(const struct gemm_bf16 *job);
+void matmul_amx_emulated_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+void gemm_amx_emulated_run(const struct gemm_bf16 *job);
 #endif
 
 uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
@@ -31,20 +33,27 @@ uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
     }
 #ifdef FATHOM_KERNELS_X86
     if (kernels_has(KERNEL_LEVEL_AVX512)) {
-        levels_out[count] = levels_out[KERNEL_LEVEL_AVX512];
-        levels_out[count].level = KERNEL_LEVEL_AVX512BF16;
+        levels_out[count] = kernels_table_avx512bf16;
         levels_out[count].name = "avx512bf16-emulated";
-        levels_out[count].numerics = "bf16dot2";
         levels_out[count].matmul = matmul_avx512bf16_emulated_run;
-        levels_out[count].softmax_bf16 = kernels_table_avx512bf16.softmax_bf16;
         levels_out[count++].gemm_bf16 = gemm_avx512bf16_emulated_run;
+        levels_out[count] = kernels_table_amx;
+        levels_out[count].name = "amx-emulated";
+        levels_out[count].matmul = matmul_amx_emulated_run;
+        levels_out[count++].gemm_bf16 = gemm_amx_emulated_run;
     }
 #endif
     return count;
 }
 
-bool levels_has_bfdot(const struct kernels *level) {
-    return strcmp(level->numerics, "bfdot1") == 0;
+const struct kernels *levels_twin(const struct kernels *level) {
+    static const struct kernels bf16_dot = {.gemm_bf16 = gemm_bf16_c_run};
+    static const struct kernels bfdot = {.matmul = matmul_bfdot_c_run,
+                                         .gemm_bf16 = gemm_bfdot_c_run};
+    static const struct kernels amx = {.matmul = matmul_amx_c_run, .gemm_bf16 = gemm_amx_c_run};
+    return strcmp(level->numerics, "bfdot1") == 0 ? &bfdot
+           : strcmp(level->numerics, "amx1") == 0 ? &amx
+                                                  : &bf16_dot;
 }
 
 static size_t mapped_bytes(size_t bytes) {

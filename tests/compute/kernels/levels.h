@@ -15,12 +15,13 @@
 #include "compute/kernels/kernels.h"
 
 /* The levels of this CPU, lowest first, "c" included; on a CPU with AVX-512 the AVX-512-BF16 level
- * on emulated instructions ("avx512bf16-emulated") comes last. */
-#define LEVELS_MAX (KERNEL_LEVEL_COUNT + 1)
+ * and AMX on emulated instructions ("avx512bf16-emulated", "amx-emulated") come last. */
+#define LEVELS_MAX (KERNEL_LEVEL_COUNT + 2)
 uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]);
 
-/* Whether pairs of BF16 values are multiplied by BFDOT. */
-bool levels_has_bfdot(const struct kernels *level);
+/* What states in plain C how a level with gemm_bf16 multiplies BF16 values: gemm_bf16, and matmul unless
+ * it is NULL. */
+const struct kernels *levels_twin(const struct kernels *level);
 
 /* `bytes` that end where an inaccessible page begins, 0xA5 in front of them. */
 void *levels_buffer(size_t bytes);

@@ -166,7 +166,6 @@ static bool uses_pairs(const struct kernels *level, const struct problem *p) {
 }
 
 void problem_check(const struct problem *p, const struct kernels *levels, uint32_t count) {
-    static const struct kernels bfdot_twin = {.matmul = matmul_bfdot_c_run};
     size_t bytes;
     float *expected = multiply_all(&levels[0], p, &bytes);
     check_near_exact("c", p, expected);
@@ -176,8 +175,8 @@ void problem_check(const struct problem *p, const struct kernels *levels, uint32
             levels_check_same(levels[l].name, expected, y, bytes / sizeof *y);
         } else {
             check_near_exact(levels[l].name, p, y);
-            if (levels_has_bfdot(&levels[l])) {
-                float *twin = multiply_all(&bfdot_twin, p, &bytes);
+            if (levels_twin(&levels[l])->matmul) {
+                float *twin = multiply_all(levels_twin(&levels[l]), p, &bytes);
                 levels_check_same(levels[l].name, twin, y, bytes / sizeof *y);
                 levels_free(twin, bytes);
             }

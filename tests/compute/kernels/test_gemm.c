@@ -166,8 +166,9 @@ static void bf16_layouts_agree_to_the_bit(void **unused) {
             if (turn % 2) job.ahead = b;
             for (uint32_t l = 0; l < count; l++) {
                 if (!levels[l].gemm_bf16) continue;
+                if (layout == BF16_FOURS && levels[l].few_columns != BF16_FOURS) continue;
                 job.c = memcpy(expected, c, c_count * sizeof *c);
-                (levels_has_bfdot(&levels[l]) ? gemm_bfdot_c_run : gemm_bf16_c_run)(&job);
+                levels_twin(&levels[l])->gemm_bf16(&job);
                 job.c = memcpy(found, c, c_count * sizeof *c);
                 levels[l].gemm_bf16(&job);
                 levels_check_same(levels[l].name, expected, found, c_count);

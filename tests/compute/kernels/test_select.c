@@ -8,8 +8,8 @@
 #include "base/check.h"
 
 static void each_level_is_found_by_its_name(void **unused) {
-    static const char *const names[KERNEL_LEVEL_COUNT] = {"c",          "avx2", "avx512",
-                                                          "avx512bf16", "neon", "neonbf16"};
+    static const char *const names[KERNEL_LEVEL_COUNT] = {"c",   "avx2", "avx512",  "avx512bf16",
+                                                          "amx", "neon", "neonbf16"};
     enum kernel_level level;
     struct error error;
     for (int i = 0; i < KERNEL_LEVEL_COUNT; i++) {
@@ -24,6 +24,9 @@ static void each_level_is_found_by_its_name(void **unused) {
 }
 
 static void each_table_is_whole_and_says_what_it_is(void **unused) {
+    static const char *const numerics[KERNEL_LEVEL_COUNT] = {[KERNEL_LEVEL_AVX512BF16] = "bf16dot2",
+                                                             [KERNEL_LEVEL_AMX] = "amx1",
+                                                             [KERNEL_LEVEL_NEONBF16] = "bfdot1"};
     for (int i = 0; i < KERNEL_LEVEL_COUNT; i++) {
         const struct kernels *table = NULL;
         struct error error = {""};
@@ -39,10 +42,8 @@ static void each_table_is_whole_and_says_what_it_is(void **unused) {
         assert_int_equal(table->level, i);
         assert_int_equal(kernels_level_named(table->name, &named, NULL), STATUS_OK);
         assert_int_equal(named, i);
-        assert_string_equal(table->numerics, i == KERNEL_LEVEL_AVX512BF16 ? "bf16dot2"
-                                             : i == KERNEL_LEVEL_NEONBF16 ? "bfdot1"
-                                                                          : "fma1");
-        bool pairs = i == KERNEL_LEVEL_AVX512BF16 || i == KERNEL_LEVEL_NEONBF16;
+        bool pairs = numerics[i] != NULL;
+        assert_string_equal(table->numerics, pairs ? numerics[i] : "fma1");
         for (const char *entry = (const char *)&table->matmul;
              entry < (const char *)&table->gemm_bf16; entry += sizeof(void *))
             assert_non_null(*(void *const *)(const void *)entry);
@@ -68,6 +69,7 @@ static const struct {
 } of_machines[] = {{"avx2", ON_X86},
                    {"avx512", ON_X86},
                    {"avx512bf16", ON_X86},
+                   {"amx", ON_X86},
                    {"neon", ON_ARM},
                    {"neonbf16", ON_ARM}};
 

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Dense products of attention with AMX: squares of 16 rows and 16 columns of C (matmul_amx.c), 32
+ * channels at a time. Pairs of channels are read as they lie; rows of a KV page are paired first, a
+ * strip of 32 columns at a time.
+ *
+ * KERNEL_EMULATE_BF16 builds the same code without AMX, for tests on CPUs that lack it.
+ */
+#include "compute/kernels/tables.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "compute/kernels/amx.h"
+#include "compute/kernels/bf16_dot.h"
+
+#define STRIP 32      /* columns */
+#define STRETCH 768   /* channels: 48 KiB of a strip */
+#define STRIP_BYTES (STRIP * 2 * sizeof(uint16_t)) /* of a pair of channels */
+
+#ifdef KERNEL_EMULATE_BF16
+#define gemm_amx_run gemm_amx_emulated_run
+void gemm_amx_run(const struct gemm_bf16 *job);
+#endif
+
+/* A strip of B: [channels / 2][columns][2]. */
+struct strip {
+    const char *pairs;
+    size_t stride; /* bytes */
+    uint32_t first_channel, channels;
+    uint32_t column, columns; /* at most 32 */
+};
+
+/* Some channels and columns of B as pairs, with zeros up to whole squares. */
+static void copy_strip(const struct gemm_bf16 *job, const struct strip *strip, char *out) {
+    const __m512i low = _mm512_loadu_si512(bf16_beside);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
+    uint32_t end = strip->first_channel + strip->channels;
+    uint32_t zeros = strip->first_channel + (uint32_t)round_up(strip->channels, AMX_CHANNELS);
+    for (uint32_t k = strip->first_channel; k < zeros; k += 2, out += STRIP_BYTES) {
+        __m512i pairs[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
+        if (k < end && job->layout == BF16_PAIRS) {
+            const uint16_t *b = job->b + k / 2 * job->b_stride + (size_t)strip->column * 2;
+            pairs[0] = _mm512_maskz_loadu_epi32((__mmask16)mask, b);
+            pairs[1] = _mm512_maskz_loadu_epi32((__mmask16)(mask >> 16), b + 32);
+        } else if (k < end) {
+            const uint16_t *b = job->b + k * job->b_stride + strip->column;
+            __m512i even = _mm512_maskz_loadu_epi16(mask, b);
+            __m512i odd = _mm512_maskz_loadu_epi16(k + 1 < end ? mask : 0, b + job->b_stride);
+            pairs[0] = _mm512_permutex2var_epi16(even, low, odd);
+            pairs[1] = _mm512_permutex2var_epi16(even, high, odd);
+            const uint16_t *ahead =
+                job->ahead ? job->ahead + k * job->b_stride + strip->column : b;
+            _mm_prefetch((const char *)ahead, _MM_HINT_T0);
+            _mm_prefetch((const char *)(ahead + job->b_stride), _MM_HINT_T0);
+        }
+        _mm512_store_si512(out, pairs[0]);
+        _mm512_store_si512(out + 64, pairs[1]);
+    }
+}
+
+/* 16 rows of A and C from `row` on, or all where there are fewer; the first `skip` of them were done before. */
+struct square {
+    uint32_t row, rows, skip;
+};
+
+/* Squares of sums in memory, side by side. */
+typedef float sums[AMX_ROWS][STRIP];
+
+/* Brings C's rows of a square here, those that were done before as they are now. */
+static void load_sums(const struct gemm_bf16 *job, const struct strip *strip,
+                      const struct square *square, sums to) {
+    const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
+    for (uint32_t r = 0; r < square->rows; r++) {
+        const float *c = job->c + (square->row + r) * job->c_stride + strip->column;
+        _mm512_store_ps(to[r], _mm512_maskz_loadu_ps((__mmask16)mask, c));
+        _mm512_store_ps(to[r] + 16, _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), c + 16));
+    }
+}
+
+static void store_sums(const struct gemm_bf16 *job, const struct strip *strip,
+                       const struct square *square, sums from) {
+    const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
+    for (uint32_t r = square->skip; r < square->rows; r++) {
+        float *c = job->c + (square->row + r) * job->c_stride + strip->column;
+        _mm512_mask_storeu_ps(c, (__mmask16)mask, _mm512_load_ps(from[r]));
+        _mm512_mask_storeu_ps(c + 16, (__mmask16)(mask >> 16), _mm512_load_ps(from[r] + 16));
+    }
+}
+
+static __attribute__((always_inline)) inline void multiply_step(int high, int wide, const char *b, size_t b_stride,
+                                                  const uint16_t *const a[2], size_t a_stride) {
+    amx_load(6, b, b_stride);
+    amx_load(4, a[0], a_stride);
+    amx_multiply(0, 4, 6);
+    if (wide == 2) {
+        amx_load(7, b + 64, b_stride);
+        amx_multiply(1, 4, 7);
+    }
+    if (high == 1) return;
+    amx_load(5, a[1], a_stride);
+    amx_multiply(2, 5, 6);
+    if (wide == 2) amx_multiply(3, 5, 7);
+}
+
+/* One or two squares high, one or two wide. */
+static __attribute__((always_inline)) inline void multiply(int high, int wide, const struct gemm_bf16 *job,
+                                             const struct strip *strip,
+                                             const struct square square[2]) {
+    _Alignas(64) sums room[2];
+    _Alignas(64) uint16_t rest[2][AMX_ROWS][AMX_CHANNELS];
+    const bool loads = job->accumulate || strip->first_channel > 0;
+    const uint16_t *a[2];
+    for (int i = 0; i < high; i++) {
+        a[i] = job->a + square[i].row * job->a_stride + strip->first_channel;
+        if (loads) load_sums(job, strip, &square[i], room[i]);
+    }
+    if (!loads) {
+        amx_zero(0);
+        amx_zero(1);
+        amx_zero(2);
+        amx_zero(3);
+    } else {
+        amx_load(0, room[0][0], sizeof room[0][0]);
+        if (wide == 2) amx_load(1, &room[0][0][16], sizeof room[0][0]);
+        if (high == 2) amx_load(2, room[1][0], sizeof room[0][0]);
+        if (high == 2 && wide == 2) amx_load(3, &room[1][0][16], sizeof room[0][0]);
+    }
+    const char *b = strip->pairs;
+    uint32_t k = 0;
+    for (; k + AMX_CHANNELS <= strip->channels; k += AMX_CHANNELS) {
+        multiply_step(high, wide, b, strip->stride, a, job->a_stride * sizeof(uint16_t));
+        b += AMX_CHANNELS / 2 * strip->stride;
+        a[0] += AMX_CHANNELS;
+        if (high == 2) a[1] += AMX_CHANNELS;
+    }
+    if (k < strip->channels) {
+        memset(rest, 0, sizeof rest);
+        for (int i = 0; i < high; i++)
+            for (uint32_t r = 0; r < square[i].rows; r++)
+                memcpy(rest[i][r], a[i] + r * job->a_stride,
+                       (strip->channels - k) * sizeof(uint16_t));
+        const uint16_t *of_rest[2] = {rest[0][0], rest[1][0]};
+        multiply_step(high, wide, b, strip->stride, of_rest, sizeof rest[0][0]);
+    }
+    amx_store(0, room[0][0], sizeof room[0][0]);
+    if (wide == 2) amx_store(1, &room[0][0][16], sizeof room[0][0]);
+    if (high == 2) amx_store(2, room[1][0], sizeof room[0][0]);
+    if (high == 2 && wide == 2) amx_store(3, &room[1][0][16], sizeof room[0][0]);
+    for (int i = 0; i < high; i++)
+        store_sums(job, strip, &square[i], room[i]);
+}
+
+static void run_squares(const struct gemm_bf16 *job, const struct strip *strip, uint32_t row) {
+    struct square square[2];
+    uint32_t size = job->m < AMX_ROWS ? job->m : AMX_ROWS;
+    int high = 0;
+    for (; high < 2 && row < job->m; high++) {
+        uint32_t end = row + size < job->m ? row + size : job->m;
+        square[high] = (struct square){.row = end - size, .rows = size, .skip = size - (end - row)};
+        row = end;
+    }
+    bool wide = strip->columns > AMX_COLUMNS;
+    if (high == 2 && wide)
+        multiply(2, 2, job, strip, square);
+    else if (high == 2)
+        multiply(2, 1, job, strip, square);
+    else if (wide)
+        multiply(1, 2, job, strip, square);
+    else
+        multiply(1, 1, job, strip, square);
+}
+
+static void run_strip(const struct gemm_bf16 *job, struct strip *strip) {
+    _Alignas(64) char room[STRETCH / 2 * STRIP_BYTES];
+    bool whole = strip->columns % AMX_COLUMNS == 0 && strip->channels % AMX_CHANNELS == 0;
+    if (job->layout == BF16_PAIRS && whole) {
+        strip->pairs = (const char *)(job->b + strip->first_channel / 2 * job->b_stride +
+                                      (size_t)strip->column * 2);
+        strip->stride = job->b_stride * sizeof(uint16_t);
+    } else {
+        copy_strip(job, strip, room);
+        strip->pairs = room;
+        strip->stride = STRIP_BYTES;
+    }
+    for (uint32_t row = 0; row < job->m; row += 2 * AMX_ROWS)
+        run_squares(job, strip, row);
+}
+
+void gemm_amx_run(const struct gemm_bf16 *job) {
+    check(job->layout != BF16_FOURS);
+    amx_configure(job->m < AMX_ROWS ? job->m : AMX_ROWS);
+    struct strip strip;
+    for (uint32_t first = 0; first < job->k; first += STRETCH) {
+        strip.first_channel = first;
+        strip.channels = job->k - first < STRETCH ? job->k - first : STRETCH;
+        for (uint32_t column = 0; column < job->n; column += STRIP) {
+            strip.column = column;
+            strip.columns = job->n - column < STRIP ? job->n - column : STRIP;
+            run_strip(job, &strip);
+        }
+    }
+    amx_release();
+}

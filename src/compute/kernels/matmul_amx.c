@@ -1,0 +1,464 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Matrix products with AMX (matmul.h says what is computed and what a panel is). A square of sums
+ * takes 16 rows and 16 outputs; one instruction multiplies 32 channels into it in 16 cycles, whether
+ * it has 16 rows or one.
+ *
+ * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16;
+ * anything else goes to matmul_avx512.c.
+ *
+ * A block's weights become pairs of BF16 channels before they are multiplied, and while the block
+ * before them is. Few rows take block after block of each panel, as they lie in memory. Many rows take
+ * a portion, a few blocks of one panel, 32 rows at a time, and the last of them make room for the same
+ * channels of the next panel: so codes are converted once for all rows, and x stays in the
+ * second-level cache.
+ *
+ * Rows are multiplied 16 at a time where a job has so many: the last 16 may have been multiplied
+ * before, and then only those that are new are added to y.
+ *
+ * Order of the sums: TDPBF16PS sums the even and the odd channels of 32 each, adds the two and adds
+ * that to the sum so far; a block's sum starts from 0. That is why this level is a numerics class.
+ *
+ * KERNEL_EMULATE_BF16 builds the same code without AMX, for tests on CPUs that lack it.
+ */
+#include "compute/kernels/tables.h"
+
+#include "base/check.h"
+#include "compute/kernels/amx.h"
+#include "compute/kernels/bf16_weights.h"
+
+
+
+
+#define GROUP_ROWS 32     /* two squares high */
+#define CHUNK_ROWS 512    /* share one pass over the weights */
+#define PORTION_BLOCKS 8
+#define PACKED_BLOCKS 512 /* of x: rows times blocks */
+#define AHEAD_BLOCKS 2    /* weights are brought near so far before they are converted */
+#define STEPS (QUANT_GROUP / AMX_CHANNELS)
+#define STEP_BYTES (AMX_CHANNELS * MATMUL_PANEL * sizeof(uint16_t)) /* of a panel's pairs */
+
+#ifdef KERNEL_EMULATE_BF16
+#define matmul_amx_run matmul_amx_emulated_run
+void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+#endif
+
+typedef char block_pairs[STEPS * STEP_BYTES];
+
+struct amx_run {
+    const struct matmul *job;
+    uint32_t row_first, rows; /* of the chunk */
+    uint32_t blocks;          /* of all channels */
+    const uint16_t *x;        /* [blocks][x_block_stride], of the chunk's rows */
+    size_t x_block_stride;
+    _Alignas(64) block_pairs w[PORTION_BLOCKS];
+    _Alignas(64) uint16_t packed[PACKED_BLOCKS][QUANT_GROUP];
+};
+
+/* A block of a panel. */
+struct place {
+    uint32_t panel, block;
+};
+
+/* Rows of a group, of which the first `skip` precede it or belong to its first square, too. */
+struct square {
+    int32_t first; /* in the group */
+    uint32_t rows, skip;
+};
+
+/* A block's squares of sums, in memory, and what they are multiplied by before they join y. */
+struct sums {
+    _Alignas(64) float part[2][AMX_ROWS][MATMUL_PANEL];
+    float s[GROUP_ROWS];
+};
+
+/* Rows that are multiplied at once. */
+struct group {
+    uint32_t first, rows; /* in the chunk */
+    uint32_t squares;
+    struct square square[2];
+    uint32_t blocks; /* multiplied since y was here; the last one's sums have not joined it */
+    struct sums sums[2];
+    _Alignas(64) float y[GROUP_ROWS][MATMUL_PANEL];
+};
+
+static uint32_t block_channels(const struct amx_run *run, uint32_t block) {
+    uint32_t left = run->job->weights->cols - block * QUANT_GROUP;
+    return left < QUANT_GROUP ? left : QUANT_GROUP;
+}
+
+static const char *block_weights(const struct amx_run *run, struct place at) {
+    const struct packed_matrix *weights = run->job->weights;
+    size_t channel = (size_t)at.panel * weights->cols + at.block * QUANT_GROUP;
+    return (const char *)weights->data + channel * packed_channel_bytes(weights->type);
+}
+
+/* ---- Weights ---- */
+
+/* Codes become BF16 by a product of bits (GF2P8AFFINEQB): the low byte of a value is exponent bit 0
+ * and the fraction, the high byte the sign, exponent bit 3, four times its complement, and bits 2 and
+ * 1, since E4M3's exponent e becomes e + 120. Byte 7 - i of a matrix chooses the bits of bit i. */
+#define LOW_BITS 0x0000000001020408
+#define HIGH_BITS 0x1020404040404080
+#define HIGH_COMPLEMENT 0x3C
+
+#ifdef KERNEL_EMULATE_BF16
+static __m512i multiply_bits(__m512i bytes, uint64_t matrix, int complement) {
+    uint8_t of[64];
+    _mm512_storeu_si512(of, bytes);
+    for (int i = 0; i < 64; i++) {
+        int bits = complement;
+        for (int bit = 0; bit < 8; bit++)
+            bits ^= __builtin_parity(of[i] & (uint8_t)(matrix >> 8 * (7 - bit))) << bit;
+        of[i] = (uint8_t)bits;
+    }
+    return _mm512_loadu_si512(of);
+}
+#else
+#define multiply_bits(bytes, matrix, complement)                                                   \
+    _mm512_gf2p8affine_epi64_epi8(bytes, _mm512_set1_epi64(matrix), complement)
+#endif
+
+/* Pairs of channels k and k + 1 of codes. Subnormal codes and zeros, which are rare, go by table. */
+ALWAYS_INLINE void convert_codes(const struct bf16_pairing *pairing, const char *from, size_t k,
+                                 __m512i pairs[2]) {
+    __m512i codes = _mm512_loadu_si512(from + k * MATMUL_PANEL);
+    codes = bf16_reorder(pairing->order, codes);
+    __mmask64 subnormal = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
+    __m512i low = multiply_bits(codes, LOW_BITS, 0);
+    __m512i high = multiply_bits(codes, HIGH_BITS, HIGH_COMPLEMENT);
+    if (__builtin_expect(subnormal != 0, 0)) {
+        low = _mm512_mask_blend_epi8(subnormal, low, bf16_reorder(codes, pairing->low[0]));
+        __m512i of_table = bf16_reorder(codes, pairing->high[0]);
+        of_table = _mm512_ternarylogic_epi32(of_table, codes, _mm512_set1_epi8((char)0x80), 0xF8);
+        high = _mm512_mask_blend_epi8(subnormal, high, of_table);
+    }
+    pairs[0] = _mm512_unpacklo_epi8(low, high);
+    pairs[1] = _mm512_unpackhi_epi8(low, high);
+}
+
+/* Pairs of the 32 channels of a step; what lies at `further` is brought near. */
+ALWAYS_INLINE void convert_step(enum weight_type type, const struct bf16_pairing *pairing,
+                                const char *from, const char *further, char *to, uint32_t step) {
+    const size_t end = (step + 1) * AMX_CHANNELS, channel = packed_channel_bytes(type);
+    for (size_t k = step * AMX_CHANNELS; k < end; k += 2) {
+        __m512i pairs[2];
+        _mm_prefetch(further + k * channel, _MM_HINT_T1);
+        if (type == WEIGHT_FP8) {
+            convert_codes(pairing, from, k, pairs);
+        } else {
+            _mm_prefetch(further + (k + 1) * channel, _MM_HINT_T1);
+            bf16_load_pairs(SOURCE_VALUES, pairing, from, k, false, pairs);
+        }
+        _mm512_store_si512(to + k * 64, pairs[0]);
+        _mm512_store_si512(to + k * 64 + 64, pairs[1]);
+    }
+}
+
+/* A block's pairs, and zeros up to a whole step. */
+static void convert(const struct amx_run *run, struct place at, char *to) {
+    enum weight_type type = run->job->weights->type;
+    uint32_t count = block_channels(run, at.block);
+    const char *from = block_weights(run, at);
+    if (count == QUANT_GROUP) {
+        struct bf16_pairing pairing = bf16_load_pairing();
+        const char *further = from + QUANT_GROUP * packed_channel_bytes(type);
+        for (uint32_t step = 0; step < STEPS; step++) {
+            if (type == WEIGHT_FP8)
+                convert_step(WEIGHT_FP8, &pairing, from, further, to, step);
+            else
+                convert_step(WEIGHT_BF16, &pairing, from, further, to, step);
+        }
+        return;
+    }
+    bf16_decode(to, type, from, count);
+    size_t used = round_up(count, 2) * 64, end = divide_up(count, AMX_CHANNELS) * STEP_BYTES;
+    memset(to + used, 0, end - used);
+}
+
+/* ---- Squares ---- */
+
+/* A group of fewer than 16 rows begins with rows that precede it, unless the chunk is as small. */
+static void take_rows(const struct amx_run *run, uint32_t first, uint32_t rows,
+                      struct group *group) {
+    uint32_t size = run->rows < AMX_ROWS ? run->rows : AMX_ROWS, done = 0;
+    group->first = first;
+    group->rows = rows;
+    for (group->squares = 0; done < rows; group->squares++) {
+        uint32_t end = done + size < rows ? done + size : rows;
+        group->square[group->squares] = (struct square){
+            .first = (int32_t)(end - size), .rows = size, .skip = size - (end - done)};
+        done = end;
+    }
+}
+
+ALWAYS_INLINE void multiply_step(int squares, const char *w, const uint16_t *const x[2],
+                                 size_t x_stride) {
+    amx_load(6, w, 2 * 64);
+    amx_load(7, w + 64, 2 * 64);
+    amx_load(4, x[0], x_stride);
+    amx_multiply(0, 4, 6);
+    amx_multiply(1, 4, 7);
+    if (squares == 1) return;
+    amx_load(5, x[1], x_stride);
+    amx_multiply(2, 5, 6);
+    amx_multiply(3, 5, 7);
+}
+
+/* Fewer than 32 channels: what lies behind them in x may be anything. */
+static void multiply_rest(int squares, const char *w, const uint16_t *const x[2], uint32_t rows,
+                          uint32_t channels) {
+    _Alignas(64) uint16_t rest[2][AMX_ROWS][AMX_CHANNELS] = {{{0}}};
+    for (int i = 0; i < squares; i++)
+        for (uint32_t r = 0; r < rows; r++)
+            memcpy(rest[i][r], x[i] + (size_t)r * QUANT_GROUP, channels * sizeof(uint16_t));
+    const uint16_t *of_rest[2] = {rest[0][0], rest[1][0]};
+    if (squares == 1)
+        multiply_step(1, w, of_rest, sizeof rest[0][0]);
+    else
+        multiply_step(2, w, of_rest, sizeof rest[0][0]);
+}
+
+/* y += part * s of a square's new rows, of those in a step's quarter of it. */
+ALWAYS_INLINE void add_quarter(struct group *group, const struct square *square,
+                               float (*part)[MATMUL_PANEL], const float *s, uint32_t step) {
+    uint32_t first = step * (AMX_ROWS / STEPS), end = first + AMX_ROWS / STEPS;
+    if (end > square->rows) end = square->rows;
+    for (uint32_t r = first > square->skip ? first : square->skip; r < end; r++) {
+        int32_t at = square->first + (int32_t)r;
+        float *y = group->y[at];
+        __m512 scale = _mm512_set1_ps(s[at]);
+        for (int v = 0; v < 32; v += 16)
+            _mm512_store_ps(y + v, _mm512_fmadd_ps(_mm512_load_ps(part[r] + v), scale,
+                                                   _mm512_load_ps(y + v)));
+    }
+}
+
+ALWAYS_INLINE void add_sums(int squares, struct group *group, struct sums *sums, uint32_t step) {
+    for (int i = 0; i < squares; i++)
+        add_quarter(group, &group->square[i], sums->part[i], sums->s, step);
+}
+
+/* A block to be multiplied. Meanwhile the sums of the one before join y, the weights `next` become pairs
+ * at `to`, if there are any, and what lies at `further` is brought near. */
+struct block_job {
+    uint32_t channels;
+    const char *w;
+    const uint16_t *x; /* of the group's first row */
+    const char *next, *further;
+    char *to; /* may be w: a step's pairs are used before they are replaced */
+    struct sums *sums, *before; /* before: or NULL */
+};
+
+ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
+                            const struct block_job *block, struct group *group) {
+    struct bf16_pairing pairing;
+    if (converts) pairing = bf16_load_pairing();
+    const uint16_t *x[2];
+    for (int i = 0; i < 2; i++)
+        x[i] = block->x + group->square[i < squares ? i : 0].first * QUANT_GROUP;
+    const char *w = block->w;
+    amx_zero(0);
+    amx_zero(1);
+    if (squares == 2) {
+        amx_zero(2);
+        amx_zero(3);
+    }
+    const uint32_t whole = block->channels / AMX_CHANNELS, rest = block->channels % AMX_CHANNELS;
+    for (uint32_t step = 0; step < whole; step++, w += STEP_BYTES) {
+        multiply_step(squares, w, x, QUANT_GROUP * sizeof(uint16_t));
+        x[0] += AMX_CHANNELS;
+        x[1] += AMX_CHANNELS;
+        if (block->before) add_sums(squares, group, block->before, step);
+        if (converts) convert_step(type, &pairing, block->next, block->further, block->to, step);
+    }
+    if (rest) multiply_rest(squares, w, x, group->square[0].rows, rest);
+    for (uint32_t step = whole; block->before && step < STEPS; step++)
+        add_sums(squares, group, block->before, step);
+    float (*part)[AMX_ROWS][MATMUL_PANEL] = block->sums->part;
+    amx_store(0, part[0][0], sizeof part[0][0]);
+    amx_store(1, part[0][0] + AMX_COLUMNS, sizeof part[0][0]);
+    if (squares == 1) return;
+    amx_store(2, part[1][0], sizeof part[1][0]);
+    amx_store(3, part[1][0] + AMX_COLUMNS, sizeof part[1][0]);
+}
+
+ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
+                                    const struct block_job *block, struct group *group) {
+    if (!block->next)
+        multiply(squares, false, type, block, group);
+    else if (type == WEIGHT_FP8)
+        multiply(squares, true, WEIGHT_FP8, block, group);
+    else
+        multiply(squares, true, WEIGHT_BF16, block, group);
+}
+
+/* ---- Rows ---- */
+
+/* s of matmul.h for the rows of a group. */
+static void group_scales(const struct amx_run *run, const struct group *group, struct place at,
+                         float s[GROUP_ROWS]) {
+    const struct matmul *job = run->job;
+    size_t of_panel = at.panel * MATMUL_PANEL / QUANT_GROUP;
+    float of_weights = 1;
+    if (job->weights->type == WEIGHT_FP8)
+        of_weights = job->weights->scales[of_panel * run->blocks + at.block];
+    const float *of_x =
+        job->x_scales
+            ? job->x_scales + (run->row_first + group->first) * job->x_scale_stride + at.block
+            : NULL;
+    for (uint32_t r = 0; r < group->rows; r++)
+        s[r] = of_x ? of_x[r * job->x_scale_stride] * of_weights : of_weights;
+}
+
+/* The group's rows times the block at `at`, whose pairs are at w; `next`, or NULL, becomes pairs at `to`. */
+static void multiply_block(const struct amx_run *run, struct group *group, struct place at,
+                           const char *w, const struct place *next, char *to) {
+    enum weight_type type = run->job->weights->type;
+    struct block_job block = {
+        .channels = block_channels(run, at.block),
+        .w = w,
+        .x = run->x + at.block * run->x_block_stride + (size_t)group->first * QUANT_GROUP,
+        .to = to,
+        .sums = &group->sums[group->blocks % 2],
+        .before = group->blocks ? &group->sums[(group->blocks + 1) % 2] : NULL,
+    };
+    bool meanwhile = next && block.channels == QUANT_GROUP &&
+                     block_channels(run, next->block) == QUANT_GROUP;
+    if (meanwhile) {
+        block.next = block_weights(run, *next);
+        block.further = block.next + AHEAD_BLOCKS * QUANT_GROUP * packed_channel_bytes(type);
+    }
+    if (group->squares == 2)
+        multiply_squares(2, type, &block, group);
+    else
+        multiply_squares(1, type, &block, group);
+    group_scales(run, group, at, block.sums->s);
+    group->blocks++;
+    if (next && !meanwhile) convert(run, *next, to);
+}
+
+static float *group_y(const struct amx_run *run, const struct group *group, uint32_t panel,
+                      uint32_t row) {
+    return run->job->y + (run->row_first + group->first + row) * run->job->y_stride +
+           (size_t)panel * MATMUL_PANEL;
+}
+
+static void begin_y(const struct amx_run *run, struct group *group, struct place at) {
+    group->blocks = 0;
+    if (at.block == 0)
+        memset(group->y, 0, group->rows * sizeof group->y[0]);
+    else
+        for (uint32_t r = 0; r < group->rows; r++)
+            memcpy(group->y[r], group_y(run, group, at.panel, r), sizeof group->y[r]);
+}
+
+static void end_y(const struct amx_run *run, struct group *group, uint32_t panel) {
+    for (uint32_t step = 0; step < STEPS; step++)
+        add_sums((int)group->squares, group, &group->sums[(group->blocks + 1) % 2], step);
+    for (uint32_t r = 0; r < group->rows; r++)
+        memcpy(group_y(run, group, panel, r), group->y[r], sizeof group->y[r]);
+}
+
+/* ---- Few rows: one group ---- */
+
+static void run_few_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
+    struct group group;
+    uint32_t turn = 0, end = panel_first + panel_count;
+    take_rows(run, 0, run->rows, &group);
+    convert(run, (struct place){panel_first, 0}, run->w[0]);
+    for (struct place at = {panel_first, 0}; at.panel < end; at.panel++) {
+        begin_y(run, &group, at);
+        for (at.block = 0; at.block < run->blocks; at.block++, turn ^= 1) {
+            bool last = at.block + 1 == run->blocks;
+            struct place next = {at.panel + last, last ? 0 : at.block + 1};
+            multiply_block(run, &group, at, run->w[turn], next.panel < end ? &next : NULL,
+                           run->w[turn ^ 1]);
+        }
+        end_y(run, &group, at.panel);
+        at.block = 0;
+    }
+}
+
+/* ---- Many rows ---- */
+
+/* A group's rows times a portion from `at` on. `next`: the portion that replaces it, or NULL. */
+static void multiply_portion(struct amx_run *run, struct group *group, struct place at,
+                             uint32_t blocks, const struct place *next, uint32_t next_blocks) {
+    begin_y(run, group, at);
+    for (uint32_t b = 0; b < blocks; b++) {
+        struct place now = {at.panel, at.block + b}, then;
+        bool replaces = next && b < next_blocks;
+        if (replaces) then = (struct place){next->panel, next->block + b};
+        multiply_block(run, group, now, run->w[b], replaces ? &then : NULL, run->w[b]);
+    }
+    end_y(run, group, at.panel);
+    for (uint32_t b = blocks; next && b < next_blocks; b++)
+        convert(run, (struct place){next->panel, next->block + b}, run->w[b]);
+}
+
+static uint32_t portion_blocks(const struct amx_run *run, struct place at) {
+    return run->blocks - at.block < PORTION_BLOCKS ? run->blocks - at.block : PORTION_BLOCKS;
+}
+
+static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
+    const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS);
+    struct place at = {panel_first, 0}, next;
+    struct group group;
+    for (uint32_t b = 0; b < portion_blocks(run, at); b++)
+        convert(run, (struct place){panel_first, b}, run->w[b]);
+    for (; at.block < run->blocks; at = next) {
+        next = (struct place){at.panel + 1, at.block};
+        if (next.panel == panel_first + panel_count)
+            next = (struct place){panel_first, at.block + PORTION_BLOCKS};
+        bool more = next.block < run->blocks;
+        uint32_t next_blocks = more ? portion_blocks(run, next) : 0;
+        for (uint32_t part = 0; part < parts; part += 2) { /* of even size: of one row none is cheaper */
+            uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
+            take_rows(run, first, run->rows * end / parts - first, &group);
+            multiply_portion(run, &group, at, portion_blocks(run, at),
+                             more && end == parts ? &next : NULL, next_blocks);
+        }
+    }
+}
+
+/* The chunk's x in blocks: as it lies, or made of floats. */
+static void take_x(struct amx_run *run) {
+    const struct matmul *job = run->job;
+    if (job->x_blocks) {
+        run->x = job->x_blocks + (size_t)run->row_first * QUANT_GROUP;
+        run->x_block_stride = job->x_block_stride;
+        return;
+    }
+    run->x = run->packed[0];
+    run->x_block_stride = (size_t)run->rows * QUANT_GROUP;
+    for (uint32_t b = 0; b < run->blocks; b++)
+        for (uint32_t r = 0; r < run->rows; r++)
+            bf16_pack_x(run->packed[b * run->rows + r],
+                        job->x + (run->row_first + r) * job->x_stride + (size_t)b * QUANT_GROUP,
+                        block_channels(run, b), false);
+}
+
+void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+    bool representable = job->x_is_bf16 || job->x_scales;
+    if (!representable || job->weights->type == WEIGHT_F32) {
+        matmul_avx512_run(job, panel_first, panel_count);
+        return;
+    }
+    struct amx_run run;
+    run.job = job;
+    run.blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
+    check(run.blocks <= PACKED_BLOCKS);
+    uint32_t most = job->x_blocks ? CHUNK_ROWS : PACKED_BLOCKS / run.blocks;
+    uint32_t chunks = (uint32_t)divide_up(job->m, most ? most : 1);
+    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
+        run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);
+        run.rows = (uint32_t)((uint64_t)job->m * (chunk + 1) / chunks) - run.row_first;
+        take_x(&run);
+        amx_configure(run.rows < AMX_ROWS ? run.rows : AMX_ROWS);
+        if (run.rows <= GROUP_ROWS)
+            run_few_rows(&run, panel_first, panel_count);
+        else
+            run_many_rows(&run, panel_first, panel_count);
+    }
+    amx_release();
+}
