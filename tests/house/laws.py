@@ -385,7 +385,7 @@ def law_words(root):
 
 # --- mirrors ----------------------------------------------------------------------------------------
 
-VARIANT = re.compile(r"_(c|avx2|avx512|avx512bf16|neon|neonbf16|cpu|cuda|emulated|gpu|none)$")
+VARIANT = re.compile(r"_(c|avx2|avx512|avx512bf16|amx|neon|neonbf16|cpu|cuda|emulated|gpu|none)$")
 
 
 def tests_of(path):

@@ -66,8 +66,8 @@ static inline void amx_multiply(int c, int a, int b) {
         for (uint32_t n = 0; n < AMX_COLUMNS; n++) {
             float sums[2] = {0, 0}, all;
             for (uint32_t k = 0; k < AMX_CHANNELS; k++)
-                sums[k % 2] = amx_flushed(fmaf(amx_value(a, m, k),
-                                               amx_value(b, k / 2, 2 * n + k % 2), sums[k % 2]));
+                sums[k % 2] = amx_flushed(
+                    fmaf(amx_value(a, m, k), amx_value(b, k / 2, 2 * n + k % 2), sums[k % 2]));
             memcpy(&all, &amx_state.tile[c][m][n * 4], sizeof all);
             all = amx_flushed(amx_flushed(all) + amx_flushed(sums[0] + sums[1]));
             memcpy(&amx_state.tile[c][m][n * 4], &all, sizeof all);

@@ -54,7 +54,7 @@ struct bf16_pairing {
 
 ALWAYS_INLINE struct bf16_pairing bf16_load_pairing(void) {
     struct bf16_pairing pairing = {.order = _mm512_loadu_si512(code_order),
-                              .values[0] = _mm512_loadu_si512(bf16_beside)};
+                                   .values[0] = _mm512_loadu_si512(bf16_beside)};
     pairing.values[1] = _mm512_add_epi16(pairing.values[0], _mm512_set1_epi16(16));
     for (int half = 0; half < 2; half++) {
         pairing.low[half] = _mm512_loadu_si512(code_low[half]);
@@ -101,8 +101,8 @@ enum bf16_source {
 
 /* Channels k and k + 1 of a panel, k even: for each of the 32 outputs both weights in 32 bits.
  * `single`: there is no channel k + 1, and zeros stand for it. */
-ALWAYS_INLINE void bf16_load_pairs(enum bf16_source source, const struct bf16_pairing *pairing, const char *w,
-                              size_t k, bool single, __m512i out[2]) {
+ALWAYS_INLINE void bf16_load_pairs(enum bf16_source source, const struct bf16_pairing *pairing,
+                                   const char *w, size_t k, bool single, __m512i out[2]) {
     if (source == SOURCE_PAIRS) {
         out[0] = _mm512_loadu_si512(w + k * 64);
         out[1] = _mm512_loadu_si512(w + k * 64 + 64);

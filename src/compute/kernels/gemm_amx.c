@@ -14,8 +14,8 @@
 #include "compute/kernels/amx.h"
 #include "compute/kernels/bf16_dot.h"
 
-#define STRIP 32      /* columns */
-#define STRETCH 768   /* channels: 48 KiB of a strip */
+#define STRIP 32                                   /* columns */
+#define STRETCH 768                                /* channels: 48 KiB of a strip */
 #define STRIP_BYTES (STRIP * 2 * sizeof(uint16_t)) /* of a pair of channels */
 
 #ifdef KERNEL_EMULATE_BF16
@@ -50,8 +50,7 @@ static void copy_strip(const struct gemm_bf16 *job, const struct strip *strip, c
             __m512i odd = _mm512_maskz_loadu_epi16(k + 1 < end ? mask : 0, b + job->b_stride);
             pairs[0] = _mm512_permutex2var_epi16(even, low, odd);
             pairs[1] = _mm512_permutex2var_epi16(even, high, odd);
-            const uint16_t *ahead =
-                job->ahead ? job->ahead + k * job->b_stride + strip->column : b;
+            const uint16_t *ahead = job->ahead ? job->ahead + k * job->b_stride + strip->column : b;
             _mm_prefetch((const char *)ahead, _MM_HINT_T0);
             _mm_prefetch((const char *)(ahead + job->b_stride), _MM_HINT_T0);
         }
@@ -61,7 +60,7 @@ static void copy_strip(const struct gemm_bf16 *job, const struct strip *strip, c
 }
 
 /* 16 rows of A and C from `row` on, or all where there are fewer; the first `skip` of them were done before. */
-struct square {
+struct square_rows {
     uint32_t row, rows, skip;
 };
 
@@ -70,7 +69,7 @@ typedef float sums[AMX_ROWS][STRIP];
 
 /* Brings C's rows of a square here, those that were done before as they are now. */
 static void load_sums(const struct gemm_bf16 *job, const struct strip *strip,
-                      const struct square *square, sums to) {
+                      const struct square_rows *square, sums to) {
     const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
     for (uint32_t r = 0; r < square->rows; r++) {
         const float *c = job->c + (square->row + r) * job->c_stride + strip->column;
@@ -80,7 +79,7 @@ static void load_sums(const struct gemm_bf16 *job, const struct strip *strip,
 }
 
 static void store_sums(const struct gemm_bf16 *job, const struct strip *strip,
-                       const struct square *square, sums from) {
+                       const struct square_rows *square, sums from) {
     const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
     for (uint32_t r = square->skip; r < square->rows; r++) {
         float *c = job->c + (square->row + r) * job->c_stride + strip->column;
@@ -89,8 +88,10 @@ static void store_sums(const struct gemm_bf16 *job, const struct strip *strip,
     }
 }
 
-static __attribute__((always_inline)) inline void multiply_step(int high, int wide, const char *b, size_t b_stride,
-                                                  const uint16_t *const a[2], size_t a_stride) {
+static __attribute__((always_inline)) inline void multiply_step(int high, int wide, const char *b,
+                                                                size_t b_stride,
+                                                                const uint16_t *const a[2],
+                                                                size_t a_stride) {
     amx_load(6, b, b_stride);
     amx_load(4, a[0], a_stride);
     amx_multiply(0, 4, 6);
@@ -105,9 +106,10 @@ static __attribute__((always_inline)) inline void multiply_step(int high, int wi
 }
 
 /* One or two squares high, one or two wide. */
-static __attribute__((always_inline)) inline void multiply(int high, int wide, const struct gemm_bf16 *job,
-                                             const struct strip *strip,
-                                             const struct square square[2]) {
+static __attribute__((always_inline)) inline void multiply(int high, int wide,
+                                                           const struct gemm_bf16 *job,
+                                                           const struct strip *strip,
+                                                           const struct square_rows square[2]) {
     _Alignas(64) sums room[2];
     _Alignas(64) uint16_t rest[2][AMX_ROWS][AMX_CHANNELS];
     const bool loads = job->accumulate || strip->first_channel > 0;
@@ -153,12 +155,13 @@ static __attribute__((always_inline)) inline void multiply(int high, int wide, c
 }
 
 static void run_squares(const struct gemm_bf16 *job, const struct strip *strip, uint32_t row) {
-    struct square square[2];
+    struct square_rows square[2];
     uint32_t size = job->m < AMX_ROWS ? job->m : AMX_ROWS;
     int high = 0;
     for (; high < 2 && row < job->m; high++) {
         uint32_t end = row + size < job->m ? row + size : job->m;
-        square[high] = (struct square){.row = end - size, .rows = size, .skip = size - (end - row)};
+        square[high] =
+            (struct square_rows){.row = end - size, .rows = size, .skip = size - (end - row)};
         row = end;
     }
     bool wide = strip->columns > AMX_COLUMNS;

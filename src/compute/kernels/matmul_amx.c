@@ -26,11 +26,8 @@
 #include "compute/kernels/amx.h"
 #include "compute/kernels/bf16_weights.h"
 
-
-
-
-#define GROUP_ROWS 32     /* two squares high */
-#define CHUNK_ROWS 512    /* share one pass over the weights */
+#define GROUP_ROWS 32  /* two squares high */
+#define CHUNK_ROWS 512 /* share one pass over the weights */
 #define PORTION_BLOCKS 8
 #define PACKED_BLOCKS 512 /* of x: rows times blocks */
 #define AHEAD_BLOCKS 2    /* weights are brought near so far before they are converted */
@@ -55,29 +52,29 @@ struct amx_run {
 };
 
 /* A block of a panel. */
-struct place {
+struct block_place {
     uint32_t panel, block;
 };
 
 /* Rows of a group, of which the first `skip` precede it or belong to its first square, too. */
-struct square {
+struct row_square {
     int32_t first; /* in the group */
     uint32_t rows, skip;
 };
 
 /* A block's squares of sums, in memory, and what they are multiplied by before they join y. */
-struct sums {
+struct square_sums {
     _Alignas(64) float part[2][AMX_ROWS][MATMUL_PANEL];
     float s[GROUP_ROWS];
 };
 
 /* Rows that are multiplied at once. */
-struct group {
+struct amx_rows {
     uint32_t first, rows; /* in the chunk */
     uint32_t squares;
-    struct square square[2];
+    struct row_square square[2];
     uint32_t blocks; /* multiplied since y was here; the last one's sums have not joined it */
-    struct sums sums[2];
+    struct square_sums sums[2];
     _Alignas(64) float y[GROUP_ROWS][MATMUL_PANEL];
 };
 
@@ -86,7 +83,7 @@ static uint32_t block_channels(const struct amx_run *run, uint32_t block) {
     return left < QUANT_GROUP ? left : QUANT_GROUP;
 }
 
-static const char *block_weights(const struct amx_run *run, struct place at) {
+static const char *block_weights(const struct amx_run *run, struct block_place at) {
     const struct packed_matrix *weights = run->job->weights;
     size_t channel = (size_t)at.panel * weights->cols + at.block * QUANT_GROUP;
     return (const char *)weights->data + channel * packed_channel_bytes(weights->type);
@@ -118,7 +115,8 @@ static __m512i multiply_bits(__m512i bytes, uint64_t matrix, int complement) {
     _mm512_gf2p8affine_epi64_epi8(bytes, _mm512_set1_epi64(matrix), complement)
 #endif
 
-/* Pairs of channels k and k + 1 of codes. Subnormal codes and zeros, which are rare, go by table. */
+/* Pairs of channels k and k + 1 of codes. Subnormal codes and zeros go by table; asking whether there
+ * are any is dearer, since one in 400 codes of a checkpoint is and no processor guesses which. */
 ALWAYS_INLINE void convert_codes(const struct bf16_pairing *pairing, const char *from, size_t k,
                                  __m512i pairs[2]) {
     __m512i codes = _mm512_loadu_si512(from + k * MATMUL_PANEL);
@@ -126,12 +124,9 @@ ALWAYS_INLINE void convert_codes(const struct bf16_pairing *pairing, const char 
     __mmask64 subnormal = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
     __m512i low = multiply_bits(codes, LOW_BITS, 0);
     __m512i high = multiply_bits(codes, HIGH_BITS, HIGH_COMPLEMENT);
-    if (__builtin_expect(subnormal != 0, 0)) {
-        low = _mm512_mask_blend_epi8(subnormal, low, bf16_reorder(codes, pairing->low[0]));
-        __m512i of_table = bf16_reorder(codes, pairing->high[0]);
-        of_table = _mm512_ternarylogic_epi32(of_table, codes, _mm512_set1_epi8((char)0x80), 0xF8);
-        high = _mm512_mask_blend_epi8(subnormal, high, of_table);
-    }
+    low = _mm512_mask_blend_epi8(subnormal, low, bf16_reorder(codes, pairing->low[0]));
+    high = _mm512_mask_blend_epi8(subnormal, high, bf16_reorder(codes, pairing->high[0]));
+    high = _mm512_ternarylogic_epi32(high, codes, _mm512_set1_epi8((char)0x80), 0xF8);
     pairs[0] = _mm512_unpacklo_epi8(low, high);
     pairs[1] = _mm512_unpackhi_epi8(low, high);
 }
@@ -155,7 +150,7 @@ ALWAYS_INLINE void convert_step(enum weight_type type, const struct bf16_pairing
 }
 
 /* A block's pairs, and zeros up to a whole step. */
-static void convert(const struct amx_run *run, struct place at, char *to) {
+static void convert(const struct amx_run *run, struct block_place at, char *to) {
     enum weight_type type = run->job->weights->type;
     uint32_t count = block_channels(run, at.block);
     const char *from = block_weights(run, at);
@@ -179,13 +174,13 @@ static void convert(const struct amx_run *run, struct place at, char *to) {
 
 /* A group of fewer than 16 rows begins with rows that precede it, unless the chunk is as small. */
 static void take_rows(const struct amx_run *run, uint32_t first, uint32_t rows,
-                      struct group *group) {
+                      struct amx_rows *group) {
     uint32_t size = run->rows < AMX_ROWS ? run->rows : AMX_ROWS, done = 0;
     group->first = first;
     group->rows = rows;
     for (group->squares = 0; done < rows; group->squares++) {
         uint32_t end = done + size < rows ? done + size : rows;
-        group->square[group->squares] = (struct square){
+        group->square[group->squares] = (struct row_square){
             .first = (int32_t)(end - size), .rows = size, .skip = size - (end - done)};
         done = end;
     }
@@ -219,7 +214,7 @@ static void multiply_rest(int squares, const char *w, const uint16_t *const x[2]
 }
 
 /* y += part * s of a square's new rows, of those in a step's quarter of it. */
-ALWAYS_INLINE void add_quarter(struct group *group, const struct square *square,
+ALWAYS_INLINE void add_quarter(struct amx_rows *group, const struct row_square *square,
                                float (*part)[MATMUL_PANEL], const float *s, uint32_t step) {
     uint32_t first = step * (AMX_ROWS / STEPS), end = first + AMX_ROWS / STEPS;
     if (end > square->rows) end = square->rows;
@@ -228,12 +223,13 @@ ALWAYS_INLINE void add_quarter(struct group *group, const struct square *square,
         float *y = group->y[at];
         __m512 scale = _mm512_set1_ps(s[at]);
         for (int v = 0; v < 32; v += 16)
-            _mm512_store_ps(y + v, _mm512_fmadd_ps(_mm512_load_ps(part[r] + v), scale,
-                                                   _mm512_load_ps(y + v)));
+            _mm512_store_ps(
+                y + v, _mm512_fmadd_ps(_mm512_load_ps(part[r] + v), scale, _mm512_load_ps(y + v)));
     }
 }
 
-ALWAYS_INLINE void add_sums(int squares, struct group *group, struct sums *sums, uint32_t step) {
+ALWAYS_INLINE void add_sums(int squares, struct amx_rows *group, struct square_sums *sums,
+                            uint32_t step) {
     for (int i = 0; i < squares; i++)
         add_quarter(group, &group->square[i], sums->part[i], sums->s, step);
 }
@@ -246,11 +242,11 @@ struct block_job {
     const uint16_t *x; /* of the group's first row */
     const char *next, *further;
     char *to; /* may be w: a step's pairs are used before they are replaced */
-    struct sums *sums, *before; /* before: or NULL */
+    struct square_sums *sums, *before; /* before: or NULL */
 };
 
 ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
-                            const struct block_job *block, struct group *group) {
+                            const struct block_job *block, struct amx_rows *group) {
     struct bf16_pairing pairing;
     if (converts) pairing = bf16_load_pairing();
     const uint16_t *x[2];
@@ -274,7 +270,7 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
     if (rest) multiply_rest(squares, w, x, group->square[0].rows, rest);
     for (uint32_t step = whole; block->before && step < STEPS; step++)
         add_sums(squares, group, block->before, step);
-    float (*part)[AMX_ROWS][MATMUL_PANEL] = block->sums->part;
+    float(*part)[AMX_ROWS][MATMUL_PANEL] = block->sums->part;
     amx_store(0, part[0][0], sizeof part[0][0]);
     amx_store(1, part[0][0] + AMX_COLUMNS, sizeof part[0][0]);
     if (squares == 1) return;
@@ -283,7 +279,7 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
 }
 
 ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
-                                    const struct block_job *block, struct group *group) {
+                                    const struct block_job *block, struct amx_rows *group) {
     if (!block->next)
         multiply(squares, false, type, block, group);
     else if (type == WEIGHT_FP8)
@@ -295,8 +291,8 @@ ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
 /* ---- Rows ---- */
 
 /* s of matmul.h for the rows of a group. */
-static void group_scales(const struct amx_run *run, const struct group *group, struct place at,
-                         float s[GROUP_ROWS]) {
+static void group_scales(const struct amx_run *run, const struct amx_rows *group,
+                         struct block_place at, float s[GROUP_ROWS]) {
     const struct matmul *job = run->job;
     size_t of_panel = at.panel * MATMUL_PANEL / QUANT_GROUP;
     float of_weights = 1;
@@ -311,8 +307,8 @@ static void group_scales(const struct amx_run *run, const struct group *group, s
 }
 
 /* The group's rows times the block at `at`, whose pairs are at w; `next`, or NULL, becomes pairs at `to`. */
-static void multiply_block(const struct amx_run *run, struct group *group, struct place at,
-                           const char *w, const struct place *next, char *to) {
+static void multiply_block(const struct amx_run *run, struct amx_rows *group, struct block_place at,
+                           const char *w, const struct block_place *next, char *to) {
     enum weight_type type = run->job->weights->type;
     struct block_job block = {
         .channels = block_channels(run, at.block),
@@ -322,8 +318,8 @@ static void multiply_block(const struct amx_run *run, struct group *group, struc
         .sums = &group->sums[group->blocks % 2],
         .before = group->blocks ? &group->sums[(group->blocks + 1) % 2] : NULL,
     };
-    bool meanwhile = next && block.channels == QUANT_GROUP &&
-                     block_channels(run, next->block) == QUANT_GROUP;
+    bool meanwhile =
+        next && block.channels == QUANT_GROUP && block_channels(run, next->block) == QUANT_GROUP;
     if (meanwhile) {
         block.next = block_weights(run, *next);
         block.further = block.next + AHEAD_BLOCKS * QUANT_GROUP * packed_channel_bytes(type);
@@ -337,13 +333,13 @@ static void multiply_block(const struct amx_run *run, struct group *group, struc
     if (next && !meanwhile) convert(run, *next, to);
 }
 
-static float *group_y(const struct amx_run *run, const struct group *group, uint32_t panel,
+static float *group_y(const struct amx_run *run, const struct amx_rows *group, uint32_t panel,
                       uint32_t row) {
     return run->job->y + (run->row_first + group->first + row) * run->job->y_stride +
            (size_t)panel * MATMUL_PANEL;
 }
 
-static void begin_y(const struct amx_run *run, struct group *group, struct place at) {
+static void begin_y(const struct amx_run *run, struct amx_rows *group, struct block_place at) {
     group->blocks = 0;
     if (at.block == 0)
         memset(group->y, 0, group->rows * sizeof group->y[0]);
@@ -352,7 +348,7 @@ static void begin_y(const struct amx_run *run, struct group *group, struct place
             memcpy(group->y[r], group_y(run, group, at.panel, r), sizeof group->y[r]);
 }
 
-static void end_y(const struct amx_run *run, struct group *group, uint32_t panel) {
+static void end_y(const struct amx_run *run, struct amx_rows *group, uint32_t panel) {
     for (uint32_t step = 0; step < STEPS; step++)
         add_sums((int)group->squares, group, &group->sums[(group->blocks + 1) % 2], step);
     for (uint32_t r = 0; r < group->rows; r++)
@@ -362,15 +358,15 @@ static void end_y(const struct amx_run *run, struct group *group, uint32_t panel
 /* ---- Few rows: one group ---- */
 
 static void run_few_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
-    struct group group;
+    struct amx_rows group;
     uint32_t turn = 0, end = panel_first + panel_count;
     take_rows(run, 0, run->rows, &group);
-    convert(run, (struct place){panel_first, 0}, run->w[0]);
-    for (struct place at = {panel_first, 0}; at.panel < end; at.panel++) {
+    convert(run, (struct block_place){panel_first, 0}, run->w[0]);
+    for (struct block_place at = {panel_first, 0}; at.panel < end; at.panel++) {
         begin_y(run, &group, at);
         for (at.block = 0; at.block < run->blocks; at.block++, turn ^= 1) {
             bool last = at.block + 1 == run->blocks;
-            struct place next = {at.panel + last, last ? 0 : at.block + 1};
+            struct block_place next = {at.panel + last, last ? 0 : at.block + 1};
             multiply_block(run, &group, at, run->w[turn], next.panel < end ? &next : NULL,
                            run->w[turn ^ 1]);
         }
@@ -382,37 +378,39 @@ static void run_few_rows(struct amx_run *run, uint32_t panel_first, uint32_t pan
 /* ---- Many rows ---- */
 
 /* A group's rows times a portion from `at` on. `next`: the portion that replaces it, or NULL. */
-static void multiply_portion(struct amx_run *run, struct group *group, struct place at,
-                             uint32_t blocks, const struct place *next, uint32_t next_blocks) {
+static void multiply_portion(struct amx_run *run, struct amx_rows *group, struct block_place at,
+                             uint32_t blocks, const struct block_place *next,
+                             uint32_t next_blocks) {
     begin_y(run, group, at);
     for (uint32_t b = 0; b < blocks; b++) {
-        struct place now = {at.panel, at.block + b}, then;
+        struct block_place now = {at.panel, at.block + b}, then;
         bool replaces = next && b < next_blocks;
-        if (replaces) then = (struct place){next->panel, next->block + b};
+        if (replaces) then = (struct block_place){next->panel, next->block + b};
         multiply_block(run, group, now, run->w[b], replaces ? &then : NULL, run->w[b]);
     }
     end_y(run, group, at.panel);
     for (uint32_t b = blocks; next && b < next_blocks; b++)
-        convert(run, (struct place){next->panel, next->block + b}, run->w[b]);
+        convert(run, (struct block_place){next->panel, next->block + b}, run->w[b]);
 }
 
-static uint32_t portion_blocks(const struct amx_run *run, struct place at) {
+static uint32_t portion_blocks(const struct amx_run *run, struct block_place at) {
     return run->blocks - at.block < PORTION_BLOCKS ? run->blocks - at.block : PORTION_BLOCKS;
 }
 
 static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
     const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS);
-    struct place at = {panel_first, 0}, next;
-    struct group group;
+    struct block_place at = {panel_first, 0}, next;
+    struct amx_rows group;
     for (uint32_t b = 0; b < portion_blocks(run, at); b++)
-        convert(run, (struct place){panel_first, b}, run->w[b]);
+        convert(run, (struct block_place){panel_first, b}, run->w[b]);
     for (; at.block < run->blocks; at = next) {
-        next = (struct place){at.panel + 1, at.block};
+        next = (struct block_place){at.panel + 1, at.block};
         if (next.panel == panel_first + panel_count)
-            next = (struct place){panel_first, at.block + PORTION_BLOCKS};
+            next = (struct block_place){panel_first, at.block + PORTION_BLOCKS};
         bool more = next.block < run->blocks;
         uint32_t next_blocks = more ? portion_blocks(run, next) : 0;
-        for (uint32_t part = 0; part < parts; part += 2) { /* of even size: of one row none is cheaper */
+        for (uint32_t part = 0; part < parts;
+             part += 2) { /* of even size: of one row none is cheaper */
             uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
             take_rows(run, first, run->rows * end / parts - first, &group);
             multiply_portion(run, &group, at, portion_blocks(run, at),

@@ -30,14 +30,14 @@ void matmul_avx512bf16_run(const struct matmul *job, uint32_t panel_first, uint3
 #endif
 
 /* part[rows][32 panels] += channels k and k + 1. */
-ALWAYS_INLINE void multiply_pair(enum bf16_source source, const struct bf16_pairing *pairing, int rows,
-                                 int panels, bool single, const struct matmul_tile *t, size_t k,
-                                 __m512 part[ROWS][2 * TILE_PANELS_MAX]) {
+ALWAYS_INLINE void multiply_pair(enum bf16_source source, const struct bf16_pairing *pairing,
+                                 int rows, int panels, bool single, const struct matmul_tile *t,
+                                 size_t k, __m512 part[ROWS][2 * TILE_PANELS_MAX]) {
     __m512i weights[2 * TILE_PANELS_MAX];
 #pragma GCC unroll 2
     for (int p = 0; p < panels; p++) {
         bf16_load_pairs(source, pairing, (const char *)t->w + p * t->panel_bytes, k, single,
-                   weights + 2 * p);
+                        weights + 2 * p);
         const char *ahead = t->ahead + p * t->ahead_stride + k * t->ahead_step;
         _mm_prefetch(ahead, _MM_HINT_T0);
         if (source == SOURCE_VALUES) _mm_prefetch(ahead + 64, _MM_HINT_T0);

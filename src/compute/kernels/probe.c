@@ -32,7 +32,8 @@ double probe_multiply(enum probe_kind kind, uint64_t rounds) {
 #if defined(FATHOM_KERNELS_X86)
     if (kind == PROBE_BF16)
         return best >= KERNEL_LEVEL_AMX          ? probe_amx_multiply(rounds)
-               : best >= KERNEL_LEVEL_AVX512BF16 ? probe_avx512bf16_multiply(rounds) : 0;
+               : best >= KERNEL_LEVEL_AVX512BF16 ? probe_avx512bf16_multiply(rounds)
+                                                 : 0;
     if (best >= KERNEL_LEVEL_AVX512) return probe_avx512_multiply(rounds);
     if (best >= KERNEL_LEVEL_AVX2) return probe_avx2_multiply(rounds);
 #elif defined(FATHOM_KERNELS_ARM)

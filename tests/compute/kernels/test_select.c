@@ -66,12 +66,8 @@ static void each_table_is_whole_and_says_what_it_is(void **unused) {
 static const struct {
     const char *name;
     bool ours;
-} of_machines[] = {{"avx2", ON_X86},
-                   {"avx512", ON_X86},
-                   {"avx512bf16", ON_X86},
-                   {"amx", ON_X86},
-                   {"neon", ON_ARM},
-                   {"neonbf16", ON_ARM}};
+} of_machines[] = {{"avx2", ON_X86}, {"avx512", ON_X86}, {"avx512bf16", ON_X86},
+                   {"amx", ON_X86},  {"neon", ON_ARM},   {"neonbf16", ON_ARM}};
 
 static void a_cpu_has_no_level_of_another_machine(void **unused) {
     assert_true(kernels_has(KERNEL_LEVEL_C) && kernels_has(kernels_detect()));
