@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_links RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. One is killed in the
- * middle of a step, behind a dispatch, when the others' groups wait for it on their devices; then another, when it
- * has put its experts in line, and a third, when it has done so in the last layer and nobody waits for messages
- * any more. Nobody hangs: the step ends, those that live meet, make links among themselves, and the same step brings
- * the bits of one CPU alone, with the dead ranks' experts elsewhere.
+ * test_gpu_links RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. They are killed in
+ * the middle of a step: behind a dispatch, when the others' groups wait for the rank on their devices; when it
+ * has put its experts in line; and when it has done so in the last layer and nobody waits for messages any more.
+ * Nobody hangs: the step ends, those that live meet, make links among themselves, and the same step brings
+ * the bits of one CPU alone, with the dead ranks' experts elsewhere. Up to the first death rows go by nodes, so
+ * who dies was to pass on others' rows: behind a dispatch with four ranks, with its experts in line with more.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
+#include "compute/exchange/exchange.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
@@ -24,7 +26,7 @@
 #include "compute/model/model_state.h"
 #include "contract/machine.h"
 
-enum { TOKENS = 48, PAGES = 1, DEATHS = 3 };
+enum { TOKENS = 48, PAGES = 1, DEATHS = 3, NODE_RANKS = 2 };
 
 static _Alignas(16) char plan_memory[1 << 12];
 static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
@@ -60,6 +62,7 @@ static struct model *open_model(const struct model_device *device, uint32_t rank
                                     .step_rows_max = 1,
                                     .rank = ranks ? job_rank() : 0,
                                     .rank_count = ranks,
+                                    .node_ranks = ranks ? NODE_RANKS : 0,
                                     .redundant_experts = redundant};
     if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
     return model;
@@ -106,11 +109,13 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     assert_true(expected && found);
     assert_int_equal(there->gpu->way, GPU_BY_LINKS);
     model_set_trace(there, &trace);
+    model_go_by_nodes(there, true);
     make_plan(vocab);
     run(alone, expected);
     run(there, found);
     assert_memory_equal(expected, found, bytes);
-    static const enum stage stages[] = {STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
+    assert_int_equal(exchange_nodes(there->lanes[0].exchange), ranks / NODE_RANKS);
+    const enum stage stages[] = {ranks > 4 ? STAGE_MLP : STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
     for (uint32_t death = 0; death < DEATHS; death++) {
         if (job_rank() == ranks - 1 - death) deadly = stages[death];
         deadly_layer = death == 2 ? model_shape(there)->layers - 1 : 0;
@@ -122,6 +127,7 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
         memset(found, 0xFF, bytes);
         run(there, found);
         assert_memory_equal(expected, found, bytes);
+        assert_int_equal(exchange_nodes(there->lanes[0].exchange), 1);
     }
     job_barrier();
     model_close(there);
