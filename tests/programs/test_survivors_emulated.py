@@ -13,12 +13,13 @@ from server import Server
 from streams import ALL, Tokens, ask_all
 
 SAME = ("--cpu-mask", "avx512", "--mtp", "off")
-FEW = ALL[:3]
+ON_HOSTS = "hosts" in sys.argv[2:]
+FEW = ALL[:1 if ON_HOSTS else 3]  # four ranks share what CPUs there are
 
 alone = Server(*SAME)
 wanted = ask_all(alone, Tokens(), FEW)
 alone.stop()
-hosts = Hosts(2) if "hosts" in sys.argv[2:] else None
+hosts = Hosts(2) if ON_HOSTS else None
 ranks = ["--ranks", "4", *hosts.options(2), "--experiment", "levels=two"] if hosts else ["--ranks", "2"]
 if hosts:
     hosts.enter("h0")

@@ -90,6 +90,10 @@ bool job_progress(void);
  * so long. It may return early. */
 void job_doze(int64_t ns_max);
 
+/* For each look that found nothing, while one waits; `looks` counts them, from 0. Where ranks outnumber CPUs, others
+ * run, and after some looks this rank sleeps as in job_doze. */
+void job_rest(uint32_t *looks, int64_t ns_max);
+
 /* job_progress, and whether all of the batch is done. As job_wait, it lets others run. */
 bool job_done(const struct job_batch *batch);
 
