@@ -430,7 +430,7 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
 }
 
 /* Where the rank that sent a message has its memory. */
-static void hear_of(struct ranks *ranks, uint32_t rank, const struct near_address *address) {
+static void hear_of(struct ranks *ranks, uint32_t rank, const struct shared_file *address) {
     if (!job_broken() && job_shares_host(rank))
         near_memory_hear(&ranks->in, rank, address, job_epoch());
 }
