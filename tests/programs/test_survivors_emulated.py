@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_survivors_emulated.py FATHOM [hosts]: of two ranks with an emulated device each, whose rows go from device to device,
 one is killed: the other goes on without its memory, the dead one comes back with other memory, and all answers are those of
-a server on a CPU. With `hosts` each rank is on a host of its own (hosts.py), and rows go over links, which break with the
-dead rank and are made anew."""
+a server on a CPU. With `hosts` there are two ranks on each of two hosts (hosts.py), and rows go over links, once to each
+host; the links break with the dead rank and are made anew."""
 import os
 import signal
 import sys
@@ -13,16 +13,17 @@ from server import Server
 from streams import ALL, Tokens, ask_all
 
 SAME = ("--cpu-mask", "avx512", "--mtp", "off")
-FEW = ALL[:3]
+ON_HOSTS = "hosts" in sys.argv[2:]
+FEW = ALL[:1 if ON_HOSTS else 3]  # four ranks share what CPUs there are
 
 alone = Server(*SAME)
 wanted = ask_all(alone, Tokens(), FEW)
 alone.stop()
-hosts = Hosts(2) if "hosts" in sys.argv[2:] else None
-places = hosts.options(1) if hosts else []
+hosts = Hosts(2) if ON_HOSTS else None
+ranks = ["--ranks", "4", *hosts.options(2), "--experiment", "levels=two"] if hosts else ["--ranks", "2"]
 if hosts:
     hosts.enter("h0")
-server = Server("--device", "emulated", *SAME, "--ranks", "2", "--redundant-experts", "64", "--rebalance", "off", *places,
+server = Server("--device", "emulated", *SAME, *ranks, "--redundant-experts", "64", "--rebalance", "off", "--rank-timeout", "20",
                 wrap=hosts.on("h0") if hosts else ())
 assert ask_all(server, Tokens(), FEW) == wanted
 os.kill(server.units()[0][1], signal.SIGKILL)

@@ -3,14 +3,12 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
-#include "base/format.h"
+#include "base/shared_file.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,11 +32,6 @@ struct device_link {
     char *boxes;             /* [count][count] from, to */
 };
 
-/* What a name says. */
-struct boxes_file {
-    uint64_t process, file;
-};
-
 static size_t boxes_at(uint32_t count) {
     return round_up(count * sizeof(_Atomic bool), BOX_ALIGN);
 }
@@ -53,13 +46,10 @@ static size_t file_bytes(uint32_t count) {
 
 enum status device_boxes_name(uint32_t count, struct device_link_name *name_out,
                               struct error *error) {
-    int file = memfd_create("link", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, (off_t)file_bytes(count))) {
-        if (file >= 0) close(file);
+    struct shared_file is;
+    if (shared_file_make(file_bytes(count), &is) < 0)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a link of %u emulated devices",
                          count);
-    }
-    struct boxes_file is = {(uint64_t)getpid(), (uint64_t)file};
     *name_out = (struct device_link_name){{0}};
     memcpy(name_out, &is, sizeof is);
     return STATUS_OK;
@@ -68,19 +58,11 @@ enum status device_boxes_name(uint32_t count, struct device_link_name *name_out,
 enum status device_boxes_open(const struct device_link_name *name, uint32_t count, uint32_t own,
                               struct device_link **link_out, struct error *error) {
     struct device_link *link = calloc(1, sizeof *link);
-    struct boxes_file is;
-    char path[64];
+    struct shared_file is;
     check(own < count);
     memcpy(&is, name, sizeof is);
-    format_text(path, sizeof path, "/proc/%llu/fd/%llu", (unsigned long long)is.process,
-                (unsigned long long)is.file);
-    int file = own ? open(path, O_RDWR | O_CLOEXEC) : (int)is.file;
     size_t mapped = file_bytes(count);
-    struct stat found;
-    if (file >= 0 && (fstat(file, &found) || found.st_size != (off_t)mapped)) { /* another's now */
-        close(file);
-        file = -1;
-    }
+    int file = own ? shared_file_open(&is, mapped) : (int)is.file;
     char *memory = link && file >= 0
                        ? mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
                        : MAP_FAILED;

@@ -19,8 +19,8 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/format.h"
+#include "base/shared_file.h"
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,12 +42,13 @@ struct allocation {
     const char *what;
     enum device_memory kind;
     bool pinned, gone, borrowed; /* borrowed: another process's */
-    int file;                    /* of shared memory; -1: none */
+    struct shared_file file;     /* of this device's shared memory */
 };
 
-/* What a handle says: the file of a process, how much of it, and where its memory begins. */
-struct shared_file {
-    uint64_t process, file, mapped, bytes, at;
+/* What a handle says: the file, how large it is, and where in it the memory begins. */
+struct shared_memory {
+    struct shared_file file;
+    uint64_t mapped, bytes, at;
 };
 
 enum operation_kind {
@@ -198,12 +199,6 @@ static char *map_room(size_t mapped, int file) {
     return mmap(mapping, mapped, PROT_NONE, MAP_SHARED | MAP_FIXED, file, 0);
 }
 
-static int open_file(size_t bytes) {
-    int file = memfd_create("device", MFD_CLOEXEC);
-    check(file >= 0 && ftruncate(file, (off_t)bytes) == 0);
-    return file;
-}
-
 static enum status allocate(struct device *device, size_t bytes, const char *what,
                             enum device_memory kind, void **memory_out, struct error *error) {
     struct emulated *emulated = emulated_of(device);
@@ -212,7 +207,9 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
     size_t mapped = round_up(room, page);
     pthread_mutex_lock(&emulated->lock);
     bool fits = pinned || emulated->used_bytes + mapped <= emulated->emulation.memory_bytes;
-    int file = fits && kind == DEVICE_SHARED ? open_file(mapped) : -1;
+    struct shared_file where = {0};
+    int file = fits && kind == DEVICE_SHARED ? shared_file_make(mapped, &where) : -1;
+    check(file >= 0 || !fits || kind != DEVICE_SHARED);
     char *mapping = fits && grow(emulated) ? map_room(mapped, file) : MAP_FAILED;
     if (mapping == MAP_FAILED) {
         if (file >= 0) close(file);
@@ -230,7 +227,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
                               .what = what,
                               .kind = kind,
                               .pinned = pinned,
-                              .file = file};
+                              .file = where};
     int failed = mprotect(mapping, mapped, PROT_READ | PROT_WRITE);
     check(!failed);
     if (bytes <= POISONED_BYTES_MAX) memset(of->memory, POISON, bytes);
@@ -256,8 +253,8 @@ static void drop(struct emulated *emulated, struct allocation *of) {
     madvise(of->mapping, mapped, MADV_DONTNEED);
     int failed = mprotect(of->mapping, mapped, PROT_NONE);
     check(!failed);
-    if (of->file >= 0) close(of->file);
-    of->file = -1;
+    if (of->file.name) close((int)of->file.file);
+    of->file.name = 0;
 }
 
 static void release(struct device *device, void *memory) {
@@ -295,9 +292,8 @@ static enum status share(struct device *device, void *memory, struct device_hand
     const struct allocation *of = find(emulated, memory);
     bool shared = of && of->memory == memory && !of->gone && of->kind == DEVICE_SHARED;
     if (shared) {
-        struct shared_file is = {(uint64_t)getpid(), (uint64_t)of->file,
-                                 (uint64_t)(of->end - of->mapping), of->bytes,
-                                 (uint64_t)(of->memory - of->mapping)};
+        struct shared_memory is = {of->file, (uint64_t)(of->end - of->mapping), of->bytes,
+                                   (uint64_t)(of->memory - of->mapping)};
         *handle_out = (struct device_handle){{0}};
         memcpy(handle_out, &is, sizeof is);
     } else {
@@ -310,12 +306,9 @@ static enum status share(struct device *device, void *memory, struct device_hand
 static enum status map(struct device *device, const struct device_handle *handle, const char *what,
                        void **memory_out, struct error *error) {
     struct emulated *emulated = emulated_of(device);
-    struct shared_file is;
-    char path[64];
+    struct shared_memory is;
     memcpy(&is, handle, sizeof is);
-    format_text(path, sizeof path, "/proc/%llu/fd/%llu", (unsigned long long)is.process,
-                (unsigned long long)is.file);
-    int file = open(path, O_RDWR | O_CLOEXEC);
+    int file = shared_file_open(&is.file, is.mapped);
     pthread_mutex_lock(&emulated->lock);
     char *mapping = file >= 0 && grow(emulated) ? map_room(is.mapped, file) : MAP_FAILED;
     if (mapping != MAP_FAILED) {
@@ -326,8 +319,7 @@ static enum status map(struct device *device, const struct device_handle *handle
                                   .end = mapping + is.mapped,
                                   .what = what,
                                   .kind = DEVICE_SHARED,
-                                  .borrowed = true,
-                                  .file = -1};
+                                  .borrowed = true};
         int failed = emulated->open ? mprotect(mapping, is.mapped, PROT_READ | PROT_WRITE) : 0;
         check(!failed);
         const struct device_watch *watch = emulated->emulation.watch;

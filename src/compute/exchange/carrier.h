@@ -20,8 +20,11 @@ struct carrier {
     void (*dispatch_begin)(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                            const float *weights, uint32_t tokens, const char *activations);
     void (*dispatch_finish)(struct exchange *exchange, struct exchange_received *received_out);
-    void (*pair_slots)(const struct exchange *exchange, uint32_t *slots_out,
-                       uint32_t pairs); /* among ranks */
+    /* Among ranks: */
+    void (*pair_slots)(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs);
+    uint32_t (*nodes)(const struct exchange *exchange);
+    uint32_t (*relayed)(const struct exchange *exchange, uint32_t node, uint32_t *slots_out,
+                        const char **rows_out);
     char *(*result)(struct exchange *exchange, uint32_t row);
     void (*combine_begin)(struct exchange *exchange, uint32_t first_row, uint32_t row_count);
     void (*combine_finish)(struct exchange *exchange, struct exchange_returned *returned_out);

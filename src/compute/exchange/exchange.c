@@ -168,6 +168,15 @@ void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, u
     exchange->carrier->pair_slots(exchange, slots_out, pairs);
 }
 
+uint32_t exchange_nodes(const struct exchange *exchange) {
+    return exchange->carrier->nodes(exchange);
+}
+
+uint32_t exchange_relayed(const struct exchange *exchange, uint32_t node, uint32_t *slots_out,
+                          const char **rows_out) {
+    return exchange->carrier->relayed(exchange, node, slots_out, rows_out);
+}
+
 char *exchange_result(struct exchange *exchange, uint32_t row) {
     return exchange->carrier->result(exchange, row);
 }

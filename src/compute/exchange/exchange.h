@@ -165,6 +165,16 @@ void exchange_dispatch_finish(struct exchange *exchange, struct exchange_receive
 /* Of the last dispatch that was begun, among ranks: the slot that computes each of its pairs, as
  * many as [tokens][experts_per_token], counted through all ranks' slots. */
 void exchange_pair_slots(const struct exchange *exchange, uint32_t *slots_out, uint32_t pairs);
+/* Of the same: by how many nodes rows go; 1: to each rank. */
+uint32_t exchange_nodes(const struct exchange *exchange);
+
+#define EXCHANGE_NO_SLOT UINT32_MAX
+/* By nodes, once the dispatch is over: what this rank has passed on to the ranks of its node, which are tokens
+ * of the rank of its place on another node. `slots_out`: [tokens][experts_per_token] the slots that compute
+ * each, counted through the node's, and EXCHANGE_NO_SLOT behind them; `rows_out`: [tokens][dispatch_bytes],
+ * in the order of the sender's tokens. Returns the tokens. */
+uint32_t exchange_relayed(const struct exchange *exchange, uint32_t node, uint32_t *slots_out,
+                          const char **rows_out);
 
 /* Where a received row's result goes, combine_bytes of it; only where rows are carried. */
 char *exchange_result(struct exchange *exchange, uint32_t row);

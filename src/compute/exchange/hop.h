@@ -34,8 +34,8 @@
 
 struct hop_head {
     uint32_t tokens, pairs;
-    uint32_t first_return;    /* where the sender has the results come to lie: a row */
-    struct near_address from; /* its memory */
+    uint32_t first_return;   /* where the sender has the results come to lie: a row */
+    struct shared_file from; /* its memory */
 };
 
 struct hop_message {
@@ -79,9 +79,9 @@ struct hop {
     bool weighs;      /* there are sums */
     bool in_waves;    /* else all comes back in the last wave */
     bool own_goes_on; /* what is one's own is dealt again: it stays joined, without rows here */
-    struct near_address from; /* of each head */
-    struct hop_peer *peers;   /* [peer_count] */
-    uint32_t *own_row; /* [tokens] of one's own tokens: where its row is in the list's rows */
+    struct shared_file from; /* of each head */
+    struct hop_peer *peers;  /* [peer_count] */
+    uint32_t *own_row;       /* [tokens] of one's own tokens: where its row is in the list's rows */
 };
 
 size_t hop_rows_at(uint32_t tokens, uint32_t pairs, bool weighs);

@@ -690,31 +690,30 @@ void job_doze(int64_t ns_max) {
     hear_launcher();
 }
 
-/* Called at each look that found nothing. */
-static void rest(uint32_t *looks) {
+void job_rest(uint32_t *looks, int64_t ns_max) {
     ++*looks;
     if (job.crowded && *looks > LOOKS_CROWDED)
-        job_doze(DOZE_NS);
+        job_doze(ns_max);
     else if (job.crowded || *looks > LOOKS_ALONE)
         sched_yield();
 }
 
 bool job_done(const struct job_batch *batch) {
     uint32_t looks = 0;
-    if (batch->open && !job_progress()) rest(&looks);
+    if (batch->open && !job_progress()) job_rest(&looks, DOZE_NS);
     return batch->open == 0;
 }
 
 void job_wait(const struct job_batch *batch) {
     uint32_t looks = 0;
     while (batch->open)
-        if (!job_progress()) rest(&looks);
+        if (!job_progress()) job_rest(&looks, DOZE_NS);
 }
 
 void job_wait_until(bool (*over)(void *context), void *context) {
     uint32_t looks = 0;
     while (!over(context))
-        if (!job_progress()) rest(&looks);
+        if (!job_progress()) job_rest(&looks, DOZE_NS);
 }
 
 /* ---- steering ---- */
@@ -740,7 +739,7 @@ bool job_await(uint32_t from, size_t *bytes_out) {
     bool is_ready;
     if (job.rank == 0) job.asked = from + 1; /* the others always wait for orders */
     while (!(is_ready = job_ready(from, bytes_out)) && !job.broken && !job.gone[from])
-        rest(&looks);
+        job_rest(&looks, DOZE_NS);
     job.asked = 0;
     return is_ready;
 }

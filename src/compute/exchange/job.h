@@ -90,6 +90,10 @@ bool job_progress(void);
  * so long. It may return early. */
 void job_doze(int64_t ns_max);
 
+/* For each look that found nothing, while one waits; `looks` counts them, from 0. Where ranks outnumber CPUs, others
+ * run, and after some looks this rank sleeps as in job_doze. */
+void job_rest(uint32_t *looks, int64_t ns_max);
+
 /* job_progress, and whether all of the batch is done. As job_wait, it lets others run. */
 bool job_done(const struct job_batch *batch);
 
@@ -112,7 +116,8 @@ bool job_lives(uint32_t rank);
  * comes back takes all hosts to be like its own. Where they are not, the others know of one node. */
 uint32_t job_node_ranks(void);
 
-/* All ranks are on this host. Known before job_begin, as far as a launcher's environment says it. */
+/* All ranks are on this host. Known before job_begin to a rank that comes back: whoever launches such ranks names
+ * hosts only where there are several. */
 bool job_is_here(void);
 
 /* How many ranks of this host, of all jobs that the launcher has there, stand before this one: which of

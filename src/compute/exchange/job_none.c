@@ -59,6 +59,9 @@ size_t job_receive(uint32_t from, void *data, size_t bytes) {
 void job_doze(int64_t ns_max) {
 }
 
+void job_rest(uint32_t *looks, int64_t ns_max) {
+}
+
 bool job_await(uint32_t from, size_t *bytes_out) {
     return false;
 }

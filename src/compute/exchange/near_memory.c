@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compute/exchange/near_memory.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#include "base/format.h"
-
-#define NAME "fathom-exchange-%016llx"
-#define NAME_BYTES 64
-#define NO_FILE UINT32_MAX
 
 static void *map(int file, size_t bytes) {
     int flags = file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
@@ -22,27 +11,15 @@ static void *map(int file, size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* A file of so many bytes, and what it is called; -1: there can be none. */
-static int make_file(size_t bytes, uint64_t *name_out) {
-    char name[NAME_BYTES];
-    if (getrandom(name_out, sizeof *name_out, 0) != (ssize_t)sizeof *name_out) return -1;
-    format_text(name, sizeof name, NAME, (unsigned long long)*name_out);
-    int file = memfd_create(name, MFD_CLOEXEC);
-    if (file < 0 || (*name_out && ftruncate(file, (off_t)bytes) == 0)) return file;
-    close(file);
-    return -1;
-}
-
 enum status near_memory_open(struct near_memory *near, size_t bytes, uint32_t rank_count,
                              struct error *error) {
-    uint64_t name;
-    int file = make_file(bytes, &name);
+    struct shared_file address;
+    int file = shared_file_make(bytes, &address);
     *near = (struct near_memory){.bytes = bytes,
-                                 .address.file = NO_FILE,
+                                 .address = address,
                                  .rank_count = rank_count,
                                  .neighbours = calloc(rank_count, sizeof *near->neighbours),
                                  .own = map(file, bytes)};
-    if (file >= 0) near->address = (struct near_address){name, (uint32_t)getpid(), (uint32_t)file};
     if (near->own && near->neighbours) return STATUS_OK;
     near_memory_close(near);
     return error_set(error, STATUS_NO_MEMORY,
@@ -59,23 +36,15 @@ void near_memory_close(struct near_memory *near) {
     *near = (struct near_memory){.own = NULL};
 }
 
-/* Looks at what is there before it opens it: a process of this number may be another's. */
-static char *map_neighbour(const struct near_memory *near, const struct near_address *address) {
-    char path[NAME_BYTES], wanted[NAME_BYTES], found[NAME_BYTES] = "";
-    struct stat about;
-    format_text(path, sizeof path, "/proc/%u/fd/%u", address->process, address->file);
-    format_text(wanted, sizeof wanted, "/memfd:" NAME " (deleted)",
-                (unsigned long long)address->name);
-    if (readlink(path, found, sizeof found - 1) < 0 || strcmp(found, wanted) != 0) return NULL;
-    int file = open(path, O_RDWR | O_CLOEXEC);
+static char *map_neighbour(const struct near_memory *near, const struct shared_file *address) {
+    int file = shared_file_open(address, near->bytes);
     if (file < 0) return NULL;
-    bool whole = fstat(file, &about) == 0 && (size_t)about.st_size == near->bytes;
-    char *memory = whole ? map(file, near->bytes) : NULL;
+    char *memory = map(file, near->bytes);
     close(file);
     return memory;
 }
 
-void near_memory_hear(struct near_memory *near, uint32_t rank, const struct near_address *address,
+void near_memory_hear(struct near_memory *near, uint32_t rank, const struct shared_file *address,
                       uint32_t epoch) {
     struct neighbour *neighbour = &near->neighbours[rank];
     neighbour->epoch = epoch;

@@ -2,25 +2,18 @@
  * A rank's memory into which other ranks of its host write: what goes to a neighbour is laid where the
  * neighbour reads it, and a message says no more than that it is there.
  *
- * The memory is a file without a place in any directory (memfd_create), which goes with the last
- * process that has it. A rank says in its messages where others find it (struct near_address), and
- * whoever is told maps it once. Who writes when is the exchange's to know (ranks.c). Private to
+ * The memory is a file without a place in any directory (base/shared_file.h). A rank says in its messages where
+ * others find it, and whoever is told maps it once. Who writes when is the exchange's to know (ranks.c). Private to
  * src/compute/exchange.
  */
 #ifndef COMPUTE_EXCHANGE_NEAR_MEMORY_H
 #define COMPUTE_EXCHANGE_NEAR_MEMORY_H
 
+#include "base/shared_file.h"
 #include "base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>
-
-/* Where to find a rank's memory, from processes that see its process under the same number. */
-struct near_address {
-    uint64_t
-        name; /* drawn at random: what is found is this memory and no other; 0: there is none */
-    uint32_t process, file;
-};
 
 /* Another rank's memory, as this process has it. */
 struct neighbour {
@@ -32,7 +25,7 @@ struct neighbour {
 struct near_memory {
     char *own;
     size_t bytes; /* of each rank's */
-    struct near_address address;
+    struct shared_file address;
     uint32_t rank_count;
     struct neighbour *neighbours; /* [rank_count] */
 };
@@ -44,7 +37,7 @@ enum status near_memory_open(struct near_memory *near, size_t bytes, uint32_t ra
 void near_memory_close(struct near_memory *near);
 
 /* A rank of this host says where its memory is; an address that leads elsewhere is left alone. */
-void near_memory_hear(struct near_memory *near, uint32_t rank, const struct near_address *address,
+void near_memory_hear(struct near_memory *near, uint32_t rank, const struct shared_file *address,
                       uint32_t epoch);
 
 /* The rank's memory; NULL: unknown to this process, or not heard of in this epoch. */

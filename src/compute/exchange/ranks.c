@@ -430,7 +430,7 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
 }
 
 /* Where the rank that sent a message has its memory. */
-static void hear_of(struct ranks *ranks, uint32_t rank, const struct near_address *address) {
+static void hear_of(struct ranks *ranks, uint32_t rank, const struct shared_file *address) {
     if (!job_broken() && job_shares_host(rank))
         near_memory_hear(&ranks->in, rank, address, job_epoch());
 }
@@ -702,6 +702,24 @@ static void pair_slots(const struct exchange *exchange, uint32_t *slots_out, uin
         slots_out[pair] = ranks->pair_slot[pair] & ~HOP_JOINS;
 }
 
+static uint32_t nodes_of(const struct exchange *exchange) {
+    return ((const struct ranks *)exchange)->nodes;
+}
+
+static uint32_t relayed(const struct exchange *exchange, uint32_t node, uint32_t *slots_out,
+                        const char **rows_out) {
+    const struct ranks *ranks = (const struct ranks *)exchange;
+    const struct hop_list *list = &ranks->relays[node].list;
+    uint32_t per_token = exchange->options.experts_per_token, pair = 0;
+    check(node < ranks->nodes && node != ranks->node && ranks->relays[node].is_dealt);
+    for (uint32_t token = 0; token < list->tokens; token++)
+        for (uint32_t k = 0; k < per_token; k++)
+            *slots_out++ =
+                k < list->count[token] ? list->slot[pair++] & ~HOP_JOINS : EXCHANGE_NO_SLOT;
+    *rows_out = list->rows;
+    return list->tokens;
+}
+
 /* ---- combine ---- */
 
 static char *result(struct exchange *exchange, uint32_t row) {
@@ -829,6 +847,8 @@ static const struct carrier ranks_carrier = {
     .dispatch_begin = dispatch_begin,
     .dispatch_finish = dispatch_finish,
     .pair_slots = pair_slots,
+    .nodes = nodes_of,
+    .relayed = relayed,
     .result = result,
     .combine_begin = combine_begin,
     .combine_finish = combine_finish,

@@ -14,6 +14,7 @@
 #include "compute/gpu/gpu_exchange.h"
 
 #include "base/check.h"
+#include "base/pulse.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/job.h"
 #include "compute/gpu/gpu_layers.h"
@@ -28,6 +29,8 @@
 #define ROUND_WAVES (EXCHANGE_WAVES + 1) /* the exchange names the ends of EXCHANGE_WAVES at most */
 #define SUMS 128                         /* of groups, made at a time */
 #define RETURNED 256                     /* results that came back, in half the memory between */
+#define REST_NS                                                                                    \
+    ((int64_t)50000) /* at a time, of a rank that waits for its device and lacks a CPU */
 
 static_assert(GPU_SUMMED == EXCHANGE_SUMMED, "the device's kernels know what the exchange says");
 
@@ -232,15 +235,26 @@ static void copy(const struct pass *pass, void *to, const void *from, size_t byt
 }
 
 /* Returns when the event has passed; meanwhile what travels moves on. What stands behind a group of a link never
- * passes once a rank has died, unless the link is closed. */
+ * passes once a rank has died, unless the link is closed; and where ranks outnumber CPUs, others' groups need
+ * this one. */
 static void await(const struct pass *pass, struct device_event *event) {
     struct gpu_state *state = pass->model->gpu;
     struct error error;
+    uint32_t looks = 0;
     while (!device_passed(state->device, event)) {
         pass_progress(pass);
-        if (state->exchange->links) gpu_links_look(state->exchange->links);
+        if (!state->exchange->links) continue;
+        gpu_links_look(state->exchange->links);
+        job_rest(&looks, REST_NS);
     }
     gpu_state_note(state, device_wait(state->device, event, &error), &error);
+}
+
+/* An event behind groups of links waits for other ranks, and whoever watches this one is told so. */
+static void await_others(const struct pass *pass, struct device_event *event) {
+    pulse_set(PULSE_WAITS);
+    await(pass, event);
+    pulse_set(PULSE_COMPUTES);
 }
 
 /* Where rows lie as the exchange carries them, from `rows` on; their scales, if any, behind each row's
@@ -596,7 +610,7 @@ static void run_by_links(struct room_round *round) {
     uint32_t rounds = gpu_links_begin(x->links, pass, most, places);
     device_follow(model->device, stream, x->passed);
     for (uint32_t i = 0; i < rounds; i++) {
-        await(pass, x->listed);
+        await_others(pass, x->listed);
         gpu_links_list(x->links, pass, i);
         take_pieces(round);
         copy_lists(round);
@@ -698,7 +712,7 @@ void gpu_exchange_finish(const struct pass *pass) {
     size_t pair = (size_t)lane->row * x->per_token;
     struct exchange_returned returned;
     exchange_combine_finish(pass->exchange, &returned);
-    if (x->links) await(pass, *given_of(pass));
+    if (x->links) await_others(pass, *given_of(pass));
     if (!pass->batch->token_count) return;
     if (x->tickets)
         find_returned(pass);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rooms for rows and results that come, or leave, in a round are one for all lanes, a piece for each rank; rows
- * that leave and results that come have places of their lane's. So a lane's first round follows the last of
- * the lane before it. All lanes' links are made at a meeting, whose first rank names them.
+ * Rooms for rows and results that come, or leave, in a stage are one for all lanes, in a round a piece for each
+ * rank; results that come have places of their lane's. So a lane's first round follows the last of the lane
+ * before it. All lanes' links are made at a meeting, whose first rank names them.
  */
 #include "compute/gpu/gpu_links.h"
 
@@ -25,76 +25,124 @@ struct link_names {
     struct device_link_name of_lane[OVERLAP_LANES];
 };
 
+/* What this rank passes on for the rank of its place on another node. */
+struct relayed {
+    struct gpu_pieces pieces; /* to the ranks of this node; rows are numbered as they came */
+    uint32_t count;           /* rows */
+    uint32_t *number;         /* [rows_max] of a sender's row that came */
+    char *rows;               /* [rows_max][row_bytes] as they came */
+};
+
 struct gpu_links {
-    struct device *device;
     struct gpu_state *state;
-    uint32_t ranks, rank, per_token, epoch; /* epoch: of the job, at the last meeting */
+    uint32_t rank, node_count, per_token, epoch; /* epoch: of the job, at the last meeting */
     bool met;
     struct device_link *lanes[OVERLAP_LANES]; /* NULL: closed */
     uint32_t *member;            /* [ranks] which of the links' devices, or NOT_LINKED */
     struct link_names *out, *in; /* [ranks] */
     struct gpu_links_rooms rooms;
     struct gpu_pieces pieces;
+    struct relayed *relayed;            /* [node_count], but for this rank's node */
     uint32_t *slots;                    /* [rows_max][per_token] of the lane's own pairs */
-    char *leaving;                      /* [rows_max * per_token][row_bytes] by lanes' pairs */
+    uint32_t *relayed_slots;            /* [rows_max][per_token] of one node's */
+    char *leaving;                      /* [leaves_max][row_bytes] */
     char *arrived;                      /* [ranks][piece_pairs][row_bytes] */
     char *given;                        /* [ranks][piece_pairs][result_bytes] */
-    const char **leaves, **leaves_host; /* [rows_max * per_token] where rows lie that leave */
-    uint32_t leave_count;
-    struct device_transfer *list; /* [2 * ranks] a group */
-    uint32_t list_count;
+    const char **leaves, **leaves_host; /* [leaves_max] where rows lie that leave */
+    uint32_t leaves_max;
     /* Of the lane's stage at hand: */
     uint32_t pair; /* where its pairs begin */
+    uint32_t nodes, node, places;
+    /* Of the round at hand; in the first, rows to other nodes stand ahead of it. */
+    uint32_t leave_count, to_nodes;
+    struct group {
+        struct device_transfer *list;
+        uint32_t count;
+    } nodes_group, round_group; /* [2 * node_count], [2 * ranks] */
 };
 
 /* ---- opening and closing ---- */
 
+/* Memory on the host. */
+static bool take_lists(struct gpu_links *links) {
+    uint32_t ranks = links->pieces.ranks, rows = links->state->rows_max;
+    links->member = calloc(ranks, sizeof *links->member);
+    links->out = calloc(ranks, sizeof *links->out);
+    links->in = calloc(ranks, sizeof *links->in);
+    links->relayed = calloc(links->node_count, sizeof *links->relayed);
+    links->nodes_group.list = calloc(2 * (size_t)links->node_count, sizeof(struct device_transfer));
+    links->round_group.list = calloc(2 * (size_t)ranks, sizeof(struct device_transfer));
+    links->slots = calloc((size_t)rows * links->per_token, sizeof *links->slots);
+    links->relayed_slots = calloc((size_t)rows * links->per_token, sizeof *links->slots);
+    return links->member && links->out && links->in && links->relayed && links->nodes_group.list &&
+           links->round_group.list && links->slots && links->relayed_slots;
+}
+
+static enum status take_relayed(struct gpu_links *links, struct gpu_taker *taker) {
+    uint32_t places = links->pieces.ranks / links->node_count, rows = links->state->rows_max;
+    for (uint32_t node = 0; node < links->node_count && !taker->status; node++) {
+        struct relayed *relayed = &links->relayed[node];
+        if (node == links->rank / places) continue;
+        relayed->pieces = (struct gpu_pieces){.ranks = places,
+                                              .slots_each = links->pieces.slots_each,
+                                              .rows_max = rows,
+                                              .piece_pairs = links->pieces.piece_pairs};
+        taker->status = gpu_pieces_open(&relayed->pieces, rows * links->per_token, taker->error);
+        relayed->number = calloc(rows, sizeof *relayed->number);
+        if (!relayed->number && !taker->status)
+            taker->status = error_set(taker->error, STATUS_NO_MEMORY,
+                                      "no memory to pass on another node's rows");
+        relayed->rows = gpu_take(taker, rows * links->rooms.row_bytes, false,
+                                 "rows of other nodes, to be passed on");
+    }
+    return taker->status;
+}
+
 static enum status take(struct gpu_links *links, struct gpu_taker *taker) {
-    uint32_t ranks = links->ranks, pairs = links->state->rows_max * links->per_token;
-    size_t piece = (size_t)ranks * links->pieces.piece_pairs, words = pairs * sizeof(char *);
-    links->leaving =
-        gpu_take(taker, pairs * links->rooms.row_bytes, false, "rows that leave for other hosts");
+    size_t piece = (size_t)links->pieces.ranks * links->pieces.piece_pairs;
+    size_t words = links->leaves_max * sizeof(char *);
+    links->leaving = gpu_take(taker, links->leaves_max * links->rooms.row_bytes, false,
+                              "rows that leave over links");
     links->arrived =
-        gpu_take(taker, piece * links->rooms.row_bytes, false, "rows from other hosts");
+        gpu_take(taker, piece * links->rooms.row_bytes, false, "rows that came over links");
     links->given =
-        gpu_take(taker, piece * links->rooms.result_bytes, false, "results to other hosts");
+        gpu_take(taker, piece * links->rooms.result_bytes, false, "results that leave over links");
     links->leaves = gpu_take(taker, words, false, "places of rows that leave");
     links->leaves_host = gpu_take(taker, words, true, "places of rows that leave, on the host");
-    return taker->status;
+    return take_relayed(links, taker);
 }
 
 enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
                            const struct gpu_links_rooms *rooms, uint32_t piece_pairs,
                            struct gpu_links **links_out, struct error *error) {
     struct gpu_state *state = model->gpu;
-    uint32_t ranks = model->placement.ranks, per_token = model->shape->experts_per_token;
+    const struct placement *placement = &model->placement;
+    uint32_t per_token = model->shape->experts_per_token, rows = state->rows_max;
+    uint32_t nodes = placement->ranks / placement->node_ranks;
     struct gpu_links *links = calloc(1, sizeof *links);
     if (!links) return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' links");
     *links_out = links;
-    *links = (struct gpu_links){.device = state->device,
-                                .state = state,
-                                .ranks = ranks,
+    *links = (struct gpu_links){.state = state,
                                 .rank = model->rank,
+                                .node_count = nodes,
                                 .per_token = per_token,
                                 .rooms = *rooms,
-                                .pieces = {.ranks = ranks,
-                                           .slots_each = model->placement.slots_per_rank,
-                                           .rows_max = state->rows_max,
+                                .pieces = {.ranks = placement->ranks,
+                                           .slots_each = placement->slots_per_rank,
+                                           .rows_max = rows,
                                            .piece_pairs = piece_pairs}};
-    links->member = calloc(ranks, sizeof *links->member);
-    links->out = calloc(ranks, sizeof *links->out);
-    links->in = calloc(ranks, sizeof *links->in);
-    links->list = calloc(2 * (size_t)ranks, sizeof *links->list);
-    links->slots = calloc((size_t)state->rows_max * per_token, sizeof *links->slots);
-    enum status status = gpu_pieces_open(&links->pieces, state->rows_max * per_token, error);
-    if (!links->member || !links->out || !links->in || !links->list || !links->slots)
+    links->leaves_max =
+        gpu_rows_to_nodes(nodes, rows, per_token) +
+        gpu_rows_in_round(nodes, placement->node_ranks, rows, per_token, piece_pairs);
+    enum status status = gpu_pieces_open(&links->pieces, rows * per_token, error);
+    if (!take_lists(links))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' links");
     return status ? status : take(links, taker);
 }
 
 static void forget(struct gpu_links *links) {
     for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++) {
-        device_close_link(links->device, links->lanes[lane]);
+        device_close_link(links->state->device, links->lanes[lane]);
         links->lanes[lane] = NULL;
     }
 }
@@ -103,11 +151,18 @@ void gpu_links_close(struct gpu_links *links) {
     if (!links) return;
     forget(links);
     gpu_pieces_close(&links->pieces);
+    for (uint32_t node = 0; links->relayed && node < links->node_count; node++) {
+        gpu_pieces_close(&links->relayed[node].pieces);
+        free(links->relayed[node].number);
+    }
+    free(links->relayed);
     free(links->member);
     free(links->out);
     free(links->in);
-    free(links->list);
+    free(links->nodes_group.list);
+    free(links->round_group.list);
     free(links->slots);
+    free(links->relayed_slots);
     free(links);
 }
 
@@ -123,7 +178,7 @@ static enum status settle(struct gpu_links *links, uint32_t lane, const struct p
     bool settled = false;
     enum status status = STATUS_OK;
     while (!settled && !status && links->lanes[lane]) {
-        status = device_settled(links->device, links->lanes[lane], &settled, error);
+        status = device_settled(links->state->device, links->lanes[lane], &settled, error);
         if (settled || status) break;
         if (pass) {
             pass_progress(pass);
@@ -140,7 +195,7 @@ static enum status join(struct gpu_links *links, const struct link_names *names,
                         uint32_t own, struct error *error) {
     enum status status = STATUS_OK;
     for (uint32_t lane = 0; lane < OVERLAP_LANES && !status; lane++) {
-        status = device_open_link(links->device, &names->of_lane[lane], count, own,
+        status = device_open_link(links->state->device, &names->of_lane[lane], count, own,
                                   &links->lanes[lane], error);
         if (!status) status = settle(links, lane, NULL, error);
         if (job_broken()) break;
@@ -154,8 +209,8 @@ static enum status swap_names(struct gpu_links *links, uint32_t count, bool name
     struct link_names mine = {0};
     enum status status = STATUS_OK;
     for (uint32_t lane = 0; lane < OVERLAP_LANES && names && !status; lane++)
-        status = device_name_link(links->device, count, &mine.of_lane[lane], error);
-    for (uint32_t i = 0; i < links->ranks; i++)
+        status = device_name_link(links->state->device, count, &mine.of_lane[lane], error);
+    for (uint32_t i = 0; i < links->pieces.ranks; i++)
         links->out[i] = mine;
     links->in[links->rank] = mine;
     job_swap((const char *)links->out, (char *)links->in, sizeof *links->in);
@@ -177,7 +232,7 @@ void gpu_links_meet(struct gpu_links *links) {
     if (job_broken() || (links->met && links->epoch == epoch)) return;
     forget(links);
     uint32_t count = job_row(&row, &own), first = row[0];
-    for (uint32_t rank = 0; rank < links->ranks; rank++)
+    for (uint32_t rank = 0; rank < links->pieces.ranks; rank++)
         links->member[rank] = NOT_LINKED;
     for (uint32_t i = 0; i < count; i++)
         links->member[row[i]] = i;
@@ -191,44 +246,122 @@ void gpu_links_meet(struct gpu_links *links) {
 
 /* ---- the cut ---- */
 
+/* What other nodes' ranks have given this one to pass on. Returns the most pairs for one rank. */
+static uint32_t read_relayed(struct gpu_links *links, const struct pass *pass) {
+    size_t ticket_bytes = pass->model->dispatch_bytes;
+    uint32_t most = 0;
+    const char *tickets;
+    for (uint32_t node = 0; node < links->nodes; node++) {
+        struct relayed *relayed = &links->relayed[node];
+        if (node == links->node) continue;
+        relayed->count = exchange_relayed(pass->exchange, node, links->relayed_slots, &tickets);
+        gpu_pieces_sort(&relayed->pieces, links->relayed_slots, relayed->count * links->per_token,
+                        NULL);
+        most = max_u32(most, gpu_pieces_most(&relayed->pieces));
+        for (uint32_t i = 0; i < relayed->count; i++) {
+            uint32_t row = gpu_ticket_row(tickets + i * ticket_bytes);
+            check(row < links->pieces.rows_max);
+            relayed->number[row] = i;
+        }
+    }
+    return most;
+}
+
 uint32_t gpu_links_begin(struct gpu_links *links, const struct pass *pass, uint32_t received,
                          uint32_t *places_out) {
     uint32_t pairs = pass->batch->token_count * links->per_token;
     links->pair = gpu_lane_of(pass)->row * links->per_token;
+    links->nodes = exchange_nodes(pass->exchange);
+    links->places = links->pieces.ranks / links->nodes;
+    links->node = links->rank / links->places;
+    uint32_t most = max_u32(received, read_relayed(links, pass));
     exchange_pair_slots(pass->exchange, links->slots, pairs);
     gpu_pieces_sort(&links->pieces, links->slots, pairs, places_out);
     for (uint32_t pair = 0; pair < pairs; pair++)
         if (!job_lives(links->slots[pair] / links->pieces.slots_each))
             places_out[pair] = GPU_NO_PAIR;
-    if (job_broken()) return received ? gpu_pieces_rounds(&links->pieces, received) : 0;
-    return gpu_pieces_rounds(&links->pieces, max_u32(received, gpu_pieces_most(&links->pieces)));
+    if (!job_broken()) most = max_u32(most, gpu_pieces_most(&links->pieces));
+    return gpu_pieces_rounds(&links->pieces, most);
 }
 
-static void add(struct gpu_links *links, char *memory, size_t bytes, uint32_t rank, bool receives) {
+static void add(const struct gpu_links *links, struct group *group, char *memory, size_t bytes,
+                uint32_t rank, bool receives) {
     uint32_t peer = links->member[rank];
     if (!bytes || rank == links->rank || peer == NOT_LINKED) return;
-    links->list[links->list_count++] = (struct device_transfer){memory, bytes, peer, receives};
+    group->list[group->count++] = (struct device_transfer){memory, bytes, peer, receives};
 }
 
-/* The rows of the piece that goes to a rank, each once, behind those of the ranks before it. */
+/* The next row that leaves, behind those before it. */
+static void list_row(struct gpu_links *links, const char *row) {
+    check(links->leave_count < links->leaves_max);
+    links->leaves_host[links->leave_count++] = row;
+}
+
+/* The rows from the `first` that leaves on are for one rank. */
+static void add_listed(struct gpu_links *links, struct group *group, uint32_t first,
+                       uint32_t rank) {
+    add(links, group, links->leaving + first * links->rooms.row_bytes,
+        (links->leave_count - first) * links->rooms.row_bytes, rank, false);
+}
+
+/* Rows that go once to a node; and those of that node that this rank passes on. */
+static void list_to_node(struct gpu_links *links, const struct pass *pass, uint32_t node) {
+    uint32_t first = links->leave_count, node_slots = links->places * links->pieces.slots_each;
+    const struct relayed *relayed = &links->relayed[node];
+    const char *rows = links->rooms.rows + gpu_lane_of(pass)->row * links->rooms.row_bytes;
+    for (uint32_t token = 0; token < pass->batch->token_count; token++)
+        if (gpu_goes_to_node(links->slots + (size_t)token * links->per_token, links->per_token,
+                             node_slots, node))
+            list_row(links, rows + token * links->rooms.row_bytes);
+    uint32_t peer = gpu_relay_of(links->rank, node * links->places, links->places);
+    add_listed(links, &links->nodes_group, first, peer);
+    add(links, &links->nodes_group, relayed->rows, relayed->count * links->rooms.row_bytes, peer,
+        true);
+}
+
+/* The rows of one's own piece that goes to a rank, each once. */
 static void list_piece(struct gpu_links *links, const struct pass *pass, uint32_t rank) {
-    uint32_t first = 0, number, lane_row = gpu_lane_of(pass)->row, begin = links->leave_count;
+    uint32_t first, number, lane_row = gpu_lane_of(pass)->row, begin = links->leave_count;
     uint32_t count = gpu_pieces_given(&links->pieces, rank, &first);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t row = lane_row + links->pieces.pair_at[first + i] / links->per_token;
-        if (!gpu_pieces_row(&links->pieces, rank, row, &number)) continue;
-        links->leaves_host[links->leave_count++] =
-            links->rooms.rows + (size_t)row * links->rooms.row_bytes;
+        if (gpu_pieces_row(&links->pieces, rank, row, &number))
+            list_row(links, links->rooms.rows + row * links->rooms.row_bytes);
     }
-    add(links, links->leaving + ((size_t)links->pair + begin) * links->rooms.row_bytes,
-        (links->leave_count - begin) * links->rooms.row_bytes, rank, false);
+    add_listed(links, &links->round_group, begin, rank);
 }
 
+/* And of another node's piece. */
+static void list_relayed(struct gpu_links *links, uint32_t node, uint32_t rank) {
+    struct relayed *relayed = &links->relayed[node];
+    uint32_t first, number, place = rank % links->places, begin = links->leave_count;
+    uint32_t count = gpu_pieces_given(&relayed->pieces, place, &first);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t row = relayed->pieces.pair_at[first + i] / links->per_token;
+        if (gpu_pieces_row(&relayed->pieces, place, row, &number))
+            list_row(links, relayed->rows + row * links->rooms.row_bytes);
+    }
+    add_listed(links, &links->round_group, begin, rank);
+}
+
+/* Between two ranks, pieces go in the order of their senders' nodes. */
 void gpu_links_list(struct gpu_links *links, const struct pass *pass, uint32_t round) {
-    links->leave_count = links->list_count = 0;
-    gpu_pieces_begin(&links->pieces, round);
-    for (uint32_t rank = 0; rank < links->ranks; rank++)
-        if (rank != links->rank) list_piece(links, pass, rank);
+    links->leave_count = links->nodes_group.count = links->round_group.count = 0;
+    for (uint32_t node = 0; node < links->nodes && round == 0; node++)
+        if (node != links->node) list_to_node(links, pass, node);
+    links->to_nodes = links->leave_count;
+    for (uint32_t node = 0; node < links->nodes; node++) {
+        bool own = node == links->node;
+        gpu_pieces_begin(own ? &links->pieces : &links->relayed[node].pieces, round);
+        for (uint32_t place = 0; place < links->places; place++) {
+            uint32_t rank = links->node * links->places + place;
+            if (rank == links->rank) continue;
+            if (own)
+                list_piece(links, pass, rank);
+            else
+                list_relayed(links, node, rank);
+        }
+    }
     gpu_pieces_begin(&links->pieces, round);
 }
 
@@ -236,17 +369,22 @@ bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **f
                      char **to_out) {
     uint32_t rank = gpu_ticket_rank(ticket), row = gpu_ticket_row(ticket), number;
     uint32_t place = gpu_pieces_take(&links->pieces, rank);
-    size_t piece = (size_t)rank * links->pieces.piece_pairs;
+    size_t piece = (size_t)rank * links->pieces.piece_pairs, bytes = links->rooms.row_bytes;
     if (place == UINT32_MAX) return false;
     if (rank == links->rank) {
         uint32_t at =
             links->pieces.first[rank] + links->pieces.round * links->pieces.piece_pairs + place;
-        *from_out = links->rooms.rows + (size_t)row * links->rooms.row_bytes;
+        *from_out = links->rooms.rows + row * bytes;
         *to_out = links->rooms.results + ((size_t)links->pair + at) * links->rooms.result_bytes;
         return true;
     }
-    (void)gpu_pieces_row(&links->pieces, rank, row, &number);
-    *from_out = links->arrived + (piece + number) * links->rooms.row_bytes;
+    if (gpu_relay_of(rank, links->rank, links->places) == links->rank) {
+        const struct relayed *relayed = &links->relayed[rank / links->places];
+        *from_out = relayed->rows + relayed->number[row] * bytes;
+    } else {
+        (void)gpu_pieces_row(&links->pieces, rank, row, &number);
+        *from_out = links->arrived + (piece + number) * bytes;
+    }
     *to_out = links->given + (piece + place) * links->rooms.result_bytes;
     return true;
 }
@@ -254,29 +392,31 @@ bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **f
 /* ---- what is put in line ---- */
 
 void gpu_links_copy_list(struct gpu_links *links, const struct pass *pass) {
-    device_copy(links->device, gpu_lane_of(pass)->stream, links->leaves, links->leaves_host,
+    device_copy(links->state->device, gpu_lane_of(pass)->stream, links->leaves, links->leaves_host,
                 links->leave_count * sizeof *links->leaves, DEVICE_FROM_HOST);
 }
 
-/* A row is so many bytes, whatever is in it. */
-static void pack(const struct gpu_links *links, const struct pass *pass) {
+/* Those that are listed from the `first` on, before the `end`. A row is so many bytes, whatever is in it. */
+static void pack(const struct gpu_links *links, const struct pass *pass, uint32_t first,
+                 uint32_t end) {
     struct gpu_state *state = links->state;
     struct gpu_form form = {INPUT_F32, (uint32_t)links->rooms.row_bytes, 1};
-    struct gpu_gather packed = {.from_rows = links->leaves,
-                                .to = links->leaving + (size_t)links->pair * links->rooms.row_bytes,
+    struct gpu_gather packed = {.from_rows = links->leaves + first,
+                                .to = links->leaving + first * links->rooms.row_bytes,
                                 .from_form = form,
                                 .to_form = form,
                                 .n = (uint32_t)(links->rooms.row_bytes / sizeof(float)),
-                                .rows = links->leave_count};
+                                .rows = end - first};
     if (packed.rows) gpu_launch(state, gpu_lane_of(pass)->stream, gather, packed);
 }
 
-static void pass_group(struct gpu_links *links, const struct pass *pass) {
+static void pass_group(struct gpu_links *links, const struct pass *pass,
+                       const struct group *group) {
     struct error error;
     uint32_t lane = (uint32_t)gpu_lane_number(pass);
-    if (!links->lanes[lane] || !links->list_count) return;
-    device_transfer(links->device, gpu_lane_of(pass)->stream, links->lanes[lane], links->list,
-                    links->list_count);
+    if (!links->lanes[lane] || !group->count) return;
+    device_transfer(links->state->device, gpu_lane_of(pass)->stream, links->lanes[lane],
+                    group->list, group->count);
     if (settle(links, lane, pass, &error) == STATUS_OK) return;
     explain(&error);
     forget(links);
@@ -284,22 +424,26 @@ static void pass_group(struct gpu_links *links, const struct pass *pass) {
 
 void gpu_links_pass_rows(struct gpu_links *links, const struct pass *pass) {
     size_t bytes = links->rooms.row_bytes;
-    for (uint32_t rank = 0; rank < links->ranks; rank++)
-        add(links, links->arrived + (size_t)rank * links->pieces.piece_pairs * bytes,
-            links->pieces.rows[rank] * bytes, rank, true);
-    pack(links, pass);
-    pass_group(links, pass);
+    pack(links, pass, 0, links->to_nodes);
+    pass_group(links, pass, &links->nodes_group);
+    for (uint32_t rank = 0; rank < links->pieces.ranks; rank++)
+        add(links, &links->round_group,
+            links->arrived + (size_t)rank * links->pieces.piece_pairs * bytes,
+            links->pieces.rows[rank] * bytes, gpu_relay_of(rank, links->rank, links->places), true);
+    pack(links, pass, links->to_nodes, links->leave_count);
+    pass_group(links, pass, &links->round_group);
 }
 
 void gpu_links_pass_results(struct gpu_links *links, const struct pass *pass) {
     size_t bytes = links->rooms.result_bytes;
-    links->list_count = 0;
-    for (uint32_t rank = 0; rank < links->ranks; rank++) {
+    struct group *group = &links->round_group;
+    group->count = 0;
+    for (uint32_t rank = 0; rank < links->pieces.ranks; rank++) {
         uint32_t first = 0, count = gpu_pieces_given(&links->pieces, rank, &first);
-        add(links, links->given + (size_t)rank * links->pieces.piece_pairs * bytes,
+        add(links, group, links->given + (size_t)rank * links->pieces.piece_pairs * bytes,
             links->pieces.pairs[rank] * bytes, rank, false);
-        add(links, links->rooms.results + ((size_t)links->pair + first) * bytes, count * bytes,
-            rank, true);
+        add(links, group, links->rooms.results + ((size_t)links->pair + first) * bytes,
+            count * bytes, rank, true);
     }
-    pass_group(links, pass);
+    pass_group(links, pass, group);
 }

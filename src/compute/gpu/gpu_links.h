@@ -3,10 +3,11 @@
  * dispatch and results of a combine go from device to device. The exchange carries tickets (gpu_peers.h), which
  * tell whoever computes what comes; who gives knows from its own choices what goes where. So both sides cut
  * rounds alike (gpu_pieces.h), and each round is two groups on the lane's stream: rows, and behind the experts
- * their results. Verified by emulation; NCCL's way was never run on a GPU.
+ * their results. Where the exchange goes by nodes, a group ahead of the rounds brings rows once to each node, and
+ * the rounds' groups pass them on there. Verified by emulation; NCCL's way was never run on a GPU.
  *
- * Why no ring of waiting forms. A lane has a link of its own, and its groups run in the order rows 0, results 0,
- * rows 1, ... of layer after layer, on all ranks. Ranks run their stages in one order, the same on all
+ * Why no ring of waiting forms. A lane has a link of its own, and its groups run in the order rows to nodes, rows 0,
+ * results 0, rows 1 and so on of layer after layer, on all ranks. Ranks run their stages in one order, the same on all
  * (model.fixed_order), and a stage waits for nothing that a later stage of any rank puts in line: a group for
  * groups of the same stage and earlier ones, a message for what was begun in earlier ones. So of all that is
  * waited for, the first can always go on. A link that is closed, as a rank has died, ends its groups; what
@@ -48,13 +49,14 @@ void gpu_links_look(struct gpu_links *links);
  * Returns how many rounds there are. */
 uint32_t gpu_links_begin(struct gpu_links *links, const struct pass *pass, uint32_t received,
                          uint32_t *places_out);
-/* Lists the rows that leave in a round; nothing on the device reads the list before it. */
+/* Lists the rows that leave in a round, before the first those to other nodes, too; nothing on the device reads the
+ * list before it. */
 void gpu_links_list(struct gpu_links *links, const struct pass *pass, uint32_t round);
 /* Of a pair that came, in the order in which the exchange has them: where its row lies, and where its
  * result is wanted. False: it is of another round. */
 bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **from_out,
                      char **to_out);
-/* Puts in line, on the lane's stream: the list; the rows' group, behind their packing; behind the experts, the
+/* Puts in line, on the lane's stream: the list; the rows' groups, each behind its packing; behind the experts, the
  * results' group. */
 void gpu_links_copy_list(struct gpu_links *links, const struct pass *pass);
 void gpu_links_pass_rows(struct gpu_links *links, const struct pass *pass);

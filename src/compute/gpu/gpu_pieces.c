@@ -4,6 +4,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/number.h"
+#include "compute/exchange/exchange.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,27 @@
 uint32_t gpu_piece_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max) {
     uint32_t pairs = max_u32((uint32_t)divide_up(round_rows, ranks), GPU_PIECE_PAIRS);
     return pairs < pairs_max ? pairs : pairs_max;
+}
+
+uint32_t gpu_relay_of(uint32_t sender, uint32_t receiver, uint32_t places) {
+    return receiver / places * places + sender % places;
+}
+
+bool gpu_goes_to_node(const uint32_t *slots, uint32_t per_token, uint32_t node_slots,
+                      uint32_t node) {
+    for (uint32_t k = 0; k < per_token; k++)
+        if (slots[k] / node_slots == node) return true;
+    return false;
+}
+
+uint32_t gpu_rows_to_nodes(uint32_t nodes, uint32_t rows_max, uint32_t per_token) {
+    return rows_max * min_u32(nodes - 1, per_token);
+}
+
+uint32_t gpu_rows_in_round(uint32_t nodes, uint32_t places, uint32_t rows_max, uint32_t per_token,
+                           uint32_t piece_pairs) {
+    uint32_t passed_on = (nodes - 1) * rows_max * min_u32(places - 1, per_token);
+    return min_u32(rows_max * per_token + passed_on, (nodes * places - 1) * piece_pairs);
 }
 
 enum status gpu_pieces_open(struct gpu_pieces *pieces, uint32_t pairs_max, struct error *error) {
@@ -47,6 +69,7 @@ void gpu_pieces_sort(struct gpu_pieces *pieces, const uint32_t *slots, uint32_t 
     uint32_t slot_count = pieces->ranks * pieces->slots_each, *next = pieces->next;
     memset(next, 0, (slot_count + 1) * sizeof *next);
     for (uint32_t pair = 0; pair < pairs; pair++) {
+        if (slots[pair] == EXCHANGE_NO_SLOT) continue;
         check(slots[pair] < slot_count);
         next[slots[pair] + 1]++;
     }
@@ -55,8 +78,10 @@ void gpu_pieces_sort(struct gpu_pieces *pieces, const uint32_t *slots, uint32_t 
     for (uint32_t rank = 0; rank <= pieces->ranks; rank++)
         pieces->first[rank] = next[rank * pieces->slots_each];
     for (uint32_t pair = 0; pair < pairs; pair++) {
-        places_out[pair] = next[slots[pair]]++;
-        pieces->pair_at[places_out[pair]] = pair;
+        if (slots[pair] == EXCHANGE_NO_SLOT) continue;
+        uint32_t place = next[slots[pair]]++;
+        pieces->pair_at[place] = pair;
+        if (places_out) places_out[pair] = place;
     }
 }
 

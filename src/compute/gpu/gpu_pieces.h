@@ -5,6 +5,10 @@
  * sides cut alike, without a word, and a rank has room for one piece of each. Of a token that several pairs
  * of a piece are of, its row goes once.
  *
+ * By nodes (compute/exchange/ranks.c), a token's row goes once to each other node, ahead of all rounds, to the rank
+ * there that has the sender's place. In the rounds that rank passes it on to those of its node, in the sender's
+ * pieces. At one level all ranks are one node, and every sender brings its rows itself.
+ *
  * Pure but for its memory: it knows numbers of rows and pairs, no device.
  */
 #ifndef COMPUTE_GPU_GPU_PIECES_H
@@ -20,6 +24,17 @@
 /* Pairs of a piece, if all pieces of a round should be about `round_rows`; between two ranks there are no
  * more than `pairs_max` of a step. */
 uint32_t gpu_piece_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max);
+
+/* Who brings a receiver the rows of a sender, where a node has so many places: the rank of the receiver's node
+ * that has the sender's place. */
+uint32_t gpu_relay_of(uint32_t sender, uint32_t receiver, uint32_t places);
+/* Whether a token's row goes to a node, that is, one of its slots computes it. */
+bool gpu_goes_to_node(const uint32_t *slots, uint32_t per_token, uint32_t node_slots,
+                      uint32_t node);
+/* The most rows that leave a rank: for other nodes, ahead of the rounds; and in a round. */
+uint32_t gpu_rows_to_nodes(uint32_t nodes, uint32_t rows_max, uint32_t per_token);
+uint32_t gpu_rows_in_round(uint32_t nodes, uint32_t places, uint32_t rows_max, uint32_t per_token,
+                           uint32_t piece_pairs);
 
 struct gpu_pieces {
     uint32_t ranks, slots_each; /* of a rank */
@@ -42,8 +57,9 @@ struct gpu_pieces {
 enum status gpu_pieces_open(struct gpu_pieces *pieces, uint32_t pairs_max, struct error *error);
 void gpu_pieces_close(struct gpu_pieces *pieces);
 
-/* Puts one's own pairs in order. `slots`: [pairs] the slot of each, counted through all ranks; `places_out`:
- * [pairs] the place of each. */
+/* Puts one's own pairs in order. `slots`: [pairs] the slot of each, counted through all ranks, EXCHANGE_NO_SLOT
+ * where there is no pair; `places_out`: [pairs] the place of each, or NULL. Who passes on another's pairs sorts
+ * them as its own, and the ranks are those of its node. */
 void gpu_pieces_sort(struct gpu_pieces *pieces, const uint32_t *slots, uint32_t pairs,
                      uint32_t *places_out);
 /* Rounds that take `most` pairs between two ranks. */

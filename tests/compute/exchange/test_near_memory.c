@@ -88,7 +88,7 @@ static void who_comes_back_with_other_memory_gets_what_is_meant_for_it(void **st
 }
 
 static void nobody_elses_file_is_written_to(void **state) {
-    struct near_address wrong = other.address;
+    struct shared_file wrong = other.address;
     wrong.name++;
     near_memory_hear(&mine, 1, &wrong, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH));
@@ -96,7 +96,7 @@ static void nobody_elses_file_is_written_to(void **state) {
     wrong.file = STDERR_FILENO;
     near_memory_hear(&mine, 1, &wrong, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH));
-    wrong = (struct near_address){.process = (uint32_t)getpid(), .file = other.address.file};
+    wrong = (struct shared_file){.process = (uint32_t)getpid(), .file = other.address.file};
     near_memory_hear(&mine, 1, &wrong, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH));
     near_memory_hear(&mine, 1, &other.address, EPOCH); /* the right one, after all */

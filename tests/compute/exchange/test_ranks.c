@@ -129,6 +129,44 @@ static void compute(struct exchange *exchange, const struct round *round,
     if (rows - half) exchange_combine_begin(exchange, half, rows - half);
 }
 
+/* What this rank passes on by nodes: rows of the rank of its place on another node, ascending, each for some slots of
+ * this node. Returns how many pairs are for this rank itself. */
+static uint32_t check_relayed_of(struct exchange *exchange, const struct round *round,
+                                 uint32_t node, uint32_t places, uint32_t slots_each) {
+    static uint32_t slots[TOKENS_MAX * 8];
+    const char *rows;
+    struct activation row, last = {0};
+    uint32_t own = 0, tokens = exchange_relayed(exchange, node, slots, &rows);
+    check(tokens <= TOKENS_MAX);
+    for (uint32_t i = 0; i < tokens; i++, last = row) {
+        const uint32_t *of = slots + i * round->per_token;
+        memcpy(&row, rows + (size_t)i * ROW_BYTES, sizeof row);
+        check(row.rank == node * places + job_rank() % places && row.round == round->number);
+        check((i == 0 || row.token > last.token) && of[0] != EXCHANGE_NO_SLOT);
+        for (uint32_t k = 0; k < round->per_token; k++) {
+            if (of[k] == EXCHANGE_NO_SLOT) continue;
+            check(of[k] < places * slots_each && (k == 0 || of[k - 1] != EXCHANGE_NO_SLOT));
+            own += of[k] / slots_each == job_rank() % places;
+        }
+    }
+    return own;
+}
+
+static void check_relayed(struct exchange *exchange, const struct round *round,
+                          const struct placement *placement,
+                          const struct exchange_received *received) {
+    uint32_t nodes = exchange_nodes(exchange), places = job_count() / nodes, pairs = 0;
+    for (uint32_t node = 0; node < nodes && nodes > 1; node++)
+        if (node != job_rank() / places)
+            pairs += check_relayed_of(exchange, round, node, places, placement->slots_per_rank);
+    for (uint32_t i = 0; i < received->row_count && nodes > 1; i++) {
+        struct activation given;
+        memcpy(&given, received->token_data[received->row_token[i]], sizeof given);
+        pairs -= given.rank != job_rank() && given.rank % places == job_rank() % places;
+    }
+    check(pairs == 0);
+}
+
 /* The group's pairs from this one on, as a sum has them. */
 static void check_sum(const struct round *round, uint32_t pair, const struct answer *answer) {
     uint32_t run = exchange_group_run(round->chosen + pair,
@@ -229,6 +267,10 @@ static void run_case(uint32_t experts, uint32_t per_token, uint32_t redundant, u
             exchange_go_by_nodes(exchange, number % 3 != 0);
             begin_round(exchange, &round, number, experts, per_token);
             exchange_dispatch_finish(exchange, &received);
+            bool has_nodes = number % 3 && ranks_per_node > 1;
+            assert_int_equal(exchange_nodes(exchange),
+                             has_nodes ? job_count() / ranks_per_node : 1);
+            check_relayed(exchange, &round, &placement, &received);
             most[splits] = most_pairs(received.row_count);
             compute(exchange, &round, &placement, &received);
             exchange_combine_finish(exchange, &returned);

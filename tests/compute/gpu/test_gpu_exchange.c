@@ -40,7 +40,7 @@ struct way {
 
 /* What all ranks draw alike, and what each draws for itself. */
 static uint64_t shared_state, own_state;
-static uint32_t hosts;
+static uint32_t hosts, node_ranks;
 static struct gpu_kernels kernels;
 
 static uint32_t draw_of(uint64_t *state, uint32_t below) {
@@ -74,7 +74,7 @@ static struct model *open_model(const struct way *way, const struct model_device
                                     .mtp = way->mtp,
                                     .rank = ranks ? job_rank() : 0,
                                     .rank_count = ranks,
-                                    .node_ranks = ranks > 2 ? ranks / 2 : 0,
+                                    .node_ranks = ranks > 2 ? node_ranks : 0,
                                     .redundant_experts = way->redundant,
                                     .placement_seed = 1 + draw_shared(9),
                                     .rows_by_host = way->by_host,
@@ -264,6 +264,7 @@ static void choose_ways(struct model *there) {
 
 static void expect_same(const struct way *way) {
     const struct model_device *device = kernels.numerics ? &model_on_emulated : &model_on_cpu;
+    node_ranks = draw_shared(2) ? job_count() / 2 : 2;
     struct model *alone = open_model(way, device, 0);
     struct model *there = open_model(way, &model_on_emulated, job_count());
     uint32_t vocab = model_shape(alone)->vocab;

@@ -1,22 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_links RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. One is killed in the
- * middle of a step, behind a dispatch, when the others' groups wait for it on their devices; then another, when it
- * has put its experts in line, and a third, when it has done so in the last layer and nobody waits for messages
- * any more. Nobody hangs: the step ends, those that live meet, make links among themselves, and the same step brings
- * the bits of one CPU alone, with the dead ranks' experts elsewhere.
+ * test_gpu_links RANKS HOSTS: protects ranks on devices of several hosts from each other's deaths. They are killed in
+ * the middle of a step: behind a dispatch, when the others' groups wait for the rank on their devices; when it
+ * has put its experts in line; and when it has done so in the last layer and nobody waits for messages any more.
+ * Nobody hangs: the step ends, those that live meet, make links among themselves, and the same step brings
+ * the bits of one CPU alone, with the dead ranks' experts elsewhere. The last rank to die stands still before, and who
+ * waits for its groups says that it waits: else a supervisor would take it for the one that is stuck. Up to the first death rows go by nodes, so
+ * who dies was to pass on others' rows: behind a dispatch with four ranks, with its experts in line with more.
  */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
+#include "base/pulse.h"
+#include "compute/exchange/exchange.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
@@ -24,14 +31,38 @@
 #include "compute/model/model_state.h"
 #include "contract/machine.h"
 
-enum { TOKENS = 48, PAGES = 1, DEATHS = 3 };
+enum { TOKENS = 48, PAGES = 1, DEATHS = 3, NODE_RANKS = 2, LOOKS = 10 };
 
 static _Alignas(16) char plan_memory[1 << 12];
 static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
 
-/* This rank dies behind that stage of a layer with experts; STAGE_COUNT: it does not. */
+/* This rank dies behind that stage of a layer with experts; STAGE_COUNT: it does not. Or it stands still there. */
 static enum stage deadly = STAGE_COUNT;
 static uint32_t deadly_layer; /* or of a later one */
+static int deadly_signal = SIGKILL;
+
+/* What rank 0 is seen to do in the last combine, until it has been seen often enough. */
+static uint32_t last_combine, seen_waiting, seen_computing;
+static pid_t stands_still;
+
+static void look_at_oneself(int signal_number) {
+    if (atomic_load(&pulse_memory->place) != last_combine) return;
+    if (atomic_load(&pulse_memory->state) == PULSE_WAITS)
+        seen_waiting++;
+    else
+        seen_computing++;
+    if (seen_waiting < LOOKS && seen_computing < LOOKS) return;
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+    kill(stands_still, SIGKILL);
+}
+
+static void begin_to_look(uint32_t layers, pid_t rank) {
+    const struct itimerval often = {.it_interval.tv_usec = 5000, .it_value.tv_usec = 5000};
+    last_combine = (layers - 1) << 8 | STAGE_COMBINE;
+    stands_still = rank;
+    signal(SIGALRM, look_at_oneself);
+    setitimer(ITIMER_REAL, &often, NULL);
+}
 
 static void begin_stage(void *context) {
 }
@@ -40,7 +71,7 @@ static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t l
                       const struct exchange_transfer *ended) {
     const struct model *model = context;
     if (stage != deadly || layer < deadly_layer || !shape_layer_is_moe(model->shape, layer)) return;
-    raise(SIGKILL);
+    raise(deadly_signal);
 }
 
 static struct model *open_model(const struct model_device *device, uint32_t ranks,
@@ -60,6 +91,7 @@ static struct model *open_model(const struct model_device *device, uint32_t rank
                                     .step_rows_max = 1,
                                     .rank = ranks ? job_rank() : 0,
                                     .rank_count = ranks,
+                                    .node_ranks = ranks ? NODE_RANKS : 0,
                                     .redundant_experts = redundant};
     if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
     return model;
@@ -95,6 +127,15 @@ static void leave_out_the_dead(struct model *model) {
     if (placement_index(map, &error)) fail_msg("%s", error.text);
 }
 
+static pid_t process_of(uint32_t rank) {
+    pid_t all[16], own[16];
+    assert_true(job_count() <= 16);
+    for (uint32_t i = 0; i < job_count(); i++)
+        own[i] = all[i] = getpid();
+    job_swap((const char *)own, (char *)all, sizeof *all);
+    return all[rank];
+}
+
 static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     uint32_t ranks = job_count();
     struct model *alone = open_model(&model_on_cpu, 0, 0);
@@ -106,13 +147,20 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     assert_true(expected && found);
     assert_int_equal(there->gpu->way, GPU_BY_LINKS);
     model_set_trace(there, &trace);
+    model_go_by_nodes(there, true);
     make_plan(vocab);
     run(alone, expected);
     run(there, found);
     assert_memory_equal(expected, found, bytes);
-    static const enum stage stages[] = {STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
+    assert_int_equal(exchange_nodes(there->lanes[0].exchange), ranks / NODE_RANKS);
+    const enum stage stages[] = {ranks > 4 ? STAGE_MLP : STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
     for (uint32_t death = 0; death < DEATHS; death++) {
-        if (job_rank() == ranks - 1 - death) deadly = stages[death];
+        uint32_t dies = ranks - 1 - death;
+        pid_t process = process_of(dies);
+        bool is_last = death == DEATHS - 1;
+        if (job_rank() == dies) deadly = stages[death];
+        if (is_last) deadly_signal = SIGSTOP;
+        if (is_last && job_rank() == 0) begin_to_look(model_shape(there)->layers, process);
         deadly_layer = death == 2 ? model_shape(there)->layers - 1 : 0;
         run(there, found); /* means nothing */
         while (!job_look())
@@ -122,7 +170,9 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
         memset(found, 0xFF, bytes);
         run(there, found);
         assert_memory_equal(expected, found, bytes);
+        assert_int_equal(exchange_nodes(there->lanes[0].exchange), 1);
     }
+    if (job_rank() == 0) assert_true(seen_waiting >= LOOKS && seen_computing < LOOKS);
     job_barrier();
     model_close(there);
     model_close(alone);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects how ranks cut what goes between them into rounds: whatever tokens choose, what a rank gives away in a
  * round is what the other takes in that round, pair by pair and row by row, no piece is larger than there is
- * room for, and all pairs come once.
+ * room for, and all pairs come once. By nodes, who passes a rank's rows on gives away what that rank would.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "compute/exchange/exchange.h"
 #include "compute/gpu/gpu_pieces.h"
 
 enum { RANKS = 4, SLOTS_EACH = 5, PER_TOKEN = 4, TOKENS = 60, PAIRS = TOKENS * PER_TOKEN };
@@ -124,6 +125,94 @@ static void both_sides_cut_alike(void **state) {
     }
 }
 
+/* Of a sender's tokens, those that go to a node, and which of its slots compute them, as an exchange says it to
+ * the rank that passes them on. */
+static uint32_t list_relayed(uint32_t from, uint32_t node, uint32_t places, uint32_t *tokens,
+                             uint32_t *slots) {
+    uint32_t count = 0, node_slots = places * SLOTS_EACH;
+    for (uint32_t token = 0; token < ranks[from].tokens; token++) {
+        const uint32_t *of = &ranks[from].slots[token * PER_TOKEN];
+        uint32_t *to = &slots[count * PER_TOKEN], taken = 0;
+        if (!gpu_goes_to_node(of, PER_TOKEN, node_slots, node)) continue;
+        tokens[count++] = token;
+        for (uint32_t k = 0; k < PER_TOKEN; k++)
+            to[k] = EXCHANGE_NO_SLOT;
+        for (uint32_t k = 0; k < PER_TOKEN; k++)
+            if (of[k] / node_slots == node) to[taken++] = of[k] % node_slots;
+        assert_true(taken > 0);
+    }
+    return count;
+}
+
+/* In each round, for each rank of a node: the sender's tokens, pair by pair. Returns the pairs. */
+static uint32_t expect_passed_on(uint32_t from, uint32_t node, struct gpu_pieces *relay) {
+    static uint32_t tokens[TOKENS], slots[PAIRS];
+    struct gpu_pieces *sender = &ranks[from].pieces;
+    uint32_t count = list_relayed(from, node, relay->ranks, tokens, slots), all = 0;
+    assert_true(count <= gpu_rows_to_nodes(2, TOKENS, PER_TOKEN));
+    gpu_pieces_sort(relay, slots, count * PER_TOKEN, NULL);
+    uint32_t rounds = gpu_pieces_rounds(relay, gpu_pieces_most(relay));
+    for (uint32_t round = 0; round < rounds; round++) {
+        uint32_t rows = 0, number;
+        gpu_pieces_begin(sender, round);
+        gpu_pieces_begin(relay, round);
+        for (uint32_t place = 0; place < relay->ranks; place++) {
+            uint32_t to = node * relay->ranks + place, first = 0, first_relayed = 0;
+            uint32_t given = gpu_pieces_given(sender, to, &first);
+            assert_int_equal(gpu_pieces_given(relay, place, &first_relayed), given);
+            for (uint32_t i = 0; i < given; i++, all++) {
+                uint32_t pair = relay->pair_at[first_relayed + i];
+                assert_int_equal(tokens[pair / PER_TOKEN], sender->pair_at[first + i] / PER_TOKEN);
+                rows += gpu_pieces_row(relay, place, pair / PER_TOKEN, &number);
+            }
+        }
+        assert_true(rows <=
+                    gpu_rows_in_round(2, relay->ranks + 1, TOKENS, PER_TOKEN, relay->piece_pairs));
+    }
+    return all;
+}
+
+static void who_passes_rows_on_cuts_as_their_sender_would(void **state) {
+    static const uint32_t sizes[] = {1, 3, 16, PAIRS};
+    struct error error;
+    for (uint32_t places = 1; places < RANKS; places *= 2)
+        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+            struct gpu_pieces relay = {.ranks = places,
+                                       .slots_each = SLOTS_EACH,
+                                       .rows_max = TOKENS,
+                                       .piece_pairs = sizes[i]};
+            open_ranks(sizes[i]);
+            assert_int_equal(gpu_pieces_open(&relay, PAIRS, &error), STATUS_OK);
+            for (uint32_t from = 0; from < RANKS; from++) {
+                uint32_t all = 0;
+                draw_choices(from);
+                for (uint32_t node = 0; node < RANKS / places; node++)
+                    all += expect_passed_on(from, node, &relay);
+                assert_int_equal(all, ranks[from].tokens * PER_TOKEN);
+            }
+            gpu_pieces_close(&relay);
+            close_ranks();
+        }
+}
+
+static void rows_come_by_the_rank_of_their_senders_place(void **state) {
+    assert_int_equal(gpu_relay_of(1, 6, 4), 5); /* two nodes of four */
+    assert_int_equal(gpu_relay_of(6, 1, 4), 2);
+    assert_int_equal(gpu_relay_of(1, 5, 4), 5); /* who has the place itself */
+    assert_int_equal(gpu_relay_of(7, 5, 4), 7); /* a node's own */
+    assert_int_equal(gpu_relay_of(7, 5, 8), 7); /* one level */
+    assert_int_equal(gpu_relay_of(7, 5, 1), 5); /* nodes of one */
+}
+
+static void room_for_what_leaves_is_bounded_by_tokens_and_by_pieces(void **state) {
+    assert_int_equal(gpu_rows_to_nodes(1, 128, 8), 0);
+    assert_int_equal(gpu_rows_to_nodes(4, 128, 8), 3 * 128);
+    assert_int_equal(gpu_rows_to_nodes(18, 128, 8), 8 * 128);
+    assert_int_equal(gpu_rows_in_round(1, 32, 128, 8, 128), 8 * 128);
+    assert_int_equal(gpu_rows_in_round(4, 8, 4096, 8, 128), 31 * 128);
+    assert_int_equal(gpu_rows_in_round(4, 8, 16, 8, 128), 8 * 16 + 3 * 16 * 7);
+}
+
 static void pairs_have_their_places_rank_by_rank(void **state) {
     open_ranks(16);
     draw_choices(0);
@@ -159,6 +248,9 @@ static void a_piece_is_its_share_of_a_round_and_not_too_small(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_sides_cut_alike),
+        cmocka_unit_test(who_passes_rows_on_cuts_as_their_sender_would),
+        cmocka_unit_test(rows_come_by_the_rank_of_their_senders_place),
+        cmocka_unit_test(room_for_what_leaves_is_bounded_by_tokens_and_by_pieces),
         cmocka_unit_test(pairs_have_their_places_rank_by_rank),
         cmocka_unit_test(marks_that_have_gone_round_say_nothing),
         cmocka_unit_test(a_piece_is_its_share_of_a_round_and_not_too_small),
