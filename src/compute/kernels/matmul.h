@@ -16,7 +16,8 @@
  * bit.
  * AVX-512-BF16 multiplies pairs of channels (VDPBF16PS, ascending pairs, an odd last channel is
  * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
- * numerics class of its own. So is NEON-BF16, whose BFDOT rounds otherwise (struct gemm_bf16).
+ * numerics class of its own. So are NEON-BF16, whose BFDOT rounds otherwise, and AMX, which sums 32
+ * channels at a time (struct gemm_bf16).
  *
  * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which a level may
  * read as they lie. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with x_scales
@@ -126,7 +127,9 @@ enum bf16_layout {
 /* The same with BF16 values of A and B. An accumulator takes the pairs of channels in ascending
  * order; subnormal numbers count as zero. VDPBF16PS: of each pair the odd channel first, by fma.
  * BFDOT: the sum of a pair's products is added, and both sums are rounded to odd, that is towards
- * zero and with the last bit set unless they are exact (Arm's manual: BFDotAdd). */
+ * zero and with the last bit set unless they are exact (Arm's manual: BFDotAdd). AMX: 32 channels at a
+ * time, the even ones by fma from 0 and so the odd ones; their sum joins the accumulator, and what is
+ * subnormal becomes zero after each step (Intel's manual: TDPBF16PS). */
 struct gemm_bf16 {
     enum bf16_layout layout;
     const uint16_t *a;

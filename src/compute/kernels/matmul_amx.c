@@ -165,7 +165,7 @@ static void convert(const struct amx_run *run, struct block_place at, char *to) 
         }
         return;
     }
-    bf16_decode(to, type, from, count);
+    bf16_decode(to, type, from, count); /* a last block of fewer channels */
     size_t used = round_up(count, 2) * 64, end = divide_up(count, AMX_CHANNELS) * STEP_BYTES;
     memset(to + used, 0, end - used);
 }
@@ -398,7 +398,7 @@ static uint32_t portion_blocks(const struct amx_run *run, struct block_place at)
 }
 
 static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
-    const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS);
+    const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS); /* of even size */
     struct block_place at = {panel_first, 0}, next;
     struct amx_rows group;
     for (uint32_t b = 0; b < portion_blocks(run, at); b++)
@@ -409,8 +409,7 @@ static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t pa
             next = (struct block_place){panel_first, at.block + PORTION_BLOCKS};
         bool more = next.block < run->blocks;
         uint32_t next_blocks = more ? portion_blocks(run, next) : 0;
-        for (uint32_t part = 0; part < parts;
-             part += 2) { /* of even size: of one row none is cheaper */
+        for (uint32_t part = 0; part < parts; part += 2) {
             uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
             take_rows(run, first, run->rows * end / parts - first, &group);
             multiply_portion(run, &group, at, portion_blocks(run, at),
