@@ -113,6 +113,7 @@ def hosts_are_told_of(server):
 
 def a_killed_unit_is_told_in_order(server):
     first = server.wait("unit", "serves", 2)
+    server.wait("supervisor", "a unit is ready", 2)  # else its end is one before it was ready
     answers = [threading.Thread(target=server.ask, args=(KEY, "long-%d" % i, chat(max_tokens=1500, ignore_eos=True)))
                for i in range(4)]
     for answer in answers:

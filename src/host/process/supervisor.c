@@ -89,9 +89,9 @@ static void give_up(struct supervisor_job *job) {
         supervisor->options.gave_up(supervisor->options.context, &error);
 }
 
-static void say_unready(const struct supervisor_job *job) {
+static void say_unready(const struct supervisor_job *job, const struct supervise_order *order) {
     char how[32] = "a lost host";
-    if (job->unit.has_ended) how_it_ended(job->unit.how, how);
+    if (order->has_ended) how_it_ended(order->how, how);
     log_say(LOG_WARNING, SUBJECT, "a unit ended before it was ready, it starts again job=%u how=%s",
             job->number, how);
 }
@@ -248,7 +248,7 @@ static void carry_out(struct supervisor_job *job, const struct supervise_order *
         say_died(job);
         break;
     case SUPERVISE_SAY_UNREADY:
-        say_unready(job);
+        say_unready(job, order);
         break;
     case SUPERVISE_SAY_WAITS:
         say_waits(job, order->ns);

@@ -77,7 +77,10 @@ static void over(struct supervise_unit *unit, int64_t now_ns) {
         order_kind(unit, SUPERVISE_GIVE_UP);
         return;
     }
-    if (!unit->ready) order_kind(unit, SUPERVISE_SAY_UNREADY);
+    if (!unit->ready)
+        order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_UNREADY,
+                                             .how = unit->how,
+                                             .has_ended = unit->has_ended});
     if (next.wait_ns) {
         order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_WAITS, .ns = next.wait_ns});
         unit->wait_ns = next.wait_ns;

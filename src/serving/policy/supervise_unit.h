@@ -84,7 +84,8 @@ struct supervise_order {
     uint32_t rank;            /* TELL_GONE, KILL_RANK, AGAIN, SAY_RANK_... */
     bool again;               /* SAY_READY: after a failure */
     int64_t ns;               /* SAY_READY, SAY_WAITS, SAY_RANK_BACK, SAY_RANK_ENDED */
-    struct supervise_how how; /* SAY_RANK_ENDED, SAY_RANK_GIVEN_UP */
+    struct supervise_how how; /* SAY_RANK_ENDED, SAY_RANK_GIVEN_UP, SAY_UNREADY */
+    bool has_ended;           /* SAY_UNREADY: so, by itself; else a host was lost */
     struct supervise_finding finding;
 };
 

@@ -412,6 +412,20 @@ static void who_refuses_before_it_was_ever_ready_is_given_up(void **state) {
     assert_int_equal(unit.state, SUPERVISE_GIVEN_UP);
 }
 
+/* Its next start has begun when this is said. */
+static void how_a_unit_ended_before_it_was_ready_is_said(void **state) {
+    (void)state;
+    supervise_unit_checked(&unit, true, now);
+    take();
+    end_all();
+    for (int i = 0; i < 3 && !counts[SUPERVISE_SAY_UNREADY]; i++)
+        tick(20 * MS);
+    assert_int_equal(counts[SUPERVISE_SAY_UNREADY], 1);
+    assert_true(last[SUPERVISE_SAY_UNREADY].has_ended);
+    assert_true(last[SUPERVISE_SAY_UNREADY].how.by_signal);
+    assert_int_equal(last[SUPERVISE_SAY_UNREADY].how.number, 9);
+}
+
 static void hosts_that_lack_something_launch_nothing(void **state) {
     (void)state;
     supervise_unit_checked(&unit, false, now);
@@ -468,6 +482,7 @@ int main(void) {
         cmocka_unit_test_setup(ranks_that_wait_for_one_another_end_their_unit, begin),
         cmocka_unit_test_setup(a_killed_rank_that_does_not_go_away_is_left_behind, begin),
         cmocka_unit_test_setup(who_refuses_before_it_was_ever_ready_is_given_up, begin),
+        cmocka_unit_test_setup(how_a_unit_ended_before_it_was_ready_is_said, begin),
         cmocka_unit_test_setup(hosts_that_lack_something_launch_nothing, begin),
         cmocka_unit_test_setup(a_unit_that_served_waits_for_its_hosts, begin),
         cmocka_unit_test_setup(who_is_asked_to_stop_does_not_start_again, begin),
