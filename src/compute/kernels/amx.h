@@ -11,6 +11,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define AMX_ROWS 16
 #define AMX_COLUMNS 16
@@ -18,7 +19,6 @@
 
 #ifdef KERNEL_EMULATE_BF16
 #include <math.h>
-#include <string.h>
 
 static _Thread_local struct {
     uint32_t rows; /* of sums and of A */
@@ -77,7 +77,8 @@ static inline void amx_multiply(int c, int a, int b) {
 #else
 #include <immintrin.h>
 
-/* GCC 12 does not know that tiles are loaded from memory, and might drop or move what was stored there. */
+/* GCC 12 does not know that tiles are loaded from memory, and might drop or move what is stored there, before
+ * or afterwards. */
 #define AMX_STORED __asm__ volatile("" ::: "memory")
 
 /* All tiles are zero afterwards. */
@@ -101,9 +102,57 @@ static inline void amx_configure(uint32_t rows) {
     do {                                                                                           \
         AMX_STORED;                                                                                \
         _tile_loadd(t, from, stride);                                                              \
+        AMX_STORED;                                                                                \
     } while (0)
 #define amx_store(t, to, stride) _tile_stored(t, to, stride)
 #define amx_multiply(c, a, b) _tile_dpbf16ps(c, a, b)
 #endif
+
+/* Rows that are multiplied at once: 16, or all of a job that has fewer. The first `skip` were before. */
+struct amx_square {
+    int32_t first; /* of the rows that were cut; before them if negative */
+    uint32_t rows, skip;
+};
+
+/* Cuts at most 32 rows; `all`: how many the job has. Fewer than 16 begin with rows that precede them, unless
+ * the job is as small. Returns how many squares there are. */
+static inline uint32_t amx_cut(uint32_t rows, uint32_t all, struct amx_square out[2]) {
+    uint32_t size = all < AMX_ROWS ? all : AMX_ROWS, done = 0, count = 0;
+    for (; done < rows; count++) {
+        uint32_t end = done + size < rows ? done + size : rows;
+        out[count] = (struct amx_square){
+            .first = (int32_t)(end - size), .rows = size, .skip = size - (end - done)};
+        done = end;
+    }
+    return count;
+}
+
+/* 32 channels of one or two squares high by one or two wide; strides in bytes. */
+static inline __attribute__((always_inline)) void amx_multiply_step(int high, int wide,
+                                                                    const char *b, size_t b_stride,
+                                                                    const uint16_t *const a[2],
+                                                                    size_t a_stride) {
+    amx_load(6, b, b_stride);
+    if (wide == 2) amx_load(7, b + 64, b_stride);
+    amx_load(4, a[0], a_stride);
+    amx_multiply(0, 4, 6);
+    if (wide == 2) amx_multiply(1, 4, 7);
+    if (high == 1) return;
+    amx_load(5, a[1], a_stride);
+    amx_multiply(2, 5, 6);
+    if (wide == 2) amx_multiply(3, 5, 7);
+}
+
+/* Fewer than 32 channels: what lies behind them in A may be anything. */
+static inline __attribute__((always_inline)) void
+amx_multiply_rest(int high, int wide, const char *b, size_t b_stride, const uint16_t *const a[2],
+                  size_t a_stride, uint32_t rows, uint32_t channels) {
+    _Alignas(64) uint16_t rest[2][AMX_ROWS][AMX_CHANNELS] = {{{0}}};
+    for (int i = 0; i < high; i++)
+        for (uint32_t r = 0; r < rows; r++)
+            memcpy(rest[i][r], (const char *)a[i] + r * a_stride, channels * sizeof(uint16_t));
+    amx_multiply_step(high, wide, b, b_stride, (const uint16_t *const[]){rest[0][0], rest[1][0]},
+                      sizeof rest[0][0]);
+}
 
 #endif

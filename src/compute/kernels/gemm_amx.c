@@ -59,64 +59,43 @@ static void copy_strip(const struct gemm_bf16 *job, const struct strip *strip, c
     }
 }
 
-/* 16 rows of A and C from `row` on, or all where there are fewer; the first `skip` of them were done before. */
-struct square_rows {
-    uint32_t row, rows, skip;
-};
-
 /* Squares of sums in memory, side by side. */
 typedef float sums[AMX_ROWS][STRIP];
 
 /* Brings C's rows of a square here, those that were done before as they are now. */
-static void load_sums(const struct gemm_bf16 *job, const struct strip *strip,
-                      const struct square_rows *square, sums to) {
+static void load_sums(const struct gemm_bf16 *job, const struct strip *strip, uint32_t row,
+                      const struct amx_square *square, sums to) {
     const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
     for (uint32_t r = 0; r < square->rows; r++) {
-        const float *c = job->c + (square->row + r) * job->c_stride + strip->column;
+        const float *c =
+            job->c + (row + (uint32_t)square->first + r) * job->c_stride + strip->column;
         _mm512_store_ps(to[r], _mm512_maskz_loadu_ps((__mmask16)mask, c));
         _mm512_store_ps(to[r] + 16, _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), c + 16));
     }
 }
 
-static void store_sums(const struct gemm_bf16 *job, const struct strip *strip,
-                       const struct square_rows *square, sums from) {
+static void store_sums(const struct gemm_bf16 *job, const struct strip *strip, uint32_t row,
+                       const struct amx_square *square, sums from) {
     const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
     for (uint32_t r = square->skip; r < square->rows; r++) {
-        float *c = job->c + (square->row + r) * job->c_stride + strip->column;
+        float *c = job->c + (row + (uint32_t)square->first + r) * job->c_stride + strip->column;
         _mm512_mask_storeu_ps(c, (__mmask16)mask, _mm512_load_ps(from[r]));
         _mm512_mask_storeu_ps(c + 16, (__mmask16)(mask >> 16), _mm512_load_ps(from[r] + 16));
     }
 }
 
-static __attribute__((always_inline)) inline void multiply_step(int high, int wide, const char *b,
-                                                                size_t b_stride,
-                                                                const uint16_t *const a[2],
-                                                                size_t a_stride) {
-    amx_load(6, b, b_stride);
-    amx_load(4, a[0], a_stride);
-    amx_multiply(0, 4, 6);
-    if (wide == 2) {
-        amx_load(7, b + 64, b_stride);
-        amx_multiply(1, 4, 7);
-    }
-    if (high == 1) return;
-    amx_load(5, a[1], a_stride);
-    amx_multiply(2, 5, 6);
-    if (wide == 2) amx_multiply(3, 5, 7);
-}
-
 /* One or two squares high, one or two wide. */
 static __attribute__((always_inline)) inline void multiply(int high, int wide,
                                                            const struct gemm_bf16 *job,
-                                                           const struct strip *strip,
-                                                           const struct square_rows square[2]) {
+                                                           const struct strip *strip, uint32_t row,
+                                                           const struct amx_square square[2]) {
     _Alignas(64) sums room[2];
-    _Alignas(64) uint16_t rest[2][AMX_ROWS][AMX_CHANNELS];
     const bool loads = job->accumulate || strip->first_channel > 0;
+    const size_t a_stride = job->a_stride * sizeof(uint16_t);
     const uint16_t *a[2];
     for (int i = 0; i < high; i++) {
-        a[i] = job->a + square[i].row * job->a_stride + strip->first_channel;
-        if (loads) load_sums(job, strip, &square[i], room[i]);
+        a[i] = job->a + (row + (uint32_t)square[i].first) * job->a_stride + strip->first_channel;
+        if (loads) load_sums(job, strip, row, &square[i], room[i]);
     }
     if (!loads) {
         amx_zero(0);
@@ -132,47 +111,35 @@ static __attribute__((always_inline)) inline void multiply(int high, int wide,
     const char *b = strip->pairs;
     uint32_t k = 0;
     for (; k + AMX_CHANNELS <= strip->channels; k += AMX_CHANNELS) {
-        multiply_step(high, wide, b, strip->stride, a, job->a_stride * sizeof(uint16_t));
+        amx_multiply_step(high, wide, b, strip->stride, a, a_stride);
         b += AMX_CHANNELS / 2 * strip->stride;
         a[0] += AMX_CHANNELS;
         if (high == 2) a[1] += AMX_CHANNELS;
     }
-    if (k < strip->channels) {
-        memset(rest, 0, sizeof rest);
-        for (int i = 0; i < high; i++)
-            for (uint32_t r = 0; r < square[i].rows; r++)
-                memcpy(rest[i][r], a[i] + r * job->a_stride,
-                       (strip->channels - k) * sizeof(uint16_t));
-        const uint16_t *of_rest[2] = {rest[0][0], rest[1][0]};
-        multiply_step(high, wide, b, strip->stride, of_rest, sizeof rest[0][0]);
-    }
+    if (k < strip->channels)
+        amx_multiply_rest(high, wide, b, strip->stride, a, a_stride, square[0].rows,
+                          strip->channels - k);
     amx_store(0, room[0][0], sizeof room[0][0]);
     if (wide == 2) amx_store(1, &room[0][0][16], sizeof room[0][0]);
     if (high == 2) amx_store(2, room[1][0], sizeof room[0][0]);
     if (high == 2 && wide == 2) amx_store(3, &room[1][0][16], sizeof room[0][0]);
     for (int i = 0; i < high; i++)
-        store_sums(job, strip, &square[i], room[i]);
+        store_sums(job, strip, row, &square[i], room[i]);
 }
 
 static void run_squares(const struct gemm_bf16 *job, const struct strip *strip, uint32_t row) {
-    struct square_rows square[2];
-    uint32_t size = job->m < AMX_ROWS ? job->m : AMX_ROWS;
-    int high = 0;
-    for (; high < 2 && row < job->m; high++) {
-        uint32_t end = row + size < job->m ? row + size : job->m;
-        square[high] =
-            (struct square_rows){.row = end - size, .rows = size, .skip = size - (end - row)};
-        row = end;
-    }
+    struct amx_square square[2];
+    uint32_t left = job->m - row;
+    uint32_t high = amx_cut(left < 2 * AMX_ROWS ? left : 2 * AMX_ROWS, job->m, square);
     bool wide = strip->columns > AMX_COLUMNS;
     if (high == 2 && wide)
-        multiply(2, 2, job, strip, square);
+        multiply(2, 2, job, strip, row, square);
     else if (high == 2)
-        multiply(2, 1, job, strip, square);
+        multiply(2, 1, job, strip, row, square);
     else if (wide)
-        multiply(1, 2, job, strip, square);
+        multiply(1, 2, job, strip, row, square);
     else
-        multiply(1, 1, job, strip, square);
+        multiply(1, 1, job, strip, row, square);
 }
 
 static void run_strip(const struct gemm_bf16 *job, struct strip *strip) {

@@ -31,6 +31,7 @@
 #define PORTION_BLOCKS 8
 #define PACKED_BLOCKS 512 /* of x: rows times blocks */
 #define AHEAD_BLOCKS 2    /* weights are brought near so far before they are converted */
+#define X_STRIDE (QUANT_GROUP * sizeof(uint16_t))
 #define STEPS (QUANT_GROUP / AMX_CHANNELS)
 #define STEP_BYTES (AMX_CHANNELS * MATMUL_PANEL * sizeof(uint16_t)) /* of a panel's pairs */
 
@@ -56,12 +57,6 @@ struct block_place {
     uint32_t panel, block;
 };
 
-/* Rows of a group, of which the first `skip` precede it or belong to its first square, too. */
-struct row_square {
-    int32_t first; /* in the group */
-    uint32_t rows, skip;
-};
-
 /* A block's squares of sums, in memory, and what they are multiplied by before they join y. */
 struct square_sums {
     _Alignas(64) float part[2][AMX_ROWS][MATMUL_PANEL];
@@ -72,7 +67,7 @@ struct square_sums {
 struct amx_rows {
     uint32_t first, rows; /* in the chunk */
     uint32_t squares;
-    struct row_square square[2];
+    struct amx_square square[2];
     uint32_t blocks; /* multiplied since y was here; the last one's sums have not joined it */
     struct square_sums sums[2];
     _Alignas(64) float y[GROUP_ROWS][MATMUL_PANEL];
@@ -172,49 +167,15 @@ static void convert(const struct amx_run *run, struct block_place at, char *to) 
 
 /* ---- Squares ---- */
 
-/* A group of fewer than 16 rows begins with rows that precede it, unless the chunk is as small. */
 static void take_rows(const struct amx_run *run, uint32_t first, uint32_t rows,
                       struct amx_rows *group) {
-    uint32_t size = run->rows < AMX_ROWS ? run->rows : AMX_ROWS, done = 0;
     group->first = first;
     group->rows = rows;
-    for (group->squares = 0; done < rows; group->squares++) {
-        uint32_t end = done + size < rows ? done + size : rows;
-        group->square[group->squares] = (struct row_square){
-            .first = (int32_t)(end - size), .rows = size, .skip = size - (end - done)};
-        done = end;
-    }
-}
-
-ALWAYS_INLINE void multiply_step(int squares, const char *w, const uint16_t *const x[2],
-                                 size_t x_stride) {
-    amx_load(6, w, 2 * 64);
-    amx_load(7, w + 64, 2 * 64);
-    amx_load(4, x[0], x_stride);
-    amx_multiply(0, 4, 6);
-    amx_multiply(1, 4, 7);
-    if (squares == 1) return;
-    amx_load(5, x[1], x_stride);
-    amx_multiply(2, 5, 6);
-    amx_multiply(3, 5, 7);
-}
-
-/* Fewer than 32 channels: what lies behind them in x may be anything. */
-static void multiply_rest(int squares, const char *w, const uint16_t *const x[2], uint32_t rows,
-                          uint32_t channels) {
-    _Alignas(64) uint16_t rest[2][AMX_ROWS][AMX_CHANNELS] = {{{0}}};
-    for (int i = 0; i < squares; i++)
-        for (uint32_t r = 0; r < rows; r++)
-            memcpy(rest[i][r], x[i] + (size_t)r * QUANT_GROUP, channels * sizeof(uint16_t));
-    const uint16_t *of_rest[2] = {rest[0][0], rest[1][0]};
-    if (squares == 1)
-        multiply_step(1, w, of_rest, sizeof rest[0][0]);
-    else
-        multiply_step(2, w, of_rest, sizeof rest[0][0]);
+    group->squares = amx_cut(rows, run->rows, group->square);
 }
 
 /* y += part * s of a square's new rows, of those in a step's quarter of it. */
-ALWAYS_INLINE void add_quarter(struct amx_rows *group, const struct row_square *square,
+ALWAYS_INLINE void add_quarter(struct amx_rows *group, const struct amx_square *square,
                                float (*part)[MATMUL_PANEL], const float *s, uint32_t step) {
     uint32_t first = step * (AMX_ROWS / STEPS), end = first + AMX_ROWS / STEPS;
     if (end > square->rows) end = square->rows;
@@ -261,13 +222,13 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
     }
     const uint32_t whole = block->channels / AMX_CHANNELS, rest = block->channels % AMX_CHANNELS;
     for (uint32_t step = 0; step < whole; step++, w += STEP_BYTES) {
-        multiply_step(squares, w, x, QUANT_GROUP * sizeof(uint16_t));
+        amx_multiply_step(squares, 2, w, 2 * 64, x, X_STRIDE);
         x[0] += AMX_CHANNELS;
         x[1] += AMX_CHANNELS;
         if (block->before) add_sums(squares, group, block->before, step);
         if (converts) convert_step(type, &pairing, block->next, block->further, block->to, step);
     }
-    if (rest) multiply_rest(squares, w, x, group->square[0].rows, rest);
+    if (rest) amx_multiply_rest(squares, 2, w, 2 * 64, x, X_STRIDE, group->square[0].rows, rest);
     for (uint32_t step = whole; block->before && step < STEPS; step++)
         add_sums(squares, group, block->before, step);
     float(*part)[AMX_ROWS][MATMUL_PANEL] = block->sums->part;
@@ -362,16 +323,15 @@ static void run_few_rows(struct amx_run *run, uint32_t panel_first, uint32_t pan
     uint32_t turn = 0, end = panel_first + panel_count;
     take_rows(run, 0, run->rows, &group);
     convert(run, (struct block_place){panel_first, 0}, run->w[0]);
-    for (struct block_place at = {panel_first, 0}; at.panel < end; at.panel++) {
-        begin_y(run, &group, at);
-        for (at.block = 0; at.block < run->blocks; at.block++, turn ^= 1) {
-            bool last = at.block + 1 == run->blocks;
-            struct block_place next = {at.panel + last, last ? 0 : at.block + 1};
-            multiply_block(run, &group, at, run->w[turn], next.panel < end ? &next : NULL,
-                           run->w[turn ^ 1]);
+    for (uint32_t panel = panel_first; panel < end; panel++) {
+        begin_y(run, &group, (struct block_place){panel, 0});
+        for (uint32_t block = 0; block < run->blocks; block++, turn ^= 1) {
+            bool last = block + 1 == run->blocks;
+            struct block_place next = {panel + last, last ? 0 : block + 1};
+            multiply_block(run, &group, (struct block_place){panel, block}, run->w[turn],
+                           next.panel < end ? &next : NULL, run->w[turn ^ 1]);
         }
-        end_y(run, &group, at.panel);
-        at.block = 0;
+        end_y(run, &group, panel);
     }
 }
 
