@@ -3,13 +3,15 @@
 """test_storage_removed.py FATHOM: somebody removes a KV storage's files, or all of it, under a server that writes to
 them, while another server shares it. Both go on and give the answers of a server without a storage; the one whose
 segment went says so in one line and begins another; what lies in the directory afterwards is sound and used again."""
+import glob
 import json
 import os
 import random
 import subprocess
 import tempfile
+import time
 
-from server import Server, fathom
+from server import PATIENCE, Server, fathom
 
 DEEDS = ["rm $D/*/*.kv", "rm -r $D", "rm $D/*/*.idx", "for f in $D/*/*.kv; do cp $f $f.copy; mv $f.copy $f; done"]
 LINE = "somebody removed, replaced or cut files of the segment"
@@ -32,10 +34,19 @@ class SmallServer(Server):
         super().stop()
 
 
+def wait_for_segment(directory):
+    """Answers may come before the first block of theirs is written, and then nothing is there to remove."""
+    until = time.monotonic() + PATIENCE
+    while not glob.glob(directory + "/*/*.idx"):
+        assert time.monotonic() < until, os.listdir(directory)
+        time.sleep(0.005)
+
+
 def do_it(deed, wanted, directory):
     options = ["--kv-dir", directory, "--kv-disk", "64MiB", "--kv-load", "always"]
     first = SmallServer(*options, "--kv-host", "1MiB")
     assert first.ask_all(PROMPTS[:6]) == wanted[:6], deed
+    wait_for_segment(directory)
     subprocess.run(["sh", "-c", deed], env=dict(os.environ, D=directory), check=True)
     first.wait_for(LINE)
     second = SmallServer(*options)
