@@ -6,6 +6,7 @@
 #include "compute/model/exchange_rows.h"
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/limits.h"
 
 #include <math.h>
@@ -27,58 +28,45 @@ size_t exchange_rows_bytes(enum row_form form, uint32_t n) {
     return round_up(bytes, ROW_ALIGN);
 }
 
-static void encode(const float *x, uint32_t n, uint8_t *codes) {
+void exchange_rows_encode(const uint16_t *values, uint32_t n, uint8_t *codes) {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t bits, sign;
-        float scaled = fabsf(x[i]) * 0x1p-120f;
-        memcpy(&bits, &scaled, sizeof bits);
-        memcpy(&sign, &x[i], sizeof sign);
+        uint32_t bits = (uint32_t)values[i] << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        value = fabsf(value) * 0x1p-120f;
+        memcpy(&bits, &value, sizeof bits);
         bits >>= CODE_SHIFT;
-        codes[i] = (uint8_t)((bits > CODE_NAN ? CODE_NAN : bits) | (sign >> 31 << 7));
+        codes[i] = (uint8_t)((bits > CODE_NAN ? CODE_NAN : bits) | (values[i] >> 15 << 7));
     }
 }
 
-static void decode(const uint8_t *codes, uint32_t n, float *x) {
+void exchange_rows_decode(const uint8_t *codes, uint32_t n, uint16_t *values) {
     for (uint32_t i = 0; i < n; i++) {
         uint32_t code = codes[i] & 0x7Fu;
         uint32_t bits = code == CODE_NAN ? 0x7FC00000u : code << CODE_SHIFT;
         bits |= (uint32_t)(codes[i] & 0x80u) << 24;
         float value;
         memcpy(&value, &bits, sizeof value);
-        x[i] = value * 0x1p120f;
+        value *= 0x1p120f;
+        memcpy(&bits, &value, sizeof bits);
+        values[i] = (uint16_t)(bits >> 16);
     }
 }
 
 void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const float *x,
-                        const float *scales, uint32_t n, char *bytes) {
-    switch (form) {
-    case ROW_F32:
-        memcpy(bytes, x, n * sizeof *x);
-        break;
-    case ROW_BF16:
+                        uint32_t n, char *bytes) {
+    check(form != ROW_FP8);
+    if (form == ROW_BF16)
         kernels->bf16_from_float((uint16_t *)(void *)bytes, x, n);
-        break;
-    case ROW_FP8:
-        encode(x, n, (uint8_t *)bytes);
-        memcpy(bytes + exchange_rows_scales_at(n), scales,
-               divide_up(n, QUANT_GROUP) * sizeof *scales);
-        break;
-    }
+    else
+        memcpy(bytes, x, n * sizeof *x);
 }
 
 void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *bytes,
-                          uint32_t n, float *x, float *scales) {
-    switch (form) {
-    case ROW_F32:
-        memcpy(x, bytes, n * sizeof *x);
-        break;
-    case ROW_BF16:
+                          uint32_t n, float *x) {
+    check(form != ROW_FP8);
+    if (form == ROW_BF16)
         kernels->float_from_bf16(x, (const uint16_t *)(const void *)bytes, n);
-        break;
-    case ROW_FP8:
-        decode((const uint8_t *)bytes, n, x);
-        memcpy(scales, bytes + exchange_rows_scales_at(n),
-               divide_up(n, QUANT_GROUP) * sizeof *scales);
-        break;
-    }
+    else
+        memcpy(x, bytes, n * sizeof *x);
 }

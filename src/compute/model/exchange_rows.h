@@ -19,11 +19,14 @@ size_t exchange_rows_bytes(enum row_form form, uint32_t n);
 /* Where in a row of ROW_FP8 its scales begin. */
 size_t exchange_rows_scales_at(uint32_t n);
 
-/* Packs x[n] into `bytes`, and back. With ROW_FP8 x holds values that E4M3 has, and scales
- * [ceil(n / 128)] go along; otherwise `scales` may be NULL. */
+/* Packs x[n] into `bytes`, and back; not for ROW_FP8. */
 void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const float *x,
-                        const float *scales, uint32_t n, char *bytes);
+                        uint32_t n, char *bytes);
 void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *bytes,
-                          uint32_t n, float *x, float *scales);
+                          uint32_t n, float *x);
+
+/* The codes of BF16 values that E4M3 has, and back. */
+void exchange_rows_encode(const uint16_t *values, uint32_t n, uint8_t *codes);
+void exchange_rows_decode(const uint8_t *codes, uint32_t n, uint16_t *values);
 
 #endif

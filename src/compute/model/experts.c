@@ -146,7 +146,7 @@ static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t
     const struct scratch *s = wave->pass->scratch;
     for (uint32_t row = first; row < first + count; row++)
         exchange_rows_pack(model->kernels, model->combine_form,
-                           s->expert_y + (size_t)row * s->hidden_stride, NULL, model->shape->hidden,
+                           s->expert_y + (size_t)row * s->hidden_stride, model->shape->hidden,
                            exchange_result(wave->pass->exchange, wave->first_row + row));
 }
 
@@ -166,7 +166,7 @@ static void sum_some(void *context, uint32_t first, uint32_t count, uint32_t mem
         memset(y, 0, hidden * sizeof *y);
         expert_sum_add(model->kernels, model->combine_form, y, sum->results, sum->weights,
                        sum->count, hidden, s->group_room + (size_t)member * s->hidden_stride);
-        exchange_rows_pack(model->kernels, model->combine_form, y, NULL, hidden, sum->sum);
+        exchange_rows_pack(model->kernels, model->combine_form, y, hidden, sum->sum);
     }
 }
 
@@ -218,7 +218,7 @@ static void combine_returned(void *context, uint32_t first, uint32_t count, uint
         exchange_rows_unpack(model->kernels, model->combine_form,
                              returns->returned->results +
                                  returns->returned->token_rows[pair] * row_bytes,
-                             hidden, result, NULL);
+                             hidden, result);
         model->kernels->add_scaled(s->y + pair / per_token * s->hidden_stride, result,
                                    s->expert_weights[pair], hidden);
     }

@@ -40,36 +40,36 @@ static void fill_up(const struct input_buffer *buffer, uint32_t row, uint32_t n)
 void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
                     const struct input_buffer *buffer, uint32_t row) {
     check(n <= buffer->columns);
-    float *to = kind == INPUT_BF16 ? NULL : buffer->x + (size_t)row * buffer->columns;
-    switch (kind) {
-    case INPUT_F32:
-        memcpy(to, x, n * sizeof *x);
-        break;
-    case INPUT_BF16:
-        for (uint32_t c = 0; c < n; c += QUANT_GROUP)
-            kernels->bf16_from_float(block_of(buffer, row, c), x + c, block_channels(n, c));
-        fill_up(buffer, row, n);
-        break;
-    case INPUT_FP8:
-    case INPUT_FP8_UE8M0:
-        kernels->quantize_e4m3(to, buffer->scales + row * scales_stride(buffer), x, n,
-                               kind == INPUT_FP8_UE8M0);
-        break;
+    if (kind == INPUT_F32) {
+        memcpy(buffer->x + (size_t)row * buffer->columns, x, n * sizeof *x);
+        return;
     }
+    float *scales = kind == INPUT_BF16 ? NULL : buffer->scales + row * scales_stride(buffer);
+    for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
+        float values[QUANT_GROUP];
+        const float *from = x + c;
+        if (scales) {
+            kernels->quantize_e4m3(values, scales + c / QUANT_GROUP, from, block_channels(n, c),
+                                   kind == INPUT_FP8_UE8M0);
+            from = values;
+        }
+        kernels->bf16_from_float(block_of(buffer, row, c), from, block_channels(n, c));
+    }
+    fill_up(buffer, row, n);
 }
 
 void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *from,
                  uint32_t from_row, const struct input_buffer *to, uint32_t to_row) {
     check(n <= from->columns && n <= to->columns);
-    if (kind == INPUT_BF16) {
-        for (uint32_t c = 0; c < n; c += QUANT_GROUP)
-            memcpy(block_of(to, to_row, c), block_of(from, from_row, c),
-                   QUANT_GROUP * sizeof(uint16_t));
+    if (kind == INPUT_F32) {
+        memcpy(to->x + (size_t)to_row * to->columns, from->x + (size_t)from_row * from->columns,
+               n * sizeof(float));
         return;
     }
-    memcpy(to->x + (size_t)to_row * to->columns, from->x + (size_t)from_row * from->columns,
-           n * sizeof(float));
-    if (kind != INPUT_F32)
+    for (uint32_t c = 0; c < n; c += QUANT_GROUP)
+        memcpy(block_of(to, to_row, c), block_of(from, from_row, c),
+               QUANT_GROUP * sizeof(uint16_t));
+    if (kind != INPUT_BF16)
         memcpy(to->scales + to_row * scales_stride(to),
                from->scales + from_row * scales_stride(from),
                divide_up(n, QUANT_GROUP) * sizeof(float));
@@ -77,45 +77,53 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
 
 void linear_row_out(const struct kernels *kernels, enum row_form form, uint32_t n,
                     const struct input_buffer *from, uint32_t row, char *bytes) {
-    if (form != ROW_BF16) {
-        exchange_rows_pack(kernels, form, from->x + (size_t)row * from->columns,
-                           from->scales + row * scales_stride(from), n, bytes);
+    if (form == ROW_F32) {
+        exchange_rows_pack(kernels, form, from->x + (size_t)row * from->columns, n, bytes);
         return;
     }
-    for (uint32_t c = 0; c < n; c += QUANT_GROUP)
-        memcpy(bytes + c * sizeof(uint16_t), block_of(from, row, c),
-               block_channels(n, c) * sizeof(uint16_t));
+    for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
+        const uint16_t *block = block_of(from, row, c);
+        if (form == ROW_FP8)
+            exchange_rows_encode(block, block_channels(n, c), (uint8_t *)bytes + c);
+        else
+            memcpy(bytes + c * sizeof *block, block, block_channels(n, c) * sizeof *block);
+    }
+    if (form == ROW_FP8)
+        memcpy(bytes + exchange_rows_scales_at(n), from->scales + row * scales_stride(from),
+               divide_up(n, QUANT_GROUP) * sizeof *from->scales);
 }
 
 void linear_row_in(const struct kernels *kernels, enum row_form form, uint32_t n, const char *bytes,
                    const struct input_buffer *to, uint32_t row) {
-    if (form != ROW_BF16) {
-        exchange_rows_unpack(kernels, form, bytes, n, to->x + (size_t)row * to->columns,
-                             to->scales + row * scales_stride(to));
+    if (form == ROW_F32) {
+        exchange_rows_unpack(kernels, form, bytes, n, to->x + (size_t)row * to->columns);
         return;
     }
-    for (uint32_t c = 0; c < n; c += QUANT_GROUP)
-        memcpy(block_of(to, row, c), bytes + c * sizeof(uint16_t),
-               block_channels(n, c) * sizeof(uint16_t));
+    for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
+        uint16_t *block = block_of(to, row, c);
+        if (form == ROW_FP8)
+            exchange_rows_decode((const uint8_t *)bytes + c, block_channels(n, c), block);
+        else
+            memcpy(block, bytes + c * sizeof *block, block_channels(n, c) * sizeof *block);
+    }
     fill_up(to, row, n);
+    if (form == ROW_FP8)
+        memcpy(to->scales + row * scales_stride(to), bytes + exchange_rows_scales_at(n),
+               divide_up(n, QUANT_GROUP) * sizeof *to->scales);
 }
 
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,
                                     uint32_t first_row) {
-    bool quantized = kind == INPUT_FP8 || kind == INPUT_FP8_UE8M0;
+    if (kind == INPUT_F32)
+        return linear_plain(buffer->x + (size_t)first_row * buffer->columns, buffer->columns,
+                            false);
     size_t scale_stride = scales_stride(buffer);
-    if (kind == INPUT_BF16)
-        return (struct linear_input){
-            .x_blocks = block_of(buffer, first_row, 0),
-            .x_block_stride = buffer->block_stride,
-            .is_bf16 = true,
-        };
     return (struct linear_input){
-        .x = buffer->x + (size_t)first_row * buffer->columns,
-        .x_stride = buffer->columns,
-        .scales = quantized ? buffer->scales + first_row * scale_stride : NULL,
+        .x_blocks = block_of(buffer, first_row, 0),
+        .x_block_stride = buffer->block_stride,
+        .scales = kind == INPUT_BF16 ? NULL : buffer->scales + first_row * scale_stride,
         .scale_stride = scale_stride,
-        .is_bf16 = kind != INPUT_F32, /* E4M3 values are BF16 values too */
+        .is_bf16 = true,
     };
 }
 

@@ -20,8 +20,8 @@
 
 enum input_kind { INPUT_F32, INPUT_BF16, INPUT_FP8, INPUT_FP8_UE8M0 };
 
-/* A linear's input: rows of floats, and scales beside them when they are E4M3 codes; or rows of BF16
- * values in blocks of channels (matmul.h). */
+/* A linear's input: rows of floats; or rows of BF16 values in blocks of channels (matmul.h), and scales beside
+ * them when they are the values of E4M3 codes. */
 struct linear_input {
     const float *x; /* [m][x_stride] */
     size_t x_stride;
@@ -35,10 +35,10 @@ struct linear_input {
 /* Room for prepared rows. Rows of floats and rows of BF16 values have rooms of their own, as lanes that
  * share a buffer may want one kind each at the same time. A room that the mode never needs is NULL. */
 struct input_buffer {
-    float *x;      /* [rows][columns] of INPUT_F32, INPUT_FP8 and INPUT_FP8_UE8M0 */
-    float *scales; /* [rows][columns / 128, rounded up] */
-    /* [columns / 128, rounded up][block_stride], of which [rows][128]: INPUT_BF16 */
+    float *x; /* [rows][columns] of INPUT_F32 */
+    /* [columns / 128, rounded up][block_stride], of which [rows][128]: of all others, which BF16 has */
     uint16_t *blocks;
+    float *scales;       /* [rows][columns / 128, rounded up] of INPUT_FP8 and INPUT_FP8_UE8M0 */
     size_t block_stride; /* in values */
     uint32_t columns;    /* the widest input; also the stride */
 };

@@ -44,11 +44,13 @@ static uint32_t larger(uint32_t a, uint32_t b) {
  * a few sets of the nearest cache. */
 static struct input_buffer cut_input(struct cutter *cutter, const struct model *model, size_t rows,
                                      uint32_t columns) {
-    bool floats = model->activations != ACTIVATIONS_BF16, values = model->rounds_bf16;
+    enum activations mode = model->activations;
+    bool floats = !model->rounds_bf16, values = mode != ACTIVATIONS_F32;
+    bool scales = mode == ACTIVATIONS_FP8 || mode == ACTIVATIONS_FP8_F32;
     columns = (uint32_t)round_up(columns, 16);
     struct input_buffer buffer = {.columns = columns, .block_stride = (rows + 1) * QUANT_GROUP};
     if (floats) buffer.x = cut_floats(cutter, rows, columns);
-    if (floats) buffer.scales = cut_floats(cutter, rows, divide_up(columns, QUANT_GROUP));
+    if (scales) buffer.scales = cut_floats(cutter, rows, divide_up(columns, QUANT_GROUP));
     if (values)
         buffer.blocks = cut_values(cutter, divide_up(columns, QUANT_GROUP), buffer.block_stride);
     return buffer;

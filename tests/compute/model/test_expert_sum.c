@@ -41,20 +41,20 @@ static void check_form(const struct kernels *kernels, enum row_form form) {
     for (uint32_t row = 0; row < 3; row++) {
         for (uint32_t i = 0; i < N; i++)
             values[i] = draw(row, i);
-        exchange_rows_pack(kernels, form, values, NULL, N, (char *)memory[row]);
+        exchange_rows_pack(kernels, form, values, N, (char *)memory[row]);
     }
     for (uint32_t i = 0; i < N; i++)
         home[i] = away[i] = i % 7 ? draw(9, i) : 0;
     expert_sum_add(kernels, form, home, rows, weights, 3, N, room);
     memset(sum, 0, sizeof sum);
     expert_sum_add(kernels, form, sum, rows, weights, 3, N, room);
-    exchange_rows_pack(kernels, form, sum, NULL, N, (char *)memory[3]);
+    exchange_rows_pack(kernels, form, sum, N, (char *)memory[3]);
     expert_sum_add(kernels, form, away, &travelled, (const float[]){1}, 1, N, room);
     assert_memory_equal(home, away, sizeof home);
     memset(home, 0, sizeof home); /* one result of a group, multiplied here or there */
     memset(away, 0, sizeof away);
     expert_sum_add(kernels, form, home, rows, weights, 1, N, room);
-    exchange_rows_pack(kernels, form, home, NULL, N, (char *)memory[3]);
+    exchange_rows_pack(kernels, form, home, N, (char *)memory[3]);
     expert_sum_add(kernels, form, away, &travelled, (const float[]){1}, 1, N, room);
     assert_memory_equal(home, away, sizeof home);
 }
