@@ -84,18 +84,45 @@ static void store_sums(const struct gemm_bf16 *job, const struct strip *strip, u
     }
 }
 
-/* One or two squares high, one or two wide. */
+/* Tiles 0 to 3 of sums, from and to rows that lie side by side. */
+static __attribute__((always_inline)) inline void load_tiles(int high, int wide,
+                                                             const float *const from[2],
+                                                             size_t stride) {
+    amx_load(0, from[0], stride);
+    if (wide == 2) amx_load(1, from[0] + AMX_COLUMNS, stride);
+    if (high == 1) return;
+    amx_load(2, from[1], stride);
+    if (wide == 2) amx_load(3, from[1] + AMX_COLUMNS, stride);
+}
+
+static __attribute__((always_inline)) inline void store_tiles(int high, int wide,
+                                                              float *const to[2], size_t stride) {
+    amx_store(0, to[0], stride);
+    if (wide == 2) amx_store(1, to[0] + AMX_COLUMNS, stride);
+    if (high == 1) return;
+    amx_store(2, to[1], stride);
+    if (wide == 2) amx_store(3, to[1] + AMX_COLUMNS, stride);
+}
+
+/* One or two squares high, one or two wide. Whole squares of new rows are summed where C lies, others in a
+ * room of their own. */
 static __attribute__((always_inline)) inline void multiply(int high, int wide,
                                                            const struct gemm_bf16 *job,
                                                            const struct strip *strip, uint32_t row,
                                                            const struct amx_square square[2]) {
     _Alignas(64) sums room[2];
     const bool loads = job->accumulate || strip->first_channel > 0;
+    const bool whole = strip->columns == (uint32_t)wide * AMX_COLUMNS && !square[0].skip &&
+                       (high == 1 || !square[1].skip);
     const size_t a_stride = job->a_stride * sizeof(uint16_t);
+    const size_t stride = whole ? job->c_stride * sizeof(float) : sizeof room[0][0];
     const uint16_t *a[2];
+    float *sum[2];
     for (int i = 0; i < high; i++) {
-        a[i] = job->a + (row + (uint32_t)square[i].first) * job->a_stride + strip->first_channel;
-        if (loads) load_sums(job, strip, row, &square[i], room[i]);
+        uint32_t first = row + (uint32_t)square[i].first;
+        a[i] = job->a + first * job->a_stride + strip->first_channel;
+        sum[i] = whole ? job->c + first * job->c_stride + strip->column : room[i][0];
+        if (loads && !whole) load_sums(job, strip, row, &square[i], room[i]);
     }
     if (!loads) {
         amx_zero(0);
@@ -103,10 +130,7 @@ static __attribute__((always_inline)) inline void multiply(int high, int wide,
         amx_zero(2);
         amx_zero(3);
     } else {
-        amx_load(0, room[0][0], sizeof room[0][0]);
-        if (wide == 2) amx_load(1, &room[0][0][16], sizeof room[0][0]);
-        if (high == 2) amx_load(2, room[1][0], sizeof room[0][0]);
-        if (high == 2 && wide == 2) amx_load(3, &room[1][0][16], sizeof room[0][0]);
+        load_tiles(high, wide, (const float *const *)sum, stride);
     }
     const char *b = strip->pairs;
     uint32_t k = 0;
@@ -119,11 +143,8 @@ static __attribute__((always_inline)) inline void multiply(int high, int wide,
     if (k < strip->channels)
         amx_multiply_rest(high, wide, b, strip->stride, a, a_stride, square[0].rows,
                           strip->channels - k);
-    amx_store(0, room[0][0], sizeof room[0][0]);
-    if (wide == 2) amx_store(1, &room[0][0][16], sizeof room[0][0]);
-    if (high == 2) amx_store(2, room[1][0], sizeof room[0][0]);
-    if (high == 2 && wide == 2) amx_store(3, &room[1][0][16], sizeof room[0][0]);
-    for (int i = 0; i < high; i++)
+    store_tiles(high, wide, sum, stride);
+    for (int i = 0; i < high && !whole; i++)
         store_sums(job, strip, row, &square[i], room[i]);
 }
 

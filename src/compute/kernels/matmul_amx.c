@@ -263,8 +263,10 @@ static void group_scales(const struct amx_run *run, const struct amx_rows *group
         job->x_scales
             ? job->x_scales + (run->row_first + group->first) * job->x_scale_stride + at.block
             : NULL;
-    for (uint32_t r = 0; r < group->rows; r++)
-        s[r] = of_x ? of_x[r * job->x_scale_stride] * of_weights : of_weights;
+    for (uint32_t r = 0; of_x && r < group->rows; r++)
+        s[r] = of_x[r * job->x_scale_stride] * of_weights;
+    for (uint32_t r = 0; !of_x && r < GROUP_ROWS; r += AMX_ROWS)
+        _mm512_storeu_ps(s + r, _mm512_set1_ps(of_weights));
 }
 
 /* The group's rows times the block at `at`, whose pairs are at w; `next`, or NULL, becomes pairs at `to`. */
