@@ -7,10 +7,10 @@
  * anything else goes to matmul_avx512.c.
  *
  * A block's weights become pairs of BF16 channels before they are multiplied, and while the block
- * before them is. Few rows take block after block of each panel, as they lie in memory. Many rows take
- * a portion, a few blocks of one panel, 32 rows at a time, and the last of them make room for the same
- * channels of the next panel: so codes are converted once for all rows, and x stays in the
- * second-level cache.
+ * before them is. Few rows, up to two groups of 32, take block after block of each panel, as they lie in
+ * memory. Many rows take a portion, a few blocks of one panel, a group at a time, and the last group makes
+ * room for the same channels of the next panel: so codes are converted once for all rows, and x stays in
+ * the second-level cache.
  *
  * Rows are multiplied 16 at a time where a job has so many: the last 16 may have been multiplied
  * before, and then only those that are new are added to y.
@@ -26,7 +26,8 @@
 #include "compute/kernels/amx.h"
 #include "compute/kernels/bf16_weights.h"
 
-#define GROUP_ROWS 32  /* two squares high */
+#define GROUP_ROWS 32 /* two squares high */
+#define FEW_GROUPS 2
 #define CHUNK_ROWS 512 /* share one pass over the weights */
 #define PORTION_BLOCKS 8
 #define PACKED_BLOCKS 512 /* of x: rows times blocks */
@@ -42,21 +43,6 @@ void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t pan
 
 typedef char block_pairs[STEPS * STEP_BYTES];
 
-struct amx_run {
-    const struct matmul *job;
-    uint32_t row_first, rows; /* of the chunk */
-    uint32_t blocks;          /* of all channels */
-    const uint16_t *x;        /* [blocks][x_block_stride], of the chunk's rows */
-    size_t x_block_stride;
-    _Alignas(64) block_pairs w[PORTION_BLOCKS];
-    _Alignas(64) uint16_t packed[PACKED_BLOCKS][QUANT_GROUP];
-};
-
-/* A block of a panel. */
-struct block_place {
-    uint32_t panel, block;
-};
-
 /* A block's squares of sums, in memory, and what they are multiplied by before they join y. */
 struct square_sums {
     _Alignas(64) float part[2][AMX_ROWS][MATMUL_PANEL];
@@ -68,9 +54,25 @@ struct amx_rows {
     uint32_t first, rows; /* in the chunk */
     uint32_t squares;
     struct amx_square square[2];
-    uint32_t blocks; /* multiplied since y was here; the last one's sums have not joined it */
-    struct square_sums sums[2];
     _Alignas(64) float y[GROUP_ROWS][MATMUL_PANEL];
+};
+
+struct amx_run {
+    const struct matmul *job;
+    uint32_t row_first, rows; /* of the chunk */
+    uint32_t blocks;          /* of all channels */
+    const uint16_t *x;        /* [blocks][x_block_stride], of the chunk's rows */
+    size_t x_block_stride;
+    struct amx_rows *pending;   /* the last block's sums have not joined their y; NULL: they have */
+    struct square_sums sums[2]; /* of the last two blocks */
+    uint32_t turn;              /* whose sums come next */
+    _Alignas(64) block_pairs w[PORTION_BLOCKS];
+    _Alignas(64) uint16_t packed[PACKED_BLOCKS][QUANT_GROUP];
+};
+
+/* A block of a panel. */
+struct block_place {
+    uint32_t panel, block;
 };
 
 static uint32_t block_channels(const struct amx_run *run, uint32_t block) {
@@ -189,25 +191,27 @@ ALWAYS_INLINE void add_quarter(struct amx_rows *group, const struct amx_square *
     }
 }
 
-ALWAYS_INLINE void add_sums(int squares, struct amx_rows *group, struct square_sums *sums,
+/* `most`: a constant spares a loop. */
+ALWAYS_INLINE void add_sums(uint32_t most, struct amx_rows *group, struct square_sums *sums,
                             uint32_t step) {
-    for (int i = 0; i < squares; i++)
+    for (uint32_t i = 0; i < most && i < group->squares; i++)
         add_quarter(group, &group->square[i], sums->part[i], sums->s, step);
 }
 
-/* A block to be multiplied. Meanwhile the sums of the one before join y, the weights `next` become pairs
- * at `to`, if there are any, and what lies at `further` is brought near. */
+/* A block to be multiplied. Meanwhile the sums of the one before join their y, the weights `next` become
+ * pairs at `to`, if there are any, and what lies at `further` is brought near. */
 struct block_job {
     uint32_t channels;
     const char *w;
     const uint16_t *x; /* of the group's first row */
     const char *next, *further;
     char *to; /* may be w: a step's pairs are used before they are replaced */
-    struct square_sums *sums, *before; /* before: or NULL */
+    struct square_sums *sums, *before;
+    struct amx_rows *pending; /* of `before`, or NULL */
 };
 
 ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
-                            const struct block_job *block, struct amx_rows *group) {
+                            const struct block_job *block, const struct amx_rows *group) {
     struct bf16_pairing pairing;
     if (converts) pairing = bf16_load_pairing();
     const uint16_t *x[2];
@@ -225,12 +229,14 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
         amx_multiply_step(squares, 2, w, 2 * 64, x, X_STRIDE);
         x[0] += AMX_CHANNELS;
         x[1] += AMX_CHANNELS;
-        if (block->before) add_sums(squares, group, block->before, step);
+        if (block->pending)
+            add_sums(squares == 2 ? 2 : block->pending->squares, block->pending, block->before,
+                     step);
         if (converts) convert_step(type, &pairing, block->next, block->further, block->to, step);
     }
     if (rest) amx_multiply_rest(squares, 2, w, 2 * 64, x, X_STRIDE, group->square[0].rows, rest);
-    for (uint32_t step = whole; block->before && step < STEPS; step++)
-        add_sums(squares, group, block->before, step);
+    for (uint32_t step = whole; block->pending && step < STEPS; step++)
+        add_sums(2, block->pending, block->before, step);
     float(*part)[AMX_ROWS][MATMUL_PANEL] = block->sums->part;
     amx_store(0, part[0][0], sizeof part[0][0]);
     amx_store(1, part[0][0] + AMX_COLUMNS, sizeof part[0][0]);
@@ -240,7 +246,7 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
 }
 
 ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
-                                    const struct block_job *block, struct amx_rows *group) {
+                                    const struct block_job *block, const struct amx_rows *group) {
     if (!block->next)
         multiply(squares, false, type, block, group);
     else if (type == WEIGHT_FP8)
@@ -270,7 +276,7 @@ static void group_scales(const struct amx_run *run, const struct amx_rows *group
 }
 
 /* The group's rows times the block at `at`, whose pairs are at w; `next`, or NULL, becomes pairs at `to`. */
-static void multiply_block(const struct amx_run *run, struct amx_rows *group, struct block_place at,
+static void multiply_block(struct amx_run *run, struct amx_rows *group, struct block_place at,
                            const char *w, const struct block_place *next, char *to) {
     enum weight_type type = run->job->weights->type;
     struct block_job block = {
@@ -278,8 +284,9 @@ static void multiply_block(const struct amx_run *run, struct amx_rows *group, st
         .w = w,
         .x = run->x + at.block * run->x_block_stride + (size_t)group->first * QUANT_GROUP,
         .to = to,
-        .sums = &group->sums[group->blocks % 2],
-        .before = group->blocks ? &group->sums[(group->blocks + 1) % 2] : NULL,
+        .sums = &run->sums[run->turn],
+        .before = &run->sums[run->turn ^ 1],
+        .pending = run->pending,
     };
     bool meanwhile =
         next && block.channels == QUANT_GROUP && block_channels(run, next->block) == QUANT_GROUP;
@@ -292,7 +299,8 @@ static void multiply_block(const struct amx_run *run, struct amx_rows *group, st
     else
         multiply_squares(1, type, &block, group);
     group_scales(run, group, at, block.sums->s);
-    group->blocks++;
+    run->pending = group;
+    run->turn ^= 1;
     if (next && !meanwhile) convert(run, *next, to);
 }
 
@@ -303,7 +311,6 @@ static float *group_y(const struct amx_run *run, const struct amx_rows *group, u
 }
 
 static void begin_y(const struct amx_run *run, struct amx_rows *group, struct block_place at) {
-    group->blocks = 0;
     if (at.block == 0)
         memset(group->y, 0, group->rows * sizeof group->y[0]);
     else
@@ -311,29 +318,51 @@ static void begin_y(const struct amx_run *run, struct amx_rows *group, struct bl
             memcpy(group->y[r], group_y(run, group, at.panel, r), sizeof group->y[r]);
 }
 
-static void end_y(const struct amx_run *run, struct amx_rows *group, uint32_t panel) {
+/* The last block's sums join their y. */
+static void end_sums(struct amx_run *run) {
     for (uint32_t step = 0; step < STEPS; step++)
-        add_sums((int)group->squares, group, &group->sums[(group->blocks + 1) % 2], step);
+        add_sums(2, run->pending, &run->sums[run->turn ^ 1], step);
+    run->pending = NULL;
+}
+
+static void end_y(const struct amx_run *run, const struct amx_rows *group, uint32_t panel) {
     for (uint32_t r = 0; r < group->rows; r++)
         memcpy(group_y(run, group, panel, r), group->y[r], sizeof group->y[r]);
 }
 
-/* ---- Few rows: one group ---- */
+/* Cuts the chunk's rows from part `part` on, a 16th of its rows or fewer, into a group of two parts. Returns the
+ * part behind them. */
+static uint32_t take_parts(const struct amx_run *run, uint32_t part, struct amx_rows *group) {
+    const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS); /* of even size */
+    uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
+    take_rows(run, first, run->rows * end / parts - first, group);
+    return end < parts ? end : 0;
+}
+
+/* ---- Few rows ---- */
 
 static void run_few_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
-    struct amx_rows group;
-    uint32_t turn = 0, end = panel_first + panel_count;
-    take_rows(run, 0, run->rows, &group);
+    struct amx_rows groups[FEW_GROUPS];
+    uint32_t room = 0, count = 0, part = 0, end = panel_first + panel_count;
+    do
+        part = take_parts(run, part, &groups[count++]);
+    while (part);
     convert(run, (struct block_place){panel_first, 0}, run->w[0]);
     for (uint32_t panel = panel_first; panel < end; panel++) {
-        begin_y(run, &group, (struct block_place){panel, 0});
-        for (uint32_t block = 0; block < run->blocks; block++, turn ^= 1) {
+        for (uint32_t i = 0; i < count; i++)
+            begin_y(run, &groups[i], (struct block_place){panel, 0});
+        for (uint32_t block = 0; block < run->blocks; block++, room ^= 1) {
             bool last = block + 1 == run->blocks;
             struct block_place next = {panel + last, last ? 0 : block + 1};
-            multiply_block(run, &group, (struct block_place){panel, block}, run->w[turn],
-                           next.panel < end ? &next : NULL, run->w[turn ^ 1]);
+            for (uint32_t i = 0; i < count; i++) {
+                bool converts = i + 1 == count && next.panel < end;
+                multiply_block(run, &groups[i], (struct block_place){panel, block}, run->w[room],
+                               converts ? &next : NULL, run->w[room ^ 1]);
+            }
         }
-        end_y(run, &group, panel);
+        end_sums(run);
+        for (uint32_t i = 0; i < count; i++)
+            end_y(run, &groups[i], panel);
     }
 }
 
@@ -350,6 +379,7 @@ static void multiply_portion(struct amx_run *run, struct amx_rows *group, struct
         if (replaces) then = (struct block_place){next->panel, next->block + b};
         multiply_block(run, group, now, run->w[b], replaces ? &then : NULL, run->w[b]);
     }
+    end_sums(run);
     end_y(run, group, at.panel);
     for (uint32_t b = blocks; next && b < next_blocks; b++)
         convert(run, (struct block_place){next->panel, next->block + b}, run->w[b]);
@@ -360,7 +390,6 @@ static uint32_t portion_blocks(const struct amx_run *run, struct block_place at)
 }
 
 static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
-    const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS); /* of even size */
     struct block_place at = {panel_first, 0}, next;
     struct amx_rows group;
     for (uint32_t b = 0; b < portion_blocks(run, at); b++)
@@ -371,12 +400,12 @@ static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t pa
             next = (struct block_place){panel_first, at.block + PORTION_BLOCKS};
         bool more = next.block < run->blocks;
         uint32_t next_blocks = more ? portion_blocks(run, next) : 0;
-        for (uint32_t part = 0; part < parts; part += 2) {
-            uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
-            take_rows(run, first, run->rows * end / parts - first, &group);
-            multiply_portion(run, &group, at, portion_blocks(run, at),
-                             more && end == parts ? &next : NULL, next_blocks);
-        }
+        uint32_t part = 0;
+        do {
+            part = take_parts(run, part, &group);
+            multiply_portion(run, &group, at, portion_blocks(run, at), more && !part ? &next : NULL,
+                             next_blocks);
+        } while (part);
     }
 }
 
@@ -405,6 +434,8 @@ void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t pan
     }
     struct amx_run run;
     run.job = job;
+    run.pending = NULL;
+    run.turn = 0;
     run.blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
     check(run.blocks <= PACKED_BLOCKS);
     uint32_t most = job->x_blocks ? CHUNK_ROWS : PACKED_BLOCKS / run.blocks;
@@ -414,7 +445,7 @@ void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t pan
         run.rows = (uint32_t)((uint64_t)job->m * (chunk + 1) / chunks) - run.row_first;
         take_x(&run);
         amx_configure(run.rows < AMX_ROWS ? run.rows : AMX_ROWS);
-        if (run.rows <= GROUP_ROWS)
+        if (run.rows <= FEW_GROUPS * GROUP_ROWS)
             run_few_rows(&run, panel_first, panel_count);
         else
             run_many_rows(&run, panel_first, panel_count);
