@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define NOT_LINKED UINT32_MAX
-#define MEETING_NS ((int64_t)200000)    /* between two looks who has come */
+#define MEETING_NS ((int64_t)200000) /* between two looks who has come */
 
 struct link_names {
     struct device_link_name of_lane[OVERLAP_LANES];

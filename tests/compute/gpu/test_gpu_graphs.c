@@ -375,7 +375,8 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
 /* ---- what a step asks of its device beside work ---- */
 
 static const struct device_body *counted_body;
-static uint32_t taken, waited; /* memory, streams and events; the host's waits for what was not over */
+static uint32_t taken,
+    waited; /* memory, streams and events; the host's waits for what was not over */
 
 static enum status count_memory(struct device *device, size_t bytes, const char *what,
                                 enum device_memory kind, void **memory_out, struct error *error) {
