@@ -64,6 +64,7 @@ struct model {
     uint32_t lane_count;             /* of the last step's schedule */
     struct exchange_link link, near; /* to other nodes, or to all; and to ranks of this node */
     const struct model_trace *trace;
+    struct model_likeliest likeliest; /* only where compute.likeliest is not NULL */
     struct model_follower follower; /* `written` is NULL if nobody follows */
     struct model_guesser guesser;   /* `guess` is NULL: drafts are the MTP layer's */
     struct drafts *drafts;          /* NULL without MTP */
