@@ -295,9 +295,9 @@ static void want_likeliest(struct engine *engine, const struct step_plan *plan) 
         takes[i] = is_greedy(plan, &step_plan_rows(plan)[i]);
 }
 
-struct row_outputs { /* of the row's last token and the drafts behind it; one of the two is NULL */
-    const float *logits;
-    const uint32_t *likeliest;
+struct row_outputs {           /* of the row's last token and the drafts behind it */
+    const float *logits;       /* none, if the row takes the likeliest tokens */
+    const uint32_t *likeliest; /* else NULL */
 };
 
 /* Chooses the row's next token, behind those that it has chosen in this step. */
@@ -306,19 +306,18 @@ static void choose_next(struct engine *engine, const struct step_plan *plan,
                         const struct row_outputs *outputs, struct step_result *result,
                         struct step_result_row *out) {
     struct sample_past past = past_of(plan, row);
-    const float *logits = NULL;
+    const float *logits = outputs->logits;
     const uint64_t *mask;
     uint32_t count = out->token_count;
     if (!take_mask(engine, row, &mask, out)) return;
     for (uint32_t i = 0; i < count; i++)
         past_add(engine, &past, out->tokens[i]);
-    if (outputs->logits)
-        logits = outputs->logits + (size_t)count * model_shape(engine->model)->vocab;
+    if (!outputs->likeliest) logits += (size_t)count * model_shape(engine->model)->vocab;
     if (count == 0) out->logprob_index = result->logprob_count;
     out->draft_count = draft->count;
     out->tokens[out->token_count++] =
-        logits ? choose(engine, row, &past, row->output_position + count, mask, logits)
-               : outputs->likeliest[count];
+        outputs->likeliest ? outputs->likeliest[count]
+                           : choose(engine, row, &past, row->output_position + count, mask, logits);
     if (row->constrained) push_chosen(engine, row, draft, out);
     tell_logprobs(engine, row, draft, logits, result, out);
 }
@@ -335,7 +334,7 @@ static void choose_all(struct engine *engine, const struct step_plan *plan,
             struct step_result_row *out = &step_result_rows(result)[i];
             struct model_draft draft = draft_of_row(engine->model, i);
             bool takes = engine->takes_likeliest[i];
-            const struct row_outputs of_row = {takes ? NULL : logits, takes ? likeliest : NULL};
+            const struct row_outputs of_row = {logits, takes ? likeliest : NULL};
             if (row->loads && count == 0) end_load(engine, out);
             if (row->sample && !out->lost && out->token_count == count &&
                 (count == 0 || is_right(&draft, out)))
