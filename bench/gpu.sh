@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a GPU machine is asked: builds the engine alone, checks it and times it, one step after the other, without
 # a network. `bench/gpu.sh help`. Needs bash, coreutils, Python, Meson, ninja, a C compiler, and jansson and cmocka
-# where they are installed or in the folder of --libs. Also runs without a GPU (--device cpu).
+# where they are installed or in the folder of --libs. Also runs without a GPU: on the stand-in for one (--device emulated),
+# so that all is known to work but for the device, and on the CPU.
 set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
 device=cpu
@@ -16,7 +17,8 @@ usage() {
 usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is named
        bench/gpu.sh libs [DIR]               what --libs needs, from the packages of this machine
 
-  --device cpu|cuda   what computes (default: cuda where there is a GPU); without cuda the build has no CUDA
+  --device cpu|cuda|emulated  what computes (default: cuda where there is a GPU, else cpu); without cuda the build
+                      has no CUDA
   --build DIR         where it is built (default: build-gpu); an existing build is used as it is configured
   --out DIR           where the results go: STEP.txt each, results.csv (default: build-gpu/results)
   --libs DIR          jansson and cmocka for a machine without them: DIR/include, DIR/lib (default: .deps, if it
@@ -32,8 +34,8 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
   kernels, models, programs
                 the tests of that suite, on the CPU: that the build is sound, and what others are compared with
   goldens       logits, routing, drafts and greedy tokens beside DeepSeek's own code, in f32 by their tolerances
-  links         with two GPUs or more: two ranks that are told that they are on different hosts, whose rows go by NCCL,
-                give the logits and the answer of one (needs UCX)
+  links         with two GPUs or more, or stand-ins: two ranks that are told that they are on different hosts, whose rows go
+                by NCCL, give the logits and the answer of one (needs UCX)
   accuracy      the embedded model's 400 questions, in f32, bf16 and fp8
   sanitize      compute-sanitizer over a short answer, where it is installed and the device is a GPU
   time-kernels  fathom bench kernels
@@ -52,6 +54,10 @@ gather_libs() {
             cp -d "$(cc -print-file-name="lib$name.so")"* "$to/lib/" ||
             { echo "gpu.sh: this machine has no $name to compile with; on Debian: apt-get install lib$name-dev" >&2 && return 1; }
     done
+}
+
+on_gpu() {
+    [ "$device" = cuda ]
 }
 
 # --- steps: each prints its results; 77: there is nothing to do here -----------------------------------
@@ -78,7 +84,7 @@ do_machine() {
     for tool in cc gcc clang python3 meson ninja cmake pkg-config nvcc compute-sanitizer ncu cuobjdump; do
         printf '%-18s %s\n' "$tool" "$(command -v "$tool" >/dev/null && "$tool" --version 2>&1 | grep -m 1 '[0-9]\.[0-9]' || echo none)"
     done
-    [ "$device" = cpu ] || nvidia-smi
+    ! on_gpu || nvidia-smi
     local cuda=${CUDA_PATH:-/usr/local/cuda}
     echo "$cuda: $(find -L "$cuda/lib64" "$cuda/lib" -maxdepth 1 -name 'lib*.so' 2>/dev/null | sed 's|.*/||' |
         grep -E '^lib(cudart|cublasLt|nccl|cudnn)\.' | sort -u | tr '\n' ' ')"
@@ -86,16 +92,18 @@ do_machine() {
 
 # Warnings of a compiler that we do not know stop nothing here.
 do_build() {
-    local cuda=disabled ranks=disabled
-    [ "$device" = cpu ] || { cuda=enabled ranks=auto; }
+    local with=(-Dcuda=disabled)
+    ! on_gpu || with=(-Dcuda=enabled)
+    [ "$device" != emulated ] || with+=(-Demulated=true)
+    [ "$device" != cpu ] || with+=(-Dranks=disabled)
     find_cuda
     [ -f "$build/build.ninja" ] ||
-        meson setup "$build" "$root" -Dserving=disabled -Dcuda="$cuda" -Dranks="$ranks" -Dwerror=false || return 1
+        meson setup "$build" "$root" -Dserving=disabled "${with[@]}" -Dwerror=false || return 1
     ninja -C "$build"
 }
 
 do_inspect() {
-    [ "$device" = cpu ] || fathom inspect gpu || return 1
+    ! on_gpu || fathom inspect gpu || return 1
     fathom inspect cpu
 }
 
@@ -110,7 +118,7 @@ suites() {
 
 do_conformance() {
     local which=(gpu_conformance)
-    [ "$device" = cpu ] || which=(--setup=long --suite=silicon)
+    ! on_gpu || which=(--setup=long --suite=silicon)
     # grep reads to the end: where it left early, meson would seem to have failed.
     meson test -C "$build" --list 2>&1 | grep gpu_conformance >/dev/null || return 77 # no cmocka, or no g++
     meson test -C "$build" --verbose "${which[@]}"
@@ -134,7 +142,8 @@ do_goldens() {
 
 do_links() {
     local count=0
-    [ "$device" = cpu ] || count=$(nvidia-smi -L | grep -c '^GPU')
+    ! on_gpu || count=$(nvidia-smi -L | grep -c '^GPU')
+    [ "$device" != emulated ] || count=2
     [ "$count" -ge 2 ] || { echo "not run: $count GPUs here, and two ranks need one each" && return 77; }
     fathom logits --help | grep -- --rank-meeting >/dev/null && pkg-config --exists ucx ||
         { echo "not run: ranks need UCX" && return 77; }
@@ -153,7 +162,7 @@ do_accuracy() {
 
 do_sanitize() {
     local tool
-    if [ "$device" = cpu ] || ! command -v compute-sanitizer >/dev/null; then return 77; fi
+    if ! on_gpu || ! command -v compute-sanitizer >/dev/null; then return 77; fi
     for tool in memcheck racecheck initcheck synccheck; do
         echo "compute-sanitizer $tool"
         compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/fathom" generate --device "$device" \
@@ -170,7 +179,7 @@ do_time_kernels() {
 # A named shape with random weights.
 time_shape() {
     local model=$build/$1 batch=1,8,64,256
-    [ "$device" != cpu ] || batch=1,8,32
+    on_gpu || batch=1,8,32
     [ -f "$model/config.json" ] || fathom make-checkpoint --shape "$1" "$model" || return 1
     fathom bench model --device "$device" --model "$model" --prompt 512 --gen 64 --batch "$batch"
 }
@@ -190,8 +199,8 @@ do_time_lite() {
 
 do_time_layer() {
     local case=(--tokens 128 --context 4096 --prompt-tokens 4096 --table "$out/layer.csv")
-    [ "$device" != cpu ] || case=(--table "$out/layer.csv")
-    [ -z "$quick" ] || case=(--shape tiny --rounds 1)
+    on_gpu || case=(--table "$out/layer.csv")
+    [ -z "$quick" ] || case=(--shape tiny --rounds 1 --table "$out/layer.csv")
     fathom bench layer --device "$device" "${case[@]}"
 }
 

@@ -223,6 +223,8 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
     struct needs needs = needs_of(cases, count);
     uint32_t experts = run->options.experts;
     uint32_t ranks = (uint32_t)divide_up(run->shape.experts, experts);
+    for (uint32_t i = 0; i < count; i++) /* which may be further than the shape was made for */
+        raise(&run->shape.context_max, pages_each(&cases[i]) * KV_BLOCK_TOKENS);
     struct model_options options = {
         .activations = run->activations,
         .device = run->options.device,

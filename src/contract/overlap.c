@@ -86,13 +86,17 @@ const char *overlap_name(enum overlap_kind kind) {
     return names[kind];
 }
 
+/* A prompt may be split among any of the lanes, and lanes do not stay in order: transfers come when they come. */
 static bool can_run(const struct overlap_place *places, uint32_t lane) {
     const struct overlap_place *place = &places[lane];
     if (place->waits) return false;
-    if (place->stage != STAGE_ATTENTION_1 || lane == 0) return true;
-    const struct overlap_place *before = &places[lane - 1];
-    return before->layer > place->layer ||
-           (before->layer == place->layer && before->stage >= STAGE_ATTENTION_1);
+    for (uint32_t i = 0; i < lane && place->stage == STAGE_ATTENTION_1; i++) {
+        const struct overlap_place *before = &places[i];
+        bool has_written = before->layer > place->layer ||
+                           (before->layer == place->layer && before->stage >= STAGE_ATTENTION_1);
+        if (!has_written) return false;
+    }
+    return true;
 }
 
 /* Whether a goes before b, which comes first of the two. */

@@ -3,7 +3,8 @@
  * compiled and linked, no more.
  *
  * A call that puts work in line and fails notes its error, which the next wait tells; so does an
- * error of a kernel, which CUDA tells late by itself.
+ * error of a kernel, which CUDA tells late by itself. A launch finds its own in the thread's last error, where each
+ * call that did not succeed leaves one: whatever was told, or is no failure, is taken away from there.
  */
 #include "compute/device/device_nccl.h"
 
@@ -33,8 +34,13 @@ static cudaEvent_t event_of(struct device_event *event) {
     return (cudaEvent_t)(void *)event;
 }
 
+static void forget_error(void) {
+    (void)cudaGetLastError();
+}
+
 static enum status failed(cudaError_t code, const char *what, enum status status,
                           struct error *error) {
+    forget_error();
     return error_set(error, status, "%s: CUDA says '%s'", what, cudaGetErrorString(code));
 }
 
@@ -80,6 +86,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
     cudaError_t code = pinned ? cudaHostAlloc(memory_out, bytes, cudaHostAllocDefault)
                               : cudaMalloc(memory_out, bytes);
     if (code == cudaSuccess) return STATUS_OK;
+    forget_error();
     return error_set(error, STATUS_NO_MEMORY, "no %s of %zu bytes for %s: CUDA says '%s'",
                      pinned ? "page-locked memory" : "memory on the GPU", bytes, what,
                      cudaGetErrorString(code));
@@ -116,8 +123,8 @@ static enum status map(struct device *device, const struct device_handle *handle
 
 static void unmap(struct device *device, void *memory) {
     enter(device);
-    cudaIpcCloseMemHandle(memory); /* whose process may have ended */
-    cudaGetLastError();
+    (void)cudaIpcCloseMemHandle(memory); /* whose process may have ended */
+    forget_error();
 }
 
 static enum status open_stream(struct device *device, struct device_stream **stream_out,
@@ -195,7 +202,10 @@ static void follow(struct device *device, struct device_stream *stream,
 static bool passed(struct device *device, struct device_event *event) {
     enter(device);
     cudaError_t code = cudaEventQuery(event_of(event));
-    if (code == cudaErrorNotReady) return false;
+    if (code == cudaErrorNotReady) {
+        forget_error();
+        return false;
+    }
     note(device, code, "work before an event");
     return true;
 }

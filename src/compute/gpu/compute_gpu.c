@@ -275,6 +275,13 @@ static void find_likeliest(const struct model *model, const float *rows, uint32_
     }
 }
 
+static void write_likeliest(struct model *model, uint32_t first, uint32_t count,
+                            uint32_t *tokens_out) {
+    gather_noted(model);
+    find_likeliest(model, model->gpu->gathered + (size_t)first * model->shape->hidden, count,
+                   tokens_out);
+}
+
 static uint32_t find_greedy(struct model *model, uint32_t token) {
     uint32_t likeliest;
     find_likeliest(model, model->gpu->hidden + (size_t)token * model->shape->hidden, 1, &likeliest);
@@ -385,6 +392,7 @@ static const struct compute compute_on_gpu = {
     .experts_chosen = gpu_experts_chosen,
     .outputs = gather_outputs,
     .logits = write_logits,
+    .likeliest = write_likeliest,
     .show_logits = show_logits,
     .keep_outputs = keep_outputs,
     .greedy = find_greedy,

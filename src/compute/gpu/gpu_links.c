@@ -17,9 +17,7 @@
 #include <string.h>
 
 #define NOT_LINKED UINT32_MAX
-#define MEETING_NS ((int64_t)200000)    /* between two looks who has come */
-#define WORD_NS_MAX ((int64_t)10000000) /* that a rank waits at a time for the launcher's word */
-#define WORDS_MAX 500
+#define MEETING_NS ((int64_t)200000) /* between two looks who has come */
 
 struct link_names {
     struct device_link_name of_lane[OVERLAP_LANES];
@@ -118,7 +116,7 @@ enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
     struct gpu_state *state = model->gpu;
     const struct placement *placement = &model->placement;
     uint32_t per_token = model->shape->experts_per_token, rows = state->rows_max;
-    uint32_t nodes = placement->ranks / placement->node_ranks;
+    uint32_t nodes = gpu_nodes_of(placement->ranks, placement->node_ranks);
     struct gpu_links *links = calloc(1, sizeof *links);
     if (!links) return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' links");
     *links_out = links;
@@ -133,7 +131,7 @@ enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
                                            .piece_pairs = piece_pairs}};
     links->leaves_max =
         gpu_rows_to_nodes(nodes, rows, per_token) +
-        gpu_rows_in_round(nodes, placement->node_ranks, rows, per_token, piece_pairs);
+        gpu_rows_in_round(nodes, placement->ranks / nodes, rows, per_token, piece_pairs);
     enum status status = gpu_pieces_open(&links->pieces, rows * per_token, error);
     if (!take_lists(links))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' links");
@@ -217,12 +215,9 @@ static enum status swap_names(struct gpu_links *links, uint32_t count, bool name
     return status;
 }
 
-/* What fails because a rank has just died is no failure; the launcher's word may be late. Else the others wait for
- * this rank. */
+/* Whoever cannot go on while all live ends, as the others wait for it. */
 static void explain(const struct error *error) {
-    for (uint32_t words = 0; words < WORDS_MAX && !job_look(); words++)
-        job_doze(WORD_NS_MAX);
-    if (!job_broken()) job_give_up("its device cannot be linked to the others'", error->text);
+    if (!gpu_peers_died()) job_give_up("its device cannot be linked to the others'", error->text);
 }
 
 void gpu_links_meet(struct gpu_links *links) {

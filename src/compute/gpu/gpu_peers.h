@@ -28,10 +28,14 @@ enum status gpu_peers_open(struct device *device, uint32_t ranks, uint32_t rank,
 void gpu_peers_close(struct gpu_peers *peers);
 
 /* Before a step, all ranks alike: who has come since the last is asked for its rooms, and who is gone
- * forgotten. No work is in line. Not OK: a room cannot be mapped. */
+ * forgotten. No work is in line. Not OK: a room of a rank that lives cannot be mapped. */
 enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) MUST_USE;
 /* Of a rank that is not reached: this rank's own, as what comes of them means nothing. */
 struct gpu_rooms gpu_peers_rooms(const struct gpu_peers *peers, uint32_t rank);
+
+/* What could not be done with the others is no failure where one of them has just died: true, once the launcher has
+ * said so, or the job was broken before. False: it says nothing for some seconds. */
+bool gpu_peers_died(void);
 
 /* A ticket is a multiple of EXCHANGE_ALIGN. `row`: of the rank's rooms. `experts`: [per_token], ascending. */
 size_t gpu_ticket_bytes(uint32_t per_token);

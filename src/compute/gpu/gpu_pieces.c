@@ -14,6 +14,10 @@ uint32_t gpu_piece_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max
     return pairs < pairs_max ? pairs : pairs_max;
 }
 
+uint32_t gpu_nodes_of(uint32_t ranks, uint32_t node_ranks) {
+    return node_ranks > 1 ? ranks / node_ranks : 1;
+}
+
 uint32_t gpu_relay_of(uint32_t sender, uint32_t receiver, uint32_t places) {
     return receiver / places * places + sender % places;
 }

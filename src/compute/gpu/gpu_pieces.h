@@ -25,6 +25,9 @@
  * more than `pairs_max` of a step. */
 uint32_t gpu_piece_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max);
 
+/* Between how many nodes rows may go once to each: at nodes of one rank there is nobody to pass them on to, and all
+ * ranks count as one node. */
+uint32_t gpu_nodes_of(uint32_t ranks, uint32_t node_ranks);
 /* Who brings a receiver the rows of a sender, where a node has so many places: the rank of the receiver's node
  * that has the sender's place. */
 uint32_t gpu_relay_of(uint32_t sender, uint32_t receiver, uint32_t places);

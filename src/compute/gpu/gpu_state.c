@@ -18,15 +18,30 @@ static uint32_t padded(uint32_t columns) {
     return (uint32_t)round_up(columns, MATMUL_PANEL);
 }
 
+/* The more hosts a unit has, the more memory there is to list. */
+static bool list_memory(struct gpu_state *state, void *memory) {
+    if (state->memory_count == state->memory_room) {
+        uint32_t room = 2 * state->memory_room + 64;
+        void **more = realloc(state->memory, room * sizeof *more);
+        if (!more) return false;
+        state->memory = more;
+        state->memory_room = room;
+    }
+    state->memory[state->memory_count++] = memory;
+    return true;
+}
+
 static void *take_kind(struct gpu_taker *taker, size_t bytes, enum device_memory kind,
                        const char *what) {
     struct gpu_state *state = taker->state;
     void *memory = NULL;
     if (taker->status != STATUS_OK || !bytes) return NULL;
-    check(state->memory_count < ARRAY_COUNT(state->memory));
     taker->status = device_allocate_kind(state->device, bytes, what, kind, &memory, taker->error);
-    if (taker->status == STATUS_OK) state->memory[state->memory_count++] = memory;
-    return memory;
+    if (taker->status != STATUS_OK) return NULL;
+    if (list_memory(state, memory)) return memory;
+    device_release(state->device, memory);
+    taker->status = error_set(taker->error, STATUS_NO_MEMORY, "no memory to list %s", what);
+    return NULL;
 }
 
 void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what) {
@@ -335,6 +350,7 @@ void gpu_state_close(struct model *model) {
     device_close_stream(device, state->teller);
     for (uint32_t i = 0; i < state->memory_count; i++)
         device_release(device, state->memory[i]);
+    free(state->memory);
     free(state->marks);
     free(state->told_events);
     free(state->told);

@@ -136,8 +136,8 @@ struct gpu_state {
     uint32_t mark_count;
     enum gpu_way way;
     struct gpu_exchange *exchange; /* among ranks (gpu_exchange.h) */
-    void *memory[96];              /* all that was allocated */
-    uint32_t memory_count;
+    void **memory;                 /* [memory_count] all that was allocated, of memory_room */
+    uint32_t memory_count, memory_room;
     enum status status; /* the first failure of the device, which `end` tells */
     struct error error;
 };

@@ -77,6 +77,9 @@ struct compute {
     void (*outputs)(struct model *model, uint32_t first, uint32_t count, uint32_t row);
     /* Logits of the first `count` rows that `outputs` gathered, to the host: [count][vocab]. */
     void (*logits)(struct model *model, uint32_t count, float *logits);
+    /* The likeliest tokens by the finite logits of gathered rows [first, first + count), of equal ones the first, to
+     * the host. NULL: logits lie there anyway. */
+    void (*likeliest)(struct model *model, uint32_t first, uint32_t count, uint32_t *tokens_out);
     /* Logits of the step's tokens [first, first + count), to the host, which keeps none: a whole
      * prompt's would be too many. Undoes what `outputs` gathered. */
     void (*show_logits)(struct model *model, uint32_t first, uint32_t count,

@@ -35,16 +35,28 @@ static void line_up(struct model *model, const struct step_plan *plan) {
         if (rows[i].form == TOKEN_GENERATED) add_row(model, plan, i);
 }
 
-/* Gathers the wanted tokens of all rows in plan order, then multiplies them together. */
-static void run_head(struct model *model, const struct step_plan *plan, float *logits) {
+/* Gathers, in plan order, the wanted tokens of the rows that want logits, or of those that want likeliest tokens,
+ * behind `first` others. Returns how many. */
+static uint32_t gather_wanted(struct model *model, const struct step_plan *plan, bool likeliest,
+                              uint32_t first) {
     uint32_t count = 0;
     for (uint32_t row = 0; row < plan->row_count; row++) {
         const struct run *run = batch_run_of_row(&model->batch, row);
         uint32_t wanted = step_plan_rows(plan)[row].logits_count + draft_of_row(model, row).count;
-        model->compute->outputs(model, run->first + run->token_count - wanted, wanted, count);
+        if (likeliest != (model->likeliest.rows && model->likeliest.rows[row])) continue;
+        model->compute->outputs(model, run->first + run->token_count - wanted, wanted,
+                                first + count);
         count += wanted;
     }
+    return count;
+}
+
+/* All that is wanted is gathered, then multiplied together. */
+static void run_head(struct model *model, const struct step_plan *plan, float *logits) {
+    uint32_t count = gather_wanted(model, plan, false, 0);
+    uint32_t likeliest = gather_wanted(model, plan, true, count);
     if (count) model->compute->logits(model, count, logits);
+    if (likeliest) model->compute->likeliest(model, count, likeliest, model->likeliest.tokens);
 }
 
 struct scoring { /* one row's scores, on their way to the follower */

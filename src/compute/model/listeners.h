@@ -39,6 +39,12 @@ struct model_follower {
     void (*score)(void *context, uint32_t row, uint32_t index, const float *logits);
 };
 
+/* Rows of a step's plan of which no logits are wanted, but the likeliest token by each of them. */
+struct model_likeliest {
+    const bool *rows; /* [row_count of the plan]; NULL: none */
+    uint32_t *tokens; /* [their logits_count and drafts] in plan order */
+};
+
 struct step_row; /* contract/step_plan.h */
 
 /* Has the last word on drafts: for benchmarks, which ask what an MTP layer that is right so often would

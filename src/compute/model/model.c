@@ -239,6 +239,12 @@ void model_close(struct model *model) {
     free(model);
 }
 
+bool model_want_likeliest(struct model *model, struct model_likeliest likeliest) {
+    if (!model->compute->likeliest) return false;
+    model->likeliest = likeliest;
+    return true;
+}
+
 void model_set_follower(struct model *model, const struct model_follower *follower) {
     model->follower = follower ? *follower : (struct model_follower){.written = NULL};
 }

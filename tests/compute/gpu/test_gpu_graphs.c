@@ -5,6 +5,8 @@
  * there is room for. With an MTP layer, whose own work stands before and behind the graph, drafts are the same,
  * too. What a host value in a graph would do is planted at the seam, for each kernel, and found.
  *
+ * Any step, by a graph or not, takes no memory of the device and has the host wait for its logits and its end alone.
+ *
  *   test_gpu_graphs           reference bodies, beside the CPU's bits
  *   test_gpu_graphs planted   the planted bugs
  *   test_gpu_graphs_kernels   kernels for GPUs, emulated, beside themselves without graphs
@@ -370,6 +372,71 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
     solo_close(solo); /* the device says if a graph was left behind */
 }
 
+/* ---- what a step asks of its device beside work ---- */
+
+static const struct device_body *counted_body;
+static uint32_t taken,
+    waited; /* memory, streams and events; the host's waits for what was not over */
+
+static enum status count_memory(struct device *device, size_t bytes, const char *what,
+                                enum device_memory kind, void **memory_out, struct error *error) {
+    taken++;
+    return counted_body->allocate(device, bytes, what, kind, memory_out, error);
+}
+
+static enum status count_stream(struct device *device, struct device_stream **stream_out,
+                                struct error *error) {
+    taken++;
+    return counted_body->open_stream(device, stream_out, error);
+}
+
+static enum status count_event(struct device *device, bool timed, struct device_event **event_out,
+                               struct error *error) {
+    taken++;
+    return counted_body->open_event(device, timed, event_out, error);
+}
+
+static enum status count_wait(struct device *device, struct device_event *event,
+                              struct error *error) {
+    waited += !counted_body->passed(device, event);
+    return counted_body->wait(device, event, error);
+}
+
+static enum status count_wait_for_stream(struct device *device, struct device_stream *stream,
+                                         struct error *error) {
+    waited++;
+    return counted_body->wait_stream(device, stream, error);
+}
+
+/* Of any step, prompts and several lanes among them, the host reads logits, and what its end brings. */
+static void a_step_takes_nothing_and_waits_for_logits_and_its_end(void **state) {
+    struct solo *solo = open_solo(&model_on_emulated, ACTIVATIONS_BF16, 3);
+    struct device *device = solo_model(solo)->device;
+    counted_body = device->body;
+    struct device_body counting = *counted_body;
+    counting.allocate = count_memory;
+    counting.open_stream = count_stream;
+    counting.open_event = count_event;
+    counting.wait = count_wait;
+    counting.wait_stream = count_wait_for_stream;
+    begin(solo, 3);
+    float *logits = malloc((size_t)2 * SEQUENCES * vocab * sizeof *logits);
+    check(logits);
+    device->body = &counting;
+    for (uint32_t i = 0; i < STEPS; i++) {
+        struct drawn_step step = draw_step();
+        taken = waited = 0;
+        take(solo, &step, logits);
+        assert_int_equal(taken, 0);
+        assert_int_equal(waited, 2);
+        follow(&step, &solo, 1);
+    }
+    device->body = counted_body;
+    assert_true(graphs_of(solo)->launched > 0);
+    free(logits);
+    solo_close(solo);
+}
+
 /* ---- planted bugs ---- */
 
 /* Where an entry's arguments have what a graph may not fix. */
@@ -546,6 +613,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(graphs_change_no_draft),
         cmocka_unit_test(a_graph_saves_a_steps_launches),
         cmocka_unit_test(no_more_graphs_are_kept_than_there_is_room_for),
+        cmocka_unit_test(a_step_takes_nothing_and_waits_for_logits_and_its_end),
         cmocka_unit_test(a_graph_of_other_bounds_is_found),
     };
     const struct CMUnitTest planted_tests[] = {

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects tickets, by which devices find each other's rows: a ticket says what it was given, and an expert's
  * place is where the token's results are in the order of summation. Of a rank whose rooms are not mapped, one's
- * own are taken. (test_gpu_exchange has ranks that use them.)
+ * own are taken. And with a number of ranks as its argument: who dies when rooms have been told and before they are
+ * mapped takes nobody along. (test_gpu_exchange has ranks that use them.)
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "../exchange/on_ranks.h"
 #include "compute/exchange/exchange.h"
 #include "compute/gpu/gpu_peers.h"
 
@@ -30,31 +33,80 @@ static void a_ticket_says_what_it_was_given(void **state) {
     }
 }
 
-static void a_rank_without_rooms_has_ones_own(void **state) {
-    struct device_emulation emulation = {.memory_bytes = 1 << 20};
+/* A device with rooms of this rank's own. */
+struct own {
     struct device *device;
+    struct gpu_rooms rooms;
     struct gpu_peers *peers;
+};
+
+static struct own open_own(uint32_t ranks, uint32_t rank) {
+    struct device_emulation emulation = {.memory_bytes = 1 << 20};
+    struct own own;
     struct error error;
     void *rows, *results;
-    assert_int_equal(device_open_emulated(&emulation, &device, &error), STATUS_OK);
-    assert_int_equal(device_allocate_kind(device, 64, "rows", DEVICE_SHARED, &rows, &error),
+    assert_int_equal(device_open_emulated(&emulation, &own.device, &error), STATUS_OK);
+    assert_int_equal(device_allocate_kind(own.device, 64, "rows", DEVICE_SHARED, &rows, &error),
                      STATUS_OK);
-    assert_int_equal(device_allocate_kind(device, 64, "results", DEVICE_SHARED, &results, &error),
+    assert_int_equal(
+        device_allocate_kind(own.device, 64, "results", DEVICE_SHARED, &results, &error),
+        STATUS_OK);
+    own.rooms = (struct gpu_rooms){rows, results};
+    assert_int_equal(gpu_peers_open(own.device, ranks, rank, &own.rooms, &own.peers, &error),
                      STATUS_OK);
-    const struct gpu_rooms own = {rows, results};
-    assert_int_equal(gpu_peers_open(device, 2, 0, &own, &peers, &error), STATUS_OK);
-    assert_ptr_equal(gpu_peers_rooms(peers, 0).rows, rows);
-    assert_ptr_equal(gpu_peers_rooms(peers, 1).results, results);
-    gpu_peers_close(peers);
-    device_release(device, rows);
-    device_release(device, results);
-    device_close(device);
+    return own;
 }
 
-int main(void) {
-    const struct CMUnitTest tests[] = {
+static void close_own(struct own own) {
+    gpu_peers_close(own.peers);
+    device_release(own.device, own.rooms.rows);
+    device_release(own.device, own.rooms.results);
+    device_close(own.device);
+}
+
+static void a_rank_without_rooms_has_ones_own(void **state) {
+    struct own own = open_own(2, 0);
+    assert_ptr_equal(gpu_peers_rooms(own.peers, 0).rows, own.rooms.rows);
+    assert_ptr_equal(gpu_peers_rooms(own.peers, 1).results, own.rooms.results);
+    close_own(own);
+}
+
+/* Tells rooms as gpu_peers_meet does, which nobody will find. */
+static void tell_rooms_and_die(uint32_t ranks) {
+    struct device_handle *out = calloc(2 * ranks, sizeof *out);
+    struct device_handle *in = calloc(2 * ranks, sizeof *in);
+    assert_true(out && in);
+    job_swap((const char *)out, (char *)in, 2 * sizeof *in);
+    raise(SIGKILL);
+}
+
+static void who_dies_before_its_rooms_are_mapped_takes_nobody_along(void **state) {
+    uint32_t ranks = job_count(), dies = ranks - 1;
+    struct own own = open_own(ranks, job_rank());
+    struct error error;
+    if (job_rank() == dies) tell_rooms_and_die(ranks);
+    if (gpu_peers_meet(own.peers, &error)) fail_msg("%s", error.text);
+    while (!job_look())
+        ;
+    job_regroup();
+    if (gpu_peers_meet(own.peers, &error)) fail_msg("%s", error.text);
+    for (uint32_t rank = 0; rank < ranks; rank++) {
+        bool is_own = gpu_peers_rooms(own.peers, rank).rows == own.rooms.rows;
+        assert_int_equal(is_own, rank == job_rank() || rank == dies);
+    }
+    job_barrier();
+    close_own(own);
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_ticket_says_what_it_was_given),
         cmocka_unit_test(a_rank_without_rooms_has_ones_own),
     };
+    static const struct CMUnitTest deaths[] = {
+        cmocka_unit_test(who_dies_before_its_rooms_are_mapped_takes_nobody_along),
+    };
+    on_ranks_deaths = 1;
+    if (argc > 1) return on_ranks(argv, "gpu_peers", deaths, 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

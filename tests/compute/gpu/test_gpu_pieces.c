@@ -204,6 +204,12 @@ static void rows_come_by_the_rank_of_their_senders_place(void **state) {
     assert_int_equal(gpu_relay_of(7, 5, 1), 5); /* nodes of one */
 }
 
+static void nodes_of_one_rank_are_one_node(void **state) {
+    assert_int_equal(gpu_nodes_of(32, 8), 4);
+    assert_int_equal(gpu_nodes_of(32, 32), 1);
+    assert_int_equal(gpu_nodes_of(32, 1), 1);
+}
+
 static void room_for_what_leaves_is_bounded_by_tokens_and_by_pieces(void **state) {
     assert_int_equal(gpu_rows_to_nodes(1, 128, 8), 0);
     assert_int_equal(gpu_rows_to_nodes(4, 128, 8), 3 * 128);
@@ -250,6 +256,7 @@ int main(void) {
         cmocka_unit_test(both_sides_cut_alike),
         cmocka_unit_test(who_passes_rows_on_cuts_as_their_sender_would),
         cmocka_unit_test(rows_come_by_the_rank_of_their_senders_place),
+        cmocka_unit_test(nodes_of_one_rank_are_one_node),
         cmocka_unit_test(room_for_what_leaves_is_bounded_by_tokens_and_by_pieces),
         cmocka_unit_test(pairs_have_their_places_rank_by_rank),
         cmocka_unit_test(marks_that_have_gone_round_say_nothing),

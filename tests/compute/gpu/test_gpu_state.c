@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects what a device's kernels are told of a batch: for each token its position, where its KV
  * row is and which rows it sees, with the shift of MTP's rows; the runs of each lane's prompts; and
- * for MTP whose output a position takes. The arrays are read back from the emulated device.
+ * for MTP whose output a position takes. The arrays are read back from the emulated device. And a rank takes as much
+ * memory as its unit has hosts: no number of them ends it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,10 +111,22 @@ static void mtp_is_told_whose_outputs_it_takes(void **state) {
     model_close(model);
 }
 
+/* Of each other host a rank passes rows on, in memory of their own; DeepSeek's largest unit has 40. */
+static void memory_is_taken_piece_by_piece_without_end(void **state) {
+    struct model *model = open_model();
+    struct error error;
+    struct gpu_taker taker = {.state = model->gpu, .error = &error};
+    for (uint32_t i = 0; i < 1000; i++)
+        assert_non_null(gpu_take(&taker, 16, false, "rows of a host"));
+    assert_int_equal(taker.status, STATUS_OK);
+    model_close(model); /* the device reports what is not released */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_told_token_by_token),
         cmocka_unit_test(mtp_is_told_whose_outputs_it_takes),
+        cmocka_unit_test(memory_is_taken_piece_by_piece_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

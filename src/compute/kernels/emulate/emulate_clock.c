@@ -63,7 +63,7 @@ static void replace(struct emulate_clock **place, struct emulate_clock *clock) {
 void clock_learn(struct emulate_clock **clock, struct emulate_clock *other) {
     static struct emulate_clock *asked[2], *answer;
     if (*clock == other) return;
-    if (asked[0] != *clock || asked[1] != other) {
+    if (!answer || asked[0] != *clock || asked[1] != other) {
         struct emulate_clock *sum = merged(*clock, other);
         replace(&asked[0], clock_hold(*clock));
         replace(&asked[1], clock_hold(other));

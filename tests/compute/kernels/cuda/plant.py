@@ -48,7 +48,7 @@ def planted(text, name, edits):
         if text.count(old) != 1:
             sys.exit("plant.py: %s: '%s' is there %d times" % (name, old, text.count(old)))
         text = text.replace(old, new.rstrip("\n"))
-    public = re.findall(r"^(?:void|bool) (\w+)\(", text, re.MULTILINE)
+    public = re.findall(r"^(?:void|bool|size_t) (\w+)\(", text, re.MULTILINE)
     return "".join("#define %s planted_%s_%s\n" % (each, name, each) for each in public) + text
 
 

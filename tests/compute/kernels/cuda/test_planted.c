@@ -10,7 +10,9 @@
 
 #include "base/number.h"
 #include "compute/kernels/cuda/attention_rows.h"
+#include "compute/kernels/cuda/bf16_gemm.h"
 #include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/mla_decode.h"
 #include "compute/kernels/cuda/mla_float.h"
 #include "compute/kernels/cuda/mla_prompt.h"
 #include "compute/kernels/cuda/row_kernels.h"
@@ -34,6 +36,8 @@ struct planted {
     __typeof__(mla_float_release) *release;
     __typeof__(mla_float_decode) *decode;
     __typeof__(mla_float_attend) *attend_floats;
+    __typeof__(bf16_gemm_run) *product_bf16;
+    __typeof__(mla_decode_run) *mla;
 };
 
 /* What stands in for the kernel's output. */
@@ -261,39 +265,104 @@ static struct outcome run_floats(const struct planted *planted) {
     return outcome;
 }
 
+/* Weights either way round, in more stages than there is room for; a tile's second half has rows or none. */
+#define BF16_COLUMNS 129u
+#define BF16_CHANNELS 600u
+#define BF16_BATCH 2u
+#define BF16_ROWS_MAX 70u
+#define BF16_STRIDE 132u /* of y */
+#define BF16_FLOATS (2 * BF16_BATCH * BF16_ROWS_MAX * BF16_STRIDE)
+
+static struct products_of_bf16 {
+    struct bf16_gemm_weights weights[2];
+    struct bf16_gemm_rows rows[2];
+    float *y;
+} products_of_bf16;
+
+static struct outcome run_bf16(const struct planted *planted) {
+    static const uint32_t rows_of[2] = {40, BF16_ROWS_MAX};
+    struct outcome outcome = {.output = products_of_bf16.y, .bytes = BF16_FLOATS * sizeof(float)};
+    memset(products_of_bf16.y, 0xFF, outcome.bytes);
+    emulate_collect(&outcome.report);
+    for (uint32_t form = 0; form < 2 && !outcome.report.made; form++) {
+        const struct bf16_gemm_output y = {.values = products_of_bf16.y + form * (BF16_FLOATS / 2),
+                                           .row_stride = BF16_STRIDE,
+                                           .batch_stride = BF16_ROWS_MAX * BF16_STRIDE};
+        (planted ? planted->product_bf16 : bf16_gemm_run)(
+            NULL, &products_of_bf16.weights[form], &products_of_bf16.rows[form], &y, rows_of[form]);
+    }
+    emulate_collect(NULL);
+    return outcome;
+}
+
+/* Tokens whose keys are of one part, of two, and of the second alone; two blocks of heads. */
+#define MLA_TOKENS 3u
+#define MLA_HEADS 70u
+#define MLA_RANK 64u
+#define MLA_WIDTH 80u
+#define MLA_KEYS 1100u
+#define MLA_PAGES 18u /* of a token, most of which no page stands behind */
+#define MLA_VALUES (MLA_TOKENS * MLA_HEADS * MLA_RANK)
+
+static struct mla {
+    struct mla_decode_pages pages;
+    struct mla_decode_queries queries;
+    struct mla_decode_tokens tokens;
+    float *room;
+    uint16_t *y;
+    size_t room_bytes;
+} mla;
+
+static struct outcome run_mla(const struct planted *planted) {
+    struct outcome outcome = {.output = mla.y, .bytes = MLA_VALUES * sizeof(uint16_t)};
+    memset(mla.y, 0xFF, outcome.bytes);
+    memset(mla.room, 0xFF, mla.room_bytes);
+    emulate_collect(&outcome.report);
+    (planted ? planted->mla : mla_decode_run)(NULL, &mla.pages, 0, &mla.queries, &mla.tokens,
+                                              MLA_KEYS, 0.11f, mla.room, mla.y);
+    emulate_collect(NULL);
+    return outcome;
+}
+
 #define ROW(bug, checks) __typeof__(fp8_gemm_run) planted_##bug##_fp8_gemm_run;
 PLANTED_fp8_gemm(ROW)
+#undef ROW
+#define ROW(bug, checks) __typeof__(bf16_gemm_run) planted_##bug##_bf16_gemm_run;
+    PLANTED_bf16_gemm(ROW)
+#undef ROW
+#define ROW(bug, checks) __typeof__(mla_decode_run) planted_##bug##_mla_decode_run;
+        PLANTED_mla_decode(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(row_kernels_norm) planted_##bug##_row_kernels_norm;                                 \
     __typeof__(row_kernels_gather) planted_##bug##_row_kernels_gather;                             \
     __typeof__(row_kernels_combine) planted_##bug##_row_kernels_combine;
-    PLANTED_row_kernels(ROW)
+            PLANTED_row_kernels(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(choice_kernels_experts) planted_##bug##_choice_kernels_experts;                     \
     __typeof__(choice_kernels_likeliest) planted_##bug##_choice_kernels_likeliest;
-        PLANTED_choice_kernels(ROW)
+                PLANTED_choice_kernels(ROW)
 #undef ROW
 #define ROW(bug, checks) __typeof__(attention_rows_write) planted_##bug##_attention_rows_write;
-            PLANTED_attention_rows(ROW)
+                    PLANTED_attention_rows(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(mla_prompt_take) planted_##bug##_mla_prompt_take;                                   \
     __typeof__(mla_prompt_attend) planted_##bug##_mla_prompt_attend;
-                PLANTED_mla_prompt(ROW)
+                        PLANTED_mla_prompt(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(mla_float_absorb) planted_##bug##_mla_float_absorb;                                 \
     __typeof__(mla_float_release) planted_##bug##_mla_float_release;                               \
     __typeof__(mla_float_decode) planted_##bug##_mla_float_decode;                                 \
     __typeof__(mla_float_attend) planted_##bug##_mla_float_attend;
-                    PLANTED_mla_float(ROW)
+                            PLANTED_mla_float(ROW)
 #undef ROW
 
-                        static const struct planted products[] = {
+                                static const struct planted products[] = {
 #define ROW(bug, checks) {#bug, checks, .product = planted_##bug##_fp8_gemm_run},
-                            PLANTED_fp8_gemm(ROW)
+                                    PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
 static const struct planted row_bugs[] = {
@@ -333,6 +402,17 @@ static const struct planted in_floats[] = {
      .decode = planted_##bug##_mla_float_decode,                                                   \
      .attend_floats = planted_##bug##_mla_float_attend},
     PLANTED_mla_float(ROW)
+#undef ROW
+};
+
+static const struct planted bf16_products[] = {
+#define ROW(bug, checks) {#bug, checks, .product_bf16 = planted_##bug##_bf16_gemm_run},
+    PLANTED_bf16_gemm(ROW)
+#undef ROW
+};
+static const struct planted decodes[] = {
+#define ROW(bug, checks) {#bug, checks, .mla = planted_##bug##_mla_decode_run},
+    PLANTED_mla_decode(ROW)
 #undef ROW
 };
 
@@ -637,6 +717,79 @@ static void bugs_of_attention_in_floats_are_found(void **context) {
         device_free((void *)(uintptr_t)all[i]);
 }
 
+static uint16_t *new_bf16(uint64_t *state, size_t count, const char *name) {
+    uint16_t *x = device_new(count * sizeof *x, name);
+    fill_bf16(state, x, count);
+    return x;
+}
+
+static void bugs_of_the_bf16_product_are_found(void **context) {
+    uint64_t state = 17;
+    uint32_t k = BF16_CHANNELS, n = BF16_COLUMNS, most = BF16_ROWS_MAX, turned = 136;
+    uint16_t *x = new_bf16(&state, (size_t)BF16_BATCH * most * k, "x");
+    uint16_t *of_k = new_bf16(&state, (size_t)BF16_BATCH * n * k, "rows of k");
+    uint16_t *of_n = new_bf16(&state, (size_t)BF16_BATCH * k * turned, "rows of n");
+    products_of_bf16.y = device_new(BF16_FLOATS * sizeof(float), "y");
+    assert_true(bf16_gemm_make_weights(&products_of_bf16.weights[0], of_k, BF16_GEMM_ROWS_OF_K,
+                                       k * 2, (uint64_t)n * k * 2, n, k, BF16_BATCH));
+    assert_true(bf16_gemm_make_weights(&products_of_bf16.weights[1], of_n, BF16_GEMM_ROWS_OF_N,
+                                       turned * 2, (uint64_t)k * turned * 2, n, k, BF16_BATCH));
+    for (uint32_t form = 0; form < 2; form++)
+        assert_true(bf16_gemm_make_rows(&products_of_bf16.rows[form], x, k * 2,
+                                        (uint64_t)most * k * 2, most, k, BF16_BATCH));
+    look_for_all(bf16_products, sizeof bf16_products / sizeof *bf16_products, run_bf16);
+    device_free(x);
+    device_free(of_k);
+    device_free(of_n);
+    device_free(products_of_bf16.y);
+}
+
+/* Pages that a token sees are its own; a row that it does not see holds NaNs. */
+static void bugs_of_decodes_attention_are_found(void **context) {
+    static const uint32_t first[MLA_TOKENS] = {1, 900, 1030}, last[MLA_TOKENS] = {129, 1099, 1099};
+    uint32_t first_page[MLA_TOKENS], page_of[MLA_TOKENS * MLA_PAGES] = {0};
+    uint32_t page = 0, count = 3 + 4 + 2;
+    size_t room = mla_decode_room(MLA_RANK, MLA_TOKENS, MLA_HEADS, MLA_KEYS);
+    uint64_t state = 18;
+    uint16_t *memory = device_new((size_t)count * 64 * MLA_WIDTH * sizeof *memory, "pages");
+    uint16_t *queries = new_bf16(&state, MLA_TOKENS * MLA_HEADS * MLA_WIDTH, "queries");
+    for (uint32_t i = 0; i < MLA_TOKENS; i++) {
+        first_page[i] = i * MLA_PAGES;
+        for (uint32_t block = first[i] / 64; block <= last[i] / 64; block++, page++) {
+            uint32_t begin = first[i] > block * 64 ? first[i] % 64 : 0;
+            uint32_t end = last[i] < block * 64 + 63 ? last[i] % 64 + 1 : 64;
+            page_of[first_page[i] + block] = count - 1 - page;
+            fill_bf16(&state, memory + ((count - 1 - page) * 64 + begin) * MLA_WIDTH,
+                      (size_t)(end - begin) * MLA_WIDTH);
+        }
+    }
+    assert_int_equal(page, count);
+    assert_true(mla_decode_make_pages(&mla.pages, memory, 64 * MLA_WIDTH * 2, 64 * MLA_WIDTH * 2, 1,
+                                      count, MLA_WIDTH, MLA_RANK));
+    assert_true(mla_decode_make_queries(&mla.queries, queries, MLA_TOKENS, MLA_HEADS, MLA_WIDTH));
+    mla.tokens = (struct mla_decode_tokens){
+        .first = device_new_copy(first, sizeof first, "first keys"),
+        .last = device_new_copy(last, sizeof last, "last keys"),
+        .first_page = device_new_copy(first_page, sizeof first_page, "first_page"),
+        .pages = device_new_copy(page_of, sizeof page_of, "page table"),
+        .count = MLA_TOKENS,
+        .live = live_rows_of(NULL)};
+    mla.room_bytes = room * sizeof(float);
+    mla.room = device_new(mla.room_bytes, "room");
+    mla.y = device_new(MLA_VALUES * sizeof *mla.y, "y");
+    look_for_all(decodes, sizeof decodes / sizeof *decodes, run_mla);
+    const void *all[] = {memory,
+                         queries,
+                         mla.tokens.first,
+                         mla.tokens.last,
+                         mla.tokens.first_page,
+                         mla.tokens.pages,
+                         mla.room,
+                         mla.y};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        device_free((void *)(uintptr_t)all[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bugs_of_the_fp8_product_are_found),
@@ -645,6 +798,8 @@ int main(void) {
         cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
         cmocka_unit_test(bugs_of_prompts_attention_are_found),
         cmocka_unit_test(bugs_of_attention_in_floats_are_found),
+        cmocka_unit_test(bugs_of_the_bf16_product_are_found),
+        cmocka_unit_test(bugs_of_decodes_attention_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
