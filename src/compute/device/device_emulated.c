@@ -493,8 +493,9 @@ static bool run_one(struct emulated *emulated) {
         ready += is_ready(stream);
     if (!ready) return false;
     uint32_t chosen = draw(emulated, ready);
-    for (stream = emulated->streams;; stream = stream->next)
+    for (stream = emulated->streams; stream; stream = stream->next)
         if (is_ready(stream) && chosen-- == 0) break;
+    check(stream); /* other processes make more streams ready, never fewer */
     struct operation *operation = stream->first;
     if (operation->kind == OPERATION_TRANSFER) {
         if (!is_over(operation)) run_transfer(emulated, operation);

@@ -102,13 +102,13 @@ void emulate_set_registers(uint32_t count, bool more, const char *file, int line
 void emulate_fence_proxy(void);
 void emulate_fence_barrier_init(void);
 
-void emulate_copy16(void *shared, const void *global, uint32_t bytes, const char *file, int line);
+void emulate_copy16(void *to, const void *from, uint32_t bytes, const char *file, int line);
 void emulate_copy_commit(void);
 void emulate_copy_wait(uint32_t left);
 
-void emulate_barrier_init(uint64_t *barrier, uint32_t count, const char *file, int line);
-void emulate_barrier_arrive(uint64_t *barrier, uint32_t bytes, const char *file, int line);
-void emulate_barrier_wait(uint64_t *barrier, uint32_t parity, const char *file, int line);
+void emulate_barrier_init(uint64_t *at, uint32_t count, const char *file, int line);
+void emulate_barrier_arrive(uint64_t *at, uint32_t bytes, const char *file, int line);
+void emulate_barrier_wait(uint64_t *at, uint32_t parity, const char *file, int line);
 
 #define EMULATE_MAP_DIMENSIONS 5
 
@@ -125,7 +125,7 @@ struct emulate_map {
 };
 #define EMULATE_MAP_MARK 0x70616d726f736e65u
 
-void emulate_tma_load(void *shared, const void *map, uint64_t *barrier, const int32_t *at,
+void emulate_tma_load(void *to, const void *map, uint64_t *barrier_of, const int32_t *at,
                       uint32_t dimensions, const char *file, int line);
 
 enum emulate_type { EMULATE_BF16, EMULATE_E4M3 };
@@ -139,7 +139,7 @@ struct emulate_wgmma {
     bool b_transposed; /* MN-major */
     bool accumulate;
 };
-void emulate_wgmma(float *d, const struct emulate_wgmma *product, const char *file, int line);
+void emulate_wgmma(float *d, const struct emulate_wgmma *form, const char *file, int line);
 void emulate_wgmma_fence(void);
 void emulate_wgmma_commit(void);
 void emulate_wgmma_wait(uint32_t left, const char *file, int line);

@@ -8,6 +8,7 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +73,7 @@ void report_at(enum emulate_check check, const void *instruction, const char *fo
     char *colon = strrchr(place, ':');
     int line = 0;
     if (colon) {
-        sscanf(colon + 1, "%d", &line);
+        line = (int)strtol(colon + 1, NULL, 10);
         *colon = 0;
     }
     emulate_found(check, place, line, "%s", what);
