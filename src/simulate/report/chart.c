@@ -132,17 +132,20 @@ static void write_axes(struct json_writer *writer, const struct chart *chart, co
                        const struct axis *y) {
     char text[WORDS_SHORT_BYTES];
     double tick = y->low;
-    for (; tick <= y->high * (1 + 1e-9); tick = next_tick(y, tick)) {
+    while (tick <= y->high * (1 + 1e-9)) {
         double at = y_of(y, tick);
         words_format(writer,
                      "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
                      WIDTH - RIGHT, at, at);
         tick_text(tick, text);
         write_text(writer, LEFT - 6, at + 4, "soft", "end", text);
+        tick = next_tick(y, tick);
     }
-    for (tick = x->low; tick <= x->high * (1 + 1e-9); tick = next_tick(x, tick)) {
+    tick = x->low;
+    while (tick <= x->high * (1 + 1e-9)) {
         tick_text(tick, text);
         write_text(writer, x_of(x, tick), HEIGHT - BOTTOM + 16, "soft", "middle", text);
+        tick = next_tick(x, tick);
     }
     write_text(writer, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "soft", "middle", chart->x_label);
     write_text(writer, 4, TOP - 15, "soft", "start", chart->y_label);
