@@ -25,6 +25,7 @@
 #include "host/http/http_client.h"
 #include "host/process/file_limit.h"
 #include "host/process/model_text.h"
+#include "host/process/rank_board.h"
 
 #define BODIES 64        /* different prompts */
 #define FILES_BESIDE 600 /* of a process, that are no client's; a gateway keeps 512 */
@@ -157,18 +158,11 @@ struct front_cost { /* of the gateways' processes */
 };
 
 static void add_cost(pid_t pid, struct front_cost *sum) {
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    unsigned long long user = 0, system = 0, pages = 0;
-    if (file && fscanf(file,
-                       "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d "
-                       "%*d %*d %*d %*d %*u %*u %llu",
-                       &user, &system, &pages) == 3) {
-        sum->cpu += (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
-        sum->resident += (double)pages * (double)sysconf(_SC_PAGESIZE);
-    }
-    if (file) fclose(file);
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    if (machine_limits_line(path, "VmRSS", text, sizeof text))
+        sum->resident += strtod(text, NULL) * 1024;
+    sum->cpu += (double)rank_board_cpu_ns(pid) * 1e-9;
 }
 
 static struct front_cost cost_of(const struct front *front) {

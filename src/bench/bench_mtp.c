@@ -244,9 +244,10 @@ static enum status make_questions(struct mtp_bench *bench, struct error *error) 
         if (bench->questions[i].count > bench->context_max)
             bench->context_max = bench->questions[i].count;
     bench->context_max += (uint32_t)bench->values.answer;
+    if (status) return status;
+    check(bench->question_count && bench->values.answer);
     bench->answers = calloc(bench->question_count * bench->values.answer, sizeof *bench->answers);
-    if (!bench->answers) return error_set(error, STATUS_NO_MEMORY, "no memory for answers");
-    return status;
+    return bench->answers ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for answers");
 }
 
 /* ---- a run ---- */

@@ -284,21 +284,29 @@ static enum status run_own(struct peers_bench *bench, const char *prompt, const 
 }
 
 /* A line of llama-batched-bench's table, whose columns are PP, TG, B, N_KV, T_PP, S_PP, T_TG, S_TG. */
+#define BATCHED_CELLS 8
 struct batched_line {
-    unsigned prompt, gen, batch, kv;
-    double prompt_seconds, prompt_rate, gen_seconds, gen_rate;
+    double prompt_rate, gen_rate;
 };
+
+static bool read_cells(const char *line, double cells_out[BATCHED_CELLS]) {
+    for (int i = 0; i < BATCHED_CELLS; i++) {
+        char *end;
+        if (*line != '|') return false;
+        cells_out[i] = strtod(line + 1, &end);
+        if (end == line + 1) return false;
+        line = end + strspn(end, " ");
+    }
+    return *line == '|';
+}
 
 /* The last one of so many sequences. */
 static bool find_batched_line(struct bytes text, unsigned batch, struct batched_line *line_out) {
     bool found = false;
     for (const char *at = text.data; at; at = strchr(at, '\n'), at += at != NULL) {
-        struct batched_line line;
-        int read = sscanf(at, "| %u | %u | %u | %u | %lf | %lf | %lf | %lf |", &line.prompt,
-                          &line.gen, &line.batch, &line.kv, &line.prompt_seconds, &line.prompt_rate,
-                          &line.gen_seconds, &line.gen_rate);
-        if (read != 8 || line.batch != batch) continue;
-        *line_out = line;
+        double cells[BATCHED_CELLS];
+        if (!read_cells(at, cells) || cells[2] != batch) continue;
+        *line_out = (struct batched_line){.prompt_rate = cells[5], .gen_rate = cells[7]};
         found = true;
     }
     return found;

@@ -52,21 +52,21 @@ static double curve_arrivals(const void *load, int64_t at_ns) {
 static enum status read_curve(const struct fleet_file *file, struct plan_curve *curve,
                               struct error *error) {
     char path[FLEET_PATH_BYTES], line[256];
-    double at, prefill, decode, prefills = 0, decodes = 0;
+    double at_s, rates[SCALE_SIDES], prefills = 0, decodes = 0;
     bool known[FORECAST_PARTS] = {false};
     curve->period_ns = file->manager.calendar.period_ns;
     curve->tokens = TOKENS * (double)curve->period_ns / (DAY_S * 1e9);
     snprintf(path, sizeof path, "%.400s/history.csv", file->folder);
     FILE *history = fopen(path, "re");
     while (history && fgets(line, sizeof line, history))
-        if (sscanf(line, "%lf,%lf,%lf", &at, &prefill, &decode) == 3) {
-            double within = fmod(at * 1e9, (double)curve->period_ns) / (double)curve->period_ns;
+        if (fleet_folder_read_history(line, &at_s, rates)) {
+            double within = fmod(at_s * 1e9, (double)curve->period_ns) / (double)curve->period_ns;
             uint32_t part = (uint32_t)(within * FORECAST_PARTS) % FORECAST_PARTS;
-            curve->decode[part] = decode;
+            curve->decode[part] = rates[SCALE_DECODE];
             curve->known += !known[part];
             known[part] = true;
-            prefills += prefill;
-            decodes += decode;
+            prefills += rates[SCALE_PREFILL];
+            decodes += rates[SCALE_DECODE];
         }
     if (history) fclose(history);
     if (curve->known < PARTS_LEAST || decodes <= 0)

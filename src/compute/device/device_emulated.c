@@ -495,7 +495,7 @@ static bool run_one(struct emulated *emulated) {
     uint32_t chosen = draw(emulated, ready);
     for (stream = emulated->streams; stream; stream = stream->next)
         if (is_ready(stream) && chosen-- == 0) break;
-    check(stream);
+    check(stream); /* other processes make more streams ready, never fewer */
     struct operation *operation = stream->first;
     if (operation->kind == OPERATION_TRANSFER) {
         if (!is_over(operation)) run_transfer(emulated, operation);

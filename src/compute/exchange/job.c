@@ -757,7 +757,7 @@ size_t job_receive(uint32_t from, void *data, size_t bytes) {
 /* In rounds: after the k-th, each rank knows that 2^k ranks before it in the row have come. */
 void job_barrier(void) {
     const uint32_t *row;
-    uint32_t round = 0, own, count = job_row(&row, &own);
+    uint32_t round = 0, own = 0, count = job_row(&row, &own);
     for (uint32_t step = 1; step < count; step *= 2, round++) {
         struct job_batch batch = {0};
         job_receive_begin(&batch, JOB_LANE_BARRIER, round, row[(own + count - step) % count], NULL,

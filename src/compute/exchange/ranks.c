@@ -263,6 +263,7 @@ static void choose_levels(struct ranks *ranks) {
         two &= job_lives(rank);
     ranks->nodes = two ? ranks->node_count : 1;
     ranks->places = ranks->rank_count / ranks->nodes;
+    check(ranks->places > 0);
     ranks->node = ranks->rank / ranks->places;
     ranks->place = ranks->rank % ranks->places;
 }

@@ -98,7 +98,7 @@ static void add(const void *arguments, void *stream) {
 static_assert(sizeof(struct gpu_group) == sizeof(struct row_group) &&
                   offsetof(struct gpu_group, slot) == offsetof(struct row_group, slot),
               "a group of rows is the same to the engine and to the kernel");
-/* Both names are of equal numbers. NOLINTNEXTLINE(misc-redundant-expression) */
+/* The two names of a number have to stay alike. NOLINTNEXTLINE(misc-redundant-expression) */
 static_assert(GPU_SUMMED == ROW_SUMMED && GPU_NO_PAIR == ROW_NO_PAIR, "pairs' rows are the same");
 
 /* Codes by codes. False: TMA cannot take how they lie. */

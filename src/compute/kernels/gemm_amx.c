@@ -163,8 +163,8 @@ static void run_squares(const struct gemm_bf16 *job, const struct strip *strip, 
         multiply(1, 1, job, strip, row, square);
 }
 
-static void run_strip(const struct gemm_bf16 *job, struct strip *strip) {
-    _Alignas(64) char room[STRETCH / 2 * STRIP_BYTES];
+/* `room`: of STRETCH / 2 * STRIP_BYTES, at a multiple of 64. */
+static void run_strip(const struct gemm_bf16 *job, struct strip *strip, char *room) {
     bool whole = strip->columns % AMX_COLUMNS == 0 && strip->channels % AMX_CHANNELS == 0;
     if (job->layout == BF16_PAIRS && whole) {
         strip->pairs = (const char *)(job->b + strip->first_channel / 2 * job->b_stride +
@@ -183,13 +183,14 @@ void gemm_amx_run(const struct gemm_bf16 *job) {
     check(job->layout != BF16_FOURS);
     amx_configure(job->m < AMX_ROWS ? job->m : AMX_ROWS);
     struct strip strip;
+    _Alignas(64) char room[STRETCH / 2 * STRIP_BYTES];
     for (uint32_t first = 0; first < job->k; first += STRETCH) {
         strip.first_channel = first;
         strip.channels = job->k - first < STRETCH ? job->k - first : STRETCH;
         for (uint32_t column = 0; column < job->n; column += STRIP) {
             strip.column = column;
             strip.columns = job->n - column < STRIP ? job->n - column : STRIP;
-            run_strip(job, &strip);
+            run_strip(job, &strip, room);
         }
     }
     amx_release();

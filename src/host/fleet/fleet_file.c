@@ -135,15 +135,27 @@ static struct scale_rule_side read_side(struct fleet_reader *reader, const struc
     return side;
 }
 
+/* A number of one digit or two. */
+static bool take_digits(struct bytes *text, uint32_t *number_out) {
+    size_t digits = 0;
+    for (*number_out = 0; digits < 2 && digits < text->count; digits++) {
+        char digit = text->data[digits];
+        if (digit < '0' || digit > '9') break;
+        *number_out = *number_out * 10 + (uint32_t)(digit - '0');
+    }
+    *text = (struct bytes){text->data + digits, text->count - digits};
+    return digits > 0;
+}
+
 /* "08:00" as a share of the day. */
 static int64_t read_hour(struct fleet_reader *reader, const struct tree *object, const char *key,
                          int64_t period_ns) {
     struct bytes text;
-    unsigned hours = 0, minutes = 0;
-    char copy[8] = "", behind;
-    bool known = tree_get_string(tree_member(object, key), &text) && text.count < sizeof copy;
-    if (known) memcpy(copy, text.data, text.count);
-    known = known && sscanf(copy, "%u:%2u%c", &hours, &minutes, &behind) == 2 && minutes < 60 &&
+    uint32_t hours = 0, minutes = 0;
+    bool known = tree_get_string(tree_member(object, key), &text);
+    known = known && take_digits(&text, &hours) && text.count && text.data[0] == ':';
+    if (known) text = (struct bytes){text.data + 1, text.count - 1};
+    known = known && take_digits(&text, &minutes) && !text.count && minutes < 60 &&
             hours * 60 + minutes <= 24 * 60;
     if (!known) complain(reader, key, "a time of the day in quotes, as \"08:00\"");
     return (int64_t)((hours + minutes / 60.0) / HOURS * (double)period_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/fleet/fleet_folder.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -100,6 +101,51 @@ enum status fleet_folder_append(const char *folder, const char *name, const char
     return status;
 }
 
+bool fleet_folder_read_history(const char *line, double *at_s_out, double rates_out[SCALE_SIDES]) {
+    double values[3];
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        if (i && *line++ != ',') return false;
+        values[i] = strtod(line, &end);
+        if (end == line) return false;
+        line = end;
+    }
+    *at_s_out = values[0];
+    rates_out[SCALE_PREFILL] = values[1];
+    rates_out[SCALE_DECODE] = values[2];
+    return true;
+}
+
+/* ---- words of the book and of orders, each taken from the text's beginning ---- */
+
+static bool take_word(const char **text, const char *word) {
+    size_t bytes = strlen(word);
+    if (strncmp(*text, word, bytes) != 0) return false;
+    *text += bytes;
+    return true;
+}
+
+static bool take_number(const char **text, uint32_t *number_out) {
+    char *end;
+    if (!isdigit((unsigned char)**text)) return false;
+    errno = 0;
+    unsigned long long value = strtoull(*text, &end, 10);
+    if (errno || value > UINT32_MAX) return false;
+    *number_out = (uint32_t)value;
+    *text = end;
+    return true;
+}
+
+static bool take_role(const char **text, uint32_t *role_out) {
+    bool is_prefill = take_word(text, "prefill");
+    *role_out = is_prefill ? UNIT_PREFILL : UNIT_DECODE;
+    return is_prefill || take_word(text, "decode");
+}
+
+static bool ends(const char *text) {
+    return strcmp(text, "") == 0 || strcmp(text, "\n") == 0;
+}
+
 /* ---- the book ---- */
 
 enum status fleet_folder_write_book(const char *folder, const struct fleet_book *book,
@@ -122,22 +168,21 @@ enum status fleet_folder_write_book(const char *folder, const struct fleet_book 
 }
 
 static bool read_line(const char *line, struct fleet_book *book) {
-    char role[16], held[16] = "";
-    uint32_t number;
-    if (sscanf(line, "last %u", &number) == 1) {
-        book->last_number = number;
-        return true;
+    uint32_t number, role;
+    if (take_word(&line, "last ")) return take_number(&line, &book->last_number) && ends(line);
+    if (take_word(&line, "pin ")) {
+        if (!take_role(&line, &role) || !take_word(&line, " ")) return false;
+        return take_number(&line,
+                           &book->pinned[role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE]) &&
+               ends(line);
     }
-    if (sscanf(line, "pin %15s %u", role, &number) == 2) {
-        book->pinned[strcmp(role, "prefill") ? SCALE_DECODE : SCALE_PREFILL] = number;
-        return true;
-    }
-    if (sscanf(line, "unit %u %15s %15s", &number, role, held) < 2) return false;
-    if (!number || book->count == MANAGED_UNITS_MAX) return false;
+    if (!take_word(&line, "unit ") || !take_number(&line, &number) || !take_word(&line, " ") ||
+        !take_role(&line, &role))
+        return false;
+    bool held = take_word(&line, " held");
+    if (!ends(line) || !number || book->count == MANAGED_UNITS_MAX) return false;
     book->units[book->count++] =
-        (struct fleet_book_unit){.number = number,
-                                 .role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL,
-                                 .held = strcmp(held, "held") == 0};
+        (struct fleet_book_unit){.number = number, .role = role, .held = held};
     return true;
 }
 
@@ -190,18 +235,20 @@ static bool find_oldest(const char *folder, char name_out[256]) {
 }
 
 static bool read_order(const char *text, struct record_fleet_order *order) {
-    char role[16];
+    bool known = false;
     *order = (struct record_fleet_order){.wish = FLEET_WISH_PIN};
-    if (sscanf(text, "pin %15s %u", role, &order->count) == 2)
-        order->role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL;
-    else if (sscanf(text, "drain %u", &order->number) == 1)
+    if (take_word(&text, "pin ")) {
+        known = take_role(&text, &order->role) && take_word(&text, " ") &&
+                take_number(&text, &order->count);
+    } else if (take_word(&text, "drain ")) {
         order->wish = FLEET_WISH_DRAIN;
-    else if (sscanf(text, "resume %u", &order->number) == 1)
+        known = take_number(&text, &order->number);
+    } else if (take_word(&text, "resume ")) {
         order->wish = FLEET_WISH_RESUME;
-    else
-        return false;
+        known = take_number(&text, &order->number);
+    }
     record_set_head(order, RECORD_FLEET_ORDER);
-    return record_valid(order, sizeof *order);
+    return known && ends(text) && record_valid(order, sizeof *order);
 }
 
 bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out) {

@@ -60,6 +60,9 @@ enum status fleet_folder_write(const char *folder, const char *name, struct byte
 enum status fleet_folder_append(const char *folder, const char *name, const char *line,
                                 struct error *error) MUST_USE;
 
+/* A line of history.csv; false: it has no three numbers at its beginning. */
+bool fleet_folder_read_history(const char *line, double *at_s_out, double rates_out[SCALE_SIDES]);
+
 /* For the manager that runs, or the next one. */
 enum status fleet_folder_order(const char *folder, const struct record_fleet_order *order,
                                struct error *error) MUST_USE;

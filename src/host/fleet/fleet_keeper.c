@@ -65,6 +65,17 @@ static void forget(struct fleet_keeper *keeper, struct kept_unit *unit) {
     *unit = keeper->units[--keeper->unit_count];
 }
 
+static bool same_book(const struct fleet_book *a, const struct fleet_book *b) {
+    if (a->last_number != b->last_number || a->count != b->count) return false;
+    for (uint32_t side = 0; side < SCALE_SIDES; side++)
+        if (a->pinned[side] != b->pinned[side]) return false;
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->units[i].number != b->units[i].number || a->units[i].role != b->units[i].role ||
+            a->units[i].held != b->units[i].held)
+            return false;
+    return true;
+}
+
 /* What a manager that begins now would have to know. */
 static void write_book(struct fleet_keeper *keeper) {
     struct fleet_book book = keeper->book;
@@ -73,7 +84,7 @@ static void write_book(struct fleet_keeper *keeper) {
     for (uint32_t i = 0; i < keeper->unit_count; i++)
         book.units[book.count++] = (struct fleet_book_unit){
             keeper->units[i].number, keeper->units[i].role, keeper->units[i].held};
-    if (memcmp(&book, &keeper->book, sizeof book) == 0) return;
+    if (same_book(&book, &keeper->book)) return;
     if (fleet_folder_write_book(keeper->file->folder, &book, &error))
         log_say(LOG_ERROR, "fleet", "its book cannot be written why=%s", error.text);
     else
@@ -385,14 +396,14 @@ void fleet_keeper_run(struct fleet_keeper *keeper, const volatile int *ends) {
 /* What was learnt on the days before. */
 static void learn(struct fleet_keeper *keeper) {
     char path[FLEET_PATH_BYTES], line[256];
-    double at, rates[SCALE_SIDES];
+    double at_s, rates[SCALE_SIDES];
     snprintf(path, sizeof path, "%.400s/history.csv", keeper->file->folder);
     FILE *history = fopen(path, "re");
     if (!history) return;
     while (fgets(line, sizeof line, history))
-        if (sscanf(line, "%lf,%lf,%lf", &at, &rates[SCALE_PREFILL], &rates[SCALE_DECODE]) == 3) {
-            forecast_load_add(fleet_manager_forecast(keeper->manager), rates, (int64_t)(at * 1e9));
-            keeper->history_ns = (int64_t)(at * 1e9);
+        if (fleet_folder_read_history(line, &at_s, rates)) {
+            keeper->history_ns = (int64_t)(at_s * 1e9);
+            forecast_load_add(fleet_manager_forecast(keeper->manager), rates, keeper->history_ns);
         }
     fclose(history);
 }

@@ -219,7 +219,7 @@ static int64_t later_ns(const struct fleet_manager *manager, int64_t now_ns) {
     const struct node_calendar *calendar = &options->calendar;
     double price = node_calendar_price(calendar, now_ns);
     double mean = node_calendar_price_mean(calendar);
-    double churn_ns = CHURN * (double)(options->rule.start_ns + options->drain_ns_max / 2);
+    double churn_ns = CHURN * ((double)options->rule.start_ns + (double)options->drain_ns_max / 2);
     if (mean > 0) churn_ns *= price > 0 ? mean / price : INFINITY;
     return now_ns + (int64_t)fmin(churn_ns, (double)calendar->period_ns);
 }

@@ -144,7 +144,7 @@ bool fleet_serves(const struct fleet *fleet);
 /* For balance_units: units_out[LIMIT_FLEET_UNITS]. */
 void fleet_view(const struct fleet *fleet, int64_t now_ns, struct balance_unit *units_out);
 /* One of them anew. */
-void fleet_view_unit(const struct fleet *fleet, uint32_t unit, int64_t now_ns,
+void fleet_view_unit(const struct fleet *fleet, uint32_t index, int64_t now_ns,
                      struct balance_unit *units_io);
 
 /* Sums over all units; counters do not fall when a unit leaves. */

@@ -5,11 +5,11 @@
 
 #include "base/check.h"
 
-#define HALF_PARTS (FORECAST_PARTS / 6)   /* a deviation has half its weight after so many */
-#define TREND_PARTS (FORECAST_PARTS / 48) /* a trend goes on for so many */
-#define NEWEST_WEIGHT 0.5                 /* of the last period, in a part's mean */
-#define DEVIATION_MAX 8.0                 /* recent over curve: what is more is an empty curve */
-#define CURVE_LEAST 1e-9                  /* less is no curve to stand to */
+#define HALF_PARTS (FORECAST_PARTS / 6.0)   /* a deviation has half its weight after so many */
+#define TREND_PARTS (FORECAST_PARTS / 48.0) /* a trend goes on for so many */
+#define NEWEST_WEIGHT 0.5                   /* of the last period, in a part's mean */
+#define DEVIATION_MAX 8.0                   /* recent over curve: what is more is an empty curve */
+#define CURVE_LEAST 1e-9                    /* less is no curve to stand to */
 
 void forecast_load_open(struct forecast_load *forecast, int64_t period_ns) {
     check(period_ns >= FORECAST_PARTS);

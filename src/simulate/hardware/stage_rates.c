@@ -197,7 +197,7 @@ double stage_rates_copies(const struct model_figures *model, double nodes) {
     if (nodes <= 1) return 1;
     if (nodes <= groups) {
         double missed = 1, left = groups - groups / nodes;
-        for (double i = 0; i < chosen; i++)
+        for (uint32_t i = 0; i < model->groups_per_token; i++)
             missed *= max_double(0, left - i) / (groups - i);
         return nodes * (1 - missed);
     }

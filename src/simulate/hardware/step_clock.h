@@ -77,7 +77,7 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
 /* A step that begins at now_ns, of all ranks: shares[ranks]. Times never go back. Experts' loads
  * drift, and experts move, with the time. */
 struct step_time step_clock_step(struct step_clock *clock, const struct step_share *shares,
-                                 enum overlap_kind overlap, int64_t now_ns);
+                                 enum overlap_kind kind, int64_t now_ns);
 
 /* Largest rank load over mean, of experts: of a layer, or over all layers (mean). 1: even. */
 double step_clock_balance(const struct step_clock *clock, uint32_t layer);

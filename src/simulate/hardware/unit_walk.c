@@ -37,7 +37,7 @@ static void wait_for(struct unit_walk *walk, uint32_t lane) {
 }
 
 static double experts_us(const struct unit_walk_lane *lane, double pairs) {
-    double at = pairs / lane->pairs * (UNIT_WALK_TIMES / UNIT_WALK_TIMES_MEANS);
+    double at = pairs / lane->pairs * ((double)UNIT_WALK_TIMES / UNIT_WALK_TIMES_MEANS);
     uint32_t i = min_u32((uint32_t)at, UNIT_WALK_TIMES - 1); /* beyond the last: as it went there */
     return lane->experts[i] + (lane->experts[i + 1] - lane->experts[i]) * (at - i);
 }

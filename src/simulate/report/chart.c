@@ -131,17 +131,21 @@ static void tick_text(double tick, char text[WORDS_SHORT_BYTES]) {
 static void write_axes(struct json_writer *writer, const struct chart *chart, const struct axis *x,
                        const struct axis *y) {
     char text[WORDS_SHORT_BYTES];
-    for (double tick = y->low; tick <= y->high * (1 + 1e-9); tick = next_tick(y, tick)) {
+    double tick = y->low;
+    while (tick <= y->high * (1 + 1e-9)) {
         double at = y_of(y, tick);
         words_format(writer,
                      "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
                      WIDTH - RIGHT, at, at);
         tick_text(tick, text);
         write_text(writer, LEFT - 6, at + 4, "soft", "end", text);
+        tick = next_tick(y, tick);
     }
-    for (double tick = x->low; tick <= x->high * (1 + 1e-9); tick = next_tick(x, tick)) {
+    tick = x->low;
+    while (tick <= x->high * (1 + 1e-9)) {
         tick_text(tick, text);
         write_text(writer, x_of(x, tick), HEIGHT - BOTTOM + 16, "soft", "middle", text);
+        tick = next_tick(x, tick);
     }
     write_text(writer, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "soft", "middle", chart->x_label);
     write_text(writer, 4, TOP - 15, "soft", "start", chart->y_label);
@@ -216,7 +220,8 @@ static void write_bar(struct json_writer *writer, const struct chart *chart, siz
 /* A table of colours and names under the bars, four in a row. */
 static void write_keys(struct json_writer *writer, const struct chart *chart, double y) {
     for (size_t i = 0; i < chart->series_count; i++) {
-        double x = NAMES_WIDTH + 130.0 * (double)(i % 4), row = y + 18.0 * (double)(i / 4);
+        size_t line = i / 4;
+        double x = NAMES_WIDTH + 130.0 * (double)(i % 4), row = y + 18.0 * (double)line;
         words_format(writer,
                      "<rect class=\"c%zu\" x=\"%.1f\" y=\"%.1f\" width=\"9\" height=\"9\"/>", i, x,
                      row - 9);

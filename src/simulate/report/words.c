@@ -63,8 +63,7 @@ void words_short(double value, char out[WORDS_SHORT_BYTES]) {
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         double scaled = value / steps[i].one, shown = fabs(scaled);
         if (shown < 0.99995 || (steps[i].one == 1e3 && size < 9999.5)) continue;
-        int digits = shown < 9.9995 ? 2 : shown < 99.995 ? 1 : shown < 9999.5 ? 0 : 0;
-        if (steps[i].one > 1 && shown < 9.9995) digits = 2;
+        int digits = shown < 9.9995 ? 2 : shown < 99.995 ? 1 : 0;
         format_text(out, WORDS_SHORT_BYTES, "%.*f%s", digits, scaled, steps[i].name);
         return;
     }

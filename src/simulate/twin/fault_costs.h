@@ -31,7 +31,7 @@ struct fault_cost { /* of a kind */
 };
 
 /* As twin_options.ended, with the struct fault_ends as context. */
-void fault_costs_note(void *ends, const struct twin_ended *ended);
+void fault_costs_note(void *context, const struct twin_ended *ended);
 
 /* Requests in the middle of their answers when the run began have no TTFT. Adds to
  * costs[TWIN_FAULT_KIND_COUNT]. */

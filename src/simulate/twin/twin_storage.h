@@ -78,7 +78,7 @@ void twin_storage_keep(struct twin_disks *storage, uint32_t unit, const struct r
 
 /* The moment that `due` named: what to tell whom; NULL: nothing any more. Valid until the next
  * call of anything here. */
-const struct record *twin_storage_end(struct twin_disks *storage, uint32_t job, uint64_t stamp,
+const struct record *twin_storage_end(struct twin_disks *storage, uint32_t index, uint64_t stamp,
                                       uint32_t *unit_out);
 
 uint32_t twin_storage_open_count(const struct twin_disks *storage);

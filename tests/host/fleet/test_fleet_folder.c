@@ -102,6 +102,46 @@ static void orders_are_taken_once_and_in_turn(void **state) {
     assert_false(fleet_folder_take_order(folder, &taken));
 }
 
+static void an_order_that_is_not_quite_one_is_none(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "drain 4294967297\n", "drain -1\n",       "resume\n",
+        "pin decode\n",       "pin prefillx 2\n", "pin decode 2 3\n",
+        "drain 5x\n",         "pin decode 1e3\n", ""};
+    struct error error;
+    struct record_fleet_order taken;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct bytes text = {texts[i], strlen(texts[i])};
+        assert_int_equal(fleet_folder_write(folder, "orders/0", text, &error), STATUS_OK);
+        if (fleet_folder_take_order(folder, &taken)) fail_msg("taken: '%s'", texts[i]);
+    }
+}
+
+static void a_book_that_is_cut_or_has_too_large_numbers_is_refused(void **state) {
+    (void)state;
+    static const char *const texts[] = {"last\n",          "last 4294967296\n",   "unit 3\n",
+                                        "unit 0 decode\n", "unit 3 decode hel\n", "pin both 1\n"};
+    struct error error;
+    struct fleet_book back;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        struct bytes text = {texts[i], strlen(texts[i])};
+        assert_int_equal(fleet_folder_write(folder, "book", text, &error), STATUS_OK);
+        if (fleet_folder_read_book(folder, &back, &error) != STATUS_CORRUPT)
+            fail_msg("read: '%s'", texts[i]);
+    }
+}
+
+static void a_line_of_the_history_has_three_numbers(void **state) {
+    (void)state;
+    double at_s, rates[SCALE_SIDES];
+    assert_true(fleet_folder_read_history("1790000300,120.5,7e2\n", &at_s, rates));
+    assert_true(at_s == 1790000300 && rates[SCALE_PREFILL] == 120.5 && rates[SCALE_DECODE] == 700);
+    assert_false(fleet_folder_read_history("", &at_s, rates));
+    assert_false(fleet_folder_read_history("1790000300,120.5\n", &at_s, rates));
+    assert_false(fleet_folder_read_history("1790000300,120.5,\n", &at_s, rates));
+    assert_false(fleet_folder_read_history("time,prefill,decode\n", &at_s, rates));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_second_manager_is_refused_until_the_first_has_ended,
@@ -110,6 +150,11 @@ int main(void) {
                                         remove_folder),
         cmocka_unit_test_setup_teardown(orders_are_taken_once_and_in_turn, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(an_order_that_is_not_quite_one_is_none, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_book_that_is_cut_or_has_too_large_numbers_is_refused,
+                                        make_folder, remove_folder),
+        cmocka_unit_test(a_line_of_the_history_has_three_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

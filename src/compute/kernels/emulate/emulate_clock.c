@@ -25,6 +25,7 @@ struct emulate_clock *clock_new(void) {
 }
 
 struct emulate_clock *clock_hold(struct emulate_clock *clock) {
+    check(clock);
     clock->holders++;
     return clock;
 }
