@@ -39,6 +39,7 @@ static void take_in(const struct tile *tile) {
     linear_run(model->kernels, model->team, s->jobs, shape->heads);
 }
 
+/* Where BF16 values are multiplied, queries are rounded as they are turned. */
 static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct tile *tile = context;
     const struct model *model = tile->pass->model;
@@ -81,8 +82,12 @@ static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first
         return;
     }
     uint32_t beside = 2 * score_sums(model), columns = score_columns(model, heads);
-    for (uint32_t head = 0; head < heads; head++) {
-        model->kernels->bf16_from_float(room->query, queries + head * s->absorb_q_stride, width);
+    const uint32_t rank = model->shape->kv_rank, query_dim = shape_query_dim(model->shape);
+    const float *q = s->q + (size_t)token * s->lane_stride + (size_t)first_head * query_dim;
+    for (uint32_t head = 0; head < heads; head++, q += query_dim) {
+        model->kernels->bf16_from_float(room->query, queries + head * s->absorb_q_stride, rank);
+        model->kernels->bf16_from_float(room->query + rank, q + model->shape->nope_dim,
+                                        width - rank);
         uint16_t *to = (uint16_t *)room->queries + (size_t)head * beside;
         for (uint32_t c = 0; c < width; c += beside, to += columns * beside)
             memcpy(to, room->query + c, beside * sizeof(uint16_t));
@@ -307,7 +312,7 @@ static void run_tile(struct tile *tile) {
     tile->run_count = batch->token_run[tile->first + tile->count - 1] - tile->first_run + 1;
     tile->item_heads = (uint32_t)divide_up(heads, divide_up(threads, tile->run_count));
     take_in(tile);
-    compute_tokens(model, finish_taking_in, tile, tile->count);
+    if (!model->bf16_attention) compute_tokens(model, finish_taking_in, tile, tile->count);
     pass_part(tile->pass, PART_ABSORB_QUERY);
     team_run(model->team, attend_items, tile,
              tile->run_count * (uint32_t)divide_up(heads, tile->item_heads), 1);
