@@ -288,18 +288,23 @@ static void take_out(const struct tile *tile) {
     const struct model *model = tile->pass->model;
     const struct scratch *s = tile->pass->scratch;
     uint32_t heads = model->shape->heads, value_dim = model->shape->value_dim;
+    const bool pads =
+        value_dim % MATMUL_PANEL != 0; /* a head would write over the next one's values */
+    float *attended = s->attended + (size_t)tile->first * s->lane_stride;
     for (uint32_t head = 0; head < heads; head++) {
         struct linear_input input =
             linear_plain(s->absorb_u + (size_t)head * s->absorb_u_stride,
                          (size_t)heads * s->absorb_u_stride, model->rounds_bf16);
-        s->jobs[head] = linear_job(&compute_weights(tile->pass)->attention.absorb_v[head], &input,
-                                   s->absorb_o + (size_t)head * s->value_stride,
-                                   (size_t)heads * s->value_stride, tile->count);
+        s->jobs[head] =
+            linear_job(&compute_weights(tile->pass)->attention.absorb_v[head], &input,
+                       pads ? s->absorb_o + (size_t)head * s->value_stride
+                            : attended + (size_t)head * value_dim,
+                       pads ? (size_t)heads * s->value_stride : s->lane_stride, tile->count);
     }
     linear_run(model->kernels, model->team, s->jobs, heads);
-    for (uint32_t i = 0; i < tile->count; i++) /* copied without the panels' padding */
+    for (uint32_t i = 0; pads && i < tile->count; i++)
         for (uint32_t head = 0; head < heads; head++)
-            memcpy(s->attended + (size_t)(tile->first + i) * s->lane_stride + head * value_dim,
+            memcpy(attended + i * s->lane_stride + head * value_dim,
                    s->absorb_o + ((size_t)i * heads + head) * s->value_stride,
                    value_dim * sizeof(float));
 }
