@@ -331,8 +331,8 @@ static void end_y(const struct amx_run *run, const struct amx_rows *group, uint3
         memcpy(group_y(run, group, panel, r), group->y[r], sizeof group->y[r]);
 }
 
-/* Cuts the chunk's rows from part `part` on, a 16th of its rows or fewer, into a group of two parts. Returns the
- * part behind them. */
+/* The chunk's rows are parts of at most 16: two of them, from `part` on, become a group. Returns the part behind
+ * them, or 0. */
 static uint32_t take_parts(const struct amx_run *run, uint32_t part, struct amx_rows *group) {
     const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS); /* of even size */
     uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
