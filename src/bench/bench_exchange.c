@@ -174,8 +174,7 @@ static void make_sums(void *context, const struct exchange_sum *sums, uint32_t c
         memset(bench->sum, 0, hidden * sizeof *bench->sum);
         expert_sum_add(bench->kernels, bench->combine_form, bench->sum, sums[i].results,
                        sums[i].weights, sums[i].count, hidden, bench->room);
-        exchange_rows_pack(bench->kernels, bench->combine_form, bench->sum, hidden,
-                           sums[i].sum);
+        exchange_rows_pack(bench->kernels, bench->combine_form, bench->sum, hidden, sums[i].sum);
     }
 }
 

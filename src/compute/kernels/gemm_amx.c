@@ -85,9 +85,8 @@ static void store_sums(const struct gemm_bf16 *job, const struct strip *strip, u
 }
 
 /* Tiles 0 to 3 of sums, from and to rows that lie side by side. */
-static __attribute__((always_inline)) inline void load_tiles(int high, int wide,
-                                                             const float *const from[2],
-                                                             size_t stride) {
+static __attribute__((always_inline)) inline void
+load_tiles(int high, int wide, const float *const from[2], size_t stride) {
     amx_load(0, from[0], stride);
     if (wide == 2) amx_load(1, from[0] + AMX_COLUMNS, stride);
     if (high == 1) return;
