@@ -2,6 +2,7 @@
 """fathom commands as processes of one's own, for the tests that talk to one; sys.argv[1] is the program. They end
 with the test, however it ends."""
 import atexit
+import fcntl
 import json
 import os
 import re
@@ -22,7 +23,9 @@ class Process:
     """A fathom command whose stderr goes to a file."""
 
     def __init__(self, *arguments, wrap=(), more_environment=()):
-        self.errors = tempfile.TemporaryFile("a+")  # whoever reads it moves no writer
+        self.errors = tempfile.TemporaryFile("w+")
+        flags = fcntl.fcntl(self.errors, fcntl.F_GETFL)  # Python's own mode "a+" tells the kernel nothing
+        fcntl.fcntl(self.errors, fcntl.F_SETFL, flags | os.O_APPEND)  # so whoever reads it moves no writer
         self.process = subprocess.Popen(
             [*wrap, fathom, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.errors,
             text=True, env={**environment, **dict(more_environment)})
