@@ -76,7 +76,8 @@ def requests_have_their_lines(server):
     assert line["account"] == "acme" and line["status"] == 200 and line["path"].endswith("/chat/completions"), line
     assert line["hit"] + line["miss"] == usage["prompt_tokens"] and line["output"] == usage["completion_tokens"], line
     assert line["end"] == answer["choices"][0]["finish_reason"] and line["model"] == answer["model"], line
-    assert 0 <= line["queue_ms"] <= line["ttft_ms"] <= line["total_ms"] and line["tpot_ms"] > 0, line
+    assert 0 <= line["queue_ms"] <= line["ttft_ms"] <= line["total_ms"], line
+    assert line["tpot_ms"] >= 0, line  # 0: a gateway that did not run for a while got all tokens at once
     assert line["unit"] >= 1 and line["rank"] == 0, line
     assert server.ask(KEY, "mine-2", b"{\"messages\": \"" + PROMPT.encode())[0] == 400
     (line,) = server.wait("access", "refused", x_request_id="mine-2", account="acme")
