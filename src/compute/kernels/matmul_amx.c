@@ -169,13 +169,6 @@ static void convert(const struct amx_run *run, struct block_place at, char *to) 
 
 /* ---- Squares ---- */
 
-static void take_rows(const struct amx_run *run, uint32_t first, uint32_t rows,
-                      struct amx_rows *group) {
-    group->first = first;
-    group->rows = rows;
-    group->squares = amx_cut(rows, run->rows, group->square);
-}
-
 /* y += part * s of a square's new rows, of those in a step's quarter of it. */
 ALWAYS_INLINE void add_quarter(struct amx_rows *group, const struct amx_square *square,
                                float (*part)[MATMUL_PANEL], const float *s, uint32_t step) {
@@ -336,7 +329,9 @@ static void end_y(const struct amx_run *run, const struct amx_rows *group, uint3
 static uint32_t take_parts(const struct amx_run *run, uint32_t part, struct amx_rows *group) {
     const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS); /* of even size */
     uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
-    take_rows(run, first, run->rows * end / parts - first, group);
+    group->first = first;
+    group->rows = run->rows * end / parts - first;
+    group->squares = amx_cut(group->rows, run->rows, group->square);
     return end < parts ? end : 0;
 }
 

@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/limits.h"
+#include "base/number.h"
 
 #include <math.h>
 #include <string.h>
@@ -30,12 +31,7 @@ size_t exchange_rows_bytes(enum row_form form, uint32_t n) {
 
 void exchange_rows_encode(const uint16_t *values, uint32_t n, uint8_t *codes) {
     for (uint32_t i = 0; i < n; i++) {
-        uint32_t bits = (uint32_t)values[i] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        value = fabsf(value) * 0x1p-120f;
-        memcpy(&bits, &value, sizeof bits);
-        bits >>= CODE_SHIFT;
+        uint32_t bits = float_bits(fabsf(float_from_bf16(values[i])) * 0x1p-120f) >> CODE_SHIFT;
         codes[i] = (uint8_t)((bits > CODE_NAN ? CODE_NAN : bits) | (values[i] >> 15 << 7));
     }
 }
@@ -45,11 +41,7 @@ void exchange_rows_decode(const uint8_t *codes, uint32_t n, uint16_t *values) {
         uint32_t code = codes[i] & 0x7Fu;
         uint32_t bits = code == CODE_NAN ? 0x7FC00000u : code << CODE_SHIFT;
         bits |= (uint32_t)(codes[i] & 0x80u) << 24;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        value *= 0x1p120f;
-        memcpy(&bits, &value, sizeof bits);
-        values[i] = (uint16_t)(bits >> 16);
+        values[i] = bf16_from_float(float_from_bits(bits) * 0x1p120f);
     }
 }
 

@@ -94,7 +94,7 @@ static void pack_activations(void *context, uint32_t first, uint32_t count, uint
     uint32_t hidden = model->shape->hidden;
     size_t row_bytes = exchange_rows_bytes(model->dispatch_form, hidden);
     for (uint32_t token = first; token < first + count; token++)
-        linear_row_out(model->kernels, model->dispatch_form, hidden, &s->input, token,
+        linear_row_out(model->dispatch_form, hidden, &s->input, token,
                        s->outgoing + token * row_bytes);
 }
 
@@ -104,8 +104,8 @@ static void unpack_rows(void *context, uint32_t first, uint32_t count, uint32_t 
     const struct scratch *s = wave->pass->scratch;
     for (uint32_t row = first; row < first + count; row++) {
         uint32_t token = wave->received->row_token[wave->first_row + row];
-        linear_row_in(model->kernels, model->dispatch_form, model->shape->hidden,
-                      wave->received->token_data[token], &s->expert_input, row);
+        linear_row_in(model->dispatch_form, model->shape->hidden, wave->received->token_data[token],
+                      &s->expert_input, row);
     }
 }
 

@@ -75,10 +75,10 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
                divide_up(n, QUANT_GROUP) * sizeof(float));
 }
 
-void linear_row_out(const struct kernels *kernels, enum row_form form, uint32_t n,
-                    const struct input_buffer *from, uint32_t row, char *bytes) {
+void linear_row_out(enum row_form form, uint32_t n, const struct input_buffer *from, uint32_t row,
+                    char *bytes) {
     if (form == ROW_F32) {
-        exchange_rows_pack(kernels, form, from->x + (size_t)row * from->columns, n, bytes);
+        memcpy(bytes, from->x + (size_t)row * from->columns, n * sizeof *from->x);
         return;
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
@@ -93,10 +93,10 @@ void linear_row_out(const struct kernels *kernels, enum row_form form, uint32_t 
                divide_up(n, QUANT_GROUP) * sizeof *from->scales);
 }
 
-void linear_row_in(const struct kernels *kernels, enum row_form form, uint32_t n, const char *bytes,
-                   const struct input_buffer *to, uint32_t row) {
+void linear_row_in(enum row_form form, uint32_t n, const char *bytes, const struct input_buffer *to,
+                   uint32_t row) {
     if (form == ROW_F32) {
-        exchange_rows_unpack(kernels, form, bytes, n, to->x + (size_t)row * to->columns);
+        memcpy(to->x + (size_t)row * to->columns, bytes, n * sizeof *to->x);
         return;
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP) {

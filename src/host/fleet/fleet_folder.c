@@ -142,6 +142,11 @@ static bool take_role(const char **text, uint32_t *role_out) {
     return is_prefill || take_word(text, "decode");
 }
 
+/* How many units of a role are wanted. */
+static bool take_wanted(const char **text, uint32_t *role_out, uint32_t *count_out) {
+    return take_role(text, role_out) && take_word(text, " ") && take_number(text, count_out);
+}
+
 static bool ends(const char *text) {
     return strcmp(text, "") == 0 || strcmp(text, "\n") == 0;
 }
@@ -171,10 +176,9 @@ static bool read_line(const char *line, struct fleet_book *book) {
     uint32_t number, role;
     if (take_word(&line, "last ")) return take_number(&line, &book->last_number) && ends(line);
     if (take_word(&line, "pin ")) {
-        if (!take_role(&line, &role) || !take_word(&line, " ")) return false;
-        return take_number(&line,
-                           &book->pinned[role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE]) &&
-               ends(line);
+        if (!take_wanted(&line, &role, &number) || !ends(line)) return false;
+        book->pinned[role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE] = number;
+        return true;
     }
     if (!take_word(&line, "unit ") || !take_number(&line, &number) || !take_word(&line, " ") ||
         !take_role(&line, &role))
@@ -238,8 +242,7 @@ static bool read_order(const char *text, struct record_fleet_order *order) {
     bool known = false;
     *order = (struct record_fleet_order){.wish = FLEET_WISH_PIN};
     if (take_word(&text, "pin ")) {
-        known = take_role(&text, &order->role) && take_word(&text, " ") &&
-                take_number(&text, &order->count);
+        known = take_wanted(&text, &order->role, &order->count);
     } else if (take_word(&text, "drain ")) {
         order->wish = FLEET_WISH_DRAIN;
         known = take_number(&text, &order->number);

@@ -119,8 +119,8 @@ static void copied_and_carried_rows_are_the_prepared_ones(void **state) {
         prepare_all((enum input_kind)kind, &from);
         linear_copy((enum input_kind)kind, COLUMNS, &from, 2, &to, 0);
         expect_rows((enum input_kind)kind, &to, 0, &from, 2);
-        linear_row_out(plain(), forms[kind], COLUMNS, &from, 1, bytes);
-        linear_row_in(plain(), forms[kind], COLUMNS, bytes, &to, 2);
+        linear_row_out(forms[kind], COLUMNS, &from, 1, bytes);
+        linear_row_in(forms[kind], COLUMNS, bytes, &to, 2);
         expect_rows((enum input_kind)kind, &to, 2, &from, 1);
     }
 }
