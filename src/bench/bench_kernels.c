@@ -240,7 +240,7 @@ static bool has_small(const struct kernels_bench *bench, const struct small *sma
 static void call_bf16_product(const struct kernels_bench *bench, const struct small *small) {
     static const uint32_t beside[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
     enum bf16_layout layout = small->kernel == BF16_SCORES          ? BF16_PAIRS
-                              : small->kernel == BF16_LATENT_SCORES ? BF16_FOURS
+                              : small->kernel == BF16_LATENT_SCORES ? bench->kernels->few_columns
                                                                     : BF16_ROWS;
     struct gemm_bf16 job = {.layout = layout,
                             .a = (const uint16_t *)bench->x,

@@ -15,8 +15,8 @@ struct machine_limits {
     double read_bytes; /* per second, from memory, the better of one and of four streams a thread */
 };
 
-/* Uses the team's threads, all of them or one (`single`), for a second or two; reads 256 MiB.
- * STATUS_NO_MEMORY when there is no room. */
+/* Uses the team's threads, all of them or one (`single`), for a second or two; reads twice the last cache, at
+ * least 256 MiB. STATUS_NO_MEMORY when there is no room. */
 enum status machine_limits_measure(struct team *team, bool single,
                                    struct machine_limits *limits_out, struct error *error);
 

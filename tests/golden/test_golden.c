@@ -454,7 +454,7 @@ static void expect_mostly_near(const char *directory, const struct rounded *mode
 static bool has_bfdot(void) {
     const struct kernels *kernels;
     assert_int_equal(kernels_select(kernels_detect(), &kernels, NULL), STATUS_OK);
-    return strcmp(kernels->numerics, "bfdot1") == 0;
+    return strcmp(kernels->numerics, "bfdot2") == 0;
 }
 
 static void expect_rounded(const char *directory, const struct rounded *mode) {

@@ -29,34 +29,74 @@ struct strip {
     size_t stride; /* bytes */
     uint32_t first_channel, channels;
     uint32_t column, columns; /* at most 32 */
+    /* Lines of job->ahead that are still to be fetched, and how many with each step: */
+    uint32_t ahead_row, ahead_end, ahead_each;
 };
+
+/* Row `row` of what lies at pieces, each of KV_BLOCK_TOKENS rows. */
+static const uint16_t *row_of(const uint16_t *const *pieces, uint32_t row, size_t stride) {
+    return pieces[row / KV_BLOCK_TOKENS] + row % KV_BLOCK_TOKENS * stride;
+}
+
+/* Pairs of two rows of B: of 32 columns, or those of the mask. */
+static __attribute__((always_inline)) inline void copy_pair(const uint16_t *even,
+                                                            const uint16_t *odd, __mmask32 mask,
+                                                            __mmask32 odd_mask, char *out) {
+    const __m512i low = _mm512_loadu_si512(bf16_beside);
+    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
+    __m512i first = _mm512_maskz_loadu_epi16(mask, even);
+    __m512i second = _mm512_maskz_loadu_epi16(odd_mask, odd);
+    _mm512_store_si512(out, _mm512_permutex2var_epi16(first, low, second));
+    _mm512_store_si512(out + 64, _mm512_permutex2var_epi16(first, high, second));
+}
+
+/* Rows of B as pairs. */
+static char *copy_rows(const struct gemm_bf16 *job, const struct strip *strip, char *out) {
+    const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
+    uint32_t k = strip->first_channel, end = k + strip->channels;
+    while (k < end) {
+        const uint16_t *b =
+            (job->pieces ? row_of(job->pieces, k, job->b_stride) : job->b + k * job->b_stride) +
+            strip->column;
+        uint32_t next = job->pieces ? (uint32_t)round_up(k + 1, KV_BLOCK_TOKENS) : end;
+        if (next > end) next = end;
+        for (; k + 1 < next; k += 2, b += 2 * job->b_stride, out += STRIP_BYTES)
+            copy_pair(b, b + job->b_stride, mask, mask, out);
+        if (k == next) continue;
+        copy_pair(b, b, mask, 0, out);
+        out += STRIP_BYTES;
+        k++;
+    }
+    return out;
+}
+
+static char *copy_pairs(const struct gemm_bf16 *job, const struct strip *strip, char *out) {
+    const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
+    uint32_t end = strip->first_channel + strip->channels;
+    for (uint32_t k = strip->first_channel; k < end; k += 2, out += STRIP_BYTES) {
+        const uint16_t *b = job->b + k / 2 * job->b_stride + (size_t)strip->column * 2;
+        _mm512_store_si512(out, _mm512_maskz_loadu_epi32((__mmask16)mask, b));
+        _mm512_store_si512(out + 64, _mm512_maskz_loadu_epi32((__mmask16)(mask >> 16), b + 32));
+    }
+    return out;
+}
 
 /* Some channels and columns of B as pairs, with zeros up to whole squares. */
 static void copy_strip(const struct gemm_bf16 *job, const struct strip *strip, char *out) {
-    const __m512i low = _mm512_loadu_si512(bf16_beside);
-    const __m512i high = _mm512_add_epi16(low, _mm512_set1_epi16(16));
-    const __mmask32 mask = (__mmask32)((1ull << strip->columns) - 1);
-    uint32_t end = strip->first_channel + strip->channels;
-    uint32_t zeros = strip->first_channel + (uint32_t)round_up(strip->channels, AMX_CHANNELS);
-    for (uint32_t k = strip->first_channel; k < zeros; k += 2, out += STRIP_BYTES) {
-        __m512i pairs[2] = {_mm512_setzero_si512(), _mm512_setzero_si512()};
-        if (k < end && job->layout == BF16_PAIRS) {
-            const uint16_t *b = job->b + k / 2 * job->b_stride + (size_t)strip->column * 2;
-            pairs[0] = _mm512_maskz_loadu_epi32((__mmask16)mask, b);
-            pairs[1] = _mm512_maskz_loadu_epi32((__mmask16)(mask >> 16), b + 32);
-        } else if (k < end) {
-            const uint16_t *b = job->b + k * job->b_stride + strip->column;
-            __m512i even = _mm512_maskz_loadu_epi16(mask, b);
-            __m512i odd = _mm512_maskz_loadu_epi16(k + 1 < end ? mask : 0, b + job->b_stride);
-            pairs[0] = _mm512_permutex2var_epi16(even, low, odd);
-            pairs[1] = _mm512_permutex2var_epi16(even, high, odd);
-            const uint16_t *ahead = job->ahead ? job->ahead + k * job->b_stride + strip->column : b;
-            _mm_prefetch((const char *)ahead, _MM_HINT_T0);
-            _mm_prefetch((const char *)(ahead + job->b_stride), _MM_HINT_T0);
-        }
-        _mm512_store_si512(out, pairs[0]);
-        _mm512_store_si512(out + 64, pairs[1]);
-    }
+    char *end = out + round_up(strip->channels, AMX_CHANNELS) / 2 * STRIP_BYTES;
+    out = job->layout == BF16_PAIRS ? copy_pairs(job, strip, out) : copy_rows(job, strip, out);
+    memset(out, 0, (size_t)(end - out));
+}
+
+/* Brings some lines of what is wanted next near. */
+static __attribute__((always_inline)) inline void fetch(const struct gemm_bf16 *job,
+                                                        struct strip *strip) {
+    uint32_t end = strip->ahead_row + strip->ahead_each;
+    if (end > strip->ahead_end) end = strip->ahead_end;
+    for (; strip->ahead_row < end; strip->ahead_row++)
+        _mm_prefetch(
+            (const char *)(row_of(job->ahead, strip->ahead_row, job->b_stride) + strip->column),
+            _MM_HINT_T1);
 }
 
 /* Squares of sums in memory, side by side. */
@@ -103,23 +143,40 @@ static __attribute__((always_inline)) inline void store_tiles(int high, int wide
     if (wide == 2) amx_store(3, to[1] + AMX_COLUMNS, stride);
 }
 
+/* NULL: they lie in two pieces. */
+static const uint16_t *rows_of_a(const struct gemm_bf16 *job, uint32_t first, uint32_t rows) {
+    if (!job->pieces || job->layout == BF16_ROWS) return job->a + first * job->a_stride;
+    if (first / KV_BLOCK_TOKENS != (first + rows - 1) / KV_BLOCK_TOKENS) return NULL;
+    return row_of(job->pieces, first, job->a_stride);
+}
+
 /* One or two squares high, one or two wide. Whole squares of new rows are summed where C lies, others in a
  * room of their own. */
 static __attribute__((always_inline)) inline void multiply(int high, int wide,
                                                            const struct gemm_bf16 *job,
-                                                           const struct strip *strip, uint32_t row,
+                                                           struct strip *strip, uint32_t row,
                                                            const struct amx_square square[2]) {
     _Alignas(64) sums room[2];
     const bool loads = job->accumulate || strip->first_channel > 0;
     const bool whole = strip->columns == (uint32_t)wide * AMX_COLUMNS && !square[0].skip &&
                        (high == 1 || !square[1].skip);
-    const size_t a_stride = job->a_stride * sizeof(uint16_t);
+    size_t a_stride = job->a_stride * sizeof(uint16_t);
+    _Alignas(64) uint16_t copy[AMX_ROWS][STRETCH];
     const size_t stride = whole ? job->c_stride * sizeof(float) : sizeof room[0][0];
     const uint16_t *a[2];
     float *sum[2];
     for (int i = 0; i < high; i++) {
         uint32_t first = row + (uint32_t)square[i].first;
-        a[i] = job->a + first * job->a_stride + strip->first_channel;
+        a[i] = rows_of_a(job, first, square[i].rows);
+        if (!a[i]) {
+            for (uint32_t r = 0; r < square[i].rows; r++)
+                memcpy(copy[r],
+                       row_of(job->pieces, first + r, job->a_stride) + strip->first_channel,
+                       strip->channels * sizeof(uint16_t));
+            a[i] = copy[0];
+            a_stride = sizeof copy[0];
+        } else
+            a[i] += strip->first_channel;
         sum[i] = whole ? job->c + first * job->c_stride + strip->column : room[i][0];
         if (loads && !whole) load_sums(job, strip, row, &square[i], room[i]);
     }
@@ -135,6 +192,7 @@ static __attribute__((always_inline)) inline void multiply(int high, int wide,
     uint32_t k = 0;
     for (; k + AMX_CHANNELS <= strip->channels; k += AMX_CHANNELS) {
         amx_multiply_step(high, wide, b, strip->stride, a, a_stride);
+        fetch(job, strip);
         b += AMX_CHANNELS / 2 * strip->stride;
         a[0] += AMX_CHANNELS;
         if (high == 2) a[1] += AMX_CHANNELS;
@@ -147,7 +205,7 @@ static __attribute__((always_inline)) inline void multiply(int high, int wide,
         store_sums(job, strip, row, &square[i], room[i]);
 }
 
-static void run_squares(const struct gemm_bf16 *job, const struct strip *strip, uint32_t row) {
+static void run_squares(const struct gemm_bf16 *job, struct strip *strip, uint32_t row) {
     struct amx_square square[2];
     uint32_t left = job->m - row;
     uint32_t high = amx_cut(left < 2 * AMX_ROWS ? left : 2 * AMX_ROWS, job->m, square);
@@ -174,6 +232,11 @@ static void run_strip(const struct gemm_bf16 *job, struct strip *strip, char *ro
         strip->pairs = room;
         strip->stride = STRIP_BYTES;
     }
+    strip->ahead_row = strip->first_channel;
+    strip->ahead_end = strip->first_channel + (job->ahead ? strip->channels : 0);
+    strip->ahead_each =
+        (uint32_t)divide_up(strip->channels, divide_up(job->m, 2 * AMX_ROWS) *
+                                                 divide_up(strip->channels, AMX_CHANNELS));
     for (uint32_t row = 0; row < job->m; row += 2 * AMX_ROWS)
         run_squares(job, strip, row);
 }

@@ -185,7 +185,7 @@ static void run_stretch(const struct gemm_bf16 *job, uint32_t first_step, uint32
             };
             /* One tile of a strip of B fetches for all; what is near already costs the others little. */
             size_t at = (size_t)first_step * b_rows * job->b_stride + n * b_columns;
-            piece.ahead = job->ahead && i == 0 ? job->ahead + at : piece.b;
+            piece.ahead = job->ahead && i == 0 ? job->ahead[0] + at : piece.b;
             run_layout(job->layout, (uint32_t)((uint64_t)job->m * (i + 1) / tiles) - first,
                        (columns + 15) / 16, &piece);
         }

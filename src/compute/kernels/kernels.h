@@ -28,11 +28,14 @@ enum kernel_level {
 /* What an option that names a level may say. */
 #define KERNEL_LEVEL_CHOICES "auto|c|avx2|avx512|avx512bf16|amx|neon|neonbf16"
 
+#define CORE_BLOCKS_MAX 2 /* of all levels' core_blocks */
+#define BF16_PAIR_ROWS 32 /* bf16_pair_rows fills up to a multiple */
+
 struct kernels {
     enum kernel_level level;
     const char *name;     /* as in KERNEL_LEVEL_CHOICES */
-    const char *numerics; /* levels with the same text give the same bits: "fma1", "bf16dot2",
-                           * "amx1" or "bfdot1" */
+    const char *numerics; /* levels with the same text give the same bits: "fma1", "bf16dot3",
+                           * "amx2" or "bfdot2" */
 
     /* Panels [panel_first, panel_first + panel_count) of a product: threads share one job. */
     void (*matmul)(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
@@ -70,9 +73,18 @@ struct kernels {
     void (*gemm_bf16)(const struct gemm_bf16 *job);
     enum bf16_layout few_columns; /* BF16_PAIRS, or BF16_FOURS: takes that, too, and is faster there
                                    * where a vector has more columns than B */
-    /* Online softmax over one more block: weights[i] = BF16 of exp(a *
-     * scores[i] - a * maximum), where *max is the largest so far, and 0 from count to 64. *sum
-     * follows; what was gathered so far is to be multiplied by the result. 1 <= count <= 64. */
+    /* KV blocks whose scores attention turns into weights at once, relative to one maximum: a part of
+     * the numerics. Where there are several, gemm_bf16 takes pieces. */
+    uint32_t core_blocks;
+    /* The weights of a panel, times their scales and rounded to BF16, as pairs of channels:
+     * [cols / 2][32][2]. cols is even. */
+    void (*bf16_panel)(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel);
+    /* pairs[r / 2][c][r % 2] = BF16 of x[r][c], and zeros up to a multiple of BF16_PAIR_ROWS rows. */
+    void (*bf16_pair_rows)(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
+                           uint32_t cols);
+    /* Online softmax over some more scores: weights[i] = BF16 of exp(a * scores[i] - a * maximum),
+     * where *max is the largest so far, and 0 from count to the next multiple of 64. *sum follows;
+     * what was gathered so far is to be multiplied by the result. 1 <= count <= 64 * core_blocks. */
     float (*softmax_bf16)(uint16_t *weights, const float *scores, uint32_t count, float a,
                           float *max, float *sum);
 };

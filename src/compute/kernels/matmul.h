@@ -140,8 +140,12 @@ struct gemm_bf16 {
     size_t c_stride; /* in floats */
     uint32_t m, n, k;
     bool accumulate;
-    const uint16_t *ahead; /* BF16_ROWS: what is wanted next and lies as B does, for a level to
-                            * bring near meanwhile; NULL: nothing */
+    /* The rows of a context lie in pages: rows 64i to 64i + 63 of B (BF16_ROWS) or of A (else) begin at
+     * pieces[i]. NULL, or a level whose core_blocks is 1: all lie at b or a, where pieces[0] is. */
+    const uint16_t *const *pieces;
+    /* BF16_ROWS: what is wanted next and lies in pieces as B does, for a level to bring near
+     * meanwhile; NULL: nothing */
+    const uint16_t *const *ahead;
 };
 
 #endif

@@ -94,11 +94,26 @@ void gemm_c_run(const struct gemm *job) {
     }
 }
 
+/* Row `row` of a context, which lies in pieces or behind `whole`. */
+static const uint16_t *context_row(const struct gemm_bf16 *job, const uint16_t *whole, uint32_t row,
+                                   size_t stride) {
+    if (!job->pieces) return whole + row * stride;
+    return job->pieces[row / KV_BLOCK_TOKENS] + row % KV_BLOCK_TOKENS * stride;
+}
+
+static float gemm_bf16_a(const struct gemm_bf16 *job, uint32_t row, uint32_t channel) {
+    const uint16_t *a = job->layout == BF16_ROWS ? job->a + row * job->a_stride
+                                                 : context_row(job, job->a, row, job->a_stride);
+    return channel < job->k ? float_from_bf16(a[channel]) : 0;
+}
+
 /* Value `channel` of column `n` of B; 0 behind an odd last channel. */
 static float gemm_bf16_b(const struct gemm_bf16 *job, uint32_t channel, uint32_t n) {
     static const uint32_t beside[] = {[BF16_ROWS] = 1, [BF16_PAIRS] = 2, [BF16_FOURS] = 4};
     uint32_t width = beside[job->layout];
     if (channel >= job->k) return 0;
+    if (job->layout == BF16_ROWS)
+        return float_from_bf16(context_row(job, job->b, channel, job->b_stride)[n]);
     return float_from_bf16(job->b[channel / width * job->b_stride + n * width + channel % width]);
 }
 
@@ -115,7 +130,7 @@ struct dot {
 static void gather_step(const struct gemm_bf16 *job, uint32_t width, uint32_t row, uint32_t column,
                         uint32_t k, float a[WIDEST], float b[WIDEST]) {
     for (uint32_t i = 0; i < width; i++) {
-        a[i] = k + i < job->k ? float_from_bf16(job->a[row * job->a_stride + k + i]) : 0;
+        a[i] = gemm_bf16_a(job, row, k + i);
         b[i] = gemm_bf16_b(job, k + i, column);
     }
 }

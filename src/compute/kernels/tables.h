@@ -38,6 +38,11 @@ void gemm_bfdot_c_run(const struct gemm_bf16 *job);
 void gemm_amx_c_run(const struct gemm_bf16 *job);
 float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
                      float *sum);
+void bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel);
+void bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
+                      uint32_t cols);
+float softmax_avx512bf16_run(uint16_t *weights, const float *scores, uint32_t count, float a,
+                             float *max, float *sum);
 void gemm_avx512bf16_run(const struct gemm_bf16 *job);
 void gemm_amx_run(const struct gemm_bf16 *job);
 void gemm_neonbf16_run(const struct gemm_bf16 *job);

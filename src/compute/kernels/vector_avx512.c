@@ -7,51 +7,7 @@
 #include <immintrin.h>
 #include <math.h>
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
-/* The elements [i, i + 16) that exist. */
-ALWAYS_INLINE __mmask16 mask_from(uint32_t i, uint32_t n) {
-    return n - i >= 16 ? 0xFFFF : (__mmask16)((1u << (n - i)) - 1);
-}
-
-ALWAYS_INLINE __m128 upper_half(__m256 v) {
-    return _mm256_extractf128_ps(v, 1);
-}
-
-static float lanes_sum(__m512 lanes) {
-    __m256 eight = _mm256_add_ps(_mm512_castps512_ps256(lanes), _mm512_extractf32x8_ps(lanes, 1));
-    __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), upper_half(eight));
-    __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
-    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
-}
-
-static float lanes_maximum(__m512 lanes) {
-    __m256 eight = _mm256_max_ps(_mm512_extractf32x8_ps(lanes, 1), _mm512_castps512_ps256(lanes));
-    __m128 four = _mm_max_ps(upper_half(eight), _mm256_castps256_ps128(eight));
-    __m128 two = _mm_max_ps(_mm_movehl_ps(four, four), four);
-    return _mm_cvtss_f32(_mm_max_ss(_mm_movehdup_ps(two), two));
-}
-
-/* VSCALEFPS is p * 2^n with one rounding, and none is needed: the result is normal. */
-ALWAYS_INLINE __m512 exponential(__m512 x) {
-    __m512 rounder = _mm512_set1_ps(EXP_ROUNDER);
-    __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(EXP_LOG2E), rounder), rounder);
-    __m512 r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_HIGH), x);
-    r = _mm512_fmadd_ps(n, _mm512_set1_ps(-EXP_LN2_LOW), r);
-    __m512 p = _mm512_set1_ps(EXP_C7);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C6));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C5));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C4));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP_C3));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
-    p = _mm512_scalef_ps(p, n);
-    __mmask16 high = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_HIGHEST), _CMP_GT_OQ);
-    __mmask16 not_low = _mm512_cmp_ps_mask(x, _mm512_set1_ps(EXP_LOWEST), _CMP_NLT_UQ);
-    p = _mm512_mask_mov_ps(p, high, _mm512_set1_ps(INFINITY));
-    return _mm512_maskz_mov_ps(not_low, p);
-}
+#include "compute/kernels/vector_avx512.h"
 
 static void rmsnorm(float *y, const float *x, const float *weight, uint32_t n, float epsilon) {
     __m512 lanes = _mm512_setzero_ps();
@@ -119,42 +75,48 @@ static float exp_sum(float *y, const float *x, float a, float b, uint32_t n) {
     return lanes_sum(lanes);
 }
 
-/* The BF16 bits of each float, in 32 bits: base/number.h. */
-ALWAYS_INLINE __m512i bf16_bits(__m512 v) {
-    __m512i bits = _mm512_castps_si512(v);
-    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    __m512i rounded = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
-    __mmask16 nan = _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q);
-    rounded = _mm512_mask_or_epi32(rounded, nan, bits, _mm512_set1_epi32(0x400000));
-    return _mm512_srli_epi32(rounded, 16);
+/* 16 values of channels k and k + 1, or of two rows, side by side. */
+ALWAYS_INLINE void store_pairs(uint16_t *pairs, __m512 even, __m512 odd, __mmask16 mask) {
+    __m512i both = _mm512_or_si512(bf16_bits(even), _mm512_slli_epi32(bf16_bits(odd), 16));
+    _mm512_mask_storeu_epi32(pairs, mask, both);
 }
 
-static float softmax_bf16(uint16_t *weights, const float *scores, uint32_t count, float a,
-                          float *max, float *sum) {
-    __m512 v[KV_BLOCK_TOKENS / 16], lanes = _mm512_set1_ps(-INFINITY);
-#pragma GCC unroll 4
-    for (uint32_t i = 0; i < KV_BLOCK_TOKENS / 16; i++) {
-        __mmask16 mask = i * 16 < count ? mask_from(i * 16, count) : 0;
-        v[i] = _mm512_mask_loadu_ps(_mm512_set1_ps(-INFINITY), mask, scores + i * 16);
-        lanes = _mm512_max_ps(v[i], lanes);
+/* 16 codes of E4M3 times a scale. */
+ALWAYS_INLINE __m512 scaled_codes(const uint8_t *codes, __m512 scale) {
+    __m512i bits = _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)codes));
+    __m512i sign = _mm512_and_si512(bits, _mm512_set1_epi32(INT32_MIN));
+    __m512i rest = _mm512_and_si512(_mm512_slli_epi32(bits, 20), _mm512_set1_epi32(0x07F00000));
+    __m512 value = _mm512_castsi512_ps(_mm512_or_si512(sign, rest));
+    return _mm512_mul_ps(_mm512_mul_ps(value, _mm512_set1_ps(0x1p120f)), scale);
+}
+
+static void bf16_panel(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel) {
+    if (weights->type != WEIGHT_FP8) {
+        bf16_panel_c(pairs, weights, panel);
+        return;
     }
-    float block_max = lanes_maximum(lanes), factor = 1, old_max = *max;
-    if (block_max > old_max) {
-        *max = block_max;
-        __m512 change = _mm512_set1_ps((old_max - block_max) * a);
-        factor = old_max == -INFINITY ? 0 : _mm512_cvtss_f32(exponential(change));
-    }
-    __m512 scales = _mm512_set1_ps(a), offset = _mm512_set1_ps(-(*max * a));
-    lanes = _mm512_setzero_ps();
-#pragma GCC unroll 4
-    for (uint32_t i = 0; i < KV_BLOCK_TOKENS / 16; i++) {
-        v[i] = exponential(_mm512_fmadd_ps(v[i], scales, offset)); /* behind count: 0 */
-        lanes = _mm512_add_ps(lanes, v[i]);
-        _mm256_storeu_si256((__m256i *)(void *)(weights + i * 16),
-                            _mm512_cvtepi32_epi16(bf16_bits(v[i])));
-    }
-    *sum = *sum * factor + lanes_sum(lanes);
-    return factor;
+    const uint8_t *codes =
+        (const uint8_t *)weights->data + (size_t)panel * weights->cols * MATMUL_PANEL;
+    const float *scales = weights->scales + (size_t)(panel * MATMUL_PANEL / QUANT_GROUP) *
+                                                divide_up(weights->cols, QUANT_GROUP);
+    for (uint32_t channel = 0; channel < weights->cols; channel += 2, codes += 2 * MATMUL_PANEL)
+        for (uint32_t out = 0; out < MATMUL_PANEL; out += 16, pairs += 32) {
+            __m512 scale = _mm512_set1_ps(scales[channel / QUANT_GROUP]);
+            store_pairs(pairs, scaled_codes(codes + out, scale),
+                        scaled_codes(codes + MATMUL_PANEL + out, scale), 0xFFFF);
+        }
+}
+
+static void bf16_pair_rows(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
+                           uint32_t cols) {
+    for (uint32_t r = 0; r < round_up(rows, BF16_PAIR_ROWS);
+         r += 2, pairs += 2 * cols, x += 2 * x_stride)
+        for (uint32_t c = 0; c < cols; c += 16) {
+            __mmask16 mask = mask_from(c, cols);
+            __m512 even = _mm512_maskz_loadu_ps(r < rows ? mask : 0, x + c);
+            __m512 odd = _mm512_maskz_loadu_ps(r + 1 < rows ? mask : 0, x + x_stride + c);
+            store_pairs(pairs + 2 * c, even, odd, mask);
+        }
 }
 
 static void round_bf16(float *y, const float *x, uint32_t n) {
@@ -307,21 +269,27 @@ const struct kernels kernels_table_avx512 = {
 const struct kernels kernels_table_avx512bf16 = {
     .level = KERNEL_LEVEL_AVX512BF16,
     .name = "avx512bf16",
-    .numerics = "bf16dot2",
+    .numerics = "bf16dot3",
     .matmul = matmul_avx512bf16_run,
     .gemm_bf16 = gemm_avx512bf16_run,
     .few_columns = BF16_FOURS,
-    .softmax_bf16 = softmax_bf16,
+    .core_blocks = 1,
+    .bf16_panel = bf16_panel,
+    .bf16_pair_rows = bf16_pair_rows,
+    .softmax_bf16 = softmax_avx512bf16_run,
     VECTOR_ENTRIES,
 };
 
 const struct kernels kernels_table_amx = {
     .level = KERNEL_LEVEL_AMX,
     .name = "amx",
-    .numerics = "amx1",
+    .numerics = "amx2",
     .matmul = matmul_amx_run,
     .gemm_bf16 = gemm_amx_run,
     .few_columns = BF16_PAIRS,
-    .softmax_bf16 = softmax_bf16,
+    .core_blocks = 2,
+    .bf16_panel = bf16_panel,
+    .bf16_pair_rows = bf16_pair_rows,
+    .softmax_bf16 = softmax_avx512bf16_run,
     VECTOR_ENTRIES,
 };

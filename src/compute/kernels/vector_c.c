@@ -88,14 +88,41 @@ static float exp_sum(float *y, const float *x, float a, float b, uint32_t n) {
 
 float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
                      float *sum) {
-    float block_max = maximum(scores, count), values[KV_BLOCK_TOKENS];
+    float values[CORE_BLOCKS_MAX * KV_BLOCK_TOKENS], block_max = maximum(scores, count);
     float new_max = block_max > *max ? block_max : *max;
     float factor = *max == -INFINITY ? 0 : kernels_exp((*max - new_max) * a);
     *sum = *sum * factor + exp_sum(values, scores, a, new_max * a, count);
     *max = new_max;
-    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
+    for (uint32_t i = 0; i < round_up(count, KV_BLOCK_TOKENS); i++)
         weights[i] = i < count ? bf16_from_float(values[i]) : 0;
     return factor;
+}
+
+static uint16_t panel_value(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                            uint32_t out) {
+    size_t at = ((size_t)panel * weights->cols + channel) * MATMUL_PANEL + out;
+    if (weights->type == WEIGHT_BF16) return ((const uint16_t *)weights->data)[at];
+    if (weights->type == WEIGHT_F32) return bf16_from_float(((const float *)weights->data)[at]);
+    size_t scale =
+        (size_t)(panel * MATMUL_PANEL / QUANT_GROUP) * divide_up(weights->cols, QUANT_GROUP) +
+        channel / QUANT_GROUP;
+    return bf16_from_float(float_from_e4m3(((const uint8_t *)weights->data)[at]) *
+                           weights->scales[scale]);
+}
+
+void bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel) {
+    for (uint32_t channel = 0; channel < weights->cols; channel++)
+        for (uint32_t out = 0; out < MATMUL_PANEL; out++)
+            pairs[(channel / 2 * MATMUL_PANEL + out) * 2 + channel % 2] =
+                panel_value(weights, panel, channel, out);
+}
+
+void bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
+                      uint32_t cols) {
+    for (uint32_t r = 0; r < round_up(rows, BF16_PAIR_ROWS); r++)
+        for (uint32_t c = 0; c < cols; c++)
+            pairs[((size_t)r / 2 * cols + c) * 2 + r % 2] =
+                r < rows ? bf16_from_float(x[r * x_stride + c]) : 0;
 }
 
 static void round_bf16(float *y, const float *x, uint32_t n) {

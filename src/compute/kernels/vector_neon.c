@@ -135,7 +135,7 @@ static float softmax_bf16(uint16_t *weights, const float *scores, uint32_t count
     }
     float32x4_t lanes[4] = {vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0), vdupq_n_f32(0)};
     float32x4_t scales = vdupq_n_f32(a), offset = vdupq_n_f32(-(*max * a));
-    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i += 16)
+    for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i += 16) /* core_blocks is 1 */
 #pragma GCC unroll 4
         for (uint32_t v = 0; v < 4; v++) {
             float32x4_t value = neon_load(scores, i + 4 * v, count, -INFINITY);
@@ -273,10 +273,13 @@ const struct kernels kernels_table_neon = {
 const struct kernels kernels_table_neonbf16 = {
     .level = KERNEL_LEVEL_NEONBF16,
     .name = "neonbf16",
-    .numerics = "bfdot1",
+    .numerics = "bfdot2",
     .matmul = matmul_neonbf16_run,
     .gemm_bf16 = gemm_neonbf16_run,
     .few_columns = BF16_FOURS,
+    .core_blocks = 1,
+    .bf16_panel = bf16_panel_c,
+    .bf16_pair_rows = bf16_pair_rows_c,
     .softmax_bf16 = softmax_bf16,
     VECTOR_ENTRIES,
 };

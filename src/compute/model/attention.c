@@ -89,16 +89,6 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
     }
 }
 
-/* A token's queries become BF16 values where they lie: those of a head come to lie before any float
- * that is still to be read. `room` has space for a head's. */
-static void pack_queries(const struct model *model, float *q, uint16_t *room) {
-    uint32_t query_dim = shape_query_dim(model->shape);
-    for (uint32_t head = 0; head < model->shape->heads; head++) {
-        model->kernels->bf16_from_float(room, q + head * query_dim, query_dim);
-        memcpy((uint16_t *)(void *)q + head * query_dim, room, query_dim * sizeof *room);
-    }
-}
-
 static void finish_queries(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     const struct model *model = pass->model;
@@ -109,10 +99,7 @@ static void finish_queries(void *context, uint32_t first, uint32_t count, uint32
         const float *angles = pass->scratch->angles + (size_t)token * shape->rope_dim;
         for (uint32_t head = 0; head < shape->heads; head++)
             rope_rotate(shape, angles, q + head * query_dim + shape->nope_dim);
-        if (model->bf16_attention && token < pass->batch->prompt_tokens)
-            pack_queries(model, q, (uint16_t *)(void *)pass->scratch->attention[member].keys);
-        else if (model->rounds_bf16)
-            model->kernels->round_bf16(q, q, shape->heads * query_dim);
+        if (model->rounds_bf16) model->kernels->round_bf16(q, q, shape->heads * query_dim);
     }
 }
 

@@ -17,6 +17,34 @@ struct kv_span attention_core_span(const struct pass *pass, const struct run *ru
     };
 }
 
+uint32_t attention_core_blocks(const struct model *model) {
+    return model->bf16_attention ? model->kernels->core_blocks : 1;
+}
+
+void attention_core_chunk(const struct pass *pass, const struct run *run, uint32_t block,
+                          uint32_t end, struct core_chunk *chunk) {
+    const struct model *model = pass->model;
+    const uint32_t most = attention_core_blocks(model);
+    const uint32_t blocks = (uint32_t)divide_up(end, KV_BLOCK_TOKENS);
+    uint32_t last = block / most * most + most;
+    if (last > blocks) last = blocks;
+    chunk->count = chunk->rows = 0;
+    for (bool more = true; more && block < last; block++) {
+        struct kv_span *span = &chunk->spans[chunk->count];
+        *span = attention_core_span(pass, run, block, end);
+        chunk->pieces[chunk->count++] =
+            (const uint16_t *)span->slice + (size_t)span->first * model->kv.width;
+        chunk->rows += span->count;
+        more = !span->first;
+    }
+    uint32_t ahead = blocks - block < most ? blocks - block : most;
+    if (!model->bf16_attention) ahead = 0; /* rows are read as floats, page by page */
+    chunk->ahead_rows = ahead * KV_BLOCK_TOKENS;
+    for (uint32_t i = 0; ahead && i < most; i++)
+        chunk->ahead[i] = kv_pages_slice(
+            &model->kv, run->pages[block + (i < ahead ? i : ahead - 1)].index, pass->layer);
+}
+
 void attention_core_load(const struct model *model, const struct kv_span *span, float *rows) {
     const char *from = (const char *)span->slice + span->first * model->kv.row_bytes;
     if (model->kv.element == KV_ELEMENT_F32)

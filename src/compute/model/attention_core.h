@@ -16,15 +16,28 @@ struct kv_span {
 struct kv_span attention_core_span(const struct pass *pass, const struct run *run, uint32_t block,
                                    uint32_t end);
 
+/* KV blocks of a run that are attended to at once: their scores become weights relative to one maximum. */
+struct core_chunk {
+    struct kv_span spans[CORE_BLOCKS_MAX];
+    uint32_t count, rows; /* spans, and rows of all of them */
+    bool is_first;        /* the caller's: nothing has been gathered before */
+    /* BF16: where each span's rows begin; and pages of the next chunk, at least as many. */
+    const uint16_t *pieces[CORE_BLOCKS_MAX];
+    const uint16_t *ahead[CORE_BLOCKS_MAX];
+    uint32_t ahead_rows; /* of the next chunk's pages; 0: there is none */
+};
+
+/* How many blocks a chunk has at most. */
+uint32_t attention_core_blocks(const struct model *model);
+/* The chunk that begins with `block`: up to the next multiple of attention_core_blocks, so that borders depend on
+ * positions alone. A block whose first rows are nobody's is a chunk by itself: all others' spans
+ * follow each other without gaps. `end` as above. */
+void attention_core_chunk(const struct pass *pass, const struct run *run, uint32_t block,
+                          uint32_t end, struct core_chunk *chunk);
+
 /* The span's rows as floats. */
 void attention_core_load(const struct model *model, const struct kv_span *span,
                          float *rows /* [count][kv_width] */);
-
-/* Values of the span's first row where they are BF16. */
-static inline const uint16_t *attention_core_values(const struct model *model,
-                                                    const struct kv_span *span) {
-    return (const uint16_t *)span->slice + (size_t)span->first * model->kv.width;
-}
 
 /* The online softmax over one more block's scores: each score s becomes
  * exp(scale * s - scale * maximum), where *max is the largest so far. *sum follows; the caller

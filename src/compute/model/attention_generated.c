@@ -67,60 +67,90 @@ static uint32_t score_columns(const struct model *model, uint32_t heads) {
     return whole ? (uint32_t)round_up(heads, 16) : heads;
 }
 
-/* A token's queries with the channels as rows: [kv_width][heads, rounded up to 16]; of BF16 values
+/* A strip's queries with the channels as rows: [kv_width][heads, rounded up to 16]; of BF16 values
  * [kv_width / 4][heads][4], or [kv_width / 2][heads, rounded up to 16][2]. */
-static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first_head,
-                         uint32_t heads, struct attention_scratch *room) {
+static void turn_strip(const struct tile *tile, uint32_t token, uint32_t first_head, uint32_t heads,
+                       struct attention_scratch *room, float *to) {
     const struct model *model = tile->pass->model;
+    const struct kernels *kernels = model->kernels;
     const struct scratch *s = tile->pass->scratch;
     size_t first = (size_t)(token - tile->first) * model->shape->heads + first_head;
-    const float *queries = s->absorb_q + first * s->absorb_q_stride;
-    uint32_t width = shape_kv_width(model->shape);
+    const float *absorbed = s->absorb_q + first * s->absorb_q_stride;
+    const uint32_t width = shape_kv_width(model->shape), columns = (uint32_t)round_up(heads, 16);
     if (!model->bf16_attention) {
-        model->kernels->transpose(room->queries, round_up(heads, 16), queries, s->absorb_q_stride,
-                                  heads, width);
+        kernels->transpose(to, columns, absorbed, s->absorb_q_stride, heads, width);
         return;
     }
-    uint32_t beside = 2 * score_sums(model), columns = score_columns(model, heads);
     const uint32_t rank = model->shape->kv_rank, query_dim = shape_query_dim(model->shape);
     const float *q = s->q + (size_t)token * s->lane_stride + (size_t)first_head * query_dim;
     for (uint32_t head = 0; head < heads; head++, q += query_dim) {
-        model->kernels->bf16_from_float(room->query, queries + head * s->absorb_q_stride, rank);
-        model->kernels->bf16_from_float(room->query + rank, q + model->shape->nope_dim,
-                                        width - rank);
-        uint16_t *to = (uint16_t *)room->queries + (size_t)head * beside;
-        for (uint32_t c = 0; c < width; c += beside, to += columns * beside)
-            memcpy(to, room->query + c, beside * sizeof(uint16_t));
+        uint16_t *query = room->query + (size_t)head * width;
+        kernels->bf16_from_float(query, absorbed + head * s->absorb_q_stride, rank);
+        kernels->bf16_from_float(query + rank, q + model->shape->nope_dim, width - rank);
     }
+    if (score_sums(model) == 1) { /* a pair of channels is moved like a float */
+        kernels->transpose(to, columns, (const float *)(const void *)room->query, width / 2, heads,
+                           width / 2);
+        return;
+    }
+    for (uint32_t head = 0; head < heads; head++)
+        for (uint32_t c = 0; c < width; c += 4)
+            memcpy((uint16_t *)(void *)to + (size_t)c * heads + 4 * head,
+                   room->query + (size_t)head * width + c, 4 * sizeof(uint16_t));
 }
 
-/* room->scores[heads][sums][seen], of which the first sums become the scores. The block's rows multiply the
- * turned queries, so that the rows are taken as they lie; a sum's order is that of the channels
- * either way. */
-static void score_block(const struct model *model, const struct kv_span *span, uint32_t heads,
-                        uint32_t seen, struct attention_scratch *room) {
+/* Heads are taken by strips of CORE_HEADS, whose queries and scores stay in near caches. */
+static uint32_t strip_heads(uint32_t first, uint32_t heads) {
+    return heads - first < CORE_HEADS ? heads - first : CORE_HEADS;
+}
+
+static float *strip_queries(const struct model *model, struct attention_scratch *room,
+                            uint32_t first) {
+    return room->queries + (size_t)first * shape_kv_width(model->shape);
+}
+
+static float *head_scores(const struct model *model, struct attention_scratch *room,
+                          uint32_t head) {
+    return room->scores + (size_t)head * score_sums(model) * room->scores_stride;
+}
+
+static void turn_queries(const struct tile *tile, uint32_t token, uint32_t first_head,
+                         uint32_t heads, struct attention_scratch *room) {
+    for (uint32_t first = 0; first < heads; first += CORE_HEADS)
+        turn_strip(tile, token, first_head + first, strip_heads(first, heads), room,
+                   strip_queries(tile->pass->model, room, first));
+}
+
+/* Of a strip of heads from `first` on: scores[heads][sums][seen], of which the first sums become the scores. The
+ * chunk's rows multiply the turned queries, so that the rows are taken as they lie; a sum's order is
+ * that of the channels either way. */
+static void score_chunk(const struct model *model, const struct core_chunk *chunk, uint32_t first,
+                        uint32_t heads, uint32_t seen, struct attention_scratch *room) {
+    const float *queries = strip_queries(model, room, first);
+    float *scores = head_scores(model, room, first);
     uint32_t width = shape_kv_width(model->shape);
     uint32_t sums = score_sums(model), columns = sums * score_columns(model, heads);
     size_t stride = round_up(columns, 16);
     if (model->bf16_attention) {
         struct gemm_bf16 score = {
             .layout = model->kernels->few_columns,
-            .a = attention_core_values(model, span),
+            .a = chunk->pieces[0],
             .a_stride = width,
-            .b = (const uint16_t *)room->queries,
+            .b = (const uint16_t *)(const void *)queries,
             .b_stride = (size_t)columns * 2,
             .c = room->keys,
             .c_stride = stride,
             .m = seen,
             .n = columns / sums,
             .k = width,
+            .pieces = chunk->pieces,
         };
         model->kernels->gemm_bf16(&score);
     } else {
         struct gemm score = {
             .a = room->rows,
             .a_stride = width,
-            .b = room->queries,
+            .b = queries,
             .b_stride = stride,
             .c = room->keys,
             .c_stride = stride,
@@ -130,39 +160,39 @@ static void score_block(const struct model *model, const struct kv_span *span, u
         };
         model->kernels->gemm(&score);
     }
-    model->kernels->transpose(room->scores, KV_BLOCK_TOKENS, room->keys, stride, seen, columns);
+    model->kernels->transpose(scores, room->scores_stride, room->keys, stride, seen, columns);
     for (uint32_t i = 0; sums == 2 && i < heads; i++)
-        model->kernels->add_scaled(room->scores + (size_t)2 * i * KV_BLOCK_TOKENS,
-                                   room->scores + (size_t)(2 * i + 1) * KV_BLOCK_TOKENS, 1, seen);
+        model->kernels->add_scaled(scores + 2 * i * room->scores_stride,
+                                   scores + (2 * i + 1) * room->scores_stride, 1, seen);
 }
 
-/* u += the block's latents, weighted by the exponentials in room. `ahead`: the next block's rows. */
-static void gather_block(const struct tile *tile, const struct kv_span *span, uint32_t heads,
-                         uint32_t seen, const void *ahead, float *u,
-                         struct attention_scratch *room) {
+/* u += the chunk's latents, weighted by the exponentials in room. */
+static void gather_chunk(const struct tile *tile, const struct core_chunk *chunk, uint32_t heads,
+                         uint32_t seen, float *u, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
     uint32_t u_stride = tile->pass->scratch->absorb_u_stride;
     if (model->bf16_attention) {
         struct gemm_bf16 gather = {
             .layout = BF16_ROWS,
             .a = room->weights,
-            .a_stride = KV_BLOCK_TOKENS,
-            .b = attention_core_values(model, span),
+            .a_stride = room->weights_stride,
+            .b = chunk->pieces[0],
             .b_stride = model->kv.width,
             .c = u,
             .c_stride = u_stride,
             .m = heads,
             .n = model->shape->kv_rank,
             .k = seen,
-            .accumulate = true,
-            .ahead = ahead,
+            .accumulate = !chunk->is_first,
+            .pieces = chunk->pieces,
+            .ahead = chunk->ahead_rows ? chunk->ahead : NULL,
         };
         model->kernels->gemm_bf16(&gather);
         return;
     }
     struct gemm gather = {
         .a = room->scores,
-        .a_stride = KV_BLOCK_TOKENS,
+        .a_stride = room->scores_stride,
         .b = room->rows,
         .b_stride = model->kv.width,
         .c = u,
@@ -170,47 +200,59 @@ static void gather_block(const struct tile *tile, const struct kv_span *span, ui
         .m = heads,
         .n = model->shape->kv_rank,
         .k = seen,
-        .accumulate = true,
+        .accumulate = !chunk->is_first,
     };
     model->kernels->gemm(&gather);
 }
 
-/* Brings a head's share of the next block's keys near: `ahead` has its rows. Its latents are fetched
- * while this block's are weighted. */
-static void fetch_keys(const struct model *model, const char *ahead, uint32_t head,
+/* Brings a head's share of the next chunk's keys near. Its latents are fetched while this chunk's
+ * are weighted. */
+static void fetch_keys(const struct model *model, const struct core_chunk *chunk, uint32_t head,
                        uint32_t heads) {
-    const struct kv_pages *kv = &model->kv;
-    size_t first = model->shape->kv_rank * kv_element_bytes(kv->element);
-    for (uint32_t row = head; row < KV_BLOCK_TOKENS; row += heads)
-        for (size_t at = first; at < kv->row_bytes; at += 64)
-            __builtin_prefetch(ahead + row * kv->row_bytes + at, 0, 2);
+    const uint32_t rank = model->shape->kv_rank, width = model->kv.width;
+    for (uint32_t row = head; row < chunk->ahead_rows; row += heads) {
+        const uint16_t *from =
+            chunk->ahead[row / KV_BLOCK_TOKENS] + row % KV_BLOCK_TOKENS * (size_t)width;
+        for (uint32_t c = rank; c < width; c += 32)
+            __builtin_prefetch(from + c, 0, 2);
+    }
 }
 
-/* One token, `heads` heads from first_head on, against a block. */
-static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
-                         uint32_t heads, const struct kv_span *span, uint32_t seen,
-                         const void *ahead, struct attention_scratch *room) {
+/* A head's scores of a chunk become weights; what was gathered before follows the new maximum. */
+static void weigh_head(const struct tile *tile, size_t state, uint32_t head, uint32_t seen,
+                       bool is_first, float *u, struct attention_scratch *room) {
     const struct model *model = tile->pass->model;
     const struct scratch *s = tile->pass->scratch;
-    const struct shape *shape = model->shape;
-    size_t first = (size_t)(token - tile->first) * shape->heads + first_head;
-    float *u = s->absorb_u + first * s->absorb_u_stride;
-    const uint32_t sums = score_sums(model);
-    score_block(model, span, heads, seen, room);
-    for (uint32_t i = 0; i < heads; i++) {
-        size_t state = (size_t)token * shape->heads + first_head + i;
-        float *max = &s->softmax_max[state], *sum = &s->softmax_sum[state], factor;
-        if (model->bf16_attention)
-            factor = model->kernels->softmax_bf16(room->weights + (size_t)i * KV_BLOCK_TOKENS,
-                                                  room->scores + (size_t)sums * i * KV_BLOCK_TOKENS,
-                                                  seen, shape->attention_scale, max, sum);
-        else
-            attention_core_softmax(model->kernels, room->scores + (size_t)i * KV_BLOCK_TOKENS, seen,
-                                   shape->attention_scale, max, sum, &factor);
-        if (factor != 1) model->kernels->scale(u + i * s->absorb_u_stride, factor, shape->kv_rank);
-        if (ahead) fetch_keys(model, ahead, i, heads);
+    const float scale = model->shape->attention_scale;
+    float *scores = head_scores(model, room, head), factor;
+    float *max = &s->softmax_max[state], *sum = &s->softmax_sum[state];
+    if (model->bf16_attention)
+        factor = model->kernels->softmax_bf16(room->weights + head * room->weights_stride, scores,
+                                              seen, scale, max, sum);
+    else
+        attention_core_softmax(model->kernels, scores, seen, scale, max, sum, &factor);
+    if (factor != 1 && !is_first) model->kernels->scale(u, factor, model->shape->kv_rank);
+}
+
+/* One token, `heads` heads from first_head on, against a chunk. */
+static void attend_token(const struct tile *tile, uint32_t token, uint32_t first_head,
+                         uint32_t heads, const struct core_chunk *chunk, uint32_t seen,
+                         struct attention_scratch *room) {
+    const struct model *model = tile->pass->model;
+    const struct scratch *s = tile->pass->scratch;
+    const uint32_t all = model->shape->heads;
+    float *u =
+        s->absorb_u + ((size_t)(token - tile->first) * all + first_head) * s->absorb_u_stride;
+    for (uint32_t first = 0; first < heads; first += CORE_HEADS) {
+        uint32_t count = strip_heads(first, heads);
+        score_chunk(model, chunk, first, count, seen, room);
+        for (uint32_t head = first; head < first + count; head++) {
+            weigh_head(tile, (size_t)token * all + first_head + head, head, seen, chunk->is_first,
+                       u + head * s->absorb_u_stride, room);
+            fetch_keys(model, chunk, head, heads);
+        }
     }
-    gather_block(tile, span, heads, seen, ahead, u, room);
+    gather_chunk(tile, chunk, heads, seen, u, room);
 }
 
 static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
@@ -218,8 +260,6 @@ static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_
     const struct scratch *s = tile->pass->scratch;
     uint32_t all = tile->pass->model->shape->heads;
     for (uint32_t head = first_head; head < first_head + heads; head++) {
-        size_t at = (size_t)(token - tile->first) * all + head;
-        memset(s->absorb_u + at * s->absorb_u_stride, 0, s->absorb_u_stride * sizeof(float));
         s->softmax_max[(size_t)token * all + head] = -INFINITY;
         s->softmax_sum[(size_t)token * all + head] = 0;
     }
@@ -249,23 +289,21 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
     uint32_t turned = UINT32_MAX; /* the token whose queries are in room->queries */
     for (uint32_t token = first; token < last; token++)
         begin_heads(tile, token, first_head, heads);
-    for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
-        struct kv_span span = attention_core_span(pass, run, block, end);
-        if (!span.count) continue;
-        const void *ahead = NULL;
-        if (!model->bf16_attention)
-            attention_core_load(model, &span, room->rows);
-        else if ((block + 1) * KV_BLOCK_TOKENS < end)
-            ahead = kv_pages_slice(&model->kv, run->pages[block + 1].index, pass->layer);
+    struct core_chunk chunk = {.is_first = true};
+    for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block += chunk.count) {
+        attention_core_chunk(pass, run, block, end, &chunk);
+        if (!chunk.rows) continue;
+        if (!model->bf16_attention) attention_core_load(model, &chunk.spans[0], room->rows);
         for (uint32_t token = first; token < last; token++) {
             uint32_t index = pass->batch->positions[token] + run->kv_shift;
-            if (index < span.start) continue;
-            uint32_t seen = index - span.start + 1;
+            if (index < chunk.spans[0].start) continue;
+            uint32_t seen = index - chunk.spans[0].start + 1;
             if (token != turned) turn_queries(tile, token, first_head, heads, room);
             turned = token;
-            attend_token(tile, token, first_head, heads, &span,
-                         seen < span.count ? seen : span.count, ahead, room);
+            attend_token(tile, token, first_head, heads, &chunk,
+                         seen < chunk.rows ? seen : chunk.rows, room);
         }
+        chunk.is_first = false;
     }
     for (uint32_t token = first; token < last; token++)
         finish_heads(tile, token, first_head, heads);

@@ -4,10 +4,13 @@
  *
  *   score[s][t] = scale * (q_nope[s].k_nope[t] + q_pe[s].k_pe[t]), t <= s
  *
- * An item is one run and one group of heads; it walks the blocks in ascending order and keeps the
- * online softmax of all its queries: maximum and sum beside the output, which gathers in place. A
- * query's result depends on its own row and the KV rows before it, never on the chunk: each block
- * starts at a multiple of 64 positions, and chunks end on such a multiple or at the prompt's end.
+ * An item is one run and one group of heads; it walks the context chunk by chunk (attention_core.h) and keeps the
+ * online softmax of all its queries: maximum and sum beside the results. A query's result depends on
+ * its own row and the KV rows before it, never on the step: chunks begin at multiples of 64
+ * positions, wherever a prompt is cut into steps.
+ *
+ * Where BF16 values are multiplied, kv_b is rounded to BF16 once for each item, unless its inputs are
+ * FP8, and then multiplies latents as they lie in their pages.
  */
 #include "compute/model/attention_prompt.h"
 
@@ -43,200 +46,300 @@ static enum input_kind expand_kind(const struct model *model, const struct packe
     return linear_input_kind(model->activations, kv_b->type, false);
 }
 
-static void expand(const struct pass *pass, const struct group *group, const struct kv_span *span,
-                   struct attention_scratch *room) {
+/* Whether latents are multiplied as they lie in their pages, by weights that were rounded to BF16. */
+static bool expands_pages(const struct model *model, const struct group *group) {
+    return model->bf16_attention && expand_kind(model, &group->kv_b) == INPUT_BF16;
+}
+
+static uint16_t *rounded_panel(const struct model *model, uint32_t panel,
+                               const struct attention_scratch *room) {
+    return room->kv_b + (size_t)panel * MATMUL_PANEL * model->shape->kv_rank;
+}
+
+static void round_kv_b(const struct model *model, const struct group *group,
+                       const struct attention_scratch *room) {
+    for (uint32_t panel = 0; panel < packed_panels(group->kv_b.rows); panel++)
+        model->kernels->bf16_panel(rounded_panel(model, panel, room), &group->kv_b, panel);
+}
+
+static void expand_pages(const struct pass *pass, const struct group *group,
+                         const struct core_chunk *chunk, struct attention_scratch *room) {
+    const struct model *model = pass->model;
+    for (uint32_t panel = 0; panel < packed_panels(group->kv_b.rows); panel++) {
+        struct gemm_bf16 job = {
+            .layout = BF16_PAIRS,
+            .a = chunk->pieces[0],
+            .a_stride = model->kv.width,
+            .b = rounded_panel(model, panel, room),
+            .b_stride = (size_t)2 * MATMUL_PANEL,
+            .c = room->expanded + (size_t)panel * MATMUL_PANEL,
+            .c_stride = pass->scratch->expanded_stride,
+            .m = chunk->rows,
+            .n = MATMUL_PANEL,
+            .k = model->shape->kv_rank,
+            .pieces = chunk->pieces,
+        };
+        model->kernels->gemm_bf16(&job);
+    }
+}
+
+/* As any other linear, from rows of floats. */
+static void expand_rows(const struct pass *pass, const struct group *group,
+                        const struct core_chunk *chunk, struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct kernels *kernels = model->kernels;
     uint32_t width = model->kv.width, stride = pass->scratch->expanded_stride;
     enum input_kind kind = expand_kind(model, &group->kv_b);
-    attention_core_load(model, span, room->rows);
-    struct linear_input input = linear_plain(room->rows, width, model->rounds_bf16);
-    if (kind == INPUT_FP8) {
-        for (uint32_t t = 0; t < span->count; t++)
+    for (uint32_t i = 0, row = 0; i < chunk->count; row += chunk->spans[i++].count) {
+        attention_core_load(model, &chunk->spans[i], room->rows);
+        for (uint32_t t = 0; kind == INPUT_FP8 && t < chunk->spans[i].count; t++)
             linear_prepare(kernels, kind, room->rows + t * width, model->shape->kv_rank,
-                           &room->prepared, t);
-        input = linear_prepared(kind, &room->prepared, 0);
+                           &room->prepared, row + t);
     }
-    struct matmul job = linear_job(&group->kv_b, &input, room->expanded, stride, span->count);
+    struct linear_input input = kind == INPUT_FP8
+                                    ? linear_prepared(kind, &room->prepared, 0)
+                                    : linear_plain(room->rows, width, model->rounds_bf16);
+    struct matmul job = linear_job(&group->kv_b, &input, room->expanded, stride, chunk->rows);
     kernels->matmul(&job, 0, packed_panels(group->kv_b.rows));
-    for (uint32_t t = 0; t < span->count; t++) {
-        float *row = room->expanded + t * stride;
-        if (model->bf16_attention)
-            kernels->bf16_from_float(room->values + t * stride, row, group->kv_b.rows);
-        else if (model->rounds_bf16)
-            kernels->round_bf16(row, row, group->kv_b.rows);
-    }
+    if (!model->rounds_bf16 || model->bf16_attention)
+        return; /* they are rounded as they are taken */
+    for (uint32_t t = 0; t < chunk->rows; t++)
+        kernels->round_bf16(room->expanded + t * stride, room->expanded + t * stride,
+                            group->kv_b.rows);
 }
 
-/* Queries of a run against one block, for one head. */
+/* Queries of a run against a chunk, for one head. */
 struct query_tile {
-    uint32_t token, count; /* the first one's internal index */
-    uint32_t head;
-    size_t values; /* where the head's values are in a row of room->expanded or room->values */
+    uint32_t first, count; /* of the run's tokens */
+    uint32_t head;         /* of the group's */
+    uint32_t seen;         /* rows of the chunk that the last query sees */
 };
 
-static void score_tile(const struct pass *pass, const struct query_tile *tile,
-                       const struct kv_span *span, struct attention_scratch *room) {
+/* A head's queries of the whole run lie together, BF16 or floats, and so do its results. */
+static void *head_queries(const struct pass *pass, uint32_t head, uint32_t token,
+                          const struct attention_scratch *room) {
     const struct model *model = pass->model;
-    const struct scratch *s = pass->scratch;
+    size_t row = (size_t)head * model->scratch_tokens + token;
+    size_t element = model->bf16_attention ? sizeof(uint16_t) : sizeof(float);
+    return room->head_queries + row * shape_query_dim(model->shape) * element;
+}
+
+static float *head_results(const struct pass *pass, uint32_t head, uint32_t token,
+                           const struct attention_scratch *room) {
+    size_t row = (size_t)head * pass->model->scratch_tokens + token;
+    return room->head_results + row * pass->model->shape->value_dim;
+}
+
+static void score_tile(const struct pass *pass, const struct query_tile *tile,
+                       struct attention_scratch *room) {
+    const struct model *model = pass->model;
     uint32_t query_dim = shape_query_dim(model->shape);
-    const float *q = s->q + (size_t)tile->token * s->lane_stride;
+    const void *queries = head_queries(pass, tile->head, tile->first, room);
     if (model->bf16_attention) {
         struct gemm_bf16 score = {
             .layout = BF16_PAIRS,
-            .a = (const uint16_t *)(const void *)q + tile->head * query_dim,
-            .a_stride = (size_t)2 * s->lane_stride,
-            .b = (const uint16_t *)room->keys,
-            .b_stride = (size_t)2 * KV_BLOCK_TOKENS,
+            .a = queries,
+            .a_stride = query_dim,
+            .b = (const uint16_t *)(const void *)room->keys,
+            .b_stride = 2 * room->keys_stride,
             .c = room->scores,
-            .c_stride = KV_BLOCK_TOKENS,
+            .c_stride = room->scores_stride,
             .m = tile->count,
-            .n = span->count,
+            .n = (uint32_t)round_up(tile->seen,
+                                    16), /* whole squares of AMX; nobody reads the rest */
             .k = query_dim,
         };
         model->kernels->gemm_bf16(&score);
         return;
     }
     struct gemm score = {
-        .a = q + tile->head * query_dim,
-        .a_stride = s->lane_stride,
+        .a = queries,
+        .a_stride = query_dim,
         .b = room->keys,
-        .b_stride = KV_BLOCK_TOKENS,
+        .b_stride = room->keys_stride,
         .c = room->scores,
-        .c_stride = KV_BLOCK_TOKENS,
+        .c_stride = room->scores_stride,
         .m = tile->count,
-        .n = span->count,
+        .n = tile->seen,
         .k = query_dim,
     };
     model->kernels->gemm(&score);
 }
 
-/* out += the block's values, weighted by the exponentials in room. */
-static void gather_tile(const struct pass *pass, const struct query_tile *tile,
-                        const struct kv_span *span, float *out, struct attention_scratch *room) {
+/* The chunk's values, weighted by the exponentials in room, join the results. */
+static void gather_tile(const struct pass *pass, const struct query_tile *tile, bool is_first,
+                        struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
-    size_t stride = pass->scratch->expanded_stride;
+    float *results = head_results(pass, tile->head, tile->first, room);
     if (model->bf16_attention) {
         struct gemm_bf16 gather = {
-            .layout = BF16_ROWS,
+            .layout = BF16_PAIRS,
             .a = room->weights,
-            .a_stride = KV_BLOCK_TOKENS,
-            .b = room->values + tile->values,
-            .b_stride = stride,
-            .c = out,
-            .c_stride = pass->scratch->lane_stride,
+            .a_stride = room->weights_stride,
+            .b = room->values,
+            .b_stride = (size_t)2 * shape->value_dim,
+            .c = results,
+            .c_stride = shape->value_dim,
             .m = tile->count,
             .n = shape->value_dim,
-            .k = span->count,
-            .accumulate = true,
+            .k = (uint32_t)round_up(tile->seen, BF16_PAIR_ROWS), /* weights are 0 behind it */
+            .accumulate = !is_first,
         };
         model->kernels->gemm_bf16(&gather);
         return;
     }
+    uint32_t head_rows = shape->nope_dim + shape->value_dim;
     struct gemm gather = {
         .a = room->scores,
-        .a_stride = KV_BLOCK_TOKENS,
-        .b = room->expanded + tile->values,
-        .b_stride = stride,
-        .c = out,
-        .c_stride = pass->scratch->lane_stride,
+        .a_stride = room->scores_stride,
+        .b = room->expanded + tile->head * head_rows + shape->nope_dim,
+        .b_stride = pass->scratch->expanded_stride,
+        .c = results,
+        .c_stride = shape->value_dim,
         .m = tile->count,
         .n = shape->value_dim,
-        .k = span->count,
-        .accumulate = true,
+        .k = tile->seen,
+        .accumulate = !is_first,
     };
     model->kernels->gemm(&gather);
 }
 
-static void attend_tile(const struct pass *pass, const struct run *run, const struct kv_span *span,
-                        const struct query_tile *tile, struct attention_scratch *room) {
+/* A query's scores of a chunk, of which it sees `seen`, become weights of the tile's length. Returns what its results so
+ * far are to be multiplied by. */
+static float weigh_query(const struct model *model, const struct query_tile *tile, uint32_t query,
+                         uint32_t seen, float *max, float *sum, struct attention_scratch *room) {
+    const float scale = model->shape->attention_scale;
+    float *scores = room->scores + query * room->scores_stride, factor;
+    if (model->bf16_attention) {
+        uint16_t *weights = room->weights + query * room->weights_stride;
+        size_t done = round_up(seen, KV_BLOCK_TOKENS), all = round_up(tile->seen, KV_BLOCK_TOKENS);
+        factor = model->kernels->softmax_bf16(weights, scores, seen, scale, max, sum);
+        memset(weights + done, 0, (all - done) * sizeof *weights);
+        return factor;
+    }
+    attention_core_softmax(model->kernels, scores, seen, scale, max, sum, &factor);
+    memset(scores + seen, 0, (tile->seen - seen) * sizeof *scores);
+    return factor;
+}
+
+static void attend_tile(const struct pass *pass, const struct run *run, uint32_t first_head,
+                        const struct core_chunk *chunk, struct query_tile *tile,
+                        struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     const struct scratch *s = pass->scratch;
-    size_t out_stride = s->lane_stride;
-    float *out = s->attended + tile->token * out_stride + tile->head * shape->value_dim;
-    score_tile(pass, tile, span, room);
+    /* Rows from the chunk's first to that of the tile's first query, and to that of its last one. */
+    uint32_t first_row = run->first_position + run->kv_shift + tile->first - chunk->spans[0].start;
+    uint32_t last_row = first_row + tile->count - 1;
+    tile->seen = last_row < chunk->rows ? last_row + 1 : chunk->rows;
+    score_tile(pass, tile, room);
     for (uint32_t i = 0; i < tile->count; i++) {
-        float *scores = room->scores + i * KV_BLOCK_TOKENS, factor;
-        uint32_t index = tile->token - run->first + i;                /* in the run */
-        uint32_t query = run->first_position + index + run->kv_shift; /* where its KV row is */
-        uint32_t seen = query - span->start + 1;
-        if (seen > span->count) seen = span->count;
-        size_t state = (size_t)(tile->token + i) * shape->heads + tile->head;
-        float *max = &s->softmax_max[state], *sum = &s->softmax_sum[state];
-        if (model->bf16_attention)
-            factor = model->kernels->softmax_bf16(room->weights + (size_t)i * KV_BLOCK_TOKENS,
-                                                  scores, seen, shape->attention_scale, max, sum);
-        else
-            attention_core_softmax(model->kernels, scores, seen, shape->attention_scale, max, sum,
-                                   &factor);
-        if (factor != 1) model->kernels->scale(out + i * out_stride, factor, shape->value_dim);
-        if (!model->bf16_attention) memset(scores + seen, 0, (span->count - seen) * sizeof *scores);
+        uint32_t seen = first_row + i < chunk->rows ? first_row + i + 1 : chunk->rows;
+        size_t token = run->first + tile->first + i;
+        size_t state = token * shape->heads + first_head + tile->head;
+        float factor =
+            weigh_query(model, tile, i, seen, &s->softmax_max[state], &s->softmax_sum[state], room);
+        if (factor != 1 && !chunk->is_first)
+            model->kernels->scale(head_results(pass, tile->head, tile->first + i, room), factor,
+                                  shape->value_dim);
     }
-    gather_tile(pass, tile, span, out, room);
+    gather_tile(pass, tile, chunk->is_first, room);
 }
 
-/* Turns `channels` channels of the span's rows into keys from row `first` on. BF16 values turn in
- * pairs, which leaves channels 2i and 2i + 1 of a token side by side. */
-static void turn_keys(const struct model *model, uint32_t first, uint32_t channels,
+/* `count` rows of `channels` channels become keys from channel `first` and row `row` on. BF16 values turn in pairs, which
+ * leaves channels 2i and 2i + 1 of a token side by side. */
+static void turn_keys(const struct model *model, uint32_t first, uint32_t channels, uint32_t row,
                       const void *from, size_t stride, uint32_t count,
                       struct attention_scratch *room) {
     uint32_t beside = model->bf16_attention ? 2 : 1;
-    model->kernels->transpose(room->keys + (size_t)first / beside * KV_BLOCK_TOKENS,
-                              KV_BLOCK_TOKENS, from, stride / beside, count, channels / beside);
+    model->kernels->transpose(room->keys + (size_t)first / beside * room->keys_stride + row,
+                              room->keys_stride, from, stride / beside, count, channels / beside);
 }
 
-static void attend_block(const struct pass *pass, const struct run *run, const struct group *group,
-                         const struct kv_span *span, struct attention_scratch *room) {
+static void take_shared_keys(const struct model *model, const struct core_chunk *chunk,
+                             struct attention_scratch *room) {
+    const struct shape *shape = model->shape;
+    for (uint32_t i = 0, row = 0; i < chunk->count; row += chunk->spans[i++].count) {
+        const void *from = model->bf16_attention ? (const void *)(chunk->pieces[i] + shape->kv_rank)
+                                                 : (const void *)(room->rows + shape->kv_rank);
+        turn_keys(model, shape->nope_dim, shape->rope_dim, row, from, model->kv.width,
+                  chunk->spans[i].count, room);
+    }
+}
+
+/* A head's own keys, and where BF16 values are multiplied its values as pairs of rows. */
+static void take_head(const struct pass *pass, uint32_t head, uint32_t rows,
+                      struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
-    uint32_t head_rows = shape->nope_dim + shape->value_dim;
-    uint32_t stride = pass->scratch->expanded_stride;
-    uint32_t first_index = run->first_position + run->kv_shift;
-    /* The first query that sees any of the block: */
-    uint32_t from = span->start > first_index ? span->start - first_index : 0;
-    const void *rope = model->bf16_attention
-                           ? (const void *)(attention_core_values(model, span) + shape->kv_rank)
-                           : (const void *)(room->rows + shape->kv_rank);
-    turn_keys(model, shape->nope_dim, shape->rope_dim, rope, model->kv.width, span->count, room);
-    for (uint32_t i = 0; i < group->heads; i++) {
-        const void *keys = model->bf16_attention ? (const void *)(room->values + i * head_rows)
-                                                 : (const void *)(room->expanded + i * head_rows);
-        turn_keys(model, 0, shape->nope_dim, keys, stride, span->count, room);
-        struct query_tile tile = {.head = group->first_head + i,
-                                  .values = i * head_rows + shape->nope_dim};
+    const uint32_t nope = shape->nope_dim;
+    const size_t stride = pass->scratch->expanded_stride;
+    const float *expanded = room->expanded + (size_t)head * (nope + shape->value_dim);
+    if (!model->bf16_attention) {
+        turn_keys(model, 0, nope, 0, expanded, stride, rows, room);
+        return;
+    }
+    for (uint32_t row = 0; row < rows; row++)
+        model->kernels->bf16_from_float(room->nope_keys + row * nope, expanded + row * stride,
+                                        nope);
+    turn_keys(model, 0, nope, 0, room->nope_keys, nope, rows, room);
+    model->kernels->bf16_pair_rows(room->values, expanded + nope, stride, rows, shape->value_dim);
+}
+
+static void attend_chunk(const struct pass *pass, const struct run *run, const struct group *group,
+                         const struct core_chunk *chunk, struct attention_scratch *room) {
+    uint32_t first_index = run->first_position + run->kv_shift, start = chunk->spans[0].start;
+    /* The first query that sees any of the chunk: */
+    uint32_t from = start > first_index ? start - first_index : 0;
+    take_shared_keys(pass->model, chunk, room);
+    for (uint32_t head = 0; head < group->heads; head++) {
+        take_head(pass, head, chunk->rows, room);
         for (uint32_t first = from; first < run->token_count; first += ATTENTION_TILE) {
             uint32_t left = run->token_count - first;
-            tile.token = run->first + first;
-            tile.count = left < ATTENTION_TILE ? left : ATTENTION_TILE;
-            attend_tile(pass, run, span, &tile, room);
+            struct query_tile tile = {.first = first,
+                                      .count = left < ATTENTION_TILE ? left : ATTENTION_TILE,
+                                      .head = head};
+            attend_tile(pass, run, group->first_head, chunk, &tile, room);
         }
     }
 }
 
-static void begin_heads(const struct pass *pass, const struct run *run, const struct group *group) {
-    const struct shape *shape = pass->model->shape;
-    struct scratch *s = pass->scratch;
-    for (uint32_t token = run->first; token < run->first + run->token_count; token++) {
-        memset(s->attended + (size_t)token * s->lane_stride + group->first_head * shape->value_dim,
-               0, group->heads * shape->value_dim * sizeof(float));
-        for (uint32_t head = group->first_head; head < group->first_head + group->heads; head++) {
-            s->softmax_max[(size_t)token * shape->heads + head] = -INFINITY;
-            s->softmax_sum[(size_t)token * shape->heads + head] = 0;
+static void begin_heads(const struct pass *pass, const struct run *run, const struct group *group,
+                        const struct attention_scratch *room) {
+    const struct model *model = pass->model;
+    const struct scratch *s = pass->scratch;
+    uint32_t query_dim = shape_query_dim(model->shape);
+    for (uint32_t i = 0; i < run->token_count; i++) {
+        size_t token = run->first + i, state = token * model->shape->heads;
+        for (uint32_t head = 0; head < group->heads; head++) {
+            uint32_t of_all = group->first_head + head;
+            const float *from = s->q + token * s->lane_stride + (size_t)of_all * query_dim;
+            void *to = head_queries(pass, head, i, room);
+            if (model->bf16_attention)
+                model->kernels->bf16_from_float(to, from, query_dim);
+            else
+                memcpy(to, from, query_dim * sizeof *from);
+            s->softmax_max[state + of_all] = -INFINITY;
+            s->softmax_sum[state + of_all] = 0;
         }
     }
 }
 
-static void finish_heads(const struct pass *pass, const struct run *run,
-                         const struct group *group) {
+static void finish_heads(const struct pass *pass, const struct run *run, const struct group *group,
+                         const struct attention_scratch *room) {
     const struct shape *shape = pass->model->shape;
-    struct scratch *s = pass->scratch;
-    for (uint32_t token = run->first; token < run->first + run->token_count; token++)
-        for (uint32_t head = group->first_head; head < group->first_head + group->heads; head++)
-            pass->model->kernels->scale(
-                s->attended + (size_t)token * s->lane_stride + head * shape->value_dim,
-                1 / s->softmax_sum[(size_t)token * shape->heads + head], shape->value_dim);
+    const struct scratch *s = pass->scratch;
+    for (uint32_t i = 0; i < run->token_count; i++) {
+        size_t token = run->first + i;
+        for (uint32_t head = 0; head < group->heads; head++) {
+            uint32_t of_all = group->first_head + head;
+            float *to = s->attended + token * s->lane_stride + (size_t)of_all * shape->value_dim;
+            memcpy(to, head_results(pass, head, i, room), shape->value_dim * sizeof *to);
+            pass->model->kernels->scale(to, 1 / s->softmax_sum[token * shape->heads + of_all],
+                                        shape->value_dim);
+        }
+    }
 }
 
 static uint32_t group_count(const struct pass *pass) {
@@ -250,14 +353,21 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
         const struct run *run = &pass->batch->runs[item / group_count(pass)];
         struct group group = group_at(pass, item % group_count(pass));
         uint32_t end = run->first_position + run->token_count + run->kv_shift;
-        begin_heads(pass, run, &group);
-        for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block++) {
-            struct kv_span span = attention_core_span(pass, run, block, end);
-            if (!span.count) continue;
-            expand(pass, &group, &span, room);
-            attend_block(pass, run, &group, &span, room);
+        bool by_pages = expands_pages(pass->model, &group);
+        struct core_chunk chunk = {.is_first = true};
+        begin_heads(pass, run, &group, room);
+        if (by_pages) round_kv_b(pass->model, &group, room);
+        for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block += chunk.count) {
+            attention_core_chunk(pass, run, block, end, &chunk);
+            if (!chunk.rows) continue;
+            if (by_pages)
+                expand_pages(pass, &group, &chunk, room);
+            else
+                expand_rows(pass, &group, &chunk, room);
+            attend_chunk(pass, run, &group, &chunk, room);
+            chunk.is_first = false;
         }
-        finish_heads(pass, run, &group);
+        finish_heads(pass, run, &group, room);
     }
 }
 

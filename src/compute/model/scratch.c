@@ -4,6 +4,8 @@
  */
 #include "compute/model/scratch.h"
 
+#include "compute/model/attention_core.h"
+
 #include <sys/mman.h>
 
 #define SCRATCH_ALIGN 64
@@ -63,7 +65,7 @@ static void set_strides(struct scratch *s, const struct shape *shape) {
     s->hidden_stride = padded(shape->hidden);
     s->mlp_stride = padded(shape->dense_width);
     s->absorb_q_stride = padded(shape->kv_rank) + (uint32_t)round_up(shape->rope_dim, 16);
-    s->absorb_u_stride = (uint32_t)round_up(shape->kv_rank, 16);
+    s->absorb_u_stride = (uint32_t)round_up(shape->kv_rank, 16) + STRIDE_SHIFT;
     s->value_stride = padded(shape->value_dim);
     s->experts_stride = padded(shape->experts);
     s->expert_stride = padded(shape->expert_width);
@@ -178,25 +180,43 @@ static void cut_stage(struct cutter *cutter, struct scratch *s, const struct mod
     s->stage_bytes = cutter->used - start;
 }
 
+/* What only attention with BF16 values needs. */
+static void cut_bf16_room(struct cutter *cutter, const struct scratch *s, const struct model *model,
+                          uint32_t chunk, struct attention_scratch *room) {
+    const struct shape *shape = model->shape;
+    uint32_t group_rows = s->group_heads * (shape->nope_dim + shape->value_dim);
+    uint32_t heads = (uint32_t)round_up(shape->heads, 16);
+    room->kv_b = cut_values(cutter, round_up(group_rows, MATMUL_PANEL), shape->kv_rank);
+    room->nope_keys = cut_values(cutter, chunk, shape->nope_dim);
+    room->values = cut_values(cutter, chunk, shape->value_dim);
+    room->weights = cut_values(cutter, larger(ATTENTION_TILE, heads), room->weights_stride);
+    room->query = cut_values(cutter, CORE_HEADS, shape_kv_width(shape));
+}
+
 static void cut_threads(struct cutter *cutter, struct scratch *s, const struct model *model) {
     const struct shape *shape = model->shape;
-    uint32_t threads = team_threads(model->team);
-    uint32_t heads = (uint32_t)round_up(shape->heads, 16);
+    const uint32_t threads = team_threads(model->team);
+    const uint32_t heads = (uint32_t)round_up(shape->heads, 16), query_dim = shape_query_dim(shape);
+    const uint32_t chunk = attention_core_blocks(model) * KV_BLOCK_TOKENS;
+    const size_t rows = (size_t)s->group_heads * model->scratch_tokens;
     s->attention = cut(cutter, threads * sizeof *s->attention);
     for (uint32_t i = 0; i < threads; i++) {
         struct attention_scratch room = {
+            .keys_stride = chunk,
+            .scores_stride = chunk + STRIDE_SHIFT,
+            .weights_stride = chunk + 2 * STRIDE_SHIFT,
             .rows = cut_floats(cutter, KV_BLOCK_TOKENS, shape_kv_width(shape)),
-            .prepared = cut_input(cutter, model, KV_BLOCK_TOKENS, shape->kv_rank),
-            .expanded = cut_floats(cutter, KV_BLOCK_TOKENS, s->expanded_stride),
-            .keys = cut_floats(cutter, larger(shape_query_dim(shape), 2 * heads), KV_BLOCK_TOKENS),
+            .prepared = cut_input(cutter, model, chunk, shape->kv_rank),
+            .expanded = cut_floats(cutter, chunk, s->expanded_stride),
+            .keys = cut_floats(cutter, larger(query_dim, 2 * CORE_HEADS), chunk),
             .queries = cut_floats(cutter, shape_kv_width(shape), heads),
-            .scores = cut_floats(cutter, larger(ATTENTION_TILE, 2 * heads), KV_BLOCK_TOKENS),
+            .scores = cut_floats(cutter, larger(ATTENTION_TILE, 2 * heads), chunk + STRIDE_SHIFT),
+            .head_results = cut_floats(cutter, rows, shape->value_dim),
         };
-        if (model->bf16_attention) {
-            room.values = cut_values(cutter, KV_BLOCK_TOKENS, s->expanded_stride);
-            room.weights = cut_values(cutter, larger(ATTENTION_TILE, heads), KV_BLOCK_TOKENS);
-            room.query = cut_values(cutter, 1, shape_kv_width(shape));
-        }
+        room.head_queries =
+            (char *)(model->bf16_attention ? (void *)cut_values(cutter, rows, query_dim)
+                                           : (void *)cut_floats(cutter, rows, query_dim));
+        if (model->bf16_attention) cut_bf16_room(cutter, s, model, chunk, &room);
         if (s->attention) s->attention[i] = room;
     }
 }

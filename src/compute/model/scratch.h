@@ -17,20 +17,26 @@
 #include "compute/model/model_state.h"
 
 #define LOGITS_TILE 16    /* rows of logits computed at a time */
-#define ATTENTION_TILE 64 /* queries that share one product with a block's keys */
+#define ATTENTION_TILE 64 /* queries that share one product with a chunk's keys */
+#define CORE_HEADS 32 /* heads of a generated token that share one product with a chunk's rows */
 
-/* A thread's room for one attention item. */
+/* A thread's room for one attention item. `chunk`: rows of a chunk (attention_core.h) at most. */
 struct attention_scratch {
     float *rows;                  /* [64][kv_width] a block's latents and keys */
-    struct input_buffer prepared; /* [64] rows of kv_b's input */
-    float *expanded;              /* [64][expanded_stride] keys and values of a head group */
-    float *keys;                  /* [nope + rope][64] transposed keys, or [64][heads] scores */
-    float *queries;               /* [kv_width][heads] transposed queries of the absorbed form */
-    float *scores;                /* [max(tile, 2 * heads)][64] */
+    struct input_buffer prepared; /* [chunk] rows of kv_b's input */
+    float *expanded;              /* [chunk][expanded_stride] keys and values of a head group */
+    float *keys;    /* [nope + rope][keys_stride] transposed keys, or [chunk][CORE_HEADS] scores */
+    float *queries; /* [kv_width][heads] transposed queries of the absorbed form */
+    float *scores;  /* [max(ATTENTION_TILE, 2 * heads)][scores_stride] */
+    char *head_queries;  /* [group_heads][tokens][query_dim] a prompt's, BF16 or floats */
+    float *head_results; /* [group_heads][tokens][value_dim] */
     /* Where attention computes with BF16 values (model.bf16_attention): */
-    uint16_t *values;  /* [64][expanded_stride] keys and values of a head group */
-    uint16_t *weights; /* [max(tile, heads)][64] exponentials of scores */
-    uint16_t *query;   /* [kv_width] */
+    uint16_t *kv_b;      /* [panels of a head group][kv_rank / 2][32][2] */
+    uint16_t *nope_keys; /* [chunk][nope] a head's */
+    uint16_t *values;    /* [chunk / 2][value][2] a head's, two rows side by side */
+    uint16_t *weights;   /* [max(ATTENTION_TILE, heads)][weights_stride] exponentials of scores */
+    uint16_t *query;     /* [CORE_HEADS][kv_width] */
+    size_t keys_stride, scores_stride, weights_stride;
 };
 
 struct scratch {

@@ -21,6 +21,8 @@ void matmul_avx512bf16_emulated_run(const struct matmul *job, uint32_t panel_fir
 void gemm_avx512bf16_emulated_run(const struct gemm_bf16 *job);
 void matmul_amx_emulated_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void gemm_amx_emulated_run(const struct gemm_bf16 *job);
+float softmax_avx512bf16_emulated_run(uint16_t *weights, const float *scores, uint32_t count,
+                                      float a, float *max, float *sum);
 #endif
 
 uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
@@ -36,10 +38,12 @@ uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
         levels_out[count] = kernels_table_avx512bf16;
         levels_out[count].name = "avx512bf16-emulated";
         levels_out[count].matmul = matmul_avx512bf16_emulated_run;
+        levels_out[count].softmax_bf16 = softmax_avx512bf16_emulated_run;
         levels_out[count++].gemm_bf16 = gemm_avx512bf16_emulated_run;
         levels_out[count] = kernels_table_amx;
         levels_out[count].name = "amx-emulated";
         levels_out[count].matmul = matmul_amx_emulated_run;
+        levels_out[count].softmax_bf16 = softmax_avx512bf16_emulated_run;
         levels_out[count++].gemm_bf16 = gemm_amx_emulated_run;
     }
 #endif
@@ -51,8 +55,8 @@ const struct kernels *levels_twin(const struct kernels *level) {
     static const struct kernels bfdot = {.matmul = matmul_bfdot_c_run,
                                          .gemm_bf16 = gemm_bfdot_c_run};
     static const struct kernels amx = {.matmul = matmul_amx_c_run, .gemm_bf16 = gemm_amx_c_run};
-    return strcmp(level->numerics, "bfdot1") == 0 ? &bfdot
-           : strcmp(level->numerics, "amx1") == 0 ? &amx
+    return strcmp(level->numerics, "bfdot2") == 0 ? &bfdot
+           : strcmp(level->numerics, "amx2") == 0 ? &amx
                                                   : &bf16_dot;
 }
 

@@ -128,6 +128,97 @@ static void rows_and_stretches_do_not_matter(void **unused) {
     problem_free(&p);
 }
 
+#define PIECES_MAX 16
+
+/* Where each piece of 64 rows begins. */
+static void cut_pieces(const uint16_t *rows, uint32_t count, size_t stride,
+                       const uint16_t *pieces[PIECES_MAX]) {
+    assert_true(count <= PIECES_MAX * KV_BLOCK_TOKENS);
+    for (uint32_t i = 0; i * KV_BLOCK_TOKENS < count; i++)
+        pieces[i] = rows + i * KV_BLOCK_TOKENS * stride;
+}
+
+/* Copies a context's rows into pieces of their own, the last one as long as it is. */
+static void copy_pieces(const uint16_t *rows, uint32_t count, size_t stride, size_t last_row,
+                        uint16_t *pieces[PIECES_MAX]) {
+    for (uint32_t i = 0; i * KV_BLOCK_TOKENS < count; i++) {
+        uint32_t first = i * KV_BLOCK_TOKENS, left = count - first;
+        uint32_t rows_here = left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
+        size_t bytes = ((rows_here - 1) * stride + last_row) * sizeof *rows;
+        pieces[i] = levels_buffer(bytes);
+        memcpy(pieces[i], rows + first * stride, bytes);
+    }
+}
+
+static void free_pieces(uint32_t count, size_t stride, size_t last_row,
+                        uint16_t *pieces[PIECES_MAX]) {
+    for (uint32_t i = 0; i * KV_BLOCK_TOKENS < count; i++) {
+        uint32_t left = count - i * KV_BLOCK_TOKENS;
+        uint32_t rows_here = left < KV_BLOCK_TOKENS ? left : KV_BLOCK_TOKENS;
+        levels_free(pieces[i], ((rows_here - 1) * stride + last_row) * sizeof(uint16_t));
+    }
+}
+
+/* A context whose rows lie in pieces, as A and as B, gives the bits of one whose rows follow each other; and so
+ * does the twin. */
+static void pieces_give_the_bits_of_the_whole(void **unused) {
+    enum { WIDTH = 72, MOST = 130 };
+    static const uint32_t counts[] = {1, 2, 16, 31, 63, 64, 65, 70, 79, 80, 96, 127, 128, 129, 130};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t level_count = levels_list(levels);
+    uint64_t state = 14;
+    uint16_t rows[MOST * WIDTH], others[MOST * WIDTH * 2], *pieces[PIECES_MAX] = {0};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
+        rows[i] = bf16_from_float(levels_number(&state, NUMBERS_NORMAL));
+    for (size_t i = 0; i < ARRAY_COUNT(others); i++)
+        others[i] = bf16_from_float(levels_number(&state, NUMBERS_MIXED));
+    for (uint32_t l = 0; l < level_count; l++)
+        for (size_t i = 0; i < ARRAY_COUNT(counts) && levels[l].gemm_bf16; i++) {
+            if (levels[l].core_blocks == 1) continue; /* reads no pieces */
+            const uint32_t count = counts[i];
+            static float whole[MOST * WIDTH], found[MOST * WIDTH], twin[MOST * WIDTH];
+            struct gemm_bf16 as_a = {.layout = BF16_PAIRS,
+                                     .a = rows,
+                                     .a_stride = WIDTH,
+                                     .b = others,
+                                     .b_stride = 2 * 33,
+                                     .c_stride = WIDTH,
+                                     .m = count,
+                                     .n = 33,
+                                     .k = 66};
+            struct gemm_bf16 as_b = {.layout = BF16_ROWS,
+                                     .a = others,
+                                     .a_stride = MOST + 2,
+                                     .b = rows,
+                                     .b_stride = WIDTH,
+                                     .c_stride = WIDTH,
+                                     .m = 19,
+                                     .n = 70,
+                                     .k = count};
+            for (uint32_t row = 0; row < as_b.m && count % 2; row++)
+                others[row * as_b.a_stride + count] = 0;
+            copy_pieces(rows, count, WIDTH, WIDTH, pieces);
+            for (int of_b = 0; of_b < 2; of_b++) {
+                struct gemm_bf16 job = of_b ? as_b : as_a;
+                size_t values = (size_t)job.m * job.c_stride;
+                memset(whole, 0, sizeof whole);
+                memset(found, 0, sizeof found);
+                memset(twin, 0, sizeof twin);
+                job.c = whole;
+                levels[l].gemm_bf16(&job);
+                job.pieces = (const uint16_t *const *)pieces;
+                job.ahead = of_b ? job.pieces : NULL;
+                job.c = found;
+                levels[l].gemm_bf16(&job);
+                job.c = twin;
+                levels_twin(&levels[l])->gemm_bf16(&job);
+                levels_check_same(levels[l].name, whole, found, values);
+                levels_check_same("twin", whole, twin, values);
+            }
+            free_pieces(count, WIDTH, WIDTH, pieces);
+        }
+}
+
 /* Products of BF16 values: each level that has them gives its plain C twin's bits in every layout,
  * whether or not values are fetched ahead, and stays inside its buffers. */
 static void bf16_layouts_agree_to_the_bit(void **unused) {
@@ -163,7 +254,9 @@ static void bf16_layouts_agree_to_the_bit(void **unused) {
             levels_fill(&state, NUMBERS_NORMAL, c, c_count);
             job.a = a;
             job.b = b;
-            if (turn % 2) job.ahead = b;
+            const uint16_t *ahead[PIECES_MAX];
+            if (layout == BF16_ROWS) cut_pieces(b, k, job.b_stride, ahead);
+            if (layout == BF16_ROWS && turn % 2) job.ahead = ahead;
             for (uint32_t l = 0; l < count; l++) {
                 if (!levels[l].gemm_bf16) continue;
                 if (layout == BF16_FOURS && levels[l].few_columns != BF16_FOURS) continue;
@@ -186,6 +279,7 @@ int main(void) {
         cmocka_unit_test(levels_agree_to_the_bit),
         cmocka_unit_test(rows_and_stretches_do_not_matter),
         cmocka_unit_test(bf16_layouts_agree_to_the_bit),
+        cmocka_unit_test(pieces_give_the_bits_of_the_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -307,8 +307,8 @@ static void a_transposed_tile_is_the_tile(void **unused) {
                 check_transpose(&levels[l], sizes[r], sizes[c]);
 }
 
-/* The softmax whose weights are BF16, block after block: each level that has it gives the twin's
- * bits, with zeros behind the last score. */
+/* The softmax whose weights are BF16, chunk after chunk: each level that has it gives the twin's
+ * bits, with zeros behind the last score up to a whole block. */
 static void softmax_in_bf16_is_that_of_plain_c(void **unused) {
     struct kernels levels[LEVELS_MAX];
     uint32_t count = levels_list(levels);
@@ -316,8 +316,11 @@ static void softmax_in_bf16_is_that_of_plain_c(void **unused) {
     for (uint32_t l = 0; l < count; l++) {
         if (!levels[l].softmax_bf16) continue;
         float max = -INFINITY, sum = 0, expected_max = max, expected_sum = sum;
-        for (uint32_t n = 1; n <= KV_BLOCK_TOKENS; n++) {
-            uint16_t weights[KV_BLOCK_TOKENS], expected[KV_BLOCK_TOKENS];
+        for (uint32_t n = 1; n <= levels[l].core_blocks * KV_BLOCK_TOKENS; n++) {
+            uint16_t weights[CORE_BLOCKS_MAX * KV_BLOCK_TOKENS];
+            uint16_t expected[CORE_BLOCKS_MAX * KV_BLOCK_TOKENS];
+            memset(weights, 0xA5, sizeof weights);
+            memset(expected, 0xA5, sizeof expected);
             float *scores = levels_buffer(n * sizeof(float));
             levels_fill(&state, NUMBERS_NORMAL, scores, n);
             for (uint32_t i = 0; i < n; i++)
@@ -333,9 +336,75 @@ static void softmax_in_bf16_is_that_of_plain_c(void **unused) {
     }
 }
 
+/* Weights that are rounded to BF16 for attention: each level gives the twin's pairs, of all types. */
+static void a_panel_is_rounded_as_in_plain_c(void **unused) {
+    static const enum weight_type types[] = {WEIGHT_FP8, WEIGHT_BF16, WEIGHT_F32};
+    enum { COLS = 2 * QUANT_GROUP + 34, ROWS = 5 * MATMUL_PANEL, BLOCKS = 3 };
+    struct kernels levels[LEVELS_MAX];
+    uint32_t count = levels_list(levels);
+    float *values = levels_buffer(sizeof(float) * ROWS * COLS), scales[2 * BLOCKS];
+    uint64_t state = 23;
+    levels_fill(&state, NUMBERS_NORMAL, values, ROWS * COLS);
+    for (uint32_t i = 0; i < ARRAY_COUNT(scales); i++)
+        scales[i] = 0.0037f * (float)(i + 1);
+    for (uint32_t l = 0; l < count; l++)
+        for (uint32_t t = 0; levels[l].bf16_panel && t < ARRAY_COUNT(types); t++) {
+            size_t bytes = weight_type_bytes(types[t], ROWS * COLS);
+            uint8_t *data = levels_buffer(bytes);
+            for (uint32_t i = 0; i < ROWS * COLS; i++) {
+                if (types[t] == WEIGHT_FP8) data[i] = i % 128 == 127 ? 0 : (uint8_t)i;
+                if (types[t] == WEIGHT_BF16) ((uint16_t *)data)[i] = bf16_from_float(values[i]);
+                if (types[t] == WEIGHT_F32) ((float *)data)[i] = values[i];
+            }
+            struct packed_matrix weights = {types[t], ROWS, COLS, data, scales, 0};
+            for (uint32_t panel = 0; panel < packed_panels(ROWS); panel++) {
+                uint16_t pairs[COLS * MATMUL_PANEL], expected[COLS * MATMUL_PANEL];
+                levels[l].bf16_panel(pairs, &weights, panel);
+                bf16_panel_c(expected, &weights, panel);
+                assert_memory_equal(pairs, expected, sizeof pairs);
+                float first[COLS];
+                matmul_unpack_row(&weights, panel * MATMUL_PANEL, first);
+                for (uint32_t c = 0; c < COLS; c++)
+                    assert_int_equal(pairs[c / 2 * MATMUL_PANEL * 2 + c % 2],
+                                     bf16_from_float(first[c]));
+            }
+            levels_free(data, bytes);
+        }
+    levels_free(values, sizeof(float) * ROWS * COLS);
+}
+
+static void check_pair_rows(const struct kernels *level, uint32_t rows, uint32_t cols) {
+    const uint32_t all = (uint32_t)round_up(rows, BF16_PAIR_ROWS), stride = cols + 3;
+    size_t x_bytes = ((rows - 1) * stride + cols) * sizeof(float);
+    size_t bytes = (size_t)all * cols * sizeof(uint16_t);
+    float *x = levels_buffer(x_bytes);
+    uint16_t *pairs = levels_buffer(bytes);
+    uint64_t state = rows * 1000 + cols;
+    levels_fill(&state, NUMBERS_NORMAL, x, (rows - 1) * stride + cols);
+    level->bf16_pair_rows(pairs, x, stride, rows, cols);
+    for (uint32_t r = 0; r < all; r++)
+        for (uint32_t c = 0; c < cols; c++)
+            assert_int_equal(pairs[((size_t)r / 2 * cols + c) * 2 + r % 2],
+                             r < rows ? bf16_from_float(x[r * stride + c]) : 0);
+    levels_free(pairs, bytes);
+    levels_free(x, x_bytes);
+}
+
+static void rows_become_pairs(void **unused) {
+    static const uint32_t sizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 64, 127, 128};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t count = levels_list(levels);
+    for (uint32_t l = 0; l < count; l++)
+        for (size_t r = 0; levels[l].bf16_pair_rows && r < ARRAY_COUNT(sizes); r++)
+            for (size_t c = 0; c < ARRAY_COUNT(sizes); c++)
+                check_pair_rows(&levels[l], sizes[r], sizes[c]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(softmax_in_bf16_is_that_of_plain_c),
+        cmocka_unit_test(a_panel_is_rounded_as_in_plain_c),
+        cmocka_unit_test(rows_become_pairs),
         cmocka_unit_test(levels_agree_to_the_bit),
         cmocka_unit_test(levels_agree_on_infinities_and_nans),
         cmocka_unit_test(exp_is_right_to_an_ulp_and_a_half),
