@@ -65,8 +65,8 @@ static bool begin(struct model *model, uint32_t walk) {
             run += lane->batch.runs[k].token_count > 0;
     }
     if (gpu_graphs_begin(model, walk)) return true;
-    embed(model, &batch);
     state->forked = model->lane_count > 1;
+    if (state->forked || gpu_graphs_enter(model, 0)) embed(model, &batch);
     if (!state->forked) return false;
     device_record(state->device, state->begun, main_stream(model));
     for (uint32_t i = 1; i < model->lane_count; i++)
@@ -77,6 +77,7 @@ static bool begin(struct model *model, uint32_t walk) {
 /* What follows on the first stream runs behind all lanes. */
 static void join(struct model *model) {
     struct gpu_state *state = model->gpu;
+    gpu_graphs_stop(model);
     for (uint32_t i = 1; state->forked && i < model->lane_count; i++) {
         device_record(state->device, state->lanes[i].done, state->lanes[i].stream);
         device_follow(state->device, main_stream(model), state->lanes[i].done);
@@ -154,7 +155,7 @@ static void add(const struct pass *pass) {
                                 .n = hidden,
                                 .live = lane->live,
                                 .rows = lane->rows};
-    if (arguments.rows) gpu_launch(state, lane->stream, add, arguments);
+    if (arguments.rows && gpu_lane_enter(pass)) gpu_launch(state, lane->stream, add, arguments);
 }
 
 /* ---- outputs ---- */

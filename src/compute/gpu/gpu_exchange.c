@@ -289,36 +289,45 @@ static void pack_results(const struct model *model, struct device_stream *stream
 
 /* ---- dispatch ---- */
 
-/* The lane's rows are packed, and come to the host where they pass it; so do its tokens' experts and their
- * weights. */
-static void bring_rows(const struct pass *pass) {
+/* The lane's rows are packed; its tokens' experts and their weights come to the host. */
+static void pack_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
     const struct gpu_lane *lane = gpu_lane_of(pass);
     size_t at = lane->row * x->dispatch_bytes, pair = (size_t)lane->row * x->per_token;
-    uint32_t tokens = pass->batch->token_count;
-    size_t words = (size_t)tokens * x->per_token * sizeof(uint32_t);
+    size_t words = (size_t)lane->rows * x->per_token * sizeof(uint32_t);
     struct gpu_rows from = gpu_rows_from(&state->input, lane->row);
     struct packed to = packed_at(pass, x->outgoing + at);
     struct gpu_gather pack = {.from = from.data,
                               .from_scales = from.scales,
                               .to = x->outgoing + at,
                               .to_scales = to.scales,
+                              .live = lane->live,
                               .from_form = gpu_form_of(&from, gpu_routed_kind(pass)),
                               .to_form = to.form,
                               .n = model->shape->hidden,
-                              .rows = tokens,
+                              .rows = lane->rows,
+                              .live_each = 1,
                               .from_scale_step = 1,
                               .to_scale_step = to.scale_step};
     gpu_launch(state, lane->stream, gather, pack);
-    if (!x->tickets)
-        copy(pass, x->outgoing_host + at, x->outgoing + at, tokens * x->dispatch_bytes,
-             DEVICE_TO_HOST);
     copy(pass, x->experts_host + pair, state->experts + pair, words, DEVICE_TO_HOST);
     copy(pass, x->weights_host + pair, state->expert_weights + pair, words, DEVICE_TO_HOST);
+}
+
+/* So do its rows, where they pass the host. */
+static void bring_rows(const struct pass *pass) {
+    struct gpu_exchange *x = of_pass(pass);
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    size_t at = lane->row * x->dispatch_bytes;
+    if (gpu_lane_enter(pass)) pack_rows(pass);
+    gpu_graphs_stop(pass->model);
+    if (!x->tickets)
+        copy(pass, x->outgoing_host + at, x->outgoing + at,
+             pass->batch->token_count * x->dispatch_bytes, DEVICE_TO_HOST);
     pass_part(pass, PART_SEND);
-    device_record(state->device, lane->done, lane->stream);
+    device_record(pass->model->device, lane->done, lane->stream);
     await(pass, lane->done);
 }
 
@@ -630,6 +639,7 @@ void gpu_exchange_run_routed(const struct pass *pass) {
     struct exchange_received received;
     struct room_round round = {.pass = pass, .received = &received};
     uint32_t *slot_tokens = pass->model->slot_tokens + compute_weights(pass)->first_slot;
+    gpu_graphs_stop(pass->model);
     exchange_dispatch_finish(pass->exchange, &received);
     for (uint32_t i = 0; i < received.group_count; i++)
         slot_tokens[received.groups[i].slot] += received.groups[i].row_count;
@@ -683,8 +693,6 @@ static void send_returned(const struct pass *pass, const struct exchange_returne
         if (row != EXCHANGE_SUMMED && row >= rows) rows = row + 1;
     }
     check(rows <= pairs);
-    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
-         DEVICE_FROM_HOST);
     give_returned(pass, x->returned + at, returned->results, rows);
 }
 
@@ -699,18 +707,40 @@ static void find_returned(const struct pass *pass) {
             x->rows_host[pair + i] = GPU_NO_PAIR;
         else if (!x->links)
             x->rows_host[pair + i] = i;
-    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
-         DEVICE_FROM_HOST);
 }
 
-/* The lane's memory on the host is free again when its rows of the next layer are there. */
-void gpu_exchange_finish(const struct pass *pass) {
+/* By what the host has noted in rows_host. */
+static void sum_returned(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
     const struct gpu_lane *lane = gpu_lane_of(pass);
     size_t pair = (size_t)lane->row * x->per_token;
+    struct gpu_combine sums = {.results = x->returned + pair * x->combine_bytes,
+                               .pair_row = state->pair_row + pair,
+                               .experts = state->experts + pair,
+                               .weights = state->expert_weights + pair,
+                               .y = state->y + (size_t)lane->row * state->hidden_stride,
+                               .live = lane->live,
+                               .pitch = (uint32_t)x->combine_bytes,
+                               .y_stride = state->hidden_stride,
+                               .n = model->shape->hidden,
+                               .tokens = lane->rows,
+                               .per_token = x->per_token,
+                               .group_experts = model->group_experts,
+                               .is_bf16 = model->rounds_bf16,
+                               .rounds_bf16 = model->rounds_bf16};
+    copy(pass, state->pair_row + pair, x->rows_host + pair,
+         (size_t)lane->rows * x->per_token * sizeof *x->rows_host, DEVICE_FROM_HOST);
+    gpu_launch(state, lane->stream, combine, sums);
+    pass_part(pass, PART_COMBINE);
+}
+
+/* The lane's memory on the host is free again when its rows of the next layer are there. */
+void gpu_exchange_finish(const struct pass *pass) {
+    struct gpu_exchange *x = of_pass(pass);
     struct exchange_returned returned;
+    gpu_graphs_stop(pass->model);
     exchange_combine_finish(pass->exchange, &returned);
     if (x->links) await_others(pass, *given_of(pass));
     if (!pass->batch->token_count) return;
@@ -718,21 +748,7 @@ void gpu_exchange_finish(const struct pass *pass) {
         find_returned(pass);
     else
         send_returned(pass, &returned);
-    struct gpu_combine sums = {.results = x->returned + pair * x->combine_bytes,
-                               .pair_row = state->pair_row + pair,
-                               .experts = state->experts + pair,
-                               .weights = state->expert_weights + pair,
-                               .y = state->y + (size_t)lane->row * state->hidden_stride,
-                               .pitch = (uint32_t)x->combine_bytes,
-                               .y_stride = state->hidden_stride,
-                               .n = model->shape->hidden,
-                               .tokens = pass->batch->token_count,
-                               .per_token = x->per_token,
-                               .group_experts = model->group_experts,
-                               .is_bf16 = model->rounds_bf16,
-                               .rounds_bf16 = model->rounds_bf16};
-    gpu_launch(state, lane->stream, combine, sums);
-    pass_part(pass, PART_COMBINE);
+    if (gpu_lane_enter(pass)) sum_returned(pass);
 }
 
 /* ---- sums on their way ---- */

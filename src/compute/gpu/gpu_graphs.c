@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compute/gpu/gpu_graphs.h"
 
+#include "base/check.h"
+#include "compute/exchange/exchange.h"
 #include "compute/gpu/gpu_layers.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* Of a lane, at most: pieces end between stages, and one of a layer's has nothing that a piece could have. */
+#define PIECES_OF_LAYER (STAGE_COUNT - 1)
 
 static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -55,34 +61,125 @@ static void set_bounds(struct model *model, const struct gpu_walk *walk) {
 
 /* NULL: it is not kept. */
 static struct gpu_kept_walk *find(struct gpu_graphs *graphs, const struct gpu_walk *walk) {
-    for (uint32_t i = 0; i < GPU_GRAPHS_MAX; i++) {
+    for (uint32_t i = 0; i < GPU_WALKS_MAX; i++) {
         struct gpu_kept_walk *kept = &graphs->kept[i];
         if (kept->used && !memcmp(&kept->walk, walk, sizeof *walk)) return kept;
     }
     return NULL;
 }
 
-/* In a free place, or that of the walk that has not come for longest. */
-static void keep(struct gpu_graphs *graphs, const struct gpu_walk *walk, struct device *device) {
-    struct gpu_kept_walk *oldest = &graphs->kept[0];
-    for (uint32_t i = 1; i < GPU_GRAPHS_MAX; i++)
-        if (graphs->kept[i].used < oldest->used) oldest = &graphs->kept[i];
-    device_close_graph(device, oldest->graph);
-    *oldest = (struct gpu_kept_walk){.walk = *walk, .used = ++graphs->walks};
+/* The place becomes free. */
+static void drop(struct gpu_graphs *graphs, struct gpu_kept_walk *kept, struct device *device) {
+    for (uint32_t i = 0; i < kept->piece_count; i++)
+        device_close_graph(device, kept->pieces[i].graph);
+    graphs->count -= kept->piece_count;
+    free(kept->pieces);
+    *kept = (struct gpu_kept_walk){0};
 }
 
-static void launch(const struct model *model, struct device_graph *graph) {
+/* A free place, or the walk that has not come for longest; of those that have graphs, if `captured`. */
+static struct gpu_kept_walk *oldest(struct gpu_graphs *graphs, bool captured) {
+    struct gpu_kept_walk *found = NULL;
+    for (uint32_t i = 0; i < GPU_WALKS_MAX; i++) {
+        struct gpu_kept_walk *kept = &graphs->kept[i];
+        if (captured && !kept->piece_count) continue;
+        if (!found || kept->used < found->used) found = kept;
+    }
+    return found;
+}
+
+static void keep(struct gpu_graphs *graphs, const struct gpu_walk *walk, struct device *device) {
+    struct gpu_kept_walk *kept = oldest(graphs, false);
+    drop(graphs, kept, device);
+    *kept = (struct gpu_kept_walk){.walk = *walk, .used = ++graphs->walks};
+}
+
+/* Lists as many pieces as the walk may have, and makes room for their graphs. False: there is no memory. */
+static bool make_room(const struct model *model, struct gpu_kept_walk *kept) {
+    struct gpu_graphs *graphs = &model->gpu->graphs;
+    uint32_t most = graphs->by_pieces
+                        ? model->lane_count * PIECES_OF_LAYER * model->shape->layers
+                        : 1;
+    while (graphs->count && graphs->count + most > GPU_GRAPHS_MAX)
+        drop(graphs, oldest(graphs, true), model->gpu->device);
+    kept->pieces = calloc(most, sizeof *kept->pieces);
+    kept->piece_room = most;
+    return kept->pieces;
+}
+
+/* ---- pieces ---- */
+
+static void launch(const struct model *model, const struct gpu_piece *piece) {
     struct gpu_state *state = model->gpu;
-    device_launch_graph(state->device, state->lanes[0].stream, graph);
+    device_launch_graph(state->device, state->lanes[piece->lane].stream, piece->graph);
     state->graphs.launched++;
 }
+
+static void begin_piece(struct gpu_state *state, uint32_t lane) {
+    struct gpu_walker *walker = &state->graphs.walkers[lane];
+    device_begin_capture(state->device, state->lanes[lane].stream);
+    walker->captures = true;
+    walker->first = walker->calls;
+}
+
+/* What was captured is put in line. */
+static void end_piece(struct model *model, uint32_t lane) {
+    struct gpu_state *state = model->gpu;
+    struct gpu_graphs *graphs = &state->graphs;
+    struct gpu_walker *walker = &graphs->walkers[lane];
+    struct gpu_piece piece = {.lane = lane, .first = walker->first, .end = walker->calls};
+    struct error error;
+    walker->captures = false;
+    enum status status =
+        device_end_capture(state->device, state->lanes[lane].stream, &piece.graph, &error);
+    gpu_state_note(state, status, &error);
+    if (status != STATUS_OK) return;
+    check(graphs->step->piece_count < graphs->step->piece_room);
+    graphs->step->pieces[graphs->step->piece_count++] = piece;
+    graphs->count++;
+    launch(model, &piece);
+}
+
+bool gpu_graphs_enter(struct model *model, uint32_t lane) {
+    struct gpu_graphs *graphs = &model->gpu->graphs;
+    const struct gpu_kept_walk *kept = graphs->step;
+    struct gpu_walker *walker = &graphs->walkers[lane];
+    if (!kept || !graphs->by_pieces) return true;
+    if (!kept->is_captured) {
+        if (!walker->captures) begin_piece(model->gpu, lane);
+        walker->calls++;
+        return true;
+    }
+    while (walker->next < kept->piece_count && kept->pieces[walker->next].lane != lane)
+        walker->next++;
+    check(walker->next < kept->piece_count);
+    const struct gpu_piece *piece = &kept->pieces[walker->next];
+    if (walker->calls == piece->first) launch(model, piece);
+    if (++walker->calls == piece->end) walker->next++;
+    return false;
+}
+
+void gpu_graphs_stop(struct model *model) {
+    struct gpu_graphs *graphs = &model->gpu->graphs;
+    for (uint32_t lane = 0; graphs->by_pieces && lane < model->lane_count; lane++)
+        if (graphs->walkers[lane].captures) end_piece(model, lane);
+}
+
+bool gpu_graphs_part_lanes(const struct model *model) {
+    const struct gpu_graphs *graphs = &model->gpu->graphs;
+    return graphs->step && graphs->by_pieces && model->lane_count > 1;
+}
+
+/* ---- walks ---- */
 
 bool gpu_graphs_begin(struct model *model, uint32_t number) {
     struct gpu_state *state = model->gpu;
     struct gpu_graphs *graphs = &state->graphs;
     graphs->is_step = false;
+    graphs->by_pieces = exchange_carries(model->lanes[0].exchange);
     set_exact(model);
-    if (!number || graphs->off || !model->batch.token_count) return false;
+    if (!number || graphs->off || state->status != STATUS_OK || !model->batch.token_count)
+        return false;
     struct gpu_walk walk = describe(model, number);
     struct gpu_kept_walk *kept = find(graphs, &walk);
     if (!kept) {
@@ -90,32 +187,32 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
         return false;
     }
     kept->used = ++graphs->walks;
+    if (!kept->is_captured && !make_room(model, kept)) return false;
     graphs->is_step = true;
-    if (kept->graph) {
-        launch(model, kept->graph);
+    graphs->replayed += kept->is_captured;
+    if (kept->is_captured && !graphs->by_pieces) {
+        launch(model, &kept->pieces[0]);
         return true;
     }
     set_bounds(model, &walk);
-    device_begin_capture(state->device, state->lanes[0].stream);
-    graphs->capturing = kept;
+    graphs->step = kept;
+    memset(graphs->walkers, 0, sizeof graphs->walkers);
+    if (!kept->is_captured && !graphs->by_pieces) begin_piece(state, 0);
     return false;
 }
 
 void gpu_graphs_end(struct model *model) {
-    struct gpu_state *state = model->gpu;
-    struct gpu_kept_walk *kept = state->graphs.capturing;
-    struct error error;
+    struct gpu_graphs *graphs = &model->gpu->graphs;
+    struct gpu_kept_walk *kept = graphs->step;
     if (!kept) return;
-    state->graphs.capturing = NULL;
-    enum status status =
-        device_end_capture(state->device, state->lanes[0].stream, &kept->graph, &error);
-    gpu_state_note(state, status, &error);
-    if (status != STATUS_OK) return;
-    state->graphs.captured++;
-    launch(model, kept->graph);
+    if (!graphs->by_pieces) end_piece(model, 0);
+    graphs->step = NULL;
+    if (kept->is_captured || model->gpu->status != STATUS_OK) return;
+    kept->is_captured = true;
+    graphs->captured++;
 }
 
 void gpu_graphs_close(struct gpu_graphs *graphs, struct device *device) {
-    for (uint32_t i = 0; i < GPU_GRAPHS_MAX; i++)
-        device_close_graph(device, graphs->kept[i].graph);
+    for (uint32_t i = 0; i < GPU_WALKS_MAX; i++)
+        drop(graphs, &graphs->kept[i], device);
 }

@@ -5,6 +5,13 @@
  * longer contexts than those bounds that were captured with it. The bounds are powers of two: a graph
  * serves all steps between two of them.
  *
+ * A walk is kept as pieces, each a graph. Alone, a rank's walk is one piece, of all lanes. Among ranks the host
+ * stops within each layer, as it deals tokens and is told of results; what depends on other ranks' tokens is put in
+ * line anew. A piece then is what one lane's stream is given between two stops. Within it lies nothing that another
+ * stream waits for, or is waited for by: events stand between pieces. So it does not matter in which order the host
+ * comes to the lanes, as long as each lane's own order is the walk's. Pieces of several lanes may be captured at
+ * the same time, but none while the host waits.
+ *
  * The first lanes of several have as many tokens as their key says; the last one's are bounded. A walk is
  * captured when its key comes for the second time: then all its kernels have been loaded, and what
  * comes once costs no graph. Only files gpu_*.c include this.
@@ -15,7 +22,8 @@
 #include "compute/device/device.h"
 #include "contract/overlap.h"
 
-#define GPU_GRAPHS_MAX 32   /* the one that was not used for longest makes way */
+#define GPU_WALKS_MAX 32    /* the one that was not used for longest makes way */
+#define GPU_GRAPHS_MAX 8192 /* of all walks: likewise */
 #define GPU_GRAPH_KEYS 1024 /* contexts are bounded by this, twice this, and so on */
 
 struct model; /* compute/model/model_state.h */
@@ -28,24 +36,51 @@ struct gpu_walk {
     uint32_t rows[OVERLAP_LANES];  /* its tokens at most */
 };
 
+struct gpu_piece {
+    struct device_graph *graph;
+    uint32_t lane;       /* on whose stream it runs */
+    uint32_t first, end; /* of the lane's calls of gpu_graphs_enter in the walk: [first, end) */
+};
+
 struct gpu_kept_walk {
     struct gpu_walk walk;
-    struct device_graph *graph; /* NULL: it came once */
-    uint64_t used;              /* when it came last; 0: the place is free */
+    struct gpu_piece *pieces; /* [piece_count] a lane's in its order */
+    uint32_t piece_count, piece_room;
+    bool is_captured; /* else it came once */
+    uint64_t used;    /* when it came last; 0: the place is free */
+};
+
+struct gpu_walker { /* a lane's way through the step's walk */
+    uint32_t calls; /* of gpu_graphs_enter */
+    uint32_t next;  /* the first piece that may be the lane's next */
+    uint32_t first; /* call of the piece that is captured */
+    bool captures;
 };
 
 struct gpu_graphs {
-    struct gpu_kept_walk kept[GPU_GRAPHS_MAX];
-    struct gpu_kept_walk *capturing; /* what is put in line goes into its graph */
-    bool is_step;                    /* the step's layers are a graph */
-    bool off;                        /* all is put in line anew */
-    uint64_t walks, captured, launched;
+    struct gpu_kept_walk kept[GPU_WALKS_MAX];
+    struct gpu_kept_walk *step; /* the walk that is captured, or whose pieces are put in line; else NULL */
+    struct gpu_walker walkers[OVERLAP_LANES];
+    bool by_pieces; /* the step's tokens are exchanged with other ranks */
+    bool is_step;   /* the step's layers are graphs */
+    bool off;       /* all is put in line anew */
+    uint32_t count; /* graphs that are kept */
+    uint64_t walks, captured, replayed; /* steps that might be graphs; were captured; were put in line as such */
+    uint64_t launched;                  /* graphs */
 };
 
 /* The step's lanes and their batches are set; `number` as in compute.h, `begin`. Sets the bounds of lanes, and
- * puts the walk in line if there is a graph of it: true. Else it may capture what follows. */
+ * puts the walk in line if there is a graph of all of it: true. Else it may capture what follows, or put it in
+ * line by pieces. */
 bool gpu_graphs_begin(struct model *model, uint32_t number);
-/* Behind the layers, all lanes being joined: what was captured becomes a graph, and is put in line. */
+/* Before a stage puts its work in line on a lane's stream. False: it is in a piece that is in line already, and is
+ * left out. */
+bool gpu_graphs_enter(struct model *model, uint32_t lane);
+/* Pieces end: the host waits, or puts in line on a lane's stream what no piece has. */
+void gpu_graphs_stop(struct model *model);
+/* Whether `enter` was or will be asked for pieces of one lane of several: events stand between them. */
+bool gpu_graphs_part_lanes(const struct model *model);
+/* Behind the layers, all lanes being joined: what was captured is kept, and is in line. */
 void gpu_graphs_end(struct model *model);
 
 /* No work is in line. */

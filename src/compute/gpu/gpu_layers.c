@@ -105,6 +105,11 @@ static bool is_empty(const struct pass *pass) {
     return gpu_lane_of(pass)->rows == 0;
 }
 
+/* There is nothing to put in line, or it is there already. */
+static bool is_left_out(const struct pass *pass) {
+    return is_empty(pass) || !gpu_lane_enter(pass);
+}
+
 /* ---- attention ---- */
 
 static struct gpu_kv_form kv_form(const struct pass *pass) {
@@ -203,7 +208,11 @@ static void rotate_queries(const struct pass *pass) {
     gpu_launch(state, lane->stream, queries, arguments);
 }
 
-void gpu_attention_begin(const struct pass *pass) {
+static void record_written(const struct pass *pass) {
+    device_record(pass->model->device, gpu_lane_of(pass)->written, gpu_lane_of(pass)->stream);
+}
+
+static void begin_attention(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
@@ -212,18 +221,25 @@ void gpu_attention_begin(const struct pass *pass) {
     enum input_kind q_kind =
         model->shape->q_rank ? compute_kind_ue8m0(model, down->type) : compute_kind(model, down);
     struct gpu_rows input = input_of(pass), other = shared_of(pass);
-    if (is_empty(pass)) return;
     normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
     pass_part(pass, PART_ATTENTION_NORM);
     multiply(pass, &attention->kv_a, kv_kind == q_kind ? &input : &other, kv_kind, state->kv_a,
              state->kv_a_stride);
     pass_part(pass, PART_DOWN);
     write_rows(pass);
-    device_record(state->device, gpu_lane_of(pass)->written, gpu_lane_of(pass)->stream);
+    if (!gpu_graphs_part_lanes(model)) record_written(pass);
     pass_part(pass, PART_LATENT);
     project_queries(pass, q_kind);
     rotate_queries(pass);
     pass_part(pass, PART_ROPE);
+}
+
+void gpu_attention_begin(const struct pass *pass) {
+    if (is_empty(pass)) return;
+    if (gpu_lane_enter(pass)) begin_attention(pass);
+    if (!gpu_graphs_part_lanes(pass->model)) return;
+    gpu_graphs_stop(pass->model);
+    record_written(pass);
 }
 
 /* kv_b for inputs that are not quantized. */
@@ -383,6 +399,7 @@ void gpu_attention_finish(const struct pass *pass) {
     for (uint32_t i = 0; i < gpu_lane_number(pass); i++)
         if (state->lanes[i].rows)
             device_follow(state->device, lane->stream, state->lanes[i].written);
+    if (!gpu_lane_enter(pass)) return;
     attend_prompts(pass);
     attend_generated(pass);
     struct gpu_prepare arguments = {.x = rows_of(pass, state->attended, width),
@@ -417,7 +434,7 @@ static void run_mlp(const struct pass *pass, const struct mlp_weights *mlp,
 void gpu_mlp_run(const struct pass *pass) {
     const struct mlp_weights *dense = &compute_weights(pass)->dense;
     struct gpu_rows input = input_of(pass);
-    if (is_empty(pass)) return;
+    if (is_left_out(pass)) return;
     normalize(pass, compute_weights(pass)->mlp_norm, compute_kind(pass->model, &dense->gate), NULL,
               NULL);
     run_mlp(pass, dense, &input, pass->model->gpu->y);
@@ -450,7 +467,7 @@ void gpu_experts_route(const struct pass *pass) {
     const struct layer_weights *weights = compute_weights(pass);
     enum input_kind shared = compute_kind(model, &weights->shared.gate);
     float *normed = rows_of(pass, state->normed, shape->hidden);
-    if (is_empty(pass)) return;
+    if (is_left_out(pass)) return;
     normalize(pass, weights->mlp_norm, gpu_routed_kind(pass), has_shared(pass) ? &shared : NULL,
               normed);
     pass_part(pass, PART_GATE_NORM);
@@ -528,7 +545,7 @@ void gpu_experts_dispatch(const struct pass *pass) {
 
 void gpu_experts_run_shared(const struct pass *pass) {
     struct gpu_rows input = shared_of(pass);
-    if (is_empty(pass) || !has_shared(pass)) return;
+    if (!has_shared(pass) || is_left_out(pass)) return;
     run_mlp(pass, &compute_weights(pass)->shared, &input, pass->model->gpu->shared_y);
 }
 
@@ -577,7 +594,7 @@ void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs
                                 .form = gpu_form_of(middle, middle_kind),
                                 .stride = state->expert_stride,
                                 .n = model->shape->expert_width,
-                                .live = gpu_lane_of(pass)->live,
+                                .live = pairs->live,
                                 .live_each = model->shape->experts_per_token,
                                 .rows = pairs->count};
     gpu_launch(state, gpu_lane_of(pass)->stream, activate, silu);
@@ -600,6 +617,7 @@ void gpu_experts_run_routed(const struct pass *pass) {
         .count = pair_count(pass),
         .groups = groups_of(pass),
         .group_count = model->shape->experts,
+        .live = gpu_lane_of(pass)->live,
         .slots = model->weights.slots[compute_weights(pass)->first_slot],
         .slot_count = model->shape->experts};
     gpu_experts_multiply(pass, &pairs);
@@ -634,7 +652,7 @@ void gpu_experts_finish(const struct pass *pass) {
     if (carries) gpu_exchange_finish(pass);
     if (is_empty(pass)) return;
     if (!carries) combine_pairs(pass);
-    if (!has_shared(pass)) return;
+    if (!has_shared(pass) || !gpu_lane_enter(pass)) return;
     struct gpu_add shared = {.y = rows_of(pass, state->y, state->hidden_stride),
                              .x = rows_of(pass, state->shared_y, state->hidden_stride),
                              .y_stride = state->hidden_stride,
