@@ -41,9 +41,10 @@ static struct gpu_walk describe(const struct model *model, uint32_t number) {
     walk.lanes = model->lane_count;
     for (uint32_t i = 0; i < model->lane_count; i++) {
         uint32_t count = model->lanes[i].batch.token_count, first = model->lanes[i].first;
-        bool last = i + 1 == model->lane_count;
+        bool last = first + count == model->batch.token_count;
+        if (!count) continue;
         walk.first[i] = first;
-        walk.rows[i] = last && count ? least(power_above(count), state->tokens_max - first) : count;
+        walk.rows[i] = last ? least(power_above(count), state->tokens_max - first) : count;
     }
     uint32_t parts = (uint32_t)divide_up(gpu_most_keys(&model->batch), GPU_GRAPH_KEYS);
     walk.keys_max = least(power_above(parts) * GPU_GRAPH_KEYS, state->positions_max + 1);
@@ -163,11 +164,6 @@ void gpu_graphs_stop(struct model *model) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
     for (uint32_t lane = 0; graphs->by_pieces && lane < model->lane_count; lane++)
         if (graphs->walkers[lane].captures) end_piece(model, lane);
-}
-
-bool gpu_graphs_part_lanes(const struct model *model) {
-    const struct gpu_graphs *graphs = &model->gpu->graphs;
-    return graphs->step && graphs->by_pieces && model->lane_count > 1;
 }
 
 /* ---- walks ---- */

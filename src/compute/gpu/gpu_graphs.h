@@ -12,7 +12,7 @@
  * comes to the lanes, as long as each lane's own order is the walk's. Pieces of several lanes may be captured at
  * the same time, but none while the host waits.
  *
- * The first lanes of several have as many tokens as their key says; the last one's are bounded. A walk is
+ * The first lanes of several have as many tokens as their key says; those of the last one that has any are bounded. A walk is
  * captured when its key comes for the second time: then all its kernels have been loaded, and what
  * comes once costs no graph. Only files gpu_*.c include this.
  */
@@ -32,7 +32,7 @@ struct model; /* compute/model/model_state.h */
 struct gpu_walk {
     uint32_t number; /* stages_number; never 0 */
     uint32_t lanes, keys_max;
-    uint32_t first[OVERLAP_LANES]; /* tokens before the lane's */
+    uint32_t first[OVERLAP_LANES]; /* tokens before the lane's, if it has any */
     uint32_t rows[OVERLAP_LANES];  /* its tokens at most */
 };
 
@@ -78,8 +78,6 @@ bool gpu_graphs_begin(struct model *model, uint32_t number);
 bool gpu_graphs_enter(struct model *model, uint32_t lane);
 /* Pieces end: the host waits, or puts in line on a lane's stream what no piece has. */
 void gpu_graphs_stop(struct model *model);
-/* Whether `enter` was or will be asked for pieces of one lane of several: events stand between them. */
-bool gpu_graphs_part_lanes(const struct model *model);
 /* Behind the layers, all lanes being joined: what was captured is kept, and is in line. */
 void gpu_graphs_end(struct model *model);
 

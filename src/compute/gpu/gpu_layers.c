@@ -208,11 +208,7 @@ static void rotate_queries(const struct pass *pass) {
     gpu_launch(state, lane->stream, queries, arguments);
 }
 
-static void record_written(const struct pass *pass) {
-    device_record(pass->model->device, gpu_lane_of(pass)->written, gpu_lane_of(pass)->stream);
-}
-
-static void begin_attention(const struct pass *pass) {
+void gpu_attention_begin(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
@@ -221,25 +217,18 @@ static void begin_attention(const struct pass *pass) {
     enum input_kind q_kind =
         model->shape->q_rank ? compute_kind_ue8m0(model, down->type) : compute_kind(model, down);
     struct gpu_rows input = input_of(pass), other = shared_of(pass);
+    if (is_left_out(pass)) return;
     normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
     pass_part(pass, PART_ATTENTION_NORM);
     multiply(pass, &attention->kv_a, kv_kind == q_kind ? &input : &other, kv_kind, state->kv_a,
              state->kv_a_stride);
     pass_part(pass, PART_DOWN);
     write_rows(pass);
-    if (!gpu_graphs_part_lanes(model)) record_written(pass);
+    device_record(state->device, gpu_lane_of(pass)->written, gpu_lane_of(pass)->stream);
     pass_part(pass, PART_LATENT);
     project_queries(pass, q_kind);
     rotate_queries(pass);
     pass_part(pass, PART_ROPE);
-}
-
-void gpu_attention_begin(const struct pass *pass) {
-    if (is_empty(pass)) return;
-    if (gpu_lane_enter(pass)) begin_attention(pass);
-    if (!gpu_graphs_part_lanes(pass->model)) return;
-    gpu_graphs_stop(pass->model);
-    record_written(pass);
 }
 
 /* kv_b for inputs that are not quantized. */
@@ -387,7 +376,7 @@ static void attend_generated(const struct pass *pass) {
         attend_tile(pass, first, tokens - first < tile ? tokens - first : tile, keys_max);
 }
 
-/* Behind the KV rows of the lanes before its own, which a token may see. */
+/* Behind the KV rows of the lanes before its own, which a token of a prompt may see. */
 void gpu_attention_finish(const struct pass *pass) {
     struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -395,11 +384,10 @@ void gpu_attention_finish(const struct pass *pass) {
     const struct packed_matrix *o = &compute_weights(pass)->attention.o;
     uint32_t width = model->shape->heads * model->shape->value_dim;
     struct gpu_rows input = input_of(pass);
-    if (is_empty(pass)) return;
-    for (uint32_t i = 0; i < gpu_lane_number(pass); i++)
+    if (is_left_out(pass)) return;
+    for (uint32_t i = 0; model->batch.prompt_tokens && i < gpu_lane_number(pass); i++)
         if (state->lanes[i].rows)
             device_follow(state->device, lane->stream, state->lanes[i].written);
-    if (!gpu_lane_enter(pass)) return;
     attend_prompts(pass);
     attend_generated(pass);
     struct gpu_prepare arguments = {.x = rows_of(pass, state->attended, width),
