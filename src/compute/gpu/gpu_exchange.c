@@ -48,7 +48,8 @@ struct gpu_exchange {
     /* Of the lane whose experts are computed: */
     char *received, *received_host;         /* [room_rows][dispatch_bytes] */
     char *results, *results_host;           /* [room_rows][combine_bytes] */
-    struct gpu_group *groups, *groups_host; /* [slots of this rank in a layer] */
+    struct gpu_group *groups, *groups_host; /* [slots + 1] of this rank in a layer; the last: of all rows */
+    uint32_t slots;
     struct device_event *computed[ROUND_WAVES];
     /* Where rows go from device to device; else NULL: */
     struct gpu_peers *peers;
@@ -114,7 +115,8 @@ static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
 static void take_rows(struct gpu_taker *taker, uint32_t rows_max, uint32_t slots) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
-    size_t results = x->room_rows * x->combine_bytes, groups = slots * sizeof *x->groups;
+    size_t results = x->room_rows * x->combine_bytes, groups = (slots + 1) * sizeof *x->groups;
+    x->slots = slots;
     x->experts_host = take_host(taker, words, "choices of experts, on the host");
     x->weights_host = take_host(taker, words, "experts' weights, on the host");
     x->rows_host = take_host(taker, words, "pairs' rows, on the host");
@@ -279,11 +281,11 @@ static enum input_kind result_kind(const struct model *model) {
 }
 
 static void pack_results(const struct model *model, struct device_stream *stream, const float *y,
-                         uint32_t stride, char *to, uint32_t rows) {
+                         uint32_t stride, char *to, uint32_t rows, const uint32_t *live) {
     const struct gpu_rows packed = {.data = to,
                                     .pitch = (uint32_t)model->gpu->exchange->combine_bytes};
     struct gpu_prepare arguments = {
-        .x = y, .x_stride = stride, .n = model->shape->hidden, .rows = rows};
+        .x = y, .live = live, .x_stride = stride, .n = model->shape->hidden, .rows = rows};
     gpu_prepare_rows(model, stream, &packed, result_kind(model), arguments);
 }
 
@@ -366,6 +368,7 @@ void gpu_exchange_dispatch(const struct pass *pass) {
 
 struct room_wave { /* rows and groups of the room */
     uint32_t first, count, first_group, group_count;
+    const uint32_t *live; /* on the device, how many of the rows there are; NULL: all */
 };
 
 struct room_round {
@@ -475,10 +478,12 @@ static void unpack(const struct pass *pass, const struct room_wave *wave) {
                                       (uint32_t)exchange_rows_scales_at(pass->model->shape->hidden),
                                   .to = to->data + (size_t)wave->first * to->pitch,
                                   .to_scales = to->scales + wave->first,
+                                  .live = wave->live,
                                   .from_form = from.form,
                                   .to_form = gpu_form_of(to, gpu_routed_kind(pass)),
                                   .n = pass->model->shape->hidden,
                                   .rows = wave->count,
+                                  .live_each = 1,
                                   .from_scale_step = from.scale_step,
                                   .to_scale_step = 1};
     gpu_launch(state, gpu_lane_of(pass)->stream, gather, unpacked);
@@ -489,69 +494,113 @@ static void hand_out(const struct pass *pass, const struct room_wave *wave) {
     struct gpu_exchange *x = of_pass(pass);
     struct gpu_form form = {result_kind(pass->model), (uint32_t)x->combine_bytes, 1};
     struct gpu_gather given = {.from = x->results + wave->first * x->combine_bytes,
+                               .live = wave->live,
                                .to_rows = x->row_to + wave->first,
                                .from_form = form,
                                .to_form = form,
                                .n = pass->model->shape->hidden,
-                               .rows = wave->count};
+                               .rows = wave->count,
+                               .live_each = 1};
     gpu_launch(pass->model->gpu, gpu_lane_of(pass)->stream, gather, given);
 }
 
-/* Puts the wave in line, from where its rows lie to where its results go. */
-static void compute_wave(const struct room_round *round, uint32_t index) {
+/* By the host, the wave's rows come to the device. */
+static void bring_wave(const struct room_round *round, const struct room_wave *wave) {
     const struct pass *pass = round->pass;
+    struct gpu_exchange *x = of_pass(pass);
+    struct room_rows rows = {round, wave->first};
+    size_t at = wave->first * x->dispatch_bytes;
+    if (x->tickets) return;
+    compute_tokens(pass->model, take_received, &rows, wave->count);
+    pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
+    copy(pass, x->received + at, x->received_host + at, wave->count * x->dispatch_bytes,
+         DEVICE_FROM_HOST);
+}
+
+/* Puts the wave in line, from where its rows lie on the device to where its results go. Nothing that a launch is given
+ * depends on the layer. */
+static void put_wave(const struct pass *pass, const struct room_wave *wave) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    struct device_stream *stream = gpu_lane_of(pass)->stream;
-    const struct room_wave *wave = &round->waves[index];
-    struct room_rows rows = {round, wave->first};
-    size_t in = wave->first * x->dispatch_bytes, out = wave->first * x->combine_bytes;
-    if (!x->tickets) {
-        compute_tokens(model, take_received, &rows, wave->count);
-        pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
-        copy(pass, x->received + in, x->received_host + in, wave->count * x->dispatch_bytes,
-             DEVICE_FROM_HOST);
-    }
     unpack(pass, wave);
     pass_part(pass, PART_EXPERT_INPUT);
     const struct gpu_pairs pairs = {.first = wave->first,
                                     .count = wave->count,
                                     .groups = x->groups + wave->first_group,
                                     .group_count = wave->group_count,
+                                    .live = wave->live,
+                                    .live_each = 1,
                                     .slots = model->weights.own.memory,
                                     .slot_count =
                                         model->weights.slot_count + model->weights.spare_count};
     gpu_experts_multiply(pass, &pairs);
-    pack_results(model, stream, state->expert_y + (size_t)wave->first * state->hidden_stride,
-                 state->hidden_stride, x->results + out, wave->count);
-    if (x->tickets)
-        hand_out(pass, wave);
-    else
-        copy(pass, x->results_host + out, x->results + out, wave->count * x->combine_bytes,
-             DEVICE_TO_HOST);
-    pass_part(pass, PART_EXPERT_RESULT);
-    device_record(state->device, x->computed[index], stream);
+    pack_results(model, gpu_lane_of(pass)->stream,
+                 state->expert_y + (size_t)wave->first * state->hidden_stride, state->hidden_stride,
+                 x->results + wave->first * x->combine_bytes, wave->count, wave->live);
+    if (x->tickets) hand_out(pass, wave);
 }
 
-/* The round's groups, and where its rows and results lie if they go from device to device. */
-static void copy_lists(const struct room_round *round) {
-    const struct pass *pass = round->pass;
+/* The wave is in line; by the host, its results come there. */
+static void end_put_wave(const struct pass *pass, const struct room_wave *wave, uint32_t index) {
     struct gpu_exchange *x = of_pass(pass);
-    size_t places = round->rows * sizeof(char *);
-    copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
+    size_t at = wave->first * x->combine_bytes;
+    if (!x->tickets)
+        copy(pass, x->results_host + at, x->results + at, wave->count * x->combine_bytes,
+             DEVICE_TO_HOST);
+    pass_part(pass, PART_EXPERT_RESULT);
+    device_record(pass->model->device, x->computed[index], gpu_lane_of(pass)->stream);
+}
+
+/* The groups of rows, and where those and their results lie if they go from device to device. */
+static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t rows) {
+    struct gpu_exchange *x = of_pass(pass);
+    size_t places = rows * sizeof(char *);
+    copy(pass, x->groups, x->groups_host, groups * sizeof *x->groups, DEVICE_FROM_HOST);
     if (!x->tickets) return;
     copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
     copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
+}
+
+/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no piece has it. */
+static bool bound_round(const struct room_round *round, struct room_wave *bounds_out) {
+    struct gpu_exchange *x = of_pass(round->pass);
+    if (round->wave_count != 1) return false;
+    uint32_t rows = gpu_graphs_rows(round->pass->model, round->rows, x->room_rows);
+    *bounds_out = (struct room_wave){
+        .count = rows, .group_count = x->slots, .live = &x->groups[x->slots].row_count};
+    if (!rows) return false;
+    memset(x->groups_host + round->groups, 0, (x->slots - round->groups) * sizeof *x->groups_host);
+    x->groups_host[x->slots] = (struct gpu_group){.row_count = round->rows};
+    return true;
+}
+
+/* The round's one wave by a graph of such bounds, or as it becomes one. */
+static void put_bounded(const struct pass *pass, const struct room_wave *bounds) {
+    struct gpu_exchange *x = of_pass(pass);
+    uint32_t lane = (uint32_t)gpu_lane_number(pass);
+    if (gpu_graphs_begin_rows(pass->model, lane, bounds->count)) return;
+    if (!x->links) copy_lists(pass, x->slots + 1, bounds->count);
+    put_wave(pass, bounds);
+    gpu_graphs_end_rows(pass->model, lane, bounds->count);
 }
 
 /* All waves are put in line before the first is waited for. */
 static void run_round(const struct room_round *round) {
     const struct pass *pass = round->pass;
     struct gpu_exchange *x = of_pass(pass);
-    copy_lists(round);
-    for (uint32_t i = 0; i < round->wave_count; i++)
-        compute_wave(round, i);
+    struct room_wave bounds;
+    bool bounded = bound_round(round, &bounds);
+    if (!bounded) copy_lists(pass, round->groups, round->rows);
+    for (uint32_t i = 0; i < round->wave_count; i++) {
+        const struct room_wave *wave = &round->waves[i];
+        bring_wave(round, wave);
+        if (bounded)
+            put_bounded(pass, &bounds);
+        else
+            put_wave(pass, wave);
+        end_put_wave(pass, wave, i);
+    }
     for (uint32_t i = 0; i < round->wave_count; i++) {
         const struct room_wave *wave = &round->waves[i];
         struct room_rows rows = {round, wave->first};
@@ -617,16 +666,22 @@ static void run_by_links(struct room_round *round) {
     uint32_t most = most_of_a_rank(x, model->placement.ranks, round->received);
     uint32_t *places = x->rows_host + (size_t)gpu_lane_of(pass)->row * x->per_token;
     uint32_t rounds = gpu_links_begin(x->links, pass, most, places);
+    struct room_wave bounds;
     device_follow(model->device, stream, x->passed);
     for (uint32_t i = 0; i < rounds; i++) {
         await_others(pass, x->listed);
         gpu_links_list(x->links, pass, i);
         take_pieces(round);
-        copy_lists(round);
+        bool bounded = bound_round(round, &bounds);
+        copy_lists(pass, bounded ? x->slots + 1 : round->groups, round->rows);
         gpu_links_copy_list(x->links, pass);
         device_record(model->device, x->listed, stream);
         gpu_links_pass_rows(x->links, pass);
-        if (round->wave_count) compute_wave(round, 0);
+        if (bounded)
+            put_bounded(pass, &bounds);
+        else if (round->wave_count)
+            put_wave(pass, &round->waves[0]);
+        pass_part(pass, PART_EXPERT_RESULT);
         gpu_links_pass_results(x->links, pass);
     }
     device_record(model->device, x->passed, stream);
@@ -807,7 +862,7 @@ static void sum_some(struct model *model, const struct exchange_sum *list, uint3
                                .is_bf16 = model->rounds_bf16,
                                .rounds_bf16 = model->rounds_bf16};
     gpu_launch(state, x->summing, combine, sums);
-    pack_results(model, x->summing, x->sum_y, state->hidden_stride, x->sums, count);
+    pack_results(model, x->summing, x->sum_y, state->hidden_stride, x->sums, count, NULL);
     device_copy(state->device, x->summing, x->sums_host, x->sums, count * x->combine_bytes,
                 DEVICE_TO_HOST);
     gpu_state_note(state, device_wait_stream(state->device, x->summing, &error), &error);

@@ -96,11 +96,8 @@ static void keep(struct gpu_graphs *graphs, const struct gpu_walk *walk, struct 
 }
 
 /* Lists as many pieces as the walk may have, and makes room for their graphs. False: there is no memory. */
-static bool make_room(const struct model *model, struct gpu_kept_walk *kept) {
+static bool make_room(const struct model *model, struct gpu_kept_walk *kept, uint32_t most) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
-    uint32_t most = graphs->by_pieces
-                        ? model->lane_count * PIECES_OF_LAYER * model->shape->layers
-                        : 1;
     while (graphs->count && graphs->count + most > GPU_GRAPHS_MAX)
         drop(graphs, oldest(graphs, true), model->gpu->device);
     kept->pieces = calloc(most, sizeof *kept->pieces);
@@ -110,9 +107,9 @@ static bool make_room(const struct model *model, struct gpu_kept_walk *kept) {
 
 /* ---- pieces ---- */
 
-static void launch(const struct model *model, const struct gpu_piece *piece) {
+static void launch(const struct model *model, struct device_graph *graph, uint32_t lane) {
     struct gpu_state *state = model->gpu;
-    device_launch_graph(state->device, state->lanes[piece->lane].stream, piece->graph);
+    device_launch_graph(state->device, state->lanes[lane].stream, graph);
     state->graphs.launched++;
 }
 
@@ -123,22 +120,29 @@ static void begin_piece(struct gpu_state *state, uint32_t lane) {
     walker->first = walker->calls;
 }
 
-/* What was captured is put in line. */
-static void end_piece(struct model *model, uint32_t lane) {
+/* What was captured is put in line. NULL: it could not be. */
+static struct device_graph *end_capture(struct model *model, uint32_t lane) {
     struct gpu_state *state = model->gpu;
-    struct gpu_graphs *graphs = &state->graphs;
-    struct gpu_walker *walker = &graphs->walkers[lane];
-    struct gpu_piece piece = {.lane = lane, .first = walker->first, .end = walker->calls};
+    struct device_graph *graph;
     struct error error;
-    walker->captures = false;
+    state->graphs.walkers[lane].captures = false;
     enum status status =
-        device_end_capture(state->device, state->lanes[lane].stream, &piece.graph, &error);
+        device_end_capture(state->device, state->lanes[lane].stream, &graph, &error);
     gpu_state_note(state, status, &error);
-    if (status != STATUS_OK) return;
-    check(graphs->step->piece_count < graphs->step->piece_room);
-    graphs->step->pieces[graphs->step->piece_count++] = piece;
+    if (status != STATUS_OK) return NULL;
+    launch(model, graph, lane);
+    return graph;
+}
+
+static void end_piece(struct model *model, uint32_t lane) {
+    struct gpu_graphs *graphs = &model->gpu->graphs;
+    struct gpu_kept_walk *kept = graphs->step;
+    const struct gpu_walker *walker = &graphs->walkers[lane];
+    struct gpu_piece piece = {end_capture(model, lane), lane, walker->first, walker->calls};
+    if (!piece.graph) return;
+    check(kept->piece_count < kept->piece_room);
+    kept->pieces[kept->piece_count++] = piece;
     graphs->count++;
-    launch(model, &piece);
 }
 
 bool gpu_graphs_enter(struct model *model, uint32_t lane) {
@@ -155,7 +159,7 @@ bool gpu_graphs_enter(struct model *model, uint32_t lane) {
         walker->next++;
     check(walker->next < kept->piece_count);
     const struct gpu_piece *piece = &kept->pieces[walker->next];
-    if (walker->calls == piece->first) launch(model, piece);
+    if (walker->calls == piece->first) launch(model, piece->graph, lane);
     if (++walker->calls == piece->end) walker->next++;
     return false;
 }
@@ -164,6 +168,34 @@ void gpu_graphs_stop(struct model *model) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
     for (uint32_t lane = 0; graphs->by_pieces && lane < model->lane_count; lane++)
         if (graphs->walkers[lane].captures) end_piece(model, lane);
+}
+
+/* ---- rows that came ---- */
+
+static struct gpu_kept_rows *kept_rows(struct model *model, uint32_t rows) {
+    uint32_t power = 0;
+    while (UINT32_C(1) << power < rows)
+        power++;
+    check(power < GPU_ROW_BOUNDS);
+    return &model->gpu->graphs.rows[power];
+}
+
+uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t most) {
+    return model->gpu->graphs.step ? least(power_above(count), most) : 0;
+}
+
+/* No piece is captured now: the host has just waited. */
+bool gpu_graphs_begin_rows(struct model *model, uint32_t lane, uint32_t rows) {
+    struct gpu_kept_rows *kept = kept_rows(model, rows);
+    if (kept->graph) launch(model, kept->graph, lane);
+    if (!kept->graph && kept->came) begin_piece(model->gpu, lane);
+    kept->came = true;
+    return kept->graph;
+}
+
+void gpu_graphs_end_rows(struct model *model, uint32_t lane, uint32_t rows) {
+    if (model->gpu->graphs.walkers[lane].captures)
+        kept_rows(model, rows)->graph = end_capture(model, lane);
 }
 
 /* ---- walks ---- */
@@ -183,11 +215,13 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
         return false;
     }
     kept->used = ++graphs->walks;
-    if (!kept->is_captured && !make_room(model, kept)) return false;
+    uint32_t most =
+        graphs->by_pieces ? model->lane_count * PIECES_OF_LAYER * model->shape->layers : 1;
+    if (!kept->is_captured && !make_room(model, kept, most)) return false;
     graphs->is_step = true;
     graphs->replayed += kept->is_captured;
     if (kept->is_captured && !graphs->by_pieces) {
-        launch(model, &kept->pieces[0]);
+        launch(model, kept->pieces[0].graph, 0);
         return true;
     }
     set_bounds(model, &walk);
@@ -211,4 +245,6 @@ void gpu_graphs_end(struct model *model) {
 void gpu_graphs_close(struct gpu_graphs *graphs, struct device *device) {
     for (uint32_t i = 0; i < GPU_WALKS_MAX; i++)
         drop(graphs, &graphs->kept[i], device);
+    for (uint32_t i = 0; i < GPU_ROW_BOUNDS; i++)
+        device_close_graph(device, graphs->rows[i].graph);
 }

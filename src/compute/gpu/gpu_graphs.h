@@ -12,6 +12,10 @@
  * comes to the lanes, as long as each lane's own order is the walk's. Pieces of several lanes may be captured at
  * the same time, but none while the host waits.
  *
+ * Experts are computed of rows that came from anywhere. Nothing that such launches are given depends on the layer, and
+ * how many rows there are, of which experts, the host writes in a list. So they are one piece for all layers, kept for
+ * each power of two of rows.
+ *
  * The first lanes of several have as many tokens as their key says; those of the last one that has any are bounded. A walk is
  * captured when its key comes for the second time: then all its kernels have been loaded, and what
  * comes once costs no graph. Only files gpu_*.c include this.
@@ -25,6 +29,7 @@
 #define GPU_WALKS_MAX 32    /* the one that was not used for longest makes way */
 #define GPU_GRAPHS_MAX 8192 /* of all walks: likewise */
 #define GPU_GRAPH_KEYS 1024 /* contexts are bounded by this, twice this, and so on */
+#define GPU_ROW_BOUNDS 32   /* powers of two */
 
 struct model; /* compute/model/model_state.h */
 
@@ -50,6 +55,11 @@ struct gpu_kept_walk {
     uint64_t used;    /* when it came last; 0: the place is free */
 };
 
+struct gpu_kept_rows { /* experts of rows that came, of any layer and lane */
+    struct device_graph *graph; /* NULL: none was captured */
+    bool came;
+};
+
 struct gpu_walker { /* a lane's way through the step's walk */
     uint32_t calls; /* of gpu_graphs_enter */
     uint32_t next;  /* the first piece that may be the lane's next */
@@ -61,6 +71,7 @@ struct gpu_graphs {
     struct gpu_kept_walk kept[GPU_WALKS_MAX];
     struct gpu_kept_walk *step; /* the walk that is captured, or whose pieces are put in line; else NULL */
     struct gpu_walker walkers[OVERLAP_LANES];
+    struct gpu_kept_rows rows[GPU_ROW_BOUNDS]; /* of at most 1, 2, 4 and so on */
     bool by_pieces; /* the step's tokens are exchanged with other ranks */
     bool is_step;   /* the step's layers are graphs */
     bool off;       /* all is put in line anew */
@@ -78,6 +89,13 @@ bool gpu_graphs_begin(struct model *model, uint32_t number);
 bool gpu_graphs_enter(struct model *model, uint32_t lane);
 /* Pieces end: the host waits, or puts in line on a lane's stream what no piece has. */
 void gpu_graphs_stop(struct model *model);
+/* Experts of `count` rows that came to the rank, computed together: as many rows as a graph is to be for, of at most
+ * `most`. 0: the step has no graphs. */
+uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t most);
+/* They are put in line on the lane's stream, if there is a graph of so many: true. Else what follows until the end
+ * may be captured. */
+bool gpu_graphs_begin_rows(struct model *model, uint32_t lane, uint32_t rows);
+void gpu_graphs_end_rows(struct model *model, uint32_t lane, uint32_t rows);
 /* Behind the layers, all lanes being joined: what was captured is kept, and is in line. */
 void gpu_graphs_end(struct model *model);
 

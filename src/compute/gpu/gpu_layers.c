@@ -583,7 +583,7 @@ void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs
                                 .stride = state->expert_stride,
                                 .n = model->shape->expert_width,
                                 .live = pairs->live,
-                                .live_each = model->shape->experts_per_token,
+                                .live_each = pairs->live_each,
                                 .rows = pairs->count};
     gpu_launch(state, gpu_lane_of(pass)->stream, activate, silu);
     pass_part(pass, PART_EXPERT_SILU);
@@ -606,6 +606,7 @@ void gpu_experts_run_routed(const struct pass *pass) {
         .groups = groups_of(pass),
         .group_count = model->shape->experts,
         .live = gpu_lane_of(pass)->live,
+        .live_each = model->shape->experts_per_token,
         .slots = model->weights.slots[compute_weights(pass)->first_slot],
         .slot_count = model->shape->experts};
     gpu_experts_multiply(pass, &pairs);

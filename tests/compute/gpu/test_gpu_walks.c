@@ -84,7 +84,7 @@ static struct model *open_model(const struct way *way, const struct model_device
                                     .mtp = way->mtp,
                                     .rank = ranks ? job_rank() : 0,
                                     .rank_count = ranks,
-                                    .node_ranks = ranks > 2 ? 2 : 0,
+                                    .node_ranks = ranks > 2 && ranks % 2 == 0 ? 2 : 0,
                                     .redundant_experts = way->redundant,
                                     .placement_seed = ranks ? 1 + shared_state % 9 : 0,
                                     .rows_by_host = way->by_host,
