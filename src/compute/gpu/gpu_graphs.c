@@ -98,7 +98,7 @@ static void keep(struct gpu_graphs *graphs, const struct gpu_walk *walk, struct 
 /* Lists as many pieces as the walk may have, and makes room for their graphs. False: there is no memory. */
 static bool make_room(const struct model *model, struct gpu_kept_walk *kept, uint32_t most) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
-    while (graphs->count && graphs->count + most > GPU_GRAPHS_MAX)
+    while (graphs->count && graphs->count + most > graphs->most)
         drop(graphs, oldest(graphs, true), model->gpu->device);
     kept->pieces = calloc(most, sizeof *kept->pieces);
     kept->piece_room = most;
@@ -240,6 +240,10 @@ void gpu_graphs_end(struct model *model) {
     if (kept->is_captured || model->gpu->status != STATUS_OK) return;
     kept->is_captured = true;
     graphs->captured++;
+}
+
+void gpu_graphs_open(struct gpu_graphs *graphs) {
+    graphs->most = GPU_GRAPHS_MAX;
 }
 
 void gpu_graphs_close(struct gpu_graphs *graphs, struct device *device) {

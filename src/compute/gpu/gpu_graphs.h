@@ -75,11 +75,12 @@ struct gpu_graphs {
     bool by_pieces; /* the step's tokens are exchanged with other ranks */
     bool is_step;   /* the step's layers are graphs */
     bool off;       /* all is put in line anew */
-    uint32_t count; /* graphs that are kept */
+    uint32_t count, most; /* graphs of walks that are kept; room for them */
     uint64_t walks, captured, replayed; /* steps that might be graphs; were captured; were put in line as such */
     uint64_t launched;                  /* graphs */
 };
 
+void gpu_graphs_open(struct gpu_graphs *graphs);
 /* The step's lanes and their batches are set; `number` as in compute.h, `begin`. Sets the bounds of lanes, and
  * puts the walk in line if there is a graph of all of it: true. Else it may capture what follows, or put it in
  * line by pieces. */
