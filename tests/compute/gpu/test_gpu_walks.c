@@ -12,6 +12,8 @@
  *
  * test_gpu_walks planted: what a host's value in a piece would do is planted at the seam, for each kernel and copy that
  * pieces have, and found; each in a job of its own, as a rank that is led astray may end anywhere.
+ *
+ * test_gpu_walks_kernels RANKS: kernels for GPUs, emulated, beside one device with them.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -55,6 +57,7 @@ struct way {
 /* What all ranks draw alike, and what each draws for itself. */
 static uint64_t shared_state, own_state;
 static uint32_t hosts;
+static struct gpu_kernels kernels; /* without a name: reference bodies, beside a CPU */
 
 static uint32_t draw_of(uint64_t *state, uint32_t below) {
     *state = *state * 6364136223846793005u + 1442695040888963407u;
@@ -82,6 +85,7 @@ static struct model *open_model(const struct way *way, const struct model_device
                                     .expert_sum = way->sum,
                                     .device = device,
                                     .device_seed = shared_state,
+                                    .device_kernels = kernels.numerics ? &kernels : NULL,
                                     .level = kernels_detect_fma1(), /* the reference bodies' */
                                     .threads = 1,
                                     .kv_bytes = (uint64_t)2 << 20,
@@ -143,15 +147,20 @@ static void make_plan(uint32_t first, uint32_t rows, bool prompt, bool drafts, u
     }
 }
 
-/* Most steps are of generated tokens. */
+/* Most steps are of generated tokens; of kernels all, of about as many. */
 static void draw_plan(const struct way *way, uint32_t vocab) {
     uint32_t rows = draw(6) ? 1 + draw(SEQUENCES) : 0;
+    if (kernels.numerics) {
+        make_plan(draw(SEQUENCES), 3 + draw(2), false, way->mtp, vocab);
+        return;
+    }
     make_plan(draw(SEQUENCES), rows, rows && draw(12) == 0, way->mtp, vocab);
 }
 
 /* How the ranks do it, which changes nothing. */
 static void choose_ways(const struct way *way, struct model *there) {
-    plan->overlap = draw_shared(3) ? OVERLAP_SEQUENTIAL : draw_shared(OVERLAP_KIND_COUNT);
+    bool any = !kernels.numerics && draw_shared(3) == 0;
+    plan->overlap = any ? draw_shared(OVERLAP_KIND_COUNT) : OVERLAP_SEQUENTIAL;
     plan->others_draft = way->mtp;
     for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
         plan->cuts[i].row = draw(3) ? 1 + draw(2) : plan->row_count;
@@ -187,9 +196,11 @@ static uint32_t replayed, captured; /* of all seeds */
 static void expect_same(const struct way *way, uint64_t seed, uint32_t steps) {
     begin_draws(seed);
     memset(done, 0, sizeof done);
-    struct model *const models[2] = {open_model(way, &model_on_cpu, 0),
+    const struct model_device *device = kernels.numerics ? &model_on_emulated : &model_on_cpu;
+    struct model *const models[2] = {open_model(way, device, 0),
                                      open_model(way, &model_on_emulated, job_count())};
     enum gpu_way direct = hosts > 1 ? GPU_BY_LINKS : GPU_IN_ROOMS;
+    if (kernels.numerics) graphs_of(models[0])->off = true;
     assert_int_equal(models[1]->gpu->way, way->by_host ? GPU_BY_HOST : direct);
     for (uint32_t step = 0; step < steps; step++) {
         bool moves = way->moves && draw_shared(4) == 0;
@@ -206,6 +217,30 @@ static void expect_same(const struct way *way, uint64_t seed, uint32_t steps) {
     model_close(models[1]);
     model_close(models[0]);
 }
+
+#ifdef WALKS_ON_KERNELS
+#include "compute/kernels/emulate/emulate.h"
+
+static void pieces_of_kernels_change_no_bit(void **state) {
+    static const struct way ways[] = {
+        {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .mtp = true},
+        {LITE, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .by_host = true},
+    };
+    kernels = gpu_hopper();
+    for (uint32_t i = 0; i < ARRAY_COUNT(ways); i++)
+        expect_same(&ways[i], i, 8);
+    print_message("# rank 0 captured %u walks, and put %u steps in line by pieces\n", captured,
+                  replayed);
+    assert_true(captured > 1 && replayed > 6);
+}
+
+int main(int argc, char **argv) {
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_of_kernels_change_no_bit)};
+    hosts = argv[2] ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
+    return on_ranks(argv, "gpu_walks_kernels", tests, 1);
+}
+
+#else
 
 static void pieces_change_no_bit(void **state) {
     static const struct way ways[] = {
@@ -749,3 +784,5 @@ int main(int argc, char **argv) {
     }
     return on_ranks(argv, "gpu_walks", tests, ARRAY_COUNT(tests));
 }
+
+#endif
