@@ -50,13 +50,16 @@ struct gpu_exchange {
     char *results, *results_host;           /* [room_rows][combine_bytes] */
     struct gpu_group *groups, *groups_host; /* [slots + 1] of this rank in a layer; the last: of all rows */
     uint32_t slots;
+    char *lists, *lists_host; /* [LISTS][list_pitch] groups; below: row_from, row_to, leaves */
+    size_t list_pitch;
+    uint32_t list_count; /* that are used */
     struct device_event *computed[ROUND_WAVES];
     /* Where rows go from device to device; else NULL: */
     struct gpu_peers *peers;
     struct gpu_links *links;
     struct device_event *listed;               /* by links: the last round's lists are read */
-    struct device_event *passed;               /* and all its groups are over: the room is free */
-    struct device_event *given[OVERLAP_LANES]; /* and those of the lane's last stage */
+    struct device_event *given[OVERLAP_LANES]; /* all groups of the lane's last stage are over */
+    const struct gpu_lane *last;               /* whose it was: then the room is free. NULL: nobody's */
     uint32_t *counts;                          /* [ranks] */
     char *tickets;                             /* [rows_max][dispatch_bytes of the exchange] */
     const char **row_from, **row_from_host;    /* [room_rows] where a row of the room lies */
@@ -73,6 +76,10 @@ struct gpu_exchange {
 
 static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
 }
 
 static void *take_host(struct gpu_taker *taker, size_t bytes, const char *what) {
@@ -102,27 +109,38 @@ static void take_passage(struct gpu_taker *taker, uint32_t rows_max) {
 /* And what those need that go from device to device. */
 static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
-    size_t places = x->room_rows * sizeof(char *);
     size_t results = (size_t)rows_max * x->per_token * x->combine_bytes;
     x->outgoing = gpu_take_shared(taker, rows_max * x->dispatch_bytes, "rows to other ranks");
     x->returned = gpu_take_shared(taker, results, "results from other ranks");
-    x->row_from = take_there(taker, places, "places of rows");
-    x->row_from_host = take_host(taker, places, "places of rows, on the host");
-    x->row_to = take_there(taker, places, "places of results");
-    x->row_to_host = take_host(taker, places, "places of results, on the host");
+    x->row_from = (const char **)(void *)(x->lists + x->list_pitch);
+    x->row_from_host = (const char **)(void *)(x->lists_host + x->list_pitch);
+    x->row_to = (char **)(void *)(x->lists + 2 * x->list_pitch);
+    x->row_to_host = (char **)(void *)(x->lists_host + 2 * x->list_pitch);
 }
 
-static void take_rows(struct gpu_taker *taker, uint32_t rows_max, uint32_t slots) {
+/* What the host tells the device of a round goes there in one copy, whose rows are the lists. */
+static void take_lists(struct gpu_taker *taker, uint32_t slots, uint32_t leaves) {
+    struct gpu_exchange *x = taker->state->exchange;
+    size_t groups = (slots + 1) * sizeof *x->groups;
+    size_t places = larger(x->room_rows, leaves) * sizeof(char *);
+    x->slots = slots;
+    x->list_count = taker->state->way == GPU_BY_HOST ? 1 : leaves ? 4 : 3;
+    x->list_pitch = round_up(groups > places ? groups : places, 16);
+    x->lists = take_there(taker, x->list_count * x->list_pitch, "lists of rows that came");
+    x->lists_host =
+        take_host(taker, x->list_count * x->list_pitch, "lists of rows that came, on the host");
+    x->groups = (struct gpu_group *)(void *)x->lists;
+    x->groups_host = (struct gpu_group *)(void *)x->lists_host;
+}
+
+static void take_rows(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
-    size_t results = x->room_rows * x->combine_bytes, groups = (slots + 1) * sizeof *x->groups;
-    x->slots = slots;
+    size_t results = x->room_rows * x->combine_bytes;
     x->experts_host = take_host(taker, words, "choices of experts, on the host");
     x->weights_host = take_host(taker, words, "experts' weights, on the host");
     x->rows_host = take_host(taker, words, "pairs' rows, on the host");
     x->results = take_there(taker, results, "results to other ranks");
-    x->groups = take_there(taker, groups, "groups of rows that came");
-    x->groups_host = take_host(taker, groups, "groups of rows that came, on the host");
 }
 
 static void take_sums(struct gpu_taker *taker, uint32_t hidden_stride) {
@@ -145,13 +163,17 @@ static enum status open_links(struct model *model, struct gpu_taker *taker, stru
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = state->exchange;
     uint32_t ranks = model->placement.ranks;
-    const struct gpu_links_rooms rooms = {x->outgoing, x->returned, x->dispatch_bytes,
-                                          x->combine_bytes};
+    const struct gpu_links_rooms rooms = {
+        .rows = x->outgoing,
+        .results = x->returned,
+        .row_bytes = x->dispatch_bytes,
+        .result_bytes = x->combine_bytes,
+        .leaves = (const char **)(void *)(x->lists + 3 * x->list_pitch),
+        .leaves_host = (const char **)(void *)(x->lists_host + 3 * x->list_pitch)};
     model->fixed_order = true;
     x->counts = calloc(ranks, sizeof *x->counts);
     if (!x->counts) return error_set(error, STATUS_NO_MEMORY, "no memory to count rows");
     enum status status = device_open_event(state->device, &x->listed, error);
-    if (!status) status = device_open_event(state->device, &x->passed, error);
     for (uint32_t i = 0; i < OVERLAP_LANES && !status; i++)
         status = device_open_event(state->device, &x->given[i], error);
     if (status) return status;
@@ -184,7 +206,10 @@ enum status gpu_exchange_open(struct model *model, struct error *error) {
     x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
     x->combine_bytes = exchange_rows_bytes(model->combine_form, shape->hidden);
     bool reach = state->way != GPU_BY_HOST;
-    take_rows(&taker, state->rows_max, model->placement.slots_per_rank);
+    bool by_links = state->way == GPU_BY_LINKS;
+    take_lists(&taker, model->placement.slots_per_rank,
+               by_links ? gpu_links_leaves(model, x->room_rows / model->placement.ranks) : 0);
+    take_rows(&taker, state->rows_max);
     (reach ? take_rooms : take_passage)(&taker, state->rows_max);
     if (reach && !taker.status) taker.status = open_tickets(model, &taker, error);
     if (model->group_experts && !reach) take_sums(&taker, state->hidden_stride);
@@ -211,7 +236,6 @@ void gpu_exchange_close(struct model *model) {
     for (uint32_t i = 0; i < OVERLAP_LANES; i++)
         device_close_event(state->device, x->given[i]);
     device_close_event(state->device, x->listed);
-    device_close_event(state->device, x->passed);
     free(x->counts);
     free(x->tickets);
     free(x);
@@ -552,14 +576,19 @@ static void end_put_wave(const struct pass *pass, const struct room_wave *wave, 
     device_record(pass->model->device, x->computed[index], gpu_lane_of(pass)->stream);
 }
 
-/* The groups of rows, and where those and their results lie if they go from device to device. */
-static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t rows) {
-    struct gpu_exchange *x = of_pass(pass);
-    size_t places = rows * sizeof(char *);
-    copy(pass, x->groups, x->groups_host, groups * sizeof *x->groups, DEVICE_FROM_HOST);
-    if (!x->tickets) return;
-    copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
-    copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
+/* The groups of rows; of rows that go from device to device, where those, their results and those that leave lie. */
+static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t places) {
+    const struct gpu_exchange *x = of_pass(pass);
+    size_t of_groups = groups * sizeof *x->groups, of_places = places * sizeof(char *);
+    struct device_copy lists = {
+        .to = x->lists,
+        .from = x->lists_host,
+        .to_pitch = x->list_pitch,
+        .from_pitch = x->list_pitch,
+        .row_bytes = of_groups > of_places || x->list_count == 1 ? of_groups : of_places,
+        .row_count = x->list_count,
+        .way = DEVICE_FROM_HOST};
+    device_copy_rows(pass->model->device, gpu_lane_of(pass)->stream, &lists);
 }
 
 /* The round as one wave of as many rows, and of all slots, as there may be: true. False: no piece has it. */
@@ -667,14 +696,16 @@ static void run_by_links(struct room_round *round) {
     uint32_t *places = x->rows_host + (size_t)gpu_lane_of(pass)->row * x->per_token;
     uint32_t rounds = gpu_links_begin(x->links, pass, most, places);
     struct room_wave bounds;
-    device_follow(model->device, stream, x->passed);
+    if (x->last && x->last->stream != stream)
+        device_follow(model->device, stream, x->given[x->last->tile / GPU_ABSORB_TILE]);
+    x->last = gpu_lane_of(pass);
     for (uint32_t i = 0; i < rounds; i++) {
         await_others(pass, x->listed);
         gpu_links_list(x->links, pass, i);
         take_pieces(round);
         bool bounded = bound_round(round, &bounds);
-        copy_lists(pass, bounded ? x->slots + 1 : round->groups, round->rows);
-        gpu_links_copy_list(x->links, pass);
+        copy_lists(pass, bounded ? x->slots + 1 : round->groups,
+                   larger(round->rows, gpu_links_left(x->links)));
         device_record(model->device, x->listed, stream);
         gpu_links_pass_rows(x->links, pass);
         if (bounded)
@@ -684,7 +715,6 @@ static void run_by_links(struct room_round *round) {
         pass_part(pass, PART_EXPERT_RESULT);
         gpu_links_pass_results(x->links, pass);
     }
-    device_record(model->device, x->passed, stream);
     device_record(model->device, *given_of(pass), stream);
     if (round->received->row_count)
         exchange_combine_begin(pass->exchange, 0, round->received->row_count);

@@ -612,10 +612,9 @@ static const struct entry entries[] = {
 };
 
 /* Copies that pieces have, which bring as much as the host wants when they are captured. */
-enum { COPY_CHOICES, COPY_WEIGHTS, COPY_PAIRS, COPY_GROUPS, COPY_ROWS, COPY_RESULTS, COPY_COUNT };
-static const char *const copy_names[COPY_COUNT] = {"choices",        "weights of choices",
-                                                   "results' rows",  "groups",
-                                                   "rows' places",   "results' places"};
+enum { COPY_CHOICES, COPY_WEIGHTS, COPY_PAIRS, COPY_GROUPS, COPY_PLACES, COPY_COUNT };
+static const char *const copy_names[COPY_COUNT] = {"choices", "weights of choices", "results' rows",
+                                                   "groups", "rows' places"};
 
 enum { PLANTS = ARRAY_COUNT(entries) + COPY_COUNT }; /* behind the last: nothing is planted */
 
@@ -625,14 +624,14 @@ static struct planting {
     uint32_t captures;      /* that are open */
     bool of_rows;           /* experts of rows that came are captured */
     uint32_t tokens, rows;  /* of the step; that came, when they are captured */
-    uint32_t to_host, from_host; /* copies of the capture so far */
+    uint32_t to_host;       /* copies of the capture so far */
 } planting;
 
 static void begin_planted_capture(struct device *device, struct device_stream *stream) {
     counted_body->begin_capture(device, stream);
     planting.captures++;
     planting.of_rows = false;
-    planting.to_host = planting.from_host = 0;
+    planting.to_host = 0;
 }
 
 static enum status end_planted_capture(struct device *device, struct device_stream *stream,
@@ -660,31 +659,28 @@ static void launch_planted(struct device *device, struct device_stream *stream,
     counted_body->launch(device, stream, kernel, changed, bytes);
 }
 
-/* Which copy of a capture it is, and how much of it the host wants. The first that lists have is of all groups, of which
- * the last is all rows. */
-static uint32_t kind_of_copy(const struct device_copy *copy, size_t *wanted_out) {
+/* Which copy of a capture it is, and how much of it the host wants. Lists are of all groups, of which the last is all
+ * rows, and of places. */
+static bool is_planted(const struct device_copy *copy, size_t *wanted_out) {
     const struct model *model = planting.model;
     uint32_t slots = model->placement.slots_per_rank;
+    uint32_t plant = planting.plant - ARRAY_COUNT(entries);
+    const struct gpu_group *groups = copy->from;
     *wanted_out = planting.tokens * model_shape(model)->experts_per_token * sizeof(uint32_t);
-    if (copy->way == DEVICE_TO_HOST) return COPY_CHOICES + planting.to_host++;
-    if (planting.from_host++ == 0) {
-        const struct gpu_group *groups = copy->from;
-        planting.of_rows = copy->row_bytes == (slots + 1) * sizeof *groups;
-        if (!planting.of_rows) return COPY_PAIRS;
-        planting.rows = groups[slots].row_count;
-        *wanted_out = slots * sizeof *groups;
-        return COPY_GROUPS;
-    }
-    *wanted_out = planting.rows * sizeof(char *);
-    return planting.from_host == 2 ? COPY_ROWS : COPY_RESULTS;
+    if (copy->way == DEVICE_TO_HOST) return plant == COPY_CHOICES + planting.to_host++;
+    planting.of_rows = copy->row_count > 1;
+    if (!planting.of_rows) return plant == COPY_PAIRS;
+    planting.rows = groups[slots].row_count;
+    *wanted_out =
+        plant == COPY_GROUPS ? slots * sizeof *groups : planting.rows * sizeof(char *);
+    return plant == COPY_GROUPS || plant == COPY_PLACES;
 }
 
 static void copy_planted(struct device *device, struct device_stream *stream,
                          const struct device_copy *copy) {
     struct device_copy changed = *copy;
     size_t wanted = 0;
-    if (planting.captures &&
-        kind_of_copy(copy, &wanted) + ARRAY_COUNT(entries) == planting.plant) {
+    if (planting.captures && is_planted(copy, &wanted)) {
         assert_true(wanted <= copy->row_bytes);
         changed.row_bytes = wanted;
     }
