@@ -181,7 +181,7 @@ static struct gpu_kept_rows *kept_rows(struct model *model, uint32_t rows) {
 }
 
 uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t most) {
-    return model->gpu->graphs.step ? least(power_above(count), most) : 0;
+    return model->gpu->graphs.takes_rows ? least(power_above(count), most) : 0;
 }
 
 /* No piece is captured now: the host has just waited. */
@@ -205,9 +205,9 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
     struct gpu_graphs *graphs = &state->graphs;
     graphs->is_step = false;
     graphs->by_pieces = exchange_carries(model->lanes[0].exchange);
+    graphs->takes_rows = number && !graphs->off && state->status == STATUS_OK;
     set_exact(model);
-    if (!number || graphs->off || state->status != STATUS_OK || !model->batch.token_count)
-        return false;
+    if (!graphs->takes_rows || !model->batch.token_count) return false;
     struct gpu_walk walk = describe(model, number);
     struct gpu_kept_walk *kept = find(graphs, &walk);
     if (!kept) {

@@ -74,7 +74,8 @@ struct gpu_graphs {
     struct gpu_kept_rows rows[GPU_ROW_BOUNDS]; /* of at most 1, 2, 4 and so on */
     bool by_pieces; /* the step's tokens are exchanged with other ranks */
     bool is_step;   /* the step's layers are graphs */
-    bool off;       /* all is put in line anew */
+    bool takes_rows; /* others' rows may be computed by graphs, whether or not the rank has tokens */
+    bool off;        /* all is put in line anew */
     uint32_t count, most; /* graphs of walks that are kept; room for them */
     uint64_t walks, captured, replayed; /* steps that might be graphs; were captured; were put in line as such */
     uint64_t launched;                  /* graphs */
@@ -91,7 +92,7 @@ bool gpu_graphs_enter(struct model *model, uint32_t lane);
 /* Pieces end: the host waits, or puts in line on a lane's stream what no piece has. */
 void gpu_graphs_stop(struct model *model);
 /* Experts of `count` rows that came to the rank, computed together: as many rows as a graph is to be for, of at most
- * `most`. 0: the step has no graphs. */
+ * `most`. 0: the step is none that has graphs. */
 uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t most);
 /* They are put in line on the lane's stream, if there is a graph of so many: true. Else what follows until the end
  * may be captured. */

@@ -252,11 +252,12 @@ static void pieces_change_no_bit(void **state) {
     };
     const char *asked_for = getenv("FATHOM_SEEDS");
     unsigned long long first = 0, count = 20;
+    uint32_t steps = asked_for ? 40 : 24; /* a step of ranks takes long where they outnumber CPUs */
     if (asked_for) assert_int_equal(sscanf(asked_for, "%llu %llu", &first, &count), 2);
     for (uint64_t seed = first; seed < first + count; seed++)
-        expect_same(&ways[seed % ARRAY_COUNT(ways)], seed, 40);
-    print_message("# %u seeds, a step each 40 times: rank 0 captured %u walks, and put %u steps in line by pieces\n",
-                  (uint32_t)count, captured, replayed);
+        expect_same(&ways[seed % ARRAY_COUNT(ways)], seed, steps);
+    print_message("# %u seeds of %u steps: rank 0 captured %u walks, and put %u steps in line by pieces\n",
+                  (uint32_t)count, steps, captured, replayed);
     assert_true(captured > count && replayed > 5 * count);
 }
 
@@ -468,9 +469,11 @@ static void pieces_save_a_steps_launches(void **state) {
     print_counts("alone", &one);
     for (uint32_t lanes = 1; lanes <= 2; lanes++) {
         enum overlap_kind kind = kinds[lanes - 1];
+        graphs_of(there)->off = true;
         struct counts anew = counts_of_v3(there, kind);
+        graphs_of(there)->off = false;
         (void)counts_of_v3(there, kind);
-        (void)counts_of_v3(there, kind); /* other ranks' may have brought bounds that came once */
+        (void)counts_of_v3(there, kind);
         struct counts kept = counts_of_v3(there, kind);
         print_counts(lanes > 1 ? "in two lanes, anew" : "among ranks, anew", &anew);
         print_counts(lanes > 1 ? "in two lanes, by pieces" : "among ranks, by pieces", &kept);
