@@ -46,9 +46,10 @@ struct gpu_exchange {
     uint32_t returned_rows, next_half;
     struct device_event *half_left[2]; /* its last copy is done */
     /* Of the lane whose experts are computed: */
-    char *received, *received_host;         /* [room_rows][dispatch_bytes] */
-    char *results, *results_host;           /* [room_rows][combine_bytes] */
-    struct gpu_group *groups, *groups_host; /* [slots + 1] of this rank in a layer; the last: of all rows */
+    char *received, *received_host; /* [room_rows][dispatch_bytes] */
+    char *results, *results_host;   /* [room_rows][combine_bytes] */
+    struct gpu_group *groups,
+        *groups_host; /* [slots + 1] of this rank in a layer; the last: of all rows */
     uint32_t slots;
     char *lists, *lists_host; /* [LISTS][list_pitch] groups; below: row_from, row_to, leaves */
     size_t list_pitch;
@@ -59,11 +60,11 @@ struct gpu_exchange {
     struct gpu_links *links;
     struct device_event *listed;               /* by links: the last round's lists are read */
     struct device_event *given[OVERLAP_LANES]; /* all groups of the lane's last stage are over */
-    const struct gpu_lane *last;               /* whose it was: then the room is free. NULL: nobody's */
-    uint32_t *counts;                          /* [ranks] */
-    char *tickets;                             /* [rows_max][dispatch_bytes of the exchange] */
-    const char **row_from, **row_from_host;    /* [room_rows] where a row of the room lies */
-    char **row_to, **row_to_host;              /* [room_rows] and where its result goes */
+    const struct gpu_lane *last; /* whose it was: then the room is free. NULL: nobody's */
+    uint32_t *counts;            /* [ranks] */
+    char *tickets;               /* [rows_max][dispatch_bytes of the exchange] */
+    const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
+    char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
     /* Of sums that are made on their way: */
     struct device_stream *summing;
     char *summands, *summands_host;                /* [SUMS * per_token][combine_bytes] */
@@ -591,7 +592,7 @@ static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t places
     device_copy_rows(pass->model->device, gpu_lane_of(pass)->stream, &lists);
 }
 
-/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no piece has it. */
+/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no leg has it. */
 static bool bound_round(const struct room_round *round, struct room_wave *bounds_out) {
     struct gpu_exchange *x = of_pass(round->pass);
     if (round->wave_count != 1) return false;

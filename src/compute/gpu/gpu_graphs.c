@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a lane, at most: pieces end between stages, and one of a layer's has nothing that a piece could have. */
-#define PIECES_OF_LAYER (STAGE_COUNT - 1)
+/* Of a lane, at most: legs end between stages, and one of a layer's has nothing that a leg could have. */
+#define LEGS_OF_LAYER (STAGE_COUNT - 1)
 
 static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -71,10 +71,10 @@ static struct gpu_kept_walk *find(struct gpu_graphs *graphs, const struct gpu_wa
 
 /* The place becomes free. */
 static void drop(struct gpu_graphs *graphs, struct gpu_kept_walk *kept, struct device *device) {
-    for (uint32_t i = 0; i < kept->piece_count; i++)
-        device_close_graph(device, kept->pieces[i].graph);
-    graphs->count -= kept->piece_count;
-    free(kept->pieces);
+    for (uint32_t i = 0; i < kept->leg_count; i++)
+        device_close_graph(device, kept->legs[i].graph);
+    graphs->count -= kept->leg_count;
+    free(kept->legs);
     *kept = (struct gpu_kept_walk){0};
 }
 
@@ -83,7 +83,7 @@ static struct gpu_kept_walk *oldest(struct gpu_graphs *graphs, bool captured) {
     struct gpu_kept_walk *found = NULL;
     for (uint32_t i = 0; i < GPU_WALKS_MAX; i++) {
         struct gpu_kept_walk *kept = &graphs->kept[i];
-        if (captured && !kept->piece_count) continue;
+        if (captured && !kept->leg_count) continue;
         if (!found || kept->used < found->used) found = kept;
     }
     return found;
@@ -95,17 +95,17 @@ static void keep(struct gpu_graphs *graphs, const struct gpu_walk *walk, struct 
     *kept = (struct gpu_kept_walk){.walk = *walk, .used = ++graphs->walks};
 }
 
-/* Lists as many pieces as the walk may have, and makes room for their graphs. False: there is no memory. */
+/* Lists as many legs as the walk may have, and makes room for their graphs. False: there is no memory. */
 static bool make_room(const struct model *model, struct gpu_kept_walk *kept, uint32_t most) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
     while (graphs->count && graphs->count + most > graphs->most)
         drop(graphs, oldest(graphs, true), model->gpu->device);
-    kept->pieces = calloc(most, sizeof *kept->pieces);
-    kept->piece_room = most;
-    return kept->pieces;
+    kept->legs = calloc(most, sizeof *kept->legs);
+    kept->leg_room = most;
+    return kept->legs;
 }
 
-/* ---- pieces ---- */
+/* ---- legs ---- */
 
 static void launch(const struct model *model, struct device_graph *graph, uint32_t lane) {
     struct gpu_state *state = model->gpu;
@@ -113,7 +113,7 @@ static void launch(const struct model *model, struct device_graph *graph, uint32
     state->graphs.launched++;
 }
 
-static void begin_piece(struct gpu_state *state, uint32_t lane) {
+static void begin_leg(struct gpu_state *state, uint32_t lane) {
     struct gpu_walker *walker = &state->graphs.walkers[lane];
     device_begin_capture(state->device, state->lanes[lane].stream);
     walker->captures = true;
@@ -134,14 +134,14 @@ static struct device_graph *end_capture(struct model *model, uint32_t lane) {
     return graph;
 }
 
-static void end_piece(struct model *model, uint32_t lane) {
+static void end_leg(struct model *model, uint32_t lane) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
     struct gpu_kept_walk *kept = graphs->step;
     const struct gpu_walker *walker = &graphs->walkers[lane];
-    struct gpu_piece piece = {end_capture(model, lane), lane, walker->first, walker->calls};
-    if (!piece.graph) return;
-    check(kept->piece_count < kept->piece_room);
-    kept->pieces[kept->piece_count++] = piece;
+    struct gpu_leg leg = {end_capture(model, lane), lane, walker->first, walker->calls};
+    if (!leg.graph) return;
+    check(kept->leg_count < kept->leg_room);
+    kept->legs[kept->leg_count++] = leg;
     graphs->count++;
 }
 
@@ -149,25 +149,25 @@ bool gpu_graphs_enter(struct model *model, uint32_t lane) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
     const struct gpu_kept_walk *kept = graphs->step;
     struct gpu_walker *walker = &graphs->walkers[lane];
-    if (!kept || !graphs->by_pieces) return true;
+    if (!kept || !graphs->by_legs) return true;
     if (!kept->is_captured) {
-        if (!walker->captures) begin_piece(model->gpu, lane);
+        if (!walker->captures) begin_leg(model->gpu, lane);
         walker->calls++;
         return true;
     }
-    while (walker->next < kept->piece_count && kept->pieces[walker->next].lane != lane)
+    while (walker->next < kept->leg_count && kept->legs[walker->next].lane != lane)
         walker->next++;
-    check(walker->next < kept->piece_count);
-    const struct gpu_piece *piece = &kept->pieces[walker->next];
-    if (walker->calls == piece->first) launch(model, piece->graph, lane);
-    if (++walker->calls == piece->end) walker->next++;
+    check(walker->next < kept->leg_count);
+    const struct gpu_leg *leg = &kept->legs[walker->next];
+    if (walker->calls == leg->first) launch(model, leg->graph, lane);
+    if (++walker->calls == leg->end) walker->next++;
     return false;
 }
 
 void gpu_graphs_stop(struct model *model) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
-    for (uint32_t lane = 0; graphs->by_pieces && lane < model->lane_count; lane++)
-        if (graphs->walkers[lane].captures) end_piece(model, lane);
+    for (uint32_t lane = 0; graphs->by_legs && lane < model->lane_count; lane++)
+        if (graphs->walkers[lane].captures) end_leg(model, lane);
 }
 
 /* ---- rows that came ---- */
@@ -184,11 +184,11 @@ uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t mos
     return model->gpu->graphs.takes_rows ? least(power_above(count), most) : 0;
 }
 
-/* No piece is captured now: the host has just waited. */
+/* No leg is captured now: the host has just waited. */
 bool gpu_graphs_begin_rows(struct model *model, uint32_t lane, uint32_t rows) {
     struct gpu_kept_rows *kept = kept_rows(model, rows);
     if (kept->graph) launch(model, kept->graph, lane);
-    if (!kept->graph && kept->came) begin_piece(model->gpu, lane);
+    if (!kept->graph && kept->came) begin_leg(model->gpu, lane);
     kept->came = true;
     return kept->graph;
 }
@@ -204,7 +204,7 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
     struct gpu_state *state = model->gpu;
     struct gpu_graphs *graphs = &state->graphs;
     graphs->is_step = false;
-    graphs->by_pieces = exchange_carries(model->lanes[0].exchange);
+    graphs->by_legs = exchange_carries(model->lanes[0].exchange);
     graphs->takes_rows = number && !graphs->off && state->status == STATUS_OK;
     set_exact(model);
     if (!graphs->takes_rows || !model->batch.token_count) return false;
@@ -215,19 +215,18 @@ bool gpu_graphs_begin(struct model *model, uint32_t number) {
         return false;
     }
     kept->used = ++graphs->walks;
-    uint32_t most =
-        graphs->by_pieces ? model->lane_count * PIECES_OF_LAYER * model->shape->layers : 1;
+    uint32_t most = graphs->by_legs ? model->lane_count * LEGS_OF_LAYER * model->shape->layers : 1;
     if (!kept->is_captured && !make_room(model, kept, most)) return false;
     graphs->is_step = true;
     graphs->replayed += kept->is_captured;
-    if (kept->is_captured && !graphs->by_pieces) {
-        launch(model, kept->pieces[0].graph, 0);
+    if (kept->is_captured && !graphs->by_legs) {
+        launch(model, kept->legs[0].graph, 0);
         return true;
     }
     set_bounds(model, &walk);
     graphs->step = kept;
     memset(graphs->walkers, 0, sizeof graphs->walkers);
-    if (!kept->is_captured && !graphs->by_pieces) begin_piece(state, 0);
+    if (!kept->is_captured && !graphs->by_legs) begin_leg(state, 0);
     return false;
 }
 
@@ -235,7 +234,7 @@ void gpu_graphs_end(struct model *model) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
     struct gpu_kept_walk *kept = graphs->step;
     if (!kept) return;
-    if (!graphs->by_pieces) end_piece(model, 0);
+    if (!graphs->by_legs) end_leg(model, 0);
     graphs->step = NULL;
     if (kept->is_captured || model->gpu->status != STATUS_OK) return;
     kept->is_captured = true;

@@ -5,19 +5,19 @@
  * longer contexts than those bounds that were captured with it. The bounds are powers of two: a graph
  * serves all steps between two of them.
  *
- * A walk is kept as pieces, each a graph. Alone, a rank's walk is one piece, of all lanes. Among ranks the host
- * stops within each layer, as it deals tokens and is told of results; what depends on other ranks' tokens is put in
- * line anew. A piece then is what one lane's stream is given between two stops. Within it lies nothing that another
- * stream waits for, or is waited for by: events stand between pieces. So it does not matter in which order the host
- * comes to the lanes, as long as each lane's own order is the walk's. Pieces of several lanes may be captured at
- * the same time, but none while the host waits.
+ * A walk is kept as legs, each a graph. Alone, a rank's walk is one leg, of all lanes. Among ranks the host
+ * stops within each layer, as it deals tokens and is told of results, and puts in line anew what depends on other
+ * ranks' tokens. A leg then is what one lane's stream is given between two stops. Generated tokens of a lane see
+ * no other lane's, so legs wait for no other stream, and each lane's may come whenever the schedule comes to it: of
+ * a step's lanes the order may be another each time. Legs of several lanes may be captured at the same time, but
+ * none while the host waits.
  *
- * Experts are computed of rows that came from anywhere. Nothing that such launches are given depends on the layer, and
- * how many rows there are, of which experts, the host writes in a list. So they are one piece for all layers, kept for
- * each power of two of rows.
+ * Experts are computed of rows that came from anywhere. Nothing that such launches are given depends on the layer,
+ * and how many rows there are, and of which slots, the host writes in a list. So they are one leg of all layers and
+ * lanes, kept for each power of two of rows.
  *
- * The first lanes of several have as many tokens as their key says; those of the last one that has any are bounded. A walk is
- * captured when its key comes for the second time: then all its kernels have been loaded, and what
+ * The first lanes of several have as many tokens as their key says; those of the last one that has any are
+ * bounded. A walk is captured when its key comes for the second time: then all its kernels have been loaded, and what
  * comes once costs no graph. Only files gpu_*.c include this.
  */
 #ifndef COMPUTE_GPU_GPU_GRAPHS_H
@@ -29,7 +29,7 @@
 #define GPU_WALKS_MAX 32    /* the one that was not used for longest makes way */
 #define GPU_GRAPHS_MAX 8192 /* of all walks: likewise */
 #define GPU_GRAPH_KEYS 1024 /* contexts are bounded by this, twice this, and so on */
-#define GPU_ROW_BOUNDS 32   /* powers of two */
+#define GPU_ROW_BOUNDS 32   /* powers of two, of rows that came */
 
 struct model; /* compute/model/model_state.h */
 
@@ -41,7 +41,7 @@ struct gpu_walk {
     uint32_t rows[OVERLAP_LANES];  /* its tokens at most */
 };
 
-struct gpu_piece {
+struct gpu_leg {
     struct device_graph *graph;
     uint32_t lane;       /* on whose stream it runs */
     uint32_t first, end; /* of the lane's calls of gpu_graphs_enter in the walk: [first, end) */
@@ -49,47 +49,50 @@ struct gpu_piece {
 
 struct gpu_kept_walk {
     struct gpu_walk walk;
-    struct gpu_piece *pieces; /* [piece_count] a lane's in its order */
-    uint32_t piece_count, piece_room;
+    struct gpu_leg *legs; /* [leg_count] a lane's in its order */
+    uint32_t leg_count, leg_room;
     bool is_captured; /* else it came once */
     uint64_t used;    /* when it came last; 0: the place is free */
 };
 
-struct gpu_kept_rows { /* experts of rows that came, of any layer and lane */
+struct gpu_kept_rows {          /* experts of rows that came, of any layer and lane */
     struct device_graph *graph; /* NULL: none was captured */
     bool came;
 };
 
 struct gpu_walker { /* a lane's way through the step's walk */
     uint32_t calls; /* of gpu_graphs_enter */
-    uint32_t next;  /* the first piece that may be the lane's next */
-    uint32_t first; /* call of the piece that is captured */
+    uint32_t next;  /* the first leg that may be the lane's next */
+    uint32_t first; /* call of the leg that is captured */
     bool captures;
 };
 
 struct gpu_graphs {
     struct gpu_kept_walk kept[GPU_WALKS_MAX];
-    struct gpu_kept_walk *step; /* the walk that is captured, or whose pieces are put in line; else NULL */
+    struct gpu_kept_walk
+        *step; /* the walk that is captured, or whose legs are put in line; else NULL */
     struct gpu_walker walkers[OVERLAP_LANES];
     struct gpu_kept_rows rows[GPU_ROW_BOUNDS]; /* of at most 1, 2, 4 and so on */
-    bool by_pieces; /* the step's tokens are exchanged with other ranks */
-    bool is_step;   /* the step's layers are graphs */
-    bool takes_rows; /* others' rows may be computed by graphs, whether or not the rank has tokens */
-    bool off;        /* all is put in line anew */
+    bool by_legs; /* the step's tokens are exchanged with other ranks */
+    bool is_step; /* the step's layers are graphs */
+    bool
+        takes_rows; /* others' rows may be computed by graphs, whether or not the rank has tokens */
+    bool off;       /* all is put in line anew */
     uint32_t count, most; /* graphs of walks that are kept; room for them */
-    uint64_t walks, captured, replayed; /* steps that might be graphs; were captured; were put in line as such */
-    uint64_t launched;                  /* graphs */
+    uint64_t walks, captured,
+        replayed;      /* steps that might be graphs; were captured; were put in line as such */
+    uint64_t launched; /* graphs */
 };
 
 void gpu_graphs_open(struct gpu_graphs *graphs);
 /* The step's lanes and their batches are set; `number` as in compute.h, `begin`. Sets the bounds of lanes, and
  * puts the walk in line if there is a graph of all of it: true. Else it may capture what follows, or put it in
- * line by pieces. */
+ * line by legs. */
 bool gpu_graphs_begin(struct model *model, uint32_t number);
-/* Before a stage puts its work in line on a lane's stream. False: it is in a piece that is in line already, and is
+/* Before a stage puts its work in line on a lane's stream. False: it is in a leg that is in line already, and is
  * left out. */
 bool gpu_graphs_enter(struct model *model, uint32_t lane);
-/* Pieces end: the host waits, or puts in line on a lane's stream what no piece has. */
+/* Legs end: the host waits, or puts in line on a lane's stream what no leg has. */
 void gpu_graphs_stop(struct model *model);
 /* Experts of `count` rows that came to the rank, computed together: as many rows as a graph is to be for, of at most
  * `most`. 0: the step is none that has graphs. */

@@ -40,12 +40,12 @@ struct gpu_links {
     struct link_names *out, *in; /* [ranks] */
     struct gpu_links_rooms rooms;
     struct gpu_pieces pieces;
-    struct relayed *relayed;            /* [node_count], but for this rank's node */
-    uint32_t *slots;                    /* [rows_max][per_token] of the lane's own pairs */
-    uint32_t *relayed_slots;            /* [rows_max][per_token] of one node's */
-    char *leaving;                      /* [leaves_max][row_bytes] */
-    char *arrived;                      /* [ranks][piece_pairs][row_bytes] */
-    char *given;                        /* [ranks][piece_pairs][result_bytes] */
+    struct relayed *relayed; /* [node_count], but for this rank's node */
+    uint32_t *slots;         /* [rows_max][per_token] of the lane's own pairs */
+    uint32_t *relayed_slots; /* [rows_max][per_token] of one node's */
+    char *leaving;           /* [leaves_max][row_bytes] */
+    char *arrived;           /* [ranks][piece_pairs][row_bytes] */
+    char *given;             /* [ranks][piece_pairs][result_bytes] */
     uint32_t leaves_max;
     /* Of the lane's stage at hand: */
     uint32_t pair; /* where its pairs begin */

@@ -28,7 +28,8 @@ struct gpu_links_rooms {
     /* [rows_max * per_token][result_bytes] of a lane's pairs, in the order of pieces */
     char *results;
     size_t row_bytes, result_bytes;
-    const char **leaves, **leaves_host; /* [gpu_links_leaves] where rows lie that leave; and page-locked */
+    const char **leaves,
+        **leaves_host; /* [gpu_links_leaves] where rows lie that leave; and page-locked */
 };
 
 /* The most rows that leave in a round and ahead of it. */

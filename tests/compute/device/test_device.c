@@ -337,8 +337,8 @@ static void streams_are_captured_beside_one_another(void **state) {
         add(fixture.device, streams[1], beside, fixture.far, 10);
         finish(fixture.device, third);
         for (uint32_t i = 0; i < 2; i++)
-            assert_int_equal(
-                device_end_capture(fixture.device, streams[i], &graphs[i], &error), STATUS_OK);
+            assert_int_equal(device_end_capture(fixture.device, streams[i], &graphs[i], &error),
+                             STATUS_OK);
         for (uint32_t i = 0; i < 2; i++) {
             device_launch_graph(fixture.device, third, graphs[i]); /* on any stream */
             device_launch_graph(fixture.device, third, graphs[i]);

@@ -19,13 +19,13 @@
 
 #include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
-#include "moving_experts.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"
 #include "contract/machine.h"
+#include "moving_experts.h"
 
 enum { SEQUENCES = 3, TOKENS = 150, GENERATED = 3, STEP_TOKENS = 128, PAGES_EACH = 3 };
 

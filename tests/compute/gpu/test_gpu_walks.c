@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_gpu_walks RANKS [HOSTS]: protects walks that a device keeps by pieces, as its rank is one of several. Steps of
+ * test_gpu_walks RANKS [HOSTS]: protects walks that a device keeps by legs, as its rank is one of several. Steps of
  * generated tokens give each rank the bits of one CPU alone for its sequences, whether its layers are put in line anew or
  * by graphs that were captured with other tokens, other numbers of them and other pages, while other ranks have
  * none, or prompts: under any schedule, with drafts, with experts that change their slots between steps, and with rows
@@ -7,11 +7,11 @@
  * the host wait no more often than one without, and puts few things in line: how many, of a model of V3's layers, is
  * printed. No more graphs are kept than there is room for. FATHOM_SEEDS="first count" asks for other seeds.
  *
- * test_gpu_walks RANKS HOSTS deaths: a rank is killed in the middle of a step that is put in line by pieces; those that
- * live go on with the pieces that they have kept.
+ * test_gpu_walks RANKS HOSTS deaths: a rank is killed in the middle of a step that is put in line by legs; those that
+ * live go on with the legs that they have kept.
  *
- * test_gpu_walks planted: what a host's value in a piece would do is planted at the seam, for each kernel and copy that
- * pieces have, and found; each in a job of its own, as a rank that is led astray may end anywhere.
+ * test_gpu_walks planted: what a host's value in a leg would do is planted at the seam, for each kernel and copy that
+ * legs have, and found; each in a job of its own, as a rank that is led astray may end anywhere.
  *
  * test_gpu_walks_kernels RANKS: kernels for GPUs, emulated, beside one device with them.
  */
@@ -119,27 +119,27 @@ static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
 static void make_plan(uint32_t first, uint32_t rows, bool prompt, bool drafts, uint32_t vocab) {
     uint32_t tokens = rows + (prompt ? PROMPT - 1 : 0), at = 0;
     memset(plan_memory, 0, sizeof plan_memory);
-    *plan = (struct step_plan){
-        .row_count = rows, .token_count = tokens, .page_count = rows * PAGES};
+    *plan =
+        (struct step_plan){.row_count = rows, .token_count = tokens, .page_count = rows * PAGES};
     record_set_head(plan, RECORD_RUN_STEP);
     assert_true(plan->record.bytes <= sizeof plan_memory);
     for (uint32_t i = 0; i < rows; i++) {
         uint32_t sequence = (first + i) % SEQUENCES, begin = done[sequence];
         uint32_t count = prompt && i == 0 ? PROMPT : 1;
-        step_plan_rows(plan)[i] = (struct step_row){
-            .slot = sequence,
-            .form = count > 1 ? TOKEN_PROMPT : TOKEN_GENERATED,
-            .first_position = begin,
-            .token_count = count,
-            .token_index = at,
-            .page_index = i * PAGES,
-            .page_count = PAGES,
-            .logits_count = 1,
-            .sample = 1,
-            .draft_count =
-                drafts && count == 1 && begin && step_drafts_fit(begin + 1, 1) && draw(3),
-            .fresh = begin == 0,
-            .sampling = {.top_p = 1}};
+        step_plan_rows(plan)[i] =
+            (struct step_row){.slot = sequence,
+                              .form = count > 1 ? TOKEN_PROMPT : TOKEN_GENERATED,
+                              .first_position = begin,
+                              .token_count = count,
+                              .token_index = at,
+                              .page_index = i * PAGES,
+                              .page_count = PAGES,
+                              .logits_count = 1,
+                              .sample = 1,
+                              .draft_count = drafts && count == 1 && begin &&
+                                             step_drafts_fit(begin + 1, 1) && draw(3),
+                              .fresh = begin == 0,
+                              .sampling = {.top_p = 1}};
         for (uint32_t k = 0; k < count; k++)
             step_plan_tokens(plan)[at++] = draw(vocab);
         for (uint32_t page = 0; page < PAGES; page++)
@@ -221,7 +221,7 @@ static void expect_same(const struct way *way, uint64_t seed, uint32_t steps) {
 #ifdef WALKS_ON_KERNELS
 #include "compute/kernels/emulate/emulate.h"
 
-static void pieces_of_kernels_change_no_bit(void **state) {
+static void legs_of_kernels_change_no_bit(void **state) {
     static const struct way ways[] = {
         {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .mtp = true},
         {LITE, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .by_host = true},
@@ -229,20 +229,20 @@ static void pieces_of_kernels_change_no_bit(void **state) {
     kernels = gpu_hopper();
     for (uint32_t i = 0; i < ARRAY_COUNT(ways); i++)
         expect_same(&ways[i], i, 8);
-    print_message("# rank 0 captured %u walks, and put %u steps in line by pieces\n", captured,
+    print_message("# rank 0 captured %u walks, and put %u steps in line by legs\n", captured,
                   replayed);
     assert_true(captured > 1 && replayed > 6);
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(pieces_of_kernels_change_no_bit)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(legs_of_kernels_change_no_bit)};
     hosts = argv[2] ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
     return on_ranks(argv, "gpu_walks_kernels", tests, 1);
 }
 
 #else
 
-static void pieces_change_no_bit(void **state) {
+static void legs_change_no_bit(void **state) {
     static const struct way ways[] = {
         {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .mtp = false},
         {MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, 6, .mtp = true, .moves = true},
@@ -256,8 +256,9 @@ static void pieces_change_no_bit(void **state) {
     if (asked_for) assert_int_equal(sscanf(asked_for, "%llu %llu", &first, &count), 2);
     for (uint64_t seed = first; seed < first + count; seed++)
         expect_same(&ways[seed % ARRAY_COUNT(ways)], seed, steps);
-    print_message("# %u seeds of %u steps: rank 0 captured %u walks, and put %u steps in line by pieces\n",
-                  (uint32_t)count, steps, captured, replayed);
+    print_message(
+        "# %u seeds of %u steps: rank 0 captured %u walks, and put %u steps in line by legs\n",
+        (uint32_t)count, steps, captured, replayed);
     assert_true(captured > count && replayed > 5 * count);
 }
 
@@ -353,8 +354,8 @@ static struct counts counts_of(struct model *model) {
     return counts;
 }
 
-/* Any step: the first model has no graphs. Rows that pass the host are copied in pieces, whichever they are. */
-static void a_step_by_pieces_takes_nothing_and_waits_no_more(void **state) {
+/* Any step: the first model has no graphs. Rows that pass the host are copied in as many parts either way. */
+static void a_step_by_legs_takes_nothing_and_waits_no_more(void **state) {
     static const struct way ways[] = {{MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .mtp = true},
                                       {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .by_host = true}};
     for (uint32_t i = 0; i < ARRAY_COUNT(ways); i++) {
@@ -456,9 +457,9 @@ static void print_counts(const char *what, const struct counts *of) {
                   of->entries, of->graphs, of->copies, of->events, sum_of(of));
 }
 
-/* Of a layer with experts: pieces up to the dispatch, of the shared expert, and of rows that came; the first is in two
+/* Of a layer with experts: legs up to the dispatch, of the shared expert, and of rows that came; the first is in two
  * where the host stops for the other lane meanwhile. */
-static void pieces_save_a_steps_launches(void **state) {
+static void legs_save_a_steps_launches(void **state) {
     static const enum overlap_kind kinds[] = {OVERLAP_SEQUENTIAL, OVERLAP_DECODE_FIVE_STAGE};
     enum { LAYERS = 58, HEAD = 3 };
     memset(done, 0, sizeof done);
@@ -476,7 +477,7 @@ static void pieces_save_a_steps_launches(void **state) {
         (void)counts_of_v3(there, kind);
         struct counts kept = counts_of_v3(there, kind);
         print_counts(lanes > 1 ? "in two lanes, anew" : "among ranks, anew", &anew);
-        print_counts(lanes > 1 ? "in two lanes, by pieces" : "among ranks, by pieces", &kept);
+        print_counts(lanes > 1 ? "in two lanes, by legs" : "among ranks, by legs", &kept);
         assert_int_equal(kept.taken, 0);
         assert_true(kept.graphs <= (lanes > 1 ? 8 * LAYERS + 2 : 3 * LAYERS + 1));
         assert_true((hosts > 1 ? 3 : 6) * sum_of(&kept) < sum_of(&anew));
@@ -510,7 +511,7 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
         assert_memory_equal(logits[0], logits[1], bytes);
         uint32_t kept = 0;
         for (uint32_t i = 0; i < GPU_WALKS_MAX; i++)
-            kept += graphs->kept[i].piece_count;
+            kept += graphs->kept[i].leg_count;
         assert_int_equal(kept, graphs->count);
         assert_true(kept <= graphs->most);
     }
@@ -556,8 +557,8 @@ static void run_turn(struct model *const models[2], uint32_t turn, bool means_no
         done[step_plan_rows(plan)[i].slot]++;
 }
 
-/* In its third piece or its fifth: behind a dispatch, and with its experts in line. */
-static void those_that_live_go_on_with_their_pieces(void **state) {
+/* Behind its third leg or its fifth: behind a dispatch, and with its experts in line. */
+static void those_that_live_go_on_with_their_legs(void **state) {
     struct way way = {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .in_order = true};
     begin_draws(9);
     memset(done, 0, sizeof done);
@@ -601,20 +602,22 @@ struct entry {
     bool of_rows; /* that came */
 };
 #define ENTRY(entry, type, rows, of_rows)                                                          \
-    { #entry, &gpu_reference.entry, offsetof(struct type, live), offsetof(struct type, rows), of_rows }
+    {                                                                                              \
+#entry, &gpu_reference.entry, offsetof(struct type, live), offsetof(struct type, rows),    \
+            of_rows                                                                                \
+    }
 static const struct entry entries[] = {
-    ENTRY(embed, gpu_embed, rows, false),     ENTRY(prepare, gpu_prepare, rows, false),
-    ENTRY(product, gpu_product, rows, false), ENTRY(activate, gpu_activate, rows, false),
-    ENTRY(add, gpu_add, rows, false),         ENTRY(latent, gpu_latent, rows, false),
-    ENTRY(queries, gpu_queries, rows, false), ENTRY(absorb, gpu_absorb, rows, false),
-    ENTRY(core, gpu_core, rows, false),       ENTRY(release, gpu_release, rows, false),
-    ENTRY(route, gpu_route, rows, false),     ENTRY(gather, gpu_gather, rows, false),
-    ENTRY(combine, gpu_combine, tokens, false),
-    ENTRY(gather, gpu_gather, rows, true),    ENTRY(activate, gpu_activate, rows, true),
-    ENTRY(prepare, gpu_prepare, rows, true),
+    ENTRY(embed, gpu_embed, rows, false),       ENTRY(prepare, gpu_prepare, rows, false),
+    ENTRY(product, gpu_product, rows, false),   ENTRY(activate, gpu_activate, rows, false),
+    ENTRY(add, gpu_add, rows, false),           ENTRY(latent, gpu_latent, rows, false),
+    ENTRY(queries, gpu_queries, rows, false),   ENTRY(absorb, gpu_absorb, rows, false),
+    ENTRY(core, gpu_core, rows, false),         ENTRY(release, gpu_release, rows, false),
+    ENTRY(route, gpu_route, rows, false),       ENTRY(gather, gpu_gather, rows, false),
+    ENTRY(combine, gpu_combine, tokens, false), ENTRY(gather, gpu_gather, rows, true),
+    ENTRY(activate, gpu_activate, rows, true),  ENTRY(prepare, gpu_prepare, rows, true),
 };
 
-/* Copies that pieces have, which bring as much as the host wants when they are captured. */
+/* Copies that legs have, which bring as much as the host wants when they are captured. */
 enum { COPY_CHOICES, COPY_WEIGHTS, COPY_PAIRS, COPY_GROUPS, COPY_PLACES, COPY_COUNT };
 static const char *const copy_names[COPY_COUNT] = {"choices", "weights of choices", "results' rows",
                                                    "groups", "rows' places"};
@@ -624,10 +627,10 @@ enum { PLANTS = ARRAY_COUNT(entries) + COPY_COUNT }; /* behind the last: nothing
 static struct planting {
     uint32_t plant;
     const struct model *model;
-    uint32_t captures;      /* that are open */
-    bool of_rows;           /* experts of rows that came are captured */
-    uint32_t tokens, rows;  /* of the step; that came, when they are captured */
-    uint32_t to_host;       /* copies of the capture so far */
+    uint32_t captures;     /* that are open */
+    bool of_rows;          /* experts of rows that came are captured */
+    uint32_t tokens, rows; /* of the step; that came, when they are captured */
+    uint32_t to_host;      /* copies of the capture so far */
 } planting;
 
 static void begin_planted_capture(struct device *device, struct device_stream *stream) {
@@ -674,8 +677,7 @@ static bool is_planted(const struct device_copy *copy, size_t *wanted_out) {
     planting.of_rows = copy->row_count > 1;
     if (!planting.of_rows) return plant == COPY_PAIRS;
     planting.rows = groups[slots].row_count;
-    *wanted_out =
-        plant == COPY_GROUPS ? slots * sizeof *groups : planting.rows * sizeof(char *);
+    *wanted_out = plant == COPY_GROUPS ? slots * sizeof *groups : planting.rows * sizeof(char *);
     return plant == COPY_GROUPS || plant == COPY_PLACES;
 }
 
@@ -758,13 +760,13 @@ static void what_is_planted_is_found(void **state) {
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pieces_change_no_bit),
-        cmocka_unit_test(a_step_by_pieces_takes_nothing_and_waits_no_more),
-        cmocka_unit_test(pieces_save_a_steps_launches),
+        cmocka_unit_test(legs_change_no_bit),
+        cmocka_unit_test(a_step_by_legs_takes_nothing_and_waits_no_more),
+        cmocka_unit_test(legs_save_a_steps_launches),
         cmocka_unit_test(no_more_graphs_are_kept_than_there_is_room_for),
     };
     static const struct CMUnitTest of_deaths[] = {
-        cmocka_unit_test(those_that_live_go_on_with_their_pieces)};
+        cmocka_unit_test(those_that_live_go_on_with_their_legs)};
     static const struct CMUnitTest with_a_plant[] = {cmocka_unit_test(planted_bits_are_the_same)};
     if (!strcmp(argv[1], "planted")) {
         const struct CMUnitTest driver[] = {
