@@ -51,9 +51,10 @@ struct gpu_exchange {
     struct gpu_group *groups,
         *groups_host; /* [slots + 1] of this rank in a layer; the last: of all rows */
     uint32_t slots;
-    char *lists, *lists_host; /* [LISTS][list_pitch] groups; below: row_from, row_to, leaves */
+    char *lists,
+        *lists_host; /* [list_count][list_pitch]: groups, row_from, row_to, links' leaves */
     size_t list_pitch;
-    uint32_t list_count; /* that are used */
+    uint32_t list_count;
     struct device_event *computed[ROUND_WAVES];
     /* Where rows go from device to device; else NULL: */
     struct gpu_peers *peers;
@@ -113,10 +114,6 @@ static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
     size_t results = (size_t)rows_max * x->per_token * x->combine_bytes;
     x->outgoing = gpu_take_shared(taker, rows_max * x->dispatch_bytes, "rows to other ranks");
     x->returned = gpu_take_shared(taker, results, "results from other ranks");
-    x->row_from = (const char **)(void *)(x->lists + x->list_pitch);
-    x->row_from_host = (const char **)(void *)(x->lists_host + x->list_pitch);
-    x->row_to = (char **)(void *)(x->lists + 2 * x->list_pitch);
-    x->row_to_host = (char **)(void *)(x->lists_host + 2 * x->list_pitch);
 }
 
 /* What the host tells the device of a round goes there in one copy, whose rows are the lists. */
@@ -132,6 +129,11 @@ static void take_lists(struct gpu_taker *taker, uint32_t slots, uint32_t leaves)
         take_host(taker, x->list_count * x->list_pitch, "lists of rows that came, on the host");
     x->groups = (struct gpu_group *)(void *)x->lists;
     x->groups_host = (struct gpu_group *)(void *)x->lists_host;
+    if (taker->status || x->list_count == 1) return;
+    x->row_from = (const char **)(void *)(x->lists + x->list_pitch);
+    x->row_from_host = (const char **)(void *)(x->lists_host + x->list_pitch);
+    x->row_to = (char **)(void *)(x->lists + 2 * x->list_pitch);
+    x->row_to_host = (char **)(void *)(x->lists_host + 2 * x->list_pitch);
 }
 
 static void take_rows(struct gpu_taker *taker, uint32_t rows_max) {

@@ -98,6 +98,7 @@ static void keep(struct gpu_graphs *graphs, const struct gpu_walk *walk, struct 
 /* Lists as many legs as the walk may have, and makes room for their graphs. False: there is no memory. */
 static bool make_room(const struct model *model, struct gpu_kept_walk *kept, uint32_t most) {
     struct gpu_graphs *graphs = &model->gpu->graphs;
+    check(most);
     while (graphs->count && graphs->count + most > graphs->most)
         drop(graphs, oldest(graphs, true), model->gpu->device);
     kept->legs = calloc(most, sizeof *kept->legs);
