@@ -264,7 +264,8 @@ static inline enum status device_wait_stream(struct device *device, struct devic
 }
 
 /* What the stream is given between the two becomes a graph instead of running; likewise that of
- * streams which follow its events meanwhile and which it follows again before the end. */
+ * streams which follow its events meanwhile and which it follows again before the end. Meanwhile others may be
+ * captured, too, or run. */
 static inline void device_begin_capture(struct device *device, struct device_stream *stream) {
     device->body->begin_capture(device, stream);
 }

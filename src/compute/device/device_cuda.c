@@ -229,9 +229,10 @@ static enum status wait_stream(struct device *device, struct device_stream *stre
     return tell(device, cudaStreamSynchronize(stream_of(stream)), error);
 }
 
+/* Relaxed: meanwhile the thread may ask for events of other streams. */
 static void begin_capture(struct device *device, struct device_stream *stream) {
     enter(device);
-    note(device, cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal),
+    note(device, cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed),
          "a capture");
 }
 

@@ -36,18 +36,27 @@ static struct scratch *take_lane(struct model *model, uint32_t index, uint32_t f
     return (struct scratch *)(void *)lane;
 }
 
+/* Tokens of all lanes; in a graph as many as there may be. */
+static uint32_t rows_of_step(const struct model *model) {
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < model->lane_count; i++) {
+        const struct gpu_lane *lane = &model->gpu->lanes[i];
+        if (lane->rows) rows = lane->first_token + lane->rows;
+    }
+    return rows;
+}
+
 /* x = the embeddings of the step's tokens. */
 static void embed(struct model *model, const struct gpu_batch *batch) {
     const struct packed_matrix *embedding = &model->weights.embedding_rows;
-    const struct gpu_lane *last = &model->gpu->lanes[model->lane_count - 1];
     struct gpu_embed arguments = {.x = model->gpu->x,
                                   .embedding = embedding->data,
                                   .embedding_scales = embedding->scales,
                                   .ids = batch->ids,
-                                  .live = last->live ? batch->live : NULL,
+                                  .live = model->gpu->lanes[0].live ? batch->live : NULL,
                                   .form = gpu_matrix_form(embedding),
                                   .x_stride = model->shape->hidden,
-                                  .rows = last->first_token + last->rows};
+                                  .rows = rows_of_step(model)};
     if (arguments.rows) gpu_launch(model->gpu, main_stream(model), embed, arguments);
 }
 
@@ -65,8 +74,8 @@ static bool begin(struct model *model, uint32_t walk) {
             run += lane->batch.runs[k].token_count > 0;
     }
     if (gpu_graphs_begin(model, walk)) return true;
-    embed(model, &batch);
     state->forked = model->lane_count > 1;
+    if (state->forked || gpu_graphs_enter(model, 0)) embed(model, &batch);
     if (!state->forked) return false;
     device_record(state->device, state->begun, main_stream(model));
     for (uint32_t i = 1; i < model->lane_count; i++)
@@ -77,6 +86,7 @@ static bool begin(struct model *model, uint32_t walk) {
 /* What follows on the first stream runs behind all lanes. */
 static void join(struct model *model) {
     struct gpu_state *state = model->gpu;
+    gpu_graphs_stop(model);
     for (uint32_t i = 1; state->forked && i < model->lane_count; i++) {
         device_record(state->device, state->lanes[i].done, state->lanes[i].stream);
         device_follow(state->device, main_stream(model), state->lanes[i].done);
@@ -154,7 +164,7 @@ static void add(const struct pass *pass) {
                                 .n = hidden,
                                 .live = lane->live,
                                 .rows = lane->rows};
-    if (arguments.rows) gpu_launch(state, lane->stream, add, arguments);
+    if (arguments.rows && gpu_lane_enter(pass)) gpu_launch(state, lane->stream, add, arguments);
 }
 
 /* ---- outputs ---- */

@@ -46,20 +46,26 @@ struct gpu_exchange {
     uint32_t returned_rows, next_half;
     struct device_event *half_left[2]; /* its last copy is done */
     /* Of the lane whose experts are computed: */
-    char *received, *received_host;         /* [room_rows][dispatch_bytes] */
-    char *results, *results_host;           /* [room_rows][combine_bytes] */
-    struct gpu_group *groups, *groups_host; /* [slots of this rank in a layer] */
+    char *received, *received_host; /* [room_rows][dispatch_bytes] */
+    char *results, *results_host;   /* [room_rows][combine_bytes] */
+    struct gpu_group *groups,
+        *groups_host; /* [slots + 1] of this rank in a layer; the last: of all rows */
+    uint32_t slots;
+    char *lists,
+        *lists_host; /* [list_count][list_pitch]: groups, row_from, row_to, links' leaves */
+    size_t list_pitch;
+    uint32_t list_count;
     struct device_event *computed[ROUND_WAVES];
     /* Where rows go from device to device; else NULL: */
     struct gpu_peers *peers;
     struct gpu_links *links;
     struct device_event *listed;               /* by links: the last round's lists are read */
-    struct device_event *passed;               /* and all its groups are over: the room is free */
-    struct device_event *given[OVERLAP_LANES]; /* and those of the lane's last stage */
-    uint32_t *counts;                          /* [ranks] */
-    char *tickets;                             /* [rows_max][dispatch_bytes of the exchange] */
-    const char **row_from, **row_from_host;    /* [room_rows] where a row of the room lies */
-    char **row_to, **row_to_host;              /* [room_rows] and where its result goes */
+    struct device_event *given[OVERLAP_LANES]; /* all groups of the lane's last stage are over */
+    const struct gpu_lane *last; /* whose it was: then the room is free. NULL: nobody's */
+    uint32_t *counts;            /* [ranks] */
+    char *tickets;               /* [rows_max][dispatch_bytes of the exchange] */
+    const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
+    char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
     /* Of sums that are made on their way: */
     struct device_stream *summing;
     char *summands, *summands_host;                /* [SUMS * per_token][combine_bytes] */
@@ -72,6 +78,10 @@ struct gpu_exchange {
 
 static uint32_t least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
+}
+
+static uint32_t larger(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
 }
 
 static void *take_host(struct gpu_taker *taker, size_t bytes, const char *what) {
@@ -101,26 +111,39 @@ static void take_passage(struct gpu_taker *taker, uint32_t rows_max) {
 /* And what those need that go from device to device. */
 static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
-    size_t places = x->room_rows * sizeof(char *);
     size_t results = (size_t)rows_max * x->per_token * x->combine_bytes;
     x->outgoing = gpu_take_shared(taker, rows_max * x->dispatch_bytes, "rows to other ranks");
     x->returned = gpu_take_shared(taker, results, "results from other ranks");
-    x->row_from = take_there(taker, places, "places of rows");
-    x->row_from_host = take_host(taker, places, "places of rows, on the host");
-    x->row_to = take_there(taker, places, "places of results");
-    x->row_to_host = take_host(taker, places, "places of results, on the host");
 }
 
-static void take_rows(struct gpu_taker *taker, uint32_t rows_max, uint32_t slots) {
+/* What the host tells the device of a round goes there in one copy, whose rows are the lists. */
+static void take_lists(struct gpu_taker *taker, uint32_t slots, uint32_t leaves) {
+    struct gpu_exchange *x = taker->state->exchange;
+    size_t groups = (slots + 1) * sizeof *x->groups;
+    size_t places = larger(x->room_rows, leaves) * sizeof(char *);
+    x->slots = slots;
+    x->list_count = taker->state->way == GPU_BY_HOST ? 1 : leaves ? 4 : 3;
+    x->list_pitch = round_up(groups > places ? groups : places, 16);
+    x->lists = take_there(taker, x->list_count * x->list_pitch, "lists of rows that came");
+    x->lists_host =
+        take_host(taker, x->list_count * x->list_pitch, "lists of rows that came, on the host");
+    x->groups = (struct gpu_group *)(void *)x->lists;
+    x->groups_host = (struct gpu_group *)(void *)x->lists_host;
+    if (taker->status || x->list_count == 1) return;
+    x->row_from = (const char **)(void *)(x->lists + x->list_pitch);
+    x->row_from_host = (const char **)(void *)(x->lists_host + x->list_pitch);
+    x->row_to = (char **)(void *)(x->lists + 2 * x->list_pitch);
+    x->row_to_host = (char **)(void *)(x->lists_host + 2 * x->list_pitch);
+}
+
+static void take_rows(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
-    size_t results = x->room_rows * x->combine_bytes, groups = slots * sizeof *x->groups;
+    size_t results = x->room_rows * x->combine_bytes;
     x->experts_host = take_host(taker, words, "choices of experts, on the host");
     x->weights_host = take_host(taker, words, "experts' weights, on the host");
     x->rows_host = take_host(taker, words, "pairs' rows, on the host");
     x->results = take_there(taker, results, "results to other ranks");
-    x->groups = take_there(taker, groups, "groups of rows that came");
-    x->groups_host = take_host(taker, groups, "groups of rows that came, on the host");
 }
 
 static void take_sums(struct gpu_taker *taker, uint32_t hidden_stride) {
@@ -143,13 +166,17 @@ static enum status open_links(struct model *model, struct gpu_taker *taker, stru
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = state->exchange;
     uint32_t ranks = model->placement.ranks;
-    const struct gpu_links_rooms rooms = {x->outgoing, x->returned, x->dispatch_bytes,
-                                          x->combine_bytes};
+    const struct gpu_links_rooms rooms = {
+        .rows = x->outgoing,
+        .results = x->returned,
+        .row_bytes = x->dispatch_bytes,
+        .result_bytes = x->combine_bytes,
+        .leaves = (const char **)(void *)(x->lists + 3 * x->list_pitch),
+        .leaves_host = (const char **)(void *)(x->lists_host + 3 * x->list_pitch)};
     model->fixed_order = true;
     x->counts = calloc(ranks, sizeof *x->counts);
     if (!x->counts) return error_set(error, STATUS_NO_MEMORY, "no memory to count rows");
     enum status status = device_open_event(state->device, &x->listed, error);
-    if (!status) status = device_open_event(state->device, &x->passed, error);
     for (uint32_t i = 0; i < OVERLAP_LANES && !status; i++)
         status = device_open_event(state->device, &x->given[i], error);
     if (status) return status;
@@ -182,7 +209,10 @@ enum status gpu_exchange_open(struct model *model, struct error *error) {
     x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
     x->combine_bytes = exchange_rows_bytes(model->combine_form, shape->hidden);
     bool reach = state->way != GPU_BY_HOST;
-    take_rows(&taker, state->rows_max, model->placement.slots_per_rank);
+    bool by_links = state->way == GPU_BY_LINKS;
+    take_lists(&taker, model->placement.slots_per_rank,
+               by_links ? gpu_links_leaves(model, x->room_rows / model->placement.ranks) : 0);
+    take_rows(&taker, state->rows_max);
     (reach ? take_rooms : take_passage)(&taker, state->rows_max);
     if (reach && !taker.status) taker.status = open_tickets(model, &taker, error);
     if (model->group_experts && !reach) take_sums(&taker, state->hidden_stride);
@@ -209,7 +239,6 @@ void gpu_exchange_close(struct model *model) {
     for (uint32_t i = 0; i < OVERLAP_LANES; i++)
         device_close_event(state->device, x->given[i]);
     device_close_event(state->device, x->listed);
-    device_close_event(state->device, x->passed);
     free(x->counts);
     free(x->tickets);
     free(x);
@@ -279,46 +308,55 @@ static enum input_kind result_kind(const struct model *model) {
 }
 
 static void pack_results(const struct model *model, struct device_stream *stream, const float *y,
-                         uint32_t stride, char *to, uint32_t rows) {
+                         uint32_t stride, char *to, uint32_t rows, const uint32_t *live) {
     const struct gpu_rows packed = {.data = to,
                                     .pitch = (uint32_t)model->gpu->exchange->combine_bytes};
     struct gpu_prepare arguments = {
-        .x = y, .x_stride = stride, .n = model->shape->hidden, .rows = rows};
+        .x = y, .live = live, .x_stride = stride, .n = model->shape->hidden, .rows = rows};
     gpu_prepare_rows(model, stream, &packed, result_kind(model), arguments);
 }
 
 /* ---- dispatch ---- */
 
-/* The lane's rows are packed, and come to the host where they pass it; so do its tokens' experts and their
- * weights. */
-static void bring_rows(const struct pass *pass) {
+/* The lane's rows are packed; its tokens' experts and their weights come to the host. */
+static void pack_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
     const struct gpu_lane *lane = gpu_lane_of(pass);
     size_t at = lane->row * x->dispatch_bytes, pair = (size_t)lane->row * x->per_token;
-    uint32_t tokens = pass->batch->token_count;
-    size_t words = (size_t)tokens * x->per_token * sizeof(uint32_t);
+    size_t words = (size_t)lane->rows * x->per_token * sizeof(uint32_t);
     struct gpu_rows from = gpu_rows_from(&state->input, lane->row);
     struct packed to = packed_at(pass, x->outgoing + at);
     struct gpu_gather pack = {.from = from.data,
                               .from_scales = from.scales,
                               .to = x->outgoing + at,
                               .to_scales = to.scales,
+                              .live = lane->live,
                               .from_form = gpu_form_of(&from, gpu_routed_kind(pass)),
                               .to_form = to.form,
                               .n = model->shape->hidden,
-                              .rows = tokens,
+                              .rows = lane->rows,
+                              .live_each = 1,
                               .from_scale_step = 1,
                               .to_scale_step = to.scale_step};
     gpu_launch(state, lane->stream, gather, pack);
-    if (!x->tickets)
-        copy(pass, x->outgoing_host + at, x->outgoing + at, tokens * x->dispatch_bytes,
-             DEVICE_TO_HOST);
     copy(pass, x->experts_host + pair, state->experts + pair, words, DEVICE_TO_HOST);
     copy(pass, x->weights_host + pair, state->expert_weights + pair, words, DEVICE_TO_HOST);
+}
+
+/* So do its rows, where they pass the host. */
+static void bring_rows(const struct pass *pass) {
+    struct gpu_exchange *x = of_pass(pass);
+    const struct gpu_lane *lane = gpu_lane_of(pass);
+    size_t at = lane->row * x->dispatch_bytes;
+    if (gpu_lane_enter(pass)) pack_rows(pass);
+    gpu_graphs_stop(pass->model);
+    if (!x->tickets)
+        copy(pass, x->outgoing_host + at, x->outgoing + at,
+             pass->batch->token_count * x->dispatch_bytes, DEVICE_TO_HOST);
     pass_part(pass, PART_SEND);
-    device_record(state->device, lane->done, lane->stream);
+    device_record(pass->model->device, lane->done, lane->stream);
     await(pass, lane->done);
 }
 
@@ -357,6 +395,7 @@ void gpu_exchange_dispatch(const struct pass *pass) {
 
 struct room_wave { /* rows and groups of the room */
     uint32_t first, count, first_group, group_count;
+    const uint32_t *live; /* on the device, how many of the rows there are; NULL: all */
 };
 
 struct room_round {
@@ -466,10 +505,12 @@ static void unpack(const struct pass *pass, const struct room_wave *wave) {
                                       (uint32_t)exchange_rows_scales_at(pass->model->shape->hidden),
                                   .to = to->data + (size_t)wave->first * to->pitch,
                                   .to_scales = to->scales + wave->first,
+                                  .live = wave->live,
                                   .from_form = from.form,
                                   .to_form = gpu_form_of(to, gpu_routed_kind(pass)),
                                   .n = pass->model->shape->hidden,
                                   .rows = wave->count,
+                                  .live_each = 1,
                                   .from_scale_step = from.scale_step,
                                   .to_scale_step = 1};
     gpu_launch(state, gpu_lane_of(pass)->stream, gather, unpacked);
@@ -480,69 +521,118 @@ static void hand_out(const struct pass *pass, const struct room_wave *wave) {
     struct gpu_exchange *x = of_pass(pass);
     struct gpu_form form = {result_kind(pass->model), (uint32_t)x->combine_bytes, 1};
     struct gpu_gather given = {.from = x->results + wave->first * x->combine_bytes,
+                               .live = wave->live,
                                .to_rows = x->row_to + wave->first,
                                .from_form = form,
                                .to_form = form,
                                .n = pass->model->shape->hidden,
-                               .rows = wave->count};
+                               .rows = wave->count,
+                               .live_each = 1};
     gpu_launch(pass->model->gpu, gpu_lane_of(pass)->stream, gather, given);
 }
 
-/* Puts the wave in line, from where its rows lie to where its results go. */
-static void compute_wave(const struct room_round *round, uint32_t index) {
+/* By the host, the wave's rows come to the device. */
+static void bring_wave(const struct room_round *round, const struct room_wave *wave) {
     const struct pass *pass = round->pass;
+    struct gpu_exchange *x = of_pass(pass);
+    struct room_rows rows = {round, wave->first};
+    size_t at = wave->first * x->dispatch_bytes;
+    if (x->tickets) return;
+    compute_tokens(pass->model, take_received, &rows, wave->count);
+    pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
+    copy(pass, x->received + at, x->received_host + at, wave->count * x->dispatch_bytes,
+         DEVICE_FROM_HOST);
+}
+
+/* Puts the wave in line, from where its rows lie on the device to where its results go. Nothing that a launch is given
+ * depends on the layer. */
+static void put_wave(const struct pass *pass, const struct room_wave *wave) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    struct device_stream *stream = gpu_lane_of(pass)->stream;
-    const struct room_wave *wave = &round->waves[index];
-    struct room_rows rows = {round, wave->first};
-    size_t in = wave->first * x->dispatch_bytes, out = wave->first * x->combine_bytes;
-    if (!x->tickets) {
-        compute_tokens(model, take_received, &rows, wave->count);
-        pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
-        copy(pass, x->received + in, x->received_host + in, wave->count * x->dispatch_bytes,
-             DEVICE_FROM_HOST);
-    }
     unpack(pass, wave);
     pass_part(pass, PART_EXPERT_INPUT);
     const struct gpu_pairs pairs = {.first = wave->first,
                                     .count = wave->count,
                                     .groups = x->groups + wave->first_group,
                                     .group_count = wave->group_count,
+                                    .live = wave->live,
+                                    .live_each = 1,
                                     .slots = model->weights.own.memory,
                                     .slot_count =
                                         model->weights.slot_count + model->weights.spare_count};
     gpu_experts_multiply(pass, &pairs);
-    pack_results(model, stream, state->expert_y + (size_t)wave->first * state->hidden_stride,
-                 state->hidden_stride, x->results + out, wave->count);
-    if (x->tickets)
-        hand_out(pass, wave);
-    else
-        copy(pass, x->results_host + out, x->results + out, wave->count * x->combine_bytes,
-             DEVICE_TO_HOST);
-    pass_part(pass, PART_EXPERT_RESULT);
-    device_record(state->device, x->computed[index], stream);
+    pack_results(model, gpu_lane_of(pass)->stream,
+                 state->expert_y + (size_t)wave->first * state->hidden_stride, state->hidden_stride,
+                 x->results + wave->first * x->combine_bytes, wave->count, wave->live);
+    if (x->tickets) hand_out(pass, wave);
 }
 
-/* The round's groups, and where its rows and results lie if they go from device to device. */
-static void copy_lists(const struct room_round *round) {
-    const struct pass *pass = round->pass;
+/* The wave is in line; by the host, its results come there. */
+static void end_put_wave(const struct pass *pass, const struct room_wave *wave, uint32_t index) {
     struct gpu_exchange *x = of_pass(pass);
-    size_t places = round->rows * sizeof(char *);
-    copy(pass, x->groups, x->groups_host, round->groups * sizeof *x->groups, DEVICE_FROM_HOST);
-    if (!x->tickets) return;
-    copy(pass, x->row_from, x->row_from_host, places, DEVICE_FROM_HOST);
-    copy(pass, x->row_to, x->row_to_host, places, DEVICE_FROM_HOST);
+    size_t at = wave->first * x->combine_bytes;
+    if (!x->tickets)
+        copy(pass, x->results_host + at, x->results + at, wave->count * x->combine_bytes,
+             DEVICE_TO_HOST);
+    pass_part(pass, PART_EXPERT_RESULT);
+    device_record(pass->model->device, x->computed[index], gpu_lane_of(pass)->stream);
+}
+
+/* The groups of rows; of rows that go from device to device, where those, their results and those that leave lie. */
+static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t places) {
+    const struct gpu_exchange *x = of_pass(pass);
+    size_t of_groups = groups * sizeof *x->groups, of_places = places * sizeof(char *);
+    struct device_copy lists = {
+        .to = x->lists,
+        .from = x->lists_host,
+        .to_pitch = x->list_pitch,
+        .from_pitch = x->list_pitch,
+        .row_bytes = of_groups > of_places || x->list_count == 1 ? of_groups : of_places,
+        .row_count = x->list_count,
+        .way = DEVICE_FROM_HOST};
+    device_copy_rows(pass->model->device, gpu_lane_of(pass)->stream, &lists);
+}
+
+/* The round as one wave of as many rows, and of all slots, as there may be: true. False: no leg has it. */
+static bool bound_round(const struct room_round *round, struct room_wave *bounds_out) {
+    struct gpu_exchange *x = of_pass(round->pass);
+    if (round->wave_count != 1) return false;
+    uint32_t rows = gpu_graphs_rows(round->pass->model, round->rows, x->room_rows);
+    *bounds_out = (struct room_wave){
+        .count = rows, .group_count = x->slots, .live = &x->groups[x->slots].row_count};
+    if (!rows) return false;
+    memset(x->groups_host + round->groups, 0, (x->slots - round->groups) * sizeof *x->groups_host);
+    x->groups_host[x->slots] = (struct gpu_group){.row_count = round->rows};
+    return true;
+}
+
+/* The round's one wave by a graph of such bounds, or as it becomes one. */
+static void put_bounded(const struct pass *pass, const struct room_wave *bounds) {
+    struct gpu_exchange *x = of_pass(pass);
+    uint32_t lane = (uint32_t)gpu_lane_number(pass);
+    if (gpu_graphs_begin_rows(pass->model, lane, bounds->count)) return;
+    if (!x->links) copy_lists(pass, x->slots + 1, bounds->count);
+    put_wave(pass, bounds);
+    gpu_graphs_end_rows(pass->model, lane, bounds->count);
 }
 
 /* All waves are put in line before the first is waited for. */
 static void run_round(const struct room_round *round) {
     const struct pass *pass = round->pass;
     struct gpu_exchange *x = of_pass(pass);
-    copy_lists(round);
-    for (uint32_t i = 0; i < round->wave_count; i++)
-        compute_wave(round, i);
+    struct room_wave bounds;
+    bool bounded = bound_round(round, &bounds);
+    if (!bounded) copy_lists(pass, round->groups, round->rows);
+    for (uint32_t i = 0; i < round->wave_count; i++) {
+        const struct room_wave *wave = &round->waves[i];
+        bring_wave(round, wave);
+        if (bounded)
+            put_bounded(pass, &bounds);
+        else
+            put_wave(pass, wave);
+        end_put_wave(pass, wave, i);
+    }
     for (uint32_t i = 0; i < round->wave_count; i++) {
         const struct room_wave *wave = &round->waves[i];
         struct room_rows rows = {round, wave->first};
@@ -608,19 +698,26 @@ static void run_by_links(struct room_round *round) {
     uint32_t most = most_of_a_rank(x, model->placement.ranks, round->received);
     uint32_t *places = x->rows_host + (size_t)gpu_lane_of(pass)->row * x->per_token;
     uint32_t rounds = gpu_links_begin(x->links, pass, most, places);
-    device_follow(model->device, stream, x->passed);
+    struct room_wave bounds;
+    if (x->last && x->last->stream != stream)
+        device_follow(model->device, stream, x->given[x->last->tile / GPU_ABSORB_TILE]);
+    x->last = gpu_lane_of(pass);
     for (uint32_t i = 0; i < rounds; i++) {
         await_others(pass, x->listed);
         gpu_links_list(x->links, pass, i);
         take_pieces(round);
-        copy_lists(round);
-        gpu_links_copy_list(x->links, pass);
+        bool bounded = bound_round(round, &bounds);
+        copy_lists(pass, bounded ? x->slots + 1 : round->groups,
+                   larger(round->rows, gpu_links_left(x->links)));
         device_record(model->device, x->listed, stream);
         gpu_links_pass_rows(x->links, pass);
-        if (round->wave_count) compute_wave(round, 0);
+        if (bounded)
+            put_bounded(pass, &bounds);
+        else if (round->wave_count)
+            put_wave(pass, &round->waves[0]);
+        pass_part(pass, PART_EXPERT_RESULT);
         gpu_links_pass_results(x->links, pass);
     }
-    device_record(model->device, x->passed, stream);
     device_record(model->device, *given_of(pass), stream);
     if (round->received->row_count)
         exchange_combine_begin(pass->exchange, 0, round->received->row_count);
@@ -630,6 +727,7 @@ void gpu_exchange_run_routed(const struct pass *pass) {
     struct exchange_received received;
     struct room_round round = {.pass = pass, .received = &received};
     uint32_t *slot_tokens = pass->model->slot_tokens + compute_weights(pass)->first_slot;
+    gpu_graphs_stop(pass->model);
     exchange_dispatch_finish(pass->exchange, &received);
     for (uint32_t i = 0; i < received.group_count; i++)
         slot_tokens[received.groups[i].slot] += received.groups[i].row_count;
@@ -683,8 +781,6 @@ static void send_returned(const struct pass *pass, const struct exchange_returne
         if (row != EXCHANGE_SUMMED && row >= rows) rows = row + 1;
     }
     check(rows <= pairs);
-    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
-         DEVICE_FROM_HOST);
     give_returned(pass, x->returned + at, returned->results, rows);
 }
 
@@ -699,18 +795,40 @@ static void find_returned(const struct pass *pass) {
             x->rows_host[pair + i] = GPU_NO_PAIR;
         else if (!x->links)
             x->rows_host[pair + i] = i;
-    copy(pass, pass->model->gpu->pair_row + pair, x->rows_host + pair, pairs * sizeof *x->rows_host,
-         DEVICE_FROM_HOST);
 }
 
-/* The lane's memory on the host is free again when its rows of the next layer are there. */
-void gpu_exchange_finish(const struct pass *pass) {
+/* By what the host has noted in rows_host. */
+static void sum_returned(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
     const struct gpu_lane *lane = gpu_lane_of(pass);
     size_t pair = (size_t)lane->row * x->per_token;
+    struct gpu_combine sums = {.results = x->returned + pair * x->combine_bytes,
+                               .pair_row = state->pair_row + pair,
+                               .experts = state->experts + pair,
+                               .weights = state->expert_weights + pair,
+                               .y = state->y + (size_t)lane->row * state->hidden_stride,
+                               .live = lane->live,
+                               .pitch = (uint32_t)x->combine_bytes,
+                               .y_stride = state->hidden_stride,
+                               .n = model->shape->hidden,
+                               .tokens = lane->rows,
+                               .per_token = x->per_token,
+                               .group_experts = model->group_experts,
+                               .is_bf16 = model->rounds_bf16,
+                               .rounds_bf16 = model->rounds_bf16};
+    copy(pass, state->pair_row + pair, x->rows_host + pair,
+         (size_t)lane->rows * x->per_token * sizeof *x->rows_host, DEVICE_FROM_HOST);
+    gpu_launch(state, lane->stream, combine, sums);
+    pass_part(pass, PART_COMBINE);
+}
+
+/* The lane's memory on the host is free again when its rows of the next layer are there. */
+void gpu_exchange_finish(const struct pass *pass) {
+    struct gpu_exchange *x = of_pass(pass);
     struct exchange_returned returned;
+    gpu_graphs_stop(pass->model);
     exchange_combine_finish(pass->exchange, &returned);
     if (x->links) await_others(pass, *given_of(pass));
     if (!pass->batch->token_count) return;
@@ -718,21 +836,7 @@ void gpu_exchange_finish(const struct pass *pass) {
         find_returned(pass);
     else
         send_returned(pass, &returned);
-    struct gpu_combine sums = {.results = x->returned + pair * x->combine_bytes,
-                               .pair_row = state->pair_row + pair,
-                               .experts = state->experts + pair,
-                               .weights = state->expert_weights + pair,
-                               .y = state->y + (size_t)lane->row * state->hidden_stride,
-                               .pitch = (uint32_t)x->combine_bytes,
-                               .y_stride = state->hidden_stride,
-                               .n = model->shape->hidden,
-                               .tokens = pass->batch->token_count,
-                               .per_token = x->per_token,
-                               .group_experts = model->group_experts,
-                               .is_bf16 = model->rounds_bf16,
-                               .rounds_bf16 = model->rounds_bf16};
-    gpu_launch(state, lane->stream, combine, sums);
-    pass_part(pass, PART_COMBINE);
+    if (gpu_lane_enter(pass)) sum_returned(pass);
 }
 
 /* ---- sums on their way ---- */
@@ -791,7 +895,7 @@ static void sum_some(struct model *model, const struct exchange_sum *list, uint3
                                .is_bf16 = model->rounds_bf16,
                                .rounds_bf16 = model->rounds_bf16};
     gpu_launch(state, x->summing, combine, sums);
-    pack_results(model, x->summing, x->sum_y, state->hidden_stride, x->sums, count);
+    pack_results(model, x->summing, x->sum_y, state->hidden_stride, x->sums, count, NULL);
     device_copy(state->device, x->summing, x->sums_host, x->sums, count * x->combine_bytes,
                 DEVICE_TO_HOST);
     gpu_state_note(state, device_wait_stream(state->device, x->summing, &error), &error);

@@ -5,8 +5,19 @@
  * longer contexts than those bounds that were captured with it. The bounds are powers of two: a graph
  * serves all steps between two of them.
  *
- * The first lanes of several have as many tokens as their key says; the last one's are bounded. A walk is
- * captured when its key comes for the second time: then all its kernels have been loaded, and what
+ * A walk is kept as legs, each a graph. Alone, a rank's walk is one leg, of all lanes. Among ranks the host
+ * stops within each layer, as it deals tokens and is told of results, and puts in line anew what depends on other
+ * ranks' tokens. A leg then is what one lane's stream is given between two stops. Generated tokens of a lane see
+ * no other lane's, so legs wait for no other stream, and each lane's may come whenever the schedule comes to it: of
+ * a step's lanes the order may be another each time. Legs of several lanes may be captured at the same time, but
+ * none while the host waits.
+ *
+ * Experts are computed of rows that came from anywhere. Nothing that such launches are given depends on the layer,
+ * and how many rows there are, and of which slots, the host writes in a list. So they are one leg of all layers and
+ * lanes, kept for each power of two of rows.
+ *
+ * The first lanes of several have as many tokens as their key says; those of the last one that has any are
+ * bounded. A walk is captured when its key comes for the second time: then all its kernels have been loaded, and what
  * comes once costs no graph. Only files gpu_*.c include this.
  */
 #ifndef COMPUTE_GPU_GPU_GRAPHS_H
@@ -15,8 +26,10 @@
 #include "compute/device/device.h"
 #include "contract/overlap.h"
 
-#define GPU_GRAPHS_MAX 32   /* the one that was not used for longest makes way */
+#define GPU_WALKS_MAX 32    /* the one that was not used for longest makes way */
+#define GPU_GRAPHS_MAX 8192 /* of all walks: likewise */
 #define GPU_GRAPH_KEYS 1024 /* contexts are bounded by this, twice this, and so on */
+#define GPU_ROW_BOUNDS 32   /* powers of two, of rows that came */
 
 struct model; /* compute/model/model_state.h */
 
@@ -24,28 +37,71 @@ struct model; /* compute/model/model_state.h */
 struct gpu_walk {
     uint32_t number; /* stages_number; never 0 */
     uint32_t lanes, keys_max;
-    uint32_t first[OVERLAP_LANES]; /* tokens before the lane's */
+    uint32_t first[OVERLAP_LANES]; /* tokens before the lane's, if it has any */
     uint32_t rows[OVERLAP_LANES];  /* its tokens at most */
+};
+
+struct gpu_leg {
+    struct device_graph *graph;
+    uint32_t lane;       /* on whose stream it runs */
+    uint32_t first, end; /* of the lane's calls of gpu_graphs_enter in the walk: [first, end) */
 };
 
 struct gpu_kept_walk {
     struct gpu_walk walk;
-    struct device_graph *graph; /* NULL: it came once */
-    uint64_t used;              /* when it came last; 0: the place is free */
+    struct gpu_leg *legs; /* [leg_count] a lane's in its order */
+    uint32_t leg_count, leg_room;
+    bool is_captured; /* else it came once */
+    uint64_t used;    /* when it came last; 0: the place is free */
+};
+
+struct gpu_kept_rows {          /* experts of rows that came, of any layer and lane */
+    struct device_graph *graph; /* NULL: none was captured */
+    bool came;
+};
+
+struct gpu_walker { /* a lane's way through the step's walk */
+    uint32_t calls; /* of gpu_graphs_enter */
+    uint32_t next;  /* the first leg that may be the lane's next */
+    uint32_t first; /* call of the leg that is captured */
+    bool captures;
 };
 
 struct gpu_graphs {
-    struct gpu_kept_walk kept[GPU_GRAPHS_MAX];
-    struct gpu_kept_walk *capturing; /* what is put in line goes into its graph */
-    bool is_step;                    /* the step's layers are a graph */
-    bool off;                        /* all is put in line anew */
-    uint64_t walks, captured, launched;
+    struct gpu_kept_walk kept[GPU_WALKS_MAX];
+    struct gpu_kept_walk
+        *step; /* the walk that is captured, or whose legs are put in line; else NULL */
+    struct gpu_walker walkers[OVERLAP_LANES];
+    struct gpu_kept_rows rows[GPU_ROW_BOUNDS]; /* of at most 1, 2, 4 and so on */
+    bool by_legs; /* the step's tokens are exchanged with other ranks */
+    bool is_step; /* the step's layers are graphs */
+    bool
+        takes_rows; /* others' rows may be computed by graphs, whether or not the rank has tokens */
+    bool off;       /* all is put in line anew */
+    uint32_t count, most; /* graphs of walks that are kept; room for them */
+    uint64_t walks, captured,
+        replayed;      /* steps that might be graphs; were captured; were put in line as such */
+    uint64_t launched; /* graphs */
 };
 
+void gpu_graphs_open(struct gpu_graphs *graphs);
 /* The step's lanes and their batches are set; `number` as in compute.h, `begin`. Sets the bounds of lanes, and
- * puts the walk in line if there is a graph of it: true. Else it may capture what follows. */
+ * puts the walk in line if there is a graph of all of it: true. Else it may capture what follows, or put it in
+ * line by legs. */
 bool gpu_graphs_begin(struct model *model, uint32_t number);
-/* Behind the layers, all lanes being joined: what was captured becomes a graph, and is put in line. */
+/* Before a stage puts its work in line on a lane's stream. False: it is in a leg that is in line already, and is
+ * left out. */
+bool gpu_graphs_enter(struct model *model, uint32_t lane);
+/* Legs end: the host waits, or puts in line on a lane's stream what no leg has. */
+void gpu_graphs_stop(struct model *model);
+/* Experts of `count` rows that came to the rank, computed together: as many rows as a graph is to be for, of at most
+ * `most`. 0: the step is none that has graphs. */
+uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t most);
+/* They are put in line on the lane's stream, if there is a graph of so many: true. Else what follows until the end
+ * may be captured. */
+bool gpu_graphs_begin_rows(struct model *model, uint32_t lane, uint32_t rows);
+void gpu_graphs_end_rows(struct model *model, uint32_t lane, uint32_t rows);
+/* Behind the layers, all lanes being joined: what was captured is kept, and is in line. */
 void gpu_graphs_end(struct model *model);
 
 /* No work is in line. */

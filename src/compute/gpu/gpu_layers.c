@@ -105,6 +105,11 @@ static bool is_empty(const struct pass *pass) {
     return gpu_lane_of(pass)->rows == 0;
 }
 
+/* There is nothing to put in line, or it is there already. */
+static bool is_left_out(const struct pass *pass) {
+    return is_empty(pass) || !gpu_lane_enter(pass);
+}
+
 /* ---- attention ---- */
 
 static struct gpu_kv_form kv_form(const struct pass *pass) {
@@ -212,7 +217,7 @@ void gpu_attention_begin(const struct pass *pass) {
     enum input_kind q_kind =
         model->shape->q_rank ? compute_kind_ue8m0(model, down->type) : compute_kind(model, down);
     struct gpu_rows input = input_of(pass), other = shared_of(pass);
-    if (is_empty(pass)) return;
+    if (is_left_out(pass)) return;
     normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
     pass_part(pass, PART_ATTENTION_NORM);
     multiply(pass, &attention->kv_a, kv_kind == q_kind ? &input : &other, kv_kind, state->kv_a,
@@ -371,7 +376,7 @@ static void attend_generated(const struct pass *pass) {
         attend_tile(pass, first, tokens - first < tile ? tokens - first : tile, keys_max);
 }
 
-/* Behind the KV rows of the lanes before its own, which a token may see. */
+/* Behind the KV rows of the lanes before its own, which a token of a prompt may see. */
 void gpu_attention_finish(const struct pass *pass) {
     struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
@@ -379,8 +384,8 @@ void gpu_attention_finish(const struct pass *pass) {
     const struct packed_matrix *o = &compute_weights(pass)->attention.o;
     uint32_t width = model->shape->heads * model->shape->value_dim;
     struct gpu_rows input = input_of(pass);
-    if (is_empty(pass)) return;
-    for (uint32_t i = 0; i < gpu_lane_number(pass); i++)
+    if (is_left_out(pass)) return;
+    for (uint32_t i = 0; model->batch.prompt_tokens && i < gpu_lane_number(pass); i++)
         if (state->lanes[i].rows)
             device_follow(state->device, lane->stream, state->lanes[i].written);
     attend_prompts(pass);
@@ -417,7 +422,7 @@ static void run_mlp(const struct pass *pass, const struct mlp_weights *mlp,
 void gpu_mlp_run(const struct pass *pass) {
     const struct mlp_weights *dense = &compute_weights(pass)->dense;
     struct gpu_rows input = input_of(pass);
-    if (is_empty(pass)) return;
+    if (is_left_out(pass)) return;
     normalize(pass, compute_weights(pass)->mlp_norm, compute_kind(pass->model, &dense->gate), NULL,
               NULL);
     run_mlp(pass, dense, &input, pass->model->gpu->y);
@@ -450,7 +455,7 @@ void gpu_experts_route(const struct pass *pass) {
     const struct layer_weights *weights = compute_weights(pass);
     enum input_kind shared = compute_kind(model, &weights->shared.gate);
     float *normed = rows_of(pass, state->normed, shape->hidden);
-    if (is_empty(pass)) return;
+    if (is_left_out(pass)) return;
     normalize(pass, weights->mlp_norm, gpu_routed_kind(pass), has_shared(pass) ? &shared : NULL,
               normed);
     pass_part(pass, PART_GATE_NORM);
@@ -528,7 +533,7 @@ void gpu_experts_dispatch(const struct pass *pass) {
 
 void gpu_experts_run_shared(const struct pass *pass) {
     struct gpu_rows input = shared_of(pass);
-    if (is_empty(pass) || !has_shared(pass)) return;
+    if (!has_shared(pass) || is_left_out(pass)) return;
     run_mlp(pass, &compute_weights(pass)->shared, &input, pass->model->gpu->shared_y);
 }
 
@@ -577,8 +582,8 @@ void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs
                                 .form = gpu_form_of(middle, middle_kind),
                                 .stride = state->expert_stride,
                                 .n = model->shape->expert_width,
-                                .live = gpu_lane_of(pass)->live,
-                                .live_each = model->shape->experts_per_token,
+                                .live = pairs->live,
+                                .live_each = pairs->live_each,
                                 .rows = pairs->count};
     gpu_launch(state, gpu_lane_of(pass)->stream, activate, silu);
     pass_part(pass, PART_EXPERT_SILU);
@@ -600,6 +605,8 @@ void gpu_experts_run_routed(const struct pass *pass) {
         .count = pair_count(pass),
         .groups = groups_of(pass),
         .group_count = model->shape->experts,
+        .live = gpu_lane_of(pass)->live,
+        .live_each = model->shape->experts_per_token,
         .slots = model->weights.slots[compute_weights(pass)->first_slot],
         .slot_count = model->shape->experts};
     gpu_experts_multiply(pass, &pairs);
@@ -634,7 +641,7 @@ void gpu_experts_finish(const struct pass *pass) {
     if (carries) gpu_exchange_finish(pass);
     if (is_empty(pass)) return;
     if (!carries) combine_pairs(pass);
-    if (!has_shared(pass)) return;
+    if (!has_shared(pass) || !gpu_lane_enter(pass)) return;
     struct gpu_add shared = {.y = rows_of(pass, state->y, state->hidden_stride),
                              .x = rows_of(pass, state->shared_y, state->hidden_stride),
                              .y_stride = state->hidden_stride,

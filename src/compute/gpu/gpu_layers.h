@@ -52,6 +52,8 @@ struct gpu_pairs {
     uint32_t first, count; /* rows, counted from there: those of the groups */
     const struct gpu_group *groups; /* on the device */
     uint32_t group_count;
+    const uint32_t *live; /* how many times live_each rows are there; NULL: all */
+    uint32_t live_each;
     const char *slots; /* the one that groups call 0 */
     uint32_t slot_count;
 };

@@ -40,13 +40,12 @@ struct gpu_links {
     struct link_names *out, *in; /* [ranks] */
     struct gpu_links_rooms rooms;
     struct gpu_pieces pieces;
-    struct relayed *relayed;            /* [node_count], but for this rank's node */
-    uint32_t *slots;                    /* [rows_max][per_token] of the lane's own pairs */
-    uint32_t *relayed_slots;            /* [rows_max][per_token] of one node's */
-    char *leaving;                      /* [leaves_max][row_bytes] */
-    char *arrived;                      /* [ranks][piece_pairs][row_bytes] */
-    char *given;                        /* [ranks][piece_pairs][result_bytes] */
-    const char **leaves, **leaves_host; /* [leaves_max] where rows lie that leave */
+    struct relayed *relayed; /* [node_count], but for this rank's node */
+    uint32_t *slots;         /* [rows_max][per_token] of the lane's own pairs */
+    uint32_t *relayed_slots; /* [rows_max][per_token] of one node's */
+    char *leaving;           /* [leaves_max][row_bytes] */
+    char *arrived;           /* [ranks][piece_pairs][row_bytes] */
+    char *given;             /* [ranks][piece_pairs][result_bytes] */
     uint32_t leaves_max;
     /* Of the lane's stage at hand: */
     uint32_t pair; /* where its pairs begin */
@@ -98,16 +97,21 @@ static enum status take_relayed(struct gpu_links *links, struct gpu_taker *taker
 
 static enum status take(struct gpu_links *links, struct gpu_taker *taker) {
     size_t piece = (size_t)links->pieces.ranks * links->pieces.piece_pairs;
-    size_t words = links->leaves_max * sizeof(char *);
     links->leaving = gpu_take(taker, links->leaves_max * links->rooms.row_bytes, false,
                               "rows that leave over links");
     links->arrived =
         gpu_take(taker, piece * links->rooms.row_bytes, false, "rows that came over links");
     links->given =
         gpu_take(taker, piece * links->rooms.result_bytes, false, "results that leave over links");
-    links->leaves = gpu_take(taker, words, false, "places of rows that leave");
-    links->leaves_host = gpu_take(taker, words, true, "places of rows that leave, on the host");
     return take_relayed(links, taker);
+}
+
+uint32_t gpu_links_leaves(const struct model *model, uint32_t piece_pairs) {
+    const struct placement *placement = &model->placement;
+    uint32_t per_token = model->shape->experts_per_token, rows = model->gpu->rows_max;
+    uint32_t nodes = gpu_nodes_of(placement->ranks, placement->node_ranks);
+    return gpu_rows_to_nodes(nodes, rows, per_token) +
+           gpu_rows_in_round(nodes, placement->ranks / nodes, rows, per_token, piece_pairs);
 }
 
 enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
@@ -129,9 +133,7 @@ enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
                                            .slots_each = placement->slots_per_rank,
                                            .rows_max = rows,
                                            .piece_pairs = piece_pairs}};
-    links->leaves_max =
-        gpu_rows_to_nodes(nodes, rows, per_token) +
-        gpu_rows_in_round(nodes, placement->ranks / nodes, rows, per_token, piece_pairs);
+    links->leaves_max = gpu_links_leaves(model, piece_pairs);
     enum status status = gpu_pieces_open(&links->pieces, rows * per_token, error);
     if (!take_lists(links))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' links");
@@ -289,7 +291,7 @@ static void add(const struct gpu_links *links, struct group *group, char *memory
 /* The next row that leaves, behind those before it. */
 static void list_row(struct gpu_links *links, const char *row) {
     check(links->leave_count < links->leaves_max);
-    links->leaves_host[links->leave_count++] = row;
+    links->rooms.leaves_host[links->leave_count++] = row;
 }
 
 /* The rows from the `first` that leaves on are for one rank. */
@@ -360,6 +362,10 @@ void gpu_links_list(struct gpu_links *links, const struct pass *pass, uint32_t r
     gpu_pieces_begin(&links->pieces, round);
 }
 
+uint32_t gpu_links_left(const struct gpu_links *links) {
+    return links->leave_count;
+}
+
 bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **from_out,
                      char **to_out) {
     uint32_t rank = gpu_ticket_rank(ticket), row = gpu_ticket_row(ticket), number;
@@ -386,17 +392,12 @@ bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **f
 
 /* ---- what is put in line ---- */
 
-void gpu_links_copy_list(struct gpu_links *links, const struct pass *pass) {
-    device_copy(links->state->device, gpu_lane_of(pass)->stream, links->leaves, links->leaves_host,
-                links->leave_count * sizeof *links->leaves, DEVICE_FROM_HOST);
-}
-
 /* Those that are listed from the `first` on, before the `end`. A row is so many bytes, whatever is in it. */
 static void pack(const struct gpu_links *links, const struct pass *pass, uint32_t first,
                  uint32_t end) {
     struct gpu_state *state = links->state;
     struct gpu_form form = {INPUT_F32, (uint32_t)links->rooms.row_bytes, 1};
-    struct gpu_gather packed = {.from_rows = links->leaves + first,
+    struct gpu_gather packed = {.from_rows = links->rooms.leaves + first,
                                 .to = links->leaving + first * links->rooms.row_bytes,
                                 .from_form = form,
                                 .to_form = form,

@@ -28,7 +28,12 @@ struct gpu_links_rooms {
     /* [rows_max * per_token][result_bytes] of a lane's pairs, in the order of pieces */
     char *results;
     size_t row_bytes, result_bytes;
+    const char **leaves,
+        **leaves_host; /* [gpu_links_leaves] where rows lie that leave; and page-locked */
 };
+
+/* The most rows that leave in a round and ahead of it. */
+uint32_t gpu_links_leaves(const struct model *model, uint32_t piece_pairs);
 
 /* A round of a rank: piece_pairs of each rank. Close it whatever it returns. */
 enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
@@ -50,15 +55,15 @@ void gpu_links_look(struct gpu_links *links);
 uint32_t gpu_links_begin(struct gpu_links *links, const struct pass *pass, uint32_t received,
                          uint32_t *places_out);
 /* Lists the rows that leave in a round, before the first those to other nodes, too; nothing on the device reads the
- * list before it. */
+ * list before it. How many there are. */
 void gpu_links_list(struct gpu_links *links, const struct pass *pass, uint32_t round);
+uint32_t gpu_links_left(const struct gpu_links *links);
 /* Of a pair that came, in the order in which the exchange has them: where its row lies, and where its
  * result is wanted. False: it is of another round. */
 bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **from_out,
                      char **to_out);
-/* Puts in line, on the lane's stream: the list; the rows' groups, each behind its packing; behind the experts, the
- * results' group. */
-void gpu_links_copy_list(struct gpu_links *links, const struct pass *pass);
+/* Puts in line, on the lane's stream, behind a copy of the list: the rows' groups, each behind its packing; behind the
+ * experts, the results' group. */
 void gpu_links_pass_rows(struct gpu_links *links, const struct pass *pass);
 void gpu_links_pass_results(struct gpu_links *links, const struct pass *pass);
 

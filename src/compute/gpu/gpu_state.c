@@ -312,6 +312,7 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     uint32_t row_pages = (uint32_t)divide_up(state->positions_max, KV_BLOCK_TOKENS);
     state->pages_max = 2 * model->step_rows_max * row_pages;
     state->told_max = model->kv.slice_count + 1;
+    gpu_graphs_open(&state->graphs);
     set_strides(state, model);
     enum status status = open_streams(state, error);
     if (status == STATUS_OK) status = open_marks(state, model, error);

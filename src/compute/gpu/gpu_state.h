@@ -150,6 +150,11 @@ static inline size_t gpu_lane_number(const struct pass *pass) {
     return gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
 }
 
+/* gpu_graphs_enter of the pass's lane. */
+static inline bool gpu_lane_enter(const struct pass *pass) {
+    return gpu_graphs_enter(pass->model, (uint32_t)gpu_lane_number(pass));
+}
+
 /* Room on the device for a step; whatever it returns, close it. */
 enum status gpu_state_open(struct model *model, struct error *error);
 void gpu_state_close(struct model *model);

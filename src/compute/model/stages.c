@@ -30,7 +30,7 @@ void stages_set_lanes(struct model *model, const struct step_plan *plan) {
 uint32_t stages_number(const struct model *model, const struct step_plan *plan,
                        const struct model_probe *probe) {
     bool watched = model->trace || (probe && probe->routing && probe->row != MODEL_NO_ROW);
-    if (watched || model->placement.ranks || model->batch.prompt_tokens) return 0;
+    if (watched || model->batch.prompt_tokens) return 0;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (step_plan_rows(plan)[i].loads) return 0;
     return 1 + plan->overlap;

@@ -8,9 +8,9 @@
 
 /* Cuts the step's batch into the lanes of the plan's schedule. */
 void stages_set_lanes(struct model *model, const struct step_plan *plan);
-/* Numbers the way through the layers: of the same number are those that call the same functions in the same order
- * for the same lanes, of generated tokens alone. 0: who runs it looks into what it leaves, waits, or
- * exchanges tokens with other ranks. */
+/* Numbers the way through the layers: of the same number are those that call the same functions for the same lanes,
+ * of generated tokens alone; for each lane in the same order and, where no tokens are exchanged with other ranks, for
+ * all lanes together. 0: who runs it looks into what it leaves, or waits for loads. */
 uint32_t stages_number(const struct model *model, const struct step_plan *plan,
                        const struct model_probe *probe);
 /* Runs all layers; shows the probe, which may be NULL, its row's choices of experts. */

@@ -320,6 +320,42 @@ static void a_capture_that_is_not_joined_is_found(void **state) {
     fixture_close(&fixture);
 }
 
+/* Two are captured at the same time, each from its own stream, while a third stream's work runs. */
+static void streams_are_captured_beside_one_another(void **state) {
+    for (uint64_t seed = 0; seed < SEEDS; seed++) {
+        struct fixture fixture = fixture_open(seed);
+        struct error error;
+        struct device_graph *graphs[2];
+        struct device_stream *streams[] = {fixture.stream, new_stream(fixture.device)};
+        struct device_stream *third = new_stream(fixture.device);
+        uint32_t *beside = take(fixture.device, false, "beside");
+        memset(fixture.near, 0, bytes);
+        for (uint32_t i = 0; i < 2; i++)
+            device_begin_capture(fixture.device, streams[i]);
+        add(fixture.device, streams[0], fixture.far, fixture.far, 1);
+        device_copy(fixture.device, third, fixture.far, fixture.near, bytes, DEVICE_FROM_HOST);
+        add(fixture.device, streams[1], beside, fixture.far, 10);
+        finish(fixture.device, third);
+        for (uint32_t i = 0; i < 2; i++)
+            assert_int_equal(device_end_capture(fixture.device, streams[i], &graphs[i], &error),
+                             STATUS_OK);
+        for (uint32_t i = 0; i < 2; i++) {
+            device_launch_graph(fixture.device, third, graphs[i]); /* on any stream */
+            device_launch_graph(fixture.device, third, graphs[i]);
+        }
+        device_copy(fixture.device, third, fixture.near, beside, bytes, DEVICE_TO_HOST);
+        finish(fixture.device, third);
+        assert_int_equal(fixture.near[5], 12);
+        for (uint32_t i = 0; i < 2; i++)
+            device_close_graph(fixture.device, graphs[i]);
+        device_close_stream(fixture.device, streams[1]);
+        device_close_stream(fixture.device, third);
+        device_release(fixture.device, beside);
+        fixture_close(&fixture);
+        assert_int_equal(found.count, 0);
+    }
+}
+
 /* A graph of two streams: far += 1 twice on one, then beside it another buffer; run three times. */
 static void a_graph_runs_again_with_what_lies_there_now(void **state) {
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
@@ -473,6 +509,7 @@ int main(void) {
         cmocka_unit_test(a_kernel_that_writes_beyond_the_end_is_found),
         cmocka_unit_test(what_is_left_behind_is_found),
         cmocka_unit_test(a_capture_that_is_not_joined_is_found),
+        cmocka_unit_test(streams_are_captured_beside_one_another),
         cmocka_unit_test(a_graph_runs_again_with_what_lies_there_now),
         cmocka_unit_test(shared_memory_is_one_devices_and_anothers),
         cmocka_unit_test(memory_of_a_process_that_has_ended_cannot_be_mapped),

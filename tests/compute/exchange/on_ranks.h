@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * main of a test that all ranks of a job run alike: `test_name RANKS [HOSTS]` launches them, and rank 0
- * speaks for all. With HOSTS they are told that they are on so many, as many ranks on each. A rank that fails ends the others, but for on_ranks_deaths of them, which the test
+ * main of a test that all ranks of a job run alike: `test_name RANKS [HOSTS [MORE]]` launches them, and rank 0
+ * speaks for all. With HOSTS they are told that they are on so many, as many ranks on each. MORE is the test's own. A rank that fails ends the others, but for on_ranks_deaths of them, which the test
  * itself kills. Include it behind <cmocka.h>.
  */
 #ifndef TESTS_EXCHANGE_ON_RANKS_H
@@ -39,7 +39,7 @@ static inline int on_ranks_launch(char **argv) {
     struct error error;
     uint32_t count = (uint32_t)strtoul(argv[1], NULL, 10);
     struct on_ranks all = {.deaths = on_ranks_deaths};
-    const char *const arguments[] = {self, argv[1], argv[2], NULL};
+    const char *const arguments[] = {self, argv[1], argv[2], argv[2] ? argv[3] : NULL, NULL};
     const struct rank_launch_options options = {.arguments = arguments,
                                                 .count = count,
                                                 .total = count,
@@ -75,7 +75,7 @@ static inline int on_ranks(char **argv, const char *name, const struct CMUnitTes
     }
     if (job_rank() && !freopen("/dev/null", "w", stdout)) return 1;
     int failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
-    job_end();
+    if (!failed) job_end(); /* the others may be in a step, and never come to the end */
     return failed;
 }
 

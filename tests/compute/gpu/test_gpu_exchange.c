@@ -24,8 +24,8 @@
 #include "compute/model/forward.h"
 #include "compute/model/model.h"
 #include "compute/model/model_state.h"
-#include "compute/model/moves.h"
 #include "contract/machine.h"
+#include "moving_experts.h"
 
 enum { SEQUENCES = 3, TOKENS = 150, GENERATED = 3, STEP_TOKENS = 128, PAGES_EACH = 3 };
 
@@ -184,47 +184,6 @@ static void run(struct model *model, const struct way *way, struct found *found)
         fail_msg("%s", error.text);
 }
 
-/* ---- experts on the move ---- */
-
-/* Gives the experts of a layer other slots, some of them out of the checkpoint. */
-static void begin_moves(struct model *model) {
-    static struct expert_move list[256];
-    const struct placement *map = model_placement(model);
-    uint32_t slots = map->ranks * map->slots_per_rank, order[256], count = 0;
-    uint32_t layer = draw_shared(map->layers);
-    while (!model_layer_moves(model, layer))
-        layer = (layer + 1) % map->layers;
-    const uint32_t *now = map->slot_expert + (size_t)layer * slots;
-    assert_true(slots <= 256 && moves_room(model) >= map->slots_per_rank);
-    for (uint32_t i = 0; i < slots; i++)
-        order[i] = i;
-    for (uint32_t i = slots; i-- > 1;) {
-        uint32_t other = draw_shared(i + 1), kept = order[i];
-        order[i] = order[other];
-        order[other] = kept;
-    }
-    for (uint32_t slot = 0; slot < slots; slot++) {
-        bool reads = draw_shared(4) == 0;
-        if (now[order[slot]] == now[slot]) continue;
-        list[count++] =
-            (struct expert_move){.layer = layer,
-                                 .slot = slot,
-                                 .expert = now[order[slot]],
-                                 .from = reads ? EXPERT_MOVE_FROM_CHECKPOINT : order[slot]};
-    }
-    if (count) moves_begin(model, list, count, 0);
-}
-
-static void end_moves(struct model *model) {
-    static const uint64_t nothing[LIMIT_LAYERS / 64];
-    while (moves_told(model).pending)
-        moves_progress(model);
-    struct model_moving told = moves_told(model);
-    if (told.failures) fail_msg("%s", told.error.text);
-    job_barrier();
-    moves_adopt(model, nothing);
-}
-
 /* ---- the order of stages ---- */
 
 static uint64_t stages_run_here; /* since the step began, as a number */
@@ -283,7 +242,7 @@ static void expect_same(const struct way *way) {
         make_plan(idle);
         run(alone, way, &expected);
         choose_ways(there);
-        if (way->moves) begin_moves(there);
+        if (way->moves) begin_moves(there, draw_shared);
         run(there, way, &found);
         if (there->gpu->way == GPU_BY_LINKS) expect_one_order();
         if (way->moves) end_moves(there);

@@ -147,10 +147,12 @@ static void follow(const struct drawn_step *step, struct solo *const *solos, uin
 static void expect_bounds(const struct gpu_graphs *graphs, const struct drawn_step *step) {
     const struct gpu_kept_walk *last = &graphs->kept[0];
     if (!graphs->is_step) return;
-    for (uint32_t i = 1; i < GPU_GRAPHS_MAX; i++)
+    for (uint32_t i = 1; i < GPU_WALKS_MAX; i++)
         if (graphs->kept[i].used > last->used) last = &graphs->kept[i];
-    uint32_t lane = last->walk.lanes - 1, keys = 0;
-    assert_true(last->walk.first[lane] + last->walk.rows[lane] >= step->token_count);
+    uint32_t keys = 0, tokens_max = 0;
+    for (uint32_t lane = 0; lane < last->walk.lanes; lane++)
+        if (last->walk.rows[lane]) tokens_max = last->walk.first[lane] + last->walk.rows[lane];
+    assert_true(tokens_max >= step->token_count);
     for (uint32_t i = 0; i < step->count; i++) {
         uint32_t end = lengths[step->rows[i].sequence] + step->rows[i].token_count;
         assert_int_equal(step->rows[i].form, TOKEN_GENERATED);
@@ -359,7 +361,7 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
     begin(solo, 2);
     float *logits = malloc(2 * SEQUENCES * vocab * sizeof *logits);
     check(logits);
-    for (uint32_t turn = 0; turn < 2 * (GPU_GRAPHS_MAX + 8); turn++) { /* each cut twice */
+    for (uint32_t turn = 0; turn < 2 * (GPU_WALKS_MAX + 8); turn++) { /* each cut twice */
         struct drawn_step step = {.overlap = OVERLAP_OCTO_BATCH};
         for (uint32_t i = 0; i < SEQUENCES; i++)
             add_row(&step, i, TOKEN_GENERATED, 1 + (turn / 2 >> i) % 2);
@@ -367,7 +369,7 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
             step.cuts[i].row = 1 + i;
         take(solo, &step, logits);
     }
-    assert_int_equal(graphs_of(solo)->captured, GPU_GRAPHS_MAX + 8);
+    assert_int_equal(graphs_of(solo)->captured, GPU_WALKS_MAX + 8);
     free(logits);
     solo_close(solo); /* the device says if a graph was left behind */
 }
@@ -469,7 +471,7 @@ static void launch_with_a_host_value(struct device *device, struct device_stream
                                      size_t bytes) {
     _Alignas(16) char changed[DEVICE_ARGUMENT_BYTES];
     memcpy(changed, arguments, bytes);
-    if (planted && kernel == planted->kernel && watched->capturing) {
+    if (planted && kernel == planted->kernel && watched->step && !watched->step->is_captured) {
         uint32_t *live = NULL;
         uint32_t each = planted->each ? planted->each : pairs_each;
         uint32_t rows = token_count * each;
