@@ -124,10 +124,10 @@ static uint64_t share_of(uint64_t sum, float share) {
     return whole < 1 ? 1 : whole < sum ? whole : sum;
 }
 
-/* A place in a sum, below it. */
-static uint64_t place_in(uint64_t sum, double uniform) {
-    uint64_t place = (uint64_t)(uniform * (double)sum);
-    return place < sum ? place : sum - 1;
+/* A point in a sum, below it. */
+static uint64_t point_in(uint64_t sum, double uniform) {
+    uint64_t point = (uint64_t)(uniform * (double)sum);
+    return point < sum ? point : sum - 1;
 }
 
 static uint64_t candidate_units(struct candidates *of, uint32_t i) {
@@ -147,9 +147,9 @@ static uint32_t draw(struct candidates *of, const struct draw_rule *rule) {
             sum += candidate_units(of, i);
         kept = sum;
     }
-    uint64_t place = place_in(kept, rule->uniform);
+    uint64_t point = point_in(kept, rule->uniform);
     uint32_t count = 0;
-    for (sum = 0; sum <= place; count++)
+    for (sum = 0; sum <= point; count++)
         sum += candidate_units(of, count);
     return candidate(of, count - 1);
 }
