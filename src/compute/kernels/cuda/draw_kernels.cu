@@ -105,26 +105,45 @@ GPU_DEVICE uint64_t weigh(const struct row *row, float logit) {
 
 /* ---- a pass over the row ---- */
 
+#define SOME (4 * LOADS)      /* logits of a thread in a step of a pass */
+#define STEP (SOME * THREADS) /* of all threads */
+
 struct some {
     struct gpu_words words[LOADS];
 };
 
-/* The thread's part of a pass's step that begins at a token; those beyond the row mean nothing. */
+/* The i-th of a thread's tokens in the step that begins at `first`. */
+GPU_DEVICE uint32_t token_of(uint32_t first, uint32_t i) {
+    return first + 4 * (i / 4 * THREADS + gpu_thread()) + i % 4;
+}
+
+/* Those beyond the row mean nothing. */
 GPU_DEVICE struct some load_some(const struct row *row, uint32_t first) {
     struct some some = {};
     GPU_UNROLL
     for (uint32_t i = 0; i < LOADS; i++) {
-        uint32_t token = first + 4 * (i * THREADS + gpu_thread());
+        uint32_t token = token_of(first, 4 * i);
         if (token < row->n) some.words[i] = gpu_load16(row->logits + token);
     }
     return some;
 }
 
-GPU_DEVICE uint32_t token_of(uint32_t first, uint32_t i, uint32_t k) {
-    return first + 4 * (i * THREADS + gpu_thread()) + k;
+/* The i-th token's. */
+GPU_DEVICE uint64_t place_in(const struct some *some, uint32_t first, uint32_t i) {
+    return place_of(clean(gpu_float(some->words[i / 4].word[i % 4])), token_of(first, i));
 }
 
-#define STEP (4 * LOADS * THREADS)
+/* Bit i: the i-th token's place is there. */
+GPU_DEVICE uint32_t look_for(const struct row *row, uint32_t first, struct stretch of) {
+    struct some some = load_some(row, first);
+    uint32_t found = 0;
+    GPU_UNROLL
+    for (uint32_t i = 0; i < SOME; i++)
+        if (token_of(first, i) < row->n &&
+            place_in(&some, first, i) - of.first <= of.last - of.first)
+            found |= 1u << i;
+    return found;
+}
 
 GPU_DEVICE uint64_t first_of(uint64_t a, uint64_t b) {
     return a < b ? a : b;
@@ -136,12 +155,8 @@ GPU_DEVICE uint64_t find_best(struct room *room, const struct row *row) {
     for (uint32_t first = 0; first < row->n; first += STEP) {
         struct some some = load_some(row, first);
         GPU_UNROLL
-        for (uint32_t i = 0; i < LOADS; i++)
-            GPU_UNROLL
-        for (uint32_t k = 0; k < 4; k++) {
-            uint32_t token = token_of(first, i, k);
-            if (token < row->n)
-                best = first_of(best, place_of(clean(gpu_float(some.words[i].word[k])), token));
+        for (uint32_t i = 0; i < SOME; i++) {
+            if (token_of(first, i) < row->n) best = first_of(best, place_in(&some, first, i));
         }
     }
     for (uint32_t apart = GPU_WARP / 2; apart; apart /= 2)
@@ -166,17 +181,13 @@ GPU_DEVICE void fill(struct bins *bins, const struct row *row, struct stretch of
         bins->low[i] = bins->high[i] = bins->count[i] = 0;
     gpu_sync();
     for (uint32_t first = 0; first < row->n; first += STEP) {
-        struct some some = load_some(row, first);
-        GPU_UNROLL
-        for (uint32_t i = 0; i < LOADS; i++)
-            GPU_UNROLL
-        for (uint32_t k = 0; k < 4; k++) {
-            uint32_t token = token_of(first, i, k);
-            float logit = clean(gpu_float(some.words[i].word[k]));
-            uint64_t at = place_of(logit, token) - of.first;
-            if (token >= row->n || at > of.last - of.first) continue;
+        uint32_t left = look_for(row, first, of);
+        for (uint32_t i = 0; left; i++, left >>= 1) {
+            if (!(left & 1)) continue;
+            uint32_t token = token_of(first, i);
+            float logit = clean(row->logits[token]);
             uint64_t weight = weigh(row, logit);
-            if (weight) add(bins, (uint32_t)(at >> shift), weight);
+            if (weight) add(bins, (uint32_t)((place_of(logit, token) - of.first) >> shift), weight);
         }
     }
     gpu_sync();
@@ -185,17 +196,10 @@ GPU_DEVICE void fill(struct bins *bins, const struct row *row, struct stretch of
 /* The number of the only token there that weighs anything. */
 GPU_DEVICE void tell_token(const struct row *row, struct stretch of, uint32_t *to) {
     for (uint32_t first = 0; first < row->n; first += STEP) {
-        struct some some = load_some(row, first);
-        GPU_UNROLL
-        for (uint32_t i = 0; i < LOADS; i++)
-            GPU_UNROLL
-        for (uint32_t k = 0; k < 4; k++) {
-            uint32_t token = token_of(first, i, k);
-            float logit = clean(gpu_float(some.words[i].word[k]));
-            uint64_t at = place_of(logit, token) - of.first;
-            if (token >= row->n || at > of.last - of.first) continue;
-            if (weigh(row, logit)) *to = token;
-        }
+        uint32_t left = look_for(row, first, of);
+        for (uint32_t i = 0; left; i++, left >>= 1)
+            if (left & 1 && weigh(row, clean(row->logits[token_of(first, i)])))
+                *to = token_of(first, i);
     }
 }
 
@@ -309,22 +313,32 @@ GPU_DEVICE struct stretch stretch_of(const struct row *row, uint64_t best) {
     return of;
 }
 
+enum question { TOP_K, TOP_P, DRAWN, QUESTIONS };
+
+/* Behind which token: what is asked for of the sums that earlier cuts have kept. False: nothing is cut. */
+GPU_DEVICE bool ask(const struct draw_rule *rule, enum question question, struct sums kept,
+                    struct sums *goal_out) {
+    struct sums goal = {0, 0};
+    if (question == TOP_K) goal.count = rule->top_k;
+    if (question == TOP_P) goal.weight = share_of(kept.weight, rule->top_p);
+    if (question == DRAWN) goal.weight = point_in(kept.weight, rule->uniform) + 1;
+    *goal_out = goal;
+    if (question == TOP_K) return rule->top_k && rule->top_k < kept.count;
+    return question == DRAWN || rule->top_p < 1;
+}
+
 GPU_DEVICE void draw(struct room *room, const struct row *row, uint64_t best, uint32_t *to) {
     const struct stretch whole = stretch_of(row, best);
-    struct stretch cut = whole, drawn = whole;
-    struct sums kept, goal = {0, row->rule.top_k};
+    struct stretch of = whole;
+    struct sums kept, goal;
     fill(&room->first, row, whole, shift_of(whole));
     scan(room, own_sums(&room->first), &kept);
-    if (row->rule.top_k && row->rule.top_k < kept.count) kept = find(room, row, &cut, goal);
-    goal.count = 0;
-    if (row->rule.top_p < 1) { /* over what min-p and top-k leave */
-        cut = whole;
-        goal.weight = share_of(kept.weight, row->rule.top_p);
-        kept = find(room, row, &cut, goal);
+    for (uint32_t question = 0; question < QUESTIONS; question++) {
+        if (!ask(&row->rule, (enum question)question, kept, &goal)) continue;
+        of = whole;
+        kept = find(room, row, &of, goal);
     }
-    goal.weight = point_in(kept.weight, row->rule.uniform) + 1;
-    find(room, row, &drawn, goal);
-    tell_token(row, drawn, to);
+    tell_token(row, of, to);
 }
 
 GPU_KERNEL(THREADS) draw_tokens(struct draw_job job) {
