@@ -31,7 +31,7 @@ struct draw_job {
     uint32_t n;
 };
 
-struct sums {
+struct bin_sums {
     uint64_t weight;
     uint32_t count;
 };
@@ -42,13 +42,13 @@ struct bins {
 };
 
 struct picked {
-    struct sums before, own;
+    struct bin_sums before, own;
     uint32_t bin;
 };
 
 struct room {
     struct bins first, finer;
-    struct sums of_warp[WARPS];
+    struct bin_sums of_warp[WARPS];
     uint64_t best_of_warp[WARPS];
     struct picked picked;
 };
@@ -66,8 +66,8 @@ struct row {
     uint32_t n;
 };
 
-GPU_DEVICE struct sums both(struct sums a, struct sums b) {
-    struct sums all = {a.weight + b.weight, a.count + b.count};
+GPU_DEVICE struct bin_sums both(struct bin_sums a, struct bin_sums b) {
+    struct bin_sums all = {a.weight + b.weight, a.count + b.count};
     return all;
 }
 
@@ -205,26 +205,26 @@ GPU_DEVICE void tell_token(const struct row *row, struct stretch of, uint32_t *t
 
 /* ---- questions ---- */
 
-GPU_DEVICE struct sums sums_of(const struct bins *bins, uint32_t bin) {
-    struct sums sums = {(uint64_t)bins->high[bin] << 32, bins->count[bin]};
+GPU_DEVICE struct bin_sums sums_of(const struct bins *bins, uint32_t bin) {
+    struct bin_sums sums = {(uint64_t)bins->high[bin] << 32, bins->count[bin]};
     sums.weight += bins->low[bin];
     return sums;
 }
 
 /* A thread's bins. */
-GPU_DEVICE struct sums own_sums(const struct bins *bins) {
-    struct sums own = {0, 0};
+GPU_DEVICE struct bin_sums own_sums(const struct bins *bins) {
+    struct bin_sums own = {0, 0};
     for (uint32_t i = 0; i < BINS_EACH; i++)
         own = both(own, sums_of(bins, gpu_thread() * BINS_EACH + i));
     return own;
 }
 
 /* Of the threads before this one, and of all. */
-GPU_DEVICE struct sums scan(struct room *room, struct sums own, struct sums *all_out) {
+GPU_DEVICE struct bin_sums scan(struct room *room, struct bin_sums own, struct bin_sums *all_out) {
     uint32_t lane = gpu_thread() % GPU_WARP, warp = gpu_thread() / GPU_WARP;
-    struct sums upto = own, before = {0, 0}, all = {0, 0};
+    struct bin_sums upto = own, before = {0, 0}, all = {0, 0};
     for (uint32_t apart = 1; apart < GPU_WARP; apart *= 2) {
-        struct sums other;
+        struct bin_sums other;
         other.weight = lane_value64(upto.weight, (lane - apart) % GPU_WARP);
         other.count = gpu_lane_value(upto.count, (lane - apart) % GPU_WARP);
         if (lane >= apart) upto = both(upto, other);
@@ -243,18 +243,18 @@ GPU_DEVICE struct sums scan(struct room *room, struct sums own, struct sums *all
 }
 
 /* Whether so many tokens, or so much weight, is there: the goal that is not 0. */
-GPU_DEVICE bool reaches(struct sums sums, struct sums goal) {
+GPU_DEVICE bool reaches(struct bin_sums sums, struct bin_sums goal) {
     return goal.count ? sums.count >= goal.count : sums.weight >= goal.weight;
 }
 
 /* The first bin with which all up to it reach the goal, behind `before`. */
-GPU_DEVICE struct picked pick(struct room *room, const struct bins *bins, struct sums before,
-                              struct sums goal) {
-    struct sums all;
+GPU_DEVICE struct picked pick(struct room *room, const struct bins *bins, struct bin_sums before,
+                              struct bin_sums goal) {
+    struct bin_sums all;
     before = both(before, scan(room, own_sums(bins), &all));
     for (uint32_t i = 0; i < BINS_EACH; i++) {
         uint32_t bin = gpu_thread() * BINS_EACH + i;
-        struct sums own = sums_of(bins, bin), upto = both(before, own);
+        struct bin_sums own = sums_of(bins, bin), upto = both(before, own);
         if (!reaches(before, goal) && reaches(upto, goal)) {
             struct picked picked = {before, own, bin};
             room->picked = picked;
@@ -275,9 +275,9 @@ GPU_DEVICE uint32_t shift_of(struct stretch of) {
 
 /* The token with which all up to it reach the goal; *upto_out: their sums. `of` is what room->first holds; it becomes
  * places of which that token's alone weighs anything. */
-GPU_DEVICE struct sums find(struct room *room, const struct row *row, struct stretch *of,
-                            struct sums goal) {
-    struct sums before = {0, 0};
+GPU_DEVICE struct bin_sums find(struct room *room, const struct row *row, struct stretch *of,
+                                struct bin_sums goal) {
+    struct bin_sums before = {0, 0};
     const struct bins *bins = &room->first;
     uint32_t shift = shift_of(*of);
     for (;;) {
@@ -316,9 +316,9 @@ GPU_DEVICE struct stretch stretch_of(const struct row *row, uint64_t best) {
 enum question { TOP_K, TOP_P, DRAWN, QUESTIONS };
 
 /* Behind which token: what is asked for of the sums that earlier cuts have kept. False: nothing is cut. */
-GPU_DEVICE bool ask(const struct draw_rule *rule, enum question question, struct sums kept,
-                    struct sums *goal_out) {
-    struct sums goal = {0, 0};
+GPU_DEVICE bool ask(const struct draw_rule *rule, enum question question, struct bin_sums kept,
+                    struct bin_sums *goal_out) {
+    struct bin_sums goal = {0, 0};
     if (question == TOP_K) goal.count = rule->top_k;
     if (question == TOP_P) goal.weight = share_of(kept.weight, rule->top_p);
     if (question == DRAWN) goal.weight = point_in(kept.weight, rule->uniform) + 1;
@@ -330,7 +330,7 @@ GPU_DEVICE bool ask(const struct draw_rule *rule, enum question question, struct
 GPU_DEVICE void draw(struct room *room, const struct row *row, uint64_t best, uint32_t *to) {
     const struct stretch whole = stretch_of(row, best);
     struct stretch of = whole;
-    struct sums kept, goal;
+    struct bin_sums kept, goal;
     fill(&room->first, row, whole, shift_of(whole));
     scan(room, own_sums(&room->first), &kept);
     for (uint32_t question = 0; question < QUESTIONS; question++) {
