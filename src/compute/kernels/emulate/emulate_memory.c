@@ -25,10 +25,11 @@ enum cell_state { CELL_UNSET, CELL_SET, CELL_PENDING, CELL_RESERVED };
 
 struct cell {
     uint32_t stamp;
-    uint32_t writer, readers[2], adders[2]; /* epochs; 0: none */
+    uint32_t writer, readers[2]; /* epochs; 0: none */
     uint16_t writer_block, reader_block;
     uint8_t state;
     bool several_blocks; /* have read it */
+    bool added;          /* to, since it was written: shared_adders has who did */
 };
 
 struct cell_page {
@@ -47,6 +48,7 @@ extern const char __executable_start, end;
 static struct range ranges[RANGES_MAX];
 static uint32_t range_count;
 static struct cell shared_cells[EMULATE_SHARED_MAX];
+static uint32_t shared_adders[EMULATE_SHARED_MAX][2]; /* of cells that say so; epochs; 0: none */
 static _Alignas(1024) char shared[EMULATE_SHARED_MAX];
 static struct cell_page *pages[1 << 12], *last_page;
 static uint32_t page_count, launch_stamp, block_stamp;
@@ -228,9 +230,11 @@ static void check_writer(const struct access *access, const struct cell *cell, u
 }
 
 static void check_adders(const struct access *access, const struct cell *cell, uintptr_t address) {
+    if (!cell->added) return;
+    const uint32_t *adders = shared_adders[cell - shared_cells];
     for (uint32_t i = 0; i < 2; i++)
-        if (cell->adders[i] && !emulate_knows(cell->adders[i]))
-            complain_race(access, address, cell->adders[i], true, 0);
+        if (adders[i] && !emulate_knows(adders[i]))
+            complain_race(access, address, adders[i], true, 0);
 }
 
 static void check_readers(const struct access *access, const struct cell *cell, uintptr_t address) {
@@ -276,13 +280,16 @@ static void add_cell(const struct access *access, struct cell *cell, uintptr_t a
     check_state(access, cell, address);
     check_writer(access, cell, address);
     check_readers(access, cell, address);
-    note_actor(cell->adders, access->epoch);
+    uint32_t *adders = shared_adders[cell - shared_cells];
+    if (!cell->added) adders[0] = adders[1] = 0;
+    cell->added = true;
+    note_actor(adders, access->epoch);
 }
 
 static void write_cell(const struct access *access, struct cell *cell, uintptr_t address) {
     refresh(cell, access->in_shared);
     bool own = cell->state == CELL_SET && cell->writer == access->epoch && !cell->readers[0] &&
-               !cell->adders[0] && !foreign(access, cell->writer_block);
+               !cell->added && !foreign(access, cell->writer_block);
     if (!own) {
         check_state(access, cell, address);
         check_writer(access, cell, address);
@@ -294,7 +301,7 @@ static void write_cell(const struct access *access, struct cell *cell, uintptr_t
     cell->writer = access->epoch;
     cell->writer_block = (uint16_t)emulate_block_now.number;
     cell->readers[0] = cell->readers[1] = 0;
-    cell->adders[0] = cell->adders[1] = 0;
+    cell->added = false;
     cell->reader_block = 0;
     cell->state = CELL_SET;
 }
@@ -303,9 +310,7 @@ static void visit(const struct access *access, size_t bytes) {
     for (uintptr_t at = access->address; at < access->address + bytes; at++) {
         struct cell *cell =
             access->in_shared ? &shared_cells[at - (uintptr_t)shared] : global_cell(at);
-        if (access->adds)
-            add_cell(access, cell, at);
-        else if (access->writes)
+        if (access->writes)
             write_cell(access, cell, at);
         else
             read_cell(access, cell, at);
@@ -417,8 +422,9 @@ uint32_t emulate_add(uint32_t *at, uint32_t value, const char *file, int line) {
                             .adds = true,
                             .file = file,
                             .line = line};
-    memory_shared_offset(at, sizeof *at, sizeof *at, file, line);
-    visit(&access, sizeof *at);
+    uint32_t offset = memory_shared_offset(at, sizeof *at, sizeof *at, file, line);
+    for (uint32_t i = 0; i < sizeof *at; i++)
+        add_cell(&access, &shared_cells[offset + i], access.address + i);
     uint32_t before = *at;
     *at = before + value;
     return before;
