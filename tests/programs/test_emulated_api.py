@@ -20,6 +20,8 @@ REQUESTS = [
     ("/v1/completions", {"prompt": STORY * 9, "max_tokens": 24, "temperature": 0, "stop": ["e"]}),
     ("/v1/completions", {"prompt": STORY, "max_tokens": 20, "seed": 7, "temperature": 1.3, "top_p": 0.9,
                          "frequency_penalty": 0.5, "stream": True}),
+    ("/v1/chat/completions", {"messages": SUM, "seed": 5, "temperature": 0.6, "top_p": 0.95, "n": 3, "max_tokens": 60}),
+    ("/v1/completions", {"prompt": STORY, "max_tokens": 40, "seed": 8, "temperature": 1.4, "top_k": 30, "min_p": 0.02}),
     ("/v1/completions", {"prompt": "Write JSON: ", "max_tokens": 60, "seed": 3, "temperature": 1.2, "response_format": {
         "type": "json_schema", "json_schema": {"name": "answer", "schema": {
             "type": "object", "properties": {"a": {"enum": [1, 2]}, "b": {"type": "boolean"}}, "required": ["a", "b"],

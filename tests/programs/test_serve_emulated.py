@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_emulated.py FATHOM: a server whose model is on the emulated device answers a chat, and gives the same
 texts out of its prefix cache, out of blocks on disk after a restart, and with prompts and answers apart, on a device
-each. So what leaves a device's pages and comes back is what was there."""
+each. So what leaves a device's pages and comes back is what was there. Texts that are drawn by seed, on the device,
+are those of a server on the CPU."""
 import json
 import random
 import tempfile
@@ -12,13 +13,15 @@ from server import Server
 BLOCK = 64
 rolls = random.Random(7)
 PROMPTS = [[rolls.randrange(300, 1500) for _ in range(count)] for count in (200, 65)]
+RULES = [{"temperature": 0.6, "top_p": 0.95}, {"temperature": 1}, {"temperature": 1.2, "top_k": 20, "min_p": 0.02},
+         {"temperature": 0.9, "top_p": 0.5, "top_k": 5}]
 
 
-class EmulatedServer(Server):
+class SomeServer(Server):
     kv_memory = "8MiB"
 
     def __init__(self, *options):
-        super().__init__("--device", "emulated", "--cpu-mask", "avx512", *options)
+        super().__init__("--cpu-mask", "avx512", *options)
 
     def ask(self, prompt):
         with self.open("/v1/completions", {"prompt": prompt, "max_tokens": 8, "temperature": 0}) as answer:
@@ -28,9 +31,23 @@ class EmulatedServer(Server):
     def ask_all(self):
         return [self.ask(prompt) for prompt in PROMPTS]
 
+    def draw_all(self):
+        """Two texts by each rule."""
+        found = []
+        for seed, rule in enumerate(RULES):
+            body = {"prompt": "Once upon a time there was ", "max_tokens": 24, "seed": seed, "n": 2, **rule}
+            with self.open("/v1/completions", body) as answer:
+                found += [choice["text"] for choice in json.load(answer)["choices"]]
+        return found
+
     def stop(self):
         self.no_page_is_held(600)
         super().stop()
+
+
+class EmulatedServer(SomeServer):
+    def __init__(self, *options):
+        super().__init__("--device", "emulated", *options)
 
 
 def texts(found):
@@ -41,7 +58,12 @@ def whole_blocks():
     return [(len(prompt) - 1) // BLOCK * BLOCK for prompt in PROMPTS]
 
 
+server = SomeServer()
+drawn = server.draw_all()
+server.stop()
+assert len(set(drawn)) > len(drawn) // 2, drawn
 server = EmulatedServer()
+assert server.draw_all() == drawn
 with server.open("/v1/chat/completions", {"messages": [{"role": "user", "content": "What is 4728 + 915?"}],
                                           "temperature": 0, "max_tokens": 200}) as answer:
     said = json.load(answer)["choices"][0]["message"]["content"]
@@ -68,4 +90,4 @@ server.wait_for_units(2)
 assert texts(server.ask_all()) == wanted
 assert server.fleet()["handed_over_total"] == len(PROMPTS), server.fleet()
 server.stop()
-print("4728 + 915: %r; %d prompts the same from cache, disk and between two devices" % (said, len(PROMPTS)))
+print("4728 + 915: %r; %d texts drawn as on the CPU; %d prompts the same from cache, disk and between two devices" % (said, len(drawn), len(PROMPTS)))

@@ -266,35 +266,45 @@ static void show_logits(struct model *model, uint32_t first, uint32_t count,
     }
 }
 
-/* Each row's likeliest token, by rows after a final norm. */
-static void find_likeliest(const struct model *model, const float *rows, uint32_t count,
-                           uint32_t *tokens_out) {
+/* Each row's token, by rows after a final norm; rules NULL: the likeliest. */
+static void draw_tokens(const struct model *model, const float *rows, uint32_t count,
+                        const struct draw_rule *rules, uint32_t *tokens_out) {
     struct gpu_state *state = model->gpu;
+    struct device_stream *stream = main_stream(model);
     struct error error;
+    if (rules) {
+        memcpy(state->rules_host, rules, count * sizeof *rules);
+        device_copy(state->device, stream, state->rules, state->rules_host, count * sizeof *rules,
+                    DEVICE_FROM_HOST);
+    }
     for (uint32_t first = 0; first < count; first += GPU_LOGITS_TILE) {
         uint32_t some = tile_rows(count - first);
         run_head(model, rows + (size_t)first * model->shape->hidden, some);
-        struct gpu_likeliest arguments = {state->logits, state->likeliest, state->vocab_stride,
-                                          model->shape->vocab, some};
-        gpu_launch(state, main_stream(model), likeliest, arguments);
-        device_copy(state->device, main_stream(model), state->words_host, state->likeliest,
-                    some * sizeof(uint32_t), DEVICE_TO_HOST);
-        gpu_state_note(state, device_wait_stream(state->device, main_stream(model), &error),
-                       &error);
-        memcpy(tokens_out + first, state->words_host, some * sizeof *tokens_out);
+        struct gpu_draw arguments = {.logits = state->logits,
+                                     .rules = rules ? state->rules + first : NULL,
+                                     .to = state->drawn + first,
+                                     .stride = state->vocab_stride,
+                                     .n = model->shape->vocab,
+                                     .rows = some};
+        gpu_launch(state, stream, draw, arguments);
     }
+    device_copy(state->device, stream, state->words_host, state->drawn, count * sizeof *tokens_out,
+                DEVICE_TO_HOST);
+    gpu_state_note(state, device_wait_stream(state->device, stream, &error), &error);
+    memcpy(tokens_out, state->words_host, count * sizeof *tokens_out);
 }
 
-static void write_likeliest(struct model *model, uint32_t first, uint32_t count,
-                            uint32_t *tokens_out) {
+static void draw(struct model *model, uint32_t first, uint32_t count, const struct draw_rule *rules,
+                 uint32_t *tokens_out) {
     gather_noted(model);
-    find_likeliest(model, model->gpu->gathered + (size_t)first * model->shape->hidden, count,
-                   tokens_out);
+    draw_tokens(model, model->gpu->gathered + (size_t)first * model->shape->hidden, count, rules,
+                tokens_out);
 }
 
 static uint32_t find_greedy(struct model *model, uint32_t token) {
     uint32_t likeliest;
-    find_likeliest(model, model->gpu->hidden + (size_t)token * model->shape->hidden, 1, &likeliest);
+    draw_tokens(model, model->gpu->hidden + (size_t)token * model->shape->hidden, 1, NULL,
+                &likeliest);
     return likeliest;
 }
 
@@ -363,7 +373,7 @@ static void finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
     const struct model *model = pass->model;
     normalize(model, model->gpu->x, model->weights.mtp->head_norm, model->gpu->gathered,
               pass->batch->token_count);
-    find_likeliest(model, model->gpu->gathered, pass->batch->token_count, argmax_out);
+    draw_tokens(model, model->gpu->gathered, pass->batch->token_count, NULL, argmax_out);
 }
 
 static void clear_row(const struct model *model, struct page_id page, uint32_t slice,
@@ -402,7 +412,7 @@ static const struct compute compute_on_gpu = {
     .experts_chosen = gpu_experts_chosen,
     .outputs = gather_outputs,
     .logits = write_logits,
-    .likeliest = write_likeliest,
+    .draw = draw,
     .show_logits = show_logits,
     .keep_outputs = keep_outputs,
     .greedy = find_greedy,

@@ -7,6 +7,7 @@
 #include "compute/kernels/cuda/attention_rows.h"
 #include "compute/kernels/cuda/bf16_gemm.h"
 #include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/draw_kernels.h"
 #include "compute/kernels/cuda/float_gemm.h"
 #include "compute/kernels/cuda/fp8_gemm.h"
 #include "compute/kernels/cuda/mla_decode.h"
@@ -555,9 +556,9 @@ static void route(const void *arguments, void *stream) {
                            of->weights, of->rows, &live);
 }
 
-static void likeliest(const void *arguments, void *stream) {
-    const struct gpu_likeliest *of = arguments;
-    choice_kernels_likeliest(stream, of->logits, of->stride, of->n, of->to, of->rows);
+static void draw(const void *arguments, void *stream) {
+    const struct gpu_draw *of = arguments;
+    draw_kernels_tokens(stream, of->logits, of->stride, of->n, of->rules, of->to, of->rows);
 }
 
 static void sort(const void *arguments, void *stream) {
@@ -657,7 +658,7 @@ struct gpu_kernels gpu_hopper(void) {
     LAUNCHES(release);
     LAUNCHES(prompt);
     LAUNCHES(route);
-    LAUNCHES(likeliest);
+    LAUNCHES(draw);
     LAUNCHES(sort);
     LAUNCHES(gather);
     LAUNCHES(combine);

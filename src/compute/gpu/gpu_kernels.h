@@ -18,6 +18,7 @@
 #define COMPUTE_GPU_GPU_KERNELS_H
 
 #include "compute/device/device.h"
+#include "compute/kernels/draw_rule.h"
 #include "compute/kernels/matmul.h"
 #include "compute/model/linear.h"
 #include "compute/weights/shape.h"
@@ -255,9 +256,10 @@ struct gpu_combine {
     uint32_t y_stride, n, tokens, per_token, group_experts, is_bf16, rounds_bf16;
 };
 
-/* The index of each row's largest value, of equal ones the first. */
-struct gpu_likeliest {
+/* The token that each row's rule draws from its n logits: that of sample_draw (compute/model/sample.h). */
+struct gpu_draw {
     const float *logits;
+    const struct draw_rule *rules; /* [rows] or NULL: the likeliest */
     uint32_t *to;
     uint32_t stride, n, rows;
 };
@@ -296,7 +298,7 @@ struct gpu_kernels {
     size_t (*prompt_room)(const struct gpu_heads *of, uint32_t rows, uint32_t keys);
     struct device_kernel embed, prepare, product, activate, add;
     struct device_kernel latent, queries, absorb, core, release, prompt;
-    struct device_kernel route, sort, gather, combine, likeliest, pair;
+    struct device_kernel route, sort, gather, combine, draw, pair;
 };
 
 extern const struct gpu_kernels gpu_reference;

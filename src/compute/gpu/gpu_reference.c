@@ -10,6 +10,7 @@
 #include "compute/model/attention_core.h"
 #include "compute/model/rope.h"
 #include "compute/model/router.h"
+#include "compute/model/sample.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -305,15 +306,14 @@ static void combine(const void *arguments, void *native) {
     free(result);
 }
 
-static void likeliest(const void *arguments, void *native) {
-    const struct gpu_likeliest *of = arguments;
-    for (uint32_t row = 0; row < of->rows; row++) {
-        const float *logits = of->logits + (size_t)row * of->stride;
-        uint32_t best = 0;
-        for (uint32_t i = 1; i < of->n; i++)
-            if (logits[i] > logits[best]) best = i;
-        of->to[row] = best;
-    }
+static void draw(const void *arguments, void *native) {
+    const struct gpu_draw *of = arguments;
+    const struct draw_rule likeliest = {.temperature = 0};
+    float *scratch = take_room(2 * (size_t)of->n * sizeof *scratch);
+    for (uint32_t row = 0; row < of->rows; row++)
+        of->to[row] = sample_draw(of->logits + (size_t)row * of->stride, of->n,
+                                  of->rules ? &of->rules[row] : &likeliest, NULL, scratch);
+    free(scratch);
 }
 
 static void pair(const void *arguments, void *native) {
@@ -741,6 +741,6 @@ const struct gpu_kernels gpu_reference = {
     .sort = {"sort (reference)", 6, sort},
     .gather = {"gather (reference)", 8, gather},
     .combine = {"combine (reference)", 6, combine},
-    .likeliest = {"likeliest (reference)", 2, likeliest},
+    .draw = {"draw (reference)", 3, draw},
     .pair = {"pair (reference)", 9, pair},
 };

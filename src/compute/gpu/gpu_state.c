@@ -206,12 +206,14 @@ static void take_outputs(struct gpu_taker *taker, const struct model *model) {
     state->gathered =
         take_floats(taker, state->outputs_max, model->shape->hidden, "outputs wanted");
     state->logits = take_floats(taker, GPU_LOGITS_TILE, state->vocab_stride, "logits");
-    state->likeliest =
-        gpu_take(taker, GPU_LOGITS_TILE * sizeof(uint32_t), false, "likeliest tokens");
+    size_t rules_bytes = state->outputs_max * sizeof(struct draw_rule);
+    state->rules = gpu_take(taker, rules_bytes, false, "rules of draws");
+    state->rules_host = gpu_take(taker, rules_bytes, true, "rules of draws on the host");
+    state->drawn = gpu_take(taker, state->outputs_max * sizeof(uint32_t), false, "drawn tokens");
     state->logits_host =
         gpu_take(taker, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float), true,
                  "logits on the host");
-    uint32_t words = larger(GPU_LOGITS_TILE, model->shape->experts_per_token);
+    uint32_t words = larger(state->outputs_max, model->shape->experts_per_token);
     state->words_host = gpu_take(taker, words * sizeof(uint32_t), true, "words on the host");
 }
 

@@ -123,11 +123,13 @@ struct gpu_state {
     float *gathered;            /* [outputs_max][hidden] */
     struct gpu_outputs outputs; /* that are to be gathered there */
     float *logits;              /* [GPU_LOGITS_TILE][vocab_stride] */
-    uint32_t *likeliest;        /* [GPU_LOGITS_TILE] */
+    struct draw_rule *rules;    /* [outputs_max] by which tokens are drawn */
+    uint32_t *drawn;            /* [outputs_max] */
     uint32_t vocab_stride, outputs_max;
     /* page-locked: */
     float *logits_host;                /* [GPU_LOGITS_TILE][vocab] */
-    uint32_t *words_host;              /* what few words come back */
+    struct draw_rule *rules_host;      /* [outputs_max] */
+    uint32_t *words_host;              /* [outputs_max] what few words come back */
     uint32_t *slot_tokens_host;        /* [lanes][slot_count] */
     struct device_event **told_events; /* [told_max] */
     struct gpu_told *told;             /* [told_max] a ring */

@@ -2,7 +2,7 @@
  * The seam between a step's flow and its values. The flow (forward.c, stages.c, mtp.c, draft.c)
  * knows tokens, rows, pages, their order, and who is told what when; whatever touches an
  * activation, a weight or a KV row is a function of this table. The flow names values by the
- * indices of tokens; where they lie it does not know. What comes out of here is logits, likeliest
+ * indices of tokens; where they lie it does not know. What comes out of here is logits, drawn
  * tokens and the probed choice of experts.
  *
  * Two sets stand: the CPU's (compute_cpu.h) and a device's (compute_gpu.h); model_options names one.
@@ -77,9 +77,10 @@ struct compute {
     void (*outputs)(struct model *model, uint32_t first, uint32_t count, uint32_t row);
     /* Logits of the first `count` rows that `outputs` gathered, to the host: [count][vocab]. */
     void (*logits)(struct model *model, uint32_t count, float *logits);
-    /* The likeliest tokens by the finite logits of gathered rows [first, first + count), of equal ones the first, to
-     * the host. NULL: logits lie there anyway. */
-    void (*likeliest)(struct model *model, uint32_t first, uint32_t count, uint32_t *tokens_out);
+    /* The tokens that rules[count] draw from the logits of gathered rows [first, first + count), to the host:
+     * those of sample_draw. NULL: logits lie there anyway. */
+    void (*draw)(struct model *model, uint32_t first, uint32_t count, const struct draw_rule *rules,
+                 uint32_t *tokens_out);
     /* Logits of the step's tokens [first, first + count), to the host, which keeps none: a whole
      * prompt's would be too many. Undoes what `outputs` gathered. */
     void (*show_logits)(struct model *model, uint32_t first, uint32_t count,

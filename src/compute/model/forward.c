@@ -6,6 +6,9 @@
  */
 #include "compute/model/forward.h"
 
+#include <string.h>
+
+#include "base/check.h"
 #include "compute/model/compute.h"
 #include "compute/model/draft.h"
 #include "compute/model/plan_check.h"
@@ -35,15 +38,23 @@ static void line_up(struct model *model, const struct step_plan *plan) {
         if (rows[i].form == TOKEN_GENERATED) add_row(model, plan, i);
 }
 
-/* Gathers, in plan order, the wanted tokens of the rows that want logits, or of those that want likeliest tokens,
+/* What one of the plan's rows is drawn by comes behind the rules of `count` outputs before it. */
+static void line_up_rules(struct draw_rule *rules, uint32_t row, uint32_t count, uint32_t wanted) {
+    const struct draw_rule *of_row = rules + (size_t)row * (1 + LIMIT_DRAFTS);
+    check(wanted <= 1 + LIMIT_DRAFTS);
+    memmove(rules + count, of_row, wanted * sizeof *rules);
+}
+
+/* Gathers, in plan order, the wanted tokens of the rows that want logits, or of those that are drawn from,
  * behind `first` others. Returns how many. */
-static uint32_t gather_wanted(struct model *model, const struct step_plan *plan, bool likeliest,
+static uint32_t gather_wanted(struct model *model, const struct step_plan *plan, bool drawn,
                               uint32_t first) {
     uint32_t count = 0;
     for (uint32_t row = 0; row < plan->row_count; row++) {
         const struct run *run = batch_run_of_row(&model->batch, row);
         uint32_t wanted = step_plan_rows(plan)[row].logits_count + draft_of_row(model, row).count;
-        if (likeliest != (model->likeliest.rows && model->likeliest.rows[row])) continue;
+        if (drawn != (model->draws.rows && model->draws.rows[row])) continue;
+        if (drawn) line_up_rules(model->draws.rules, row, count, wanted);
         model->compute->outputs(model, run->first + run->token_count - wanted, wanted,
                                 first + count);
         count += wanted;
@@ -54,9 +65,9 @@ static uint32_t gather_wanted(struct model *model, const struct step_plan *plan,
 /* All that is wanted is gathered, then multiplied together. */
 static void run_head(struct model *model, const struct step_plan *plan, float *logits) {
     uint32_t count = gather_wanted(model, plan, false, 0);
-    uint32_t likeliest = gather_wanted(model, plan, true, count);
+    uint32_t drawn = gather_wanted(model, plan, true, count);
     if (count) model->compute->logits(model, count, logits);
-    if (likeliest) model->compute->likeliest(model, count, likeliest, model->likeliest.tokens);
+    if (drawn) model->compute->draw(model, count, drawn, model->draws.rules, model->draws.tokens);
 }
 
 struct scoring { /* one row's scores, on their way to the follower */

@@ -6,6 +6,7 @@
 #define COMPUTE_MODEL_LISTENERS_H
 
 #include "compute/exchange/exchange.h"
+#include "compute/kernels/draw_rule.h"
 #include "contract/overlap.h"
 #include "contract/stage_part.h"
 
@@ -39,9 +40,12 @@ struct model_follower {
     void (*score)(void *context, uint32_t row, uint32_t index, const float *logits);
 };
 
-/* Rows of a step's plan of which no logits are wanted, but the likeliest token by each of them. */
-struct model_likeliest {
+/* Rows of a step's plan of which no logits are wanted, but a token drawn from each of them. */
+struct model_draws {
     const bool *rows; /* [row_count of the plan]; NULL: none */
+    /* [row_count][1 + LIMIT_DRAFTS] of those rows: by what the row's outputs are drawn, one after the other. The
+     * step leaves the rules of what it drew, in the order of `tokens`. */
+    struct draw_rule *rules;
     uint32_t *tokens; /* [their logits_count and drafts] in plan order */
 };
 

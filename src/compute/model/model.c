@@ -239,9 +239,9 @@ void model_close(struct model *model) {
     free(model);
 }
 
-bool model_want_likeliest(struct model *model, struct model_likeliest likeliest) {
-    if (!model->compute->likeliest) return false;
-    model->likeliest = likeliest;
+bool model_want_draws(struct model *model, struct model_draws draws) {
+    if (!model->compute->draw) return false;
+    model->draws = draws;
     return true;
 }
 

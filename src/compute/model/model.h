@@ -84,7 +84,7 @@ void model_set_trace(struct model *model, const struct model_trace *trace);
 /* Between two steps; copied. NULL: nobody follows. */
 void model_set_follower(struct model *model, const struct model_follower *follower);
 /* From the next step on. False: all logits of this model come to the host, whatever is wanted. */
-bool model_want_likeliest(struct model *model, struct model_likeliest likeliest);
+bool model_want_draws(struct model *model, struct model_draws draws);
 void model_set_guesser(struct model *model, struct model_guesser guesser);
 
 /* A model that echoes, from the next step on: rows of each slot; 0: by even choices. */

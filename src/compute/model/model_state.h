@@ -64,12 +64,12 @@ struct model {
     uint32_t lane_count;             /* of the last step's schedule */
     struct exchange_link link, near; /* to other nodes, or to all; and to ranks of this node */
     const struct model_trace *trace;
-    struct model_likeliest likeliest; /* only where compute.likeliest is not NULL */
-    struct model_follower follower;   /* `written` is NULL if nobody follows */
-    struct model_guesser guesser;     /* `guess` is NULL: drafts are the MTP layer's */
-    struct drafts *drafts;            /* NULL without MTP */
-    struct moves *moves;              /* NULL: no expert ever moves */
-    uint64_t tokens;                  /* of all steps' rows */
+    struct model_draws draws;       /* only where compute.draw is not NULL */
+    struct model_follower follower; /* `written` is NULL if nobody follows */
+    struct model_guesser guesser;   /* `guess` is NULL: drafts are the MTP layer's */
+    struct drafts *drafts;          /* NULL without MTP */
+    struct moves *moves;            /* NULL: no expert ever moves */
+    uint64_t tokens;                /* of all steps' rows */
     uint32_t *slot_tokens; /* [weights.slot_count] tokens computed since model_take_tokens */
     char numerics_id[32];
     uint8_t identity[32];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Choosing the next token. Greedy takes the largest logit. Otherwise candidates are taken in
- * descending logit order, ties by ascending id, so that min-p, top-k and top-p each keep a first
- * part of them (top-p: the smallest run whose share of what the others left reaches top_p), and one
- * number from Philox picks among the kept.
+ * descending logit order, ties by ascending id, so that top-k and top-p each keep a first part of
+ * them (top-p: the smallest run whose share of what the others left reaches top_p), and one number
+ * from Philox picks among the kept. Weights are whole units (draw_rule.h), so every sum is exact.
  *
  * A heap yields the candidates in order as they are needed, so a short nucleus out of 129,280
  * tokens costs one pass, not a sort. Exponentials come from kernels_exp, which is the same on every
@@ -65,75 +65,121 @@ static void sift_down(const float *logits, uint32_t *heap, uint32_t count, uint3
     }
 }
 
-/* Takes the first candidate off the heap and leaves it behind the heap's end, so that the i-th one
- * taken of n stands in heap[n - 1 - i]. */
-static void take_first(const float *logits, uint32_t *heap, uint32_t count) {
-    uint32_t id = heap[0];
-    heap[0] = heap[count - 1];
-    heap[count - 1] = id;
-    sift_down(logits, heap, count - 1, 0);
-}
+struct candidates {
+    const float *logits;
+    float *weights; /* of each candidate, by id */
+    uint32_t *heap; /* the i-th candidate of `all`, once taken, stands in heap[all - 1 - i] */
+    uint32_t all, taken;
+    uint64_t total; /* weight of all */
+};
 
-/* Takes the candidates that min-p and top-k leave of `all`; returns how many, and their total
- * weight. */
-static uint32_t take_kept(const float *logits, const float *weights, uint32_t *heap, uint32_t all,
-                          const struct sampling *sampling, double *total_out) {
-    uint32_t limit = sampling->top_k && sampling->top_k < all ? sampling->top_k : all;
-    uint32_t count = 0;
-    *total_out = 0;
-    /* Weights are relative to the likeliest token's, whose weight is 1: it always stays. */
-    while (count < limit && (count == 0 || weights[heap[0]] >= sampling->min_p)) {
-        take_first(logits, heap, all - count);
-        *total_out += (double)weights[heap[all - 1 - count++]];
+/* The i-th candidate: one of those taken, or the next. */
+static uint32_t candidate(struct candidates *of, uint32_t i) {
+    if (i == of->taken) {
+        uint32_t id = of->heap[0], last = of->all - 1 - of->taken++;
+        of->heap[0] = of->heap[last];
+        of->heap[last] = id;
+        sift_down(of->logits, of->heap, last, 0);
     }
-    return count;
+    return of->heap[of->all - 1 - i];
 }
 
-/* One of the `all` candidates in `heap`, of which `best` is the likeliest. */
-static uint32_t draw(const float *logits, const struct sampling *sampling, double uniform,
-                     uint32_t best, float *weights, uint32_t *heap, uint32_t all) {
+static uint64_t units_of(float weight) {
+    return (uint64_t)(weight * DRAW_UNITS);
+}
+
+/* 0: min-p takes the token away. */
+static float weigh(float logit, float largest, const struct draw_rule *rule) {
+    float x = (logit - largest) / rule->temperature;
+    float weight = x < DRAW_LOWEST ? 0 : kernels_exp(x);
+    return weight >= rule->min_p ? weight : 0;
+}
+
+/* Those whose weights count anything. */
+
+static struct candidates find_candidates(const float *logits, uint32_t vocab, uint32_t best,
+                                         const struct draw_rule *rule, const uint64_t *mask,
+                                         float *scratch) {
+    struct candidates of = {
+        .logits = logits, .weights = scratch, .heap = (uint32_t *)(void *)(scratch + vocab)};
     float largest = clean(logits[best]);
-    double total = 0;
-    for (uint32_t i = 0; i < all; i++) {
-        weights[heap[i]] = kernels_exp((clean(logits[heap[i]]) - largest) / sampling->temperature);
-        total += (double)weights[heap[i]];
+    for (uint32_t i = next_of(mask, vocab, 0); i < vocab; i = next_of(mask, vocab, i + 1)) {
+        float weight = weigh(clean(logits[i]), largest, rule);
+        uint64_t units = units_of(weight);
+        if (!units) continue;
+        of.weights[i] = weight;
+        of.heap[of.all++] = i;
+        of.total += units;
     }
-    for (uint32_t i = all / 2; i-- > 0;)
-        sift_down(logits, heap, all, i);
+    for (uint32_t i = of.all / 2; i-- > 0;)
+        sift_down(logits, of.heap, of.all, i);
+    return of;
+}
 
-    bool cuts = (sampling->top_k && sampling->top_k < all) || sampling->min_p > 0;
-    double top_p = sampling->top_p < 1 ? fmax((double)sampling->top_p, 0) : 1.0;
-    uint32_t count = 0; /* candidates taken */
-    double kept = 0;
-    if (cuts) { /* top-p is over what min-p and top-k leave */
-        uint32_t left = take_kept(logits, weights, heap, all, sampling, &total);
-        while (count < left && kept < top_p * total)
-            kept += (double)weights[heap[all - 1 - count++]];
-    } else {
-        while (count < all && (top_p < 1 ? kept < top_p * total : kept <= uniform * total)) {
-            take_first(logits, heap, all - count);
-            kept += (double)weights[heap[all - 1 - count++]];
-        }
-        if (top_p == 1.0) return count ? heap[all - count] : best; /* the last one taken */
+/* `share` of a sum, rounded up; 1 at least. */
+static uint64_t share_of(uint64_t sum, float share) {
+    double exact = (double)share * (double)sum;
+    uint64_t whole = (uint64_t)exact;
+    if ((double)whole < exact) whole++;
+    return whole < 1 ? 1 : whole < sum ? whole : sum;
+}
+
+/* A point in a sum, below it. */
+static uint64_t point_in(uint64_t sum, double uniform) {
+    uint64_t point = (uint64_t)(uniform * (double)sum);
+    return point < sum ? point : sum - 1;
+}
+
+static uint64_t candidate_units(struct candidates *of, uint32_t i) {
+    return units_of(of->weights[candidate(of, i)]);
+}
+
+static uint32_t draw(struct candidates *of, const struct draw_rule *rule) {
+    uint64_t kept = of->total, sum = 0;
+    if (rule->top_k && rule->top_k < of->all) {
+        kept = 0;
+        for (uint32_t i = 0; i < rule->top_k; i++)
+            kept += candidate_units(of, i);
     }
-    double target = uniform * kept, sum = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = heap[all - 1 - i];
-        sum += (double)weights[id];
-        if (sum > target) return id;
+    if (rule->top_p < 1) { /* over what min-p and top-k leave */
+        uint64_t wanted = share_of(kept, rule->top_p);
+        for (uint32_t i = 0; sum < wanted; i++)
+            sum += candidate_units(of, i);
+        kept = sum;
     }
-    return best;
+    uint64_t point = point_in(kept, rule->uniform);
+    uint32_t count = 0;
+    for (sum = 0; sum <= point; count++)
+        sum += candidate_units(of, count);
+    return candidate(of, count - 1);
+}
+
+uint32_t sample_draw(const float *logits, uint32_t vocab, const struct draw_rule *rule,
+                     const uint64_t *mask, float *scratch) {
+    uint32_t best = greedy(logits, vocab, mask);
+    check(best < vocab);
+    if (!(rule->temperature > 0)) return best;
+    struct candidates of = find_candidates(logits, vocab, best, rule, mask, scratch);
+    return draw(&of, rule);
+}
+
+static float within_one(float share) {
+    return share < 1 ? fmaxf(share, 0) : 1;
+}
+
+struct draw_rule sample_rule(const struct sampling *sampling, uint32_t output_position) {
+    struct draw_rule rule = {.top_p = 1};
+    if (!(sampling->temperature > 0)) return rule;
+    rule.temperature = sampling->temperature;
+    rule.top_p = within_one(sampling->top_p);
+    rule.min_p = within_one(sampling->min_p);
+    rule.top_k = sampling->top_k;
+    rule.uniform = random_uniform(sampling->seed, sampling->choice, output_position);
+    return rule;
 }
 
 uint32_t sample_token(const float *logits, uint32_t vocab, const struct sampling *sampling,
                       uint32_t output_position, const uint64_t *mask, float *scratch) {
-    uint32_t best = greedy(logits, vocab, mask), all = 0;
-    check(best < vocab);
-    if (!(sampling->temperature > 0)) return best;
-    float *weights = scratch; /* by id: exp((logit - largest) / temperature) */
-    uint32_t *heap = (uint32_t *)(void *)(scratch + vocab);
-    for (uint32_t i = next_of(mask, vocab, 0); i < vocab; i = next_of(mask, vocab, i + 1))
-        heap[all++] = i;
-    double uniform = random_uniform(sampling->seed, sampling->choice, output_position);
-    return draw(logits, sampling, uniform, best, weights, heap, all);
+    struct draw_rule rule = sample_rule(sampling, output_position);
+    return sample_draw(logits, vocab, &rule, mask, scratch);
 }

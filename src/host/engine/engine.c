@@ -28,11 +28,12 @@ struct engine {
     struct step_progress *progress;
     struct engine_loads loads;
     struct engine_masks masks;
-    int64_t awaited_ns;    /* in this step */
-    bool in_vain;          /* in this step nothing is waited for any more */
-    float *logits;         /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] of rows that want them */
-    uint32_t *likeliest;   /* [step_rows_max * (1 + LIMIT_DRAFTS)] of those that do not */
-    bool *takes_likeliest; /* [step_rows_max] */
+    int64_t awaited_ns; /* in this step */
+    bool in_vain;       /* in this step nothing is waited for any more */
+    float *logits;      /* [step_rows_max * (1 + LIMIT_DRAFTS)][vocab] of rows that want them */
+    struct model_draws
+        draws;             /* of those that do not; [step_rows_max * (1 + LIMIT_DRAFTS)] tokens */
+    bool *drawn;           /* [step_rows_max] draws.rows */
     float *sample_scratch; /* [2 * vocab] */
     float *adjusted;       /* [vocab] a row's logits with penalties and biases */
     uint32_t *history;     /* [LIMIT_HISTORY_TOKENS] a row's, with the tokens chosen in this step */
@@ -113,13 +114,16 @@ enum status engine_open(const struct model_options *options, struct engine **eng
     model_set_follower(engine->model, &follower);
     size_t vocab = model_shape(engine->model)->vocab;
     engine->rows_max = options->step_rows_max;
-    engine->logits = malloc((size_t)engine->rows_max * (1 + LIMIT_DRAFTS) * vocab * sizeof(float));
-    engine->likeliest = malloc((size_t)engine->rows_max * (1 + LIMIT_DRAFTS) * sizeof(uint32_t));
-    engine->takes_likeliest = calloc(engine->rows_max, sizeof *engine->takes_likeliest);
+    size_t outputs = (size_t)engine->rows_max * (1 + LIMIT_DRAFTS);
+    engine->drawn = calloc(engine->rows_max, sizeof *engine->drawn);
+    engine->draws = (struct model_draws){.rows = engine->drawn,
+                                         .rules = malloc(outputs * sizeof(struct draw_rule)),
+                                         .tokens = malloc(outputs * sizeof(uint32_t))};
+    engine->logits = malloc(outputs * vocab * sizeof(float));
     engine->history = malloc(LIMIT_HISTORY_TOKENS * sizeof *engine->history);
     engine->sample_scratch = malloc(2 * vocab * sizeof(float));
     engine->adjusted = malloc(vocab * sizeof(float));
-    if (!engine->logits || !engine->likeliest || !engine->takes_likeliest ||
+    if (!engine->logits || !engine->drawn || !engine->draws.rules || !engine->draws.tokens ||
         !engine->sample_scratch || !engine->adjusted || !engine->history) {
         engine_close(engine);
         return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %u rows",
@@ -134,8 +138,9 @@ void engine_close(struct engine *engine) {
     model_close(engine->model);
     step_progress_close(engine->progress);
     free(engine->logits);
-    free(engine->likeliest);
-    free(engine->takes_likeliest);
+    free(engine->drawn);
+    free(engine->draws.rules);
+    free(engine->draws.tokens);
     free(engine->sample_scratch);
     free(engine->adjusted);
     free(engine->history);
@@ -279,25 +284,28 @@ static struct sample_past past_of(const struct step_plan *plan, const struct ste
                                 .bias_count = row->bias_count};
 }
 
-/* Nothing but the largest logit chooses the row's tokens, and nothing else is told of them. */
-static bool is_greedy(const struct step_plan *plan, const struct step_row *row) {
+/* Nothing but the logits and the row's rule chooses its tokens, and nothing else is told of them. */
+static bool needs_no_logits(const struct step_plan *plan, const struct step_row *row) {
     struct sample_past past = past_of(plan, row);
-    return row->sample && !row->constrained && !(row->sampling.temperature > 0) &&
-           !(row->sampling.flags & SAMPLING_LOGPROBS) && !sample_adjusts(&row->sampling, &past);
+    return row->sample && !row->constrained && !(row->sampling.flags & SAMPLING_LOGPROBS) &&
+           !sample_adjusts(&row->sampling, &past);
 }
 
-/* Where a model finds likeliest tokens itself, the logits of such rows stay there. */
-static void want_likeliest(struct engine *engine, const struct step_plan *plan) {
-    bool *takes = engine->takes_likeliest;
-    if (!model_want_likeliest(engine->model, (struct model_likeliest){takes, engine->likeliest}))
-        return;
-    for (uint32_t i = 0; i < plan->row_count; i++)
-        takes[i] = is_greedy(plan, &step_plan_rows(plan)[i]);
+/* Where a model draws tokens itself, the logits of such rows stay there. */
+static void want_draws(struct engine *engine, const struct step_plan *plan) {
+    if (!model_want_draws(engine->model, engine->draws)) return;
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        engine->drawn[i] = needs_no_logits(plan, row);
+        for (uint32_t k = 0; engine->drawn[i] && k <= LIMIT_DRAFTS; k++)
+            engine->draws.rules[i * (1 + LIMIT_DRAFTS) + k] =
+                sample_rule(&row->sampling, row->output_position + k);
+    }
 }
 
-struct row_outputs {           /* of the row's last token and the drafts behind it */
-    const float *logits;       /* none, if the row takes the likeliest tokens */
-    const uint32_t *likeliest; /* else NULL */
+struct row_outputs {       /* of the row's last token and the drafts behind it */
+    const float *logits;   /* none, if the row's tokens were drawn by the model */
+    const uint32_t *drawn; /* else NULL */
 };
 
 /* Chooses the row's next token, behind those that it has chosen in this step. */
@@ -312,12 +320,12 @@ static void choose_next(struct engine *engine, const struct step_plan *plan,
     if (!take_mask(engine, row, &mask, out)) return;
     for (uint32_t i = 0; i < count; i++)
         past_add(engine, &past, out->tokens[i]);
-    if (!outputs->likeliest) logits += (size_t)count * model_shape(engine->model)->vocab;
+    if (!outputs->drawn) logits += (size_t)count * model_shape(engine->model)->vocab;
     if (count == 0) out->logprob_index = result->logprob_count;
     out->draft_count = draft->count;
     out->tokens[out->token_count++] =
-        outputs->likeliest ? outputs->likeliest[count]
-                           : choose(engine, row, &past, row->output_position + count, mask, logits);
+        outputs->drawn ? outputs->drawn[count]
+                       : choose(engine, row, &past, row->output_position + count, mask, logits);
     if (row->constrained) push_chosen(engine, row, draft, out);
     tell_logprobs(engine, row, draft, logits, result, out);
 }
@@ -328,20 +336,19 @@ static void choose_all(struct engine *engine, const struct step_plan *plan,
                        struct step_result *result) {
     for (uint32_t count = 0; count <= LIMIT_DRAFTS; count++) {
         const float *logits = engine->logits;
-        const uint32_t *likeliest = engine->likeliest;
+        const uint32_t *drawn = engine->draws.tokens;
         for (uint32_t i = 0; i < plan->row_count; i++) {
             const struct step_row *row = &step_plan_rows(plan)[i];
             struct step_result_row *out = &step_result_rows(result)[i];
             struct model_draft draft = draft_of_row(engine->model, i);
-            bool takes = engine->takes_likeliest[i];
-            const struct row_outputs of_row = {logits, takes ? likeliest : NULL};
+            const struct row_outputs of_row = {logits, engine->drawn[i] ? drawn : NULL};
             if (row->loads && count == 0) end_load(engine, out);
             if (row->sample && !out->lost && out->token_count == count &&
                 (count == 0 || is_right(&draft, out)))
                 choose_next(engine, plan, row, &draft, &of_row, result, out);
             uint32_t outputs = row->logits_count + draft.count;
-            if (takes)
-                likeliest += outputs;
+            if (engine->drawn[i])
+                drawn += outputs;
             else
                 logits += (size_t)outputs * model_shape(engine->model)->vocab;
         }
@@ -383,9 +390,9 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     if (status != STATUS_OK) return status;
     begin_results(engine, plan, result);
     if (engine->masks.begin) engine->masks.begin(engine->masks.context, plan);
-    want_likeliest(engine, plan);
+    want_draws(engine, plan);
     status = forward_run(engine->model, plan, engine->logits, NULL, error);
-    (void)model_want_likeliest(engine->model, (struct model_likeliest){NULL, NULL});
+    (void)model_want_draws(engine->model, (struct model_draws){NULL, NULL, NULL});
     if (!status && job_broken()) {
         step_progress_break(engine->progress);
         status = error_set(error, STATUS_GONE, "a rank has died");

@@ -186,8 +186,8 @@ static void rows_are_packed_and_unpacked(void **state) {
 static void of_equal_logits_the_first_is_likeliest(void **state) {
     const float logits[2][4] = {{1, 3, 3, 2}, {-1, -2, -1, -5}};
     uint32_t found[2];
-    struct gpu_likeliest arguments = {logits[0], found, 4, 4, 2};
-    run(likeliest, arguments);
+    struct gpu_draw arguments = {logits[0], NULL, found, 4, 4, 2};
+    run(draw, arguments);
     assert_int_equal(found[0], 1);
     assert_int_equal(found[1], 0);
 }

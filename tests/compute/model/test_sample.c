@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects sampling: greedy and its ties, the cuts of top-k and top-p, frequencies that follow the
  * probabilities, the same token for the same seed and position, and no logits that can crash it. And
- * masks: a choice under one is the choice among its tokens alone, whatever the logits are.
+ * masks: a choice under one is the choice among its tokens alone, whatever the logits are. And that sums
+ * are whole numbers: what a draw leaves is what all candidates in a sorted list say.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -12,11 +13,19 @@
 
 #include <cmocka.h>
 
+#include "compute/kernels/kernels.h"
 #include "compute/model/sample.h"
 
 #define VOCAB 300
 
 static float logits[VOCAB], scratch[2 * VOCAB];
+
+static uint64_t random_state = 5;
+
+static uint32_t random_below(uint32_t bound) {
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)((random_state >> 33) % bound);
+}
 
 static void set_logits(float value) {
     for (uint32_t i = 0; i < VOCAB; i++)
@@ -111,16 +120,67 @@ static void wild_logits_give_a_token(void **state) {
     }
 }
 
+/* ---- a sorted list ---- */
+
+static int compare_candidates(const void *a, const void *b) {
+    uint32_t first = *(const uint32_t *)a, second = *(const uint32_t *)b;
+    if (logits[first] != logits[second]) return logits[first] > logits[second] ? -1 : 1;
+    return first < second ? -1 : 1;
+}
+
+static uint64_t units[VOCAB];
+
+/* Of the ids' first `count`. */
+static uint64_t sum_units(const uint32_t *ids, uint32_t count) {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < count; i++)
+        sum += units[ids[i]];
+    return sum;
+}
+
+/* By the definition, from the last id to the first, of finite logits. */
+static uint32_t draw_from_list(const struct draw_rule *rule) {
+    uint32_t ids[VOCAB], count = 0, all = VOCAB;
+    for (uint32_t i = 0; i < VOCAB; i++)
+        ids[i] = i;
+    qsort(ids, VOCAB, sizeof *ids, compare_candidates);
+    for (uint32_t i = VOCAB; i-- > 0;) {
+        float weight = kernels_exp((logits[i] - logits[ids[0]]) / rule->temperature);
+        units[i] = weight < rule->min_p ? 0 : (uint64_t)((double)weight * 0x1p40);
+    }
+    while (units[ids[all - 1]] == 0)
+        all--;
+    if (rule->top_k && rule->top_k < all) all = rule->top_k;
+    double wanted = (double)rule->top_p * (double)sum_units(ids, all);
+    while (all > 1 && (double)sum_units(ids, all - 1) >= wanted)
+        all--;
+    double place = floor(rule->uniform * (double)sum_units(ids, all));
+    while (count + 1 < all && (double)sum_units(ids, count + 1) <= place)
+        count++;
+    return ids[count];
+}
+
+static void a_draw_is_what_a_sorted_list_says(void **state) {
+    uint32_t firsts = 0;
+    for (uint32_t trial = 0; trial < 2000; trial++) {
+        for (uint32_t i = 0; i < VOCAB; i++) /* with ties; in every third trial mostly far away */
+            logits[i] = (float)random_below(trial % 2 ? 40 : 1000) * (trial % 3 ? 0.01f : 0.3f);
+        struct draw_rule rule = {.uniform = (double)random_below(1 << 20) * 0x1p-20,
+                                 .temperature = 0.1f + 0.3f * (float)(trial % 5),
+                                 .top_p = trial % 4 ? 0.1f * (float)random_below(11) : 1,
+                                 .min_p = trial % 6 ? 0 : 0.1f,
+                                 .top_k = trial % 5 ? 0 : 1 + random_below(VOCAB + 50)};
+        uint32_t token = sample_draw(logits, VOCAB, &rule, NULL, scratch);
+        assert_int_equal(token, draw_from_list(&rule));
+        rule.temperature = 0;
+        firsts += token == sample_draw(logits, VOCAB, &rule, NULL, scratch);
+    }
+    assert_true(firsts < 1000);
+}
+
 /* ---- masks ---- */
 
 #define MASK_WORDS ((VOCAB + 63) / 64)
-
-static uint64_t random_state = 5;
-
-static uint32_t random_below(uint32_t bound) {
-    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((random_state >> 33) % bound);
-}
 
 /* At least one token, one in `sparseness` of the others. */
 static void draw_mask(uint64_t *mask, uint32_t sparseness) {
@@ -212,6 +272,7 @@ int main(void) {
         cmocka_unit_test(frequencies_follow_probabilities),
         cmocka_unit_test(the_same_choice_is_made_again),
         cmocka_unit_test(wild_logits_give_a_token),
+        cmocka_unit_test(a_draw_is_what_a_sorted_list_says),
         cmocka_unit_test(a_mask_leaves_its_tokens_alone),
         cmocka_unit_test(a_full_mask_changes_nothing),
         cmocka_unit_test(no_logits_lead_out_of_a_mask),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects choices where the logits lie on a device: an engine there chooses, in each step, what one on the CPU
  * chooses, with drafts, whatever the rows want: the likeliest token, one that is drawn, biases, penalties, log
- * probabilities. Where nothing but the likeliest token is wanted, no logits come to the host.
+ * probabilities. Where the logits alone choose the token, by whatever rule, none of them come to the host.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 enum { ROWS = 5, PROMPT = 6, PAGES = 3, STEPS = 60, HISTORY = 2 };
 
 /* What a row wants beside its token. */
-enum want { LIKELIEST, DRAWN, BIASED, PENALIZED, LOGPROBS, WANTS };
+enum want { LIKELIEST, DRAWN, DRAWN_AMONG_FEW, DRAWN_AS_R1, BIASED, PENALIZED, LOGPROBS, WANTS };
 
 static _Alignas(16) char plan_memory[1 << 14], result_memory[2][1 << 14];
 static struct step_plan *const plan = (struct step_plan *)(void *)plan_memory;
@@ -63,6 +63,11 @@ static void want(struct step_row *row, uint32_t index, enum want what) {
     const struct sequence *sequence = &sequences[row->slot];
     row->sampling = (struct sampling){.top_p = 1, .seed = 7 + row->slot};
     if (what == DRAWN) row->sampling.temperature = 0.9f;
+    if (what == DRAWN_AMONG_FEW) row->sampling.temperature = 1.5f;
+    if (what == DRAWN_AMONG_FEW) row->sampling.top_k = 20;
+    if (what == DRAWN_AMONG_FEW) row->sampling.min_p = 0.01f;
+    if (what == DRAWN_AS_R1) row->sampling.temperature = 0.6f;
+    if (what == DRAWN_AS_R1) row->sampling.top_p = 0.95f;
     if (what == LOGPROBS) row->sampling.flags = SAMPLING_LOGPROBS;
     if (what == LOGPROBS) row->sampling.top_logprobs = 2;
     if (what == PENALIZED) row->sampling.presence_penalty = 2;
@@ -75,8 +80,9 @@ static void want(struct step_row *row, uint32_t index, enum want what) {
     step_plan_biases(plan)[index] = (struct token_bias){sequence->last, 40};
 }
 
-/* The next piece of each of some sequences: its prompt, or the token chosen last and a draft. */
-static void make_plan(uint32_t first, uint32_t rows, uint32_t likeliest_of) {
+/* The next piece of each of some sequences: its prompt, or the token chosen last and a draft; their wants are
+ * among the first so many. */
+static void make_plan(uint32_t first, uint32_t rows, uint32_t wants) {
     uint32_t tokens = 0;
     for (uint32_t i = 0; i < rows; i++)
         tokens += sequences[(first + i) % ROWS].length ? 1 : PROMPT;
@@ -108,7 +114,7 @@ static void make_plan(uint32_t first, uint32_t rows, uint32_t likeliest_of) {
             .draft_count = !prompt && step_drafts_fit(sequence->length + 1, 1),
             .fresh = prompt,
         };
-        want(row, i, draw(likeliest_of) ? (enum want)draw(WANTS) : LIKELIEST);
+        want(row, i, (enum want)draw(wants));
         for (uint32_t k = 0; k < row->token_count; k++)
             step_plan_tokens(plan)[tokens++] = prompt ? draw(vocab) : sequence->last;
         for (uint32_t page = 0; page < PAGES; page++)
@@ -181,7 +187,7 @@ static uint32_t follow(void) {
 static void a_device_chooses_as_the_cpu_does(void **state) {
     uint32_t right = 0;
     for (uint32_t step = 0; step < STEPS; step++) {
-        make_plan(draw(ROWS), 1 + draw(ROWS), 2);
+        make_plan(draw(ROWS), 1 + draw(ROWS), WANTS);
         run();
         right += follow();
     }
@@ -198,25 +204,25 @@ static void count_copy(struct device *device, struct device_stream *stream,
     true_body->copy(device, stream, copy);
 }
 
-static size_t bytes_of_step(uint32_t likeliest_of) {
-    make_plan(0, ROWS, likeliest_of);
+static size_t bytes_of_step(uint32_t wants) {
+    make_plan(0, ROWS, wants);
     bytes_to_host = 0;
     run();
     follow();
     return bytes_to_host;
 }
 
-static void of_likeliest_tokens_no_logits_come_to_the_host(void **state) {
+static void of_drawn_tokens_no_logits_come_to_the_host(void **state) {
     struct device *device = engine_model(engines[1])->device;
     struct device_body counting = *device->body;
     size_t row_bytes = vocab * sizeof(float);
     counting.copy = count_copy;
     true_body = device->body;
     device->body = &counting;
-    for (uint32_t step = 0; step < 4; step++)
-        assert_true(bytes_of_step(1) < row_bytes);
-    make_plan(0, ROWS, 1);
-    want(&step_plan_rows(plan)[2], 2, DRAWN); /* one row's logits, and those of its draft */
+    for (uint32_t step = 0; step < 8; step++)
+        assert_true(bytes_of_step(BIASED) < row_bytes);
+    make_plan(0, ROWS, BIASED);
+    want(&step_plan_rows(plan)[2], 2, BIASED); /* one row's logits, and those of its draft */
     uint32_t outputs = 1 + step_plan_rows(plan)[2].draft_count;
     bytes_to_host = 0;
     run();
@@ -244,7 +250,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_device_chooses_as_the_cpu_does),
-        cmocka_unit_test(of_likeliest_tokens_no_logits_come_to_the_host),
+        cmocka_unit_test(of_drawn_tokens_no_logits_come_to_the_host),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

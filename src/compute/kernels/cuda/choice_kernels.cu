@@ -145,61 +145,6 @@ void choice_kernels_experts(void *stream, const struct choice_rule *rule, const 
     if (rows) gpu_launch("choice_experts", choice_experts, shape, stream, job);
 }
 
-/* ---- the likeliest token ---- */
-
-struct likeliest_job {
-    const float *logits;
-    uint32_t *to;
-    size_t stride;
-    uint32_t n;
-};
-
-struct found {
-    float value;
-    uint32_t at;
-};
-
-GPU_DEVICE struct found better(struct found a, struct found b) {
-    return b.value > a.value || (b.value == a.value && b.at < a.at) ? b : a;
-}
-
-/* Of a warp's lanes, or of the first `lanes` of them, a power of two. */
-GPU_DEVICE struct found best_lane(struct found own, uint32_t lanes) {
-    uint32_t lane = gpu_thread() % GPU_WARP;
-    for (uint32_t apart = lanes / 2; apart; apart /= 2) {
-        struct found other;
-        other.value = gpu_float(gpu_lane_value(gpu_bits(own.value), lane ^ apart));
-        other.at = gpu_lane_value(own.at, lane ^ apart);
-        own = better(own, other);
-    }
-    return own;
-}
-
-GPU_KERNEL(THREADS) choice_likeliest(struct likeliest_job job) {
-    struct found *of_warp = (struct found *)gpu_shared();
-    const float *logits = job.logits + (size_t)gpu_block() * job.stride;
-    uint32_t thread = gpu_thread();
-    struct found best = {gpu_float(0xFF800000u), thread};
-    for (uint32_t i = thread; i < job.n; i += THREADS)
-        if (logits[i] > best.value) {
-            best.value = logits[i];
-            best.at = i;
-        }
-    best = best_lane(best, GPU_WARP);
-    if (thread % GPU_WARP == 0) of_warp[thread / GPU_WARP] = best;
-    gpu_sync();
-    if (thread >= GPU_WARP) return;
-    best = best_lane(of_warp[thread % WARPS], WARPS);
-    if (thread == 0) job.to[gpu_block()] = best.at;
-}
-
-void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, uint32_t n,
-                              uint32_t *to, uint32_t rows) {
-    struct likeliest_job job = {logits, to, stride, n};
-    struct gpu_shape shape = {rows, 1, THREADS, WARPS * sizeof(struct found)};
-    if (rows) gpu_launch("choice_likeliest", choice_likeliest, shape, stream, job);
-}
-
 /* ---- pairs by slot ---- */
 
 /* Ones of a word. */

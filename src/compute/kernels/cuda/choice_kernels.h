@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Choices on a GPU: each token's experts with their weights, and the likeliest token of each row of
- * logits. From equal inputs, without NaNs, they give the bits of their twins (compute/model/router.h).
+ * Choices of experts on a GPU: each token's with their weights, and the rows of the pairs. From equal inputs, without NaNs, they give the bits of their twins (compute/model/router.h).
  * Verified by emulation; not yet run on a GPU.
  */
 #ifndef COMPUTE_KERNELS_CUDA_CHOICE_KERNELS_H
@@ -32,10 +31,6 @@ struct choice_rule {
 void choice_kernels_experts(void *stream, const struct choice_rule *rule, const float *logits,
                             size_t stride, const float *bias, uint32_t *experts, float *weights,
                             uint32_t rows, const struct live_rows *live);
-
-/* to[row] = the index of the largest of n logits, of equal ones the first. */
-void choice_kernels_likeliest(void *stream, const float *logits, size_t stride, uint32_t n,
-                              uint32_t *to, uint32_t rows);
 
 /* (token, expert) pairs get rows: by slot, ascending, then by token. `slots` are experts' own numbers. */
 struct choice_pairs {

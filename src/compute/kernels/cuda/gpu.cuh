@@ -126,6 +126,21 @@ GPU_DEVICE uint32_t gpu_vote(bool value GPU_AT) {
 #endif
 }
 
+/* Adds to a word of shared memory in one step, whoever else does so meanwhile; returns what was there.
+ * Orders no other memory. Sums of integers alone: they are the same in any order. */
+GPU_DEVICE uint32_t gpu_add(uint32_t *at, uint32_t value GPU_AT) {
+#ifdef __CUDACC__
+    uint32_t before;
+    asm volatile("atom.relaxed.cta.shared::cta.add.u32 %0, [%1], %2;"
+                 : "=r"(before)
+                 : "r"(gpu_shared_address(at)), "r"(value)
+                 : "memory");
+    return before;
+#else
+    return emulate_add(at, value, GPU_PLACE);
+#endif
+}
+
 /* The warpgroup gives up registers, or takes more: COUNT each thread has from now on. */
 template <int COUNT> GPU_DEVICE void gpu_registers_give(GPU_AT_ONLY) {
 #ifdef __CUDACC__

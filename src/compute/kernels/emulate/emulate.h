@@ -97,6 +97,7 @@ void emulate_block_barrier(uint32_t id, uint32_t threads, const char *file, int 
 void emulate_warp_barrier(const char *file, int line);
 uint32_t emulate_shuffle(uint32_t value, uint32_t from_lane, const char *file, int line);
 uint32_t emulate_vote(bool value, const char *file, int line);
+uint32_t emulate_add(uint32_t *at, uint32_t value, const char *file, int line);
 void emulate_set_registers(uint32_t count, bool more, const char *file, int line);
 
 void emulate_fence_proxy(void);

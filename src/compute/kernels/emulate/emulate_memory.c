@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory as a kernel's threads may see it. Each byte has a cell: who wrote it last, who has read it
- * since (two of them: the others are in order with what comes, or are found by another seed), and
+ * Memory as a kernel's threads may see it. Each byte has a cell: who wrote it last, who has read it or
+ * added to it since (two of each: the others are in order with what comes, or are found by another seed), and
  * whether it was ever written or waits for a copy. Cells of shared memory lie side by side, those
  * of global memory in pages that appear when a thread touches them; a stamp tells what is old.
  *
@@ -29,6 +29,7 @@ struct cell {
     uint16_t writer_block, reader_block;
     uint8_t state;
     bool several_blocks; /* have read it */
+    bool added;          /* to, since it was written: shared_adders has who did */
 };
 
 struct cell_page {
@@ -47,6 +48,7 @@ extern const char __executable_start, end;
 static struct range ranges[RANGES_MAX];
 static uint32_t range_count;
 static struct cell shared_cells[EMULATE_SHARED_MAX];
+static uint32_t shared_adders[EMULATE_SHARED_MAX][2]; /* of cells that say so; epochs; 0: none */
 static _Alignas(1024) char shared[EMULATE_SHARED_MAX];
 static struct cell_page *pages[1 << 12], *last_page;
 static uint32_t page_count, launch_stamp, block_stamp;
@@ -160,7 +162,7 @@ static struct cell *global_cell(uintptr_t address) {
 struct access {
     uintptr_t address;
     uint32_t epoch;
-    bool in_shared, writes, proxy;
+    bool in_shared, writes, adds, proxy;
     const char *file;
     int line;
     const void *instruction;
@@ -170,7 +172,7 @@ static _Noreturn void complain(const struct access *access, uintptr_t address,
                                enum emulate_check check, const char *text) {
     char name[120];
     memory_name(address, name, sizeof name);
-    const char *verb = access->writes ? "writes" : "reads";
+    const char *verb = access->adds ? "adds to" : access->writes ? "writes" : "reads";
     if (access->instruction) report_at(check, access->instruction, "%s %s: %s", verb, name, text);
     emulate_found(check, access->file, access->line, "%s %s: %s", verb, name, text);
 }
@@ -214,7 +216,7 @@ static void check_state(const struct access *access, const struct cell *cell, ui
         complain(access, address, EMULATE_PENDING, "a copy to it is on its way");
     if (cell->state == CELL_RESERVED)
         complain(access, address, EMULATE_BARRIER, "it is a barrier's");
-    if (cell->state == CELL_UNSET && !access->writes)
+    if (cell->state == CELL_UNSET && (!access->writes || access->adds))
         complain(access, address, EMULATE_UNSET, "it was never written");
 }
 
@@ -227,22 +229,38 @@ static void check_writer(const struct access *access, const struct cell *cell, u
                  "written plainly, and no fence.proxy.async stands between");
 }
 
+static void check_adders(const struct access *access, const struct cell *cell, uintptr_t address) {
+    if (!cell->added) return;
+    const uint32_t *adders = shared_adders[cell - shared_cells];
+    for (uint32_t i = 0; i < 2; i++)
+        if (adders[i] && !emulate_knows(adders[i]))
+            complain_race(access, address, adders[i], true, 0);
+}
+
+static void check_readers(const struct access *access, const struct cell *cell, uintptr_t address) {
+    for (uint32_t i = 0; i < 2; i++)
+        if (cell->readers[i] && !emulate_knows(cell->readers[i]))
+            complain_race(access, address, cell->readers[i], false, 0);
+}
+
+/* Among the two that are kept. */
+static void note_actor(uint32_t kept[2], uint32_t epoch) {
+    for (uint32_t i = 0; i < 2; i++)
+        if (!kept[i] || clock_index(kept[i]) == clock_index(epoch)) {
+            kept[i] = epoch;
+            return;
+        }
+    uint32_t place = emulate_knows(kept[0]) ? 0 : emulate_knows(kept[1]) ? 1 : emulate_random(2);
+    kept[place] = epoch;
+}
+
 static void note_reader(const struct access *access, struct cell *cell) {
     if (foreign(access, cell->reader_block)) {
         cell->several_blocks = true;
         cell->readers[0] = cell->readers[1] = 0;
     }
     cell->reader_block = (uint16_t)emulate_block_now.number;
-    uint32_t index = clock_index(access->epoch);
-    for (uint32_t i = 0; i < 2; i++)
-        if (!cell->readers[i] || clock_index(cell->readers[i]) == index) {
-            cell->readers[i] = access->epoch;
-            return;
-        }
-    uint32_t place = emulate_knows(cell->readers[0])   ? 0
-                     : emulate_knows(cell->readers[1]) ? 1
-                                                       : emulate_random(2);
-    cell->readers[place] = access->epoch;
+    note_actor(cell->readers, access->epoch);
 }
 
 static void read_cell(const struct access *access, struct cell *cell, uintptr_t address) {
@@ -252,25 +270,38 @@ static void read_cell(const struct access *access, struct cell *cell, uintptr_t 
         return; /* has read it since its last write */
     check_state(access, cell, address);
     check_writer(access, cell, address);
+    check_adders(access, cell, address);
     note_reader(access, cell);
+}
+
+/* Additions need no order among themselves. */
+static void add_cell(const struct access *access, struct cell *cell, uintptr_t address) {
+    refresh(cell, access->in_shared);
+    check_state(access, cell, address);
+    check_writer(access, cell, address);
+    check_readers(access, cell, address);
+    uint32_t *adders = shared_adders[cell - shared_cells];
+    if (!cell->added) adders[0] = adders[1] = 0;
+    cell->added = true;
+    note_actor(adders, access->epoch);
 }
 
 static void write_cell(const struct access *access, struct cell *cell, uintptr_t address) {
     refresh(cell, access->in_shared);
     bool own = cell->state == CELL_SET && cell->writer == access->epoch && !cell->readers[0] &&
-               !foreign(access, cell->writer_block);
+               !cell->added && !foreign(access, cell->writer_block);
     if (!own) {
         check_state(access, cell, address);
         check_writer(access, cell, address);
         if (cell->several_blocks || foreign(access, cell->reader_block))
             complain_race(access, address, 0, false, UINT16_MAX);
-        for (uint32_t i = 0; i < 2; i++)
-            if (cell->readers[i] && !emulate_knows(cell->readers[i]))
-                complain_race(access, address, cell->readers[i], false, 0);
+        check_readers(access, cell, address);
+        check_adders(access, cell, address);
     }
     cell->writer = access->epoch;
     cell->writer_block = (uint16_t)emulate_block_now.number;
     cell->readers[0] = cell->readers[1] = 0;
+    cell->added = false;
     cell->reader_block = 0;
     cell->state = CELL_SET;
 }
@@ -381,6 +412,22 @@ void emulate_aligned(const void *at, uint32_t bytes, const char *file, int line)
     struct access access = {.file = file, .line = line};
     if ((uintptr_t)at % bytes)
         complain(&access, (uintptr_t)at, EMULATE_ALIGNMENT, "not aligned to its size");
+}
+
+uint32_t emulate_add(uint32_t *at, uint32_t value, const char *file, int line) {
+    struct access access = {.address = (uintptr_t)at,
+                            .epoch = emulate_epoch(),
+                            .in_shared = true,
+                            .writes = true,
+                            .adds = true,
+                            .file = file,
+                            .line = line};
+    uint32_t offset = memory_shared_offset(at, sizeof *at, sizeof *at, file, line);
+    for (uint32_t i = 0; i < sizeof *at; i++)
+        add_cell(&access, &shared_cells[offset + i], access.address + i);
+    uint32_t before = *at;
+    *at = before + value;
+    return before;
 }
 
 void memory_check_global(const void *at, size_t bytes, size_t alignment, const char *file,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects choices on a GPU, emulated: experts, their weights, the rows of their pairs and likeliest tokens
+ * Protects choices of experts on a GPU, emulated: experts, their weights and the rows of their pairs
  * are the reference bodies', bit for bit, with many equal numbers too, and under every schedule.
  */
 #include "entries.h"
@@ -96,26 +96,6 @@ static void experts_are_chosen_as_the_twin_does(void **state) {
         check_rule(seed);
 }
 
-static void the_likeliest_is_the_first_of_the_largest(void **state) {
-    static const uint32_t lengths[] = {1, 31, 255, 256, 700};
-    struct gpu_kernels hopper = gpu_hopper();
-    for (uint32_t seed = 0; seed < device_seeds(); seed++) {
-        uint32_t n = lengths[seed % ARRAY_COUNT(lengths)], stride = n + 3;
-        float *logits = numbers((size_t)ROWS * stride, "logits");
-        for (uint32_t i = 0; i < ROWS * stride; i++)
-            if (i / stride < 3) logits[i] = i / stride ? (float)draw(3) - 5 : -INFINITY;
-        struct output to = output_new(ROWS * sizeof(uint32_t), "likeliest");
-        struct gpu_likeliest of = {logits, (uint32_t *)(void *)to.expected, stride, n, ROWS};
-        gpu_reference.likeliest.start(&of, NULL);
-        of.to = (uint32_t *)(void *)to.found;
-        emulate_seed(seed);
-        launch(&hopper.likeliest, &of);
-        output_check(&to, "likeliest");
-        output_free(&to);
-        device_free(logits);
-    }
-}
-
 #define PER_TOKEN 3u
 
 /* Ascending, as chosen experts are: by chance, or all tokens' alike. */
@@ -169,7 +149,6 @@ static void pairs_stand_where_the_twin_puts_them(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(experts_are_chosen_as_the_twin_does),
-        cmocka_unit_test(the_likeliest_is_the_first_of_the_largest),
         cmocka_unit_test(pairs_stand_where_the_twin_puts_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

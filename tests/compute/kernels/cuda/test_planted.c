@@ -5,6 +5,7 @@
  */
 #include "products.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@
 #include "compute/kernels/cuda/attention_rows.h"
 #include "compute/kernels/cuda/bf16_gemm.h"
 #include "compute/kernels/cuda/choice_kernels.h"
+#include "compute/kernels/cuda/draw_kernels.h"
 #include "compute/kernels/cuda/mla_decode.h"
 #include "compute/kernels/cuda/mla_float.h"
 #include "compute/kernels/cuda/mla_prompt.h"
@@ -28,7 +30,7 @@ struct planted {
     __typeof__(row_kernels_gather) *gather;
     __typeof__(row_kernels_combine) *combine;
     __typeof__(choice_kernels_experts) *experts;
-    __typeof__(choice_kernels_likeliest) *likeliest;
+    __typeof__(draw_kernels_tokens) *tokens;
     __typeof__(attention_rows_write) *write;
     __typeof__(mla_prompt_take) *take;
     __typeof__(mla_prompt_attend) *attend;
@@ -113,12 +115,12 @@ static struct outcome run_rows(const struct planted *planted) {
 
 static struct choice {
     float *logits, *bias;
-    uint32_t *words; /* [rows][CHOSEN] experts, as many weights, two likeliest */
+    uint32_t *words; /* [rows][CHOSEN] experts, as many weights */
 } choice;
 
 static struct outcome run_choice(const struct planted *planted) {
     struct outcome outcome = {.output = choice.words,
-                              .bytes = (CHOICE_ROWS * 2 * CHOSEN + 2) * sizeof(uint32_t)};
+                              .bytes = CHOICE_ROWS * 2 * CHOSEN * sizeof(uint32_t)};
     struct choice_rule rule = {.experts = CHOICE_EXPERTS,
                                .per_token = CHOSEN,
                                .groups = 8,
@@ -133,10 +135,40 @@ static struct outcome run_choice(const struct planted *planted) {
     (planted ? planted->experts
              : choice_kernels_experts)(NULL, &rule, choice.logits, CHOICE_EXPERTS, choice.bias,
                                        choice.words, (float *)(void *)weights, CHOICE_ROWS, NULL);
+    emulate_collect(NULL);
+    return outcome;
+}
+
+#define DRAWN_LENGTH 4109u
+#define DRAWN_STRIDE 4112u
+
+enum drawn {
+    AS_R1,
+    FIRST_OF_EQUALS,
+    OF_FEW_EQUALS,
+    LAST_OF_FEW,
+    OF_ODD_ONES,
+    LEAST_OF_ALL,
+    LAST_OF_EQUALS,
+    DRAWN_ROWS
+};
+
+static struct draws {
+    float *logits;
+    struct draw_rule *rules;
+    uint32_t *tokens; /* by the rules, then the likeliest */
+} draws;
+
+static struct outcome run_draws(const struct planted *planted) {
+    struct outcome outcome = {.output = draws.tokens,
+                              .bytes = 2 * DRAWN_ROWS * sizeof *draws.tokens};
+    __typeof__(draw_kernels_tokens) *tokens = planted ? planted->tokens : draw_kernels_tokens;
+    memset(draws.tokens, 0xFF, outcome.bytes);
+    emulate_collect(&outcome.report);
+    tokens(NULL, draws.logits, DRAWN_STRIDE, DRAWN_LENGTH, draws.rules, draws.tokens, DRAWN_ROWS);
     if (!outcome.report.made)
-        (planted ? planted->likeliest : choice_kernels_likeliest)(
-            NULL, choice.logits, 1, CHOICE_ROWS * CHOICE_EXPERTS - 1,
-            weights + CHOICE_ROWS * CHOSEN, 2);
+        tokens(NULL, draws.logits, DRAWN_STRIDE, DRAWN_LENGTH, NULL, draws.tokens + DRAWN_ROWS,
+               DRAWN_ROWS);
     emulate_collect(NULL);
     return outcome;
 }
@@ -339,30 +371,31 @@ PLANTED_fp8_gemm(ROW)
     __typeof__(row_kernels_combine) planted_##bug##_row_kernels_combine;
             PLANTED_row_kernels(ROW)
 #undef ROW
-#define ROW(bug, checks)                                                                           \
-    __typeof__(choice_kernels_experts) planted_##bug##_choice_kernels_experts;                     \
-    __typeof__(choice_kernels_likeliest) planted_##bug##_choice_kernels_likeliest;
+#define ROW(bug, checks) __typeof__(choice_kernels_experts) planted_##bug##_choice_kernels_experts;
                 PLANTED_choice_kernels(ROW)
 #undef ROW
+#define ROW(bug, checks) __typeof__(draw_kernels_tokens) planted_##bug##_draw_kernels_tokens;
+                    PLANTED_draw_kernels(ROW)
+#undef ROW
 #define ROW(bug, checks) __typeof__(attention_rows_write) planted_##bug##_attention_rows_write;
-                    PLANTED_attention_rows(ROW)
+                        PLANTED_attention_rows(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(mla_prompt_take) planted_##bug##_mla_prompt_take;                                   \
     __typeof__(mla_prompt_attend) planted_##bug##_mla_prompt_attend;
-                        PLANTED_mla_prompt(ROW)
+                            PLANTED_mla_prompt(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(mla_float_absorb) planted_##bug##_mla_float_absorb;                                 \
     __typeof__(mla_float_release) planted_##bug##_mla_float_release;                               \
     __typeof__(mla_float_decode) planted_##bug##_mla_float_decode;                                 \
     __typeof__(mla_float_attend) planted_##bug##_mla_float_attend;
-                            PLANTED_mla_float(ROW)
+                                PLANTED_mla_float(ROW)
 #undef ROW
 
-                                static const struct planted products[] = {
+                                    static const struct planted products[] = {
 #define ROW(bug, checks) {#bug, checks, .product = planted_##bug##_fp8_gemm_run},
-                                    PLANTED_fp8_gemm(ROW)
+                                        PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
 static const struct planted row_bugs[] = {
@@ -374,10 +407,13 @@ static const struct planted row_bugs[] = {
 #undef ROW
 };
 static const struct planted choices[] = {
-#define ROW(bug, checks)                                                                           \
-    {#bug, checks, .experts = planted_##bug##_choice_kernels_experts,                              \
-     .likeliest = planted_##bug##_choice_kernels_likeliest},
+#define ROW(bug, checks) {#bug, checks, .experts = planted_##bug##_choice_kernels_experts},
     PLANTED_choice_kernels(ROW)
+#undef ROW
+};
+static const struct planted draw_bugs[] = {
+#define ROW(bug, checks) {#bug, checks, .tokens = planted_##bug##_draw_kernels_tokens},
+    PLANTED_draw_kernels(ROW)
 #undef ROW
 };
 static const struct planted writes[] = {
@@ -542,15 +578,55 @@ static void bugs_of_choices_are_found(void **context) {
     size_t count = CHOICE_ROWS * CHOICE_EXPERTS;
     choice.logits = device_new(count * sizeof(float), "logits");
     choice.bias = device_new(CHOICE_EXPERTS * sizeof(float), "bias");
-    choice.words = device_new((CHOICE_ROWS * 2 * CHOSEN + 2) * sizeof(uint32_t), "choices");
+    choice.words = device_new(CHOICE_ROWS * 2 * CHOSEN * sizeof(uint32_t), "choices");
     for (size_t i = 0; i < count; i++)
-        choice.logits[i] = i + 1 < count ? (float)(levels_random(&state) % 5) - 2 : 3;
+        choice.logits[i] = (float)(levels_random(&state) % 5) - 2;
     for (uint32_t i = 0; i < CHOICE_EXPERTS; i++)
         choice.bias[i] = (float)(levels_random(&state) % 3) * 0.125f;
     look_for_all(choices, sizeof choices / sizeof *choices, run_choice);
     device_free(choice.logits);
     device_free(choice.bias);
     device_free(choice.words);
+}
+
+static float drawn_logit(uint64_t *state, enum drawn row, uint32_t token) {
+    static const float odd[] = {-0.0f, -INFINITY, -1, -2, NAN};
+    uint32_t some = (uint32_t)levels_random(state) % 4096;
+    switch (row) {
+    case AS_R1:
+        return token == DRAWN_LENGTH - 400 ? 12 : (float)some * 0x1p-9f;
+    case LEAST_OF_ALL:
+        return token ? -(float)some * 0x1p-8f : 1;
+    case OF_ODD_ONES:
+        return token % 64 == 63 ? 0 : odd[some % 5];
+    case LAST_OF_EQUALS:
+        return 0.5f;
+    default:
+        return (float)(some % 5);
+    }
+}
+
+static void bugs_of_draws_are_found(void **context) {
+    static const struct draw_rule rules[DRAWN_ROWS] = {
+        [AS_R1] = {.uniform = 0.83, .temperature = 0.6f, .top_p = 0.95f},
+        [FIRST_OF_EQUALS] = {.uniform = 0, .temperature = 1, .top_p = 1},
+        [OF_FEW_EQUALS] = {.uniform = 0.97, .temperature = 0.7f, .top_p = 0.5f, .top_k = 900},
+        [LAST_OF_FEW] = {.uniform = 1 - 0x1p-53, .temperature = 0.7f, .top_p = 1, .top_k = 900},
+        [OF_ODD_ONES] = {.uniform = 0.01, .temperature = 1, .top_p = 0.999f},
+        [LEAST_OF_ALL] = {.uniform = 1 - 0x1p-53, .temperature = 0.4f, .top_p = 1},
+        [LAST_OF_EQUALS] = {.uniform = 1 - 0x1p-53, .temperature = 2, .top_p = 1, .min_p = 1},
+    };
+    uint64_t state = 19;
+    draws.logits = device_new(DRAWN_ROWS * DRAWN_STRIDE * sizeof(float), "logits");
+    draws.rules = device_new_copy(rules, sizeof rules, "rules");
+    draws.tokens = device_new(2 * DRAWN_ROWS * sizeof(uint32_t), "tokens");
+    for (uint32_t row = 0; row < DRAWN_ROWS; row++)
+        for (uint32_t i = 0; i < DRAWN_LENGTH; i++)
+            draws.logits[row * DRAWN_STRIDE + i] = drawn_logit(&state, (enum drawn)row, i);
+    look_for_all(draw_bugs, sizeof draw_bugs / sizeof *draw_bugs, run_draws);
+    device_free(draws.logits);
+    device_free(draws.rules);
+    device_free(draws.tokens);
 }
 
 static void bugs_of_rows_of_the_cache_are_found(void **context) {
@@ -795,6 +871,7 @@ int main(void) {
         cmocka_unit_test(bugs_of_the_fp8_product_are_found),
         cmocka_unit_test(bugs_of_rows_are_found),
         cmocka_unit_test(bugs_of_choices_are_found),
+        cmocka_unit_test(bugs_of_draws_are_found),
         cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
         cmocka_unit_test(bugs_of_prompts_attention_are_found),
         cmocka_unit_test(bugs_of_attention_in_floats_are_found),

@@ -77,6 +77,11 @@ static void start_together(const void *arguments, void *stream) {
     wrappers_together(stream, of->in, of->out, 0);
 }
 
+static void start_add(const void *arguments, void *stream) {
+    const struct arguments *of = arguments;
+    wrappers_add(stream, of->in, of->out, 0);
+}
+
 static void start_copy(const void *arguments, void *stream) {
     const struct arguments *of = arguments;
     wrappers_copy(stream, of->in, of->out, 0);
@@ -187,6 +192,7 @@ static double numbers_deviation(const struct conformance_case *of, const uint32_
 static const struct conformance_case cases[] = {
     {"plain memory", 0, 0, 256, 256, start_memory, fill_words, NULL},
     {"shuffles, votes, barriers", 0, 0, 128, 512, start_together, fill_words, NULL},
+    {"additions", 0, 0, 128, 132, start_add, fill_words, NULL},
     {"cp.async", 0, 0, 512, 512, start_copy, fill_words, NULL},
     {"boxes of 2 dimensions", 2, 0, 3120, 4 * 32, start_box, fill_words, NULL},
     {"boxes of 3 dimensions", 3, 0, 3120, 8 * 32, start_box, fill_words, NULL},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the checks of plain accesses: a sound kernel passes under every seed, and each kind of wrong
- * access is found by its own check, with the name of what was touched.
+ * access is found by its own check, with the name of what was touched; additions of several threads need no order
+ * among themselves.
  */
 #include "faults.h"
 
@@ -16,6 +17,11 @@ struct arrays {
 static void launch(void *context, uint32_t fault) {
     struct arrays *arrays = context;
     wrappers_memory(NULL, arrays->in, arrays->out, BLOCKS, fault);
+}
+
+static void launch_add(void *context, uint32_t fault) {
+    struct arrays *arrays = context;
+    wrappers_add(NULL, arrays->in, arrays->out, fault);
 }
 
 static int open_arrays(void **state) {
@@ -64,17 +70,41 @@ static void races_and_unset_values_are_found(void **state) {
 
 /* Which of two checks comes first, the seed says. */
 static void reading_too_early_is_found(void **state) {
-    static const uint32_t faults[] = {MEMORY_READ_TOO_EARLY, MEMORY_SHUFFLE_ORDERS_NOTHING};
-    for (uint32_t i = 0; i < 2; i++)
+    static const uint32_t faults[] = {MEMORY_READ_TOO_EARLY, MEMORY_SHUFFLE_ORDERS_NOTHING,
+                                      ADD_BEFORE_THE_WRITE};
+    for (uint32_t i = 0; i < 3; i++)
         for (uint64_t seed = 0; seed < 20; seed++) {
             struct emulate_report report = {0};
             emulate_seed(seed);
             emulate_collect(&report);
-            launch(*state, faults[i]);
+            (i < 2 ? launch : launch_add)(*state, faults[i]);
             emulate_collect(NULL);
             assert_true(report.made);
             assert_true(report.check == EMULATE_RACE || report.check == EMULATE_UNSET);
         }
+}
+
+/* ---- additions ---- */
+
+static void additions_are_all_there(void **state) {
+    struct arrays *arrays = *state;
+    faults_check_sound(launch_add, arrays);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t sum = 0;
+        for (uint32_t k = i; k < WRAPPERS_THREADS; k += 4)
+            sum += arrays->in[k];
+        assert_int_equal(arrays->out[i], sum);
+    }
+    for (uint32_t i = 0; i < WRAPPERS_THREADS; i++)
+        assert_int_equal(arrays->out[4 + i], 1);
+}
+
+static void additions_are_ordered_with_plain_accesses_alone(void **state) {
+    faults_check_found(launch_add, *state, ADD_TO_UNSET, EMULATE_UNSET, false, "adds to shared+");
+    faults_check_found(launch_add, *state, ADD_BEHIND_THE_READ, EMULATE_RACE, false, "shared+0x0");
+    faults_check_found(launch_add, *state, ADD_READ_TOO_EARLY, EMULATE_RACE, false, "shared+");
+    faults_check_found(launch_add, *state, ADD_OVERWRITTEN, EMULATE_RACE, false, "shared+0x0");
+    faults_check_found(launch_add, *state, ADD_BEYOND, EMULATE_BOUNDS, false, "shared+0x14");
 }
 
 static void memory_that_was_dropped_is_not_the_kernels(void **state) {
@@ -91,6 +121,8 @@ int main(void) {
         cmocka_unit_test(wrong_addresses_are_found),
         cmocka_unit_test(races_and_unset_values_are_found),
         cmocka_unit_test(reading_too_early_is_found),
+        cmocka_unit_test(additions_are_all_there),
+        cmocka_unit_test(additions_are_ordered_with_plain_accesses_alone),
         cmocka_unit_test(memory_that_was_dropped_is_not_the_kernels),
     };
     return cmocka_run_group_tests(tests, open_arrays, close_arrays);

@@ -68,6 +68,24 @@ void wrappers_together(void *stream, const uint32_t *in, uint32_t *out, uint32_t
     gpu_launch("together", together, shape, stream, in, out, fault);
 }
 
+GPU_KERNEL(THREADS) add(const uint32_t *in, uint32_t *out, uint32_t fault) {
+    uint32_t *room = (uint32_t *)gpu_shared(), i = gpu_thread();
+    if (i < 5 && fault != ADD_TO_UNSET) room[i] = 0;
+    if (fault != ADD_BEFORE_THE_WRITE) gpu_sync();
+    if (fault == ADD_BEHIND_THE_READ && i == 40) out[THREADS] = room[0];
+    gpu_add(fault == ADD_BEYOND ? room + 5 : room + i % 4, in[i]);
+    uint32_t before = gpu_add(room + 4, 1);
+    if (fault == ADD_OVERWRITTEN && i == 40) room[0] = 0;
+    if (fault != ADD_READ_TOO_EARLY) gpu_sync();
+    if (i < 4) out[i] = room[i];
+    out[4 + before] = 1;
+}
+
+void wrappers_add(void *stream, const uint32_t *in, uint32_t *out, uint32_t fault) {
+    struct gpu_shape shape = {1, 1, THREADS, 5 * sizeof(uint32_t)};
+    gpu_launch("add", add, shape, stream, in, out, fault);
+}
+
 /* ---- copies ---- */
 
 GPU_KERNEL(THREADS) copy(const uint32_t *in, uint32_t *out, uint32_t fault) {

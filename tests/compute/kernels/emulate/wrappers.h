@@ -47,6 +47,20 @@ enum together_fault {
 };
 void wrappers_together(void *stream, const uint32_t *in, uint32_t *out, uint32_t fault);
 
+/* out[w] = the sum of in[i] with i % 4 == w, by additions to shared memory; out[4 + k] = 1 for each k that a thread
+ * found when all counted themselves. */
+enum add_fault {
+    ADD_SOUND,
+    ADD_TO_UNSET,
+    ADD_BEFORE_THE_WRITE,
+    ADD_BEHIND_THE_READ,
+    ADD_READ_TOO_EARLY,
+    ADD_OVERWRITTEN,
+    ADD_BEYOND,
+    ADD_FAULT_COUNT
+};
+void wrappers_add(void *stream, const uint32_t *in, uint32_t *out, uint32_t fault);
+
 /* cp.async: thread i copies 16 bytes of which 4 * (i % 5) come from in[4 i]; out[4 i] has what is there. */
 enum copy_fault {
     COPY_SOUND,
