@@ -171,6 +171,17 @@ static void doubts_end_when_a_trial_succeeds(void **state) {
     assert_in_range(late, 1, 16);
 }
 
+static void one_in_sixteen_is_not_doubted(void **state) {
+    struct step_cost cost = {0};
+    struct load_rate rate = {0};
+    struct kv_transfers transfers = {.doubted = 0};
+    learn(&cost, &rate, 1e3, 1);
+    struct load_ask load = ask_of(&cost, &rate, 0).load;
+    kv_path_observe(&transfers, 16, 5000000000, false, false);
+    for (uint32_t i = 0; i < 48; i++)
+        assert_int_equal(kv_path_doubts(&transfers, 16, &load), i % 16 != 15);
+}
+
 static void nothing_is_doubted_without_knowledge(void **state) {
     struct step_cost cost = {0}, known = {0};
     struct load_rate rate = {0}, known_rate = {0};
@@ -203,6 +214,10 @@ static void what_comes_in_half_the_time_makes_all_before_forgotten(void **state)
     kv_path_observe(&at_once, 16, 0, true, false);
     kv_path_observe(&soon, 16, 1, true, false);
     assert_memory_equal(&at_once, &soon, sizeof soon);
+    struct kv_transfers given_up = {.doubted = 0}, late = {.doubted = 0};
+    kv_path_observe(&given_up, 16, 1000000, false, false); /* it would take twice as long, say */
+    kv_path_observe(&late, 16, 2000000, true, false);
+    assert_memory_equal(&given_up, &late, sizeof late);
 }
 
 static void the_storage_is_asked_again_after_as_long_as_was_waited(void **state) {
@@ -276,6 +291,7 @@ int main(void) {
         cmocka_unit_test(what_was_never_measured_is_not_waited_for_for_ever),
         cmocka_unit_test(slow_links_are_remembered),
         cmocka_unit_test(doubts_end_when_a_trial_succeeds),
+        cmocka_unit_test(one_in_sixteen_is_not_doubted),
         cmocka_unit_test(nothing_is_doubted_without_knowledge),
         cmocka_unit_test(what_comes_in_half_the_time_makes_all_before_forgotten),
         cmocka_unit_test(the_storage_is_asked_again_after_as_long_as_was_waited),

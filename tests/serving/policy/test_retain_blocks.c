@@ -131,7 +131,9 @@ static void what_is_worth_more_than_most_moves(void **state) {
     double once = segments[1].value;
     value(blocks, 16, segments, 2); /* what was found before does not add up */
     assert_true(segments[1].live == 8 && near(segments[1].value, once));
+    keep[3] = 77;
     assert_int_equal(retain_blocks_keep(blocks, 16, 1, 3, keep), 3);
+    assert_int_equal(keep[3], 77); /* nothing is written behind the three */
     for (uint32_t i = 0; i < 3; i++)
         assert_int_equal((3 * keep[i] + 1) % 16, 14 - 2 * i);
     for (uint32_t i = 0; i < 16; i += 2) /* what is on no disk is in no mean */
