@@ -70,13 +70,13 @@ static void run(const char *self, const char *way) {
     said[bytes] = 0;
     close(ends[0]);
     check(waitpid(child, &status, 0) == child);
+    fputs(said, stderr); /* stdout has this test's own lines alone */
 }
 
 static const char *self;
 
 static void ranks_that_all_pass_say_so(void **state) {
     run(self, "n0");
-    print_message("%s", said);
     assert_int_equal(status, 0);
     assert_non_null(strstr(said, "ok 2 - all_go_on_together"));
     assert_null(strstr(said, "ended with status"));
@@ -85,7 +85,6 @@ static void ranks_that_all_pass_say_so(void **state) {
 /* Of the others nothing is asked but that they end: one may go on until it is killed. */
 static void ends(const char *way, const char *what) {
     run(self, way);
-    print_message("%s", said);
     assert_int_equal(WEXITSTATUS(status), 1);
     assert_non_null(strstr(said, what));
     char rank[32];
