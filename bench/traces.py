@@ -61,20 +61,23 @@ class Server:
     """A server of our own, or the peer's, until the end of the block."""
 
     def __init__(self, command):
-        self.output = tempfile.TemporaryFile("w+")
+        self.output = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.output, stderr=self.output)
+
+    def said(self):
+        """All that it has written. A seek would move the place where it writes."""
+        file = self.output.fileno()
+        return os.pread(file, os.fstat(file).st_size, 0).decode(errors="replace")
 
     def __enter__(self):
         until = time.monotonic() + START_SECONDS
         while time.monotonic() < until and self.process.poll() is None:
-            self.output.seek(0)
-            found = re.search(r"listening on (http://[0-9.]+:\d+)", self.output.read())
+            found = re.search(r"listening on (http://[0-9.]+:\d+)", self.said())
             if found:
                 return found.group(1)
             time.sleep(0.05)
         self.__exit__()
-        self.output.seek(0)
-        raise RuntimeError("it did not start: " + (self.output.read().strip() or "silence").splitlines()[-1])
+        raise RuntimeError("it did not start: " + (self.said().strip() or "silence").splitlines()[-1])
 
     def __exit__(self, *_):
         self.process.terminate()

@@ -20,6 +20,7 @@
   tour     ROOT                 every stop of docs/tour.md is a function of that file
   recorded ROOT                 recordings tell every option with which a machine is created
   documents ROOT                short ones stay short, links between *.md lead to a file and a heading
+  mutations ROOT                every bug of tests/simulate/mutations can still be planted, as `./dev mutants` does
 
 Prints one line per breach and exits with 1 if there is any."""
 import concurrent.futures
@@ -494,10 +495,18 @@ def law_documents(root):
                 breach(path, "%s has no heading #%s" % (other, anchor))
 
 
+def law_mutations(root):
+    for path in walk(root, ".patch", under="tests/simulate/mutations"):
+        planted = subprocess.run(["patch", "-p1", "--forward", "--reject-file=-", "--fuzz=3", "--dry-run", "-d", root, "-i",
+                                  os.path.abspath(os.path.join(root, path))], capture_output=True, text=True)
+        if planted.returncode:
+            breach(path, "does not apply any more: " + planted.stdout.strip().replace("\n", "; "))
+
+
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity, "choices": law_choices,
         "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
         "comments": law_comments, "words": law_words, "mirrors": law_mirrors, "cases": law_cases, "tour": law_tour,
-        "recorded": law_recorded, "documents": law_documents}
+        "recorded": law_recorded, "documents": law_documents, "mutations": law_mutations}
 
 
 def judge(name, root, *arguments):

@@ -150,6 +150,9 @@ def text_laws():
     expect("tour", "src/base/a.c defines no function a_gone", planting(
         "docs/tour.md", "`src/base/a.c:a_f1`, then `src/base/a.c:a_gone`.\n"))
     expect("tour", "a stop is written", planting("docs/tour.md", "`src/base/a.c:a_f1`, `src/base/a.h`\n"))
+    mutation = "A planted bug.\n\n--- a/src/base/d.c\n+++ b/src/base/d.c\n@@ -1,1 +1,1 @@\n-int %s;\n+int wrong;\n"
+    write_mutation = lambda text: planting("src/base/d.c", "int right;\n", "tests/simulate/mutations/d.patch", mutation % text)
+    expect("mutations", "tests/simulate/mutations/d.patch: does not apply any more", write_mutation("gone"))
     expect("documents", "README.md: 131 lines; at most 130", planting("README.md", "\n" * 131))
     expect("documents", "docs/architecture.md: 351 lines", planting("docs/architecture.md", "\n" * 351))
     expect("documents", "docs/c.md: links to gone.md", planting("docs/c.md", "[gone](gone.md)\n"))

@@ -5,6 +5,7 @@ Afterwards nothing may be left behind: no page held, no request waiting, running
 accounted for; and the server ends when told to."""
 import asyncio
 import json
+import os
 import random
 import re
 import signal
@@ -18,13 +19,13 @@ PATIENCE = 900
 
 
 async def start(fathom):
-    errors = tempfile.TemporaryFile("w+")
+    errors = tempfile.TemporaryFile()
     server = await asyncio.create_subprocess_exec(
         fathom, "serve", "--port", "0", "--max-batch-rows", "24", "--kv-memory", "8MiB",
         stdout=asyncio.subprocess.PIPE, stderr=errors)
     line = (await asyncio.wait_for(server.stdout.readline(), PATIENCE)).decode()
-    errors.seek(0)
-    said = errors.read()
+    # A seek would move the place where the server writes.
+    said = os.pread(errors.fileno(), os.fstat(errors.fileno()).st_size, 0).decode()
     assert line.startswith("listening on http://127.0.0.1:"), (line, said)
     admin = re.search(r"operator is listened to url=http://127\.0\.0\.1:(\d+)\n", said)
     return server, int(line.rsplit(":", 1)[1]), int(admin.group(1))

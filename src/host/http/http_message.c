@@ -36,7 +36,8 @@ static struct bytes trimmed(struct bytes text) {
 
 /* The text before `end`, with *text moved behind it; everything if there is no `end`. */
 static struct bytes cut_before(struct bytes *text, char end) {
-    const char *at = text->count ? memchr(text->data, end, text->count) : NULL;
+    if (!text->count) return *text; /* a header that did not come has no bytes to go behind */
+    const char *at = memchr(text->data, end, text->count);
     struct bytes piece = {text->data, at ? (size_t)(at - text->data) : text->count};
     size_t taken = at ? piece.count + 1 : piece.count;
     *text = (struct bytes){text->data + taken, text->count - taken};

@@ -29,6 +29,7 @@ uint64_t account_tell_denied(const char *models, const char *allowed) {
     if (!allowed || !*allowed) return 0;
     for (uint32_t i = 0; i < 64 && next_name(&models, &name); i++)
         if (!is_among(name, allowed)) denied |= (uint64_t)1 << i;
+    if (is_among(BYTES_LITERAL("default"), allowed)) denied &= ~(uint64_t)1;
     return denied;
 }
 

@@ -29,7 +29,7 @@ enum status account_tell_read(struct database *database, const struct account_ow
                               struct error *error) MUST_USE;
 
 /* Bits of those of the gateway's models that are not among the allowed ones; both with commas
- * between. None allowed: all are. */
+ * between. None allowed: all are. "default" is the first model. */
 uint64_t account_tell_denied(const char *models, const char *allowed);
 
 #endif

@@ -67,6 +67,7 @@ static void begin(struct log_line *line, const struct log_head *head, struct byt
     bool json = head->form == LOG_JSON;
     *writer = (struct json_writer){line->text, LOG_LINE_BYTES - END_ROOM, 0};
     line->named_count = 0;
+    line->tells_pid = false;
     line->message_bytes = (uint32_t)message.count;
     if (json) json_writer_text(writer, "{\"ts\":\"");
     put_time(writer, head->unix_ns);
@@ -84,7 +85,7 @@ static void put_field(struct log_line *line, enum log_form form, const struct lo
 static void end(struct log_line *line, const struct log_head *head) {
     struct json_writer *writer = &line->writer;
     writer->room = LOG_LINE_BYTES;
-    if (head->pid) {
+    if (head->pid && !line->tells_pid) {
         json_writer_text(writer, head->form == LOG_JSON ? ",\"pid\":" : " pid=");
         json_writer_integer(writer, head->pid);
     }
@@ -146,7 +147,9 @@ static void put_field(struct log_line *line, enum log_form form, const struct lo
     else
         json_writer_bytes(writer, field->text);
     if (!json_writer_fits(writer)) writer->count = start;
-    if (writer->count == start || !is_naming(field->name)) return;
+    if (writer->count == start) return;
+    line->tells_pid |= bytes_equal(field->name, BYTES_LITERAL("pid"));
+    if (!is_naming(field->name)) return;
     line->key = hash(line->key, field->text);
     size_t bytes = writer->count - start;
     if (line->named_count + bytes > LOG_NAMED_BYTES) return;

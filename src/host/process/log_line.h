@@ -36,7 +36,7 @@ struct log_head {
     enum log_level level;
     int64_t unix_ns;     /* nanoseconds since 1970 */
     const char *subject; /* one word */
-    int64_t pid;         /* a field behind the others; 0: none */
+    int64_t pid; /* who writes it, a field behind the others where none of them is a pid; 0: none */
 };
 
 struct log_line {
@@ -44,6 +44,7 @@ struct log_line {
     /* Names what the line is about: its subject, its message, and which of them (a unit, a rank, an
      * account, a status); lines that differ in other fields alone have the same. */
     uint64_t key;
+    bool tells_pid;         /* one of its fields is the pid of the process that it is about */
     uint32_t message_bytes; /* of the format */
     uint32_t named_count;
     char named[LOG_NAMED_BYTES]; /* those fields, as they stand in the line */

@@ -170,10 +170,12 @@ static enum status add_properties(struct parser *parser, const char *names) {
 /* The ranges of the set from `from` on become ordered, and all others where that is wanted. */
 static enum status finish_part(struct parser *parser, size_t from, bool negative) {
     struct code_points part = parser->set;
-    part.ranges += from;
-    part.count -= from;
-    code_points_order(&part);
-    parser->set.count = from + part.count;
+    if (part.count > from) { /* an empty part, as of [^], may come before any memory does */
+        part.ranges += from;
+        part.count -= from;
+        code_points_order(&part);
+        parser->set.count = from + part.count;
+    }
     return negative ? code_points_complement(&parser->set, from) : STATUS_OK;
 }
 

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  * main of a test that all ranks of a job run alike: `test_name RANKS [HOSTS [MORE]]` launches them, and rank 0
- * speaks for all. With HOSTS they are told that they are on so many, as many ranks on each. MORE is the test's own. A rank that fails ends the others, but for on_ranks_deaths of them, which the test
- * itself kills. Include it behind <cmocka.h>.
+ * speaks for all. With HOSTS they are told that they are on so many, as many ranks on each. MORE is the
+ * test's own.
+ *
+ * A rank that fails ends the others, but for on_ranks_deaths of them, which the test itself kills. It ends
+ * with its first assertion that does not hold, which it says on stderr: with its next case it would meet
+ * ranks that wait for it in this one.
+ *
+ * Include it behind <cmocka.h>.
  */
 #ifndef TESTS_EXCHANGE_ON_RANKS_H
 #define TESTS_EXCHANGE_ON_RANKS_H
@@ -30,7 +36,8 @@ static inline void on_ranks_ended(void *context, uint32_t rank, int status) {
         all->deaths--;
         return;
     }
-    if (status) fprintf(stderr, "rank %u ended with status %#x\n", rank, (unsigned)status);
+    const char *line = all->failed ? "" : "\n"; /* cmocka ends no line before it aborts */
+    if (status) fprintf(stderr, "%srank %u ended with status %#x\n", line, rank, (unsigned)status);
     if (status && !all->failed++) rank_launch_signal_all(all->launch, SIGKILL);
 }
 
@@ -74,6 +81,7 @@ static inline int on_ranks(char **argv, const char *name, const struct CMUnitTes
         return 1;
     }
     if (job_rank() && !freopen("/dev/null", "w", stdout)) return 1;
+    setenv("CMOCKA_TEST_ABORT", "1", 1);
     int failed = _cmocka_run_group_tests(name, tests, count, NULL, NULL);
     if (!failed) job_end(); /* the others may be in a step, and never come to the end */
     return failed;

@@ -99,6 +99,9 @@ static void models_are_denied_in_the_gateways_order(void **state) {
     assert_int_equal(account_tell_denied("a,b,c", "b"), 5);
     assert_int_equal(account_tell_denied("a,b,c", "c,a,zebra"), 2);
     assert_int_equal(account_tell_denied("a", "b"), 1);
+    /* Clients may call the first one so, too. */
+    assert_int_equal(account_tell_denied("a,b,c", "default"), 6);
+    assert_int_equal(account_tell_denied("a,b,c", "c,default"), 2);
 }
 
 int main(void) {

@@ -47,6 +47,15 @@ static void text_and_json_say_the_same(void **state) {
     assert_non_null(strstr(make(LOG_JSON, 77, "ready"), "\"message\":\"ready\",\"pid\":77}\n"));
 }
 
+static void a_line_about_another_process_has_its_pid_alone(void **state) {
+    assert_string_equal(
+        make(LOG_TEXT, 77, "starts a unit job=%u pid=%d ranks=%u", 1, 4711, 2),
+        "2026-11-23T12:00:00.123Z info unit  starts a unit job=1 pid=4711 ranks=2\n");
+    assert_non_null(strstr(make(LOG_JSON, 77, "starts a unit pid=%d", 4711),
+                           "\"message\":\"starts a unit\",\"pid\":4711}\n"));
+    assert_non_null(strstr(make(LOG_TEXT, 77, "ready"), "ready pid=77\n")); /* the next one again */
+}
+
 static void times_are_right_at_the_ends_of_months_and_years(void **state) {
     static const struct {
         int64_t seconds;
@@ -136,6 +145,7 @@ static void what_was_left_out_names_what_it_was(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_and_json_say_the_same),
+        cmocka_unit_test(a_line_about_another_process_has_its_pid_alone),
         cmocka_unit_test(times_are_right_at_the_ends_of_months_and_years),
         cmocka_unit_test(numbers_of_every_kind_come_as_they_are),
         cmocka_unit_test(texts_that_are_empty_are_left_out),

@@ -24,6 +24,7 @@ static void each_reason_has_its_boundary(void **state) {
         {{600, 40}, empty, ADMIT_NOW}, /* 640 tokens: all ten pages */
         {{600, 41}, empty, ADMIT_REFUSE_MEMORY},
         {{960, 41}, empty, ADMIT_REFUSE_CONTEXT},
+        {{960, 40}, empty, ADMIT_REFUSE_MEMORY}, /* it fits the context */
         {{UINT32_MAX, UINT32_MAX}, empty, ADMIT_REFUSE_CONTEXT},
         {{64, 64}, empty, ADMIT_WAIT_PAGES},
         {{64, 64}, empty, ADMIT_NOW},
@@ -34,16 +35,16 @@ static void each_reason_has_its_boundary(void **state) {
         {{64, 300}, empty, ADMIT_NOW}, /* its prompt's page and one to grow into */
         {{64, 300}, empty, ADMIT_WAIT_PAGES},
     };
-    cases[4].house.pages_available = 1;
-    cases[5].house.pages_available = 2;
-    cases[6].house.requests_held = 4;
-    cases[7].house.rows_running = 2;
-    cases[8].house.waits = true;
-    cases[9].house.draining = true;
-    cases[10].house.pages_available = 3; /* one for the four that run */
-    cases[10].house.rows_running = cases[11].house.rows_running = 4;
-    cases[10].house.rows_max = cases[11].house.rows_max = 8;
-    cases[11].house.pages_available = 2;
+    cases[5].house.pages_available = 1;
+    cases[6].house.pages_available = 2;
+    cases[7].house.requests_held = 4;
+    cases[8].house.rows_running = 2;
+    cases[9].house.waits = true;
+    cases[10].house.draining = true;
+    cases[11].house.pages_available = 3; /* one for the four that run */
+    cases[11].house.rows_running = cases[12].house.rows_running = 4;
+    cases[11].house.rows_max = cases[12].house.rows_max = 8;
+    cases[12].house.pages_available = 2;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
         assert_int_equal(admit_arrival(cases[i].need, &cases[i].house), cases[i].expected);
 }
@@ -61,6 +62,17 @@ static void a_start_takes_what_is_known_and_a_page(void **state) {
     assert_int_equal(admit_start_pages((struct admit_need){60, 4}, 60), 1);
 }
 
+/* Who computes a prompt for another unit makes one token, whatever the answer may have. */
+static void a_prompt_for_another_unit_needs_one_token(void **state) {
+    (void)state;
+    struct record_submit submit = {
+        .task = SUBMIT_PREFILL, .prompt_count = 100, .new_tokens_max = 50};
+    assert_int_equal(admit_need_of(&submit).prompt_tokens, 100);
+    assert_int_equal(admit_need_of(&submit).new_tokens_max, 1);
+    submit.task = SUBMIT_ANSWER;
+    assert_int_equal(admit_need_of(&submit).new_tokens_max, 50);
+}
+
 /* Every refusal becomes the right last word. */
 static void refusals_have_reasons(void **state) {
     (void)state;
@@ -76,6 +88,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_reason_has_its_boundary),
         cmocka_unit_test(a_start_takes_what_is_known_and_a_page),
+        cmocka_unit_test(a_prompt_for_another_unit_needs_one_token),
         cmocka_unit_test(refusals_have_reasons),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -26,6 +26,10 @@ static void requests_are_given_away_where_that_ends_it_much_sooner(void **state)
     view.requests = 10;
     view.drained_ns = 40 * S; /* they are about to end */
     assert_int_equal(end_drain(&view), END_DRAIN_WAITS);
+    view.drained_ns = 31 * S; /* 19 s are more than four times 4.5 s, 18 s are not */
+    assert_int_equal(end_drain(&view), END_DRAIN_MOVES);
+    view.drained_ns = 32 * S;
+    assert_int_equal(end_drain(&view), END_DRAIN_WAITS);
     view.drained_ns = 300 * S;
     assert_int_equal(end_drain(&view), END_DRAIN_MOVES);
     view.alone = true; /* an answer of two numerics would be none */

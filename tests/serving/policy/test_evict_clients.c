@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -52,6 +53,8 @@ static void the_idlest_leaves(void **state) {
     assert_int_equal(evict_clients_idlest(clients, 3, NOW), 2);
     assert_int_equal(evict_clients_idlest(clients, 1, INT64_MAX), EVICT_NONE);
     assert_int_equal(evict_clients_idlest(clients, 0, NOW), EVICT_NONE);
+    clients[0].idle_since_ns = ago(40); /* the first place is like any other */
+    assert_int_equal(evict_clients_idlest(clients, 5, NOW), 0);
 }
 
 /* Others' idling is their own business, and what works is not counted. */
@@ -72,13 +75,15 @@ static void a_network_is_bound_by_its_own(void **state) {
 }
 
 static void bodies_that_stand_still_give_way(void **state) {
-    const struct evict_client clients[] = {{.idle_since_ns = ago(90)},
-                                           {.idle_since_ns = ago(0), .body_bytes = 8 << 20},
-                                           {.idle_since_ns = ago(2), .body_bytes = 1},
-                                           {.idle_since_ns = ago(4), .body_bytes = 4 << 20}};
+    struct evict_client clients[] = {{.idle_since_ns = ago(90)},
+                                     {.idle_since_ns = ago(0), .body_bytes = 8 << 20},
+                                     {.idle_since_ns = ago(2), .body_bytes = 1},
+                                     {.idle_since_ns = ago(4), .body_bytes = 4 << 20}};
     assert_int_equal(evict_clients_body(clients, 4, EVICT_NONE, NOW), 3);
     assert_int_equal(evict_clients_body(clients, 4, 3, NOW), 2); /* not the one that needs it */
     assert_int_equal(evict_clients_body(clients, 2, EVICT_NONE, NOW), EVICT_NONE);
+    clients[0].body_bytes = 1;
+    assert_int_equal(evict_clients_body(clients, 4, EVICT_NONE, NOW), 0);
 }
 
 static void small_bodies_find_room_when_large_ones_do_not(void **state) {
@@ -99,6 +104,15 @@ static void networks_are_told_apart(void **state) {
     static const uint8_t six[16] = {0x20, 1, 0xD, 0xB8, 1, 2, 3, 4, 5};
     static const uint8_t same[16] = {0x20, 1, 0xD, 0xB8, 1, 2, 3, 4, 6};
     static const uint8_t other[16] = {0x20, 1, 0xD, 0xB8, 1, 2, 3, 5, 5};
+    for (int i = 0; i < 8; i++) { /* each byte of a network counts, and each of an address */
+        uint8_t far[16], away[4];
+        memcpy(far, six, sizeof far);
+        memcpy(away, four, sizeof away);
+        far[i] ^= 0x80;
+        away[i % 4] ^= 0x80;
+        assert_true(evict_clients_network(far, 16) != evict_clients_network(six, 16));
+        assert_true(evict_clients_network(away, 4) != evict_clients_network(four, 4));
+    }
     assert_true(evict_clients_network(four, 4) != evict_clients_network(next, 4));
     assert_true(evict_clients_network(four, 4) == evict_clients_network(mapped, 16));
     assert_true(evict_clients_network(six, 16) == evict_clients_network(same, 16));

@@ -100,6 +100,8 @@ static void what_was_never_measured_is_not_waited_for_for_ever(void **state) {
     assert_int_equal(choice.wait_ns, KV_PATH_WAIT_NS_MIN - 1);
     ask.waited_ns = KV_PATH_WAIT_NS_MIN;
     assert_int_equal(kv_path_choose(&ask).path, KV_PATH_COMPUTE);
+    ask.waited_ns = KV_PATH_WAIT_NS_MIN + 7;
+    assert_int_equal(kv_path_choose(&ask).wait_ns, 0); /* not so much the less */
     ask.under_way = false;
     ask.load.block_count = 3;
     choice = kv_path_choose(&ask);
@@ -169,6 +171,17 @@ static void doubts_end_when_a_trial_succeeds(void **state) {
     assert_in_range(late, 1, 16);
 }
 
+static void one_in_sixteen_is_not_doubted(void **state) {
+    struct step_cost cost = {0};
+    struct load_rate rate = {0};
+    struct kv_transfers transfers = {.doubted = 0};
+    learn(&cost, &rate, 1e3, 1);
+    struct load_ask load = ask_of(&cost, &rate, 0).load;
+    kv_path_observe(&transfers, 16, 5000000000, false, false);
+    for (uint32_t i = 0; i < 48; i++)
+        assert_int_equal(kv_path_doubts(&transfers, 16, &load), i % 16 != 15);
+}
+
 static void nothing_is_doubted_without_knowledge(void **state) {
     struct step_cost cost = {0}, known = {0};
     struct load_rate rate = {0}, known_rate = {0};
@@ -182,6 +195,44 @@ static void nothing_is_doubted_without_knowledge(void **state) {
     assert_false(kv_path_doubts(&transfers, 16, &load)); /* what does computing take? */
     kv_path_observe(&transfers, 16, 1, true, true);      /* it came at once */
     assert_false(kv_path_doubts(&transfers, 16, &known_load));
+}
+
+static void what_comes_in_half_the_time_makes_all_before_forgotten(void **state) {
+    struct kv_transfers transfers = {.doubted = 3}, fresh = {.doubted = 0};
+    for (uint32_t i = 0; i < 10; i++)
+        kv_path_observe(&transfers, 16, 1000000, true, false);
+    assert_true(load_rate_ns(&transfers.rate, 16) > 0.99e6 &&
+                load_rate_ns(&transfers.rate, 16) < 1.01e6);
+    kv_path_observe(&transfers, 16, 600000, true, false); /* sooner, but not so much */
+    kv_path_observe(&transfers, 16, 400000, false,
+                    false); /* given up: it would have taken longer */
+    assert_true(transfers.rate.count > 2 && transfers.doubted == 3);
+    kv_path_observe(&transfers, 16, 400000, true, false);
+    kv_path_observe(&fresh, 16, 400000, true, false);
+    assert_memory_equal(&transfers, &fresh, sizeof fresh);
+    struct kv_transfers at_once = {.doubted = 0}, soon = {.doubted = 0};
+    kv_path_observe(&at_once, 16, 0, true, false);
+    kv_path_observe(&soon, 16, 1, true, false);
+    assert_memory_equal(&at_once, &soon, sizeof soon);
+    struct kv_transfers given_up = {.doubted = 0}, late = {.doubted = 0};
+    kv_path_observe(&given_up, 16, 1000000, false, false); /* it would take twice as long, say */
+    kv_path_observe(&late, 16, 2000000, true, false);
+    assert_memory_equal(&given_up, &late, sizeof late);
+}
+
+static void the_storage_is_asked_again_after_as_long_as_was_waited(void **state) {
+    static const struct {
+        int64_t waited_ns, pause_ns;
+    } rows[] = {{0, 2000000},          {1000000, 2000000},   {10000000, 10000000},
+                {200000000, 50000000}, {499000000, 1000000}, {500000000, 0},
+                {600000000, 0}};
+    struct step_cost cost = {0};
+    struct load_rate rate = {0};
+    struct kv_path_rest rest = {.rest_blocks = 4, .load = ask_of(&cost, &rate, 12).load};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rest.waited_ns = rows[i].waited_ns;
+        assert_int_equal(kv_path_ask_again_ns(&rest), rows[i].pause_ns);
+    }
 }
 
 /* Whenever the other unit has written the rest, if ever: what is waited for it is at most what
@@ -240,7 +291,10 @@ int main(void) {
         cmocka_unit_test(what_was_never_measured_is_not_waited_for_for_ever),
         cmocka_unit_test(slow_links_are_remembered),
         cmocka_unit_test(doubts_end_when_a_trial_succeeds),
+        cmocka_unit_test(one_in_sixteen_is_not_doubted),
         cmocka_unit_test(nothing_is_doubted_without_knowledge),
+        cmocka_unit_test(what_comes_in_half_the_time_makes_all_before_forgotten),
+        cmocka_unit_test(the_storage_is_asked_again_after_as_long_as_was_waited),
         cmocka_unit_test(the_rest_is_waited_for_as_long_as_it_saves),
         cmocka_unit_test(what_saves_nothing_is_not_asked_for_again),
     };

@@ -89,6 +89,30 @@ static void counts_are_never_lost_to_new_kinds(void **state) {
     assert_int_equal(told, 5);
 }
 
+/* Whichever it is: the first place counts like any other, and the earliest is told first. */
+static void the_next_count_is_the_earliest(void **state) {
+    for (uint64_t key = 0; key < 2; key++)
+        for (int i = 0; i < LIMIT_LINES_AT_ONCE + 1; i++)
+            say(key, (5 + (int64_t)key) * SECOND);
+    assert_true(limit_lines_next_ns(&limits) == 15 * SECOND);
+    uint64_t left_out;
+    int64_t took_ns;
+    assert_int_equal(limit_lines_tell(&limits, 15 * SECOND, &left_out, &took_ns), 0);
+    assert_true(limit_lines_next_ns(&limits) == 16 * SECOND);
+}
+
+/* Five kinds that share four places; of the first four the third is said first. */
+static void the_kind_that_was_said_least_lately_makes_way(void **state) {
+    enum { APART = LIMIT_LINES_KINDS / 4 };
+    for (uint64_t i = 0; i < 4; i++)
+        for (int line = 0; line < LIMIT_LINES_AT_ONCE; line++)
+            assert_true(say((i + 2) % 4 * APART, (int64_t)i * SECOND / 1000));
+    assert_true(say(4 * APART, SECOND / 100));
+    for (uint64_t i = 0; i < 4; i++)
+        if (i != 2) assert_false(say(i * APART, SECOND / 100));
+    assert_true(say(2 * APART, SECOND / 100)); /* it is new again */
+}
+
 static void where_all_places_count_a_line_is_said(void **state) {
     uint32_t kind;
     for (uint64_t key = 0; key < LIMIT_LINES_KINDS; key++)
@@ -106,6 +130,8 @@ int main(void) {
         cmocka_unit_test_setup(a_kind_that_was_quiet_may_say_as_much_again, begin),
         cmocka_unit_test_setup(every_line_of_a_long_flood_is_said_or_counted, begin),
         cmocka_unit_test_setup(counts_are_never_lost_to_new_kinds, begin),
+        cmocka_unit_test_setup(the_next_count_is_the_earliest, begin),
+        cmocka_unit_test_setup(the_kind_that_was_said_least_lately_makes_way, begin),
         cmocka_unit_test_setup(where_all_places_count_a_line_is_said, begin),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -43,6 +44,20 @@ static void an_orphan_takes_an_empty_slot_or_a_replicas(void **state) {
     const uint32_t fills[6] = {0, 1, 2, 3, NONE, NONE};
     assert_int_equal(lose_ranks(&shape, lost, with_room, copies, reads, to), 1);
     assert_memory_equal(to, fills, sizeof to);
+}
+
+/* Two orphans, two ranks with room: each reads one. What the memory held before says nothing. */
+static void orphans_are_read_by_ranks_in_turn(void **state) {
+    const struct rebalance_shape shape = {.experts = 4, .ranks = 3, .slots_per_rank = 3};
+    const bool lost[3] = {false, false, true};
+    const uint32_t from[9] = {0, NONE, NONE, 1, NONE, NONE, 2, 3, NONE};
+    const uint32_t wanted[9] = {0, 2, NONE, 1, 3, NONE, NONE, NONE, NONE};
+    uint32_t to[9];
+    memset(copies, 1, sizeof copies);
+    reads[0] = 9;
+    assert_int_equal(lose_ranks(&shape, lost, from, copies, reads, to), 2);
+    assert_memory_equal(to, wanted, sizeof to);
+    assert_true(reads[0] == 1 && reads[1] == 1);
 }
 
 static uint32_t draw(uint32_t seed, uint32_t what, uint32_t below) {
@@ -96,6 +111,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(replicas_take_over_and_nothing_is_read),
         cmocka_unit_test(an_orphan_takes_an_empty_slot_or_a_replicas),
+        cmocka_unit_test(orphans_are_read_by_ranks_in_turn),
         cmocka_unit_test(every_expert_lives_on_whatever_the_map),
     };
     return cmocka_run_group_tests_name("lose_ranks", tests, NULL, NULL);

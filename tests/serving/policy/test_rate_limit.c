@@ -34,6 +34,10 @@ static void a_minute_s_worth_at_once_and_then_the_rate(void **state) {
     assert_int_equal(rate_limit_left(&limit, 60, 36 * SECOND), 30);
     assert_int_equal(rate_limit_reset_ns(&limit, 60, 36 * SECOND), 30 * SECOND);
     assert_int_equal(rate_limit_left(&limit, 60, 10 * MINUTE), 60); /* no more than that */
+    assert_int_equal(rate_limit_reset_ns(&limit, 60, 10 * MINUTE), 0);
+    rate_limit_take(&limit, 7, 1,
+                    10 * MINUTE); /* a seventh of a minute, and not a nanosecond more */
+    assert_int_equal(rate_limit_reset_ns(&limit, 7, 10 * MINUTE), MINUTE / 7 + 1);
 }
 
 static void no_limit_takes_everything(void **state) {
@@ -43,7 +47,9 @@ static void no_limit_takes_everything(void **state) {
     rate_limit_take(&limit, 0, UINT64_MAX, 0);
     rate_limit_give(&limit, 0, UINT64_MAX);
     assert_int_equal(limit.full_ns, 0);
+    limit.full_ns = MINUTE; /* from when there was a limit */
     assert_int_equal(rate_limit_reset_ns(&limit, 0, 0), 0);
+    assert_int_equal(rate_limit_wait_ns(&limit, 0, 1, 0), 0);
 }
 
 static void more_than_a_minute_s_worth_never_passes(void **state) {

@@ -73,6 +73,27 @@ static void it_rests_after_it_grew(void **ignored) {
     assert_choice(1100, 2, SCALE_SPARE);
 }
 
+/* Whoever gave a unit back a moment before it was wanted again rests for twice as long. */
+static void it_rests_twice_as_long_where_it_had_given_back_too_soon(void **ignored) {
+    (void)ignored;
+    view.demand[SCALE_DECODE] = (struct scale_demand){320, 320, 320};
+    assert_choice(1000, 4, SCALE_SPARE);
+    view.units[SCALE_DECODE] = 4;
+    view.demand[SCALE_DECODE].now = 420;
+    assert_choice(1099, 5, SCALE_LOAD);
+    view.units[SCALE_DECODE] = 5;
+    view.demand[SCALE_DECODE].now = 320;
+    assert_choice(1298, 5, SCALE_RESTS);
+    assert_choice(1299, 4, SCALE_SPARE);
+    view.units[SCALE_DECODE] = 4;
+    view.demand[SCALE_DECODE].now = 420;
+    assert_choice(1399, 5, SCALE_LOAD); /* it had been away for as long as a rest */
+    view.units[SCALE_DECODE] = 5;
+    view.demand[SCALE_DECODE].now = 320;
+    assert_choice(1498, 5, SCALE_RESTS);
+    assert_choice(1499, 4, SCALE_SPARE);
+}
+
 static void a_missed_limit_is_worth_one_more_in_the_time_of_a_start(void **ignored) {
     (void)ignored;
     view.missed[SCALE_DECODE] = true;
@@ -141,6 +162,7 @@ int main(void) {
         cmocka_unit_test_setup(it_grows_for_the_load_and_for_the_forecast, open_fleet),
         cmocka_unit_test_setup(it_looks_at_one_fewer_before_it_gives_one_back, open_fleet),
         cmocka_unit_test_setup(it_rests_after_it_grew, open_fleet),
+        cmocka_unit_test_setup(it_rests_twice_as_long_where_it_had_given_back_too_soon, open_fleet),
         cmocka_unit_test_setup(a_missed_limit_is_worth_one_more_in_the_time_of_a_start, open_fleet),
         cmocka_unit_test_setup(promised_nodes_are_given_by_the_side_that_can_spare_them,
                                open_fleet),

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Turns at the tokenizer: a short text passes long ones, however many; a long one is done in time
  * whatever short ones come; clients who share get equal parts, however many texts each has; and
- * long texts never take the room of short ones.
+ * long texts never take the room of short ones. Turns at the units: a weight and a priority say
+ * what share of them an account has.
  */
 #include "serving/policy/share_turns.h"
 
@@ -125,12 +126,32 @@ static void long_texts_leave_room(void **state) {
     assert_false(share_turns_admits(1, 0, 0));
 }
 
+static void half_of_the_room_is_a_client_s(void **state) {
+    assert_true(share_turns_admits(50, 0, 100));
+    assert_false(share_turns_admits(51, 0, 100));
+    assert_true(share_turns_admits(30, 20, 100));
+    assert_false(share_turns_admits(30, 21, 100));
+}
+
+/* Work is what a turn is made of: half of it is twice the share. */
+static void a_weight_and_a_priority_are_shares(void **state) {
+    uint64_t work = share_turns_work(1000, 100, ACCOUNT_NORMAL) - 1;
+    assert_in_range(work, 1000 * 65536 / 400 - 1, 1000 * 65536 / 400);
+    assert_in_range(share_turns_work(2000, 200, ACCOUNT_NORMAL), work, work + 1);
+    assert_in_range(share_turns_work(1000, 100, ACCOUNT_LOW), 4 * work, 4 * work + 4);
+    assert_in_range(share_turns_work(4000, 100, ACCOUNT_HIGH), work, work + 1);
+    assert_int_equal(share_turns_work(0, 1, ACCOUNT_LOW), 1); /* no turn stands still */
+    assert_int_equal(share_turns_after(7, 0, 3), 8);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_text_passes_long_ones),
         cmocka_unit_test(no_text_waits_for_ever),
         cmocka_unit_test(clients_have_equal_parts),
         cmocka_unit_test(long_texts_leave_room),
+        cmocka_unit_test(half_of_the_room_is_a_client_s),
+        cmocka_unit_test(a_weight_and_a_priority_are_shares),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

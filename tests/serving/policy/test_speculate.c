@@ -20,6 +20,10 @@ struct world {
     double noise;         /* of a time, to either side */
 };
 
+static bool close_to(double found, double expected) {
+    return found - expected < 1e-9 && expected - found < 1e-9;
+}
+
 struct counts {
     uint32_t on, tries, learns;
 };
@@ -121,6 +125,46 @@ static void steps_with_prompts_teach_no_times(void **state) {
     speculate_observe(&speculate, 0, 0, 0, 5); /* a step of prompts alone */
 }
 
+/* As if from sixteen answers at the beginning, and from the last 64 in the end. */
+static void what_was_right_is_an_average_of_the_last_answers(void **state) {
+    (void)state;
+    struct speculate speculate = {0};
+    speculate_observe(&speculate, 2, 2, 2, 0);
+    assert_true(close_to(speculate.right, 0.5 + 0.5 * 2 / 18));
+    speculate_observe(&speculate, 2, 2, 2, 0);
+    assert_true(close_to(speculate.right, 1 - 8.0 / 20));
+    for (uint32_t i = 0; i < 22; i++)
+        speculate_observe(&speculate, 2, 2, 2, 0);
+    double before = speculate.right; /* of 64 */
+    assert_true(close_to(before, 1 - 8.0 / 64));
+    speculate_observe(&speculate, 2, 2, 0, 0);
+    assert_true(close_to(speculate.right, before - before * 2 / 64));
+    speculate_observe(&speculate, 128, 128, 32, 0); /* more answers than that: theirs alone */
+    assert_true(close_to(speculate.right, 0.25));
+}
+
+/* Eight steps each way, and none is compared before. */
+static void both_ways_are_learnt_before_they_are_compared(void **state) {
+    (void)state;
+    struct speculate speculate = {0};
+    for (uint32_t i = 0; i < 16; i++) {
+        struct speculate_choice choice = speculate_choose(&speculate, SPECULATE_MEASURED, 4, 4, 64);
+        assert_int_equal(choice.reason, SPECULATE_LEARNS);
+        assert_int_equal(choice.drafts, i % 2 == 0); /* by turns, drafts first */
+        speculate_observe(&speculate, 4, choice.drafts ? 4 : 0, choice.drafts ? 4 : 0, 1000);
+    }
+    struct speculate_choice choice = speculate_choose(&speculate, SPECULATE_MEASURED, 4, 4, 64);
+    assert_true(choice.drafts && choice.reason == SPECULATE_PAYS);
+    for (uint32_t known = 0; known < 2; known++) { /* one way alone */
+        speculate = (struct speculate){0};
+        for (uint32_t i = 0; i < 20; i++)
+            speculate_observe(&speculate, 4, known ? 4 : 0, 0, 1000);
+        choice = speculate_choose(&speculate, SPECULATE_MEASURED, 4, 4, 64);
+        assert_int_equal(choice.reason, SPECULATE_LEARNS);
+        assert_int_equal(choice.drafts, !known);
+    }
+}
+
 static void what_is_ordered_is_done(void **state) {
     (void)state;
     static const struct {
@@ -155,6 +199,8 @@ int main(void) {
         cmocka_unit_test(it_notices_another_text),
         cmocka_unit_test(few_and_many_answers_are_kept_apart),
         cmocka_unit_test(steps_with_prompts_teach_no_times),
+        cmocka_unit_test(what_was_right_is_an_average_of_the_last_answers),
+        cmocka_unit_test(both_ways_are_learnt_before_they_are_compared),
         cmocka_unit_test(what_is_ordered_is_done),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,6 +98,16 @@ static void a_rank_that_starts_is_judged_where_its_signs_go_on(void **state) {
     assert_int_equal(found.rank, 3);
 }
 
+static void a_rank_that_comes_back_is_given_twelve_times_as_long(void **state) {
+    begin(PULSE_WAITS);
+    signs[2].state = PULSE_STARTS;
+    signs[2].gone = signs[2].returns = true;
+    assert_int_equal(watch_for(12 * TIMEOUT, 0xB, 0xF).verdict, SUPERVISE_FINE);
+    struct supervise_finding found = watch_for(TIMEOUT, 0xB, 0xF);
+    assert_int_equal(found.verdict, SUPERVISE_STUCK);
+    assert_int_equal(found.rank, 2);
+}
+
 static void ranks_that_work_or_rest_are_fine(void **state) {
     begin(PULSE_COMPUTES);
     assert_int_equal(watch_for(20 * TIMEOUT, 0xF, 0xF).verdict, SUPERVISE_FINE);
@@ -183,6 +193,18 @@ static void two_hosts_that_do_not_hear_each_other_are_named(void **state) {
     assert_false(find_cut(cut));
 }
 
+/* A host that waits for another in vain proves less than two that wait for each other. */
+static void two_that_wait_for_each_other_are_named_first(void **state) {
+    uint32_t cut[2] = {9, 9};
+    begin(PULSE_WAITS);
+    signs[0].peer = 2 + 1; /* which waits for nobody */
+    signs[1].peer = 3 + 1;
+    signs[3].peer = 1 + 1;
+    assert_true(find_cut(cut));
+    assert_int_equal(cut[0], 1);
+    assert_int_equal(cut[1], 2);
+}
+
 /* The last message of a step went into the cut: who sent it waits for an order. */
 static void a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it(void **state) {
     uint32_t cut[2] = {9, 9};
@@ -231,6 +253,9 @@ static void a_unit_that_served_is_started_at_once_then_later(void **state) {
         before = next.wait_ns;
     }
     assert_int_equal(end_once(&history, true, false, 100000 * MS).wait_ns, 0); /* it was well */
+    static const int64_t waits[] = {500, 1000, 2000, 4000, 8000, 16000, 30000, 30000};
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        assert_int_equal(end_once(&history, true, false, MS).wait_ns, waits[i] * MS);
 }
 
 static void a_unit_that_never_serves_is_given_up(void **state) {
@@ -265,6 +290,7 @@ int main(void) {
         cmocka_unit_test(who_has_waited_for_a_rank_that_died_is_in_no_deadlock),
         cmocka_unit_test(a_rank_that_gets_no_time_is_not_blamed),
         cmocka_unit_test(a_rank_that_starts_is_judged_where_its_signs_go_on),
+        cmocka_unit_test(a_rank_that_comes_back_is_given_twelve_times_as_long),
         cmocka_unit_test(ranks_that_work_or_rest_are_fine),
         cmocka_unit_test(a_stopped_rank_is_found_in_any_state),
         cmocka_unit_test(a_rank_of_which_nothing_is_known_is_not_blamed),
@@ -272,6 +298,7 @@ int main(void) {
         cmocka_unit_test(who_waits_for_a_stopped_rank_is_in_no_deadlock),
         cmocka_unit_test(ranks_between_which_anything_moves_are_no_deadlock),
         cmocka_unit_test(two_hosts_that_do_not_hear_each_other_are_named),
+        cmocka_unit_test(two_that_wait_for_each_other_are_named_first),
         cmocka_unit_test(a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it),
         cmocka_unit_test(the_supervisors_own_absence_is_forgiven),
         cmocka_unit_test(ranks_that_share_a_cpu_get_more_time),
