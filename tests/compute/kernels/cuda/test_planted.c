@@ -14,6 +14,7 @@
 #include "compute/kernels/cuda/bf16_gemm.h"
 #include "compute/kernels/cuda/choice_kernels.h"
 #include "compute/kernels/cuda/draw_kernels.h"
+#include "compute/kernels/cuda/float_gemm.h"
 #include "compute/kernels/cuda/mla_decode.h"
 #include "compute/kernels/cuda/mla_float.h"
 #include "compute/kernels/cuda/mla_prompt.h"
@@ -39,6 +40,7 @@ struct planted {
     __typeof__(mla_float_decode) *decode;
     __typeof__(mla_float_attend) *attend_floats;
     __typeof__(bf16_gemm_run) *product_bf16;
+    __typeof__(float_gemm_run) *product_floats;
     __typeof__(mla_decode_run) *mla;
 };
 
@@ -362,40 +364,43 @@ PLANTED_fp8_gemm(ROW)
 #define ROW(bug, checks) __typeof__(bf16_gemm_run) planted_##bug##_bf16_gemm_run;
     PLANTED_bf16_gemm(ROW)
 #undef ROW
+#define ROW(bug, checks) __typeof__(float_gemm_run) planted_##bug##_float_gemm_run;
+        PLANTED_float_gemm(ROW)
+#undef ROW
 #define ROW(bug, checks) __typeof__(mla_decode_run) planted_##bug##_mla_decode_run;
-        PLANTED_mla_decode(ROW)
+            PLANTED_mla_decode(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(row_kernels_norm) planted_##bug##_row_kernels_norm;                                 \
     __typeof__(row_kernels_gather) planted_##bug##_row_kernels_gather;                             \
     __typeof__(row_kernels_combine) planted_##bug##_row_kernels_combine;
-            PLANTED_row_kernels(ROW)
+                PLANTED_row_kernels(ROW)
 #undef ROW
 #define ROW(bug, checks) __typeof__(choice_kernels_experts) planted_##bug##_choice_kernels_experts;
-                PLANTED_choice_kernels(ROW)
+                    PLANTED_choice_kernels(ROW)
 #undef ROW
 #define ROW(bug, checks) __typeof__(draw_kernels_tokens) planted_##bug##_draw_kernels_tokens;
-                    PLANTED_draw_kernels(ROW)
+                        PLANTED_draw_kernels(ROW)
 #undef ROW
 #define ROW(bug, checks) __typeof__(attention_rows_write) planted_##bug##_attention_rows_write;
-                        PLANTED_attention_rows(ROW)
+                            PLANTED_attention_rows(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(mla_prompt_take) planted_##bug##_mla_prompt_take;                                   \
     __typeof__(mla_prompt_attend) planted_##bug##_mla_prompt_attend;
-                            PLANTED_mla_prompt(ROW)
+                                PLANTED_mla_prompt(ROW)
 #undef ROW
 #define ROW(bug, checks)                                                                           \
     __typeof__(mla_float_absorb) planted_##bug##_mla_float_absorb;                                 \
     __typeof__(mla_float_release) planted_##bug##_mla_float_release;                               \
     __typeof__(mla_float_decode) planted_##bug##_mla_float_decode;                                 \
     __typeof__(mla_float_attend) planted_##bug##_mla_float_attend;
-                                PLANTED_mla_float(ROW)
+                                    PLANTED_mla_float(ROW)
 #undef ROW
 
-                                    static const struct planted products[] = {
+                                        static const struct planted products[] = {
 #define ROW(bug, checks) {#bug, checks, .product = planted_##bug##_fp8_gemm_run},
-                                        PLANTED_fp8_gemm(ROW)
+                                            PLANTED_fp8_gemm(ROW)
 #undef ROW
 };
 static const struct planted row_bugs[] = {
@@ -438,6 +443,12 @@ static const struct planted in_floats[] = {
      .decode = planted_##bug##_mla_float_decode,                                                   \
      .attend_floats = planted_##bug##_mla_float_attend},
     PLANTED_mla_float(ROW)
+#undef ROW
+};
+
+static const struct planted float_products[] = {
+#define ROW(bug, checks) {#bug, checks, .product_floats = planted_##bug##_float_gemm_run},
+    PLANTED_float_gemm(ROW)
 #undef ROW
 };
 
@@ -799,6 +810,53 @@ static uint16_t *new_bf16(uint64_t *state, size_t count, const char *name) {
     return x;
 }
 
+#define FLOATS_ROWS 21u
+#define FLOATS_COLUMNS 140u /* two blocks of scales */
+#define FLOATS_CHANNELS 300u
+#define FLOATS_BLOCKS 3u
+
+static struct {
+    struct float_gemm_weights weights;
+    struct float_gemm_rows rows;
+    float *y;
+} product_of_floats;
+
+static struct outcome run_float_product(const struct planted *planted) {
+    struct outcome outcome = {.output = product_of_floats.y,
+                              .bytes = FLOATS_ROWS * FLOATS_COLUMNS * sizeof(float)};
+    memset(product_of_floats.y, 0xA5, outcome.bytes);
+    emulate_collect(&outcome.report);
+    (planted ? planted->product_floats
+             : float_gemm_run)(NULL, &product_of_floats.weights, &product_of_floats.rows,
+                               product_of_floats.y, FLOATS_COLUMNS, FLOATS_ROWS);
+    emulate_collect(NULL);
+    return outcome;
+}
+
+static void bugs_of_the_product_of_floats_are_found(void **context) {
+    uint64_t state = 19;
+    uint8_t codes[FLOATS_COLUMNS * FLOATS_CHANNELS];
+    for (uint32_t i = 0; i < sizeof codes; i++)
+        codes[i] = (uint8_t)(levels_random(&state) % 120 + levels_random(&state) % 2 * 128);
+    const float *scales = new_floats(&state, 2 * FLOATS_BLOCKS, "scales");
+    const float *x = new_floats(&state, FLOATS_ROWS * FLOATS_CHANNELS, "x");
+    product_of_floats.weights =
+        (struct float_gemm_weights){.data = device_new_copy(codes, sizeof codes, "codes"),
+                                    .scales = scales,
+                                    .type = FLOAT_GEMM_E4M3,
+                                    .pitch = FLOATS_CHANNELS,
+                                    .n = FLOATS_COLUMNS,
+                                    .k = FLOATS_CHANNELS};
+    product_of_floats.rows = (struct float_gemm_rows){
+        .x = x, .pitch = FLOATS_CHANNELS * sizeof(float), .live = live_rows_of(NULL)};
+    product_of_floats.y = device_new(FLOATS_ROWS * FLOATS_COLUMNS * sizeof(float), "y");
+    look_for_all(float_products, sizeof float_products / sizeof *float_products, run_float_product);
+    device_free((void *)(uintptr_t)product_of_floats.weights.data);
+    device_free((void *)(uintptr_t)scales);
+    device_free((void *)(uintptr_t)x);
+    device_free(product_of_floats.y);
+}
+
 static void bugs_of_the_bf16_product_are_found(void **context) {
     uint64_t state = 17;
     uint32_t k = BF16_CHANNELS, n = BF16_COLUMNS, most = BF16_ROWS_MAX, turned = 136;
@@ -875,6 +933,7 @@ int main(void) {
         cmocka_unit_test(bugs_of_rows_of_the_cache_are_found),
         cmocka_unit_test(bugs_of_prompts_attention_are_found),
         cmocka_unit_test(bugs_of_attention_in_floats_are_found),
+        cmocka_unit_test(bugs_of_the_product_of_floats_are_found),
         cmocka_unit_test(bugs_of_the_bf16_product_are_found),
         cmocka_unit_test(bugs_of_decodes_attention_are_found),
     };
