@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Core attention of prompt tokens, expanded form: a block's latents are read back from the KV page,
- * also those of this very chunk, and expanded by kv_b to each head's keys and values.
+ * also those of this very step, and expanded by kv_b to each head's keys and values.
  *
  *   score[s][t] = scale * (q_nope[s].k_nope[t] + q_pe[s].k_pe[t]), t <= s
  *
