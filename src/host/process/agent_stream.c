@@ -69,7 +69,10 @@ static void end(struct agent_stream *stream) {
 }
 
 void agent_stream_tend(struct agent_stream *stream) {
-    if (stream->is_over) return;
+    if (stream->is_over) {
+        if (stream->readable) end(stream); /* a write may have found it */
+        return;
+    }
     while (evbuffer_get_length(stream->got) < GOT_BYTES_MAX) {
         int count = evbuffer_read(stream->got, stream->in, READ_BYTES);
         if (count > 0) continue;

@@ -3,6 +3,7 @@
  * ends in one reason that a person can use, told once; and an agent that speaks is not lost.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -115,12 +116,31 @@ static void an_agent_that_speaks_is_heard(void **state) {
     agent_link_close(link, 0);
 }
 
+/* Whoever writes to a process that has ended sees it first. The end is told all the same, and the event
+ * loop is not kept busy by a file whose end nobody reads. */
+static void an_end_that_a_write_finds_is_told_once(void **state) {
+    static const char *const command[] = {"sh", "-c", "exit 255", NULL};
+    struct agent_link *link = open_link(command, 10000000000);
+    alarm(20);
+    for (int i = 0; i < 100 && !lost; i++) {
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        agent_link_send(link, AGENT_PING, NULL, (struct bytes){NULL, 0});
+        if (i >= 5) event_base_loop(base, EVLOOP_NONBLOCK);
+    }
+    alarm(0);
+    assert_int_equal(lost, 1);
+    assert_non_null(strstr(why, "the remote shell does not reach it"));
+    agent_link_close(link, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_end_that_a_write_finds_is_told_once),
         cmocka_unit_test(what_a_shell_does_instead_is_told_once),
         cmocka_unit_test(a_command_that_is_not_there_is_told),
         cmocka_unit_test(silence_from_the_start_has_its_own_time),
         cmocka_unit_test(an_agent_that_speaks_is_heard),
     };
+    signal(SIGPIPE, SIG_IGN); /* as a supervisor's loop does */
     return cmocka_run_group_tests(tests, open_base, close_base);
 }
