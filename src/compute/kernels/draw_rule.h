@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * How one token is drawn from a row of logits, in numbers alone: the same for a host (compute/model/sample.h)
- * and for a GPU (cuda/choice_kernels.h), which agree bit for bit because a draw's sums are integers, so their
+ * and for a GPU (cuda/draw_kernels.h), which agree bit for bit because a draw's sums are integers, so their
  * order means nothing.
  *
  * A token's weight is exp((logit - largest) / temperature), at most 1, and it counts as so many whole 2^-40:

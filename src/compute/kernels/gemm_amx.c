@@ -143,11 +143,21 @@ static __attribute__((always_inline)) inline void store_tiles(int high, int wide
     if (wide == 2) amx_store(3, to[1] + AMX_COLUMNS, stride);
 }
 
-/* NULL: they lie in two pieces. */
-static const uint16_t *rows_of_a(const struct gemm_bf16 *job, uint32_t first, uint32_t rows) {
-    if (!job->pieces || job->layout == BF16_ROWS) return job->a + first * job->a_stride;
-    if (first / KV_BLOCK_TOKENS != (first + rows - 1) / KV_BLOCK_TOKENS) return NULL;
-    return row_of(job->pieces, first, job->a_stride);
+/* Rows of A from the strip's first channel on, `stride` bytes apart: as they lie, or in room if they are of two
+ * pieces. */
+static const uint16_t *take_a(const struct gemm_bf16 *job, const struct strip *strip,
+                              uint32_t first, uint32_t rows, uint16_t room[AMX_ROWS][STRETCH],
+                              size_t *stride) {
+    const uint32_t channel = strip->first_channel;
+    *stride = job->a_stride * sizeof(uint16_t);
+    if (!job->pieces || job->layout == BF16_ROWS) return job->a + first * job->a_stride + channel;
+    if (first / KV_BLOCK_TOKENS == (first + rows - 1) / KV_BLOCK_TOKENS)
+        return row_of(job->pieces, first, job->a_stride) + channel;
+    for (uint32_t r = 0; r < rows; r++)
+        memcpy(room[r], row_of(job->pieces, first + r, job->a_stride) + channel,
+               strip->channels * sizeof(uint16_t));
+    *stride = sizeof room[0];
+    return room[0];
 }
 
 /* One or two squares high, one or two wide. Whole squares of new rows are summed where C lies, others in a
@@ -160,23 +170,14 @@ static __attribute__((always_inline)) inline void multiply(int high, int wide,
     const bool loads = job->accumulate || strip->first_channel > 0;
     const bool whole = strip->columns == (uint32_t)wide * AMX_COLUMNS && !square[0].skip &&
                        (high == 1 || !square[1].skip);
-    size_t a_stride = job->a_stride * sizeof(uint16_t);
-    _Alignas(64) uint16_t copy[AMX_ROWS][STRETCH];
+    _Alignas(64) uint16_t copy[AMX_ROWS][STRETCH]; /* of one square: only the last rows need it */
+    size_t a_stride = 0;
     const size_t stride = whole ? job->c_stride * sizeof(float) : sizeof room[0][0];
     const uint16_t *a[2];
     float *sum[2];
     for (int i = 0; i < high; i++) {
         uint32_t first = row + (uint32_t)square[i].first;
-        a[i] = rows_of_a(job, first, square[i].rows);
-        if (!a[i]) {
-            for (uint32_t r = 0; r < square[i].rows; r++)
-                memcpy(copy[r],
-                       row_of(job->pieces, first + r, job->a_stride) + strip->first_channel,
-                       strip->channels * sizeof(uint16_t));
-            a[i] = copy[0];
-            a_stride = sizeof copy[0];
-        } else
-            a[i] += strip->first_channel;
+        a[i] = take_a(job, strip, first, square[i].rows, copy, &a_stride);
         sum[i] = whole ? job->c + first * job->c_stride + strip->column : room[i][0];
         if (loads && !whole) load_sums(job, strip, row, &square[i], room[i]);
     }

@@ -26,6 +26,7 @@
 #include "compute/model/model_state.h"
 #include "contract/machine.h"
 #include "moving_experts.h"
+#include "rank_draws.h"
 
 enum { SEQUENCES = 3, TOKENS = 150, GENERATED = 3, STEP_TOKENS = 128, PAGES_EACH = 3 };
 
@@ -38,21 +39,8 @@ struct way {
     bool mtp, moves, by_host;
 };
 
-/* What all ranks draw alike, and what each draws for itself. */
-static uint64_t shared_state, own_state;
 static uint32_t hosts, node_ranks;
 static struct gpu_kernels kernels;
-
-static uint32_t draw_of(uint64_t *state, uint32_t below) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((*state >> 33) % below);
-}
-static uint32_t draw_shared(uint32_t below) {
-    return draw_of(&shared_state, below);
-}
-static uint32_t draw(uint32_t below) {
-    return draw_of(&own_state, below);
-}
 
 static struct model *open_model(const struct way *way, const struct model_device *device,
                                 uint32_t ranks) {

@@ -38,6 +38,7 @@
 #include "compute/weights/random_checkpoint.h"
 #include "contract/machine.h"
 #include "moving_experts.h"
+#include "rank_draws.h"
 
 enum { SEQUENCES = 4, PAGES = 3, STEP_TOKENS = 32, PROMPT = 5, VOCAB_MAX = 512 };
 
@@ -54,21 +55,9 @@ struct way {
 #define MTP "v3-bf16-negbias-dense0-mtp"
 #define GROUPS "v3-fp8-yarn-g8-mtp-sharded"
 
-/* What all ranks draw alike, and what each draws for itself. */
-static uint64_t shared_state, own_state;
 static uint32_t hosts;
 static struct gpu_kernels kernels; /* without a name: reference bodies, beside a CPU */
 
-static uint32_t draw_of(uint64_t *state, uint32_t below) {
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return (uint32_t)((*state >> 33) % below);
-}
-static uint32_t draw_shared(uint32_t below) {
-    return draw_of(&shared_state, below);
-}
-static uint32_t draw(uint32_t below) {
-    return draw_of(&own_state, below);
-}
 static void begin_draws(uint64_t seed) {
     shared_state = seed;
     own_state = 1000 * seed + job_rank();
