@@ -14,7 +14,8 @@ for part in ("dispatch", "combine"):
     figures = found[part]
     assert 0 < figures["low"] <= figures["seconds"] <= figures["high"], found
     assert figures["floor_seconds"] > 0 and figures["ratio"] > 0, found
-    assert figures["whole_seconds"] > figures["seconds"] and figures["whole_floor_seconds"] > figures["floor_seconds"], found
+    assert figures["whole_seconds"] >= figures["seconds"], found
+    assert figures["whole_floor_seconds"] >= figures["floor_seconds"], found
 found = run("bench", "exchange", "--ranks", 2, "--tokens", 16, "--hidden", 256, "--experts", 8, "--groups", 2,
             "--experts-per-token", 5, "--rounds", 7, "--json")
 assert found["combine_by_groups"]["bytes"] == 16 * 512 < found["combine"]["bytes"], found  # 5 of 8: of either group

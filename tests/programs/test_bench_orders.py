@@ -8,5 +8,5 @@ found = run("bench", "orders", "--ranks", 10, "--rows", 4, "--context", 640, "--
 assert found["ranks"] == 10 and found["plans_bytes"] > 9 * 4 * 10 * 4 and found["results_bytes"] > 0, found
 assert [way["messages"] for way in found["ways"]] == [8, 9, 8, 9], found
 for way in found["ways"]:
-    assert 0 < way["last_us"] < way["whole_us"] and way["sending_us"] > 0 and way["taking_us"] > 0, found
+    assert 0 < way["last_us"] <= way["whole_us"] and way["sending_us"] > 0 and way["taking_us"] > 0, found
 assert "--ranks" in run("bench", "orders", code=2)
