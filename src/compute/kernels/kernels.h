@@ -35,7 +35,7 @@ struct kernels {
     enum kernel_level level;
     const char *name;     /* as in KERNEL_LEVEL_CHOICES */
     const char *numerics; /* levels with the same text give the same bits: "fma1", "bf16dot3",
-                           * "amx2" or "bfdot2" */
+                           * "amx3" or "bfdot2" */
 
     /* Panels [panel_first, panel_first + panel_count) of a product: threads share one job. */
     void (*matmul)(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);

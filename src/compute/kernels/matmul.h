@@ -17,7 +17,8 @@
  * AVX-512-BF16 multiplies pairs of channels (VDPBF16PS, ascending pairs, an odd last channel is
  * paired with zero) when x is representable in BF16 and the weights are FP8 or BF16; it is a
  * numerics class of its own. So are NEON-BF16, whose BFDOT rounds otherwise, and AMX, which sums 32
- * channels at a time (struct gemm_bf16).
+ * channels at a time (struct gemm_bf16). Where x has no scales, AMX's class rounds weights times their scales
+ * to BF16, as DeepSeek's weight_dequant does (inference/kernel.py), and y is one sum over all channels.
  *
  * Activations are float arrays, or BF16 values in blocks of channels (`x_blocks`), which a level may
  * read as they lie. Floats may be BF16-representable (`x_is_bf16`), or E4M3 codes' values with x_scales

@@ -4,7 +4,9 @@
  * it has 16 rows or one.
  *
  * Used when x is representable in BF16 (values of E4M3 codes are) and the weights are FP8 or BF16;
- * anything else goes to matmul_avx512.c.
+ * anything else goes to matmul_avx512.c. Here is what all products share, and those of rows with
+ * scales, whose sums leave their squares after each block; other rows are multiplied in
+ * matmul_amx_whole.c.
  *
  * A block's weights become pairs of BF16 channels before they are multiplied, and while the block
  * before them is. Few rows, up to two groups of 32, take block after block of each panel, as they lie in
@@ -20,28 +22,17 @@
  *
  * KERNEL_EMULATE_BF16 builds the same code without AMX, for tests on CPUs that lack it.
  */
-#include "compute/kernels/tables.h"
+#include "compute/kernels/matmul_amx.h"
 
 #include "base/check.h"
-#include "compute/kernels/amx.h"
-#include "compute/kernels/bf16_weights.h"
 
-#define GROUP_ROWS 32 /* two squares high */
 #define FEW_GROUPS 2
-#define CHUNK_ROWS 512 /* share one pass over the weights */
 #define PORTION_BLOCKS 8
 #define PACKED_BLOCKS 512 /* of x: rows times blocks */
-#define AHEAD_BLOCKS 2    /* weights are brought near so far before they are converted */
-#define X_STRIDE (QUANT_GROUP * sizeof(uint16_t))
-#define STEPS (QUANT_GROUP / AMX_CHANNELS)
-#define STEP_BYTES (AMX_CHANNELS * MATMUL_PANEL * sizeof(uint16_t)) /* of a panel's pairs */
 
 #ifdef KERNEL_EMULATE_BF16
-#define matmul_amx_run matmul_amx_emulated_run
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 #endif
-
-typedef char block_pairs[STEPS * STEP_BYTES];
 
 /* A block's squares of sums, in memory, and what they are multiplied by before they join y. */
 struct square_sums {
@@ -58,114 +49,12 @@ struct amx_rows {
 };
 
 struct amx_run {
-    const struct matmul *job;
-    uint32_t row_first, rows; /* of the chunk */
-    uint32_t blocks;          /* of all channels */
-    const uint16_t *x;        /* [blocks][x_block_stride], of the chunk's rows */
-    size_t x_block_stride;
+    const struct amx_chunk *chunk;
     struct amx_rows *pending;   /* the last block's sums have not joined their y; NULL: they have */
     struct square_sums sums[2]; /* of the last two blocks */
     uint32_t turn;              /* whose sums come next */
     _Alignas(64) block_pairs w[PORTION_BLOCKS];
-    _Alignas(64) uint16_t packed[PACKED_BLOCKS][QUANT_GROUP];
 };
-
-/* A block of a panel. */
-struct block_place {
-    uint32_t panel, block;
-};
-
-static uint32_t block_channels(const struct amx_run *run, uint32_t block) {
-    uint32_t left = run->job->weights->cols - block * QUANT_GROUP;
-    return left < QUANT_GROUP ? left : QUANT_GROUP;
-}
-
-static const char *block_weights(const struct amx_run *run, struct block_place at) {
-    const struct packed_matrix *weights = run->job->weights;
-    size_t channel = (size_t)at.panel * weights->cols + at.block * QUANT_GROUP;
-    return (const char *)weights->data + channel * packed_channel_bytes(weights->type);
-}
-
-/* ---- Weights ---- */
-
-/* Codes become BF16 by a product of bits (GF2P8AFFINEQB): the low byte of a value is exponent bit 0
- * and the fraction, the high byte the sign, exponent bit 3, four times its complement, and bits 2 and
- * 1, since E4M3's exponent e becomes e + 120. Byte 7 - i of a matrix chooses the bits of bit i. */
-#define LOW_BITS 0x0000000001020408
-#define HIGH_BITS 0x1020404040404080
-#define HIGH_COMPLEMENT 0x3C
-
-#ifdef KERNEL_EMULATE_BF16
-static __m512i multiply_bits(__m512i bytes, uint64_t matrix, int complement) {
-    uint8_t of[64];
-    _mm512_storeu_si512(of, bytes);
-    for (int i = 0; i < 64; i++) {
-        int bits = complement;
-        for (int bit = 0; bit < 8; bit++)
-            bits ^= __builtin_parity(of[i] & (uint8_t)(matrix >> 8 * (7 - bit))) << bit;
-        of[i] = (uint8_t)bits;
-    }
-    return _mm512_loadu_si512(of);
-}
-#else
-#define multiply_bits(bytes, matrix, complement)                                                   \
-    _mm512_gf2p8affine_epi64_epi8(bytes, _mm512_set1_epi64(matrix), complement)
-#endif
-
-/* Pairs of channels k and k + 1 of codes. Subnormal codes and zeros go by table; asking whether there
- * are any is dearer, since one in 400 codes of a checkpoint is and no processor guesses which. */
-ALWAYS_INLINE void convert_codes(const struct bf16_pairing *pairing, const char *from, size_t k,
-                                 __m512i pairs[2]) {
-    __m512i codes = _mm512_loadu_si512(from + k * MATMUL_PANEL);
-    codes = bf16_reorder(pairing->order, codes);
-    __mmask64 subnormal = _mm512_testn_epi8_mask(codes, _mm512_set1_epi8(0x78));
-    __m512i low = multiply_bits(codes, LOW_BITS, 0);
-    __m512i high = multiply_bits(codes, HIGH_BITS, HIGH_COMPLEMENT);
-    low = _mm512_mask_blend_epi8(subnormal, low, bf16_reorder(codes, pairing->low[0]));
-    high = _mm512_mask_blend_epi8(subnormal, high, bf16_reorder(codes, pairing->high[0]));
-    high = _mm512_ternarylogic_epi32(high, codes, _mm512_set1_epi8((char)0x80), 0xF8);
-    pairs[0] = _mm512_unpacklo_epi8(low, high);
-    pairs[1] = _mm512_unpackhi_epi8(low, high);
-}
-
-/* Pairs of the 32 channels of a step; what lies at `further` is brought near. */
-ALWAYS_INLINE void convert_step(enum weight_type type, const struct bf16_pairing *pairing,
-                                const char *from, const char *further, char *to, uint32_t step) {
-    const size_t end = (step + 1) * AMX_CHANNELS, channel = packed_channel_bytes(type);
-    for (size_t k = step * AMX_CHANNELS; k < end; k += 2) {
-        __m512i pairs[2];
-        _mm_prefetch(further + k * channel, _MM_HINT_T1);
-        if (type == WEIGHT_FP8) {
-            convert_codes(pairing, from, k, pairs);
-        } else {
-            _mm_prefetch(further + (k + 1) * channel, _MM_HINT_T1);
-            bf16_load_pairs(SOURCE_VALUES, pairing, from, k, false, pairs);
-        }
-        _mm512_store_si512(to + k * 64, pairs[0]);
-        _mm512_store_si512(to + k * 64 + 64, pairs[1]);
-    }
-}
-
-/* A block's pairs, and zeros up to a whole step. */
-static void convert(const struct amx_run *run, struct block_place at, char *to) {
-    enum weight_type type = run->job->weights->type;
-    uint32_t count = block_channels(run, at.block);
-    const char *from = block_weights(run, at);
-    if (count == QUANT_GROUP) {
-        struct bf16_pairing pairing = bf16_load_pairing();
-        const char *further = from + QUANT_GROUP * packed_channel_bytes(type);
-        for (uint32_t step = 0; step < STEPS; step++) {
-            if (type == WEIGHT_FP8)
-                convert_step(WEIGHT_FP8, &pairing, from, further, to, step);
-            else
-                convert_step(WEIGHT_BF16, &pairing, from, further, to, step);
-        }
-        return;
-    }
-    bf16_decode(to, type, from, count); /* a last block of fewer channels */
-    size_t used = round_up(count, 2) * 64, end = divide_up(count, AMX_CHANNELS) * STEP_BYTES;
-    memset(to + used, 0, end - used);
-}
 
 /* ---- Squares ---- */
 
@@ -206,8 +95,8 @@ struct block_job {
 
 ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
                             const struct block_job *block, const struct amx_rows *group) {
-    struct bf16_pairing pairing;
-    if (converts) pairing = bf16_load_pairing();
+    struct weight_values values;
+    if (converts) values = load_values(type, 1);
     const uint16_t *x[2];
     for (int i = 0; i < 2; i++)
         x[i] = block->x + group->square[i < squares ? i : 0].first * QUANT_GROUP;
@@ -226,7 +115,7 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
         if (block->pending)
             add_sums(squares == 2 ? 2 : block->pending->squares, block->pending, block->before,
                      step);
-        if (converts) convert_step(type, &pairing, block->next, block->further, block->to, step);
+        if (converts) convert_step(type, &values, block->next, block->further, block->to, step);
     }
     if (rest) amx_multiply_rest(squares, 2, w, 2 * 64, x, X_STRIDE, group->square[0].rows, rest);
     for (uint32_t step = whole; block->pending && step < STEPS; step++)
@@ -254,38 +143,32 @@ ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
 /* s of matmul.h for the rows of a group. */
 static void group_scales(const struct amx_run *run, const struct amx_rows *group,
                          struct block_place at, float s[GROUP_ROWS]) {
-    const struct matmul *job = run->job;
-    size_t of_panel = at.panel * MATMUL_PANEL / QUANT_GROUP;
-    float of_weights = 1;
-    if (job->weights->type == WEIGHT_FP8)
-        of_weights = job->weights->scales[of_panel * run->blocks + at.block];
+    const struct matmul *job = run->chunk->job;
     const float *of_x =
-        job->x_scales
-            ? job->x_scales + (run->row_first + group->first) * job->x_scale_stride + at.block
-            : NULL;
-    for (uint32_t r = 0; of_x && r < group->rows; r++)
+        job->x_scales + (run->chunk->row_first + group->first) * job->x_scale_stride + at.block;
+    float of_weights = amx_block_scale(run->chunk, at);
+    for (uint32_t r = 0; r < group->rows; r++)
         s[r] = of_x[r * job->x_scale_stride] * of_weights;
-    for (uint32_t r = 0; !of_x && r < GROUP_ROWS; r += AMX_ROWS)
-        _mm512_storeu_ps(s + r, _mm512_set1_ps(of_weights));
 }
 
 /* The group's rows times the block at `at`, whose pairs are at w; `next`, or NULL, becomes pairs at `to`. */
 static void multiply_block(struct amx_run *run, struct amx_rows *group, struct block_place at,
                            const char *w, const struct block_place *next, char *to) {
-    enum weight_type type = run->job->weights->type;
+    const struct amx_chunk *chunk = run->chunk;
+    enum weight_type type = chunk->job->weights->type;
     struct block_job block = {
-        .channels = block_channels(run, at.block),
+        .channels = amx_block_channels(chunk, at.block),
         .w = w,
-        .x = run->x + at.block * run->x_block_stride + (size_t)group->first * QUANT_GROUP,
+        .x = chunk->x + at.block * chunk->x_block_stride + (size_t)group->first * QUANT_GROUP,
         .to = to,
         .sums = &run->sums[run->turn],
         .before = &run->sums[run->turn ^ 1],
         .pending = run->pending,
     };
-    bool meanwhile =
-        next && block.channels == QUANT_GROUP && block_channels(run, next->block) == QUANT_GROUP;
+    bool meanwhile = next && block.channels == QUANT_GROUP &&
+                     amx_block_channels(chunk, next->block) == QUANT_GROUP;
     if (meanwhile) {
-        block.next = block_weights(run, *next);
+        block.next = amx_block_weights(chunk, *next);
         block.further = block.next + AHEAD_BLOCKS * QUANT_GROUP * packed_channel_bytes(type);
     }
     if (group->squares == 2)
@@ -295,13 +178,12 @@ static void multiply_block(struct amx_run *run, struct amx_rows *group, struct b
     group_scales(run, group, at, block.sums->s);
     run->pending = group;
     run->turn ^= 1;
-    if (next && !meanwhile) convert(run, *next, to);
+    if (next && !meanwhile) convert(run->chunk, *next, 1, to);
 }
 
 static float *group_y(const struct amx_run *run, const struct amx_rows *group, uint32_t panel,
                       uint32_t row) {
-    return run->job->y + (run->row_first + group->first + row) * run->job->y_stride +
-           (size_t)panel * MATMUL_PANEL;
+    return amx_y(run->chunk, group->first + row, panel);
 }
 
 static void begin_y(const struct amx_run *run, struct amx_rows *group, struct block_place at) {
@@ -327,11 +209,12 @@ static void end_y(const struct amx_run *run, const struct amx_rows *group, uint3
 /* The chunk's rows are parts of at most 16: two of them, from `part` on, become a group. Returns the part behind
  * them, or 0. */
 static uint32_t take_parts(const struct amx_run *run, uint32_t part, struct amx_rows *group) {
-    const uint32_t parts = (uint32_t)divide_up(run->rows, AMX_ROWS); /* of even size */
-    uint32_t end = part + 2 < parts ? part + 2 : parts, first = run->rows * part / parts;
+    const uint32_t rows = run->chunk->rows;
+    const uint32_t parts = (uint32_t)divide_up(rows, AMX_ROWS); /* of even size */
+    uint32_t end = part + 2 < parts ? part + 2 : parts, first = rows * part / parts;
     group->first = first;
-    group->rows = run->rows * end / parts - first;
-    group->squares = amx_cut(group->rows, run->rows, group->square);
+    group->rows = rows * end / parts - first;
+    group->squares = amx_cut(group->rows, rows, group->square);
     return end < parts ? end : 0;
 }
 
@@ -343,12 +226,12 @@ static void run_few_rows(struct amx_run *run, uint32_t panel_first, uint32_t pan
     do
         part = take_parts(run, part, &groups[count++]);
     while (part);
-    convert(run, (struct block_place){panel_first, 0}, run->w[0]);
+    convert(run->chunk, (struct block_place){panel_first, 0}, 1, run->w[0]);
     for (uint32_t panel = panel_first; panel < end; panel++) {
         for (uint32_t i = 0; i < count; i++)
             begin_y(run, &groups[i], (struct block_place){panel, 0});
-        for (uint32_t block = 0; block < run->blocks; block++, room ^= 1) {
-            bool last = block + 1 == run->blocks;
+        for (uint32_t block = 0; block < run->chunk->blocks; block++, room ^= 1) {
+            bool last = block + 1 == run->chunk->blocks;
             struct block_place next = {panel + last, last ? 0 : block + 1};
             for (uint32_t i = 0; i < count; i++) {
                 bool converts = i + 1 == count && next.panel < end;
@@ -378,23 +261,24 @@ static void multiply_portion(struct amx_run *run, struct amx_rows *group, struct
     end_sums(run);
     end_y(run, group, at.panel);
     for (uint32_t b = blocks; next && b < next_blocks; b++)
-        convert(run, (struct block_place){next->panel, next->block + b}, run->w[b]);
+        convert(run->chunk, (struct block_place){next->panel, next->block + b}, 1, run->w[b]);
 }
 
 static uint32_t portion_blocks(const struct amx_run *run, struct block_place at) {
-    return run->blocks - at.block < PORTION_BLOCKS ? run->blocks - at.block : PORTION_BLOCKS;
+    return run->chunk->blocks - at.block < PORTION_BLOCKS ? run->chunk->blocks - at.block
+                                                          : PORTION_BLOCKS;
 }
 
 static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t panel_count) {
     struct block_place at = {panel_first, 0}, next;
     struct amx_rows group;
     for (uint32_t b = 0; b < portion_blocks(run, at); b++)
-        convert(run, (struct block_place){panel_first, b}, run->w[b]);
-    for (; at.block < run->blocks; at = next) {
+        convert(run->chunk, (struct block_place){panel_first, b}, 1, run->w[b]);
+    for (; at.block < run->chunk->blocks; at = next) {
         next = (struct block_place){at.panel + 1, at.block};
         if (next.panel == panel_first + panel_count)
             next = (struct block_place){panel_first, at.block + PORTION_BLOCKS};
-        bool more = next.block < run->blocks;
+        bool more = next.block < run->chunk->blocks;
         uint32_t next_blocks = more ? portion_blocks(run, next) : 0;
         uint32_t part = 0;
         do {
@@ -405,21 +289,38 @@ static void run_many_rows(struct amx_run *run, uint32_t panel_first, uint32_t pa
     }
 }
 
-/* The chunk's x in blocks: as it lies, or made of floats. */
-static void take_x(struct amx_run *run) {
-    const struct matmul *job = run->job;
+static void run_blocks(const struct amx_chunk *chunk, uint32_t panel_first, uint32_t panel_count) {
+    struct amx_run run;
+    run.chunk = chunk;
+    run.pending = NULL;
+    run.turn = 0;
+    amx_configure(chunk->rows < AMX_ROWS ? chunk->rows : AMX_ROWS);
+    if (chunk->rows <= FEW_GROUPS * GROUP_ROWS)
+        run_few_rows(&run, panel_first, panel_count);
+    else
+        run_many_rows(&run, panel_first, panel_count);
+    amx_release();
+}
+
+/* ---- Chunks of rows ---- */
+
+typedef uint16_t packed_blocks[PACKED_BLOCKS][QUANT_GROUP];
+
+/* The chunk's x in blocks: as it lies, or made of floats at `packed`. */
+static void take_x(struct amx_chunk *chunk, packed_blocks packed) {
+    const struct matmul *job = chunk->job;
     if (job->x_blocks) {
-        run->x = job->x_blocks + (size_t)run->row_first * QUANT_GROUP;
-        run->x_block_stride = job->x_block_stride;
+        chunk->x = job->x_blocks + (size_t)chunk->row_first * QUANT_GROUP;
+        chunk->x_block_stride = job->x_block_stride;
         return;
     }
-    run->x = run->packed[0];
-    run->x_block_stride = (size_t)run->rows * QUANT_GROUP;
-    for (uint32_t b = 0; b < run->blocks; b++)
-        for (uint32_t r = 0; r < run->rows; r++)
-            bf16_pack_x(run->packed[b * run->rows + r],
-                        job->x + (run->row_first + r) * job->x_stride + (size_t)b * QUANT_GROUP,
-                        block_channels(run, b), false);
+    chunk->x = packed[0];
+    chunk->x_block_stride = (size_t)chunk->rows * QUANT_GROUP;
+    for (uint32_t b = 0; b < chunk->blocks; b++)
+        for (uint32_t r = 0; r < chunk->rows; r++)
+            bf16_pack_x(packed[b * chunk->rows + r],
+                        job->x + (chunk->row_first + r) * job->x_stride + (size_t)b * QUANT_GROUP,
+                        amx_block_channels(chunk, b), false);
 }
 
 void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
@@ -428,23 +329,19 @@ void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t pan
         matmul_avx512_run(job, panel_first, panel_count);
         return;
     }
-    struct amx_run run;
-    run.job = job;
-    run.pending = NULL;
-    run.turn = 0;
-    run.blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP);
-    check(run.blocks <= PACKED_BLOCKS);
-    uint32_t most = job->x_blocks ? CHUNK_ROWS : PACKED_BLOCKS / run.blocks;
+    _Alignas(64) packed_blocks packed;
+    struct amx_chunk chunk = {.job = job,
+                              .blocks = (uint32_t)divide_up(job->weights->cols, QUANT_GROUP)};
+    check(chunk.blocks <= PACKED_BLOCKS);
+    uint32_t most = job->x_blocks ? AMX_CHUNK_ROWS : PACKED_BLOCKS / chunk.blocks;
     uint32_t chunks = (uint32_t)divide_up(job->m, most ? most : 1);
-    for (uint32_t chunk = 0; chunk < chunks; chunk++) {
-        run.row_first = (uint32_t)((uint64_t)job->m * chunk / chunks);
-        run.rows = (uint32_t)((uint64_t)job->m * (chunk + 1) / chunks) - run.row_first;
-        take_x(&run);
-        amx_configure(run.rows < AMX_ROWS ? run.rows : AMX_ROWS);
-        if (run.rows <= FEW_GROUPS * GROUP_ROWS)
-            run_few_rows(&run, panel_first, panel_count);
+    for (uint32_t i = 0; i < chunks; i++) {
+        chunk.row_first = (uint32_t)((uint64_t)job->m * i / chunks);
+        chunk.rows = (uint32_t)((uint64_t)job->m * (i + 1) / chunks) - chunk.row_first;
+        take_x(&chunk, packed);
+        if (job->x_scales)
+            run_blocks(&chunk, panel_first, panel_count);
         else
-            run_many_rows(&run, panel_first, panel_count);
+            matmul_amx_whole(&chunk, panel_first, panel_count);
     }
-    amx_release();
 }

@@ -248,10 +248,42 @@ static void run_dot(const struct matmul *job, const struct dot *dot, uint32_t pa
                 run_dot_block(job, dot, panel, block, row);
 }
 
+/* A row without scales: weights times their scales are rounded to BF16, and one sum goes through all channels. */
+static void run_dot_whole(const struct matmul *job, const struct dot *dot, uint32_t panel,
+                          uint32_t row) {
+    const struct packed_matrix *weights = job->weights;
+    uint32_t blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
+    const float *scales = weights->type == WEIGHT_FP8
+                              ? weights->scales + panel * MATMUL_PANEL / QUANT_GROUP * blocks
+                              : NULL;
+    float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
+    memset(y, 0, MATMUL_PANEL * sizeof *y);
+    for (uint32_t k = 0; k < weights->cols; k += dot->width) {
+        float x[WIDEST] = {0}, w[WIDEST][MATMUL_PANEL] = {{0}}, of_output[WIDEST];
+        float lift = scales ? 0x1p8f : 1, scale = scales ? scales[k / QUANT_GROUP] : 1;
+        for (uint32_t i = 0; i < dot->width && k + i < weights->cols; i++) {
+            x[i] = x_at(job, row, k + i);
+            load_weights(weights, panel, k + i, w[i]);
+        }
+        for (uint32_t n = 0; n < MATMUL_PANEL; n++) {
+            for (uint32_t i = 0; i < dot->width; i++)
+                of_output[i] = float_from_bf16(bf16_from_float(w[i][n] * lift * scale));
+            y[n] = dot->step(y[n], x, of_output);
+        }
+    }
+}
+
 void matmul_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     run_dot(job, &(struct dot){2, bfdot, true}, panel_first, panel_count);
 }
 
 void matmul_amx_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
-    run_dot(job, &(struct dot){WIDEST, even_and_odd, false}, panel_first, panel_count);
+    const struct dot dot = {WIDEST, even_and_odd, false};
+    if (job->x_scales) {
+        run_dot(job, &dot, panel_first, panel_count);
+        return;
+    }
+    for (uint32_t panel = panel_first; panel < panel_first + panel_count; panel++)
+        for (uint32_t row = 0; row < job->m; row++)
+            run_dot_whole(job, &dot, panel, row);
 }

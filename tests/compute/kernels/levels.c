@@ -56,7 +56,7 @@ const struct kernels *levels_twin(const struct kernels *level) {
                                          .gemm_bf16 = gemm_bfdot_c_run};
     static const struct kernels amx = {.matmul = matmul_amx_c_run, .gemm_bf16 = gemm_amx_c_run};
     return strcmp(level->numerics, "bfdot2") == 0 ? &bfdot
-           : strcmp(level->numerics, "amx2") == 0 ? &amx
+           : strcmp(level->numerics, "amx3") == 0 ? &amx
                                                   : &bf16_dot;
 }
 

@@ -60,10 +60,30 @@ static void every_fp8_code_is_exact(void **unused) {
         }
 }
 
+/* Scales that a level's shortcuts may not take: zero, as of a block without weights, negative, tiny and huge. */
+static void any_scale_of_a_block_is_taken(void **unused) {
+    static const float scales[] = {0.25f, 0, 0x1p-119f, -0.5f, 0x1p110f, 1e-4f};
+    struct kernels levels[LEVELS_MAX];
+    uint32_t level_count = levels_list(levels);
+    uint64_t state = 7;
+    for (uint32_t rows = 1; rows < 40; rows += 33)
+        for (int form = 1; form < PROBLEM_FORMS; form++) {
+            struct problem p = problem_make(&state, WEIGHT_FP8, rows, 700, 300, WEIGHTS_RANDOM,
+                                            NUMBERS_NORMAL, form);
+            const size_t blocks = divide_up(300, QUANT_GROUP), all = p.scale_bytes / sizeof(float);
+            for (size_t i = 0; i < all;
+                 i++) /* whole rows of W, and then each block's another one */
+                p.scales[i] = scales[(rows == 1 ? i / blocks : i) % ARRAY_COUNT(scales)];
+            problem_check(&p, levels, level_count);
+            problem_free(&p);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(levels_agree_for_every_shape_and_kind_of_number),
         cmocka_unit_test(every_fp8_code_is_exact),
+        cmocka_unit_test(any_scale_of_a_block_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

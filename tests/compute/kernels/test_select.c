@@ -25,7 +25,7 @@ static void each_level_is_found_by_its_name(void **unused) {
 
 static void each_table_is_whole_and_says_what_it_is(void **unused) {
     static const char *const numerics[KERNEL_LEVEL_COUNT] = {[KERNEL_LEVEL_AVX512BF16] = "bf16dot3",
-                                                             [KERNEL_LEVEL_AMX] = "amx2",
+                                                             [KERNEL_LEVEL_AMX] = "amx3",
                                                              [KERNEL_LEVEL_NEONBF16] = "bfdot2"};
     for (int i = 0; i < KERNEL_LEVEL_COUNT; i++) {
         const struct kernels *table = NULL;
