@@ -374,8 +374,8 @@ static void print_figure(struct exchange_bench *bench, uint32_t i) {
     if (bench->values.json)
         printf(",\n \"%s\":{\"bytes\":%.0f,\"bytes_between_nodes\":%.0f,\"seconds\":%.4g,"
                "\"low\":%.4g,\"high\":%.4g,\"floor_seconds\":%.4g,\"floor_low\":%.4g,"
-               "\"floor_high\":%.4g,\"ratio\":%.3f,\"whole_seconds\":%.4g,"
-               "\"whole_floor_seconds\":%.4g,\"whole_ratio\":%.3f}",
+               "\"floor_high\":%.4g,\"ratio\":%.4g,\"whole_seconds\":%.4g,"
+               "\"whole_floor_seconds\":%.4g,\"whole_ratio\":%.4g}",
                keys[i], bytes, between, median, own[low], own[high], swap_median, swap[low],
                swap[high], median / swap_median, whole, swap_whole, whole / swap_whole);
     else

@@ -231,18 +231,15 @@ static void wait_until(struct ledger_bench *bench, double until_s) {
 }
 
 /* At their times, whatever the ledger does; without a rate as many as are let. */
-static void give_all(struct ledger_bench *bench, double rate, double end_s) {
-    double next_s = machine_limits_now();
-    while (machine_limits_now() < end_s) {
-        if (rate > 0) {
-            wait_until(bench, next_s < end_s ? next_s : end_s);
-            double now = machine_limits_now();
-            while (next_s <= now) {
-                give_one(bench);
-                next_s += 1 / rate;
-            }
-            continue;
-        }
+static void give_all(struct ledger_bench *bench, double rate, double begun_s, double seconds) {
+    const double count = rate * seconds, end_s = begun_s + seconds;
+    for (double given = 0; given < count;) { /* all of them, also where this thread comes late */
+        wait_until(bench, begun_s + given / rate);
+        for (double now = machine_limits_now(); given < count && begun_s + given / rate <= now;
+             given++)
+            give_one(bench);
+    }
+    while (rate <= 0 && machine_limits_now() < end_s) {
         while (bench->given - bench->settled < UNDER_WAY_MAX)
             give_one(bench);
         wait_until(bench, end_s);
@@ -265,7 +262,7 @@ static enum status run_rate(struct ledger_bench *bench, double rate, struct erro
     bench->first = bench->given + 1;
     bench->transactions = 0;
     double begun = machine_limits_now(), cpu = process_now(), own = machine_limits_processor_now();
-    give_all(bench, rate, begun + seconds);
+    give_all(bench, rate, begun, seconds);
     uint64_t count = bench->given + 1 - bench->first;
     cpu = process_now() - cpu;
     own = machine_limits_processor_now() - own;

@@ -62,6 +62,7 @@ class Fleet:
     def renew_units(self):
         """Other ones, for which no gateway that was killed can have done anything."""
         for number in (2, 3):
+            self.processes[number].wait_for("gateway  is connected")  # before it serves, SIGTERM ends it without a word
             self.processes[number].stop()
             self.processes[number].forget()
         time.sleep(max(0, self.last_kill + UNSAID_END_SECONDS + 1 - time.monotonic()))

@@ -49,7 +49,7 @@ def check_apart(wanted, directory):
                "--kv-dir", directory, "--kv-disk", "64MiB"]
     server = open_server(2, *options)
     cache.expect(server, wanted, True, "apart, out of another server's blocks")
-    assert server.loaded("disk") == HITS, server.metrics()
+    assert server.loaded("disk") >= HITS, server.metrics()  # again in the decode unit, if a busy machine's transfers are given up
     with server.open("/debug/fleet") as answer:
         assert json.load(answer)["handed_over_total"] == len(PROMPTS)
     assert server.metrics()['fathom_kv_storage_ranks{state="on"}'] == 4

@@ -7,6 +7,7 @@ import glob
 import json
 import os
 import random
+import signal
 import subprocess
 import tempfile
 import time
@@ -47,7 +48,9 @@ def do_it(deed, wanted, directory):
     first = SmallServer(*options, "--kv-host", "1MiB")
     assert first.ask_all(PROMPTS[:6]) == wanted[:6], deed
     wait_for_segment(directory)
+    first.process.send_signal(signal.SIGSTOP)  # else what it begins anew meanwhile would be in the way of `rm -r`
     subprocess.run(["sh", "-c", deed], env=dict(os.environ, D=directory), check=True)
+    first.process.send_signal(signal.SIGCONT)
     first.wait_for(LINE)
     second = SmallServer(*options)
     assert second.ask_all(PROMPTS[6:]) == wanted[6:], deed

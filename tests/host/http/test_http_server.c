@@ -115,8 +115,11 @@ static int64_t now_ms(void) {
 }
 
 static void pump(int64_t ms) {
-    for (int64_t until = now_ms() + ms; now_ms() < until; usleep(500))
+    int64_t until = now_ms() + ms;
+    do { /* once, also if this machine pauses meanwhile */
         event_base_loop(base, EVLOOP_NONBLOCK);
+        usleep(500);
+    } while (now_ms() < until);
 }
 
 static int connect_client(void) {
@@ -154,7 +157,8 @@ static const char *receive_for(int client, int64_t ms, const char *until) {
     size_t count = 0;
     hung_up = false;
     received[0] = 0;
-    for (int64_t end = now_ms() + ms; now_ms() < end && !hung_up;) {
+    int64_t end = now_ms() + ms;
+    do {
         pump(1);
         ssize_t got = recv(client, received + count, sizeof received - 1 - count, 0);
         if (got > 0)
@@ -163,7 +167,7 @@ static const char *receive_for(int client, int64_t ms, const char *until) {
             hung_up = true;
         received[count] = 0;
         if (until && strstr(received, until)) break;
-    }
+    } while (now_ms() < end && !hung_up);
     return received;
 }
 

@@ -20,10 +20,12 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "host/process/agent.h"
 #include "host/process/agent_frame.h"
 
-#define TIMEOUT_NS 300000000
+#define TIMEOUT_NS 500000000
+#define PATIENT_NS 60000000000 /* for what has nothing to do with silence */
 
 static int supervisor; /* the file that an agent hears */
 static pid_t agent;
@@ -52,7 +54,7 @@ static void hear(enum agent_kind kind, void *body) {
     if (body) memcpy(body, frame.body, agent_frame_body_bytes(kind));
 }
 
-static int start_agent(void **state) {
+static int start_with(int64_t timeout_ns) {
     int files[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, files), 0);
     agent = fork();
@@ -64,7 +66,7 @@ static int start_agent(void **state) {
     close(files[1]);
     supervisor = files[0];
     struct agent_check check = {
-        .timeout_ns = TIMEOUT_NS, .count = 2, .total = 4, .interface = "lo"};
+        .timeout_ns = timeout_ns, .count = 2, .total = 4, .interface = "lo"};
     struct agent_facts facts;
     snprintf(check.unit, sizeof check.unit, "test-%d", (int)getpid()); /* no other's */
     snprintf(check.model, sizeof check.model, "%s/models/tiny-r1", getenv("FATHOM_SOURCE"));
@@ -74,6 +76,10 @@ static int start_agent(void **state) {
     assert_string_equal(facts.address, "127.0.0.1");
     snprintf(room, sizeof room, "%s", facts.room);
     return 0;
+}
+
+static int start_agent(void **state) {
+    return start_with(PATIENT_NS);
 }
 
 /* It ends by itself, and nothing is left. */
@@ -150,13 +156,28 @@ static void a_signal_goes_to_the_rank_that_it_names(void **state) {
     agent_ends();
 }
 
+/* Signs of life for longer than the agent's patience; false: a pause of this machine was in them. */
+static bool speak(void) {
+    const int64_t began_ns = clock_now_ns();
+    int64_t now_ns = began_ns, longest_ns = 0;
+    while (now_ns - began_ns < 3 * (int64_t)TIMEOUT_NS && longest_ns < TIMEOUT_NS) {
+        const struct agent_head ping = agent_frame_head(AGENT_PING, 0);
+        if (send(supervisor, &ping, sizeof ping, MSG_NOSIGNAL) != sizeof ping) break;
+        usleep(TIMEOUT_NS / 4000);
+        int64_t next_ns = clock_now_ns();
+        if (next_ns - now_ns > longest_ns) longest_ns = next_ns - now_ns;
+        now_ns = next_ns;
+    }
+    return longest_ns < TIMEOUT_NS;
+}
+
 static void a_silent_supervisor_is_gone(void **state) {
     char byte;
-    launch("waits");
-    for (int i = 0; i < 10; i++) { /* longer than the agent's patience */
-        say(AGENT_PING, NULL, NULL, 0);
-        hear(AGENT_PONG, NULL);
-        usleep(TIMEOUT_NS / 4000);
+    start_with(TIMEOUT_NS);
+    while (launch("waits"), !speak()) {
+        close(supervisor);
+        agent_ends();
+        start_with(TIMEOUT_NS);
     }
     assert_int_equal(waitpid(agent, NULL, WNOHANG), 0);
     agent_ends();
@@ -176,7 +197,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(ranks_have_what_they_were_given, start_agent),
         cmocka_unit_test_setup(a_signal_goes_to_the_rank_that_it_names, start_agent),
-        cmocka_unit_test_setup(a_silent_supervisor_is_gone, start_agent),
+        cmocka_unit_test(a_silent_supervisor_is_gone),
         cmocka_unit_test_setup(nonsense_ends_it, start_agent),
     };
     if (argc == 4) return be_rank(argv[2], argv[3]);

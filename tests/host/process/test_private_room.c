@@ -56,8 +56,10 @@ static void a_room_goes_with_its_owner(void **state) {
 /* The owner has started a program and is killed; the program lives on. */
 static void a_killed_owners_room_goes_with_the_next(void **state) {
     struct private_room found, next;
-    int pipes[2], status;
+    int pipes[2], begun[2], status;
+    char byte;
     assert_int_equal(pipe(pipes), 0);
+    assert_int_equal(pipe2(begun, O_CLOEXEC), 0); /* its end is the program's begin */
     pid_t owner = fork();
     assert_true(owner >= 0);
     if (owner == 0) {
@@ -69,7 +71,8 @@ static void a_killed_owners_room_goes_with_the_next(void **state) {
             execlp("sleep", "sleep", "600", (char *)NULL);
             _exit(1);
         }
-        usleep(100000);
+        close(begun[1]);
+        if (read(begun[0], &byte, 1) != 0) _exit(1);
         if (write(pipes[1], &room, sizeof room) != sizeof room ||
             write(pipes[1], &program, sizeof program) != sizeof program)
             _exit(1);
@@ -77,6 +80,8 @@ static void a_killed_owners_room_goes_with_the_next(void **state) {
             pause();
     }
     pid_t program;
+    close(begun[0]);
+    close(begun[1]);
     assert_int_equal(read(pipes[0], &found, sizeof found), sizeof found);
     assert_int_equal(read(pipes[0], &program, sizeof program), sizeof program);
     open_room(&next);

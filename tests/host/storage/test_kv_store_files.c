@@ -86,8 +86,8 @@ struct deed {
 };
 
 /* A storage that looks when the sidecar is gone and the data are not yet makes the sidecar anew, and
- * the folder is not empty: then somebody removes it once more. */
-#define REMOVE(path) "{ rm -r " path " 2>/dev/null || rm -r " path "; }"
+ * the folder is not empty: then somebody removes it again. */
+#define REMOVE(path) "{ until rm -rf " path " 2>/dev/null; do :; done; }"
 
 static const struct deed deeds[] = {
     {"rm $D/*/*.kv", false},
@@ -95,7 +95,7 @@ static const struct deed deeds[] = {
     {REMOVE("$D/*"), false},
     {REMOVE("$D"), false},
     {"mv $D/* $D/aside", false},
-    {"for f in $D/*; do mv $f $D/aside && mkdir $f; done", false},
+    {"for f in $D/*; do mv $f $D/aside && mkdir -p $f; done", false},
     {"for f in $D/*/*.kv; do mv $f $f.aside; done", false},
     {"for f in $D/*/*.kv; do rm $f && echo other >$f; done", false},
     {"for f in $D/*/*.kv; do cp $f $f.copy && mv $f.copy $f; done", true},
