@@ -136,13 +136,14 @@ bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_h
     }
     unit->hello = *hello;
     bool is_ours = is_usable(hello) && same_model(hello, &fleet->model);
-    if (is_ours) unit->numerics = number_numerics(fleet, hello->numerics_id);
-    if (!is_ours || unit->numerics == FLEET_NONE) {
+    uint32_t numerics = is_ours ? number_numerics(fleet, hello->numerics_id) : FLEET_NONE;
+    if (numerics == FLEET_NONE) {
         unit->state = FLEET_REFUSED;
         fleet->refused_total++;
         return false;
     }
     unit->state = FLEET_SERVING;
+    unit->numerics = numerics;
     unit->load.pages_free = hello->page_count;
     for (uint32_t i = 0; i < hello->rank_count; i++) {
         const struct unit_rank *rank = &hello_ranks(hello)[i];

@@ -41,7 +41,7 @@ struct fleet_unit {
     bool scarce;   /* has reserved nothing since it had no room: it is asked for
                                      * one request at a time */
     struct record_unit_hello hello; /* without its tail; the role is the one that it has now */
-    uint32_t numerics;              /* of the fleet's table; of members */
+    uint32_t numerics;              /* of the fleet's table; 0 of a unit that was never a member */
     struct record_unit_load load;   /* without its tail; before the first, all pages are free */
     struct record_experts experts;  /* zeros before the first */
     struct fleet_rank *ranks;       /* [LIMIT_RANKS], of them hello.rank_count */

@@ -11,6 +11,7 @@
 
 #include "base/tree.h"
 #include "hands.h"
+#include "serving/gateway/gateway_state.h"
 
 static void join_of(struct world *world, uint32_t unit, const char *numerics) {
     world_join(world, unit);
@@ -200,6 +201,10 @@ static void numerics_are_bounded(void **state) {
         lose(world, unit);
     }
     join_of(world, ++unit, "one more");
+    const struct fleet *fleet = &world->gateway->fleet;
+    uint32_t refused = fleet_find(fleet, (struct unit_id){unit});
+    assert_int_equal(fleet->units[refused].state, FLEET_REFUSED);
+    assert_in_range(fleet->units[refused].numerics, 0, FLEET_NUMERICS_MAX - 1); /* sets are bits */
     lose(world, 1);
     assert_int_equal(world->submits, 1);
     world_hang_up(world, client);
