@@ -390,7 +390,7 @@ static void carry_one(struct world *world, const struct record *record) {
         break;
     case RECORD_CANCEL:
         world->cancels++;
-        world->cancelled_at |= 1u << world->last_unit.value;
+        if (world->last_unit.value < 32) world->cancelled_at |= 1u << world->last_unit.value;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
     case RECORD_DRAIN:

@@ -43,7 +43,7 @@ struct world {
     uint32_t submits, cancels, drains, continues, roles; /* seen so far */
     uint32_t last_role;                                  /* enum unit_role */
     struct record_drain last_drain;
-    uint32_t cancelled_at; /* a bit for each unit that was told a CANCEL; tests may clear it */
+    uint32_t cancelled_at; /* a bit for each unit below 32 told a CANCEL; tests may clear it */
     struct record_continue last_continue;
     uint32_t last_continued;  /* its first token */
     struct unit_id speaker;   /* the unit that speaks when a unit speaks; at first unit 1 */
