@@ -22,14 +22,14 @@
 #define PORTION_BLOCKS 8
 
 /* Blocks of a panel that are multiplied one after another. */
-struct stretch {
+struct panel_stretch {
     struct block_place at;
     uint32_t blocks;
 };
 
 typedef float square_sums[AMX_ROWS][MATMUL_PANEL];
 
-struct row_group {
+struct whole_rows {
     uint32_t first; /* in the chunk; a multiple of GROUP_ROWS */
     uint32_t squares;
     struct amx_square square[2];
@@ -40,7 +40,7 @@ struct whole_run {
     uint32_t panel_first, panel_end;
     uint32_t portion_blocks;
     uint32_t group_count;
-    struct row_group groups[AMX_CHUNK_ROWS / GROUP_ROWS];
+    struct whole_rows groups[AMX_CHUNK_ROWS / GROUP_ROWS];
     bool keeps; /* one group's sums stay in squares while a panel lasts */
     _Alignas(64) block_pairs w[STRETCH_BLOCKS];
     _Alignas(64) square_sums sums[AMX_CHUNK_ROWS / AMX_ROWS];
@@ -50,7 +50,7 @@ struct whole_run {
 
 /* A block to be multiplied into the squares. Meanwhile the weights `next` become pairs at w, if there are any:
  * a step's pairs are used before they are replaced. What lies at `further` is brought near. */
-struct block_job {
+struct whole_block {
     uint32_t channels, rows; /* rows of a square */
     char *w;
     const uint16_t *x[2];
@@ -59,7 +59,7 @@ struct block_job {
 };
 
 ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
-                            const struct block_job *block) {
+                            const struct whole_block *block) {
     struct weight_values values;
     if (converts) values = load_values(type, block->next_scale);
     const uint16_t *x[2] = {block->x[0], block->x[1]};
@@ -75,7 +75,7 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
 }
 
 ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
-                                    const struct block_job *block) {
+                                    const struct whole_block *block) {
     if (!block->next)
         multiply(squares, false, type, block);
     else if (type == WEIGHT_FP8)
@@ -85,13 +85,13 @@ ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
 }
 
 /* The group's rows times a block whose pairs are at w; `next`, or NULL, replaces them. */
-static void multiply_block(const struct whole_run *run, const struct row_group *group, uint32_t at,
+static void multiply_block(const struct whole_run *run, const struct whole_rows *group, uint32_t at,
                            const struct block_place *next, char *w) {
     const struct amx_chunk *chunk = run->chunk;
     enum weight_type type = chunk->job->weights->type;
     const uint16_t *x = chunk->x + at * chunk->x_block_stride + (size_t)group->first * QUANT_GROUP;
     const struct amx_square *second = &group->square[group->squares - 1];
-    struct block_job block = {
+    struct whole_block block = {
         .channels = amx_block_channels(chunk, at),
         .rows = group->square[0].rows,
         .w = w,
@@ -119,18 +119,19 @@ struct square_place {
     size_t stride; /* in floats */
 };
 
-static struct square_place place_in_y(const struct whole_run *run, const struct row_group *group,
+static struct square_place place_in_y(const struct whole_run *run, const struct whole_rows *group,
                                       uint32_t square, uint32_t panel) {
     uint32_t row = group->first + (uint32_t)group->square[square].first;
     return (struct square_place){amx_y(run->chunk, row, panel), run->chunk->job->y_stride};
 }
 
-static struct square_place place_near(struct whole_run *run, const struct row_group *group,
+static struct square_place place_near(struct whole_run *run, const struct whole_rows *group,
                                       uint32_t square) {
     return (struct square_place){run->sums[group->first / AMX_ROWS + square][0], MATMUL_PANEL};
 }
 
-static void take_sums(struct whole_run *run, const struct row_group *group, struct block_place at) {
+static void take_sums(struct whole_run *run, const struct whole_rows *group,
+                      struct block_place at) {
     bool begins = at.block % run->portion_blocks == 0;
     if (at.block == 0) {
         amx_zero(0);
@@ -150,7 +151,7 @@ static void take_sums(struct whole_run *run, const struct row_group *group, stru
 }
 
 /* At the end of a portion a square's new rows go to y; if all are new, they are already laid there. */
-static void end_square(struct whole_run *run, const struct row_group *group, uint32_t square,
+static void end_square(struct whole_run *run, const struct whole_rows *group, uint32_t square,
                        uint32_t panel) {
     const struct amx_square *at = &group->square[square];
     struct square_place y = place_in_y(run, group, square, panel);
@@ -159,7 +160,7 @@ static void end_square(struct whole_run *run, const struct row_group *group, uin
         memcpy(y.sums + r * y.stride, near.sums + r * near.stride, MATMUL_PANEL * sizeof(float));
 }
 
-static void lay_sums(struct whole_run *run, const struct row_group *group, uint32_t panel,
+static void lay_sums(struct whole_run *run, const struct whole_rows *group, uint32_t panel,
                      bool ends) {
     const struct amx_square *square = group->square;
     struct square_place place =
@@ -177,16 +178,17 @@ static void lay_sums(struct whole_run *run, const struct row_group *group, uint3
 /* ---- Order ---- */
 
 /* The stretch from `at` on, within its portion. */
-static struct stretch stretch_at(const struct whole_run *run, struct block_place at) {
+static struct panel_stretch stretch_at(const struct whole_run *run, struct block_place at) {
     uint32_t end = (at.block / run->portion_blocks + 1) * run->portion_blocks;
     if (end > run->chunk->blocks) end = run->chunk->blocks;
     uint32_t blocks = end - at.block < STRETCH_BLOCKS ? end - at.block : STRETCH_BLOCKS;
-    return (struct stretch){at, blocks};
+    return (struct panel_stretch){at, blocks};
 }
 
 /* The next one: of the same portion of the panel, of the next panel, or of the first panel's next portion.
  * Without blocks: there is none. */
-static struct stretch next_stretch(const struct whole_run *run, const struct stretch *now) {
+static struct panel_stretch next_stretch(const struct whole_run *run,
+                                         const struct panel_stretch *now) {
     struct block_place at = {now->at.panel, now->at.block + now->blocks};
     uint32_t portion = now->at.block / run->portion_blocks * run->portion_blocks;
     if (at.block < portion + run->portion_blocks && at.block < run->chunk->blocks)
@@ -194,11 +196,11 @@ static struct stretch next_stretch(const struct whole_run *run, const struct str
     if (++at.panel < run->panel_end)
         return stretch_at(run, (struct block_place){at.panel, portion});
     at = (struct block_place){run->panel_first, portion + run->portion_blocks};
-    return at.block < run->chunk->blocks ? stretch_at(run, at) : (struct stretch){at, 0};
+    return at.block < run->chunk->blocks ? stretch_at(run, at) : (struct panel_stretch){at, 0};
 }
 
-static void multiply_stretch(struct whole_run *run, const struct row_group *group,
-                             const struct stretch *now, const struct stretch *next) {
+static void multiply_stretch(struct whole_run *run, const struct whole_rows *group,
+                             const struct panel_stretch *now, const struct panel_stretch *next) {
     uint32_t replaced = next ? next->blocks : 0, b = 0;
     for (; b < now->blocks || b < replaced; b++) {
         struct block_place then;
@@ -214,7 +216,7 @@ static void cut_groups(struct whole_run *run) {
     const uint32_t all = run->chunk->rows;
     run->group_count = (uint32_t)divide_up(all, GROUP_ROWS);
     for (uint32_t i = 0; i < run->group_count; i++) {
-        struct row_group *group = &run->groups[i];
+        struct whole_rows *group = &run->groups[i];
         group->first = i * GROUP_ROWS;
         uint32_t rows = all - group->first < GROUP_ROWS ? all - group->first : GROUP_ROWS;
         group->squares = amx_cut(rows, all, group->square);
@@ -230,7 +232,7 @@ void matmul_amx_whole(const struct amx_chunk *chunk, uint32_t panel_first, uint3
     run.keeps = run.group_count == 1;
     run.portion_blocks = run.keeps ? chunk->blocks : PORTION_BLOCKS;
     amx_configure(chunk->rows < AMX_ROWS ? chunk->rows : AMX_ROWS);
-    struct stretch now = {0}, next = stretch_at(&run, (struct block_place){panel_first, 0});
+    struct panel_stretch now = {0}, next = stretch_at(&run, (struct block_place){panel_first, 0});
     multiply_stretch(&run, &run.groups[0], &now, &next); /* the first only becomes pairs */
     while (next.blocks) {
         now = next;
@@ -238,7 +240,7 @@ void matmul_amx_whole(const struct amx_chunk *chunk, uint32_t panel_first, uint3
         uint32_t end = now.at.block + now.blocks;
         bool ends = end == chunk->blocks || end % run.portion_blocks == 0; /* of a portion */
         for (uint32_t i = 0; i < run.group_count; i++) {
-            const struct row_group *group = &run.groups[i];
+            const struct whole_rows *group = &run.groups[i];
             if (!run.keeps || now.at.block == 0) take_sums(&run, group, now.at);
             multiply_stretch(&run, group, &now, i + 1 == run.group_count ? &next : NULL);
             if (!run.keeps || ends) lay_sums(&run, group, now.at.panel, ends);
