@@ -233,10 +233,11 @@ static void wait_until(struct ledger_bench *bench, double until_s) {
 /* At their times, whatever the ledger does; without a rate as many as are let. */
 static void give_all(struct ledger_bench *bench, double rate, double begun_s, double seconds) {
     const double count = rate * seconds, end_s = begun_s + seconds;
-    for (double given = 0; given < count;) { /* all of them, also where this thread comes late */
-        wait_until(bench, begun_s + given / rate);
-        for (double now = machine_limits_now(); given < count && begun_s + given / rate <= now;
-             given++)
+    uint64_t given = 0;
+    while ((double)given < count) { /* all of them, also where this thread comes late */
+        wait_until(bench, begun_s + (double)given / rate);
+        double now = machine_limits_now();
+        for (; (double)given < count && begun_s + (double)given / rate <= now; given++)
             give_one(bench);
     }
     while (rate <= 0 && machine_limits_now() < end_s) {

@@ -338,6 +338,7 @@ void matmul_amx_run(const struct matmul *job, uint32_t panel_first, uint32_t pan
     for (uint32_t i = 0; i < chunks; i++) {
         chunk.row_first = (uint32_t)((uint64_t)job->m * i / chunks);
         chunk.rows = (uint32_t)((uint64_t)job->m * (i + 1) / chunks) - chunk.row_first;
+        check(chunk.rows > 0);
         take_x(&chunk, packed);
         if (job->x_scales)
             run_blocks(&chunk, panel_first, panel_count);
