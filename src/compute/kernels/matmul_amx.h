@@ -11,6 +11,7 @@
 #include "compute/kernels/amx.h"
 #include "compute/kernels/bf16_weights.h"
 #include "compute/kernels/tables.h"
+#include "compute/kernels/vector_avx512.h"
 
 #ifdef KERNEL_EMULATE_BF16
 #define matmul_amx_run matmul_amx_emulated_run
@@ -89,14 +90,6 @@ static inline bool scale_is_usual(float scale) {
     return scale >= 0x1p-100f && scale <= 0x1p100f;
 }
 
-/* Rounded to nearest, ties to even; each in the lower half of its 32 bits. */
-ALWAYS_INLINE __m512i round_to_bf16(__m512 values) {
-    __m512i bits = _mm512_castps_si512(values);
-    __m512i even = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
-    bits = _mm512_add_epi32(_mm512_add_epi32(bits, even), _mm512_set1_epi32(0x7FFF));
-    return _mm512_srli_epi32(bits, 16);
-}
-
 /* `scale`: a usual one, of FP8. */
 ALWAYS_INLINE struct weight_values load_values(enum weight_type type, float scale) {
     struct weight_values values;
@@ -108,7 +101,7 @@ ALWAYS_INLINE struct weight_values load_values(enum weight_type type, float scal
     __m128i low[2], high[2];
     for (int i = 0; i < 2; i++) {
         __m512 exact = _mm512_loadu_ps(four_bits[i]);
-        __m512i rounded = round_to_bf16(_mm512_mul_ps(exact, _mm512_set1_ps(scale)));
+        __m512i rounded = bf16_bits(_mm512_mul_ps(exact, _mm512_set1_ps(scale)));
         low[i] = _mm512_cvtepi32_epi8(rounded);
         high[i] = _mm512_cvtepi32_epi8(_mm512_srli_epi32(rounded, 8));
     }
