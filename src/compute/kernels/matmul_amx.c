@@ -22,7 +22,7 @@
  *
  * KERNEL_EMULATE_BF16 builds the same code without AMX, for tests on CPUs that lack it.
  */
-#include "compute/kernels/matmul_amx.h"
+#include "compute/kernels/amx_chunk.h"
 
 #include "base/check.h"
 

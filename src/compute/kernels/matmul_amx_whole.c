@@ -14,7 +14,7 @@
  *
  * Order of the sums: TDPBF16PS (struct gemm_bf16), ascending steps of 32 channels from 0.
  */
-#include "compute/kernels/matmul_amx.h"
+#include "compute/kernels/amx_chunk.h"
 
 #include <string.h>
 
@@ -58,8 +58,8 @@ struct whole_block {
     float next_scale;
 };
 
-ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
-                            const struct whole_block *block) {
+ALWAYS_INLINE void add_products(int squares, bool converts, enum weight_type type,
+                                const struct whole_block *block) {
     struct weight_values values;
     if (converts) values = load_values(type, block->next_scale);
     const uint16_t *x[2] = {block->x[0], block->x[1]};
@@ -74,19 +74,19 @@ ALWAYS_INLINE void multiply(int squares, bool converts, enum weight_type type,
     if (rest) amx_multiply_rest(squares, 2, w, 2 * 64, x, X_STRIDE, block->rows, rest);
 }
 
-ALWAYS_INLINE void multiply_squares(int squares, enum weight_type type,
-                                    const struct whole_block *block) {
+ALWAYS_INLINE void add_to_squares(int squares, enum weight_type type,
+                                  const struct whole_block *block) {
     if (!block->next)
-        multiply(squares, false, type, block);
+        add_products(squares, false, type, block);
     else if (type == WEIGHT_FP8)
-        multiply(squares, true, WEIGHT_FP8, block);
+        add_products(squares, true, WEIGHT_FP8, block);
     else
-        multiply(squares, true, WEIGHT_BF16, block);
+        add_products(squares, true, WEIGHT_BF16, block);
 }
 
 /* The group's rows times a block whose pairs are at w; `next`, or NULL, replaces them. */
-static void multiply_block(const struct whole_run *run, const struct whole_rows *group, uint32_t at,
-                           const struct block_place *next, char *w) {
+static void add_block(const struct whole_run *run, const struct whole_rows *group, uint32_t at,
+                      const struct block_place *next, char *w) {
     const struct amx_chunk *chunk = run->chunk;
     enum weight_type type = chunk->job->weights->type;
     const uint16_t *x = chunk->x + at * chunk->x_block_stride + (size_t)group->first * QUANT_GROUP;
@@ -105,9 +105,9 @@ static void multiply_block(const struct whole_run *run, const struct whole_rows 
         block.further = block.next + AHEAD_BLOCKS * QUANT_GROUP * packed_channel_bytes(type);
     }
     if (group->squares == 2)
-        multiply_squares(2, type, &block);
+        add_to_squares(2, type, &block);
     else
-        multiply_squares(1, type, &block);
+        add_to_squares(1, type, &block);
     if (next && !meanwhile) convert(chunk, *next, block.next_scale, w);
 }
 
@@ -199,14 +199,14 @@ static struct panel_stretch next_stretch(const struct whole_run *run,
     return at.block < run->chunk->blocks ? stretch_at(run, at) : (struct panel_stretch){at, 0};
 }
 
-static void multiply_stretch(struct whole_run *run, const struct whole_rows *group,
-                             const struct panel_stretch *now, const struct panel_stretch *next) {
+static void add_stretch(struct whole_run *run, const struct whole_rows *group,
+                        const struct panel_stretch *now, const struct panel_stretch *next) {
     uint32_t replaced = next ? next->blocks : 0, b = 0;
     for (; b < now->blocks || b < replaced; b++) {
         struct block_place then;
         if (b < replaced) then = (struct block_place){next->at.panel, next->at.block + b};
         if (b < now->blocks)
-            multiply_block(run, group, now->at.block + b, b < replaced ? &then : NULL, run->w[b]);
+            add_block(run, group, now->at.block + b, b < replaced ? &then : NULL, run->w[b]);
         else
             convert(run->chunk, then, amx_block_scale(run->chunk, then), run->w[b]);
     }
@@ -233,7 +233,7 @@ void matmul_amx_whole(const struct amx_chunk *chunk, uint32_t panel_first, uint3
     run.portion_blocks = run.keeps ? chunk->blocks : PORTION_BLOCKS;
     amx_configure(chunk->rows < AMX_ROWS ? chunk->rows : AMX_ROWS);
     struct panel_stretch now = {0}, next = stretch_at(&run, (struct block_place){panel_first, 0});
-    multiply_stretch(&run, &run.groups[0], &now, &next); /* the first only becomes pairs */
+    add_stretch(&run, &run.groups[0], &now, &next); /* the first only becomes pairs */
     while (next.blocks) {
         now = next;
         next = next_stretch(&run, &now);
@@ -242,7 +242,7 @@ void matmul_amx_whole(const struct amx_chunk *chunk, uint32_t panel_first, uint3
         for (uint32_t i = 0; i < run.group_count; i++) {
             const struct whole_rows *group = &run.groups[i];
             if (!run.keeps || now.at.block == 0) take_sums(&run, group, now.at);
-            multiply_stretch(&run, group, &now, i + 1 == run.group_count ? &next : NULL);
+            add_stretch(&run, group, &now, i + 1 == run.group_count ? &next : NULL);
             if (!run.keeps || ends) lay_sums(&run, group, now.at.panel, ends);
         }
     }

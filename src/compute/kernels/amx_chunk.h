@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What matrix products with AMX share. Private to src/compute/kernels, for files that are compiled for AMX
- * or emulate it.
+ * Rows and weights as both kinds of matrix products with AMX take them. Private to src/compute/kernels, for
+ * files that are compiled for AMX or emulate it.
  */
-#ifndef COMPUTE_KERNELS_MATMUL_AMX_H
-#define COMPUTE_KERNELS_MATMUL_AMX_H
+#ifndef COMPUTE_KERNELS_AMX_CHUNK_H
+#define COMPUTE_KERNELS_AMX_CHUNK_H
 
 #include <string.h>
 
