@@ -228,7 +228,7 @@ void handoff_made(struct unit *unit, struct unit_request *request) {
     }
 }
 
-void handoff_over(struct unit *unit, struct unit_request *request) {
+void handoff_pass_on(struct unit *unit, struct unit_request *request) {
     uint32_t blocks = prompt_blocks(request);
     if (may_push(request)) put_push(unit, request, blocks, blocks, true);
     handoff_leave(unit, request, FINISH_HANDED_OVER);

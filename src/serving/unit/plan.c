@@ -496,7 +496,7 @@ static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_su
 
 /* What prompts may add to the next step: nothing until the next portion of the first in turn is
  * earned (schedule_earn); unbound where no answer would wait. */
-static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
+static double earn_prompt_ns(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
     bool drafts = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -555,7 +555,7 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
         .constraint_bytes_max = LIMIT_CONSTRAINT_BYTES,
         .constraint_tokens_max = unit->options.context_tokens_max,
         .cost = &unit->cost,
-        .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
+        .prompt_ns_max = earn_prompt_ns(unit, count, now_ns),
     };
     return schedule_step(unit->scratch.items, count, &limits, unit->scratch.order,
                          unit->scratch.choices);

@@ -4,7 +4,7 @@
  * it may be parked while its KV blocks travel (serving/unit/handoff.c). While a step is in flight
  * its requests are not touched: a cancellation is noted and takes effect when the step is done,
  * because the engine still writes to the request's pages. Its pages are the business of
- * serving/unit/pages.c; it leaves in one place, request_end, whatever the reason.
+ * serving/unit/pages.c; it leaves through serving/unit/unit_request.c, whatever the reason.
  */
 #include "serving/unit/unit.h"
 
@@ -621,7 +621,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     else if (request->output_count == request->new_tokens_max)
         handoff_leave(unit, request, FINISH_LENGTH);
     else if (request->output_count == request->tokens_here_max)
-        handoff_over(unit, request);
+        handoff_pass_on(unit, request);
     else if (right)
         tokens_computed(unit, request, right);
 }
