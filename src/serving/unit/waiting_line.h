@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The requests that have come to a unit of several ranks and belong to none yet, by priority and
- * then in the order of their arrival: dealt out in turn (serving/policy/schedule.h), the short ones
- * first, the long ones that come last would find no even place. Keeps each SUBMIT as it came, and
- * what every rank is asked for before every step. Bounded in number and in bytes. Who leaves for
- * which rank is serving/unit/rank_units' business.
+ * then in the order of their arrival. Not by their turns (serving/policy/schedule.h), in which short
+ * ones come first: the long ones would be dealt out last, and could no longer be spread evenly. Keeps
+ * each SUBMIT as it came, and what every rank is asked for before every step. Bounded in number and
+ * in bytes. Who leaves for which rank is serving/unit/rank_units' business.
  */
 #ifndef SERVING_UNIT_WAITING_LINE_H
 #define SERVING_UNIT_WAITING_LINE_H
@@ -30,7 +30,7 @@ struct waiting_request {
 
 struct waiting_line {
     struct waiting_request *requests; /* [capacity] slots */
-    uint32_t *order; /* [capacity] slots in that order, the first `count`; then free ones */
+    uint32_t *order; /* [capacity] slots in the line's order, the first `count`; then free ones */
     uint32_t count, capacity;
     struct pool pool;
 };
