@@ -74,7 +74,7 @@ static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t l
 
 static struct model *open_model(const struct model_device *device, uint32_t ranks,
                                 uint32_t redundant) {
-    const struct way way = {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, redundant};
+    const struct way way = {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .redundant = redundant};
     return open_way(&way, device, ranks,
                     (struct model_options){.kv_bytes = (uint64_t)1 << 20,
                                            .step_tokens_max = TOKENS,
