@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/check.h"
+
 enum { CONTEXT = 1 << 18 };
 
 static uint32_t said;    /* tokens told so far, of the request at hand */
