@@ -85,7 +85,7 @@ static const float four_bits[2][16] = {
     {FRACTIONS(0x1p-10f), FRACTIONS(0x1p-9f)},
 };
 
-/* Of these scales every product is a normal number, and h may be added to its exponent. */
+/* With such a scale every product is a normal number, and h may be added to its exponent. */
 static inline bool scale_is_usual(float scale) {
     return scale >= 0x1p-100f && scale <= 0x1p100f;
 }

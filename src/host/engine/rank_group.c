@@ -142,8 +142,8 @@ static void *grow(void *memory, size_t *bytes, size_t wanted) {
     return memory;
 }
 
-/* For an order. Meanwhile the model's experts, if there is one, may be on their way. 0: a rank has
- * died. */
+/* The bytes of the next order. Meanwhile the model's experts, if there is one, may be on their way.
+ * 0: a rank has died. */
 static size_t wait_for_order(struct model *model) {
     size_t bytes;
     uint32_t rank = job_tree_parent();
@@ -239,7 +239,7 @@ static bool gather_reports(struct rank_group *group, struct reports *reports_out
     return whole;
 }
 
-/* That of a rank, asked for by ascending rank; nothing: there is none. */
+/* The report of a rank, asked for by ascending rank; nothing: there is none. */
 static struct bytes take_report(const struct rank_group *group, struct reports *reports,
                                 uint32_t rank) {
     struct bytes report = reports->next;
@@ -557,7 +557,7 @@ uint32_t rank_group_epoch(const struct rank_group *group) {
     return job_epoch();
 }
 
-/* With the slots of ranks that have come back. */
+/* Slots of ranks that have come back hold what they held at the start. */
 static void take_back(struct rank_group *group) {
     const struct placement *map = model_placement(group->own.model);
     size_t slots = map->slots_per_rank;

@@ -422,7 +422,7 @@ static void judge(struct rebalancer *r, int64_t now_ns) {
     begin_moving(r);
 }
 
-/* One layer: some tens of microseconds between two steps. */
+/* Looks at one layer: some tens of microseconds between two steps. */
 static void look(struct rebalancer *r, int64_t now_ns) {
     uint32_t layer = r->next_layer++;
     if (layer == r->map->layers) {

@@ -47,7 +47,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
                             struct rebalancer **rebalancer_out, struct error *error) MUST_USE;
 void rebalancer_close(struct rebalancer *rebalancer);
 
-/* Between two steps. */
+/* To be called between any two steps. */
 void rebalancer_turn(struct rebalancer *rebalancer);
 
 /* Begins a new map by chance, in the background, unless one is under way. */

@@ -42,7 +42,7 @@ void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 /* The schedule from the next step on. What was measured stays, until it is forgotten. */
 void solo_set_schedule(struct solo *solo, const char *schedule);
 void solo_forget_measured(struct solo *solo);
-/* Whether what steps take, from the next one on, counts for the choice of a schedule; so at first. */
+/* Whether what steps take, from the next on, counts for the choice of a schedule; so at first. */
 void solo_set_measured(struct solo *solo, bool measured);
 /* The last step's schedule, and why it was chosen. */
 struct choose_overlap_choice solo_schedule(const struct solo *solo);

@@ -49,8 +49,8 @@ void handoff_push(struct unit *unit, struct unit_request *request);
  * to that one: it is leased, too, as long as the block that was sent. */
 void handoff_made(struct unit *unit, struct unit_request *request);
 
-/* The request is about to give its pages back. Blocks that are named, but were lost with their step,
- * would be made again in other pages: then the transfer is cancelled. */
+/* The request is about to give its pages back. Blocks that are named, but were lost with their
+ * step, would be made again in other pages: then the transfer is cancelled. */
 void handoff_interrupt(struct unit *unit, struct unit_request *request);
 
 /* The request's answer goes on at another unit: its last blocks are named, and it leaves. */
@@ -68,8 +68,9 @@ size_t handoff_give_up_bytes_max(void);
 /* The request ends: at once, or when its transfer has. */
 void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason);
 
-/* An abandoned unit's requests fail: now as many as the outbox has room for answers of `answer_bytes`
- * each. Those in a step fail when it is done, and those that load when that is over. */
+/* An abandoned unit's requests fail: now as many as the outbox has room for answers of
+ * `answer_bytes` each. Those in a step fail when it is done, and those that load when that is over.
+ */
 void handoff_end_all(struct unit *unit, size_t answer_bytes);
 /* False: handoff_end_all would end no request now. */
 bool handoff_may_any_end(const struct unit *unit);

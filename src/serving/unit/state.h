@@ -234,7 +234,7 @@ static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
         __builtin_prefetch(&unit->requests[slot + UNIT_WALK_AHEAD]);
 }
 
-/* It may have a row in the next step. */
+/* The request may have a row in the next step. */
 static inline bool request_steps(const struct unit_request *request) {
     return request->state == UNIT_REQUEST_WAITING || request_runs(request);
 }
@@ -257,7 +257,7 @@ static inline uint32_t unit_parked_count(const struct unit *unit) {
     return unit->counts[UNIT_REQUEST_PARKED] + unit->counts[UNIT_REQUEST_LEAVING];
 }
 
-/* For a request that could start now. */
+/* What a request that could start now is judged by. */
 static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
     return (struct admit_house){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,

@@ -93,8 +93,8 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
 
 struct machine unit_machine(struct unit *unit);
 
-/* Its engine is gone, and its pages: with the next steps all its requests end as FAILED, and it
- * takes none. */
+/* The unit's engine is gone, and its pages: with the next steps all its requests end as FAILED, and
+ * it takes none. */
 void unit_abandon(struct unit *unit);
 
 /* ---- one of several ranks (serving/unit/rank_units.h) ---- */
@@ -168,7 +168,7 @@ uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
  * who takes them back when it has come: NULL. */
 void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
-/* Of the request with these keys, tokens in the prefix cache. */
+/* How many leading tokens of the request with these keys are in the prefix cache. */
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
 /* What it costs to load `token_count` tokens behind the first `first` ones from the KV storage
@@ -194,13 +194,13 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
  * the prompts' memory is out there. */
 bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) MUST_USE;
 
-/* Its place in the line (serving/policy/schedule.h), if it came at that time. */
+/* The submission's place in the line (serving/policy/schedule.h), if it came at that time. */
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns);
 
-/* It has requests that run, or could start at any time. */
+/* The unit has requests that run, or could start at any time. */
 bool unit_could_run(const struct unit *unit);
 
-/* One of several ranks, whose steps are one: before each of its steps it is told whether a step
+/* For one of several ranks, whose steps are one: before each of its steps it is told whether a step
  * that takes long would make anybody else wait. */
 void unit_set_others(struct unit *unit, bool others);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An answer in parts, for the test of a dialect's words: kept whole as the gateway keeps it, cut into
- * the pieces of a stream, and the events of such a stream. Include it behind <cmocka.h>.
+ * An answer in parts, for the test of a dialect's words: kept whole as the gateway keeps it, cut
+ * into the pieces of a stream, and the events of such a stream. Include it behind <cmocka.h>.
  */
 #ifndef TESTS_GATEWAY_DIALECTS_ANSWER_PARTS_H
 #define TESTS_GATEWAY_DIALECTS_ANSWER_PARTS_H
