@@ -344,9 +344,10 @@ bool rank_job_begin_alike(const struct option_table *table, const struct rank_jo
 }
 
 #ifdef FATHOM_SERVING
+static struct eplb_placement placement; /* rank 0's, for the life of the process */
+
 static enum status read_placement(const char *path, struct model_options *options,
                                   struct error *error) {
-    struct eplb_placement placement;
     struct bytes text;
     enum status status = file_take(path, PLACEMENT_BYTES_MAX, &text, error);
     if (status != STATUS_OK) return status;

@@ -32,7 +32,7 @@ def storage_options(folder, memory):
 
 def failing_reads(sign):
     return {"LD_PRELOAD": os.path.abspath(sys.argv[2]), "FAIL_READS": sign,
-            "ASAN_OPTIONS": "verify_asan_link_order=0:" + environment["ASAN_OPTIONS"]}
+            "ASAN_OPTIONS": "verify_asan_link_order=0:" + environment.get("ASAN_OPTIONS", "")}
 
 
 class Storage:

@@ -66,7 +66,10 @@ struct group_order {
     uint32_t has_probe, wants_routing, wants_mtp;
     uint32_t probe_row, mtp_next_token;
     uint32_t splits_replicas, goes_by_nodes; /* in this step */
+    uint32_t reserved;
 };
+
+_Static_assert(sizeof(struct group_order) % 8 == 0, "what is behind it has values of 8 bytes");
 
 struct setup {
     struct model_options options; /* its pointers mean nothing here */

