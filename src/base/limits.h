@@ -30,7 +30,7 @@
 #define LIMIT_CHOICES 16                 /* answers to one prompt (n) */
 #define LIMIT_ANSWERS 128                /* to one request: prompts times n */
 #define LIMIT_TOOLS 128                  /* tools of a request */
-#define LIMIT_TOOL_NAME 64               /* bytes */
+#define LIMIT_TOOL_NAME 128              /* bytes */
 #define LIMIT_USER_ID 512                /* bytes */
 #define LIMIT_CONSTRAINT_BYTES (1 << 19) /* what binds an answer, as text: its schema, say */
 #define LIMIT_HISTORY_TOKENS 16384       /* penalties look at so many last tokens of a sequence */
