@@ -138,6 +138,62 @@ static void probe_parts(struct probing *probe, enum chat_speaker speaker,
                                        : CHAT_PARTS_ONLY;
 }
 
+/* ---- turns ---- */
+
+#define SAYS(role, content) "{\"role\":\"" role "\",\"content\":\"" content "\"}"
+#define MESSAGES(messages) "{\"messages\":[" messages "]}"
+
+/* Under these facts the words come out, of which the first may be NULL. */
+static bool takes(struct probing *probe, const char *request, const struct chat_facts *facts,
+                  const char *first, const char *second) {
+    arena_clear(probe->scratch);
+    struct bytes text = rendered(probe, request, facts, CHAT_THINKING_DEFAULT);
+    return (!first || has(text, first)) && has(text, second);
+}
+
+/* Neighbours are joined where the template refuses them, or leaves one out, and takes them joined. */
+static void probe_joins(struct probing *probe, const char *request, struct chat_facts *facts,
+                        bool *joins) {
+    for (int tried = 0; tried < 2; tried++) {
+        *joins = tried;
+        if (takes(probe, request, facts, "fathom_one", "fathom_two")) return;
+    }
+    *joins = false;
+}
+
+/* A later system message may take the place of the first (R1): then that is what the template says
+ * of both. One that is left out is not taken. */
+static bool takes_systems(struct probing *probe, const struct chat_facts *facts) {
+    static const char *const requests[] = {
+        MESSAGES(SAYS("system", "fathom_one") "," SAYS("system", "fathom_two") "," USER_SPEAKS),
+        MESSAGES(SAYS("system", "fathom_one") "," USER_SPEAKS "," ASSISTANT_SPEAKS
+                                              "," SAYS("system", "fathom_two") "," USER_SPEAKS),
+    };
+    const char *first = facts->turns.systems == CHAT_SYSTEMS_ANYWHERE ? NULL : "fathom_one";
+    for (size_t i = 0; i < ARRAY_COUNT(requests); i++)
+        if (!takes(probe, requests[i], facts, first, "fathom_two")) return false;
+    return true;
+}
+
+static void probe_turns(struct probing *probe, struct chat_facts *facts) {
+    struct chat_turns *turns = &facts->turns;
+    probe_joins(probe, MESSAGES(SAYS("user", "fathom_one") "," SAYS("user", "fathom_two")), facts,
+                &turns->joins_users);
+    probe_joins(probe,
+                MESSAGES(USER_SPEAKS "," SAYS("assistant", "fathom_one") "," SAYS(
+                    "assistant", "fathom_two") "," USER_SPEAKS),
+                facts, &turns->joins_assistants);
+    probe_joins(probe,
+                "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS
+                "," TOOL_SAYS("\"fathom_one\"") "," SAYS("user", "fathom_two") "],\"tools\":" TOOLS
+                                                                               "}",
+                facts, &turns->joins_result);
+    for (turns->systems = CHAT_SYSTEMS_ANYWHERE; turns->systems <= CHAT_SYSTEMS_NOWHERE;
+         turns->systems++)
+        if (takes_systems(probe, facts)) return;
+    turns->systems = CHAT_SYSTEMS_ANYWHERE; /* none of these ways helps */
+}
+
 /* ---- thinking, tools ---- */
 
 static void probe_thought(struct probing *probe, struct chat_findings *out) {
@@ -168,6 +224,7 @@ void chat_probe(const struct chat_source *source, struct arena *scratch,
     probe_calls(&probe, facts);
     probe_parts(&probe, CHAT_SPEAKER_SYSTEM, facts);
     probe_parts(&probe, CHAT_SPEAKER_TOOL, facts);
+    probe_turns(&probe, facts);
     probe_thought(&probe, out);
     arena_clear(scratch);
     out->prints_tools = has(rendered(&probe, "{\"messages\":[" USER_SPEAKS "],\"tools\":" TOOLS "}",
