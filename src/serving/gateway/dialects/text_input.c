@@ -15,7 +15,7 @@ enum state {
     BROKEN
 };
 
-struct walk {
+struct input_walk {
     enum state state;
     size_t key_count;           /* bytes of the key that have come */
     char escape[6];             /* that has begun: "\u12" */
@@ -25,11 +25,11 @@ struct walk {
 
 static const char key[] = "input\"";
 
-static void put(const struct walk *walk, const char *text, size_t count) {
+static void put(const struct input_walk *walk, const char *text, size_t count) {
     if (walk->writer) json_writer_bytes(walk->writer, (struct bytes){text, count});
 }
 
-static void put_escaped(const struct walk *walk, const char *text, size_t count) {
+static void put_escaped(const struct input_walk *walk, const char *text, size_t count) {
     if (walk->writer) json_writer_escaped(walk->writer, (struct bytes){text, count});
 }
 
@@ -43,14 +43,14 @@ static bool is_hex(char byte) {
 }
 
 /* Blanks may stand in front of `mark`. */
-static void expect(struct walk *walk, char byte, char mark, enum state then) {
+static void expect(struct input_walk *walk, char byte, char mark, enum state then) {
     if (byte == mark)
         walk->state = then;
     else if (!is_space(byte))
         walk->state = BROKEN;
 }
 
-static void end_escape(struct walk *walk, bool is_one) {
+static void end_escape(struct input_walk *walk, bool is_one) {
     if (is_one)
         put(walk, walk->escape, walk->escape_count);
     else /* the model meant its '\' */
@@ -61,7 +61,7 @@ static void end_escape(struct walk *walk, bool is_one) {
 
 /* A string's inside is the same in the arguments and in what is told, but for what no JSON string
  * may have, and models write all the same. */
-static void take_text(struct walk *walk, char byte) {
+static void take_text(struct input_walk *walk, char byte) {
     if (byte == '"') {
         walk->state = CLOSE;
     } else if (byte == '\\') {
@@ -74,7 +74,7 @@ static void take_text(struct walk *walk, char byte) {
     }
 }
 
-static void take_escape(struct walk *walk, char byte) {
+static void take_escape(struct input_walk *walk, char byte) {
     walk->escape[walk->escape_count++] = byte;
     if (walk->state == ESCAPE && byte == 'u')
         walk->state = HEX;
@@ -86,7 +86,7 @@ static void take_escape(struct walk *walk, char byte) {
         end_escape(walk, true);
 }
 
-static void take(struct walk *walk, char byte) {
+static void take(struct input_walk *walk, char byte) {
     switch (walk->state) {
     case BEFORE:
         expect(walk, byte, '{', OPEN);
@@ -125,14 +125,14 @@ static void take(struct walk *walk, char byte) {
 }
 
 static bool take_piece(void *context, struct bytes piece) {
-    struct walk *walk = context;
+    struct input_walk *walk = context;
     for (size_t i = 0; i < piece.count; i++)
         take(walk, piece.data[i]);
     return walk->state != BROKEN;
 }
 
 void text_input_write(const struct answer_text *arguments, struct json_writer *writer) {
-    struct walk shape = {.state = BEFORE}, said = {.state = BEFORE, .writer = writer};
+    struct input_walk shape = {.state = BEFORE}, said = {.state = BEFORE, .writer = writer};
     bool fits = answer_text_walk(arguments, take_piece, &shape) && shape.state >= TEXT;
     if (fits)
         (void)answer_text_walk(arguments, take_piece, &said);
