@@ -29,7 +29,7 @@
 #define LIMIT_TOP_LOGPROBS 20            /* alternatives told with each token */
 #define LIMIT_CHOICES 16                 /* answers to one prompt (n) */
 #define LIMIT_ANSWERS 128                /* to one request: prompts times n */
-#define LIMIT_TOOLS 128                  /* tools of a request */
+#define LIMIT_TOOLS 512                  /* tools of a request */
 #define LIMIT_TOOL_NAME 128              /* bytes */
 #define LIMIT_USER_ID 512                /* bytes */
 #define LIMIT_CONSTRAINT_BYTES (1 << 19) /* what binds an answer, as text: its schema, say */

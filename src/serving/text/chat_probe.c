@@ -143,6 +143,10 @@ static void probe_parts(struct probing *probe, enum chat_speaker speaker,
 #define SAYS(role, content) "{\"role\":\"" role "\",\"content\":\"" content "\"}"
 #define MESSAGES(messages) "{\"messages\":[" messages "]}"
 
+#define ONE_CALL(id, value)                                                                        \
+    "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"fathom_tool\","             \
+    "\"arguments\":\"{\\\"fathom_place\\\": \\\"" value "\\\"}\"}}"
+
 /* Under these facts the words come out, of which the first may be NULL. */
 static bool takes(struct probing *probe, const char *request, const struct chat_facts *facts,
                   const char *first, const char *second) {
@@ -151,14 +155,14 @@ static bool takes(struct probing *probe, const char *request, const struct chat_
     return (!first || has(text, first)) && has(text, second);
 }
 
-/* Neighbours are joined where the template refuses them, or leaves one out, and takes them joined. */
-static void probe_joins(struct probing *probe, const char *request, struct chat_facts *facts,
-                        bool *joins) {
+/* A turn is changed where the template refuses it, or leaves a word out, and takes it changed. */
+static void probe_turn(struct probing *probe, const char *request, struct chat_facts *facts,
+                       bool *changes) {
     for (int tried = 0; tried < 2; tried++) {
-        *joins = tried;
+        *changes = tried;
         if (takes(probe, request, facts, "fathom_one", "fathom_two")) return;
     }
-    *joins = false;
+    *changes = false;
 }
 
 /* A later system message may take the place of the first (R1): then that is what the template says
@@ -177,17 +181,30 @@ static bool takes_systems(struct probing *probe, const struct chat_facts *facts)
 
 static void probe_turns(struct probing *probe, struct chat_facts *facts) {
     struct chat_turns *turns = &facts->turns;
-    probe_joins(probe, MESSAGES(SAYS("user", "fathom_one") "," SAYS("user", "fathom_two")), facts,
-                &turns->joins_users);
-    probe_joins(probe,
-                MESSAGES(USER_SPEAKS "," SAYS("assistant", "fathom_one") "," SAYS(
-                    "assistant", "fathom_two") "," USER_SPEAKS),
-                facts, &turns->joins_assistants);
-    probe_joins(probe,
-                "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS
-                "," TOOL_SAYS("\"fathom_one\"") "," SAYS("user", "fathom_two") "],\"tools\":" TOOLS
-                                                                               "}",
-                facts, &turns->joins_result);
+    probe_turn(probe, MESSAGES(SAYS("user", "fathom_one") "," SAYS("user", "fathom_two")), facts,
+               &turns->joins_users);
+    probe_turn(probe,
+               MESSAGES(USER_SPEAKS "," SAYS("assistant", "fathom_one") "," SAYS(
+                   "assistant", "fathom_two") "," USER_SPEAKS),
+               facts, &turns->joins_assistants);
+    probe_turn(probe,
+               "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS
+               "," TOOL_SAYS("\"fathom_one\"") "," SAYS("user", "fathom_two") "],\"tools\":" TOOLS
+                                                                              "}",
+               facts, &turns->joins_result);
+    probe_turn(probe,
+               "{\"messages\":[" USER_SPEAKS
+               ",{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[" ONE_CALL(
+                   "call00001",
+                   "fathom_one") "," ONE_CALL("call00002",
+                                              "fathom_two") "]},"
+                                                            "{\"role\":\"tool\",\"tool_call_id\":"
+                                                            "\"call00001\",\"content\":\"Fine\"},"
+                                                            "{\"role\":\"tool\",\"tool_call_id\":"
+                                                            "\"call00002\",\"content\":\"Fine\"}"
+                                                            "," ASSISTANT_SPEAKS "," USER_SPEAKS
+                                                            "],\"tools\":" TOOLS "}",
+               facts, &turns->splits_calls);
     for (turns->systems = CHAT_SYSTEMS_ANYWHERE; turns->systems <= CHAT_SYSTEMS_NOWHERE;
          turns->systems++)
         if (takes_systems(probe, facts)) return;

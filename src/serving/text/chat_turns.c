@@ -65,22 +65,40 @@ static bool set(struct arena *arena, struct tree *object, struct bytes key,
     return tree_member(object, name) || tree_set(arena, object, name, value);
 }
 
+/* The source's members that are not null and that `made` lacks. */
+static bool copy_members(struct arena *arena, struct tree *made, const struct tree *source) {
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *value;
+    while (tree_next_member(source, &cursor, &key, &value))
+        if (!tree_is_null(value) && !set(arena, made, key, value)) return false;
+    return true;
+}
+
 /* A new message with this role and content; all else is the message's own, and where it has
  * nothing (or null) what `more` has. NULL: no memory. */
 static struct tree *message_of(struct arena *arena, const struct tree *role,
                                const struct tree *content, const struct tree *message,
                                const struct tree *more) {
     struct tree *made = tree_make_object(arena);
-    const struct tree *sources[] = {message, more}, *value;
-    if (!made || !tree_set(arena, made, "role", role)) return NULL;
-    if (content && !tree_set(arena, made, "content", content)) return NULL;
-    for (size_t i = 0; i < 2; i++) {
-        struct tree_cursor cursor = {0};
-        struct bytes key;
-        while (tree_next_member(sources[i], &cursor, &key, &value))
-            if (!tree_is_null(value) && !set(arena, made, key, value)) return NULL;
-    }
-    return made;
+    bool done = made && tree_set(arena, made, "role", role) &&
+                (!content || tree_set(arena, made, "content", content)) &&
+                copy_members(arena, made, message) && copy_members(arena, made, more);
+    return done ? made : NULL;
+}
+
+/* The assistant's message with one of its calls; what else it says comes with the first. NULL: no
+ * memory. */
+static struct tree *call_of(struct arena *arena, const struct tree *message, size_t index) {
+    struct tree *made = tree_make_object(arena), *list = tree_make_array(arena);
+    const struct tree *call = tree_at(tree_member(message, "tool_calls"), index);
+    if (!made || !list || !tree_append(arena, list, call) ||
+        !tree_set(arena, made, "role", tree_member(message, "role")) ||
+        !tree_set(arena, made, "tool_calls", list))
+        return NULL;
+    bool done = index ? tree_set(arena, made, "content", tree_make_null())
+                      : copy_members(arena, made, message);
+    return done ? made : NULL;
 }
 
 /* ---- turns ---- */
@@ -132,17 +150,60 @@ static void add(struct folding *fold, const struct tree *next) {
     fold->failed |= !next;
 }
 
+static size_t count_results(const struct tree *messages, size_t from) {
+    size_t count = 0;
+    while (speaks(tree_at(messages, from + count), "tool"))
+        count++;
+    return count;
+}
+
+/* Whether the result is that call's: by its id, or by its place where it has none. */
+static bool answers(const struct tree *result, size_t index, const struct tree *call,
+                    size_t call_index) {
+    struct bytes id, of;
+    if (tree_get_string(tree_member(result, "tool_call_id"), &id) &&
+        tree_get_string(tree_member(call, "id"), &of))
+        return bytes_equal(id, of);
+    return index == call_index;
+}
+
+/* Each call with its results behind it; results of none of them come last. Returns how many results
+ * there were. */
+static size_t add_calls(struct folding *fold, const struct tree *messages, size_t at) {
+    const struct tree *message = tree_at(messages, at), *list = tree_member(message, "tool_calls");
+    size_t count = count_results(messages, at + 1), calls_count = tree_count(list);
+    for (size_t c = 0; c < calls_count && !fold->failed; c++) {
+        const struct tree *one = call_of(fold->arena, message, c);
+        fold->failed |= !one;
+        if (one) add(fold, one);
+        for (size_t r = 0; r < count && !fold->failed; r++)
+            if (answers(tree_at(messages, at + 1 + r), r, tree_at(list, c), c))
+                add(fold, tree_at(messages, at + 1 + r));
+    }
+    for (size_t r = 0; r < count && !fold->failed; r++) {
+        const struct tree *result = tree_at(messages, at + 1 + r);
+        bool told = false;
+        for (size_t c = 0; c < calls_count; c++)
+            told |= answers(result, r, tree_at(list, c), c);
+        if (!told) add(fold, result);
+    }
+    return count;
+}
+
 bool chat_turns_fold(const struct chat_turns *turns, const struct tree *messages,
                      struct arena *arena, const struct tree **out) {
     struct folding fold = {.turns = turns, .arena = arena, .messages = tree_make_array(arena)};
     if (turns->systems == CHAT_SYSTEMS_ANYWHERE && !turns->joins_users &&
-        !turns->joins_assistants && !turns->joins_result) {
+        !turns->joins_assistants && !turns->joins_result && !turns->splits_calls) {
         *out = messages;
         return true;
     }
     if (!fold.messages) return false;
     for (size_t i = 0; i < tree_count(messages) && !fold.failed; i++)
-        add(&fold, tree_at(messages, i));
+        if (turns->splits_calls && tree_count(tree_member(tree_at(messages, i), "tool_calls")) > 1)
+            i += add_calls(&fold, messages, i);
+        else
+            add(&fold, tree_at(messages, i));
     if (fold.failed || (fold.last && !tree_append(arena, fold.messages, fold.last))) return false;
     *out = fold.messages;
     return true;

@@ -7,6 +7,7 @@
  *   systems      those in front become one; later ones are a user's, or all are
  *   joins        neighbours of one speaker become one message, an empty line between their texts
  *   joins_result what a user says behind a tool's result stands at that result's end
+ *   splits_calls several calls of a turn are turns of one call each, its result behind it
  *
  * Where a template takes all turns, messages stay as they are.
  */
@@ -25,6 +26,7 @@ struct chat_turns { /* what a template takes; zeros: all that is sent */
     enum chat_systems systems;
     bool joins_users, joins_assistants;
     bool joins_result;
+    bool splits_calls;
 };
 
 /* *out: an array of messages like `messages`, which share what has not changed. False: no memory. */

@@ -89,6 +89,10 @@ static void turns_that_a_template_refuses_or_loses_are_found(void **state) {
         {MESSAGES "{% if m.role == 'user' and not loop.first and loop.previtem.role == 'tool' %}"
                   "{{ raise_exception('answer first') }}{% endif %}" SAY END,
          {.joins_result = true}},
+        {MESSAGES
+         "{% if (m.tool_calls or []) | length > 1 %}{{ raise_exception('one') }}{% endif %}" SAY
+             END,
+         {.splits_calls = true}},
         {"{{ raise_exception('never') }}", {.systems = CHAT_SYSTEMS_ANYWHERE}},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
@@ -96,9 +100,10 @@ static void turns_that_a_template_refuses_or_loses_are_found(void **state) {
         if (turns->systems != cases[i].turns.systems ||
             turns->joins_users != cases[i].turns.joins_users ||
             turns->joins_assistants != cases[i].turns.joins_assistants ||
-            turns->joins_result != cases[i].turns.joins_result)
-            fail_msg("case %zu: %d %d %d %d", i, turns->systems, turns->joins_users,
-                     turns->joins_assistants, turns->joins_result);
+            turns->joins_result != cases[i].turns.joins_result ||
+            turns->splits_calls != cases[i].turns.splits_calls)
+            fail_msg("case %zu: %d %d %d %d %d", i, turns->systems, turns->joins_users,
+                     turns->joins_assistants, turns->joins_result, turns->splits_calls);
     }
 }
 

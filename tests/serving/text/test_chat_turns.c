@@ -60,6 +60,22 @@ static void neighbours_are_joined_in_their_order(void **state) {
                  "[" RESULT("a") "," RESULT("b\\n\\nc\\n\\nd") "]");
 }
 
+static void calls_are_made_one_by_one(void **state) {
+    struct chat_turns turns = {.splits_calls = true};
+    expect_turns(
+        turns,
+        "[" USER("a") ",{\"role\":\"assistant\",\"content\":\"b\",\"tool_calls\":[{\"id\":\"1\"},"
+                      "{\"id\":\"2\"}],\"reasoning_content\":\"r\"},"
+                      "{\"role\":\"tool\",\"tool_call_id\":\"2\"},{\"role\":\"tool\",\"tool_call_"
+                      "id\":\"1\"},"
+                      "{\"role\":\"tool\",\"tool_call_id\":\"3\"}," USER("c") "," CALL "]",
+        "[" USER("a") ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\"}],\"content\":\"b\","
+                      "\"reasoning_content\":\"r\"},{\"role\":\"tool\",\"tool_call_id\":\"1\"},"
+                      "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"2\"}],\"content\":null},"
+                      "{\"role\":\"tool\",\"tool_call_id\":\"2\"},{\"role\":\"tool\",\"tool_call_"
+                      "id\":\"3\"}," USER("c") "," CALL "]");
+}
+
 static void a_small_arena_refuses(void **state) {
     const struct tree *sent =
         test_tree(BYTES_LITERAL("[" SYSTEM("a") "," SYSTEM("b") "," USER("c") "," USER("d") "]"));
@@ -81,6 +97,7 @@ int main(void) {
         cmocka_unit_test(what_a_template_takes_stays_as_it_was_sent),
         cmocka_unit_test(systems_behind_the_front_are_a_users),
         cmocka_unit_test(neighbours_are_joined_in_their_order),
+        cmocka_unit_test(calls_are_made_one_by_one),
         cmocka_unit_test(a_small_arena_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -102,6 +102,8 @@ static const struct refusal {
      "out_of_range"},
     {&chat_dialect, "{" HI ",\"stream\":1}", 400, "stream", "invalid_type"},
     {&chat_dialect, "{" HI ",\"stream_options\":true}", 400, "stream_options", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stream_options\":{\"continuous_usage_stats\":true}}", 400,
+     "stream_options.continuous_usage_stats", "unsupported_parameter"},
     {&chat_dialect, "{" HI ",\"stream_options\":{\"include_usage\":1}}", 400, "include_usage",
      "invalid_type"},
     {&chat_dialect, "{" HI ",\"n\":0}", 422, "n", "out_of_range"},
