@@ -20,8 +20,8 @@ static void begin(const struct http_reply *reply, uint32_t status) {
     evbuffer_add_printf(reply->out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
                         http_message_phrase(status), date);
     /* OpenAI's clients read the first, Anthropic's the second. */
-    evbuffer_add_printf(reply->out, "X-Request-Id: %s\r\nRequest-Id: %s\r\n",
-                        reply->request_name, reply->request_name);
+    evbuffer_add_printf(reply->out, "X-Request-Id: %s\r\nRequest-Id: %s\r\n", reply->request_name,
+                        reply->request_name);
     if (reply->closes)
         evbuffer_add_printf(reply->out, "Connection: close\r\n");
     else if (reply->speaks_1_0)
