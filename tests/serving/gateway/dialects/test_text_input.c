@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
+#include "base/format.h"
 #include "base/tree.h"
 
 static _Alignas(16) char memory[1 << 16], tree_memory[1 << 16];
@@ -69,8 +70,8 @@ static void what_is_told_is_always_a_json_string(void **state) {
         for (size_t i = 0; i < 5; i++, rest /= 9)
             arguments[begin + i] = alphabet[rest % 9];
         arguments[begin + 5] = '\0';
-        char json[256] = "[\"";
-        strcat(strcat(json, input_of(arguments, 99)), "\"]");
+        char json[256];
+        format_text(json, sizeof json, "[\"%s\"]", input_of(arguments, 99));
         struct arena arena;
         struct error error;
         const struct tree *root;
