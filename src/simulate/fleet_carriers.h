@@ -57,8 +57,8 @@ struct fleet_carriers {
     int64_t cut_ns[FLEET_UNITS_MAX][FLEET_UNITS_MAX]; /* until then nothing gets through */
     struct fleet_link *links;
     uint64_t links_opened;
-    struct fleet_link_event *events; /* [FLEET_EVENTS_MAX] */
-    uint32_t *order; /* [FLEET_EVENTS_MAX] the first event_count: by when they are due */
+    struct fleet_link_event *events; /* [EVENTS_MAX] */
+    uint32_t *order;                 /* [EVENTS_MAX] the first event_count: by when they are due */
     uint32_t event_count;
     struct fleet_carrier_counts counts;
     void *context;

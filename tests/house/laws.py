@@ -19,7 +19,8 @@
   cases    ROOT                 the name of a test's case is a sentence
   tour     ROOT                 every stop of docs/tour.md is a function of that file
   recorded ROOT                 recordings tell every option with which a machine is created
-  documents ROOT                short ones stay short, links between *.md lead to a file and a heading
+  documents ROOT                short ones stay short, links between *.md lead to a file and a heading, and a file
+                                of ours that they run (`folder/file.py ARGUMENTS`) may be run
   mutations ROOT                every bug of tests/simulate/mutations can still be planted, as `./dev mutants` does
 
 Prints one line per breach and exits with 1 if there is any."""
@@ -485,6 +486,9 @@ def law_documents(root):
         if count > limit:
             breach(path, "%d lines; at most %d" % (count, limit))
     for path in walk(root, ".md"):
+        for program in re.findall(r"(?:^|`)((?:[\w-]+/)+[\w-]+\.(?:py|sh)) +\S", read(root, path), re.MULTILINE):
+            if not os.access(os.path.join(root, program), os.X_OK):
+                breach(path, "%s cannot be run" % program)
         for target, anchor in re.findall(r"\]\(([^)\s#]*)#?([^)\s]*)\)", read(root, path)):
             other = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
             if "://" in target:

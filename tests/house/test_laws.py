@@ -157,6 +157,8 @@ def text_laws():
     expect("documents", "docs/architecture.md: 351 lines", planting("docs/architecture.md", "\n" * 351))
     expect("documents", "docs/c.md: links to gone.md", planting("docs/c.md", "[gone](gone.md)\n"))
     expect("documents", "docs/tour.md has no heading #gone", planting("docs/c.md", "[gone](tour.md#gone)\n"))
+    expect("documents", "bench/c.py cannot be run", planting("docs/c.md", "Measured by `bench/c.py FATHOM`.\n"))
+    expect("documents", "docs/c.sh cannot be run", planting("docs/c.md", "```sh\ndocs/c.sh FATHOM\n```\n", "docs/c.sh", ""))
 
 
 def build_library(root, room, text):

@@ -51,6 +51,7 @@ class Hosts:
         if not ip("netns", "add", self.space("switch"), check=False):
             return False
         if not ip("-n", self.space("switch"), "link", "add", "bridge", "type", "bridge", check=False):
+            ip("netns", "delete", self.space("switch"), check=False)
             return False
         ip("-n", self.space("switch"), "link", "set", "bridge", "up")
         for i, name in enumerate(self.names):

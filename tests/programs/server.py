@@ -3,6 +3,7 @@
 with the test, however it ends."""
 import atexit
 import fcntl
+import glob
 import json
 import os
 import re
@@ -103,6 +104,21 @@ class Server(Process):
     def first_pid(self, role):
         """Of rank 0 of the first unit that has this role."""
         return next(unit["ranks"][0]["pid"] for unit in self.fleet()["units"] if unit["role"] == role)
+
+    def process_of_rank(self, rank, *more):
+        """The process, once it is there, of that rank, with `more` in its environment; the server may not be ready yet."""
+        until = time.monotonic() + PATIENCE
+        wanted = {b"FATHOM_RANK=%d" % rank, *more}
+        while True:
+            for path in glob.glob("/proc/[0-9]*"):
+                try:
+                    with open(path + "/cmdline", "rb") as cmdline, open(path + "/environ", "rb") as environ:
+                        if b"/%d-" % self.process.pid in cmdline.read() and wanted <= set(environ.read().split(b"\0")):
+                            return int(path.split("/")[-1])
+                except OSError:
+                    pass
+            assert time.monotonic() < until and self.process.poll() is None, self.said()
+            time.sleep(0.001)
 
     def wait_for_units(self, count):
         until = time.monotonic() + PATIENCE

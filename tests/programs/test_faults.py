@@ -69,23 +69,6 @@ def lose_ranks():
     several.stop()
 
 
-def rank_of(server, rank):
-    """The process, once it is there, of a rank of a server that is not ready yet."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        for path in glob.glob("/proc/[0-9]*"):
-            try:
-                with open(path + "/cmdline", "rb") as cmdline, open(path + "/environ", "rb") as environ:
-                    words = cmdline.read().split(b"\0")
-                    if (any(re.match(rb"--weights-dir=.*/%d-" % server.process.pid, word) for word in words)
-                            and b"FATHOM_RANK=%d" % rank in environ.read().split(b"\0")):
-                        return int(path.split("/")[-1])
-            except OSError:
-                pass
-        assert time.monotonic() < until and server.process.poll() is None, server.said()
-        time.sleep(0.002)
-
-
 def still_from_the_start():
     """A rank that stands still before its unit has ever served: the unit is started again, and serves."""
     for _ in range(20):
@@ -101,7 +84,7 @@ def still_from_the_start():
 
 class StoppedServer(Server):
     def wait_for_url(self):
-        os.kill(rank_of(self, 1), signal.SIGSTOP)
+        os.kill(self.process_of_rank(1), signal.SIGSTOP)
         return super().wait_for_url()
 
 

@@ -7,7 +7,6 @@ way, and the answers stay the same. With replicas of all experts nothing is read
 has none is read from the checkpoint; with too few, the unit starts again and says what it would take. Prints how long
 streams stood still, and when the rank was back."""
 import concurrent.futures
-import glob
 import os
 import re
 import signal
@@ -50,23 +49,6 @@ def wait_for_units(server, pids):
         time.sleep(0.01)
 
 
-def returning(server, rank):
-    """The process, once it is there, of a rank on its way back."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        for path in glob.glob("/proc/[0-9]*"):
-            try:
-                with open(path + "/cmdline", "rb") as cmdline, open(path + "/environ", "rb") as environ:
-                    words = environ.read().split(b"\0")
-                    if (b"/%d-" % server.process.pid in cmdline.read() and b"FATHOM_RETURNS=1" in words
-                            and b"FATHOM_RANK=%d" % rank in words):
-                        return int(path.split("/")[-1])
-            except OSError:
-                pass
-        assert time.monotonic() < until
-        time.sleep(0.001)
-
-
 def all_have_replicas(wanted):
     """While all live, rows go by nodes: the dead rank was a relay, too, and is one again when it is back."""
     server = Server("--ranks", "4", "--redundant-experts", "64", "--rebalance", "off", "--experiment",
@@ -89,7 +71,7 @@ def two_at_once(server, wanted):
     pids = server.units()[0]
     for rank in (1, 3):
         os.kill(pids[rank], signal.SIGKILL)
-    again = returning(server, 3)
+    again = server.process_of_rank(3, b"FATHOM_RETURNS=1")
     os.kill(again, signal.SIGKILL)
     assert ask_all(server, Tokens(), ALL[:4]) == wanted[:4]
     server.wait_for(BACK % 1, 2)

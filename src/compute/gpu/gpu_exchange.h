@@ -4,9 +4,10 @@
  * page-locked memory in one copy, and go on as a CPU's rows do; what comes takes the same way back. Between
  * ranks of one host it carries tickets instead, and rows go from device to device (gpu_peers.h).
  *
- * The lane's stream is waited for in two stages alone, as the exchange is given what lies on the host:
- * in dispatch for the rows that leave, in run_routed for results, wave by wave while later waves are
- * computed. Between ranks' devices nothing is ordered but by what travels.
+ * The lane's stream is waited for in two stages alone, as the exchange is given what lies on the
+ * host: in experts_dispatch for the rows that leave, in experts_run_routed for results, wave by
+ * wave while later waves are computed. Between ranks' devices nothing is ordered but by what
+ * travels.
  */
 #ifndef COMPUTE_GPU_GPU_EXCHANGE_H
 #define COMPUTE_GPU_GPU_EXCHANGE_H

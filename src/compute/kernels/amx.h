@@ -108,7 +108,8 @@ static inline void amx_configure(uint32_t rows) {
 #define amx_multiply(c, a, b) _tile_dpbf16ps(c, a, b)
 #endif
 
-/* Rows that are multiplied at once: 16, or all of a job that has fewer. The first `skip` were before. */
+/* Rows that are multiplied at once: 16, or all of a job that has fewer. The first `skip` of them
+ * were multiplied in an earlier square. */
 struct amx_square {
     int32_t first; /* of the rows that were cut; before them if negative */
     uint32_t rows, skip;

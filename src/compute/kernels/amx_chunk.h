@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Rows and weights as both kinds of matrix products with AMX take them. Private to src/compute/kernels, for
- * files that are compiled for AMX or emulate it.
+ * Rows and weights as both kinds of matrix products with AMX take them. Private to
+ * src/compute/kernels, for files that are compiled for AMX or emulate it; empty to others.
  */
 #ifndef COMPUTE_KERNELS_AMX_CHUNK_H
 #define COMPUTE_KERNELS_AMX_CHUNK_H
 
+#ifdef __AVX512F__
 #include <string.h>
 
 #include "base/number.h"
@@ -85,7 +86,7 @@ static const float four_bits[2][16] = {
     {FRACTIONS(0x1p-10f), FRACTIONS(0x1p-9f)},
 };
 
-/* Of these scales every product is a normal number, and h may be added to its exponent. */
+/* With such a scale every product is a normal number, and h may be added to its exponent. */
 static inline bool scale_is_usual(float scale) {
     return scale >= 0x1p-100f && scale <= 0x1p100f;
 }
@@ -193,4 +194,5 @@ static inline void convert(const struct amx_chunk *chunk, struct block_place at,
     }
 }
 
+#endif /* __AVX512F__ */
 #endif

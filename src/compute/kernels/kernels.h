@@ -71,8 +71,9 @@ struct kernels {
 
     /* NULL where the numerics are fma1, whose attention computes in floats. */
     void (*gemm_bf16)(const struct gemm_bf16 *job);
-    enum bf16_layout few_columns; /* BF16_PAIRS, or BF16_FOURS: takes that, too, and is faster there
-                                   * where a vector has more columns than B */
+    /* The layout of B with which gemm_bf16 is fastest where B has fewer columns than a vector:
+     * BF16_FOURS, or BF16_PAIRS as elsewhere. */
+    enum bf16_layout few_columns;
     /* KV blocks whose scores attention turns into weights at once, relative to one maximum: a part of
      * the numerics. Where there are several, gemm_bf16 takes pieces. */
     uint32_t core_blocks;

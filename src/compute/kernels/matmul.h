@@ -125,12 +125,12 @@ enum bf16_layout {
                  * channels and that of the others, so that few columns fill a vector */
 };
 
-/* The same with BF16 values of A and B. An accumulator takes the pairs of channels in ascending
- * order; subnormal numbers count as zero. VDPBF16PS: of each pair the odd channel first, by fma.
- * BFDOT: the sum of a pair's products is added, and both sums are rounded to odd, that is towards
- * zero and with the last bit set unless they are exact (Arm's manual: BFDotAdd). AMX: 32 channels at a
- * time, the even ones by fma from 0 and so the odd ones; their sum joins the accumulator, and what is
- * subnormal becomes zero after each step (Intel's manual: TDPBF16PS). */
+/* C = A B as in struct gemm, of BF16 values. An accumulator takes the pairs of channels in
+ * ascending order; subnormal numbers count as zero. VDPBF16PS: of each pair the odd channel first,
+ * by fma. BFDOT: the sum of a pair's products is added, and both sums are rounded to odd, that is
+ * towards zero and with the last bit set unless they are exact (Arm's manual: BFDotAdd). AMX: 32
+ * channels at a time, the even ones by fma from 0 and so the odd ones; their sum joins the
+ * accumulator, and what is subnormal becomes zero after each step (Intel's manual: TDPBF16PS). */
 struct gemm_bf16 {
     enum bf16_layout layout;
     const uint16_t *a;

@@ -251,24 +251,18 @@ static void run_dot(const struct matmul *job, const struct dot *dot, uint32_t pa
 /* A row without scales: weights times their scales are rounded to BF16, and one sum goes through all channels. */
 static void run_dot_whole(const struct matmul *job, const struct dot *dot, uint32_t panel,
                           uint32_t row) {
-    const struct packed_matrix *weights = job->weights;
-    uint32_t blocks = (uint32_t)divide_up(weights->cols, QUANT_GROUP);
-    const float *scales = weights->type == WEIGHT_FP8
-                              ? weights->scales + panel * MATMUL_PANEL / QUANT_GROUP * blocks
-                              : NULL;
+    uint32_t cols = job->weights->cols;
     float *y = job->y + row * job->y_stride + (size_t)panel * MATMUL_PANEL;
     memset(y, 0, MATMUL_PANEL * sizeof *y);
-    for (uint32_t k = 0; k < weights->cols; k += dot->width) {
-        float x[WIDEST] = {0}, w[WIDEST][MATMUL_PANEL] = {{0}}, of_output[WIDEST];
-        float lift = scales ? 0x1p8f : 1, scale = scales ? scales[k / QUANT_GROUP] : 1;
-        for (uint32_t i = 0; i < dot->width && k + i < weights->cols; i++) {
+    for (uint32_t k = 0; k < cols; k += dot->width) {
+        uint32_t count = cols - k < dot->width ? cols - k : dot->width;
+        float x[WIDEST] = {0}, w[WIDEST] = {0};
+        for (uint32_t i = 0; i < count; i++)
             x[i] = x_at(job, row, k + i);
-            load_weights(weights, panel, k + i, w[i]);
-        }
         for (uint32_t n = 0; n < MATMUL_PANEL; n++) {
-            for (uint32_t i = 0; i < dot->width; i++)
-                of_output[i] = float_from_bf16(bf16_from_float(w[i][n] * lift * scale));
-            y[n] = dot->step(y[n], x, of_output);
+            for (uint32_t i = 0; i < count; i++)
+                w[i] = float_from_bf16(bf16_weight_c(job->weights, panel, k + i, n));
+            y[n] = dot->step(y[n], x, w);
         }
     }
 }

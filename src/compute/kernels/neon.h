@@ -34,7 +34,7 @@ ALWAYS_INLINE float32x4_t neon_load(const float *x, uint32_t i, uint32_t n, floa
     return vld1q_f32(some);
 }
 
-/* Those of elements [i, i + 4) that are below n. */
+/* Stores those of elements [i, i + 4) that are below n. */
 ALWAYS_INLINE void neon_store(float *y, uint32_t i, uint32_t n, float32x4_t v) {
     float some[4];
     if (i + 4 <= n) {

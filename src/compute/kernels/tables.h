@@ -16,6 +16,13 @@ extern const struct kernels kernels_table_amx;
 extern const struct kernels kernels_table_neon;
 extern const struct kernels kernels_table_neonbf16;
 
+/* What a vector_*.c file has for the table of its level, under these names. */
+#define VECTOR_KERNELS                                                                             \
+    .rmsnorm = rmsnorm, .silu_multiply = silu_multiply, .add_scaled = add_scaled, .scale = scale,  \
+    .maximum = maximum, .exp_sum = exp_sum, .round_bf16 = round_bf16, .bf16_from_float = to_bf16,  \
+    .float_from_bf16 = from_bf16, .add_sum_bf16 = add_sum_bf16, .quantize_e4m3 = quantize_e4m3,    \
+    .transpose = transpose
+
 void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_avx2_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 void matmul_avx512_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
@@ -38,6 +45,9 @@ void gemm_bfdot_c_run(const struct gemm_bf16 *job);
 void gemm_amx_c_run(const struct gemm_bf16 *job);
 float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
                      float *sum);
+/* A weight times its scale, rounded to BF16: of output `out` of a panel. */
+uint16_t bf16_weight_c(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                       uint32_t out);
 void bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel);
 void bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
                       uint32_t cols);

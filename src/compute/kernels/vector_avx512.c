@@ -252,18 +252,13 @@ static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride
     }
 }
 
-#define VECTOR_ENTRIES                                                                             \
-    .gemm = gemm_avx512_run, .rmsnorm = rmsnorm, .silu_multiply = silu_multiply,                   \
-    .add_scaled = add_scaled, .scale = scale, .maximum = maximum, .exp_sum = exp_sum,              \
-    .round_bf16 = round_bf16, .bf16_from_float = to_bf16, .float_from_bf16 = from_bf16,            \
-    .add_sum_bf16 = add_sum_bf16, .quantize_e4m3 = quantize_e4m3, .transpose = transpose
-
 const struct kernels kernels_table_avx512 = {
     .level = KERNEL_LEVEL_AVX512,
     .name = "avx512",
     .numerics = "fma1",
     .matmul = matmul_avx512_run,
-    VECTOR_ENTRIES,
+    .gemm = gemm_avx512_run,
+    VECTOR_KERNELS,
 };
 
 const struct kernels kernels_table_avx512bf16 = {
@@ -277,7 +272,8 @@ const struct kernels kernels_table_avx512bf16 = {
     .bf16_panel = bf16_panel,
     .bf16_pair_rows = bf16_pair_rows,
     .softmax_bf16 = softmax_avx512bf16_run,
-    VECTOR_ENTRIES,
+    .gemm = gemm_avx512_run,
+    VECTOR_KERNELS,
 };
 
 const struct kernels kernels_table_amx = {
@@ -291,5 +287,6 @@ const struct kernels kernels_table_amx = {
     .bf16_panel = bf16_panel,
     .bf16_pair_rows = bf16_pair_rows,
     .softmax_bf16 = softmax_avx512bf16_run,
-    VECTOR_ENTRIES,
+    .gemm = gemm_avx512_run,
+    VECTOR_KERNELS,
 };

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Steps of vector kernels with AVX-512. Private to src/compute/kernels, for files that are compiled for it.
+ * Steps of vector kernels with AVX-512. Private to src/compute/kernels, for files that are compiled
+ * for it; empty to others.
  */
 #ifndef COMPUTE_KERNELS_VECTOR_AVX512_H
 #define COMPUTE_KERNELS_VECTOR_AVX512_H
 
+#ifdef __AVX512F__
 #include <immintrin.h>
 #include <math.h>
 #include <stdint.h>
@@ -66,4 +68,5 @@ ALWAYS_INLINE __m512i bf16_bits(__m512 v) {
     return _mm512_srli_epi32(rounded, 16);
 }
 
+#endif /* __AVX512F__ */
 #endif

@@ -98,8 +98,8 @@ float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, flo
     return factor;
 }
 
-static uint16_t panel_value(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
-                            uint32_t out) {
+uint16_t bf16_weight_c(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
+                       uint32_t out) {
     size_t at = ((size_t)panel * weights->cols + channel) * MATMUL_PANEL + out;
     if (weights->type == WEIGHT_BF16) return ((const uint16_t *)weights->data)[at];
     if (weights->type == WEIGHT_F32) return bf16_from_float(((const float *)weights->data)[at]);
@@ -114,7 +114,7 @@ void bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t
     for (uint32_t channel = 0; channel < weights->cols; channel++)
         for (uint32_t out = 0; out < MATMUL_PANEL; out++)
             pairs[(channel / 2 * MATMUL_PANEL + out) * 2 + channel % 2] =
-                panel_value(weights, panel, channel, out);
+                bf16_weight_c(weights, panel, channel, out);
 }
 
 void bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
@@ -184,16 +184,5 @@ const struct kernels kernels_table_c = {
     .numerics = "fma1",
     .matmul = matmul_c_run,
     .gemm = gemm_c_run,
-    .rmsnorm = rmsnorm,
-    .silu_multiply = silu_multiply,
-    .add_scaled = add_scaled,
-    .scale = scale,
-    .maximum = maximum,
-    .exp_sum = exp_sum,
-    .round_bf16 = round_bf16,
-    .bf16_from_float = to_bf16,
-    .float_from_bf16 = from_bf16,
-    .add_sum_bf16 = add_sum_bf16,
-    .quantize_e4m3 = quantize_e4m3,
-    .transpose = transpose,
+    VECTOR_KERNELS,
 };

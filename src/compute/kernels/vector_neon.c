@@ -256,18 +256,13 @@ static void transpose(float *y, size_t y_stride, const float *x, size_t x_stride
         }
 }
 
-#define VECTOR_ENTRIES                                                                             \
-    .gemm = gemm_neon_run, .rmsnorm = rmsnorm, .silu_multiply = silu_multiply,                     \
-    .add_scaled = add_scaled, .scale = scale, .maximum = maximum, .exp_sum = exp_sum,              \
-    .round_bf16 = round_bf16, .bf16_from_float = to_bf16, .float_from_bf16 = from_bf16,            \
-    .add_sum_bf16 = add_sum_bf16, .quantize_e4m3 = quantize_e4m3, .transpose = transpose
-
 const struct kernels kernels_table_neon = {
     .level = KERNEL_LEVEL_NEON,
     .name = "neon",
     .numerics = "fma1",
     .matmul = matmul_neon_run,
-    VECTOR_ENTRIES,
+    .gemm = gemm_neon_run,
+    VECTOR_KERNELS,
 };
 
 const struct kernels kernels_table_neonbf16 = {
@@ -281,5 +276,6 @@ const struct kernels kernels_table_neonbf16 = {
     .bf16_panel = bf16_panel_c,
     .bf16_pair_rows = bf16_pair_rows_c,
     .softmax_bf16 = softmax_bf16,
-    VECTOR_ENTRIES,
+    .gemm = gemm_neon_run,
+    VECTOR_KERNELS,
 };

@@ -13,10 +13,10 @@
 
 struct engine;
 
-/* STATUS_UNSUPPORTED: no model of this program can be computed there, or no GPU is here. `device`:
- * "cpu", "cuda", "emulated" or "emulated-kernels". */
+/* Whether models can be computed on `device`: "cpu", "cuda", "emulated" or "emulated-kernels".
+ * STATUS_UNSUPPORTED: this program cannot, or no GPU is here. */
 enum status engine_check_device(const char *device, struct error *error) MUST_USE;
-/* The same, for struct model_options. */
+/* As engine_check_device; *device_out is what struct model_options takes. */
 enum status engine_find_device(const char *device, const struct model_device **device_out,
                                struct error *error) MUST_USE;
 
@@ -24,7 +24,7 @@ enum status engine_open(const struct model_options *options, struct engine **eng
                         struct error *error) MUST_USE;
 void engine_close(struct engine *engine);
 
-/* What it runs: for the unit's hello and its page count. */
+/* The model that it runs: for the unit's hello and its page count. */
 struct model *engine_model(const struct engine *engine);
 
 /* How far its steps are; lives as long as the engine. */
@@ -35,7 +35,7 @@ struct engine_loads {
     void *context;
     /* As model_follower's; false: they are not all there. */
     bool (*await)(void *context, uint32_t slot, uint32_t slices);
-    /* At the row's end: takes the end of what it waited for. False: it is not over. */
+    /* At the row's end: takes the end of the load that it waited for. False: the load goes on. */
     bool (*take_end)(void *context, uint32_t slot, struct load_end *end_out);
 };
 /* Between two steps; copied. */
@@ -56,10 +56,11 @@ struct engine_masks {
     void *context;
     /* Before the plan's layers: takes its constraints in, and begins with its rows' masks. */
     void (*begin)(void *context, const struct step_plan *plan);
-    /* Behind them, for a constrained row's slot; waits, but for all rows of a step together no
-     * longer than a time of its own. `mask_out` [vocab / 64, rounded up], until its next call. */
+    /* Behind the plan's layers, for a constrained row's slot; waits, but for all rows of a step
+     * together no longer than a time of its own. `mask_out` [vocab / 64, rounded up], until its
+     * next call. */
     enum engine_mask (*await)(void *context, uint32_t slot, const uint64_t **mask_out);
-    /* The slot's answer has got a token, and this is what will be asked for behind it. */
+    /* The slot's answer has got a token; `want` is what will be asked for behind that one. */
     void (*push)(void *context, uint32_t slot, uint32_t token, enum engine_mask_want want);
     /* The tokens that must come behind those pushed, [LIMIT_FORCED]; returns how many it took, which
      * are pushed thereby. Waits as await does; 0: it is not known, or was not wanted. */

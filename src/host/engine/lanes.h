@@ -11,9 +11,9 @@
 #include "serving/policy/choose_overlap.h"
 
 struct lanes {
-    bool measured;
+    bool measured;          /* the kind is chosen by what steps took; else it is given */
     uint32_t echoed_ranks;  /* one rank of so many alone (model_options.echoes); 0: it is not */
-    enum overlap_kind kind; /* given; else of the step under way */
+    enum overlap_kind kind; /* of every step if it is given; else of the step under way */
     enum choose_overlap_reason reason;
     struct choose_overlap choose;
     struct choose_overlap_step step;

@@ -252,7 +252,7 @@ static void begin(void *context, const struct step_plan *plan) {
     pthread_mutex_unlock(&masker->lock);
 }
 
-/* Until it is there, or the step's time is up. */
+/* Waits until *is_there, or until the step's time is up. */
 static void wait_for(struct masker *masker, const bool *is_there) {
     int64_t began_ns = clock_now_ns(), until_ns = began_ns + masker->wait_left_ns;
     const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
@@ -365,7 +365,7 @@ static enum status take_memory(struct masker *masker, struct error *error) {
     return STATUS_OK;
 }
 
-/* Its waiting is by the clock that never jumps. */
+/* Waits on `done` are by the clock that never jumps. */
 static void open_lock(struct masker *masker) {
     pthread_condattr_t attributes;
     pthread_mutex_init(&masker->lock, NULL);

@@ -34,7 +34,7 @@ void masker_close(struct masker *masker);
 struct engine_masks masker_masks(struct masker *masker);
 
 struct masker_counts {
-    uint64_t masks, late; /* late: rows, and drafts, that did without */
+    uint64_t masks, late; /* late: rows, and drafts, whose mask came too late */
     uint64_t mask_ns;     /* the threads' time for all of them */
     uint64_t forced;      /* tokens */
     uint64_t compiled, found;

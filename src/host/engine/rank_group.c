@@ -142,8 +142,8 @@ static void *grow(void *memory, size_t *bytes, size_t wanted) {
     return memory;
 }
 
-/* For an order. Meanwhile the model's experts, if there is one, may be on their way. 0: a rank has
- * died. */
+/* The bytes of the next order. Meanwhile the model's experts, if there is one, may be on their way.
+ * 0: a rank has died. */
 static size_t wait_for_order(struct model *model) {
     size_t bytes;
     uint32_t rank = job_tree_parent();
@@ -239,7 +239,7 @@ static bool gather_reports(struct rank_group *group, struct reports *reports_out
     return whole;
 }
 
-/* That of a rank, asked for by ascending rank; nothing: there is none. */
+/* The report of a rank, asked for by ascending rank; nothing: there is none. */
 static struct bytes take_report(const struct rank_group *group, struct reports *reports,
                                 uint32_t rank) {
     struct bytes report = reports->next;
@@ -557,7 +557,7 @@ uint32_t rank_group_epoch(const struct rank_group *group) {
     return job_epoch();
 }
 
-/* With the slots of ranks that have come back. */
+/* Slots of ranks that have come back hold what they held at the start. */
 static void take_back(struct rank_group *group) {
     const struct placement *map = model_placement(group->own.model);
     size_t slots = map->slots_per_rank;
@@ -804,6 +804,12 @@ static void worker_open(struct group_worker *worker, const struct setup *setup) 
     pulse_set(PULSE_WAITS);
 }
 
+/* The step's rows go as rank 0 has chosen. */
+static void worker_go_as(const struct group_worker *worker, const struct group_order *order) {
+    model_split_replicas(worker->own.model, order->splits_replicas);
+    model_go_by_nodes(worker->own.model, order->goes_by_nodes);
+}
+
 static void worker_step(struct group_worker *worker, const struct group_order *order,
                         const struct step_plan *plan) {
     struct error error;
@@ -812,6 +818,7 @@ static void worker_step(struct group_worker *worker, const struct group_order *o
                                 .mtp_argmax = order->wants_mtp ? worker->argmax : NULL,
                                 .mtp_next_token = order->mtp_next_token};
     size_t logits = (size_t)order->logits_count * model_shape(worker->own.model)->vocab;
+    worker_go_as(worker, order);
     size_t bytes = worker->logits_floats * sizeof *worker->logits;
     worker->logits = grow(worker->logits, &bytes, logits * sizeof *worker->logits);
     worker->logits_floats = bytes / sizeof *worker->logits;
@@ -826,9 +833,11 @@ static void worker_step(struct group_worker *worker, const struct group_order *o
                  step_plan_rows(plan)[order->probe_row].token_count * sizeof *worker->argmax);
 }
 
-static void worker_run(struct group_worker *worker, const struct step_plan *plan) {
+static void worker_run(struct group_worker *worker, const struct group_order *order,
+                       const struct step_plan *plan) {
     struct error error;
     check(worker->result);
+    worker_go_as(worker, order);
     engine_run(worker->own.engine, plan, worker->result, &error);
     check(!worker->result->failed || job_broken()); /* rank 0 has checked the plan */
     report(worker, worker->result, worker->result->record.bytes, NULL, 0);
@@ -847,7 +856,7 @@ static void worker_report(struct group_worker *worker) {
     report(worker, &told, sizeof told, NULL, 0);
 }
 
-/* Twice: once. */
+/* An order that comes twice is carried out once. */
 static void worker_adopt(struct group_worker *worker, const struct adoption *adoption) {
     if (worker->adoptions == ADOPTS_ANY) worker->adoptions = adoption->number;
     if (adoption->number == worker->adoptions) return;
@@ -856,25 +865,48 @@ static void worker_adopt(struct group_worker *worker, const struct adoption *ado
     moves_adopt(worker->own.model, adoption->dropped);
 }
 
-static void worker_move(struct group_worker *worker, enum group_order_kind kind, const char *more) {
-    struct model *model = worker->own.model;
-    const struct rank_moves *moves = (const struct rank_moves *)(const void *)more;
-    if (kind == ORDER_MOVE)
-        moves_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
-                    moves->bytes_per_second);
-    if (kind == ORDER_ADOPT) worker_adopt(worker, (const struct adoption *)(const void *)more);
-    if (kind == ORDER_ABANDON) moves_abandon(model);
-    if (kind == ORDER_DAMAGE) moves_damage(model);
-    if (kind == ORDER_MAP && model_placement(model)->ranks)
-        moves_set_map(model, (const uint32_t *)(const void *)more);
-    if (kind != ORDER_TELL) return;
-    struct model_moving told = moves_told(model);
-    size_t bytes = 0;
-    if (*(const uint32_t *)(const void *)more) {
-        model_take_tokens(model, worker->tokens);
-        bytes = model_slot_count(model) * sizeof *worker->tokens;
-    }
+static void worker_tell(struct group_worker *worker, bool wants_tokens) {
+    struct model_moving told = moves_told(worker->own.model);
+    if (wants_tokens) model_take_tokens(worker->own.model, worker->tokens);
+    size_t bytes = wants_tokens ? model_slot_count(worker->own.model) * sizeof *worker->tokens : 0;
     report(worker, &told, sizeof told, worker->tokens, bytes);
+}
+
+static void worker_move(struct model *model, const struct rank_moves *moves) {
+    moves_begin(model, (const struct expert_move *)(const void *)(moves + 1), moves->count,
+                moves->bytes_per_second);
+}
+
+static void worker_set_map(struct model *model, const uint32_t *slot_expert) {
+    if (model_placement(model)->ranks) moves_set_map(model, slot_expert);
+}
+
+static void worker_set_link(struct model *model, const struct link_speed *link) {
+    model_set_link(model, link->gbps, link->us);
+}
+
+/* All orders but ORDER_END; `more` is what comes behind them (struct group_order). */
+static void worker_carry_out(struct group_worker *worker, const struct group_order *order,
+                             const void *more) {
+    /* clang-format off */
+    switch ((enum group_order_kind)order->kind) {
+    case ORDER_OPEN: worker_open(worker, more); return;
+    case ORDER_STEP: worker_step(worker, order, more); return;
+    case ORDER_RUN: worker_run(worker, order, more); return;
+    case ORDER_LINK: worker_set_link(worker->own.model, more); return;
+    case ORDER_MEASURE: (void)measure_link(more); return;
+    case ORDER_REPORT: worker_report(worker); return;
+    case ORDER_TRACE: worker_send_trace(worker); return;
+    case ORDER_MOVE: worker_move(worker->own.model, more); return;
+    case ORDER_TELL: worker_tell(worker, *(const uint32_t *)more); return;
+    case ORDER_ADOPT: worker_adopt(worker, more); return;
+    case ORDER_ABANDON: moves_abandon(worker->own.model); return;
+    case ORDER_DAMAGE: moves_damage(worker->own.model); return;
+    case ORDER_MAP: worker_set_map(worker->own.model, more); return;
+    case ORDER_CLOSE: worker_close(worker); return;
+    case ORDER_END: return;
+    }
+    /* clang-format on */
 }
 
 static struct group_worker own_worker; /* of this process, for its life */
@@ -903,30 +935,9 @@ void rank_group_work(const char *weights_directory) {
             continue;
         }
         const struct group_order *order = (const struct group_order *)(const void *)part.data;
-        const char *more = part.data + sizeof *order;
         check(part.count >= sizeof *order);
         if (order->kind == ORDER_END) break;
-        if (order->kind == ORDER_STEP || order->kind == ORDER_RUN) {
-            model_split_replicas(own_worker.own.model, order->splits_replicas);
-            model_go_by_nodes(own_worker.own.model, order->goes_by_nodes);
-        }
-        if (order->kind == ORDER_OPEN)
-            worker_open(&own_worker, (const struct setup *)(const void *)more);
-        if (order->kind == ORDER_STEP)
-            worker_step(&own_worker, order, (const struct step_plan *)(const void *)more);
-        if (order->kind == ORDER_LINK) {
-            const struct link_speed *link = (const struct link_speed *)(const void *)more;
-            model_set_link(own_worker.own.model, link->gbps, link->us);
-        }
-        if (order->kind == ORDER_MEASURE)
-            measure_link((const struct link_ends *)(const void *)more);
-        if (order->kind == ORDER_RUN)
-            worker_run(&own_worker, (const struct step_plan *)(const void *)more);
-        if (order->kind == ORDER_REPORT) worker_report(&own_worker);
-        if (order->kind == ORDER_TRACE) worker_send_trace(&own_worker);
-        if (order->kind >= ORDER_MOVE && order->kind <= ORDER_MAP)
-            worker_move(&own_worker, (enum group_order_kind)order->kind, more);
-        if (order->kind == ORDER_CLOSE) worker_close(&own_worker);
+        worker_carry_out(&own_worker, order, order + 1);
     }
     worker_close(&own_worker);
     job_tree_free(&own_worker.orders);

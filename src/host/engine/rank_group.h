@@ -64,14 +64,14 @@ void rank_group_set_link(struct rank_group *group, double gbps, double us);
  * `ring` consecutive ranks, when all send at once. Between two steps; it takes milliseconds. */
 double rank_group_measure_link(struct rank_group *group, uint32_t by, uint32_t ring);
 
-/* From the next step on; REPLICAS_AUTO at first. */
+/* How a step's tokens are split over replicas, from the next step on; REPLICAS_AUTO at first. */
 void rank_group_set_replicas(struct rank_group *group, enum replica_choice choice);
-/* From the next step on; LEVELS_AUTO at first. */
+/* Whether rows go by nodes, from the next step on; LEVELS_AUTO at first. */
 void rank_group_set_levels(struct rank_group *group, enum level_choice choice);
-/* Whether the last step's rows went so. */
+/* Whether the last step's rows went by nodes. */
 bool rank_group_goes_by_nodes(const struct rank_group *group);
 
-/* For rank 0's engine; those of others are set beside their work. */
+/* For rank 0's engine; the other ranks set theirs beside their work (rank_group_beside). */
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
 void rank_group_set_masks(struct rank_group *group, const struct engine_masks *masks);
 
@@ -85,7 +85,7 @@ void rank_group_move(struct rank_group *group, const struct expert_move *moves, 
                      uint64_t bytes_per_second);
 /* A rank has died or come back since the last regroup. */
 bool rank_group_is_broken(const struct rank_group *group);
-/* Those that live leave what they did; moves of experts under way are given up. Slots of ranks that
+/* Ranks that live leave what they did; moves of experts under way are given up. Slots of ranks that
  * have come back hold what they held at first. A step may follow once no expert's slot on a dead rank
  * is in the map: see rebalancer_regroup. */
 void rank_group_regroup(struct rank_group *group);
@@ -93,10 +93,11 @@ bool rank_group_lives(const struct rank_group *group, uint32_t rank);
 /* How often a rank has died or come back. */
 uint32_t rank_group_epoch(const struct rank_group *group);
 
-/* How far each rank is; false, and all of it unknown, if a rank has died. told[rank_group_count]. If `tokens`, also what each rank's slots have
- * computed since it was last asked: [rank_group_count][model_slot_count]. */
+/* told[rank_group_count]: how far each rank's moves of experts are. If `tokens`, also how many
+ * tokens each rank's slots have computed since it was last asked:
+ * [rank_group_count][model_slot_count]. False, and all of it unknown: a rank has died. */
 bool rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
-/* None is pending on any rank; see moves_adopt. */
+/* All ranks take the moved experts, of which none is pending on any rank; see moves_adopt. */
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);
 /* The next expert that comes to each rank is damaged on its way. */
 void rank_group_damage(struct rank_group *group);
@@ -122,8 +123,8 @@ void rank_group_beside(const struct rank_group_side *side);
 /* A rank that comes back (job_returns), before job_begin: opens engine and model. */
 enum status rank_group_prepare(uint32_t ranks, struct error *error) MUST_USE;
 
-/* What a rank other than 0 does. Its packed weights lie in that directory of its own host, if rank 0's
- * lie in one; NULL: in none. */
+/* What a rank other than 0 does until rank 0 ends. Where rank 0's packed weights lie in a
+ * directory, this rank's lie in `weights_directory` of its own host; NULL: in none. */
 void rank_group_work(const char *weights_directory);
 
 /* Rank 0: lets the other ranks go and leaves the job; nothing outside a job, or the second time. */

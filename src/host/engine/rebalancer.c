@@ -345,12 +345,21 @@ static void adopt(struct rebalancer *r) {
 }
 
 static void move(struct rebalancer *r, int64_t now_ns) {
-    moves_progress(r->model); /* there may be no step to do it */
+    moves_progress(r->model); /* there may be no step to do it, and is_through not be asked */
     if (now_ns < r->next_tell_ns) return;
     r->next_tell_ns = now_ns + TELL_NS;
     if (!is_through(r)) return;
     adopt(r);
     begin_wave(r);
+}
+
+/* All waves, here and now; ends early if a rank dies. */
+static void finish_moving(struct rebalancer *r) {
+    while (r->state == MOVES && !rank_group_is_broken(r->group)) {
+        if (!is_through(r)) continue;
+        adopt(r);
+        begin_wave(r);
+    }
 }
 
 /* ---- a new map by chance ---- */
@@ -366,11 +375,7 @@ static void reshuffle(struct rebalancer *r) {
         if (r->steps % r->options.reshuffle_steps == 0) rebalancer_reshuffle(r);
         return;
     }
-    while (r->state == MOVES && !rank_group_is_broken(r->group)) {
-        if (!is_through(r)) continue;
-        adopt(r);
-        begin_wave(r);
-    }
+    finish_moving(r);
 }
 
 /* ---- a better map ---- */
@@ -417,7 +422,7 @@ static void judge(struct rebalancer *r, int64_t now_ns) {
     begin_moving(r);
 }
 
-/* One layer: some tens of microseconds between two steps. */
+/* Looks at one layer: some tens of microseconds between two steps. */
 static void look(struct rebalancer *r, int64_t now_ns) {
     uint32_t layer = r->next_layer++;
     if (layer == r->map->layers) {
@@ -545,12 +550,7 @@ static enum status read_lost(struct rebalancer *r, uint32_t *read_out, struct er
     *read_out = choose_survivors(r);
     r->loses = true;
     begin_moving(r);
-    while (r->state == MOVES && !rank_group_is_broken(r->group)) {
-        moves_progress(r->model);
-        if (!is_through(r)) continue;
-        adopt(r);
-        begin_wave(r);
-    }
+    finish_moving(r);
     r->loses = false;
     r->state = WATCHES;
     if (rank_group_is_broken(r->group))

@@ -47,7 +47,7 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
                             struct rebalancer **rebalancer_out, struct error *error) MUST_USE;
 void rebalancer_close(struct rebalancer *rebalancer);
 
-/* Between two steps. */
+/* To be called between any two steps. */
 void rebalancer_turn(struct rebalancer *rebalancer);
 
 /* Begins a new map by chance, in the background, unless one is under way. */
@@ -59,8 +59,8 @@ void rebalancer_set_role(struct rebalancer *rebalancer, enum unit_role role);
 /* True: call rebalancer_turn soon, even if there is no step. */
 bool rebalancer_is_busy(const struct rebalancer *rebalancer);
 
-/* From the next look on, which is at once. STATUS_INVALID: no such rank, or the others lack slots;
- * the line says how many redundant experts it takes. */
+/* Masks a rank, or ends that, from the next look at the loads on, which is at once. STATUS_INVALID:
+ * no such rank, or the others lack slots; the line says how many redundant experts it takes. */
 enum status rebalancer_mask(struct rebalancer *rebalancer, uint32_t rank, bool masked,
                             struct error *error) MUST_USE;
 /* Ranks have died or come back, and the group has regrouped. The experts' replicas of those that died

@@ -14,7 +14,8 @@
 /* A rank's part of a step. */
 struct solo_part {
     struct step_plan *plan;
-    float *logits; /* [logits_rows_max][vocab] where they have to be sorted into the caller's */
+    float
+        *logits; /* [rows that have logits][vocab] where they have to be sorted into the caller's */
     size_t logits_bytes;
     uint32_t tokens, rows, logits_count;
 };

@@ -39,12 +39,12 @@ struct rebalancer *solo_rebalancer(const struct solo *solo);
 void solo_reset(struct solo *solo, uint32_t sequence);
 void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length);
 
-/* From the next step on; what was measured stays, until it is forgotten. */
+/* The schedule from the next step on. What was measured stays, until it is forgotten. */
 void solo_set_schedule(struct solo *solo, const char *schedule);
 void solo_forget_measured(struct solo *solo);
-/* From the next step on: not measured, or measured as at first. */
+/* Whether what steps take, from the next on, counts for the choice of a schedule; so at first. */
 void solo_set_measured(struct solo *solo, bool measured);
-/* Of the last step, and why. */
+/* The last step's schedule, and why it was chosen. */
 struct choose_overlap_choice solo_schedule(const struct solo *solo);
 
 /* Another schedule and its cuts for the next step alone, on every rank; see struct step_plan. */

@@ -28,7 +28,7 @@ void step_progress_break(struct step_progress *progress);
  * failed. */
 uint32_t step_progress_written(const struct step_progress *progress, uint64_t step);
 
-/* From now on the file becomes readable whenever more is written, or no more. Ask
+/* `watch`: from now on the file becomes readable whenever more is written; else it does not. Ask
  * step_progress_written after switching on: what was written before does not wake. */
 void step_progress_watch(struct step_progress *progress, bool watch);
 

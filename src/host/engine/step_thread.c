@@ -15,7 +15,7 @@
 #define REBALANCE_IDLE_NS 1000000
 #define LOOK_NS 100000000 /* between two looks whether a rank has died, where no step comes */
 
-/* Of its memory only what is written is there: the most that slots may need is much more. */
+/* Takes memory for the most that slots may need; what is never written to is never there. */
 static bool open_slots(struct step_thread *thread, const struct step_thread_limits *limits) {
     uint32_t ranks = rank_group_count(thread->group);
     uint32_t pages = (uint32_t)divide_up(limits->context_tokens_max, KV_BLOCK_TOKENS);
@@ -63,7 +63,7 @@ void step_thread_close(struct step_thread *thread) {
     *thread = (struct step_thread){0};
 }
 
-/* Between two steps; and where none comes for a while, though there is something to do. */
+/* Called between two steps, and where no step comes for a while though there is something to do. */
 static void rebalance(struct step_thread *thread, struct worker *worker) {
     struct record_experts experts;
     rebalancer_turn(thread->rebalancer);
@@ -130,7 +130,7 @@ static void tell_ranks(struct step_thread *thread, struct worker *worker, uint32
     }
 }
 
-/* Between two steps: those that live go on, with all experts. */
+/* Between two steps, after a death or a return: the ranks that live go on, with all experts. */
 static void go_on(struct step_thread *thread, struct worker *worker) {
     int64_t began_ns = clock_now_ns();
     struct error error;
@@ -156,7 +156,8 @@ static void mask_rank(struct step_thread *thread, const struct record_drain *rec
         log_say(LOG_INFO, "experts", "a rank is to be drained rank=%u", record->rank);
 }
 
-/* One that cannot be made whole is kept as it is: the model refuses it. */
+/* Keeps a whole copy of the plan. One that cannot be made whole is kept as it is: the model refuses
+ * it. */
 static void take_plan(struct step_thread *thread, const struct step_plan *plan) {
     check(thread->plan_count < rank_group_count(thread->group));
     check(plan->rank < rank_group_count(thread->group) && !thread->plans[plan->rank]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The work of the engine's thread: it takes the plans of a step until every rank's is there, makes
- * whole ones of them, runs the step on all ranks and answers with each rank's result. Between two steps it moves experts
- * and masks ranks, as host/engine/rebalancer has decided or a DRAIN says.
+ * whole ones of them, runs the step on all ranks and answers with each rank's result. Between two
+ * steps it moves experts and masks ranks, as host/engine/rebalancer has decided or a DRAIN says.
  */
 #ifndef HOST_ENGINE_STEP_THREAD_H
 #define HOST_ENGINE_STEP_THREAD_H

@@ -194,6 +194,17 @@ static void tell_units(struct fleet_keeper *keeper, int64_t wall_ns) {
     }
 }
 
+static void say_order(const struct record_fleet_order *order) {
+    char units[12] = "auto";
+    if (order->count != FLEET_UNPINNED) snprintf(units, sizeof units, "%u", order->count);
+    if (order->wish == FLEET_WISH_PIN)
+        log_say(LOG_INFO, "fleet", "an operator's order wish=%s role=%s units=%s", "pin",
+                unit_role_name(order->role), units);
+    else
+        log_say(LOG_INFO, "fleet", "an operator's order wish=%s unit=%u",
+                order->wish == FLEET_WISH_DRAIN ? "drain" : "resume", order->number);
+}
+
 static void obey_orders(struct fleet_keeper *keeper, int64_t wall_ns) {
     struct record_fleet_order order;
     while (fleet_folder_take_order(keeper->file->folder, &order)) {
@@ -205,12 +216,7 @@ static void obey_orders(struct fleet_keeper *keeper, int64_t wall_ns) {
         } else if (unit) {
             unit->held = order.wish == FLEET_WISH_DRAIN;
         }
-        if (order.wish != FLEET_WISH_PIN)
-            log_say(LOG_INFO, "fleet", "an operator's order wish=%s unit=%u",
-                    order.wish == FLEET_WISH_DRAIN ? "drain" : "resume", order.number);
-        else
-            log_say(LOG_INFO, "fleet", "an operator's order wish=%s role=%s units=%d", "pin",
-                    unit_role_name(order.role), (int)order.count);
+        say_order(&order);
         tell(keeper, &order.record, wall_ns);
     }
 }

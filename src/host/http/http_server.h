@@ -3,7 +3,7 @@
  * RECORD_STREAM_* back into answers. Serves the pages embedded in the binary itself. Runs on
  * libevent's bufferevents, in the event loop's one thread.
  *
- * Time in which the event loop stood still counts against no client (host/own_time).
+ * Time in which the event loop stood still counts against no client (host/http/own_time).
  *
  * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
  * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does

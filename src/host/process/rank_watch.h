@@ -2,10 +2,11 @@
  * Signs of life among the ranks of a unit: of one that no supervisor watches, since somebody else
  * started its ranks, on one host or on several; and of any while it starts, which a supervisor
  * leaves to itself, until the unit is ready. Every rank sends rank 0 a datagram a few times
- * a second, from a thread of its own: what its line on a board would say (host/rank_board.h). Rank
- * 0 judges them in a thread as a supervisor does (policy/supervise.h). When a rank is silent,
- * computes nothing, or all wait for one another, one line names it, and the process ends: so does
- * the job with it, and the unit's gateway has its requests go on elsewhere.
+ * a second, from a thread of its own: what its line on a board would say
+ * (host/process/rank_board.h). Rank 0 judges them in a thread as a supervisor does
+ * (serving/policy/supervise.h). When a rank is silent, computes nothing, or all wait for one
+ * another, one line names it, and the process ends: so does the job with it, and the unit's gateway
+ * has its requests go on elsewhere.
  *
  * A rank gets five times as long as under a supervisor: that is the first to act where there is
  * one, and where there is none, nobody starts the unit again.

@@ -193,7 +193,7 @@ static struct bytes receipts_of(struct gateway *gateway, const struct request *l
 
 /* ---- what closes the answer, when the last choice ends ---- */
 
-struct closing { /* arguments of the reply_writers below */
+struct closing { /* arguments of the writers below */
     const struct request *leader;
     struct api_usage usage;
     struct bytes receipt;

@@ -117,7 +117,7 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
     return STATUS_OK;
 }
 
-struct told_error {                /* arguments of the reply_writers below */
+struct told_error {                /* arguments of the writers below */
     const struct dialect *dialect; /* NULL: OpenAI's words */
     const struct api_answer *answer;
     const struct dialect_place *place;

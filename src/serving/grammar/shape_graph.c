@@ -264,8 +264,8 @@ static enum status claims_of_class(struct shape_graph *graph, const struct objec
     return status;
 }
 
-/* Keys that are of no name, by what the rules claim of them: label - 1 of *rest_out is an index into
- * *classes_out. */
+/* Keys that are of no name, by what the rules claim of them: label - 1 of form->rest is an index
+ * into form->class_nodes. */
 static enum status grow_classes(struct shape_graph *graph, const struct object_set *object,
                                 const struct key_sorts *sorts, struct object_form *form) {
     struct schema_state *state = graph->state;

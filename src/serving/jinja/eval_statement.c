@@ -119,15 +119,23 @@ static bool run_filters(struct jinja_machine *machine, struct scope *scope, cons
     return true;
 }
 
+/* What a block writes, through its filters; its frame is entered. */
+static enum eval_flow capture_filtered(struct jinja_machine *machine, struct scope *scope,
+                                       const struct node *block, const struct node *last_filter,
+                                       struct value *text_out) {
+    enum eval_flow flow;
+    eval_enter(scope, block->body->frame);
+    if (!eval_capture(machine, scope, block->body->body, &flow, text_out)) return EVAL_FAILED;
+    if (flow != EVAL_ON) return flow;
+    return run_filters(machine, scope, last_filter, text_out) ? EVAL_ON : EVAL_FAILED;
+}
+
 static enum eval_flow run_set_block(struct jinja_machine *machine, struct scope *scope,
                                     const struct node *node) {
     struct value text;
-    enum eval_flow flow;
-    eval_enter(scope, node->body->frame);
-    if (!eval_capture(machine, scope, node->body->body, &flow, &text)) return EVAL_FAILED;
+    enum eval_flow flow = capture_filtered(machine, scope, node, node->b, &text);
     if (flow != EVAL_ON) return flow;
-    if (!run_filters(machine, scope, node->b, &text) || !check_target(machine, scope, node->a) ||
-        !eval_assign(machine, scope, node->a, &text))
+    if (!check_target(machine, scope, node->a) || !eval_assign(machine, scope, node->a, &text))
         return EVAL_FAILED;
     eval_leave(scope, node->body->frame);
     return EVAL_ON;
@@ -144,12 +152,9 @@ static bool write_text(struct jinja_machine *machine, const struct value *value)
 static enum eval_flow run_filter_block(struct jinja_machine *machine, struct scope *scope,
                                        const struct node *node) {
     struct value text;
-    enum eval_flow flow;
-    eval_enter(scope, node->body->frame);
-    if (!eval_capture(machine, scope, node->body->body, &flow, &text)) return EVAL_FAILED;
+    enum eval_flow flow = capture_filtered(machine, scope, node, node->a, &text);
     if (flow != EVAL_ON) return flow;
-    if (!run_filters(machine, scope, node->a, &text) || !write_text(machine, &text))
-        return EVAL_FAILED;
+    if (!write_text(machine, &text)) return EVAL_FAILED;
     eval_leave(scope, node->body->frame);
     return EVAL_ON;
 }

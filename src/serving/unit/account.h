@@ -26,13 +26,13 @@ void account_found(struct unit_request *request, uint32_t token_count);
 /* The KV storage could not give more than so many tokens: the others that it had were no hits. */
 void account_missed(struct unit_request *request, uint32_t token_count);
 
-/* Its first step is near: what it had to wait for is over. Said again, it does nothing. */
+/* The request's first step is near: what it had to wait for is over. Again, this does nothing. */
 void account_begins(struct unit_request *request, int64_t now_ns);
 
 /* A row of its answer had drafts; so many of them were right. */
 void account_drafted(struct unit_request *request, uint32_t made, uint32_t right);
 
-/* As it stands, for its gateway. */
+/* The account as it stands, for the request's gateway. */
 void account_tell(const struct unit_request *request, struct unit_work *work_out);
 
 #endif

@@ -195,13 +195,15 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
     handoff->open = true;
 }
 
-/* What it waits for in the step, a load or its mask, may not come: then its row writes once more. */
+/* What the request waits for in the step, a load or its mask, may not come: then its row writes
+ * once more. */
 static bool may_be_lost(const struct unit_request *request, uint32_t reach) {
     return tiers_is_loading(request) ||
            (request->constraint_bytes && reach >= request->prompt_count);
 }
 
-/* That stand when so many leading tokens do. */
+/* Blocks of the prompt that stand once so many leading tokens do; the last, perhaps short, with the
+ * prompt's end. */
 static uint32_t blocks_until(const struct unit_request *request, uint32_t tokens) {
     return tokens < request->prompt_count ? tokens / KV_BLOCK_TOKENS : prompt_blocks(request);
 }
@@ -228,7 +230,7 @@ void handoff_made(struct unit *unit, struct unit_request *request) {
     }
 }
 
-void handoff_over(struct unit *unit, struct unit_request *request) {
+void handoff_pass_on(struct unit *unit, struct unit_request *request) {
     uint32_t blocks = prompt_blocks(request);
     if (may_push(request)) put_push(unit, request, blocks, blocks, true);
     handoff_leave(unit, request, FINISH_HANDED_OVER);
@@ -329,7 +331,8 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     go_on(unit, request, now_ns);
 }
 
-/* Those in a step when it is done, and those that load when that is over. */
+/* A request of an abandoned unit may end now: not in a step, nor while a load writes to its pages.
+ */
 static bool may_end(const struct unit_request *request) {
     return request->state != UNIT_REQUEST_FREE && !request->in_step && !tiers_is_loading(request);
 }

@@ -38,7 +38,7 @@ bool handoff_is_over(const struct unit_request *request);
  * not now. */
 bool handoff_reserve(struct unit *unit, struct unit_request *request);
 
-/* The first tokens of its answer. */
+/* CONTINUE has come: the first tokens of the request's answer, which the prefill unit chose. */
 void handoff_continue(struct unit *unit, struct unit_request *request,
                       const struct record_continue *record, int64_t now_ns);
 
@@ -49,14 +49,14 @@ void handoff_push(struct unit *unit, struct unit_request *request);
  * to that one: it is leased, too, as long as the block that was sent. */
 void handoff_made(struct unit *unit, struct unit_request *request);
 
-/* It is about to give its pages back. Blocks that are named, but were lost with their step, would be
- * made again in other ones: the transfer is cancelled. */
+/* The request is about to give its pages back. Blocks that are named, but were lost with their
+ * step, would be made again in other pages: then the transfer is cancelled. */
 void handoff_interrupt(struct unit *unit, struct unit_request *request);
 
-/* The prompt's answer goes on elsewhere: its last blocks are named, and it leaves. */
-void handoff_over(struct unit *unit, struct unit_request *request);
+/* The request's answer goes on at another unit: its last blocks are named, and it leaves. */
+void handoff_pass_on(struct unit *unit, struct unit_request *request);
 
-/* Its transfer is over. */
+/* KV_DONE has come: the request's transfer is over. */
 void handoff_done(struct unit *unit, struct unit_request *request,
                   const struct record_kv_done *record, int64_t now_ns);
 
@@ -68,11 +68,11 @@ size_t handoff_give_up_bytes_max(void);
 /* The request ends: at once, or when its transfer has. */
 void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_reason reason);
 
-/* An abandoned unit's requests fail: as many as there is room for answers of so
- * many bytes, those in a step when it is done,
- * and those that load when that is over. */
+/* An abandoned unit's requests fail: now as many as the outbox has room for answers of
+ * `answer_bytes` each. Those in a step fail when it is done, and those that load when that is over.
+ */
 void handoff_end_all(struct unit *unit, size_t answer_bytes);
-/* False: no request would end by that now. */
+/* False: handoff_end_all would end no request now. */
 bool handoff_may_any_end(const struct unit *unit);
 
 /* Pages that are leased for sending, beside the request's own leases. */

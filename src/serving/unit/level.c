@@ -58,7 +58,7 @@ static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
     return taken;
 }
 
-/* Of the first in turn: what it is to get in any case. */
+/* The tokens that the prompt first in turn is to get in any case. */
 static uint32_t chunk_min(const struct unit *unit, const struct step_cost *cost) {
     const struct prefill_costs costs = {.attended = step_cost_attended_ns(cost),
                                         .read = step_cost_context_ns(cost)};

@@ -17,19 +17,21 @@ struct level_view {
                       * less with prompts than twice without */
 };
 
-/* What it would take if all that waits could start, with nothing of it cached. */
+/* The costs of the unit's next step if all requests that wait could start, with nothing of them
+ * cached. */
 struct level_view level_look(const struct unit *unit, const struct step_cost *cost);
 
-/* Its next steps are to cost no more than `ns` each, but give their prompts that shortest chunk.
- * `cost` lives as long. */
+/* The unit's next steps are to cost no more than `ns` each; where that is too little, prompts still
+ * get the shortest chunk of level_view. `cost` lives until level_free. */
 void level_bound(struct unit *unit, const struct step_cost *cost, double ns);
 
 /* Prompt tokens that a plan may have under that bound; 0: as many as it likes. Of the plan's own view,
- * unit->items in the order of unit->order[0..count): by then it is known who starts from where. What
- * ranks looked at before (level_look) may since have been parked, to be loaded from the storage. */
+ * scratch.items in the order of scratch.order[0..count): by then it is known who starts from where.
+ * What ranks looked at before (level_look) may since have been parked, to be loaded from the
+ * storage. */
 uint32_t level_tokens(const struct unit *unit, uint32_t count);
 
-/* Its next steps are bound by nobody else. */
+/* Ends level_bound: what the unit's next steps cost is bound by no other rank. */
 void level_free(struct unit *unit);
 
 /* The step that was done last: what `cost` is to learn from, if this was the costliest rank. */

@@ -17,7 +17,7 @@ struct prefix_name pages_root(const struct unit *unit, const struct unit_request
     return prefix_tree_root(&unit->tree, &identity);
 }
 
-/* Of what stands before a request's next block. */
+/* The name of what stands before a request's next block, whose last block is `node`. */
 static struct prefix_name name_of(const struct unit *unit, const struct unit_request *request,
                                   uint32_t node) {
     if (node != PREFIX_NONE) return prefix_tree_name(&unit->tree, node);
@@ -141,7 +141,7 @@ bool pages_claim(struct unit *unit, struct unit_request *request, uint32_t page_
     return true;
 }
 
-/* Its next block is whole. */
+/* The request's next block is whole: others may find it. */
 static void share_next(struct unit *unit, struct unit_request *request,
                        const struct prefix_name *name) {
     uint32_t block = request->shared_count++;

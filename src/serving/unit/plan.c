@@ -40,7 +40,8 @@ size_t plan_bytes_max(const struct unit_options *options) {
 
 /* ---- the view ---- */
 
-/* Behind the prompt all is generated; within it, so is what was found by its text alone. */
+/* Whether the token there is computed as GENERATED: behind the prompt all are; within it, those
+ * that were found by their text alone. */
 static bool is_generated(const struct unit_request *request, uint32_t position) {
     return position >= request->prompt_count ||
            position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
@@ -58,7 +59,7 @@ static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     return end < known ? end : known;
 }
 
-/* Its next row begins anew, so it brings its constraint and the answer so far. */
+/* The request's next row begins anew, so it brings the constraint and the answer so far. */
 static bool brings_constraint(const struct unit_request *request) {
     return request->constraint_bytes && (request->fresh || request->state == UNIT_REQUEST_WAITING);
 }
@@ -270,7 +271,7 @@ struct extras { /* counts, of rows so far or of all */
     uint32_t constraints, constraint_tokens, constraint_bytes;
 };
 
-/* Its next row tells its pages from here on. */
+/* The first page that the request's next row tells: the engine knows those before it. */
 static uint32_t first_told(const struct unit_request *request, uint32_t page_count) {
     return request->fresh ? 0 : min_u32(request->told_count, page_count);
 }
@@ -433,7 +434,7 @@ static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
     return work;
 }
 
-/* What its row will copy. */
+/* What the request's row will copy. */
 static void prefetch_row(const struct unit_request *request) {
     const char *end = (const char *)(request->pages + request->page_count);
     const char *told = (const char *)(request->pages + first_told(request, request->page_count));
@@ -496,7 +497,7 @@ static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_su
 
 /* What prompts may add to the next step: nothing until the next portion of the first in turn is
  * earned (schedule_earn); unbound where no answer would wait. */
-static double prompt_ns_max(struct unit *unit, uint32_t count, int64_t now_ns) {
+static double earn_prompt_ns(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
     bool drafts = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -555,13 +556,13 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
         .constraint_bytes_max = LIMIT_CONSTRAINT_BYTES,
         .constraint_tokens_max = unit->options.context_tokens_max,
         .cost = &unit->cost,
-        .prompt_ns_max = prompt_ns_max(unit, count, now_ns),
+        .prompt_ns_max = earn_prompt_ns(unit, count, now_ns),
     };
     return schedule_step(unit->scratch.items, count, &limits, unit->scratch.order,
                          unit->scratch.choices);
 }
 
-/* It has a row, and the step may wait for what is loaded before it. */
+/* The request `loading` has a row, and the step may wait for what is loaded before that. */
 static bool may_stay(const struct unit *unit, const struct unit_request *loading,
                      uint32_t row_count) {
     uint32_t row = 0;

@@ -279,7 +279,7 @@ static bool takes(const struct rank_units *units, uint32_t rank) {
     return units->offers[rank].requests < units->house.requests_max && !units->ranks[rank].masked;
 }
 
-/* Its next step has room for a request of some turn, at least. */
+/* The rank's next step has room for a request of some turn, at least. */
 static bool has_row(const struct rank_units *units, uint32_t rank) {
     return units->offers[rank].rows < units->house.rows_max;
 }
@@ -509,8 +509,9 @@ static uint32_t looks_max(const struct rank_units *units) {
     return looks < LOOKS_MAX ? looks : LOOKS_MAX;
 }
 
-/* Those whose turn it is, to ranks whose next step has room for them. Who waits for a rank that
- * caches its prompt, or for pages, lets others pass for as long as it is patient. */
+/* Requests whose turn it is leave the line for ranks whose next step has room for them. Who waits
+ * for a rank that caches its prompt, or for pages, lets others pass for as long as it is patient.
+ */
 static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
     units->line_wanted = false;
@@ -576,7 +577,7 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
     }
 }
 
-/* Of one request that is held; it may be in the line still. */
+/* A record about one request that is held; the request may be in the line still. */
 static void take_about(struct rank_units *units, const struct record *record, int64_t now_ns) {
     struct request_id id = record_request(record);
     uint32_t rank = map_find(&units->rank_of, key_of(id));
@@ -627,7 +628,7 @@ static void expect_back(struct rank_units *units, struct rank_unit *rank, int64_
     rank->pid = pid;
 }
 
-/* Its experts are the engine's business. */
+/* A rank takes no requests any more, or takes them again; its experts are the engine's business. */
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
     struct rank_unit *rank = &units->ranks[record->rank];
@@ -642,12 +643,12 @@ static void mask(struct rank_units *units, const struct record_drain *record) {
     put(units, &record->record);
 }
 
-/* Abandoned, and its requests have ended. */
+/* The unit is abandoned, and its requests have ended. */
 static bool is_over(const struct unit *unit) {
     return unit->abandoned && unit_held_count(unit) == 0 && unit->pages.held_count == 0;
 }
 
-/* With empty pages it takes requests. */
+/* The unit takes requests again, with empty pages. */
 static void restart(struct unit *unit, int64_t pid) {
     pages_forget(unit);
     unit->abandoned = unit->draining = false;
@@ -851,7 +852,7 @@ static size_t outbox_bytes(const struct rank_units *units) {
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
-/* That are remembered of each rank's storage. */
+/* How many blocks are remembered of each rank's storage. */
 static uint32_t memory_blocks(const struct unit_options *options, uint32_t ranks) {
     uint32_t most = MEMORY_BLOCKS_MAX / ranks;
     if (!options->kv_storage || ranks == 1) return 0;

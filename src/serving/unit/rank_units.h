@@ -32,7 +32,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
 
 struct machine rank_units_machine(struct rank_units *units);
 
-/* One rank's, for tests. */
+/* The unit of one rank, for tests. */
 struct unit *rank_units_unit(const struct rank_units *units, uint32_t rank);
 
 #endif

@@ -164,8 +164,8 @@ struct unit {
     int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
     size_t token_bytes; /* of a TOKENS record of one token and no more: what most rows say */
-    bool drafts;        /* a row of the step in flight has */
-    bool others; /* at other ranks, or in line before them, who would wait for a step to end */
+    bool drafts;        /* a row of the step in flight has drafts */
+    bool others; /* requests at other ranks, or in line before them, wait for a step to end */
 };
 
 static inline uint32_t request_known(const struct unit_request *request) {
@@ -177,7 +177,7 @@ static inline bool request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
 }
 
-/* For who changes it: it is to be told again. */
+/* The request's account, for whoever changes it: the gateway is to be told of it again. */
 static inline struct unit_work *request_work(struct unit_request *request) {
     request->work_told = false;
     return &request->work;
@@ -226,7 +226,7 @@ static inline void request_prefetch_for_result(const struct unit_request *reques
     __builtin_prefetch(&request->id);
 }
 
-#define UNIT_WALK_AHEAD 16 /* as many, where little is looked at of each one */
+#define UNIT_WALK_AHEAD 16 /* as UNIT_AHEAD, for walks that look at little of each request */
 
 /* All requests are walked, slot by slot: the state of one behind this will be wanted soon. */
 static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
@@ -234,7 +234,7 @@ static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
         __builtin_prefetch(&unit->requests[slot + UNIT_WALK_AHEAD]);
 }
 
-/* It may have a row in the next step. */
+/* The request may have a row in the next step. */
 static inline bool request_steps(const struct unit_request *request) {
     return request->state == UNIT_REQUEST_WAITING || request_runs(request);
 }
@@ -257,7 +257,7 @@ static inline uint32_t unit_parked_count(const struct unit *unit) {
     return unit->counts[UNIT_REQUEST_PARKED] + unit->counts[UNIT_REQUEST_LEAVING];
 }
 
-/* For a request that could start now. */
+/* What a request that could start now is judged by. */
 static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
     return (struct admit_house){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,

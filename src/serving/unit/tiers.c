@@ -244,7 +244,7 @@ static bool begin_load(struct unit *unit, struct unit_request *request, const st
     return true;
 }
 
-/* For requests that wait and have ask_due; true if any was asked for. */
+/* Asks for requests that wait and have ask_due; true if any was asked for. */
 static bool ask_again(struct unit *unit, uint32_t count) {
     uint32_t asked = 0;
     for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
@@ -388,7 +388,7 @@ static void lease_chain(struct unit *unit, const struct unit_request *request) {
     unit->tiers.keep_leases += request->shared_count;
 }
 
-/* Of a block and all before it; the request may be gone. */
+/* Releases a block and all before it; the request may be gone. */
 static void release_chain(struct unit *unit, uint32_t node) {
     while (node != PREFIX_NONE) {
         struct page_id page = {node};

@@ -70,11 +70,11 @@ void tiers_loaded(struct unit *unit, struct unit_request *request,
  * it or to be asked again; MACHINE_NEVER: until it has told. 0: it may start or is not WAITING. */
 int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int64_t now_ns);
 
-/* Begins a plan: of the requests that wait, in the order of unit->items[unit->order[0..count)], the
- * first ones are parked and loaded where that is faster, or asked for again. True if any was: then
- * those that could start are others now. Where the engine can wait for layers, the very first that
- * is loaded goes to *in_step_out (else left as it is) and is not parked yet: it may have a row in
- * the coming step, behind the blocks that are still to come, unless tiers_leave_step follows. */
+/* Begins a plan: of the requests that wait, scratch.items in the order of scratch.order[0..count),
+ * the first ones are parked and loaded where that is faster, or asked for again. True if any was:
+ * then those that could start are others now. Where the engine can wait for layers, the very first
+ * that is loaded goes to *in_step_out (else left as it is) and is not parked yet: it may have a row
+ * in the coming step, behind the blocks that are still to come, unless tiers_leave_step follows. */
 bool tiers_load(struct unit *unit, uint32_t count, struct unit_request **in_step_out);
 
 /* May a step that would compute for step_ns wait for the request's load? */

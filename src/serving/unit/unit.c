@@ -4,7 +4,7 @@
  * it may be parked while its KV blocks travel (serving/unit/handoff.c). While a step is in flight
  * its requests are not touched: a cancellation is noted and takes effect when the step is done,
  * because the engine still writes to the request's pages. Its pages are the business of
- * serving/unit/pages.c; it leaves in one place, request_end, whatever the reason.
+ * serving/unit/pages.c; it leaves through serving/unit/unit_request.c, whatever the reason.
  */
 #include "serving/unit/unit.h"
 
@@ -154,7 +154,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
-/* What it has of its own, unless it shares it with other ranks. */
+/* What a unit has of its own, and ranks of one unit share. */
 static bool take_own(struct unit *unit, struct arena *arena) {
     unit->outbox = &unit->own;
     unit->prompts = &unit->own_prompts;
@@ -271,7 +271,7 @@ static bool take_constraint(struct unit_request *request, const char *text, uint
     return true;
 }
 
-/* Memory for its sequence; false when there is too little. */
+/* Memory for the request's sequence; false when there is too little. */
 static bool take_sequence(struct unit_request *request, struct admit_need need) {
     uint64_t page_count = admit_pages(need);
     request->tokens = arena_take(
@@ -360,7 +360,7 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
     return true;
 }
 
-/* All that it is, but for its pages. */
+/* All that the request is, but for its pages; false when memory is out. */
 static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
     struct admit_need need = request_need(request);
     struct arena arena = copy->arena;
@@ -621,7 +621,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
     else if (request->output_count == request->new_tokens_max)
         handoff_leave(unit, request, FINISH_LENGTH);
     else if (request->output_count == request->tokens_here_max)
-        handoff_over(unit, request);
+        handoff_pass_on(unit, request);
     else if (right)
         tokens_computed(unit, request, right);
 }
@@ -684,7 +684,7 @@ static void observe_step(struct unit *unit, const struct step_result *result,
     speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
-/* Of the rows behind the i'th. */
+/* Brings requests of rows behind the i'th near. */
 static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
     if (i + UNIT_AHEAD < row_count)
         request_prefetch_for_result(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);

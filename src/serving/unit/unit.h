@@ -31,8 +31,8 @@
 
 struct unit;
 
-/* What is in the KV storage is loaded or computed, whichever is faster as measured; or always the
- * one. */
+/* What is in the KV storage is loaded or computed, whichever is faster as measured; or always
+ * loaded, or always computed. */
 enum kv_choice { KV_CHOICE_MEASURED, KV_CHOICE_LOAD, KV_CHOICE_COMPUTE, KV_CHOICE_COUNT };
 
 struct unit_options {
@@ -93,8 +93,8 @@ enum status unit_create(struct arena *arena, const struct unit_options *options,
 
 struct machine unit_machine(struct unit *unit);
 
-/* Its engine is gone, and its pages: with the next steps all its requests end as FAILED, and it
- * takes none. */
+/* The unit's engine is gone, and its pages: with the next steps all its requests end as FAILED, and
+ * it takes none. */
 void unit_abandon(struct unit *unit);
 
 /* ---- one of several ranks (serving/unit/rank_units.h) ---- */
@@ -124,14 +124,14 @@ struct unit_shared {       /* by all ranks; it outlives them */
     struct unit_scratch scratch;
 };
 
-/* As unit_memory_bytes and unit_create, of one of several ranks. What a hello and a load report tell
- * is asked of it, and never said. */
+/* As unit_memory_bytes and unit_create, for one of several ranks. It says no UNIT_HELLO and no
+ * UNIT_LOAD: rank_units asks for what they tell (unit_hello, unit_load). */
 size_t unit_rank_memory_bytes(const struct unit_options *options);
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
                              const struct unit_shared *shared, struct unit **unit_out,
                              struct error *error) MUST_USE;
 
-/* What it would say for itself, with one rank in the tail. */
+/* What the rank would say if it were a unit by itself, with one rank in the tail. */
 void unit_hello(const struct unit *unit, struct record_unit_hello *hello_out,
                 struct unit_rank *rank_out);
 void unit_load(const struct unit *unit, struct record_unit_load *load_out,
@@ -168,10 +168,11 @@ uint32_t unit_keys(const struct unit *unit, const struct record_submit *submit,
  * who takes them back when it has come: NULL. */
 void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
-/* Of the request with these keys, tokens in the prefix cache. */
+/* How many leading tokens of the request with these keys are in the prefix cache. */
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
-/* What fetching such a run from the KV storage costs, or from its memory (serving/unit/tiers.h). */
+/* What it costs to load `token_count` tokens behind the first `first` ones from the KV storage
+ * (tiers_fetch_tokens, serving/unit/tiers.h). */
 double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
                          uint32_t token_count);
 
@@ -193,13 +194,13 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
  * the prompts' memory is out there. */
 bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) MUST_USE;
 
-/* Its place in the line (serving/policy/schedule.h), if it came at that time. */
+/* The submission's place in the line (serving/policy/schedule.h), if it came at that time. */
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns);
 
-/* It has requests that run, or could start at any time. */
+/* The unit has requests that run, or could start at any time. */
 bool unit_could_run(const struct unit *unit);
 
-/* One of several ranks, whose steps are one: before each of its steps it is told whether a step
+/* For one of several ranks, whose steps are one: before each of its steps it is told whether a step
  * that takes long would make anybody else wait. */
 void unit_set_others(struct unit *unit, bool others);
 

@@ -8,6 +8,8 @@
  *                      park |  |  '------------+---- wait_again ----'
  *                           v  | wait_again
  *                          PARKED --- go_on ---> PREFILL or DECODE
+ *                            ^                      |
+ *                            '------ park_again ----' (PREFILL alone)
  *
  *           any but FREE --- leave ---> LEAVING --- end ---> FREE
  *           any but FREE --- end, drop ---> FREE

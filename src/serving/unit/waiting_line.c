@@ -8,8 +8,8 @@
 #define BYTES_MAX ((size_t)256 << 20) /* touched when used */
 #define CONSTRAINT_BYTES_EACH 4096    /* longer ones share it */
 
-/* For each request the longest SUBMIT there is, with an ordinary constraint, and its blocks, up to a
- * bound; for one the longest constraint. */
+/* Room for each request's longest SUBMIT, with an ordinary constraint, and its blocks, up to a bound;
+ * and for the longest constraint of one request. */
 static size_t pool_bytes(const struct unit_options *options, uint32_t ranks) {
     size_t keys = options->context_tokens_max / KV_BLOCK_TOKENS * sizeof(struct block_key);
     struct record_submit submit = {.prompt_count = options->context_tokens_max,
@@ -50,7 +50,7 @@ enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
     return STATUS_OK;
 }
 
-/* Both copies, the keys first, in one piece of memory. */
+/* Copies SUBMIT and blocks, the keys first, into one piece of memory. */
 static bool copy_in(struct waiting_request *request, const struct record_submit *submit,
                     const struct prompt_blocks *blocks) {
     size_t submit_end = round_up(submit->record.bytes, sizeof(uint32_t));

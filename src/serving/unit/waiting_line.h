@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The requests that have come to a unit of several ranks and belong to none yet, by priority and
- * then in the order of their arrival: dealt out in turn (serving/policy/schedule.h), the short ones
- * first, the long ones that come last would find no even place. Keeps each SUBMIT as it came, and
- * what every rank is asked for before every step. Bounded in number and in bytes. Who leaves for
- * which rank is serving/unit/rank_units' business.
+ * then in the order of their arrival. Not by their turns (serving/policy/schedule.h), in which
+ * short ones come first: the long ones would be dealt out last, and could no longer be spread
+ * evenly. Keeps each SUBMIT as it came, and what every rank is asked for before every step. Bounded
+ * in number and in bytes. Who leaves for which rank is serving/unit/rank_units' business.
  */
 #ifndef SERVING_UNIT_WAITING_LINE_H
 #define SERVING_UNIT_WAITING_LINE_H
@@ -30,7 +30,7 @@ struct waiting_request {
 
 struct waiting_line {
     struct waiting_request *requests; /* [capacity] slots */
-    uint32_t *order; /* [capacity] slots in that order, the first `count`; then free ones */
+    uint32_t *order; /* [capacity] slots in the line's order, the first `count`; then free ones */
     uint32_t count, capacity;
     struct pool pool;
 };
@@ -38,18 +38,19 @@ struct waiting_line {
 /* Arena bytes that suffice for waiting_line_open. */
 size_t waiting_line_bytes(const struct unit_options *options, uint32_t ranks);
 
-/* For as many requests as so many ranks can hold. */
+/* Opens a line for as many requests as so many ranks can hold. */
 enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
                               const struct unit_options *options, uint32_t ranks) MUST_USE;
 
-/* Behind those of the same priority; both are copied. False: no place, or no memory. */
+/* The request stands behind those of the same priority; `submit` and `blocks` are copied. False: no
+ * place, or no memory. */
 bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit,
                       const struct prompt_blocks *blocks, int64_t turn, int64_t now_ns);
 
 /* The one at a place, 0 the first; until the next call that changes the line. */
 struct waiting_request *waiting_line_at(const struct waiting_line *line, uint32_t place);
 
-/* Its place, < count; it must be there. */
+/* The place of a request that is in the line: < count. */
 uint32_t waiting_line_find(const struct waiting_line *line, struct request_id id);
 
 void waiting_line_remove(struct waiting_line *line, uint32_t place);

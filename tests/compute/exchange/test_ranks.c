@@ -3,7 +3,7 @@
  * placements and replicas, against what every (token, expert) pair has to be. An "expert" here
  * writes who it is and what it got, so a row at the wrong place, or bytes of another token, show.
  * With a sum by groups, a "sum" writes whose results it has, and their weights have to be the pairs'.
- * Also the steering messages. Rank 0 speaks for all.
+ * Rank 0 speaks for all.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -389,40 +389,12 @@ static void lanes_share_a_slow_link_in_their_order(void **state) {
     placement_close(&placement);
 }
 
-static void messages_between_ranks_come_whole(void **state) {
-    enum { LARGE = 1 << 20 };
-    char *bytes = malloc(LARGE);
-    size_t size;
-    check(bytes);
-    for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++) {
-        memset(bytes, (int)rank, LARGE);
-        job_send(rank, bytes, LARGE - rank);
-        job_send(rank, bytes, 0);
-    }
-    if (job_rank()) {
-        assert_int_equal(job_receive(0, bytes, LARGE), LARGE - job_rank());
-        assert_int_equal(bytes[0], job_rank());
-        assert_int_equal(bytes[LARGE - job_rank() - 1], job_rank());
-        assert_int_equal(job_receive(0, bytes, LARGE), 0);
-        job_send(0, bytes, 3);
-    }
-    for (uint32_t rank = 1; rank < job_count() && job_rank() == 0; rank++) {
-        while (!job_ready(rank, &size))
-            ;
-        assert_int_equal(size, 3);
-        assert_int_equal(job_receive(rank, bytes, LARGE), 3);
-        assert_int_equal(bytes[2], rank);
-    }
-    free(bytes);
-}
-
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_reaches_its_expert_and_comes_back),
         cmocka_unit_test(a_group_that_lies_on_one_rank_comes_back_as_one_row),
         cmocka_unit_test(nodes_of_any_size_pass_rows_on),
         cmocka_unit_test(ranks_whose_memory_is_their_own_are_sent_all_of_it),
-        cmocka_unit_test(lanes_share_a_slow_link_in_their_order),
-        cmocka_unit_test(messages_between_ranks_come_whole)};
+        cmocka_unit_test(lanes_share_a_slow_link_in_their_order)};
     return on_ranks(argv, "ranks", tests, ARRAY_COUNT(tests));
 }

@@ -17,57 +17,29 @@
 
 #include <cmocka.h>
 
-#include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
-#include "compute/model/model.h"
-#include "compute/model/model_state.h"
 #include "contract/machine.h"
 #include "moving_experts.h"
-#include "rank_draws.h"
+#include "rank_models.h"
 
 enum { SEQUENCES = 3, TOKENS = 150, GENERATED = 3, STEP_TOKENS = 128, PAGES_EACH = 3 };
-
-struct way {
-    const char *golden;
-    enum activations activations;
-    enum expert_sum sum;
-    uint32_t redundant;     /* experts beyond one slot each */
-    uint32_t steps, prompt; /* tokens of a prompt, at most */
-    bool mtp, moves, by_host;
-};
 
 static uint32_t hosts, node_ranks;
 static struct gpu_kernels kernels;
 
 static struct model *open_model(const struct way *way, const struct model_device *device,
                                 uint32_t ranks) {
-    static char directory[512];
-    struct error error;
-    struct model *model;
-    snprintf(directory, sizeof directory, "%s/%s", golden_home(), way->golden);
-    struct model_options options = {.directory = directory,
-                                    .activations = way->activations,
-                                    .expert_sum = way->sum,
-                                    .device = device,
-                                    .device_seed = shared_state,
-                                    .device_kernels = kernels.numerics ? &kernels : NULL,
-                                    .level = kernels_detect_fma1(), /* the reference bodies' */
-                                    .threads = 1,
-                                    .kv_bytes = (uint64_t)4 << 20,
-                                    .step_tokens_max = STEP_TOKENS,
-                                    .step_rows_max = SEQUENCES,
-                                    .mtp = way->mtp,
-                                    .rank = ranks ? job_rank() : 0,
-                                    .rank_count = ranks,
-                                    .node_ranks = ranks > 2 ? node_ranks : 0,
-                                    .redundant_experts = way->redundant,
-                                    .placement_seed = 1 + draw_shared(9),
-                                    .rows_by_host = way->by_host,
-                                    .move_bytes = way->moves};
-    if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
+    struct model *model =
+        open_way(way, device, ranks,
+                 (struct model_options){.device_kernels = kernels.numerics ? &kernels : NULL,
+                                        .kv_bytes = (uint64_t)4 << 20,
+                                        .step_tokens_max = STEP_TOKENS,
+                                        .step_rows_max = SEQUENCES,
+                                        .node_ranks = ranks > 2 ? node_ranks : 0,
+                                        .placement_seed = 1 + draw_shared(9)});
     assert_true(model_page_count(model) >= SEQUENCES * PAGES_EACH);
     return model;
 }
@@ -258,11 +230,6 @@ static void expect_all(const struct way *ways, size_t count) {
     for (size_t i = 0; i < count; i++)
         expect_same(&ways[i]);
 }
-
-#define LITE "v2lite-softmax-greedy-yarn"
-#define MTP "v3-bf16-negbias-dense0-mtp"
-#define ODD "v3-fp8-odd-noq-g1-noyarn"
-#define GROUPS "v3-fp8-yarn-g8-mtp-sharded"
 
 #ifdef GOLDEN_KERNELS
 #include "compute/kernels/emulate/emulate.h"

@@ -20,16 +20,14 @@
 
 #include <cmocka.h>
 
-#include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
 #include "base/pulse.h"
 #include "compute/exchange/exchange.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
 #include "compute/model/forward.h"
-#include "compute/model/model.h"
-#include "compute/model/model_state.h"
 #include "contract/machine.h"
+#include "rank_models.h"
 
 enum { TOKENS = 48, PAGES = 1, DEATHS = 3, NODE_RANKS = 2, LOOKS = 10 };
 
@@ -76,25 +74,12 @@ static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t l
 
 static struct model *open_model(const struct model_device *device, uint32_t ranks,
                                 uint32_t redundant) {
-    static char directory[512];
-    struct error error;
-    struct model *model;
-    snprintf(directory, sizeof directory, "%s/v2lite-softmax-greedy-yarn", golden_home());
-    struct model_options options = {.directory = directory,
-                                    .activations = ACTIVATIONS_F32,
-                                    .device = device,
-                                    .device_seed = 11,
-                                    .level = kernels_detect_fma1(),
-                                    .threads = 1,
-                                    .kv_bytes = (uint64_t)1 << 20,
-                                    .step_tokens_max = TOKENS,
-                                    .step_rows_max = 1,
-                                    .rank = ranks ? job_rank() : 0,
-                                    .rank_count = ranks,
-                                    .node_ranks = ranks ? NODE_RANKS : 0,
-                                    .redundant_experts = redundant};
-    if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
-    return model;
+    const struct way way = {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .redundant = redundant};
+    return open_way(&way, device, ranks,
+                    (struct model_options){.kv_bytes = (uint64_t)1 << 20,
+                                           .step_tokens_max = TOKENS,
+                                           .step_rows_max = 1,
+                                           .node_ranks = ranks ? NODE_RANKS : 0});
 }
 
 /* A prompt of this rank's own. */
@@ -116,17 +101,6 @@ static void run(struct model *model, float *logits) {
     if (forward_run(model, plan, logits, &probe, &error) != STATUS_OK) fail_msg("%s", error.text);
 }
 
-static void leave_out_the_dead(struct model *model) {
-    struct placement *map = &model->placement;
-    struct error error;
-    uint32_t slots = map->ranks * map->slots_per_rank;
-    for (uint32_t layer = 0; layer < map->layers; layer++)
-        for (uint32_t slot = 0; slot < slots; slot++)
-            if (!job_lives(slot / map->slots_per_rank))
-                map->slot_expert[(size_t)layer * slots + slot] = PLACEMENT_EMPTY;
-    if (placement_index(map, &error)) fail_msg("%s", error.text);
-}
-
 static pid_t process_of(uint32_t rank) {
     pid_t all[16], own[16];
     assert_true(job_count() <= 16);
@@ -138,6 +112,7 @@ static pid_t process_of(uint32_t rank) {
 
 static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     uint32_t ranks = job_count();
+    shared_state = 11;
     struct model *alone = open_model(&model_on_cpu, 0, 0);
     uint32_t experts = model_shape(alone)->experts, vocab = model_shape(alone)->vocab;
     struct model *there = open_model(&model_on_emulated, ranks, experts * (ranks - 1));

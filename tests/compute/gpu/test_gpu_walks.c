@@ -28,7 +28,6 @@
 
 #include <cmocka.h>
 
-#include "../../golden/golden.h"
 #include "../exchange/on_ranks.h"
 #include "compute/device/device.h"
 #include "compute/gpu/compute_gpu.h"
@@ -38,22 +37,9 @@
 #include "compute/weights/random_checkpoint.h"
 #include "contract/machine.h"
 #include "moving_experts.h"
-#include "rank_draws.h"
+#include "rank_models.h"
 
 enum { SEQUENCES = 4, PAGES = 3, STEP_TOKENS = 32, PROMPT = 5, VOCAB_MAX = 512 };
-
-struct way {
-    const char *golden;
-    enum activations activations;
-    enum expert_sum sum;
-    uint32_t redundant; /* experts beyond one slot each */
-    bool mtp, moves, by_host;
-    bool in_order; /* experts' slots are not shuffled */
-};
-
-#define LITE "v2lite-softmax-greedy-yarn"
-#define MTP "v3-bf16-negbias-dense0-mtp"
-#define GROUPS "v3-fp8-yarn-g8-mtp-sharded"
 
 static uint32_t hosts;
 static struct gpu_kernels kernels; /* without a name: reference bodies, beside a CPU */
@@ -65,30 +51,14 @@ static void begin_draws(uint64_t seed) {
 
 static struct model *open_model(const struct way *way, const struct model_device *device,
                                 uint32_t ranks) {
-    static char directory[512];
-    struct error error;
-    struct model *model;
-    snprintf(directory, sizeof directory, "%s/%s", golden_home(), way->golden);
-    struct model_options options = {.directory = directory,
-                                    .activations = way->activations,
-                                    .expert_sum = way->sum,
-                                    .device = device,
-                                    .device_seed = shared_state,
-                                    .device_kernels = kernels.numerics ? &kernels : NULL,
-                                    .level = kernels_detect_fma1(), /* the reference bodies' */
-                                    .threads = 1,
-                                    .kv_bytes = (uint64_t)2 << 20,
-                                    .step_tokens_max = STEP_TOKENS,
-                                    .step_rows_max = SEQUENCES,
-                                    .mtp = way->mtp,
-                                    .rank = ranks ? job_rank() : 0,
-                                    .rank_count = ranks,
-                                    .node_ranks = ranks > 2 && ranks % 2 == 0 ? 2 : 0,
-                                    .redundant_experts = way->redundant,
-                                    .placement_seed = way->in_order ? 0 : 1 + shared_state % 9,
-                                    .rows_by_host = way->by_host,
-                                    .move_bytes = ranks && way->moves};
-    if (model_open(&options, &model, &error) != STATUS_OK) fail_msg("%s", error.text);
+    struct model *model = open_way(
+        way, device, ranks,
+        (struct model_options){.device_kernels = kernels.numerics ? &kernels : NULL,
+                               .kv_bytes = (uint64_t)2 << 20,
+                               .step_tokens_max = STEP_TOKENS,
+                               .step_rows_max = SEQUENCES,
+                               .node_ranks = ranks > 2 && ranks % 2 == 0 ? 2 : 0,
+                               .placement_seed = way->in_order ? 0 : 1 + shared_state % 9});
     assert_true(model_page_count(model) >= SEQUENCES * PAGES);
     assert_true(model_shape(model)->vocab <= VOCAB_MAX);
     return model;
@@ -538,17 +508,6 @@ static void die_behind_a_graph(struct device *device, struct device_stream *stre
                                struct device_graph *graph) {
     counted_body->launch_graph(device, stream, graph);
     if (graphs_until_death != LIVES_ON && graphs_until_death-- == 0) raise(SIGKILL);
-}
-
-static void leave_out_the_dead(struct model *model) {
-    struct placement *map = &model->placement;
-    struct error error;
-    uint32_t slots = map->ranks * map->slots_per_rank;
-    for (uint32_t layer = 0; layer < map->layers; layer++)
-        for (uint32_t slot = 0; slot < slots; slot++)
-            if (!job_lives(slot / map->slots_per_rank))
-                map->slot_expert[(size_t)layer * slots + slot] = PLACEMENT_EMPTY;
-    if (placement_index(map, &error)) fail_msg("%s", error.text);
 }
 
 /* The rows of a turn on both; what the ranks make of it means nothing if one of them dies meanwhile. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the keeper of a fleet whose gateways do not answer: it leaves all as it is and tells that, keeps
- * its book, and takes operators' orders. What it does beside gateways is tests/programs/
+ * its book, and takes operators' orders, which the log tells. What it does beside gateways is tests/programs/
  * test_fleet_program.py.
  */
 #include <setjmp.h>
@@ -17,6 +17,14 @@
 #include "host/fleet/fleet_keeper.h"
 #include "host/process/private_room.h"
 
+#include "../heard.h"
+
+static void give(const char *folder, uint32_t count) {
+    struct record_fleet_order order = {.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = count};
+    struct error error;
+    assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
+}
+
 static void without_gateways_it_starts_nothing_and_says_so(void **state) {
     (void)state;
     char folder[] = "/tmp/fleet-keeper-XXXXXX", path[128];
@@ -29,7 +37,6 @@ static void without_gateways_it_starts_nothing_and_says_so(void **state) {
                               .kv_listen = "127.0.0.1",
                               .gateways = {.count = 1, .words = {"http://127.0.0.1:1"}},
                               .program = {.count = 1, .words = {"/bin/false"}}};
-    struct record_fleet_order order = {.wish = FLEET_WISH_PIN, .role = UNIT_DECODE, .count = 3};
     struct fleet_keeper *keeper;
     struct fleet_book book;
     struct error error;
@@ -40,8 +47,14 @@ static void without_gateways_it_starts_nothing_and_says_so(void **state) {
                                                   .nodes = 9,
                                                   .decide_ns = 10000000};
     assert_int_equal(fleet_keeper_open(&file, &keeper, &error), STATUS_OK);
-    assert_int_equal(fleet_folder_order(folder, &order, &error), STATUS_OK);
+    heard_begin("info");
+    give(folder, FLEET_UNPINNED);
     fleet_keeper_look(keeper);
+    assert_non_null(strstr(heard_news(), "an operator's order wish=pin role=decode units=auto\n"));
+    give(folder, 3);
+    fleet_keeper_look(keeper);
+    assert_non_null(strstr(heard_news(), "an operator's order wish=pin role=decode units=3\n"));
+    heard_end();
     ends = 1;
     fleet_keeper_run(keeper, &ends);
     fleet_keeper_close(keeper);

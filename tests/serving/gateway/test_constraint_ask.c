@@ -28,23 +28,12 @@ static struct world *open_world(struct gateway_options gateway) {
     return world;
 }
 
-/* Only what is here now: the host has not said anything yet. */
-static void deliver(struct world *world) {
-    for (;;) {
-        world_carry(world);
-        if (!world->to_gateway) break;
-        world_deliver_to_gateway(world);
-    }
-    world_step(world);
-    world_carry(world);
-}
-
 static uint32_t complete(struct world *world, const char *prompt, const char *more) {
     char body[1024];
     format_text(body, sizeof body, "{\"prompt\":%s,\"max_tokens\":6%s%s}", prompt,
                 more[0] ? "," : "", more);
     uint32_t client = world_post(world, COMPLETIONS, body);
-    deliver(world);
+    world_deliver_all(world);
     return client;
 }
 
@@ -54,7 +43,7 @@ static uint32_t chat(struct world *world, const char *more) {
                 "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"max_tokens\":6%s%s}",
                 more[0] ? "," : "", more);
     uint32_t client = world_post(world, CHATS, body);
-    deliver(world);
+    world_deliver_all(world);
     return client;
 }
 
@@ -142,10 +131,10 @@ static void it_waits_for_its_tokens_and_its_verdict(void **state) {
         uint32_t client = complete(world, "\"a long prompt\"", OBJECT);
         assert_true(world->to_tokenize && world->to_constrain);
         assert_true(tokens_first ? world_tokenize(world) : world_constrain(world));
-        deliver(world);
+        world_deliver_all(world);
         assert_int_equal(world->submits, 0);
         assert_true(tokens_first ? world_constrain(world) : world_tokenize(world));
-        deliver(world);
+        world_deliver_all(world);
         assert_int_equal(world->submits, 1);
         assert_submitted(world, "{" FORM "}");
         answer(world);
@@ -208,7 +197,7 @@ static void a_prompt_alone_needs_no_verdict(void **state) {
     uint32_t client =
         world_post(world, COMPLETIONS,
                    "{\"prompt\":[5,6],\"max_tokens\":0,\"echo\":true,\"logprobs\":1," OBJECT "}");
-    deliver(world);
+    world_deliver_all(world);
     assert_null(world->to_constrain);
     assert_int_equal(world->last_submit->constraint_bytes, 0);
     world_hang_up(world, client);
@@ -223,7 +212,7 @@ static void who_has_gone_is_not_waited_for(void **state) {
              third = complete(world, "[7]", OBJECT);
     world_hang_up(world, first); /* in work */
     world_hang_up(world, second);
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(gateway_request_count(world->gateway), 1);
     world_settle(world);
     assert_int_equal(world->constraints, 2); /* nobody compiles for the second */
@@ -310,7 +299,7 @@ static void a_large_one_is_refused_by_its_size(void **state) {
     memset(body + count, 'x', room - count);
     memcpy(body + room - 4, "\"}}", 4);
     uint32_t client = world_request(world, HTTP_POST, COMPLETIONS, body, room - 1);
-    deliver(world);
+    world_deliver_all(world);
     assert_refused_for(world, client, 413, "request_too_large", "guided_json", "524288");
     free(body);
     close_empty(world);
@@ -336,13 +325,13 @@ static void an_account_delays_its_own_alone(void **state) {
     world->authorization = "Bearer key-f"; /* a longer constraint is no later turn */
     uint32_t few = complete(world, "[6]", "\"guided_choice\":[\"a\",\"b\",\"c\",\"d\",\"e\"]");
     assert_true(world_constrain(world));
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->last_submit->request.high, 0x1000 + many[0]);
     assert_true(world_constrain(world));
-    deliver(world);
+    world_deliver_all(world);
     if (world->last_submit->request.high != 0x1000 + few) { /* its turn is a tie at the latest */
         assert_true(world_constrain(world));
-        deliver(world);
+        world_deliver_all(world);
     }
     assert_int_equal(world->last_submit->request.high, 0x1000 + few);
     for (uint32_t i = 0; i < 6; i++)
@@ -375,10 +364,10 @@ static void a_server_that_ends_does_not_wait_for_verdicts(void **state) {
     struct world *world = open_world((struct gateway_options){.drain_ns = SECOND});
     uint32_t client = complete(world, "[5]", OBJECT);
     world_drain(world);
-    deliver(world);
+    world_deliver_all(world);
     assert_false(world->clients[client].ended);
     world->now_ns += 2 * SECOND;
-    deliver(world);
+    world_deliver_all(world);
     assert_refused(world, client, 503, "draining");
     world_settle(world); /* the verdict finds nobody */
     close_empty(world);

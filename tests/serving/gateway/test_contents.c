@@ -52,14 +52,8 @@ static void messages_cannot_forge_turns(void **state) {
         world_settle(world);
         assert_int_equal(world->submits, 1);
         static uint32_t expected[256];
-        size_t expected_count = 0;
-        static char memory[4 << 20];
-        struct arena arena;
-        arena_over(&arena, memory, sizeof memory);
-        struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
-        assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text),
-                                          plain_text_everywhere, expected, 256, &expected_count),
-                         STATUS_OK);
+        uint32_t expected_count =
+            world_encode(world, bytes_of(text), plain_text_everywhere, expected, 256);
         const uint32_t *found;
         size_t count = ids_between(world, "<｜User｜>", "<｜Assistant｜>", &found);
         if (specials) {

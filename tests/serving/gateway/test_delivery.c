@@ -206,17 +206,11 @@ static void calls_that_nobody_asked_for_are_text(void **state) {
 
 /* All of a text's tokens in one record. */
 static struct record_tokens *make_tokens(const struct world *world, const char *text) {
-    static char memory[4 << 20];
     uint32_t text_ids[256];
-    size_t count;
-    struct arena arena;
-    arena_over(&arena, memory, sizeof memory);
-    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
-    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), plain_text_nowhere,
-                                      text_ids, ARRAY_COUNT(text_ids), &count),
-                     STATUS_OK);
-    struct record_tokens *record = make(
-        RECORD_TOKENS, &(struct record_tokens){.token_count = (uint32_t)count, .work_count = 1});
+    uint32_t count =
+        world_encode(world, bytes_of(text), plain_text_nowhere, text_ids, ARRAY_COUNT(text_ids));
+    struct record_tokens *record =
+        make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = 1});
     record->request = world->last_submit->request;
     tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
     memcpy(tokens_chosen(record), text_ids, count * sizeof *text_ids);

@@ -149,15 +149,7 @@ static void tell_ids(struct world *world, const uint32_t *ids, uint32_t count) {
 }
 
 static uint32_t encode(const struct world *world, const char *text, uint32_t *ids) {
-    static char memory[4 << 20];
-    struct arena arena;
-    size_t count;
-    arena_over(&arena, memory, sizeof memory);
-    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
-    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), plain_text_nowhere,
-                                      ids, 4096, &count),
-                     STATUS_OK);
-    return (uint32_t)count;
+    return world_encode(world, bytes_of(text), plain_text_nowhere, ids, 4096);
 }
 
 /* In one step, or one token a step. */

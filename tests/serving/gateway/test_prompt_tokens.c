@@ -74,19 +74,13 @@ static uint32_t ask_long(struct world *world, uint32_t words) {
     return world_post(world, "/tokenize", body);
 }
 
-/* All but the tokenizer get on. */
-static void deliver(struct world *world) {
-    for (world_carry(world); world->to_gateway; world_carry(world))
-        world_deliver_to_gateway(world);
-}
-
 static void long_texts_wait_for_the_tokenizer(void **state) {
     (void)state;
     struct world *world = open_world();
     uint32_t first = ask_long(world, 500), second = ask_long(world, 700);
     uint32_t gone = ask_long(world, 600);
     uint32_t quick = world_post(world, "/detokenize", "{\"tokens\":[70]}");
-    deliver(world);
+    world_deliver_all(world);
     assert_non_null(world->to_tokenize);
     assert_int_equal(world->clients[quick].http_status, 200);
     world_hang_up(world, gone);

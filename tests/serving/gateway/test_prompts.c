@@ -185,28 +185,18 @@ static uint32_t post_words(struct world *world, const uint32_t *words, uint32_t 
     return world_post(world, COMPLETIONS, body);
 }
 
-static void deliver(struct world *world) {
-    for (;;) {
-        world_carry(world);
-        if (!world->to_gateway) break;
-        world_deliver_to_gateway(world);
-    }
-    world_step(world);
-    world_carry(world);
-}
-
 static void all_wait_for_the_last_text(void **state) {
     (void)state;
     struct world *world = open_texts();
     uint32_t client = post_words(world, (const uint32_t[]){1000, 1, 800}, 3);
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->submits, 0);
     assert_true(world_tokenize(world));
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->submits, 0);
     assert_int_equal(gateway_request_count(world->gateway), 3);
     assert_true(world_tokenize(world));
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->submits, 3);
     world_settle(world);
     assert_int_equal(tree_count(tree_member(read_body(world, client), "choices")), 3);
@@ -222,11 +212,11 @@ static void many_short_texts_hold_up_nobody(void **state) {
     for (uint32_t i = 0; i < 8; i++)
         words[i] = 40; /* 640 bytes */
     uint32_t client = post_words(world, words, 8);
-    deliver(world);
+    world_deliver_all(world);
     uint32_t texts = 0;
     while (world_tokenize(world)) {
         assert_int_equal(world->submits, 0);
-        deliver(world);
+        world_deliver_all(world);
         texts++;
     }
     assert_int_equal(texts, 7);
@@ -243,13 +233,13 @@ static void others_pass_a_request_of_many_texts(void **state) {
     for (uint32_t i = 0; i < 6; i++)
         words[i] = 300;
     uint32_t many = post_words(world, words, 6), one = post_words(world, words, 1);
-    deliver(world);
+    world_deliver_all(world);
     assert_true(world_tokenize(world)); /* it was in work already */
-    deliver(world);
+    world_deliver_all(world);
     assert_true(world_tokenize(world));
-    deliver(world);
+    world_deliver_all(world);
     if (world->submits == 0) assert_true(world_tokenize(world));
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->submits, 1);
     assert_int_equal(world->last_submit->request.high, 0x1000 + one);
     world_settle(world);
@@ -279,12 +269,12 @@ static void who_leaves_takes_all_texts_along(void **state) {
     (void)state;
     struct world *world = open_texts();
     uint32_t client = post_words(world, (const uint32_t[]){1000, 900, 800}, 3);
-    deliver(world);
+    world_deliver_all(world);
     world_hang_up(world, client);
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(gateway_request_count(world->gateway), 0);
     assert_true(world_tokenize(world)); /* what was in work */
-    deliver(world);
+    world_deliver_all(world);
     assert_false(world_tokenize(world));
     close_empty(world);
 }

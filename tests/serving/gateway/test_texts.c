@@ -24,16 +24,6 @@ static struct world *open_world(struct gateway_options gateway) {
     return world_open(&options);
 }
 
-static void deliver(struct world *world) {
-    for (;;) {
-        world_carry(world);
-        if (!world->to_gateway) break;
-        world_deliver_to_gateway(world);
-    }
-    world_step(world);
-    world_carry(world);
-}
-
 /* A prompt of so many tokens and 16 times as many bytes. */
 static uint32_t post_words(struct world *world, uint32_t words, const char *more) {
     static char body[1 << 20];
@@ -43,14 +33,14 @@ static uint32_t post_words(struct world *world, uint32_t words, const char *more
         count += (size_t)format_text(body + count, sizeof body - count, " instrumentality");
     format_text(body + count, sizeof body - count, "\"}");
     uint32_t client = world_post(world, COMPLETIONS, body);
-    deliver(world);
+    world_deliver_all(world);
     return client;
 }
 
 /* The tokenizer's text is done; whose it was. */
 static uint32_t tokenize_one(struct world *world) {
     assert_true(world_tokenize(world));
-    deliver(world);
+    world_deliver_all(world);
     return (uint32_t)world->last_tokenized.high - 0x1000;
 }
 
@@ -102,7 +92,7 @@ static void all_else_goes_on(void **state) {
     uint32_t stream =
         world_post(world, COMPLETIONS,
                    "{\"prompt\":[5,6],\"stream\":true,\"max_tokens\":50,\"ignore_eos\":true}");
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->submits, 1);
     for (uint32_t i = 0; i < 5; i++)
         post_words(world, 1000, "");
@@ -110,11 +100,11 @@ static void all_else_goes_on(void **state) {
     assert_true(gateway_request_count(world->gateway) == 6);
 
     uint32_t health = world_get(world, "/health");
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->clients[health].http_status, 200);
 
     uint32_t short_one = world_post(world, COMPLETIONS, "{\"prompt\":\"hi\",\"max_tokens\":1}");
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->last_submit->request.high, 0x1000 + short_one);
 
     size_t received = 0;
@@ -124,7 +114,7 @@ static void all_else_goes_on(void **state) {
         world_step(world);
         world_carry(world);
         world_compute(world, false);
-        deliver(world);
+        world_deliver_all(world);
         if (step == 30) received = world->clients[stream].count;
     }
     assert_true(received > 0 && world->clients[stream].count > received);
@@ -132,7 +122,7 @@ static void all_else_goes_on(void **state) {
     assert_false(world->clients[stream].ended);
 
     world_hang_up(world, stream);
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->cancels, 1);
     world_settle(world);
     assert_int_equal(gateway_request_count(world->gateway), 0);
@@ -164,11 +154,11 @@ static void who_leaves_makes_room(void **state) {
              stays = post_words(world, 1900, "");
     world_hang_up(world, gone);
     world_hang_up(world, in_work); /* its text is still being tokenized */
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(gateway_request_count(world->gateway), 1);
     uint32_t submits = world->submits;
     assert_true(world_tokenize(world));
-    deliver(world);
+    world_deliver_all(world);
     assert_int_equal(world->submits, submits); /* nobody wants it any more */
     assert_int_equal(tokenize_one(world), stays);
     assert_null(world->to_tokenize);

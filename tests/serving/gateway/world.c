@@ -591,6 +591,13 @@ void world_step(struct world *world) {
     if (world->unit) unit_audit(world->unit);
 }
 
+void world_deliver_all(struct world *world) {
+    for (world_carry(world); world->to_gateway; world_carry(world))
+        world_deliver_to_gateway(world);
+    world_step(world);
+    world_carry(world);
+}
+
 void world_settle(struct world *world) {
     for (int turn = 0; turn < 1000000; turn++) {
         world_carry(world);
@@ -605,4 +612,16 @@ void world_settle(struct world *world) {
         if (!moved) return;
     }
     fail_msg("the world does not come to rest");
+}
+
+uint32_t world_encode(const struct world *world, struct bytes text, struct plain_text plain,
+                      uint32_t *ids_out, size_t room) {
+    static char memory[8 << 20];
+    struct arena arena;
+    size_t count;
+    arena_over(&arena, memory, sizeof memory);
+    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
+    assert_int_equal(
+        tokenizer_encode(world->tokenizer, scratch, text, plain, ids_out, room, &count), STATUS_OK);
+    return (uint32_t)count;
 }

@@ -113,8 +113,14 @@ void world_step(struct world *world);
 /* Empties both outboxes; every record is checked. */
 void world_carry(struct world *world);
 
+/* All records that are on their way to the gateway now; the host's threads say nothing yet. */
+void world_deliver_all(struct world *world);
 /* Goes on until nothing moves any more. */
 void world_settle(struct world *world);
+
+/* ids_out[room]; how many ids the model's tokenizer makes of the text. */
+uint32_t world_encode(const struct world *world, struct bytes text, struct plain_text plain,
+                      uint32_t *ids_out, size_t room);
 
 /* The token the engine chooses for choice c of seed s: that of the seed s + c. */
 uint32_t world_token(uint64_t seed, uint32_t position);

@@ -273,8 +273,8 @@ GPU_DEVICE uint32_t shift_of(struct stretch of) {
     return shift;
 }
 
-/* The token with which all up to it reach the goal; *upto_out: their sums. `of` is what room->first holds; it becomes
- * places of which that token's alone weighs anything. */
+/* Finds the token with which all up to it reach the goal, and returns their sums. `of` is what
+ * room->first holds; it becomes places of which that token's alone weighs anything. */
 GPU_DEVICE struct bin_sums find(struct room *room, const struct row *row, struct stretch *of,
                                 struct bin_sums goal) {
     struct bin_sums before = {0, 0};

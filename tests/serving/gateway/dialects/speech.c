@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "base/check.h"
+
 enum { CONTEXT = 1 << 18 };
 
 static uint32_t said;    /* tokens told so far, of the request at hand */
@@ -49,17 +51,11 @@ uint32_t speech_ask(struct world *world, const char *path, const char *body) {
 }
 
 void speech_say(struct world *world, const char *text, bool at_once) {
-    static char memory[4 << 20];
     static uint32_t ids_of_text[4096];
-    struct arena arena;
-    size_t count;
-    arena_over(&arena, memory, sizeof memory);
-    struct tokenizer_scratch *scratch = tokenizer_scratch_create(&arena, 4096);
-    assert_int_equal(tokenizer_encode(world->tokenizer, scratch, bytes_of(text), plain_text_nowhere,
-                                      ids_of_text, 4096, &count),
-                     STATUS_OK);
-    for (size_t i = 0; i < count; i += at_once ? count : 1) {
-        uint32_t more = at_once ? (uint32_t)count : 1;
+    uint32_t count = world_encode(world, bytes_of(text), plain_text_nowhere, ids_of_text,
+                                  ARRAY_COUNT(ids_of_text));
+    uint32_t more = at_once ? count : 1;
+    for (uint32_t i = 0; i < count; i += more) {
         struct record_tokens *record =
             make(RECORD_TOKENS, &(struct record_tokens){.token_count = more, .work_count = 1});
         record->request = world->last_submit->request;

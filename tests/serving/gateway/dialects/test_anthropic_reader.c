@@ -11,52 +11,19 @@
 
 #include <cmocka.h>
 
-#include "base/check.h"
+#include "reading.h"
 #include "serving/gateway/dialects/anthropic_dialect.h"
 
-static char memory[4 << 20];
-static struct arena arena;
-static struct api_request parsed;
-static struct api_error error;
-
-static const struct api_model model = {.name = {"tiny-r1", 7}};
-static struct api_defaults defaults = {
-    .sampling = {.temperature = 0.6f, .top_p = 0.95f},
-    .models = &model,
-    .model_count = 1,
-    .thought = CHAT_THOUGHT_SWITCHED,
-    .prints_tools = true,
-    .reads_documents = true,
-};
-
 static bool parse(const char *body) {
-    arena_over(&arena, memory, sizeof memory);
-    error = (struct api_error){0};
-    return api_request_parse(&arena, &anthropic_dialect, bytes_of(body), &defaults, &parsed,
-                             &error);
+    return read_as(&anthropic_dialect, body);
 }
 
 #define HI "\"max_tokens\":9,\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]"
 #define SAYS(messages) "{\"max_tokens\":9,\"messages\":[" messages "]}"
 
-static void expect(const struct tree *tree, const char *expected) {
-    char copy[2048];
-    assert_non_null(tree);
-    struct bytes found = tree_text(&arena, tree);
-    assert_true(found.count < sizeof copy);
-    memcpy(copy, found.data, found.count);
-    copy[found.count] = '\0';
-    assert_string_equal(copy, expected);
-}
-
-static void expect_form(const char *expected) {
-    if (!bytes_equal(parsed.constraint.form, bytes_of(expected)))
-        fail_msg("%.*s", (int)parsed.constraint.form.count, parsed.constraint.form.data);
-}
-
 static void expect_messages(const char *body, const char *expected) {
     if (!parse(body)) fail_msg("%s: %s", body, error.message);
-    expect(parsed.messages, expected);
+    expect(tree_text(&arena, parsed.messages), expected);
 }
 
 static void strings_and_blocks_of_text_are_content(void **state) {
@@ -113,7 +80,7 @@ static void tools_become_functions(void **state) {
     (void)snprintf(body, sizeof body, tools,
                    ",\"tool_choice\":{\"type\":\"auto\",\"disable_parallel_tool_use\":true}");
     assert_true(parse(body));
-    expect(parsed.tools,
+    expect(tree_text(&arena, parsed.tools),
            "[{\"type\":\"function\",\"function\":{\"name\":\"look\",\"description\":\"looks\","
            "\"parameters\":{\"type\":\"object\"}}},"
            "{\"type\":\"function\",\"function\":{\"name\":\"b\",\"parameters\":{}}}]");
@@ -144,11 +111,8 @@ static void thinking_effort_and_user_are_read(void **state) {
 }
 
 static void a_count_needs_no_length(void **state) {
-    arena_over(&arena, memory, sizeof memory);
-    assert_true(
-        api_request_parse(&arena, &anthropic_count_dialect,
-                          BYTES_LITERAL("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"),
-                          &defaults, &parsed, &error));
+    assert_true(read_as(&anthropic_count_dialect,
+                        "{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}]}"));
     assert_true(parsed.tokens_only);
 }
 
@@ -161,11 +125,11 @@ static void unknown_fields_are_told(void **state) {
 
 static void a_format_binds_the_answer_under_both_its_names(void **state) {
     assert_true(parse("{" HI ",\"output_format\":" FORMAT("{\"type\": \"null\"}") "}"));
-    expect_form("{\"schema\":{\"type\":\"null\"}}");
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"}}");
     assert_string_equal(parsed.constraint.field, "output_format");
     assert_true(parse("{" HI ",\"strict_order\":true,\"output_config\":{\"effort\":\"low\","
                       "\"format\":" FORMAT("{\"type\":\"null\"}") "}}"));
-    expect_form("{\"schema\":{\"type\":\"null\"},\"in_order\":true}");
+    expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"},\"in_order\":true}");
     assert_string_equal(parsed.constraint.field, "output_config.format");
     assert_int_equal(parsed.warning.count, 0);
     assert_true(parse("{" HI ",\"output_config\":{\"effort\":\"low\"}}"));
@@ -183,12 +147,12 @@ static void a_choice_of_tools_binds_the_answer(void **state) {
         "{\"text\":\"}\"}]}";
     defaults.calls = TOOL_FORMAT_LLAMA;
     assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"tool\",\"name\":\"f\"}}"));
-    expect_form(one);
+    expect(parsed.constraint.form, one);
     assert_false(parsed.one_call);
     assert_true(parse("{" HI TOOL
                       ",\"tool_choice\":{\"type\":\"any\",\"disable_parallel_tool_use\":"
                       "true}}"));
-    expect_form(one);
+    expect(parsed.constraint.form, one);
     assert_string_equal(parsed.constraint.field, "tool_choice");
     assert_true(parsed.one_call);
     assert_true(parse("{" HI TOOL ",\"tool_choice\":{\"type\":\"any\"}}"));
@@ -198,11 +162,7 @@ static void a_choice_of_tools_binds_the_answer(void **state) {
     defaults.calls = TOOL_FORMAT_DEEPSEEK_V3;
 }
 
-static const struct refusal {
-    const char *body;
-    uint32_t http_status;
-    const char *param;
-} refusals[] = {
+static const struct refusal refusals[] = {
     {"{}", 400, "max_tokens"},
     {"{\"max_tokens\":4}", 400, "messages"},
     {"{\"max_tokens\":0,\"messages\":[]}", 422, "max_tokens"},
@@ -266,12 +226,7 @@ static const struct refusal {
 };
 
 static void what_cannot_be_done_is_refused_by_name(void **state) {
-    for (const struct refusal *refusal = refusals; refusal < refusals + ARRAY_COUNT(refusals);
-         refusal++) {
-        if (parse(refusal->body)) fail_msg("accepted: %s", refusal->body);
-        if (error.http_status != refusal->http_status || strcmp(error.param, refusal->param) != 0)
-            fail_msg("%s: %u %s: %s", refusal->body, error.http_status, error.param, error.message);
-    }
+    expect_refused(&anthropic_dialect, refusals, ARRAY_COUNT(refusals));
 }
 
 static void what_the_model_cannot_do_is_refused(void **state) {
@@ -291,14 +246,7 @@ static void a_small_arena_refuses(void **state) {
              "{\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"f\",\"input\":{\"a\":1}}]},"
              "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t\"},"
              "{\"type\":\"text\",\"text\":\"x\"}]}");
-    bool fitted = false;
-    for (size_t bytes = 64; bytes < sizeof memory && !fitted; bytes += 64) {
-        arena_over(&arena, memory, bytes);
-        fitted = api_request_parse(&arena, &anthropic_dialect, bytes_of(body), &defaults, &parsed,
-                                   &error);
-        if (!fitted) assert_int_equal(error.http_status, 413);
-    }
-    assert_true(fitted);
+    expect_taken_with_room(&anthropic_dialect, body);
 }
 
 int main(void) {

@@ -11,23 +11,16 @@
 
 #include <cmocka.h>
 
-#include "base/check.h"
-#include "base/tree.h"
+#include "answer_parts.h"
 #include "serving/gateway/dialects/anthropic_dialect.h"
 
-static _Alignas(16) char memory[1 << 20], tree_memory[1 << 20];
-static struct arena arena;
+static _Alignas(16) char tree_memory[1 << 20];
 static char said[1 << 16];
 
 static const struct api_answer answer = {
     .dialect = &anthropic_dialect,
     .id = {.high = 0x12, .low = 0xab},
     .model = {"tiny-r1", 7},
-};
-
-struct part { /* of an answer, in order */
-    enum token_stream_part part;
-    const char *text;
 };
 
 static const struct part parts[] = {
@@ -39,27 +32,8 @@ static const struct part parts[] = {
 
 /* ---- the answer as a choice ---- */
 
-static struct answer_text text;
-static struct answer_calls calls;
-static struct token_list tokens;
-
 static struct api_choice choice_of(const struct part *list, size_t count, enum api_finish finish) {
-    arena_over(&arena, memory, sizeof memory);
-    text = (struct answer_text){0};
-    calls = (struct answer_calls){0};
-    for (size_t i = 0; i < count; i++) {
-        struct bytes piece = bytes_of(list[i].text);
-        char id[16];
-        (void)snprintf(id, sizeof id, "toolu_%u", calls.count);
-        if (list[i].part == TOKEN_STREAM_CALL)
-            assert_true(answer_calls_add(&calls, &arena, bytes_of(id), piece,
-                                         text.count - text.reasoning_count));
-        else if (list[i].part == TOKEN_STREAM_ARGUMENTS)
-            assert_true(answer_calls_add_arguments(&calls, &arena, piece));
-        else
-            assert_true(answer_text_add(&text, &arena, piece));
-        if (list[i].part == TOKEN_STREAM_REASONING) text.reasoning_count = text.count;
-    }
+    keep_parts(list, count, "toolu_");
     return (struct api_choice){.text = &text,
                                .calls = &calls,
                                .tokens = &tokens,
@@ -97,33 +71,17 @@ static void tell(struct stream *stream, const struct api_event *event) {
     assert_true(counter.count <= ANTHROPIC_WORDS_FRAME_BYTES + 6 * event->piece.text.count);
 }
 
-/* Texts come in pieces of at most so many characters; all calls were asked for by the model. */
+static void tell_piece(void *context, const struct api_piece *piece) {
+    tell(context, &(struct api_event){.kind = API_EVENT_PIECE, .piece = *piece});
+}
+
+/* All calls were asked for by the model. */
 static const char *stream_of(const struct part *list, size_t count, enum api_finish finish,
                              size_t most) {
     struct stream stream = {.writer = {.out = said, .room = sizeof said - 1}};
-    uint32_t call = 0;
-    char id[16];
     tell(&stream, &(struct api_event){.kind = API_EVENT_BEGIN,
                                       .usage = {.prompt_tokens = 10, .prompt_hit_tokens = 4}});
-    for (size_t i = 0; i < count; i++) {
-        struct bytes rest = bytes_of(list[i].text);
-        struct api_piece piece = {.part = list[i].part, .text = rest};
-        (void)snprintf(id, sizeof id, "toolu_%u", call);
-        if (piece.part == TOKEN_STREAM_CALL) {
-            call++;
-            piece.call_id = bytes_of(id);
-            tell(&stream, &(struct api_event){.kind = API_EVENT_PIECE, .piece = piece});
-            continue;
-        }
-        while (rest.count) {
-            size_t cut = rest.count < most ? rest.count : most;
-            while (cut < rest.count && ((uint8_t)rest.data[cut] & 0xC0) == 0x80)
-                cut++;
-            piece.text = (struct bytes){rest.data, cut};
-            tell(&stream, &(struct api_event){.kind = API_EVENT_PIECE, .piece = piece});
-            rest = (struct bytes){rest.data + cut, rest.count - cut};
-        }
-    }
+    say_parts(list, count, "toolu_", most, tell_piece, &stream);
     tell(&stream, &(struct api_event){.kind = API_EVENT_FINISH, .finish = finish});
     tell(&stream, &(struct api_event){.kind = API_EVENT_DONE,
                                       .finish = finish,
@@ -190,7 +148,8 @@ static const struct tree *parse(struct bytes json) {
     return root;
 }
 
-static void take_event(struct bytes name, const struct tree *data) {
+static void take_event(struct bytes name, struct bytes json) {
+    const struct tree *data = parse(json);
     int64_t index = -1;
     struct bytes type;
     assert_true(tree_get_string(tree_member(data, "type"), &type) && bytes_equal(type, name));
@@ -211,14 +170,7 @@ static void take_event(struct bytes name, const struct tree *data) {
 
 static void read_stream(const char *stream) {
     client.count = 0;
-    while (*stream) {
-        const char *name = stream + strlen("event: "), *line = strstr(stream, "\ndata: ");
-        const char *data = line + strlen("\ndata: "), *end = strstr(data, "\n\n");
-        assert_true(strncmp(stream, "event: ", 7) == 0 && line && end);
-        take_event((struct bytes){name, (size_t)(line - name)},
-                   parse((struct bytes){data, (size_t)(end - data)}));
-        stream = end + 2;
-    }
+    walk_events(stream, take_event);
 }
 
 /* Arguments of the call so and so far among the leading parts. */

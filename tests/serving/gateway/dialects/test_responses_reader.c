@@ -10,41 +10,15 @@
 
 #include <cmocka.h>
 
-#include "base/check.h"
+#include "reading.h"
 #include "serving/gateway/dialects/responses_dialect.h"
 
-static char memory[4 << 20], body[1 << 20];
-static struct arena arena;
-static struct api_request parsed;
-static struct api_error error;
-
-static const struct api_model model = {.name = {"tiny-r1", 7}};
-static struct api_defaults defaults = {
-    .sampling = {.temperature = 0.6f, .top_p = 0.95f},
-    .models = &model,
-    .model_count = 1,
-    .thought = CHAT_THOUGHT_SWITCHED,
-    .prints_tools = true,
-    .reads_documents = true,
-};
-
 static bool parse(const char *text) {
-    arena_over(&arena, memory, sizeof memory);
-    error = (struct api_error){0};
-    return api_request_parse(&arena, &responses_dialect, bytes_of(text), &defaults, &parsed,
-                             &error);
+    return read_as(&responses_dialect, text);
 }
 
 #define HI "\"input\":\"hi\""
 #define ITEMS(items) "{\"input\":[" items "]}"
-
-static void expect(struct bytes found, const char *expected) {
-    static char copy[1 << 12];
-    assert_true(found.count < sizeof copy);
-    memcpy(copy, found.data, found.count);
-    copy[found.count] = '\0';
-    assert_string_equal(copy, expected);
-}
 
 static void expect_messages(const char *text, const char *expected) {
     if (!parse(text)) fail_msg("%s: %s", text, error.message);
@@ -187,6 +161,7 @@ static void a_choice_of_tools_binds_the_answer(void **state) {
 }
 
 static void long_instructions_are_not_repeated(void **state) {
+    static char body[1 << 20];
     strcpy(body, "{" HI ",\"instructions\":\"");
     size_t count = strlen(body);
     memset(body + count, 'x', RESPONSES_READER_TOLD_BYTES_MAX);
@@ -222,11 +197,7 @@ static void unknown_fields_are_told(void **state) {
     assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour")));
 }
 
-static const struct refusal {
-    const char *body;
-    uint32_t http_status;
-    const char *param;
-} refusals[] = {
+static const struct refusal refusals[] = {
     {"{}", 400, "input"},
     {"{\"input\":[]}", 400, "input"},
     {"{\"input\":7}", 400, "input"},
@@ -272,12 +243,7 @@ static const struct refusal {
 };
 
 static void what_cannot_be_done_is_refused_by_name(void **state) {
-    for (const struct refusal *refusal = refusals; refusal < refusals + ARRAY_COUNT(refusals);
-         refusal++) {
-        if (parse(refusal->body)) fail_msg("accepted: %s", refusal->body);
-        if (error.http_status != refusal->http_status || strcmp(error.param, refusal->param) != 0)
-            fail_msg("%s: %u %s: %s", refusal->body, error.http_status, error.param, error.message);
-    }
+    expect_refused(&responses_dialect, refusals, ARRAY_COUNT(refusals));
 }
 
 static void a_part_without_its_text_is_not_taken_for_another_type(void **state) {
@@ -293,14 +259,7 @@ static void a_small_arena_refuses(void **state) {
     static const char text[] =
         ITEMS("{\"type\":\"reasoning\",\"content\":[{\"text\":\"hm\"}]},"
               "{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":\"a\"}]}");
-    bool fitted = false;
-    for (size_t bytes = 64; bytes < sizeof memory && !fitted; bytes += 64) {
-        arena_over(&arena, memory, bytes);
-        fitted = api_request_parse(&arena, &responses_dialect, bytes_of(text), &defaults, &parsed,
-                                   &error);
-        if (!fitted) assert_int_equal(error.http_status, 413);
-    }
-    assert_true(fitted);
+    expect_taken_with_room(&responses_dialect, text);
 }
 
 int main(void) {

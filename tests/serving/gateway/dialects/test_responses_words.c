@@ -12,12 +12,11 @@
 
 #include <cmocka.h>
 
-#include "base/check.h"
-#include "base/tree.h"
+#include "answer_parts.h"
 #include "serving/gateway/dialects/responses_dialect.h"
 
-static _Alignas(16) char memory[1 << 20], tree_memory[4 << 20];
-static struct arena arena, trees;
+static _Alignas(16) char tree_memory[4 << 20];
+static struct arena trees;
 static char said[1 << 17], other[1 << 16];
 
 static struct api_answer answer = {
@@ -39,11 +38,6 @@ static void ask_in_other_words(bool asked) {
     answer.seals_reasoning = asked;
 }
 
-struct part { /* of an answer, in order */
-    enum token_stream_part part;
-    const char *text;
-};
-
 static const struct part parts[] = {
     {TOKEN_STREAM_REASONING, "hm \"so\""}, {TOKEN_STREAM_CONTENT, "I\nlook"},
     {TOKEN_STREAM_CALL, "look"},           {TOKEN_STREAM_ARGUMENTS, "{\"at\": \"\xc3\xa9\"}"},
@@ -52,28 +46,6 @@ static const struct part parts[] = {
 };
 
 /* ---- the answer, as it is kept ---- */
-
-static struct answer_text text;
-static struct answer_calls calls;
-static struct token_list tokens;
-
-static void forget(void) {
-    arena_over(&arena, memory, sizeof memory);
-    arena_over(&trees, tree_memory, sizeof tree_memory);
-    text = (struct answer_text){0};
-    calls = (struct answer_calls){0};
-    tokens = (struct token_list){0};
-}
-
-static void keep(enum token_stream_part part, struct bytes piece, struct bytes id) {
-    if (part == TOKEN_STREAM_CALL)
-        assert_true(answer_calls_add(&calls, &arena, id, piece, text.count - text.reasoning_count));
-    else if (part == TOKEN_STREAM_ARGUMENTS)
-        assert_true(answer_calls_add_arguments(&calls, &arena, piece));
-    else
-        assert_true(answer_text_add(&text, &arena, piece));
-    if (part == TOKEN_STREAM_REASONING) text.reasoning_count = text.count;
-}
 
 static struct api_choice choice_of(enum api_finish finish) {
     return (struct api_choice){.text = &text, .calls = &calls, .tokens = &tokens, .finish = finish};
@@ -85,12 +57,7 @@ static const struct api_usage usage = {
 /* ---- whole, and as a stream ---- */
 
 static const char *whole(size_t count, enum api_finish finish) {
-    forget();
-    for (size_t i = 0; i < count; i++) {
-        char id[16];
-        (void)snprintf(id, sizeof id, "call_%u", calls.count);
-        keep(parts[i].part, bytes_of(parts[i].text), bytes_of(id));
-    }
+    keep_parts(parts, count, "call_");
     struct api_choice choice = choice_of(finish);
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     responses_words_whole(&writer, &answer, &choice, 1, &usage);
@@ -121,34 +88,16 @@ static void tell(struct stream *stream, struct api_event event) {
                     (RESPONSES_WORDS_REPEATS + (answer.seals_reasoning ? 2 : 0)) * kept);
 }
 
-static void tell_piece(struct stream *stream, struct api_piece piece) {
-    keep(piece.part, piece.text, piece.call_id);
-    tell(stream, (struct api_event){.kind = API_EVENT_PIECE, .piece = piece});
+static void tell_piece(void *context, const struct api_piece *piece) {
+    keep_piece(NULL, piece);
+    tell(context, (struct api_event){.kind = API_EVENT_PIECE, .piece = *piece});
 }
 
 static const char *stream_of(size_t count, enum api_finish finish, size_t most) {
     struct stream stream = {.writer = {.out = said, .room = sizeof said - 1}};
-    char id[16];
-    forget();
+    forget_answer();
     tell(&stream, (struct api_event){.kind = API_EVENT_BEGIN});
-    for (size_t i = 0; i < count; i++) {
-        struct bytes rest = bytes_of(parts[i].text);
-        struct api_piece piece = {.part = parts[i].part, .text = rest};
-        (void)snprintf(id, sizeof id, "call_%u", calls.count);
-        if (piece.part == TOKEN_STREAM_CALL) {
-            piece.call_id = bytes_of(id);
-            tell_piece(&stream, piece);
-            continue;
-        }
-        while (rest.count) {
-            size_t cut = rest.count < most ? rest.count : most;
-            while (cut < rest.count && ((uint8_t)rest.data[cut] & 0xC0) == 0x80)
-                cut++;
-            piece.text = (struct bytes){rest.data, cut};
-            tell_piece(&stream, piece);
-            rest = (struct bytes){rest.data + cut, rest.count - cut};
-        }
-    }
+    say_parts(parts, count, "call_", most, tell_piece, &stream);
     tell(&stream, (struct api_event){.kind = API_EVENT_FINISH, .finish = finish});
     tell(&stream, (struct api_event){.kind = API_EVENT_DONE, .finish = finish, .usage = usage});
     assert_true(json_writer_fits(&stream.writer));
@@ -211,7 +160,8 @@ static void take_item_event(struct bytes name, const struct tree *data, int64_t 
     item->open = false;
 }
 
-static void take_event(struct bytes name, const struct tree *data) {
+static void take_event(struct bytes name, struct bytes json) {
+    const struct tree *data = parse(json);
     struct bytes type;
     int64_t number, index;
     assert_true(tree_get_string(tree_member(data, "type"), &type) && bytes_equal(type, name));
@@ -223,17 +173,10 @@ static void take_event(struct bytes name, const struct tree *data) {
 }
 
 static void read_stream(const char *stream) {
+    arena_over(&trees, tree_memory, sizeof tree_memory);
     client.count = 0;
     client.events = 0;
-    while (*stream) {
-        const char *name = stream + strlen("event: "), *line = strstr(stream, "\ndata: ");
-        assert_true(strncmp(stream, "event: ", 7) == 0 && line);
-        const char *data = line + strlen("\ndata: "), *end = strstr(data, "\n\n");
-        assert_non_null(end);
-        take_event((struct bytes){name, (size_t)(line - name)},
-                   parse((struct bytes){data, (size_t)(end - data)}));
-        stream = end + 2;
-    }
+    walk_events(stream, take_event);
 }
 
 /* ---- tests ---- */
@@ -440,7 +383,7 @@ static void log_probabilities_come_with_deltas_or_with_the_first_message(void **
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {0};
     asked.logprobs = true;
-    forget();
+    forget_answer();
     keep(TOKEN_STREAM_CONTENT, BYTES_LITERAL("x"), BYTES_LITERAL(""));
     assert_true(token_list_add(&tokens, &arena, entries, 1));
     assert_true(token_list_add(&tokens, &arena, entries, 1));
@@ -471,7 +414,7 @@ static void a_failure_is_the_last_event(void **state) {
     struct api_event event = {.kind = API_EVENT_FAILED, .error = &error};
     responses_words_event(&writer, &answer, &place, &event);
     said[writer.count] = '\0';
-    forget();
+    forget_answer();
     read_stream(said);
     assert_int_equal(client.events, 2); /* clients need a response to begin with */
     assert_non_null(strstr(said, "event: response.failed\n"));
@@ -482,7 +425,7 @@ static void a_failure_is_the_last_event(void **state) {
 static void a_receipt_stands_in_the_last_event(void **state) {
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {.events = 9};
-    forget();
+    forget_answer();
     struct api_choice choice = choice_of(API_FINISH_STOP);
     struct api_event event = {.kind = API_EVENT_DONE,
                               .finish = API_FINISH_STOP,
