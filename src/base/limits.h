@@ -29,8 +29,8 @@
 #define LIMIT_TOP_LOGPROBS 20            /* alternatives told with each token */
 #define LIMIT_CHOICES 16                 /* answers to one prompt (n) */
 #define LIMIT_ANSWERS 128                /* to one request: prompts times n */
-#define LIMIT_TOOLS 128                  /* tools of a request */
-#define LIMIT_TOOL_NAME 64               /* bytes */
+#define LIMIT_TOOLS 512                  /* tools of a request */
+#define LIMIT_TOOL_NAME 128              /* bytes */
 #define LIMIT_USER_ID 512                /* bytes */
 #define LIMIT_CONSTRAINT_BYTES (1 << 19) /* what binds an answer, as text: its schema, say */
 #define LIMIT_HISTORY_TOKENS 16384       /* penalties look at so many last tokens of a sequence */
@@ -39,8 +39,8 @@
 #define LIMIT_ACCOUNT_NAME 63            /* bytes */
 #define LIMIT_REQUEST_NAME 128           /* bytes of a client's X-Request-Id */
 #define LIMIT_BODY_DEPTH 64              /* levels of a request's JSON */
-#define LIMIT_BODY_KEYS 16384            /* keys in a request's JSON */
-#define LIMIT_BODY_VALUES 16384          /* values in it, integers aside */
+#define LIMIT_BODY_KEYS 65536            /* keys in a request's JSON */
+#define LIMIT_BODY_VALUES 65536          /* values in it, integers aside */
 #define LIMIT_BODY_INTEGERS 16384        /* integers in it, besides prompts of token ids */
 #define LIMIT_PROMPTS_IDS (1 << 18) /* token ids of several prompts, where a context has fewer */
 #define LIMIT_ORDER_BYTES 4096      /* body of an operator's order */

@@ -74,7 +74,7 @@ assert not failures, failures
 
 many = post(b'{"prompt":"a","x":{' + b",".join(b'"%x":0' % i for i in range(700_000)) + b"}}")
 error = json.load(many)["error"]
-assert many.status == 413 and "more than 16384 keys" in error["message"], error
+assert many.status == 413 and "more than 65536 keys" in error["message"], error
 ids = post(json.dumps({"prompt": [7] * 2000, "max_tokens": 1}))
 assert ids.status == 200, ids.read()
 server.stop()

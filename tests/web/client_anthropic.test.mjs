@@ -7,7 +7,7 @@ import Anthropic from '@anthropic-ai/sdk';
 import { betaZodOutputFormat, betaZodTool } from '@anthropic-ai/sdk/helpers/beta/zod';
 import { zodOutputFormat } from '@anthropic-ai/sdk/helpers/zod';
 import { z } from 'zod/v4';
-import { deepseek } from './lib/families.mjs';
+import { alternating, deepseek } from './lib/families.mjs';
 import { Puppet, fail, place, read, repeat, say, show, weather } from './lib/puppet.mjs';
 import { Tiny } from './lib/tiny.mjs';
 
@@ -39,8 +39,41 @@ for (const base of ['', '/anthropic']) {
     assert.ok(answer.usage.input_tokens + answer.usage.cache_read_input_tokens > 0);
     assert.ok(answer.usage.output_tokens > 0);
     assert.match(answer.id, /^msg_/);
+    assert.match(answer._request_id, /^[0-9a-f]{32}$/);
   });
 }
+
+test('anthropic: an agent\'s conversation fits a template that wants turns to alternate', async () => {
+  const strict = await Puppet.start({ family: alternating });
+  try {
+    const told = (text) => ({ type: 'text', text, cache_control: { type: 'ephemeral' } });
+    const cut = { type: 'tool_use', id: 'toolu_2', name, input: { INVALID_JSON: '{"place": "Os' } };
+    const answer = await new Anthropic({ baseURL: strict.url, apiKey: 'none', maxRetries: 0 }).beta.messages.create({
+      model: 'puppet', max_tokens: 2000, betas: ['interleaved-thinking-2025-05-14'], thinking: { type: 'adaptive' },
+      output_config: { effort: 'high' }, metadata: { user_id: '{"device_id":"d","session_id":"s"}' },
+      context_management: { edits: [{ type: 'clear_thinking_20251015', keep: 'all' }] },
+      system: [told('You are an agent.'), told('Be brief.')],
+      tools: [{ ...tools[0], eager_input_streaming: true, cache_control: { type: 'ephemeral' } }],
+      messages: [
+        { role: 'user', content: [told('<reminder>First.</reminder>'), told('Look.')] },
+        { role: 'assistant', content: [{ type: 'thinking', thinking: 'Hm.', signature: '' }, { type: 'text', text: 'I look.' },
+          { type: 'tool_use', id: 'toolu_1', name, input: { place } }, cut] },
+        { role: 'user', content: [
+          { type: 'tool_result', tool_use_id: 'toolu_1', content: [told('rain')] },
+          { type: 'tool_result', tool_use_id: 'toolu_2', is_error: true, content: 'No JSON.' }, told('Second.')] },
+        { role: 'system', content: 'Third.' },
+        { role: 'user', content: show },
+      ],
+    });
+    const prompt = read(answer.content[0].thinking); // the model is asked to think
+    const order = ['You are an agent.', 'Be brief.', 'First.', 'Look.', 'I look.', 'Köln', 'Os', 'rain', 'No JSON.', 'Second.', 'Third.'];
+    const places = order.map((words) => prompt.indexOf(words));
+    assert.ok(places.every((at, i) => at > (i ? places[i - 1] : -1)), `${places}: ${prompt}`);
+    assert.match(prompt, /No JSON\.\n\nSecond\.\n\nThird\.\n\n/);
+  } finally {
+    await strict.stop();
+  }
+});
 
 test('anthropic: the stream helper puts the same message together', async () => {
   const text = 'One, two,\n\n  three: ünïcödé 🙂🙃.';

@@ -105,6 +105,57 @@ test('responses: a function is called, and its result goes back', async () => {
   assert.match(read(prompt), /<｜tool▁output▁begin｜>rain 0<｜tool▁output▁end｜><｜tool▁output▁begin｜>rain 1</);
 });
 
+// What Codex sends: servers of tools as namespaces, an editor that takes text, a search of the server's own, reasoning
+// that it keeps sealed alone, and the system's words in several messages.
+const agent = {
+  instructions: 'You are an agent.', store: false, parallel_tool_calls: true, include: ['reasoning.encrypted_content'],
+  reasoning: { effort: 'high', summary: 'auto' }, prompt_cache_key: 'session',
+  tools: [
+    { type: 'web_search', external_web_access: false },
+    { type: 'namespace', name: 'mcp__sky', description: 'The sky.', tools: [{ type: 'function', strict: false, ...weather }] },
+    { type: 'custom', name: 'apply_patch', description: 'Edits files.',
+      format: { type: 'grammar', syntax: 'lark', definition: 'start: "*** Begin Patch"' } },
+  ],
+};
+const patch = '*** Begin Patch\n+ "ä" \\ {}\n*** End Patch';
+
+test('responses: an agent gets calls of its namespaces and custom tools, and gives results and reasoning back', async () => {
+  const made = calls([['mcp__sky__weather', { place }], ['apply_patch', { input: patch }]]);
+  const input = [
+    { type: 'message', role: 'developer', content: [{ type: 'input_text', text: 'Ask before you write.' }] },
+    { type: 'message', role: 'user', content: [{ type: 'input_text', text: '<environment_context>linux</environment_context>' }] },
+    { type: 'message', role: 'user', content: [{ type: 'input_text', text: say(`I plan.</think>Now.${made}`) }] },
+  ];
+  const seen = await events(await ask(input, { ...agent, stream: true }));
+  const { response } = seen.at(-1);
+  assert.deepEqual(typesOf(response), ['reasoning', 'message', 'function_call', 'custom_tool_call']);
+  const [thought, , call, custom] = response.output;
+  assert.deepEqual([call.namespace, call.name, JSON.parse(call.arguments).place], ['mcp__sky', 'weather', place]);
+  assert.deepEqual([custom.name, custom.input], ['apply_patch', patch]);
+  assert.deepEqual(response.tools.map(({ type }) => type), ['namespace', 'custom']);
+  assert.equal(joined(seen, 'response.custom_tool_call_input.delta'), patch);
+  assert.deepEqual(seen.filter(({ type }) => type === 'response.output_item.done').map(({ item }) => item), response.output);
+  const whole = await ask(input, agent);
+  assert.deepEqual(whole.output.map(({ id, call_id, ...item }) => item), response.output.map(({ id, call_id, ...item }) => item));
+  // It keeps nothing of what the reasoning said openly.
+  const { id, content, status, ...sealed } = thought;
+  assert.deepEqual(content.map(({ text }) => text), ['I plan.']);
+  const { output_text: prompt } = await ask([...input, sealed, ...response.output.slice(1),
+    { type: 'function_call_output', call_id: call.call_id, output: 'rain' },
+    { type: 'custom_tool_call_output', call_id: custom.call_id, output: 'Done.' },
+    { role: 'user', content: show }], { ...agent, reasoning: { effort: 'none' } });
+  assert.match(read(prompt), /mcp__sky__weather<｜tool▁sep｜>/);
+  assert.ok(read(prompt).includes(`apply_patch<｜tool▁sep｜>${JSON.stringify({ input: patch })}`));
+  assert.match(read(prompt), /<｜tool▁output▁begin｜>Done\.</);
+  assert.match(read(prompt), /The input follows this grammar \(lark\):\\nstart/);
+});
+
+test('responses: what an agent is not given is told in a header', async () => {
+  const { response: { headers } } = await ask(say('Well.'), agent).withResponse();
+  assert.equal(headers.get('x-fathom-warning'),
+    'tools[0] is left out: no tools are run here; tools[2].format is told to the model, not held');
+});
+
 test('responses: calls stream as items with their arguments', async () => {
   const seen = await events(await ask(say(twoCalls), { tools, stream: true }));
   const done = seen.filter(({ type }) => type === 'response.function_call_arguments.done');
@@ -189,7 +240,9 @@ test('responses: what needs a memory is refused by name', async () => {
   await refused({ previous_response_id: 'resp_1' }, /previous_response_id/);
   await refused({ background: true }, /background/);
   await refused({ temperature: 2.5 }, /temperature/);
-  await refused({ tools: [{ type: 'web_search' }] }, /web_search|tools/);
+  await refused({ tools: [{ type: 'file_search', vector_store_ids: ['v'] }] }, /file_search/);
+  await refused({ tools: [{ type: 'web_search' }], tool_choice: 'required' }, /tool_choice/);
+  await refused({ input: [{ type: 'item_reference', id: 'rs_1' }] }, /"store": false/);
   await refused({ tools, tool_choice: { type: 'web_search_preview' } }, /tool_choice/);
   await refused({ text: { format: { type: 'json_schema', name: 'a', schema: { $dynamicRef: '#a' } } } }, /\$dynamicRef/);
   await refused({ input: [{ role: 'user', content: [{ type: 'input_image', image_url: 'data:,' }] }] }, /input_image/);

@@ -92,6 +92,10 @@ for (const stream of [false, true]) {
     await respond(user(toolCall), { tools, reasoning: { effort: 'high' } });
     await respond(say('{}'), { text: { format: { type: 'json_schema', name: 'a', schema } } });
     await respond(user(toolCall), { tools, tool_choice: { type: 'function', name: 'weather' } });
+    await respond(user(say(`So.</think>${calls([['sky__weather', { place }], ['edit', { input: 'a\n' }]])}`)), {
+      tools: [{ type: 'web_search' }, { type: 'custom', name: 'edit' }, { type: 'namespace', name: 'sky', description: '', tools }],
+      include: ['reasoning.encrypted_content'], reasoning: { effort: 'high' },
+    });
     kept('POST /v1/responses 200');
   });
 

@@ -19,7 +19,9 @@ static void begin(const struct http_reply *reply, uint32_t status) {
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
     evbuffer_add_printf(reply->out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
                         http_message_phrase(status), date);
-    evbuffer_add_printf(reply->out, "X-Request-Id: %s\r\n", reply->request_name);
+    /* OpenAI's clients read the first, Anthropic's the second. */
+    evbuffer_add_printf(reply->out, "X-Request-Id: %s\r\nRequest-Id: %s\r\n", reply->request_name,
+                        reply->request_name);
     if (reply->closes)
         evbuffer_add_printf(reply->out, "Connection: close\r\n");
     else if (reply->speaks_1_0)
@@ -27,7 +29,7 @@ static void begin(const struct http_reply *reply, uint32_t status) {
     if (reply->allow_origin)
         evbuffer_add_printf(reply->out,
                             "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
-                            "Access-Control-Expose-Headers: Retry-After, X-Request-Id, "
+                            "Access-Control-Expose-Headers: Retry-After, X-Request-Id, Request-Id, "
                             "X-Fathom-Receipt, X-Fathom-Warning, X-RateLimit-Limit-Requests, "
                             "X-RateLimit-Remaining-Requests\r\n",
                             reply->allow_origin);

@@ -14,7 +14,7 @@ struct evbuffer;
 
 struct http_reply { /* what all answers to a request share */
     struct evbuffer *out;
-    const char *request_name; /* X-Request-Id */
+    const char *request_name; /* X-Request-Id and Request-Id */
     const char *allow_origin; /* NULL: other sites' pages are kept out */
     bool closes;              /* its connection ends with it */
     bool speaks_1_0;          /* whose connections close unless something else is said */

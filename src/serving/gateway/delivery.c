@@ -166,6 +166,12 @@ size_t delivery_start_bytes_max(const struct request *request) {
 
 /* ---- what the tokens say ---- */
 
+/* As the dialect says of all texts; sealed reasoning stands in its item and in the response. */
+static uint32_t repeats_of(const struct request *request) {
+    const struct api_answer *answer = &request->asked.answer;
+    return answer->dialect->repeats + (answer->seals_reasoning ? 2 : 0);
+}
+
 static bool keeps_text(const struct request *request) {
     return !request->asked.stream || request->asked.answer.dialect->repeats > 0;
 }
@@ -174,7 +180,8 @@ bool delivery_has_room(const struct gateway *gateway, const struct request *requ
     const struct request_answered *answered = &request->answered;
     const struct api_answer *answer = &request->asked.answer;
     /* A stream may have to repeat all of it and more, together with what is new. */
-    uint32_t times = request->asked.stream ? 2 * answer->dialect->repeats : 1;
+    uint32_t once = answer->seals_reasoning ? 2 : 1;
+    uint32_t times = request->asked.stream ? 2 * repeats_of(request) : once;
     uint32_t choices = request->leader->choice_count;
     size_t bytes = answered->text.escaped_count + answered->calls.escaped_count +
                    answered->calls.count * DIALECT_CALL_BYTES + answered->tokens_json_bytes + more;
@@ -184,9 +191,8 @@ bool delivery_has_room(const struct gateway *gateway, const struct request *requ
 
 static size_t repeat_bytes_max(const struct request *request) {
     const struct request_answered *answered = &request->answered;
-    return request->asked.answer.dialect->repeats *
-           (answered->text.escaped_count + answered->calls.escaped_count +
-            answered->calls.count * DIALECT_CALL_BYTES);
+    return repeats_of(request) * (answered->text.escaped_count + answered->calls.escaped_count +
+                                  answered->calls.count * DIALECT_CALL_BYTES);
 }
 
 static bool keep_text(struct gateway *gateway, struct request *request,
@@ -285,7 +291,7 @@ bool delivery_tell(struct gateway *gateway, struct request *request,
 
 size_t delivery_bytes_max(const struct request *request, const struct delivery_text *text) {
     /* Tokens may be told in two events without text. What is repeated may be new. */
-    uint32_t repeats = request->asked.answer.dialect->repeats;
+    uint32_t repeats = repeats_of(request);
     return (text->run_count + 2) * delivery_frame_bytes(request) + repeat_bytes_max(request) +
            (1 + repeats) * (DELIVERY_ESCAPED_PER_BYTE * text->count) +
            repeats * text->run_count * DIALECT_CALL_BYTES;

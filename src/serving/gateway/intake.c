@@ -523,6 +523,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .id = request->id,
         .created = record->unix_time,
         .model = gateway->model_name,
+        .seals_reasoning = parsed->seals_reasoning,
         .told = arena_copy(&request->arena, parsed->told),
     };
     asked->one_call = parsed->one_call;
@@ -530,7 +531,8 @@ static enum status fill(struct gateway *gateway, struct request *request,
     asked->warning = arena_copy(&request->arena, parsed->warning);
     asked->name = arena_copy(&request->arena,
                              (struct bytes){client_request_name(record), record->name_bytes});
-    if (!asked->warning.data || !asked->name.data || !asked->answer.told.data)
+    if (!asked->warning.data || !asked->name.data || !asked->answer.told.data ||
+        !tool_alias_copy(&parsed->aliases, &request->arena, &asked->answer.aliases))
         return refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)

@@ -138,6 +138,79 @@ static void probe_parts(struct probing *probe, enum chat_speaker speaker,
                                        : CHAT_PARTS_ONLY;
 }
 
+/* ---- turns ---- */
+
+#define SAYS(role, content) "{\"role\":\"" role "\",\"content\":\"" content "\"}"
+#define MESSAGES(messages) "{\"messages\":[" messages "]}"
+
+#define ONE_CALL(id, value)                                                                        \
+    "{\"id\":\"" id "\",\"type\":\"function\",\"function\":{\"name\":\"fathom_tool\","             \
+    "\"arguments\":\"{\\\"fathom_place\\\": \\\"" value "\\\"}\"}}"
+
+/* Under these facts the words come out, of which the first may be NULL. */
+static bool takes(struct probing *probe, const char *request, const struct chat_facts *facts,
+                  const char *first, const char *second) {
+    arena_clear(probe->scratch);
+    struct bytes text = rendered(probe, request, facts, CHAT_THINKING_DEFAULT);
+    return (!first || has(text, first)) && has(text, second);
+}
+
+/* A turn is changed where the template refuses it, or leaves a word out, and takes it changed. */
+static void probe_turn(struct probing *probe, const char *request, struct chat_facts *facts,
+                       bool *changes) {
+    for (int tried = 0; tried < 2; tried++) {
+        *changes = tried;
+        if (takes(probe, request, facts, "fathom_one", "fathom_two")) return;
+    }
+    *changes = false;
+}
+
+/* A later system message may take the place of the first (R1): then that is what the template says
+ * of both. One that is left out is not taken. */
+static bool takes_systems(struct probing *probe, const struct chat_facts *facts) {
+    static const char *const requests[] = {
+        MESSAGES(SAYS("system", "fathom_one") "," SAYS("system", "fathom_two") "," USER_SPEAKS),
+        MESSAGES(SAYS("system", "fathom_one") "," USER_SPEAKS "," ASSISTANT_SPEAKS
+                                              "," SAYS("system", "fathom_two") "," USER_SPEAKS),
+    };
+    const char *first = facts->turns.systems == CHAT_SYSTEMS_ANYWHERE ? NULL : "fathom_one";
+    for (size_t i = 0; i < ARRAY_COUNT(requests); i++)
+        if (!takes(probe, requests[i], facts, first, "fathom_two")) return false;
+    return true;
+}
+
+static void probe_turns(struct probing *probe, struct chat_facts *facts) {
+    struct chat_turns *turns = &facts->turns;
+    probe_turn(probe, MESSAGES(SAYS("user", "fathom_one") "," SAYS("user", "fathom_two")), facts,
+               &turns->joins_users);
+    probe_turn(probe,
+               MESSAGES(USER_SPEAKS "," SAYS("assistant", "fathom_one") "," SAYS(
+                   "assistant", "fathom_two") "," USER_SPEAKS),
+               facts, &turns->joins_assistants);
+    probe_turn(probe,
+               "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS
+               "," TOOL_SAYS("\"fathom_one\"") "," SAYS("user", "fathom_two") "],\"tools\":" TOOLS
+                                                                              "}",
+               facts, &turns->joins_result);
+    probe_turn(probe,
+               "{\"messages\":[" USER_SPEAKS
+               ",{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[" ONE_CALL(
+                   "call00001",
+                   "fathom_one") "," ONE_CALL("call00002",
+                                              "fathom_two") "]},"
+                                                            "{\"role\":\"tool\",\"tool_call_id\":"
+                                                            "\"call00001\",\"content\":\"Fine\"},"
+                                                            "{\"role\":\"tool\",\"tool_call_id\":"
+                                                            "\"call00002\",\"content\":\"Fine\"}"
+                                                            "," ASSISTANT_SPEAKS "," USER_SPEAKS
+                                                            "],\"tools\":" TOOLS "}",
+               facts, &turns->splits_calls);
+    for (turns->systems = CHAT_SYSTEMS_ANYWHERE; turns->systems <= CHAT_SYSTEMS_NOWHERE;
+         turns->systems++)
+        if (takes_systems(probe, facts)) return;
+    turns->systems = CHAT_SYSTEMS_ANYWHERE; /* none of these ways helps */
+}
+
 /* ---- thinking, tools ---- */
 
 static void probe_thought(struct probing *probe, struct chat_findings *out) {
@@ -168,6 +241,7 @@ void chat_probe(const struct chat_source *source, struct arena *scratch,
     probe_calls(&probe, facts);
     probe_parts(&probe, CHAT_SPEAKER_SYSTEM, facts);
     probe_parts(&probe, CHAT_SPEAKER_TOOL, facts);
+    probe_turns(&probe, facts);
     probe_thought(&probe, out);
     arena_clear(scratch);
     out->prints_tools = has(rendered(&probe, "{\"messages\":[" USER_SPEAKS "],\"tools\":" TOOLS "}",

@@ -76,6 +76,14 @@ static bool parse_arguments(struct build *build, struct bytes text, const struct
     return status != STATUS_NO_MEMORY;
 }
 
+/* What is no object becomes one, under the name that Anthropic's API gives to it: a call that a model
+ * wrote badly, or that was cut, must not end the conversation. */
+static const struct tree *wrapped(struct build *build, struct bytes text) {
+    struct tree *object = tree_make_object(build->arena);
+    const struct tree *said = tree_make_string(build->arena, text);
+    return object && tree_set(build->arena, object, "INVALID_JSON", said) ? object : NULL;
+}
+
 static bool take_arguments(struct build *build, const struct tree *arguments, struct value *out) {
     struct bytes text = BYTES_LITERAL("{}");
     const struct tree *object = NULL;
@@ -84,6 +92,7 @@ static bool take_arguments(struct build *build, const struct tree *arguments, st
     if (build->facts->wants_objects &&
         !parse_arguments(build, text.count ? text : BYTES_LITERAL("{}"), &object))
         return false;
+    if (build->facts->wants_objects && !object && !(object = wrapped(build, text))) return false;
     return object ? value_of_tree(build->arena, object, out)
                   : value_of_text(build->arena, text, VALUE_DATA, out);
 }
@@ -255,12 +264,14 @@ static bool take_message(struct build *build, const struct tree *message, bool g
 }
 
 static bool take_messages(struct build *build, const struct chat_ask *ask, struct value *out) {
-    size_t count = tree_count(ask->messages);
+    const struct tree *messages;
+    if (!chat_turns_fold(&build->facts->turns, ask->messages, build->arena, &messages))
+        return false;
+    size_t count = tree_count(messages);
     struct value *items = arena_take(build->arena, (count + 1) * sizeof *items);
     if (!items) return false;
     for (size_t i = 0; i < count; i++)
-        if (!take_message(build, tree_at(ask->messages, i), ask->continues && i + 1 == count,
-                          &items[i]))
+        if (!take_message(build, tree_at(messages, i), ask->continues && i + 1 == count, &items[i]))
             return false;
     return value_of_items(build->arena, items, count, out);
 }

@@ -3,11 +3,13 @@
  * conversations in several shapes; what a client sends is brought into the one that the template at
  * hand takes, and otherwise stays as it stands:
  *
+ *   turns        of speakers, where the template does not take them as they come (chat_turns.h)
  *   role         "developer" is "system" where the template does not know it
  *   content      parts are joined where the template does not take parts, texts become parts
  *                where it takes nothing else; beside calls, an empty one and null are each other's
  *                stand-in where the template takes only one of them; absent is null
- *   arguments    a call's arguments, JSON text, become an object where the template wants one; all
+ *   arguments    a call's arguments, JSON text, become an object where the template wants one, and
+ *                {"INVALID_JSON": text} where the text is none; all
  *                of a request together have no more parts than a body may have (LIMIT_BODY_KEYS)
  *   null         any other member that is null is left out, as is an empty list of calls
  *   type         of a call: "function" where it is missing
@@ -16,6 +18,7 @@
 #define SERVING_TEXT_CHAT_VALUES_H
 
 #include "serving/text/chat_source.h"
+#include "serving/text/chat_turns.h"
 
 enum chat_thinking { CHAT_THINKING_DEFAULT, CHAT_THINKING_OFF, CHAT_THINKING_ON };
 
@@ -55,6 +58,7 @@ enum chat_speaker {
 struct chat_facts {
     enum chat_parts parts[CHAT_SPEAKER_COUNT];
     enum chat_silence silence;
+    struct chat_turns turns;
     bool wants_objects;   /* arguments */
     bool knows_developer; /* the role */
 };

@@ -37,7 +37,8 @@ static void a_refusal_is_an_error_of_the_api(void **state) {
     http_reply_error(&reply, 503, "busy");
     read_all(reply.out);
     assert_int_equal(strncmp(said, "HTTP/1.1 503 Service Unavailable\r\nDate: ", 40), 0);
-    assert_says("X-Request-Id: job-7\r\n", true);
+    assert_says("\r\nX-Request-Id: job-7\r\n", true);
+    assert_says("\r\nRequest-Id: job-7\r\n", true);
     assert_says("Retry-After: 1\r\n", true);
     assert_says("Connection:", false);
     assert_says("Access-Control", false);

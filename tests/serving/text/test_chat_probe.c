@@ -68,6 +68,45 @@ static void parts_are_found_for_each_speaker(void **state) {
     assert_int_equal(facts.parts[CHAT_SPEAKER_USER], CHAT_PARTS_JOINED);
 }
 
+#define SAY "<{{ m.role }}>{{ m.content or '' }}" CALLS "{{ c.function.arguments }}" END
+
+static void turns_that_a_template_refuses_or_loses_are_found(void **state) {
+    static const struct {
+        const char *source;
+        struct chat_turns turns;
+    } cases[] = {
+        {MESSAGES SAY END, {.systems = CHAT_SYSTEMS_ANYWHERE}},
+        {MESSAGES "{% if m.role == 'system' and not loop.first %}{{ raise_exception('front') }}"
+                  "{% endif %}" SAY END,
+         {.systems = CHAT_SYSTEMS_IN_FRONT}},
+        {MESSAGES "{% if m.role != 'system' or loop.first %}" SAY "{% endif %}" END,
+         {.systems = CHAT_SYSTEMS_IN_FRONT}}, /* others were lost */
+        {MESSAGES "{% if m.role == 'system' %}{{ raise_exception('none') }}{% endif %}" SAY END,
+         {.systems = CHAT_SYSTEMS_NOWHERE}},
+        {MESSAGES "{% if not loop.first and m.role == loop.previtem.role and m.role != 'tool' %}"
+                  "{{ raise_exception('alternate') }}{% endif %}" SAY END,
+         {.systems = CHAT_SYSTEMS_IN_FRONT, .joins_users = true, .joins_assistants = true}},
+        {MESSAGES "{% if m.role == 'user' and not loop.first and loop.previtem.role == 'tool' %}"
+                  "{{ raise_exception('answer first') }}{% endif %}" SAY END,
+         {.joins_result = true}},
+        {MESSAGES
+         "{% if (m.tool_calls or []) | length > 1 %}{{ raise_exception('one') }}{% endif %}" SAY
+             END,
+         {.splits_calls = true}},
+        {"{{ raise_exception('never') }}", {.systems = CHAT_SYSTEMS_ANYWHERE}},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        struct chat_turns found = facts_of(cases[i].source).turns, *turns = &found;
+        if (turns->systems != cases[i].turns.systems ||
+            turns->joins_users != cases[i].turns.joins_users ||
+            turns->joins_assistants != cases[i].turns.joins_assistants ||
+            turns->joins_result != cases[i].turns.joins_result ||
+            turns->splits_calls != cases[i].turns.splits_calls)
+            fail_msg("case %zu: %d %d %d %d %d", i, turns->systems, turns->joins_users,
+                     turns->joins_assistants, turns->joins_result, turns->splits_calls);
+    }
+}
+
 static void roles_thoughts_and_tools_are_found(void **state) {
     static const struct {
         const char *source;
@@ -107,6 +146,7 @@ int main(void) {
         cmocka_unit_test(arguments_stay_texts_where_the_template_takes_them),
         cmocka_unit_test(silence_is_null_unless_the_template_wants_a_text),
         cmocka_unit_test(parts_are_found_for_each_speaker),
+        cmocka_unit_test(turns_that_a_template_refuses_or_loses_are_found),
         cmocka_unit_test(roles_thoughts_and_tools_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,11 +86,12 @@ static void arguments_become_objects_where_they_must(void **state) {
     "\"function\", \"function\": {\"name\": \"f\", \"arguments\": " arguments "}}]}]"
     expect_request((struct chat_facts){0}, sent, PRINTED("\"{\\\"a\\\": [1, 2.0]}\""));
     expect_request((struct chat_facts){.wants_objects = true}, sent, PRINTED("{\"a\": [1, 2.0]}"));
-    /* what is no object stays a text, for the template to judge */
+    /* what is no object is one all the same: a template that wants one may refuse
+     * the whole conversation for a text */
     expect_request((struct chat_facts){.wants_objects = true},
                    "[{\"role\":\"assistant\",\"content\":\"x\"," CALL(
                        "\"type\":\"function\",", ",\"arguments\":\"{oops\"") "}]",
-                   PRINTED("\"{oops\""));
+                   PRINTED("{\"INVALID_JSON\": \"{oops\"}"));
     expect_request((struct chat_facts){.wants_objects = true},
                    "[{\"role\":\"assistant\",\"content\":\"x\"," CALL("\"type\":\"function\",",
                                                                       ",\"arguments\":\"\"") "}]",

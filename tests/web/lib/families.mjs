@@ -40,6 +40,17 @@ export const deepseek = {
     `<｜tool▁call▁begin｜>${name}<｜tool▁sep｜>${json(args)}<｜tool▁call▁end｜>`).join('')}<｜tool▁calls▁end｜>`,
 };
 
+// As strict as Mistral's, Gemma's and Qwen3.5's templates are: one system message, in front, and turns that alternate.
+export const alternating = {
+  ...deepseek,
+  name: 'alternating',
+  template: lines(
+    "{%- for m in messages -%}{%- if m.role == 'system' and not loop.first -%}{{- raise_exception('system first') -}}{%- endif -%}",
+    "{%- set last = (loop.previtem or {}).role -%}",
+    "{%- if (m.role == last and m.role != 'tool') or (m.role == 'user' and last == 'tool') -%}{{- raise_exception('alternate') -}}{%- endif -%}",
+    '{%- endfor -%}', deepseek.template),
+};
+
 export const deepseekV3 = {
   ...deepseek,
   name: 'DeepSeek-V3',

@@ -17,6 +17,7 @@
 #include "serving/gateway/api/answer_text.h"
 #include "serving/gateway/api/api_error.h"
 #include "serving/gateway/api/token_list.h"
+#include "serving/gateway/api/tool_alias.h"
 #include "serving/text/token_stream.h"
 
 struct dialect;
@@ -27,6 +28,8 @@ struct api_answer {
     bool include_usage; /* a stream's chunks carry "usage" (null, but for the last) */
     bool token_ids;     /* wanted, or all there is: without a tokenizer answers are ids */
     bool logprobs;
+    bool seals_reasoning; /* reasoning is told once more, in the form in which it may come back */
+    struct tool_aliases aliases;
     struct bytes told; /* what it repeats of its request: written by the dialect when it read it */
     const struct tokenizer *tokenizer; /* NULL: none */
     struct request_id id;

@@ -2,6 +2,7 @@
 #include "serving/gateway/api/api_body.h"
 
 #include "base/check.h"
+#include "base/format.h"
 #include "serving/gateway/api/api_field.h"
 #include "serving/gateway/api/dialect.h"
 
@@ -70,7 +71,7 @@ static void write_name(struct json_writer *writer, struct bytes name) {
     if (name.count > NAME_BYTES_MAX) json_writer_text(writer, "...");
 }
 
-static bool warn(struct api_reader *reader, struct api_request *out) {
+static bool warn_of_unknown(struct api_reader *reader, struct api_request *out) {
     struct json_writer writer = {.room = API_WARNING_BYTES_MAX};
     struct tree_cursor cursor = {0};
     struct bytes name;
@@ -92,5 +93,16 @@ static bool warn(struct api_reader *reader, struct api_request *out) {
 }
 
 bool api_body_read(struct api_reader *reader, struct api_request *out) {
-    return read_all(reader, out) && warn(reader, out);
+    return read_all(reader, out) && warn_of_unknown(reader, out);
+}
+
+bool api_body_warn(struct api_reader *reader, struct api_request *out, const char *place,
+                   const char *what) {
+    char *text = arena_take(reader->arena, API_WARNING_BYTES_MAX);
+    if (!text) return api_reader_no_memory(reader);
+    struct bytes before = out->warning;
+    size_t count = format_text(text, API_WARNING_BYTES_MAX, "%.*s%s%s %s", (int)before.count,
+                               before.data, before.count ? "; " : "", place, what);
+    if (count < API_WARNING_BYTES_MAX) out->warning = (struct bytes){text, count};
+    return true;
 }

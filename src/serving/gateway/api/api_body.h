@@ -11,4 +11,8 @@
 /* In the table's order. The fields that the dialect reads itself are left alone. */
 bool api_body_read(struct api_reader *reader, struct api_request *out);
 
+/* Adds "place what" to the warning, if that has room for it. Both are visible ASCII. */
+bool api_body_warn(struct api_reader *reader, struct api_request *out, const char *place,
+                   const char *what);
+
 #endif

@@ -343,7 +343,9 @@ static const struct api_field fields[] = {
     {"top_logprobs", RESPONSES, OWN_INTEGER(0, LIMIT_TOP_LOGPROBS),
      .words = "tell each token's log probability, and those of so many likeliest tokens"},
     {"include", RESPONSES, OWN(ARRAY),
-     .words = "\"message.output_text.logprobs\": tell each token's log probability"},
+     .words =
+         "\"message.output_text.logprobs\": tell each token's log probability; "
+         "\"reasoning.encrypted_content\": tell reasoning in the form in which it may come back"},
     {"parallel_tool_calls", RESPONSES, OWN(FLAG),
      .words = "false: the answer ends with its first call"},
     {"reasoning", RESPONSES, OWN(OBJECT),

@@ -13,17 +13,19 @@
 struct dialect;
 struct api_defaults;
 
+struct api_place { /* of what is being read: "messages[3].content[0]" */
+    char text[64];
+};
+
 struct api_reader {
     struct arena *arena; /* of what is read */
     const struct dialect *dialect;
     const struct api_defaults *defaults;
     const struct tree *root; /* the body: an object */
     struct api_error *error;
+    const struct api_place *tool_places; /* where each tool stands; NULL: tools[0] and so on */
 };
 
-struct api_place { /* of what is being read: "messages[3].content[0]" */
-    char text[64];
-};
 struct api_place api_place_of(const char *list, size_t index, const char *rest);
 
 /* ---- refusals; each returns false ---- */

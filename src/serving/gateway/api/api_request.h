@@ -13,6 +13,7 @@
 #include "base/tree.h"
 #include "contract/sampling.h"
 #include "serving/gateway/api/api_error.h"
+#include "serving/gateway/api/tool_alias.h"
 #include "serving/text/chat_template.h"
 #include "serving/text/token_stream.h"
 
@@ -73,6 +74,8 @@ struct api_request {
     uint32_t stop_token_count;
     bool strict_order; /* keys come in the order in which a bound text's schema lists them */
     struct api_constraint constraint;
+    struct tool_aliases aliases;
+    bool seals_reasoning; /* for struct api_answer */
     bool one_call;        /* the answer ends with its first call */
     struct bytes told;    /* for struct api_answer */
     struct bytes warning; /* one line of visible ASCII for the client; empty: none */

@@ -15,27 +15,43 @@ static struct bytes name_of(const struct tree *tool) {
     return name;
 }
 
+/* Of a tool, or of a member of its: "tools[2].function.name" in a chat, else "tools[2].name". */
+static struct api_place place_of(const struct api_reader *reader, size_t index,
+                                 const char *member) {
+    bool inside = reader->dialect->number == DIALECT_CHAT;
+    struct api_place place =
+        reader->tool_places ? reader->tool_places[index] : api_place_of("tools", index, "");
+    size_t count = strlen(place.text);
+    format_text(place.text + count, sizeof place.text - count, "%s%s%s", inside ? ".function" : "",
+                *member ? "." : "", member);
+    return place;
+}
+
+static const char *parameters_of(const struct api_reader *reader) {
+    return reader->dialect->number == DIALECT_ANTHROPIC ? "input_schema" : "parameters";
+}
+
 static bool check_function(struct api_reader *reader, const struct tree *function, size_t index) {
-    struct api_place place = api_place_of("tools", index, ".function");
+    struct api_place place = place_of(reader, index, "");
     if (!function) return api_reader_missing(reader, place.text);
     if (tree_kind(function) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", function);
     struct bytes text;
-    place = api_place_of("tools", index, ".function.name");
+    place = place_of(reader, index, "name");
     if (!tree_get_string(tree_member(function, "name"), &text) ||
         !api_values_is_name(text, LIMIT_TOOL_NAME))
         return api_error_set(reader->error, 400, place.text, "invalid_value",
                              "'%s' must be a name of letters, digits, '_' and '-', at most %d.",
                              place.text, LIMIT_TOOL_NAME);
-    place = api_place_of("tools", index, ".function.description");
+    place = place_of(reader, index, "description");
     const struct tree *value = api_reader_given(function, "description");
     if (value && !tree_get_string(value, &text))
         return api_reader_wrong_type(reader, place.text, "a string", value);
-    place = api_place_of("tools", index, ".function.parameters");
+    place = place_of(reader, index, parameters_of(reader));
     value = api_reader_given(function, "parameters");
     if (value && tree_kind(value) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", value);
-    place = api_place_of("tools", index, ".function.strict");
+    place = place_of(reader, index, "strict");
     bool strict;
     value = api_reader_given(function, "strict");
     return !value || tree_get_bool(value, &strict) ||
@@ -51,7 +67,7 @@ static bool check_tool(struct api_reader *reader, const struct tree *tools, size
     if (!api_reader_is(tree_member(tool, "type"), "function"))
         return api_reader_unsupported(reader, place.text, "only 'function' is supported.");
     if (!check_function(reader, api_reader_given(tool, "function"), index)) return false;
-    place = api_place_of("tools", index, ".function.name");
+    place = place_of(reader, index, "name");
     for (size_t i = 0; i < index; i++)
         if (bytes_equal(name_of(tree_at(tools, i)), name_of(tool)))
             return api_error_set(reader->error, 400, place.text, "invalid_value",
@@ -95,6 +111,12 @@ static const struct tree *inner(const struct tree *object, const char *member) {
     return value ? value : object;
 }
 
+/* In Responses custom tools are chosen by their own type. */
+static bool names_tool(const struct api_reader *reader, const struct tree *choice) {
+    return api_reader_is_type(choice, "function") ||
+           (reader->dialect->number == DIALECT_RESPONSES && api_reader_is_type(choice, "custom"));
+}
+
 /* {"mode": "auto" or "required", "tools": [{"type": "function", ...}, ...]} */
 static bool read_allowed(struct api_reader *reader, const char *place, const struct tree *allowed,
                          const struct tree *tools, struct api_tool_choice *choice) {
@@ -105,7 +127,7 @@ static bool read_allowed(struct api_reader *reader, const char *place, const str
     if (tree_count(list) == 0) return api_reader_needs(reader, place, "an array 'tools'");
     for (size_t i = 0; i < tree_count(list); i++) {
         const struct tree *one = inner(tree_at(list, i), "function");
-        if (!api_reader_is_type(tree_at(list, i), "function"))
+        if (!names_tool(reader, tree_at(list, i)))
             return api_reader_refuse_type(reader, place, tree_at(list, i));
         if (!api_tools_name(reader, place, tools, tree_member(one, "name"), choice)) return false;
     }
@@ -125,7 +147,7 @@ bool api_tools_read_choice(struct api_reader *reader, const struct tree *tools,
     if (!value || choice->none || choice->forced || api_reader_is(value, "auto")) return true;
     if (api_reader_is_type(value, "allowed_tools"))
         return read_allowed(reader, place, inner(value, "allowed_tools"), tools, choice);
-    if (api_reader_is_type(value, "function")) {
+    if (names_tool(reader, value)) {
         const struct tree *name = tree_member(inner(value, "function"), "name");
         choice->forced = choice->single = true;
         return api_tools_name(reader, place, tools, name, choice);
@@ -146,18 +168,12 @@ static size_t find_strict(const struct tree *tools, const struct api_tool_choice
     return i;
 }
 
-/* "tools[2].function.strict"; in other words than a chat's: "tools[2].strict". */
-static struct api_place place_of_strict(const struct api_reader *reader, size_t index) {
-    bool inside = reader->dialect->number == DIALECT_CHAT;
-    return api_place_of("tools", index, inside ? ".function.strict" : ".strict");
-}
-
 /* The model's calls cannot be told from its text before they are written. */
 static bool refuse_free(struct api_reader *reader, size_t strict, bool limited) {
     static const char why[] =
         "this model's calls begin like any text; with 'tool_choice' required it can be held.";
     struct api_place place = {"tool_choice"};
-    if (!limited) place = place_of_strict(reader, strict);
+    if (!limited) place = place_of(reader, strict, "strict");
     return api_reader_unsupported(reader, place.text, why);
 }
 
@@ -169,11 +185,11 @@ static bool check_held(struct api_reader *reader, const struct tool_wish *wish) 
         if ((wish->named && !wish->named[i]) || !held || tool_writer_holds(wish->format, tool))
             continue;
         struct api_place place = {"tool_choice"};
-        if (tool_writer_is_strict(tool)) place = place_of_strict(reader, i);
+        if (tool_writer_is_strict(tool)) place = place_of(reader, i, "strict");
         return api_error_set(reader->error, 400, place.text, "unsupported_parameter",
-                             "'%s': this model writes no JSON in its calls, and so the parameters "
-                             "of tools[%zu] cannot be held.",
-                             place.text, i);
+                             "'%s': this model writes no JSON in its calls, and so '%s' cannot be "
+                             "held.",
+                             place.text, place_of(reader, i, parameters_of(reader)).text);
     }
     return true;
 }

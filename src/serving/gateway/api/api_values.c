@@ -195,5 +195,10 @@ bool api_values_stream_options(struct api_reader *reader, const struct tree *val
                                struct api_request *out) {
     if (tree_kind(value) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "stream_options", "an object", value);
+    const struct tree *each = api_reader_given(value, "continuous_usage_stats");
+    if (each && !api_reader_is_neutral(each, NULL))
+        return api_reader_unsupported(reader, "stream_options.continuous_usage_stats",
+                                      "the usage comes once, in the last chunk; use "
+                                      "'include_usage'.");
     return api_reader_flag(reader, value, "include_usage", &out->include_usage);
 }

@@ -7,11 +7,12 @@
 #include "serving/gateway/api/api_constraint.h"
 #include "serving/gateway/api/api_thinking.h"
 #include "serving/gateway/api/api_tools.h"
-#include "serving/gateway/dialects/chat_builder.h"
+#include "serving/gateway/dialects/responses_tools.h"
 
 struct items {
     struct api_reader *reader;
     struct chat_builder builder;
+    const struct tree *tools; /* of the body, those that are given to the model; NULL: none */
 };
 
 /* ---- content ---- */
@@ -82,13 +83,26 @@ static bool read_message(struct items *talk, const struct tree *item, size_t ind
                          "'%s' must be 'user', 'assistant', 'system' or 'developer'.", place.text);
 }
 
-/* What the client was told of the reasoning; a summary is another server's. */
+/* What this server sealed (write_item in responses_words.c); another's nobody here can read. */
+static bool read_sealed(struct items *talk, const struct tree *item) {
+    struct bytes text, seal = bytes_of(RESPONSES_READER_SEAL);
+    if (!tree_get_string(tree_member(item, "encrypted_content"), &text) ||
+        !bytes_start_with(text, seal))
+        return false;
+    struct bytes said = {text.data + seal.count, text.count - seal.count};
+    chat_builder_reason(&talk->builder, tree_make_string(talk->reader->arena, said));
+    return true;
+}
+
+/* What the client was told of the reasoning, its text or what is sealed; a summary is another
+ * server's. */
 static bool read_reasoning(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
     static const char *const names[] = {"content", "summary"};
     if (talk->builder.parts || talk->builder.calls) chat_builder_end_turn(&talk->builder);
     for (size_t n = 0; n < ARRAY_COUNT(names); n++) {
         const struct tree *parts = api_reader_given(item, names[n]);
+        if (n == 1 && read_sealed(talk, item)) break;
         if (parts && tree_kind(parts) != TREE_ARRAY)
             return api_reader_needs(talk->reader, place.text, "arrays 'content' and 'summary'");
         for (size_t i = 0; parts && i < tree_count(parts); i++) {
@@ -104,13 +118,23 @@ static bool read_reasoning(struct items *talk, const struct tree *item, size_t i
 
 static bool read_call(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
-    const struct tree *id = api_reader_string(item, "call_id"),
-                      *name = api_reader_string(item, "name");
+    const struct tree *id = api_reader_string(item, "call_id");
     const struct tree *arguments = api_reader_string(item, "arguments");
-    if (!id || !name || !arguments)
+    if (!id || !api_reader_string(item, "name") || !arguments)
         return api_reader_needs(talk->reader, place.text,
                                 "strings 'call_id', 'name' and 'arguments'");
-    chat_builder_call(&talk->builder, id, name, arguments);
+    chat_builder_call(&talk->builder, id, responses_tools_name(talk->reader, item), arguments);
+    return true;
+}
+
+static bool read_text_call(struct items *talk, const struct tree *item, size_t index) {
+    struct api_place place = api_place_of("input", index, "");
+    const struct tree *id = api_reader_string(item, "call_id");
+    const struct tree *input = api_reader_string(item, "input");
+    if (!id || !api_reader_string(item, "name") || !input)
+        return api_reader_needs(talk->reader, place.text, "strings 'call_id', 'name' and 'input'");
+    chat_builder_call(&talk->builder, id, responses_tools_name(talk->reader, item),
+                      responses_tools_arguments(talk->reader, input));
     return true;
 }
 
@@ -131,7 +155,9 @@ static bool read_item(struct items *talk, const struct tree *item, size_t index)
     } kinds[] = {{"message", read_message},
                  {"reasoning", read_reasoning},
                  {"function_call", read_call},
-                 {"function_call_output", read_result}};
+                 {"function_call_output", read_result},
+                 {"custom_tool_call", read_text_call},
+                 {"custom_tool_call_output", read_result}};
     struct api_place place = api_place_of("input", index, "");
     if (tree_kind(item) == TREE_OBJECT && !api_reader_given(item, "type"))
         return read_message(talk, item, index); /* the short form */
@@ -139,7 +165,8 @@ static bool read_item(struct items *talk, const struct tree *item, size_t index)
         if (api_reader_is_type(item, kinds[i].type)) return kinds[i].read(talk, item, index);
     if (api_reader_is_type(item, "item_reference"))
         return api_reader_unsupported(talk->reader, place.text,
-                                      "nothing is stored here; send the item itself.");
+                                      "nothing is stored here; send the item itself, as clients "
+                                      "do that are told \"store\": false.");
     return api_reader_refuse_type(talk->reader, place.text, item);
 }
 
@@ -165,33 +192,6 @@ static bool read_input(struct items *talk, struct api_request *out) {
     if (tree_count(out->messages)) return true;
     return api_error_set(reader->error, 400, "input", "invalid_value",
                          "'input' says nothing; send at least one message.");
-}
-
-/* ---- tools ---- */
-
-static bool read_tool(struct items *talk, const struct tree *tool, size_t index) {
-    struct api_reader *reader = talk->reader;
-    struct api_place place = api_place_of("tools", index, "");
-    if (!api_reader_is_type(tool, "function"))
-        return api_reader_refuse_type(reader, place.text, tool);
-    chat_builder_tool(&talk->builder, api_reader_given(tool, "name"),
-                      api_reader_given(tool, "description"), api_reader_given(tool, "parameters"),
-                      api_reader_given(tool, "strict"));
-    return true;
-}
-
-static bool read_tools(struct items *talk, struct api_request *out) {
-    struct api_reader *reader = talk->reader;
-    const struct tree *tools = api_reader_given(reader->root, "tools");
-    struct api_tool_choice choice;
-    if (tools && tree_kind(tools) != TREE_ARRAY)
-        return api_reader_wrong_type(reader, "tools", "an array", tools);
-    for (size_t i = 0; tools && i < tree_count(tools); i++)
-        if (!read_tool(talk, tree_at(tools, i), i)) return false;
-    if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
-    return api_tools_check(reader, talk->builder.tools) &&
-           api_tools_read_choice(reader, talk->builder.tools, &choice, out) &&
-           api_tools_give(reader, talk->builder.tools, &choice, out);
 }
 
 /* ---- objects ---- */
@@ -235,6 +235,8 @@ static bool read_include(struct api_reader *reader, struct api_request *out) {
                                          tree_at(include, i));
         if (api_reader_is(tree_at(include, i), "message.output_text.logprobs"))
             out->sampling.flags |= SAMPLING_LOGPROBS;
+        if (api_reader_is(tree_at(include, i), "reasoning.encrypted_content"))
+            out->seals_reasoning = true;
     }
     uint32_t *others = &out->sampling.top_logprobs;
     if (!api_reader_integer(reader, reader->root, "top_logprobs", 0, LIMIT_TOP_LOGPROBS, others))
@@ -245,10 +247,9 @@ static bool read_include(struct api_reader *reader, struct api_request *out) {
 
 /* ---- what answers repeat ---- */
 
-/* "name":value, where the body has it, else "name":absent. */
-static void repeat(struct json_writer *writer, const struct api_reader *reader, const char *name,
-                   const char *absent) {
-    const struct tree *value = api_reader_given(reader->root, name);
+/* "name":value, or "name":absent where that is NULL. */
+static void repeat_value(struct json_writer *writer, const char *name, const struct tree *value,
+                         const char *absent) {
     json_writer_text(writer, "\"");
     json_writer_text(writer, name);
     json_writer_text(writer, "\":");
@@ -259,6 +260,12 @@ static void repeat(struct json_writer *writer, const struct api_reader *reader, 
     json_writer_text(writer, ",");
 }
 
+/* As the body has it. */
+static void repeat(struct json_writer *writer, const struct api_reader *reader, const char *name,
+                   const char *absent) {
+    repeat_value(writer, name, api_reader_given(reader->root, name), absent);
+}
+
 static void repeat_number(struct json_writer *writer, const struct api_reader *reader,
                           const char *name, float usual) {
     char digits[32];
@@ -267,12 +274,13 @@ static void repeat_number(struct json_writer *writer, const struct api_reader *r
 }
 
 /* Members of the response object, each with a comma behind. */
-static void write_told(struct json_writer *writer, const struct api_reader *reader, bool all) {
+static void write_told(struct json_writer *writer, const struct items *talk, bool all) {
     static const struct api_reader nothing = {0};
+    const struct api_reader *reader = talk->reader;
     const struct sampling *usual = &reader->defaults->sampling;
     const struct api_reader *large = all ? reader : &nothing;
     repeat(writer, large, "instructions", "null");
-    repeat(writer, large, "tools", "[]");
+    repeat_value(writer, "tools", all ? talk->tools : NULL, "[]");
     repeat(writer, large, "metadata", "{}");
     repeat(writer, large, "text", "{\"format\":{\"type\":\"text\"}}");
     repeat(writer, reader, "tool_choice", "\"auto\"");
@@ -291,16 +299,17 @@ static void write_told(struct json_writer *writer, const struct api_reader *read
     json_writer_text(writer, ",\"summary\":null},");
 }
 
-static bool keep_told(struct api_reader *reader, struct api_request *out) {
+static bool keep_told(const struct items *talk, struct api_request *out) {
+    struct api_reader *reader = talk->reader;
     struct json_writer counter = {0};
-    write_told(&counter, reader, true);
+    write_told(&counter, talk, true);
     bool all = counter.count <= RESPONSES_READER_TOLD_BYTES_MAX;
     if (!all) counter = (struct json_writer){0};
-    if (!all) write_told(&counter, reader, false);
+    if (!all) write_told(&counter, talk, false);
     struct json_writer writer = {.out = arena_take(reader->arena, counter.count + 1),
                                  .room = counter.count};
     if (!writer.out) return api_reader_no_memory(reader);
-    write_told(&writer, reader, all);
+    write_told(&writer, talk, all);
     check(json_writer_fits(&writer));
     out->told = (struct bytes){writer.out, writer.count};
     return true;
@@ -308,6 +317,7 @@ static bool keep_told(struct api_reader *reader, struct api_request *out) {
 
 bool responses_reader_read(struct api_reader *reader, struct api_request *out) {
     struct items talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
-    return read_input(&talk, out) && read_text_field(reader, out) && read_tools(&talk, out) &&
-           read_reasoning_field(reader, out) && read_include(reader, out) && keep_told(reader, out);
+    return read_input(&talk, out) && read_text_field(reader, out) &&
+           responses_tools_read(reader, &talk.builder, out, &talk.tools) &&
+           read_reasoning_field(reader, out) && read_include(reader, out) && keep_told(&talk, out);
 }

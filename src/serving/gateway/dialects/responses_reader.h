@@ -5,9 +5,12 @@
  *
  *   instructions           one system message in front
  *   message                a message; what an assistant says in a row is one
- *   reasoning              reasoning_content of the assistant's message: its text, else its summary
- *   function_call          a call of the assistant's message
- *   function_call_output   a tool message
+ *   reasoning              reasoning_content of the assistant's message: its text, else what this
+ *                          server sealed, else its summary
+ *   function_call, custom_tool_call
+ *                          a call of the assistant's message
+ *   function_call_output, custom_tool_call_output
+ *                          a tool message
  *
  * What every answer repeats of its request is written here, too (struct api_answer's `told`).
  */
@@ -19,6 +22,10 @@
 
 /* Instructions and tools of more bytes than this, as JSON, are not repeated. */
 #define RESPONSES_READER_TOLD_BYTES_MAX ((size_t)256 << 10)
+
+/* In front of a reasoning's text where it stands as "encrypted_content". It is no secret: the same
+ * answer says it openly. Clients that keep no reasoning_text send this alone back. */
+#define RESPONSES_READER_SEAL "fathom.reasoning.1:"
 
 bool responses_reader_read(struct api_reader *reader, struct api_request *out);
 

@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "serving/gateway/api/api_tokens.h"
+#include "serving/gateway/dialects/responses_reader.h"
+#include "serving/gateway/dialects/text_input.h"
 #include "serving/text/utf8.h"
 
 enum item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL }; /* dialect_place.open */
@@ -33,13 +35,24 @@ static void write_member(struct json_writer *writer, const char *name, const cha
     json_writer_text(writer, "\"");
 }
 
+/* How the client knows the tool of a call; NULL: as the model does. */
+static const struct tool_alias *alias_of(const struct api_answer *answer, const struct item *item) {
+    return item->kind == ITEM_CALL ? tool_alias_find(&answer->aliases, item->name) : NULL;
+}
+
+static bool takes_text(const struct api_answer *answer, const struct item *item) {
+    const struct tool_alias *alias = alias_of(answer, item);
+    return alias && alias->takes_text;
+}
+
 /* "rs_…": of the response, and of each item in it. */
 static void write_id(struct json_writer *writer, const struct api_answer *answer,
                      const struct item *item) {
     static const char *const prefixes[] = {"resp", "rs", "msg", "fc"};
     char id[64];
     size_t count =
-        format_text(id, sizeof id, "\"%s_%016llx%016llx", prefixes[item->kind],
+        format_text(id, sizeof id, "\"%s_%016llx%016llx",
+                    takes_text(answer, item) ? "ctc" : prefixes[item->kind],
                     (unsigned long long)answer->id.high, (unsigned long long)answer->id.low);
     if (item->kind) count += format_text(id + count, sizeof id - count, "%04x", item->index);
     json_writer_bytes(writer, (struct bytes){id, count});
@@ -56,6 +69,12 @@ static void write_arguments(struct json_writer *writer, const struct item *item)
     const struct answer_text *text = item->arguments;
     json_writer_text(writer, "\"");
     if (text) answer_text_write(text, 0, text->count, true, writer);
+    json_writer_text(writer, "\"");
+}
+
+static void write_input(struct json_writer *writer, const struct item *item) {
+    json_writer_text(writer, "\"");
+    if (item->arguments) text_input_write(item->arguments, writer);
     json_writer_text(writer, "\"");
 }
 
@@ -79,24 +98,47 @@ static void write_part(struct json_writer *writer, const struct api_answer *answ
     json_writer_text(writer, "}");
 }
 
+/* From its id on. */
+static void write_call(struct json_writer *writer, const struct api_answer *answer,
+                       const struct item *item) {
+    const struct tool_alias *alias = alias_of(answer, item);
+    json_writer_text(writer, ",\"call_id\":");
+    json_writer_string(writer, item->call_id);
+    json_writer_text(writer, ",\"name\":");
+    json_writer_string(writer, alias ? alias->own : item->name);
+    if (alias && alias->namespace.count) {
+        json_writer_text(writer, ",\"namespace\":");
+        json_writer_string(writer, alias->namespace);
+    }
+    json_writer_text(writer, takes_text(answer, item) ? ",\"input\":" : ",\"arguments\":");
+    if (takes_text(answer, item))
+        write_input(writer, item);
+    else
+        write_arguments(writer, item);
+    json_writer_text(writer, "}");
+}
+
+static void write_sealed(struct json_writer *writer, const struct item *item) {
+    json_writer_text(writer, ",\"encrypted_content\":\"" RESPONSES_READER_SEAL);
+    answer_text_write(item->text, item->from, item->to, true, writer);
+    json_writer_text(writer, "\"");
+}
+
 /* `opens`: it has no content yet. */
 static void write_item(struct json_writer *writer, const struct api_answer *answer,
                        const struct item *item, bool opens) {
     static const char *const types[] = {"", "reasoning", "message", "function_call"};
     json_writer_text(writer, "{\"id\":");
     write_id(writer, answer, item);
-    write_member(writer, ",\"type\":", types[item->kind]);
+    write_member(writer,
+                 ",\"type\":", takes_text(answer, item) ? "custom_tool_call" : types[item->kind]);
     write_member(writer, ",\"status\":", item->status);
     if (item->kind == ITEM_CALL) {
-        json_writer_text(writer, ",\"call_id\":");
-        json_writer_string(writer, item->call_id);
-        json_writer_text(writer, ",\"name\":");
-        json_writer_string(writer, item->name);
-        json_writer_text(writer, ",\"arguments\":");
-        write_arguments(writer, item);
-        json_writer_text(writer, "}");
+        write_call(writer, answer, item);
         return;
     }
+    if (item->kind == ITEM_REASONING && answer->seals_reasoning && !opens)
+        write_sealed(writer, item);
     json_writer_text(writer, item->kind == ITEM_REASONING
                                  ? ",\"summary\":[],\"content\":["
                                  : ",\"role\":\"assistant\",\"content\":[");
@@ -330,24 +372,44 @@ static struct item open_item(const struct dialect_place *place, const struct api
     return item;
 }
 
+/* Of a tool that takes text: its input comes whole, as the model's arguments are no text yet. */
+static void close_text_call(const struct teller *teller, const struct item *item) {
+    static const char *const names[][2] = {{"response.custom_tool_call_input.delta", ",\"delta\":"},
+                                           {"response.custom_tool_call_input.done", ",\"input\":"}};
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        begin_inner_event(teller, names[i][0], item);
+        json_writer_text(teller->writer, names[i][1]);
+        write_input(teller->writer, item);
+        end_event(teller);
+    }
+}
+
+static void write_end(const struct teller *teller, const struct item *item) {
+    const struct tool_alias *alias = alias_of(teller->answer, item);
+    begin_inner_event(teller, done_names[item->kind], item);
+    if (item->kind == ITEM_CALL) {
+        json_writer_text(teller->writer, ",\"name\":");
+        json_writer_string(teller->writer, alias ? alias->own : item->name);
+        json_writer_text(teller->writer, ",\"arguments\":");
+        write_arguments(teller->writer, item);
+    } else {
+        json_writer_text(teller->writer, ",\"text\":");
+        write_text(teller->writer, item);
+        if (item->kind == ITEM_MESSAGE) json_writer_text(teller->writer, ",\"logprobs\":[]");
+    }
+    end_event(teller);
+}
+
 static void close_item(const struct teller *teller, const struct api_choice *whole,
                        const char *status) {
     struct dialect_place *place = teller->place;
     if (place->open == ITEM_NONE) return;
     struct item item = open_item(place, whole);
     item.status = status;
-    begin_inner_event(teller, done_names[item.kind], &item);
-    if (item.kind == ITEM_CALL) {
-        json_writer_text(teller->writer, ",\"name\":");
-        json_writer_string(teller->writer, item.name);
-        json_writer_text(teller->writer, ",\"arguments\":");
-        write_arguments(teller->writer, &item);
-    } else {
-        json_writer_text(teller->writer, ",\"text\":");
-        write_text(teller->writer, &item);
-        if (item.kind == ITEM_MESSAGE) json_writer_text(teller->writer, ",\"logprobs\":[]");
-    }
-    end_event(teller);
+    if (takes_text(teller->answer, &item))
+        close_text_call(teller, &item);
+    else
+        write_end(teller, &item);
     if (item.kind != ITEM_CALL) write_part_event(teller, "response.content_part.done", &item);
     write_item_event(teller, "response.output_item.done", &item, false);
     place->open = ITEM_NONE;
@@ -402,7 +464,12 @@ static void write_piece(const struct teller *teller, const struct api_piece *pie
     if (piece->text.count == 0 && !tells) return;
     if (begins) begin_item(teller, kind, piece, whole);
     if (piece->part == TOKEN_STREAM_CONTENT) teller->place->told += piece->text.count;
-    if (piece->part != TOKEN_STREAM_CALL) write_delta(teller, piece);
+    if (piece->part == TOKEN_STREAM_CALL) return;
+    if (kind == ITEM_CALL) {
+        struct item item = open_item(teller->place, whole);
+        if (takes_text(teller->answer, &item)) return;
+    }
+    write_delta(teller, piece);
 }
 
 /* ---- the end ---- */

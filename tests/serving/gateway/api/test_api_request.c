@@ -102,6 +102,8 @@ static const struct refusal {
      "out_of_range"},
     {&chat_dialect, "{" HI ",\"stream\":1}", 400, "stream", "invalid_type"},
     {&chat_dialect, "{" HI ",\"stream_options\":true}", 400, "stream_options", "invalid_type"},
+    {&chat_dialect, "{" HI ",\"stream_options\":{\"continuous_usage_stats\":true}}", 400,
+     "stream_options.continuous_usage_stats", "unsupported_parameter"},
     {&chat_dialect, "{" HI ",\"stream_options\":{\"include_usage\":1}}", 400, "include_usage",
      "invalid_type"},
     {&chat_dialect, "{" HI ",\"n\":0}", 422, "n", "out_of_range"},
@@ -341,13 +343,13 @@ static void assert_refused(const struct dialect *dialect, uint32_t http_status, 
 /* What would take long to parse is not parsed: the message names the limit. */
 static void bodies_of_too_many_parts_are_not_parsed(void **state) {
     (void)state;
-    make_body("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"x\":{", "\"a\":0,",
-              LIMIT_BODY_KEYS, "\"b\":0}}");
-    assert_refused(&chat_dialect, 413, "request_too_large", "more than 16384 keys");
+    make_body("{\"messages\":[{\"role\":\"user\",\"content\":\"hi\"}],\"x\":{",
+              "\"a\":{},\"b\":[],\"c\":\"\",\"d\":0,", LIMIT_BODY_KEYS / 4, "\"e\":\"\"}}");
+    assert_refused(&chat_dialect, 413, "request_too_large", "more than 65536 keys");
     make_body("{\"prompt\":\"a\",\"x\":[", "{},", LIMIT_BODY_VALUES, "[]]}");
-    assert_refused(&completion_dialect, 413, "request_too_large", "more than 16384 values");
+    assert_refused(&completion_dialect, 413, "request_too_large", "more than 65536 values");
     make_body("{\"prompt\":\"a\",\"x\":[", "1.5,", LIMIT_BODY_VALUES, "1.5]}");
-    assert_refused(&completion_dialect, 413, "request_too_large", "more than 16384 values");
+    assert_refused(&completion_dialect, 413, "request_too_large", "more than 65536 values");
     make_body("{\"prompt\":\"a\",\"x\":", "[", LIMIT_BODY_DEPTH, "");
     assert_refused(&completion_dialect, 413, "request_too_large", "more than 64 levels");
     make_body("{\"x\":[", "1,", LIMIT_BODY_INTEGERS, "1]}");
@@ -373,9 +375,9 @@ static void large_requests_are_read(void **state) {
     assert_refused(&completion_dialect, 422, "out_of_range", "129 prompts");
     make_body("{\"messages\":[{\"role\":\"system\",\"content\":\"a\"}",
               ",{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"{[\\\"1,2]\"}]}",
-              2000, "]}");
+              8000, "]}");
     assert_true(parse(&chat_dialect, large_body));
-    assert_int_equal(tree_count(parsed.messages), 2001);
+    assert_int_equal(tree_count(parsed.messages), 8001);
 }
 
 /* Bodies made to eat memory meet the arena's end, and are told so. */

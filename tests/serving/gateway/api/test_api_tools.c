@@ -109,7 +109,7 @@ static void each_mistake_about_tools_is_named(void **state) {
     }
 }
 
-static void there_may_be_128_tools(void **state) {
+static void there_may_be_512_tools(void **state) {
     (void)state;
     static char members[64 << 10];
     bodies_open(&bodies);
@@ -260,7 +260,7 @@ int main(void) {
         cmocka_unit_test(tools_are_passed_on_as_they_stand),
         cmocka_unit_test(tools_that_are_not_to_be_called_are_none),
         cmocka_unit_test(each_mistake_about_tools_is_named),
-        cmocka_unit_test(there_may_be_128_tools),
+        cmocka_unit_test(there_may_be_512_tools),
         cmocka_unit_test(a_template_without_a_place_for_tools_takes_none),
         cmocka_unit_test(calls_are_bound_as_far_as_they_are_to_be),
         cmocka_unit_test(keys_of_arguments_come_in_order_where_that_is_asked_for),

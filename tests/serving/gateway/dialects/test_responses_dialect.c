@@ -102,6 +102,33 @@ static void an_answer_that_outgrows_its_memory_fails(void **state) {
     close_empty(world);
 }
 
+/* Sealed reasoning is told twice in its item and twice in the response, so it is cut earlier. */
+static void sealed_reasoning_that_outgrows_its_memory_fails(void **state) {
+    (void)state;
+    static char words[4001];
+    memset(words, '"', sizeof words - 1);
+    for (int streams = 0; streams < 2; streams++) {
+        struct world *world = speech_open(
+            (struct gateway_options){.outbox_bytes = 1 << 20, .body_bytes_max = 1 << 18});
+        uint32_t client = speech_ask(world, RESPONSES,
+                                     streams ? "{" HI ",\"stream\":true,\"include\":["
+                                               "\"reasoning.encrypted_content\"]}"
+                                             : "{" HI ",\"include\":["
+                                               "\"reasoning.encrypted_content\"]}");
+        uint32_t cancels = world->cancels;
+        if (world->clients[client].ended) fail_msg("%s", world->clients[client].data);
+        for (int i = 0; i < 200 && world->cancels == cancels; i++)
+            speech_say(world, words, true);
+        assert_int_equal(world->cancels, cancels + 1);
+        speech_end(world, FINISH_CANCELLED);
+        const char *told = world->clients[client].data;
+        assert_true(world->clients[client].ended);
+        assert_non_null(strstr(told, "\"status\":\"failed\""));
+        assert_non_null(strstr(told, "\"encrypted_content\":\"fathom.reasoning.1:\\\"\\\""));
+        close_empty(world);
+    }
+}
+
 static void errors_come_in_openais_words(void **state) {
     (void)state;
     struct world *world = speech_open((struct gateway_options){0});
@@ -115,6 +142,7 @@ int main(void) {
         cmocka_unit_test(an_answer_is_a_response_of_items),
         cmocka_unit_test(a_stream_repeats_what_it_said),
         cmocka_unit_test(an_answer_that_outgrows_its_memory_fails),
+        cmocka_unit_test(sealed_reasoning_that_outgrows_its_memory_fails),
         cmocka_unit_test(errors_come_in_openais_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,6 +73,28 @@ static void items_of_an_assistants_turn_are_one_message(void **state) {
         "{\"role\":\"user\",\"content\":\"thanks\"}]");
 }
 
+/* Clients that keep no reasoning_text (Codex) have what was sealed alone. */
+static void reasoning_that_was_sealed_comes_back(void **state) {
+    expect_messages(
+        ITEMS("{\"role\":\"user\",\"content\":\"hi\"},"
+              "{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"s\"}],"
+              "\"encrypted_content\":\"fathom.reasoning.1:hm\\n\"},"
+              "{\"role\":\"assistant\",\"content\":\"a\"},"
+              "{\"type\":\"reasoning\",\"summary\":[],\"content\":[{\"text\":\"so\"}],"
+              "\"encrypted_content\":\"fathom.reasoning.1:other\"},"
+              "{\"role\":\"assistant\",\"content\":\"b\"},"
+              "{\"type\":\"reasoning\",\"summary\":[],\"encrypted_content\":\"gAAAA\"},"
+              "{\"type\":\"reasoning\",\"summary\":[],\"encrypted_content\":null},"
+              "{\"role\":\"assistant\",\"content\":\"c\"}"),
+        "[{\"role\":\"user\",\"content\":\"hi\"},"
+        "{\"role\":\"assistant\",\"content\":\"a\",\"reasoning_content\":\"hm\\n\"},"
+        "{\"role\":\"assistant\",\"content\":\"b\",\"reasoning_content\":\"so\"},"
+        "{\"role\":\"assistant\",\"content\":\"c\"}]");
+    assert_false(parsed.seals_reasoning);
+    assert_true(parse("{" HI ",\"include\":[\"reasoning.encrypted_content\"]}"));
+    assert_true(parsed.seals_reasoning);
+}
+
 #define TOOL                                                                                       \
     "{\"type\":\"function\",\"name\":\"look\",\"description\":\"looks\",\"parameters\":{\"type\":" \
     "\"object\"},\"strict\":false}"
@@ -210,12 +232,12 @@ static const struct refusal refusals[] = {
     {"{" HI ",\"reasoning\":{\"effort\":\"huge\"}}", 422, "reasoning.effort"},
     {"{" HI ",\"include\":\"x\"}", 400, "include"},
     {"{" HI ",\"top_logprobs\":21}", 422, "top_logprobs"},
-    {"{" HI ",\"tools\":[{\"type\":\"web_search\"}]}", 400, "tools[0]"},
-    {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"\"}]}", 400, "tools[0].function.name"},
+    {"{" HI ",\"tools\":[{\"type\":\"file_search\"}]}", 400, "tools[0]"},
+    {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"\"}]}", 400, "tools[0].name"},
     {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":true}]}", 400,
      "tools[0].strict"}, /* where calls begin like text */
     {"{" HI ",\"tools\":[{\"type\":\"function\",\"name\":\"f\",\"strict\":1}]}", 400,
-     "tools[0].function.strict"},
+     "tools[0].strict"},
     {"{" HI ",\"tool_choice\":\"required\"}", 400, "tool_choice"},
     {"{" HI ",\"tool_choice\":{\"type\":\"function\",\"name\":\"f\"}}", 400, "tool_choice"},
 };
@@ -244,6 +266,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_and_messages_are_content),
         cmocka_unit_test(items_of_an_assistants_turn_are_one_message),
+        cmocka_unit_test(reasoning_that_was_sealed_comes_back),
         cmocka_unit_test(answers_repeat_what_was_asked),
         cmocka_unit_test(a_format_binds_the_answer_and_is_repeated),
         cmocka_unit_test(a_choice_of_tools_binds_the_answer),

@@ -19,13 +19,24 @@ static _Alignas(16) char tree_memory[4 << 20];
 static struct arena trees;
 static char said[1 << 17], other[1 << 16];
 
-static const struct api_answer answer = {
+static struct api_answer answer = {
     .dialect = &responses_dialect,
     .id = {.high = 0x12, .low = 0xab},
     .created = 1700000000,
     .model = {"tiny-r1", 7},
     .told = {"\"instructions\":null,", 20},
 };
+
+/* Tools that the client knows by other words than the model, and reasoning that is sealed. */
+static const struct tool_alias aliases[] = {
+    {.name = {"look", 4}, .own = {"see", 3}, .namespace = {"eyes", 4}},
+    {.name = {"tell", 4}, .own = {"tell", 4}, .namespace = {"", 0}, .takes_text = true},
+};
+
+static void ask_in_other_words(bool asked) {
+    answer.aliases = (struct tool_aliases){aliases, asked ? ARRAY_COUNT(aliases) : 0};
+    answer.seals_reasoning = asked;
+}
 
 static const struct part parts[] = {
     {TOKEN_STREAM_REASONING, "hm \"so\""}, {TOKEN_STREAM_CONTENT, "I\nlook"},
@@ -71,9 +82,10 @@ static void tell(struct stream *stream, struct api_event event) {
     responses_words_event(&stream->writer, &answer, &stream->place, &event);
     assert_int_equal(counter.count, stream->writer.count - before);
     size_t kept = text.escaped_count + calls.escaped_count + calls.count * DIALECT_CALL_BYTES;
-    assert_true(counter.count <= RESPONSES_WORDS_FRAME_BYTES +
-                                     RESPONSES_WORDS_TELLS * answer.told.count +
-                                     6 * event.piece.text.count + RESPONSES_WORDS_REPEATS * kept);
+    assert_true(counter.count <=
+                RESPONSES_WORDS_FRAME_BYTES + RESPONSES_WORDS_TELLS * answer.told.count +
+                    6 * event.piece.text.count +
+                    (RESPONSES_WORDS_REPEATS + (answer.seals_reasoning ? 2 : 0)) * kept);
 }
 
 static void tell_piece(void *context, const struct api_piece *piece) {
@@ -129,7 +141,7 @@ static bool ends_with(struct bytes name, const char *end) {
 }
 
 static void take_item_event(struct bytes name, const struct tree *data, int64_t index) {
-    static const char *const texts[] = {"text", "arguments"};
+    static const char *const texts[] = {"text", "arguments", "input"};
     struct bytes found;
     if (ends_with(name, "output_item.added")) {
         assert_true(client.count < ITEMS_MAX && (size_t)index == client.count);
@@ -315,7 +327,7 @@ static void check_items(const struct tree *output) {
     }
 }
 
-static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) {
+static void check_every_cut(void) {
     static const enum api_finish finishes[] = {API_FINISH_STOP, API_FINISH_STOP_STRING,
                                                API_FINISH_LENGTH, API_FINISH_CALLS, API_FINISH_CUT};
     for (size_t f = 0; f < ARRAY_COUNT(finishes); f++)
@@ -328,6 +340,41 @@ static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) 
                 assert_true(bytes_equal(last, bytes_of(other)));
                 check_items(tree_member(client.response, "output"));
             }
+}
+
+static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) {
+    check_every_cut();
+    ask_in_other_words(true);
+    check_every_cut();
+    ask_in_other_words(false);
+}
+
+static void a_call_is_told_in_the_words_of_the_clients_tool(void **state) {
+    ask_in_other_words(true);
+    const char *told = whole(ARRAY_COUNT(parts), API_FINISH_LENGTH);
+    assert_non_null(strstr(told, "{\"id\":\"fc" ID "0002\",\"type\":\"function_call\",\"status\":"
+                                 "\"completed\",\"call_id\":\"call_0\",\"name\":\"see\","
+                                 "\"namespace\":\"eyes\",\"arguments\":\"{"));
+    assert_non_null(strstr(told, "{\"id\":\"ctc" ID "0005\",\"type\":\"custom_tool_call\","
+                                 "\"status\":\"incomplete\",\"call_id\":\"call_2\",\"name\":"
+                                 "\"tell\",\"input\":\"{\\\"a\\\": \\\"cu\"}]"));
+    told = stream_of(ARRAY_COUNT(parts), API_FINISH_LENGTH, 99);
+    assert_non_null(strstr(told, "\"name\":\"see\",\"namespace\":\"eyes\",\"arguments\":\"\"}}"));
+    assert_non_null(strstr(told, "\"name\":\"tell\",\"input\":\"\"}}"));
+    assert_non_null(strstr(told, "event: response.custom_tool_call_input.delta\n"));
+    assert_non_null(strstr(told, "event: response.custom_tool_call_input.done\n"));
+    ask_in_other_words(false);
+}
+
+static void sealed_reasoning_stands_in_its_item(void **state) {
+    static const char sealed[] = "\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",";
+    ask_in_other_words(true);
+    const char *told = whole(1, API_FINISH_STOP);
+    assert_non_null(strstr(told, "\"status\":\"completed\",\"encrypted_content\":\""
+                                 "fathom.reasoning.1:hm \\\"so\\\"\","));
+    assert_non_null(strstr(told, sealed));
+    ask_in_other_words(false);
+    assert_null(strstr(whole(1, API_FINISH_STOP), "encrypted_content"));
 }
 
 static void log_probabilities_come_with_deltas_or_with_the_first_message(void **state) {
@@ -395,6 +442,8 @@ int main(void) {
         cmocka_unit_test(a_stream_numbers_its_events),
         cmocka_unit_test(calls_are_told_with_their_name_first),
         cmocka_unit_test(every_cut_of_the_text_says_what_the_whole_answer_says),
+        cmocka_unit_test(a_call_is_told_in_the_words_of_the_clients_tool),
+        cmocka_unit_test(sealed_reasoning_stands_in_its_item),
         cmocka_unit_test(log_probabilities_come_with_deltas_or_with_the_first_message),
         cmocka_unit_test(a_failure_is_the_last_event),
         cmocka_unit_test(a_receipt_stands_in_the_last_event),

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects that no message is lost and none comes before an earlier one, whatever turns a template
+ * takes, and that a template which takes them all gets what was sent.
+ */
+#include "serving/text/chat_turns.h"
+
+#include "chat_support.h"
+
+#define SYSTEM(text) "{\"role\":\"system\",\"content\":\"" text "\"}"
+#define USER(text) "{\"role\":\"user\",\"content\":\"" text "\"}"
+#define ASSISTANT(text) "{\"role\":\"assistant\",\"content\":\"" text "\"}"
+#define RESULT(text) "{\"role\":\"tool\",\"content\":\"" text "\",\"tool_call_id\":\"c\"}"
+#define CALL "{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":\"c\"}]}"
+
+static void expect_turns(struct chat_turns turns, const char *messages, const char *expected) {
+    const struct tree *folded;
+    struct arena *arena = test_arena(1 << 16);
+    assert_true(chat_turns_fold(&turns, test_tree(bytes_of(messages)), arena, &folded));
+    struct bytes text = tree_text(arena, folded);
+    if (!bytes_equal(text, bytes_of(expected)))
+        fail_msg("gives %.*s\nnot   %s", (int)text.count, text.data, expected);
+}
+
+static void what_a_template_takes_stays_as_it_was_sent(void **state) {
+    static const char sent[] = "[" SYSTEM("a") "," SYSTEM("b") "," USER("c") "," USER(
+        "d") "," CALL "," RESULT("e") "," USER("f") "," SYSTEM("g") "]";
+    expect_turns((struct chat_turns){0}, sent, sent);
+}
+
+static void systems_behind_the_front_are_a_users(void **state) {
+    struct chat_turns turns = {.systems = CHAT_SYSTEMS_IN_FRONT};
+    expect_turns(
+        turns,
+        "[" SYSTEM("a") ",{\"role\":\"developer\",\"content\":[{\"type\":\"text\",\"text\":"
+                        "\"b\"},{\"type\":\"text\",\"text\":\"c\"}]}," USER("d") "," SYSTEM(
+                            "e") "," ASSISTANT("f") "," SYSTEM("g") "]",
+        "[" SYSTEM("a\\n\\nbc") "," USER("d") "," USER("e") "," ASSISTANT("f") "," USER("g") "]");
+    turns.joins_users = true;
+    expect_turns(turns, "[" USER("a") "," SYSTEM("b") "," USER("c") "]",
+                 "[" USER("a\\n\\nb\\n\\nc") "]");
+    turns.systems = CHAT_SYSTEMS_NOWHERE;
+    expect_turns(turns, "[" SYSTEM("a") "," SYSTEM("") "," USER("b") "," ASSISTANT("c") "]",
+                 "[" USER("a\\n\\nb") "," ASSISTANT("c") "]");
+}
+
+static void neighbours_are_joined_in_their_order(void **state) {
+    struct chat_turns turns = {.joins_users = true, .joins_assistants = true};
+    expect_turns(
+        turns,
+        "[" USER("a") "," USER("b") "," ASSISTANT(
+            "c") ",{\"role\":\"assistant\","
+                 "\"content\":\"d\",\"reasoning_content\":\"r\",\"tool_calls\":[{\"id\":\"c\"}]}"
+                 "," RESULT("e") "," RESULT("f") "," USER("g") "]",
+        "[" USER("a\\n\\nb") ",{\"role\":\"assistant\",\"content\":\"c\\n\\nd\","
+                             "\"reasoning_content\":\"r\",\"tool_calls\":[{\"id\":\"c\"}]}," RESULT(
+                                 "e") "," RESULT("f") "," USER("g") "]");
+    expect_turns(turns, "[" CALL "," ASSISTANT("a") "]", "[" CALL "," ASSISTANT("a") "]");
+    turns.joins_result = true;
+    expect_turns(turns, "[" RESULT("a") "," RESULT("b") "," USER("c") "," USER("d") "]",
+                 "[" RESULT("a") "," RESULT("b\\n\\nc\\n\\nd") "]");
+}
+
+static void calls_are_made_one_by_one(void **state) {
+    struct chat_turns turns = {.splits_calls = true};
+    expect_turns(
+        turns,
+        "[" USER("a") ",{\"role\":\"assistant\",\"content\":\"b\",\"tool_calls\":[{\"id\":\"1\"},"
+                      "{\"id\":\"2\"}],\"reasoning_content\":\"r\"},"
+                      "{\"role\":\"tool\",\"tool_call_id\":\"2\"},{\"role\":\"tool\",\"tool_call_"
+                      "id\":\"1\"},"
+                      "{\"role\":\"tool\",\"tool_call_id\":\"3\"}," USER("c") "," CALL "]",
+        "[" USER("a") ",{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"1\"}],\"content\":\"b\","
+                      "\"reasoning_content\":\"r\"},{\"role\":\"tool\",\"tool_call_id\":\"1\"},"
+                      "{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"2\"}],\"content\":null},"
+                      "{\"role\":\"tool\",\"tool_call_id\":\"2\"},{\"role\":\"tool\",\"tool_call_"
+                      "id\":\"3\"}," USER("c") "," CALL "]");
+}
+
+static void a_small_arena_refuses(void **state) {
+    const struct tree *sent =
+        test_tree(BYTES_LITERAL("[" SYSTEM("a") "," SYSTEM("b") "," USER("c") "," USER("d") "]"));
+    const struct chat_turns turns = {.systems = CHAT_SYSTEMS_IN_FRONT, .joins_users = true};
+    static char memory[1 << 14];
+    bool fitted = false;
+    for (size_t bytes = 0; bytes < sizeof memory && !fitted; bytes += 16) {
+        const struct tree *folded = NULL;
+        struct arena arena;
+        arena_over(&arena, memory, bytes);
+        fitted = chat_turns_fold(&turns, sent, &arena, &folded);
+        assert_int_equal(fitted, folded != NULL);
+    }
+    assert_true(fitted);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_template_takes_stays_as_it_was_sent),
+        cmocka_unit_test(systems_behind_the_front_are_a_users),
+        cmocka_unit_test(neighbours_are_joined_in_their_order),
+        cmocka_unit_test(calls_are_made_one_by_one),
+        cmocka_unit_test(a_small_arena_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
