@@ -142,26 +142,41 @@ static struct api_usage usage_of(const struct request *leader) {
     return usage;
 }
 
-/* Of the prompt's answers one has begun to run; its client may be told of a prompt that waited in
- * vain, but that was no work. */
-static bool was_computed(const struct request *prompt) {
-    const struct request *leader = prompt->leader;
-    for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request *choice = leader->choices[i];
-        struct unit_work work = receipt_total(&choice->answered.receipt, 0);
-        if (choice->head == prompt && work.queue_ns >= 0) return true;
-    }
-    return false;
+/* What was obtained of a prompt by one of its answers: computed, or found. */
+static uint32_t obtained_tokens(const struct unit_work *work) {
+    return work->device_tokens + work->host_tokens + work->disk_tokens + work->computed_tokens;
 }
 
-/* What the account is charged: the usage, but for prompts that were never computed. */
+/* Adds what is charged for a prompt: all of it once one of its answers has a token, or where that is
+ * what its client is told. Of one that left before: what the answer that came furthest obtained. A
+ * client may be told of a prompt that waited in vain, but that was no work. */
+static void book_prompt(const struct request *prompt, struct api_usage *usage) {
+    const struct request *leader = prompt->leader;
+    uint32_t prompt_tokens = prompt->asked.prompt_tokens, tokens = 0, hit_tokens = 0;
+    for (uint32_t i = 0; i < leader->choice_count && tokens < prompt_tokens; i++) {
+        const struct request *choice = leader->choices[i];
+        if (choice->head != prompt) continue;
+        struct unit_work work = receipt_total(&choice->answered.receipt, prompt_tokens);
+        if (work.queue_ns < 0) continue; /* it never ran */
+        uint32_t obtained = obtained_tokens(&work);
+        if (choice->times.has_token || !leader->owed.gone) {
+            tokens = prompt_tokens;
+            hit_tokens = receipt_total(&prompt->answered.receipt, tokens).prompt_hit_tokens;
+        } else if (obtained > tokens) {
+            tokens = obtained;
+            hit_tokens = obtained - work.computed_tokens;
+        }
+    }
+    usage->prompt_tokens += tokens;
+    usage->prompt_hit_tokens += hit_tokens;
+}
+
+/* What the account is charged: the usage, but of prompts no more than was done for them. */
 static struct api_usage booked_of(const struct request *leader) {
     struct api_usage usage = usage_of(leader);
-    for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request *choice = leader->choices[i];
-        if (choice->head == choice && !was_computed(choice))
-            usage.prompt_tokens -= choice->asked.prompt_tokens;
-    }
+    usage.prompt_tokens = usage.prompt_hit_tokens = 0;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (leader->choices[i]->head == leader->choices[i]) book_prompt(leader->choices[i], &usage);
     return usage;
 }
 
@@ -459,12 +474,14 @@ enum status ending_finished(struct gateway *gateway, uint32_t unit,
                    request->answered.output_tokens, now_ns);
     }
     if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
-        /* The answer's unit goes on, or will say FINISHED too. */
+        /* The answer's unit goes on, or will say FINISHED too. Nobody else computes the prompt. */
+        receipt_settle(&request->answered.receipt, PART_PROMPT);
         request_unbind_prompt(gateway, request);
         return STATUS_OK;
     }
     if (resume_after(gateway, request, unit, reason, now_ns)) return STATUS_OK;
-    if (state == REQUEST_CONTINUED && request_is_shared(request)) {
+    bool is_computed = request_is_shared(request) && !request_asks_for_pages(request);
+    if (is_computed && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
         request_answer(gateway, request, reason);
         return STATUS_OK;
     }
