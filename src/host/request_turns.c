@@ -6,8 +6,8 @@
 #include "base/check.h"
 #include "serving/policy/share_turns.h"
 
-struct waiting_request {
-    struct waiting_request *next;
+struct large_request {
+    struct large_request *next;
     struct record_queue record; /* of one */
     struct connection_id connection;
     uint64_t client, turn;
@@ -18,7 +18,7 @@ static uint64_t last_turn(const struct request_turns *turns, uint64_t client, si
     uint64_t last = 0;
     *bytes_out = 0;
     if (client == REQUEST_TURNS_NOBODY) return 0;
-    for (const struct waiting_request *one = turns->first; one; one = one->next) {
+    for (const struct large_request *one = turns->first; one; one = one->next) {
         if (one->client != client) continue;
         last = one->turn; /* his turns stand one behind the other */
         *bytes_out += one->record.bytes;
@@ -32,7 +32,7 @@ enum status request_turns_put(struct request_turns *turns, uint64_t client,
     uint64_t before = last_turn(turns, client, &client_bytes);
     if (!share_turns_admits(bytes, client_bytes, turns->bytes_max - turns->bytes))
         return STATUS_FULL;
-    struct waiting_request *one = calloc(1, sizeof *one);
+    struct large_request *one = calloc(1, sizeof *one);
     check(one != NULL);
     record_queue_force(&one->record, &request->record);
     one->connection = request->connection;
@@ -48,9 +48,8 @@ enum status request_turns_put(struct request_turns *turns, uint64_t client,
 }
 
 /* Takes out the one behind `before`; NULL: the first. */
-static struct waiting_request *take_out(struct request_turns *turns,
-                                        struct waiting_request *before) {
-    struct waiting_request **place = before ? &before->next : &turns->first, *one = *place;
+static struct large_request *take_out(struct request_turns *turns, struct large_request *before) {
+    struct large_request **place = before ? &before->next : &turns->first, *one = *place;
     *place = one->next;
     if (turns->last == one) turns->last = before;
     turns->bytes -= one->record.bytes;
@@ -58,9 +57,9 @@ static struct waiting_request *take_out(struct request_turns *turns,
 }
 
 void request_turns_give(struct request_turns *turns, struct record_queue *to) {
-    struct waiting_request *before = NULL, *next = turns->first;
+    struct large_request *before = NULL, *next = turns->first;
     check(next != NULL);
-    for (struct waiting_request *one = next; one->next; one = one->next)
+    for (struct large_request *one = next; one->next; one = one->next)
         if (one->next->turn < next->turn) before = one, next = one->next;
     take_out(turns, before);
     turns->now = next->turn;
@@ -68,15 +67,15 @@ void request_turns_give(struct request_turns *turns, struct record_queue *to) {
     free(next);
 }
 
-static void drop(struct request_turns *turns, struct waiting_request *before) {
-    struct waiting_request *one = take_out(turns, before);
+static void drop(struct request_turns *turns, struct large_request *before) {
+    struct large_request *one = take_out(turns, before);
     record_queue_clear(&one->record);
     free(one);
 }
 
 bool request_turns_drop(struct request_turns *turns, struct connection_id connection) {
-    struct waiting_request *before = NULL;
-    for (struct waiting_request *one = turns->first; one; before = one, one = one->next) {
+    struct large_request *before = NULL;
+    for (struct large_request *one = turns->first; one; before = one, one = one->next) {
         if (one->connection.value != connection.value) continue;
         drop(turns, before);
         return true;

@@ -15,7 +15,7 @@
     0 /* a client whom nobody knows: each of his requests stands for itself */
 
 struct request_turns {
-    struct waiting_request *first, *last; /* in the order in which they came */
+    struct large_request *first, *last; /* in the order in which they came */
     size_t bytes, bytes_max;
     uint64_t now; /* virtual */
 };
