@@ -159,7 +159,7 @@ static void book_prompt(const struct request *prompt, struct api_usage *usage) {
         struct unit_work work = receipt_total(&choice->answered.receipt, prompt_tokens);
         if (work.queue_ns < 0) continue; /* it never ran */
         uint32_t obtained = obtained_tokens(&work);
-        if (choice->times.has_token || !leader->owed.gone) {
+        if (choice->times.has_token || !(leader->owed.gone || leader->owed.failed)) {
             tokens = prompt_tokens;
             hit_tokens = receipt_total(&prompt->answered.receipt, tokens).prompt_hit_tokens;
         } else if (obtained > tokens) {
@@ -175,6 +175,7 @@ static void book_prompt(const struct request *prompt, struct api_usage *usage) {
 static struct api_usage booked_of(const struct request *leader) {
     struct api_usage usage = usage_of(leader);
     usage.prompt_tokens = usage.prompt_hit_tokens = 0;
+    if (leader->owed.failed) usage.completion_tokens = 0;
     for (uint32_t i = 0; i < leader->choice_count; i++)
         if (leader->choices[i]->head == leader->choices[i]) book_prompt(leader->choices[i], &usage);
     return usage;
@@ -269,12 +270,21 @@ static bool waits_for_ledger(const struct gateway *gateway, const struct request
     return gateway->options.settles && !leader->owed.failed && !leader->owed.gone;
 }
 
+/* Answers are paid for, failures are not. But of a prompt that is computed until no more of it can be
+ * told, that is what was asked for, and later requests find it in the cache. */
+static bool is_charged(const struct request *leader) {
+    return !leader->owed.failed || leader->owed.failed->owed.cause == CAUSE_ECHO_TOO_LONG;
+}
+
 static struct entry_fate fate_of(const struct request *leader) {
     struct api_error error = {0};
     if (leader->owed.failed) {
         explain(leader->owed.failed, &error);
+        bool charged = is_charged(leader);
         return (struct entry_fate){.http_status = reply_told_status(leader, &error),
+                                   .is_charged = charged,
                                    .end = error.code,
+                                   .usage = charged ? booked_of(leader) : (struct api_usage){0},
                                    .limit = error.limit};
     }
     const char *end = leader->owed.gone ? "client_gone" : openai_words_finish(finish_of(leader));
@@ -371,11 +381,11 @@ static void charge(struct gateway *gateway, struct request *leader, const struct
 /* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */
 static void end_all(struct gateway *gateway, struct request *leader, const struct api_usage *usage,
                     int64_t now_ns) {
-    if (!leader->owed.failed) {
+    if (is_charged(leader)) {
         charge(gateway, leader, usage);
-        learn_lengths(gateway, leader);
         entry_charge(gateway);
     }
+    if (!leader->owed.failed) learn_lengths(gateway, leader);
     if (waits_for_ledger(gateway, leader))
         request_settle(gateway, leader, now_ns);
     else
@@ -399,6 +409,7 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     if (status) return status;
     struct api_usage usage = {0};
     if (last) usage = booked_of(leader); /* as long as its unit's account is there */
+    receipt_end(&request->answered.receipt);
     request_done(gateway, request);
     metrics_count_end(
         &gateway->metrics, &request->times, &ended,

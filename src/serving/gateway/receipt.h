@@ -56,6 +56,9 @@ bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens);
 void receipt_note(struct receipt *receipt, enum request_part part, const struct unit_work *work);
 void receipt_settle(struct receipt *receipt, enum request_part part);
 
+/* It ends: where no token has come, what the unit that has its prompt has told is all there will be. */
+void receipt_end(struct receipt *receipt);
+
 /* The unit has it no more; `stay` names the unit, but for its rank. */
 void receipt_leave(struct receipt *receipt, enum request_part part, struct receipt_stay stay);
 
