@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/number.h"
 #include "host/fleet_lines.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
@@ -16,6 +17,7 @@
 #include "host/process/rank_board.h"
 #include "host/process/service_notify.h"
 #include "host/request_notes.h"
+#include "host/request_turns.h"
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
 
@@ -62,7 +64,8 @@ struct loop {
     struct event *wake;      /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
-    struct record_queue large; /* clients' requests: the gateway gets one of them in a turn */
+    struct request_turns large; /* the gateway gets one of them in a turn */
+    int64_t large_at_ns;        /* and not before */
     struct loop_worker engine, tokenizer, grammar, ledger;
     const struct loop_parts *parts;
     struct loop_link links[LOOP_GATEWAYS_MAX]; /* [link_count] a gateway has one */
@@ -441,8 +444,10 @@ static bool run_machine(struct loop *loop, int which) {
     return moved;
 }
 
-static bool may_give_large(const struct loop *loop) {
-    return record_queue_first(&loop->large) && !record_queue_first(&loop->inboxes[GATEWAY]);
+/* When the next large request may be given; MACHINE_NEVER: none waits, or others are before it. */
+static int64_t next_large_ns(const struct loop *loop) {
+    bool waits = request_turns_any(&loop->large) && !record_queue_first(&loop->inboxes[GATEWAY]);
+    return waits ? loop->large_at_ns : MACHINE_NEVER;
 }
 
 static void plan_wake(struct loop *loop) {
@@ -452,7 +457,7 @@ static void plan_wake(struct loop *loop) {
         int64_t own = loop->machines[i].next_wake_ns(loop->machines[i].self);
         if (own < wake) wake = own;
     }
-    if (may_give_large(loop)) wake = 0;
+    wake = min_i64(wake, next_large_ns(loop));
     if (wake == MACHINE_NEVER) {
         event_del(loop->wake);
         return;
@@ -466,7 +471,7 @@ static void plan_wake(struct loop *loop) {
 
 static bool nothing_is_left(const struct loop *loop) {
     if (has_machine(loop, GATEWAY))
-        return !record_queue_first(&loop->inboxes[GATEWAY]) && !record_queue_first(&loop->large) &&
+        return !record_queue_first(&loop->inboxes[GATEWAY]) && !request_turns_any(&loop->large) &&
                open_exchanges(loop) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
            !waits_for_gateways(loop);
@@ -484,14 +489,21 @@ static void run_machines(struct loop *loop) {
     } while (moved);
 }
 
-/* Between two large requests there is time for whatever else has come. */
+/* Between two large requests there is time for whatever else has come, and for what follows from it
+ * in further turns: as much as the first of them took. */
+static void give_large(struct loop *loop) {
+    int64_t began_ns = clock_now_ns();
+    if (next_large_ns(loop) > began_ns) return;
+    request_turns_give(&loop->large, &loop->inboxes[GATEWAY]);
+    run_machines(loop);
+    int64_t ended_ns = clock_now_ns();
+    loop->large_at_ns = ended_ns + (ended_ns - began_ns);
+}
+
 static void on_turn(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     run_machines(loop);
-    if (may_give_large(loop)) {
-        record_queue_move(&loop->large, &loop->inboxes[GATEWAY]);
-        run_machines(loop);
-    }
+    give_large(loop);
     event_base_update_cache_time(loop->base); /* timers that begin now begin now */
     for (uint32_t i = 0; i < loop->link_count; i++)
         wire_resume(loop->links[i].wire);
@@ -500,17 +512,35 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
 
 /* ---- events ---- */
 
+/* Whose large requests take turns: who has a key that the gateway knows. */
+static uint64_t client_of(const struct loop *loop, const struct record_client_request *request) {
+    const struct loop_parts *parts = loop->parts;
+    if (!parts->admit || parts->admit(parts->admit_context, request) != ADMISSION_KNOWN)
+        return REQUEST_TURNS_NOBODY;
+    const char *key = client_request_authorization(request);
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a of what stands behind the scheme */
+    for (uint32_t i = 0; i < request->authorization_bytes; i++)
+        hash = key[i] == ' ' ? UINT64_C(0xcbf29ce484222325)
+                             : (hash ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static enum status put_request(struct loop *loop, const struct record *record) {
+    const struct record_client_request *request = (const void *)record;
+    if (record->bytes < LARGE_REQUEST_BYTES)
+        return record_queue_put(&loop->inboxes[GATEWAY], record);
+    return request_turns_put(&loop->large, client_of(loop, request), request);
+}
+
 /* CLIENT_GONE: at most one for each request that was taken. */
 static enum status deliver_from_client(void *context, const struct record *record) {
     struct loop *loop = context;
-    struct record_queue *inbox = &loop->inboxes[GATEWAY];
-    bool large = record->bytes >= LARGE_REQUEST_BYTES;
     if (record->kind == RECORD_CLIENT_REQUEST) {
-        enum status status = record_queue_put(large ? &loop->large : inbox, record);
+        enum status status = put_request(loop, record);
         if (status) return status;
-    } else if (!record_queue_drop_request(
-                   &loop->large, ((const struct record_client_gone *)record)->connection)) {
-        record_queue_force(inbox, record);
+    } else if (!request_turns_drop(&loop->large,
+                                   ((const struct record_client_gone *)record)->connection)) {
+        record_queue_force(&loop->inboxes[GATEWAY], record);
     }
     ask_turn(loop);
     return STATUS_OK;
@@ -827,7 +857,7 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->hello);
     record_queue_clear(&loop->load);
     record_queue_clear(&loop->experts);
-    record_queue_clear(&loop->large);
+    request_turns_clear(&loop->large);
     request_set_close(&loop->requests);
     request_notes_close(&loop->notes);
     fleet_lines_close(&loop->fleet);

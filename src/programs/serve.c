@@ -204,6 +204,10 @@ int program_serve(int argc, char **argv) {
     if (rank_job_misused(serve_options, &server.values.job, &exit_code)) return exit_code;
     if (is_apart(&server.values) && (!server.values.prefill_units || !server.values.decode_units))
         return command_misused(serve_options, "--prefill-units and --decode-units go together");
+    if (is_apart(&server.values) && server.values.units != 1)
+        return command_misused(serve_options,
+                               "--units is for units that do both; how many there are "
+                               "apart, --prefill-units and --decode-units say");
     if (server.values.prefill_units + server.values.decode_units > CREW_UNITS_MAX)
         return command_misused(serve_options, "at most %d units", CREW_UNITS_MAX);
     if (server.values.job.meeting)

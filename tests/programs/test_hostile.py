@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_hostile.py FATHOM: clients who only hold what others need, half-sent bodies and idle connections, stop nobody,
-with accounts and without; who is being answered is not cut off."""
+"""test_hostile.py FATHOM: clients who only hold what others need, half-sent bodies, idle connections and answers that they
+do not take, stop nobody, with accounts and without; who is being answered is not cut off."""
 import json
 import os
 import re
@@ -118,6 +118,30 @@ def check_idle_connections(folder, has_accounts, count, *options, wrap=()):
     guarded.server.stop()
 
 
+def leave_untaken(guarded):
+    """An answer of 400 kB, of which the kernel takes a part: each segment of 200 bytes costs it a page."""
+    body = json.dumps({"tokens": [1] * 16000}).encode()
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 200)
+    connection.settimeout(PATIENCE)
+    connection.connect(guarded.address)
+    authorization = b"Authorization: Bearer %s\r\n" % guarded.key.encode() if guarded.key else b""
+    connection.sendall(b"POST /detokenize HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       b"%sContent-Length: %d\r\n\r\n" % (authorization, len(body)) + body)
+    return connection
+
+
+def check_untaken_answers(folder, has_accounts, count, *options, wrap=()):
+    guarded = Guarded(folder, has_accounts, *options, wrap=wrap)
+    held = [leave_untaken(guarded) for _ in range(count)]
+    guarded.server.wait_for("the idlest connection makes way")
+    guarded.serves()
+    for connection in held:
+        connection.close()
+    guarded.server.stop()
+
+
 def may_open(count):
     """As many files, also of a server started from here."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -133,6 +157,7 @@ def main():
         for has_accounts in (False, True):
             check_half_sent_bodies(folder, has_accounts)
             check_idle_connections(folder, has_accounts, FILES + 50, wrap=few_files)
+            check_untaken_answers(folder, has_accounts, FILES // 2, wrap=few_files)
         if not may_open(PLACES + 1000):
             print("no %d files: places are not run out of" % (PLACES + 1000))
             return

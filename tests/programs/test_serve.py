@@ -12,5 +12,6 @@ if not has_gpu():
     refuse(1, "--device cpu", "serve", "--units", "2", "--device", "cuda")
 for words, options in (("--prefill-units and --decode-units go together", ["--prefill-units", "1"]),
                        ("--prefill-units and --decode-units go together", ["--decode-units", "1"]),
+                       ("--units is for units that do both", ["--units", "2", "--prefill-units", "1", "--decode-units", "1"]),
                        (r"at most \d+ units", ["--prefill-units", "40", "--decode-units", "40"])):
     refuse(2, words, "serve", "--port", "0", *options)

@@ -102,11 +102,14 @@ struct http_server {
     uint32_t free_count;
     uint64_t exchange_serial;
     uint32_t open_exchanges;
-    size_t bodies_bytes; /* kept of unfinished bodies */
+    size_t bodies_bytes;  /* kept of unfinished bodies */
+    size_t answers_bytes; /* of answers that have not left */
     bool draining;
 };
 
 static void advance(struct server_connection *connection);
+static bool is_ours_to_do(const struct server_connection *connection);
+static void cut_off(struct server_connection *connection);
 
 /* ---- life of a connection ---- */
 
@@ -132,17 +135,13 @@ static struct evict_client *client_of(const struct server_connection *connection
     return &connection->server->clients[connection->slot];
 }
 
-/* The gateway has its request, or its answer to one that was welcome is on its way out. */
-static bool is_worked_on(const struct server_connection *connection) {
-    return connection->place == PLACE_WAITING || connection->place == PLACE_STREAMING ||
-           (connection->place == PLACE_FLUSHING && connection->admission != ADMISSION_NO_BODY);
-}
-
+/* While the gateway has its request it is worked on. */
 static void enter(struct server_connection *connection, enum server_place place) {
     struct evict_client *client = client_of(connection);
     connection->place = place;
-    bool works = is_worked_on(connection);
-    bool is_known = place == PLACE_BODY && connection->admission == ADMISSION_KNOWN;
+    bool works = place == PLACE_WAITING || place == PLACE_STREAMING;
+    bool is_known = (place == PLACE_BODY && connection->admission == ADMISSION_KNOWN) ||
+                    (place == PLACE_FLUSHING && connection->admission != ADMISSION_NO_BODY);
     client->idle_since_ns = works ? EVICT_BUSY : clock_now_ns();
     client->is_bound = !works && !is_known;
 }
@@ -183,6 +182,17 @@ static bool is_answering(const struct server_connection *connection) {
            connection->place == PLACE_FLUSHING;
 }
 
+/* Bytes of an answer that leave pay for its reader's time, as a body's do for its sender's. */
+static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *moved, void *context) {
+    struct server_connection *connection = context;
+    struct evict_client *client = client_of(connection);
+    if (connection->place != PLACE_FLUSHING) return;
+    connection->server->answers_bytes -= moved->n_deleted;
+    client->answer_bytes -= moved->n_deleted;
+    client->idle_since_ns =
+        evict_clients_credit(client->idle_since_ns, moved->n_deleted, clock_now_ns());
+}
+
 static void close_connection(struct server_connection *connection) {
     struct http_server *server = connection->server;
     if (connection->exchange) {
@@ -191,6 +201,8 @@ static void close_connection(struct server_connection *connection) {
         check(server->options.deliver(server->options.deliver_context, &gone.record) == STATUS_OK);
     }
     if (is_answering(connection)) server->open_exchanges--;
+    server->answers_bytes -= client_of(connection)->answer_bytes;
+    evbuffer_remove_cb(bufferevent_get_output(connection->stream), on_output, connection);
     forget_request(connection);
     server->slots[connection->slot] = NULL;
     server->clients[connection->slot] = (struct evict_client){.idle_since_ns = EVICT_BUSY};
@@ -212,10 +224,25 @@ static void start_next_request(struct server_connection *connection) {
     set_deadline(connection, connection->server->options.idle_ms_max);
 }
 
+/* Who does not take what was made for him makes way for what was made for others. */
+static void bound_answers(struct http_server *server, uint32_t newest) {
+    while (server->answers_bytes > server->options.answers_bytes_max) {
+        uint32_t idlest = evict_clients_answer(server->clients, server->options.connections_max,
+                                               newest, clock_now_ns());
+        if (idlest == EVICT_NONE) return;
+        if (!is_ours_to_do(server->slots[idlest])) cut_off(server->slots[idlest]);
+    }
+}
+
 /* The answer stands in the output buffer, whole. */
 static void flush_answer(struct server_connection *connection) {
+    struct http_server *server = connection->server;
+    size_t bytes = evbuffer_get_length(bufferevent_get_output(connection->stream));
     connection->exchange = 0;
     enter(connection, PLACE_FLUSHING);
+    client_of(connection)->answer_bytes = bytes;
+    server->answers_bytes += bytes;
+    bound_answers(server, connection->slot);
     /* An empty buffer makes no write event; this one comes from the loop, never from in here. */
     bufferevent_trigger(connection->stream, EV_WRITE, BEV_TRIG_DEFER_CALLBACKS);
 }
@@ -370,15 +397,17 @@ static void handle_request(struct server_connection *connection) {
 
 /* ---- reading ---- */
 
-/* True if bytes of its request have come that we have not read yet: it is we who are late, and it
- * is not idle. */
-static bool has_sent_more(const struct server_connection *connection) {
-    int unread = 0;
+/* True if it is we who are late, and it is not idle: bytes of its request have come that we have not
+ * read, or it has taken all that we have written of its answer. */
+static bool is_ours_to_do(const struct server_connection *connection) {
+    int socket = bufferevent_getfd(connection->stream), bytes = 0;
     bool is_sending = connection->place == PLACE_HEAD || connection->place == PLACE_BODY;
-    if (!is_sending || ioctl(bufferevent_getfd(connection->stream), FIONREAD, &unread))
-        return false;
-    if (unread > 0) client_of(connection)->idle_since_ns = clock_now_ns();
-    return unread > 0;
+    bool is_taking = connection->place == PLACE_FLUSHING;
+    if (!is_sending && !is_taking) return false;
+    if (ioctl(socket, is_sending ? FIONREAD : TIOCOUTQ, &bytes)) return false;
+    bool is_ours = is_sending ? bytes > 0 : bytes == 0;
+    if (is_ours) client_of(connection)->idle_since_ns = clock_now_ns();
+    return is_ours;
 }
 
 /* Of all bodies together. Others, of which nothing comes, make way. */
@@ -390,7 +419,7 @@ static bool find_room(struct server_connection *connection, size_t more) {
         uint32_t idlest = evict_clients_body(server->clients, server->options.connections_max,
                                              connection->slot, clock_now_ns());
         if (idlest == EVICT_NONE) return false;
-        if (has_sent_more(server->slots[idlest])) continue;
+        if (is_ours_to_do(server->slots[idlest])) continue;
         log_say(LOG_WARNING, SUBJECT, "bodies take all their memory, the slowest makes way");
         refuse(server->slots[idlest], 408, "the request's body came too slowly for a busy server");
     }
@@ -650,7 +679,7 @@ static bool evict_idlest(struct http_server *server) {
         idlest =
             evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
         if (idlest == EVICT_NONE) return false;
-    } while (has_sent_more(server->slots[idlest]));
+    } while (is_ours_to_do(server->slots[idlest]));
     log_say(LOG_WARNING, SUBJECT, "all places are taken, the idlest connection makes way");
     close_connection(server->slots[idlest]);
     return true;
@@ -664,7 +693,7 @@ static void bind_network(struct http_server *server, uint64_t network) {
         idlest = evict_clients_of_network(server->clients, server->options.connections_max, network,
                                           bound_max, clock_now_ns());
         if (idlest == EVICT_NONE) return;
-        if (has_sent_more(server->slots[idlest])) continue;
+        if (is_ours_to_do(server->slots[idlest])) continue;
         log_say(LOG_WARNING, SUBJECT,
                 "too many connections of one address, the idlest makes way connections_max=%u",
                 bound_max);
@@ -728,6 +757,7 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     bufferevent_set_timeouts(connection->stream, NULL, &stall);
     bufferevent_setwatermark(connection->stream, EV_READ, 0,
                              server->options.head_bytes_max + INPUT_WINDOW);
+    evbuffer_add_cb(bufferevent_get_output(connection->stream), on_output, connection);
     bufferevent_setcb(connection->stream, on_readable, on_written, on_ended, connection);
     bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
     start_next_request(connection);
@@ -856,6 +886,7 @@ void http_server_defaults(struct http_server_options *options) {
         .head_bytes_max = 16 << 10,
         .body_bytes_max = (size_t)8 << 20,
         .bodies_bytes_max = (size_t)256 << 20,
+        .answers_bytes_max = (size_t)256 << 20,
         .output_bytes_max = (size_t)256 << 10,
         .behind_ms_max = 5000,
         .head_ms_max = 10000,

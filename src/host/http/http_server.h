@@ -7,8 +7,9 @@
  *
  * What it protects: heads and bodies have limits and deadlines, so a slow sender is cut off; a
  * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does
- * not want, and the memory of all unfinished bodies together is bounded; when it or the connections
- * run out, the idlest clients leave (serving/policy/evict_clients.h). A client that leaves is
+ * not want, and the memory of all unfinished bodies together is bounded, and so is that of whole
+ * answers that wait to be taken; when it or the connections run out, the idlest clients leave
+ * (serving/policy/evict_clients.h). A client that leaves is
  * noticed at once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A
  * client that closes its sending side counts as gone. Requests that come from other sites' web
  * pages are refused (serving/policy/allow_hosts.h).
@@ -37,10 +38,11 @@ struct http_server_options {
     uint32_t connections_max;
     uint32_t connections_per_network; /* idle and unknown ones; 0: any number */
     size_t head_bytes_max, body_bytes_max;
-    size_t bodies_bytes_max; /* of all unfinished requests together */
-    size_t output_bytes_max; /* unsent bytes of a stream before its reader is late */
-    uint32_t behind_ms_max;  /* a reader who is late for so long is cut off */
-    uint32_t head_ms_max;    /* from a request's first byte to its head's end */
+    size_t bodies_bytes_max;  /* of all unfinished requests together */
+    size_t answers_bytes_max; /* of all answers that are made and have not left, likewise */
+    size_t output_bytes_max;  /* unsent bytes of a stream before its reader is late */
+    uint32_t behind_ms_max;   /* a reader who is late for so long is cut off */
+    uint32_t head_ms_max;     /* from a request's first byte to its head's end */
     uint32_t body_ms_max;
     uint32_t pace_ms_max;   /* a body idle for so long (evict_clients_credit) */
     uint32_t idle_ms_max;   /* a connection without a request */

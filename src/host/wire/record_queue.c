@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "contract/record_client.h"
 
 struct record_link {
     struct record_link *next;
@@ -23,11 +22,10 @@ static void append(struct record_queue *queue, struct record_link *link) {
     queue->count++;
 }
 
-/* Takes out the link behind `before`; NULL: the first. */
-static struct record_link *take_out(struct record_queue *queue, struct record_link *before) {
-    struct record_link **place = before ? &before->next : &queue->first, *link = *place;
-    *place = link->next;
-    if (queue->last == link) queue->last = before;
+static struct record_link *take_first(struct record_queue *queue) {
+    struct record_link *link = queue->first;
+    queue->first = link->next;
+    if (queue->last == link) queue->last = NULL;
     queue->bytes -= link->record.bytes;
     queue->count--;
     return link;
@@ -51,23 +49,11 @@ const struct record *record_queue_first(const struct record_queue *queue) {
 }
 
 void record_queue_drop(struct record_queue *queue) {
-    free(take_out(queue, NULL));
+    free(take_first(queue));
 }
 
 void record_queue_move(struct record_queue *from, struct record_queue *to) {
-    append(to, take_out(from, NULL));
-}
-
-bool record_queue_drop_request(struct record_queue *queue, struct connection_id connection) {
-    struct record_link *before = NULL;
-    for (struct record_link *link = queue->first; link; before = link, link = link->next) {
-        const struct record_client_request *request = (const void *)&link->record;
-        if (link->record.kind != RECORD_CLIENT_REQUEST) continue;
-        if (request->connection.value != connection.value) continue;
-        free(take_out(queue, before));
-        return true;
-    }
-    return false;
+    append(to, take_first(from));
 }
 
 void record_queue_clear(struct record_queue *queue) {

@@ -33,9 +33,6 @@ void record_queue_drop(struct record_queue *queue);
 /* Appends the oldest record of `from` to `to`, whatever its bound, and copies nothing. */
 void record_queue_move(struct record_queue *from, struct record_queue *to);
 
-/* Drops the first request of that client. False: there is none. */
-bool record_queue_drop_request(struct record_queue *queue, struct connection_id connection);
-
 /* Drops everything. */
 void record_queue_clear(struct record_queue *queue);
 

@@ -142,26 +142,42 @@ static struct api_usage usage_of(const struct request *leader) {
     return usage;
 }
 
-/* Of the prompt's answers one has begun to run; its client may be told of a prompt that waited in
- * vain, but that was no work. */
-static bool was_computed(const struct request *prompt) {
-    const struct request *leader = prompt->leader;
-    for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request *choice = leader->choices[i];
-        struct unit_work work = receipt_total(&choice->answered.receipt, 0);
-        if (choice->head == prompt && work.queue_ns >= 0) return true;
-    }
-    return false;
+/* What was obtained of a prompt by one of its answers: computed, or found. */
+static uint32_t obtained_tokens(const struct unit_work *work) {
+    return work->device_tokens + work->host_tokens + work->disk_tokens + work->computed_tokens;
 }
 
-/* What the account is charged: the usage, but for prompts that were never computed. */
+/* Adds what is charged for a prompt: all of it once one of its answers has a token, or where that is
+ * what its client is told. Of one that left before: what the answer that came furthest obtained. A
+ * client may be told of a prompt that waited in vain, but that was no work. */
+static void book_prompt(const struct request *prompt, struct api_usage *usage) {
+    const struct request *leader = prompt->leader;
+    uint32_t prompt_tokens = prompt->asked.prompt_tokens, tokens = 0, hit_tokens = 0;
+    for (uint32_t i = 0; i < leader->choice_count && tokens < prompt_tokens; i++) {
+        const struct request *choice = leader->choices[i];
+        if (choice->head != prompt) continue;
+        struct unit_work work = receipt_total(&choice->answered.receipt, prompt_tokens);
+        if (work.queue_ns < 0) continue; /* it never ran */
+        uint32_t obtained = obtained_tokens(&work);
+        if (choice->times.has_token || !(leader->owed.gone || leader->owed.failed)) {
+            tokens = prompt_tokens;
+            hit_tokens = receipt_total(&prompt->answered.receipt, tokens).prompt_hit_tokens;
+        } else if (obtained > tokens) {
+            tokens = obtained;
+            hit_tokens = obtained - work.computed_tokens;
+        }
+    }
+    usage->prompt_tokens += tokens;
+    usage->prompt_hit_tokens += hit_tokens;
+}
+
+/* What the account is charged: the usage, but of prompts no more than was done for them. */
 static struct api_usage booked_of(const struct request *leader) {
     struct api_usage usage = usage_of(leader);
-    for (uint32_t i = 0; i < leader->choice_count; i++) {
-        const struct request *choice = leader->choices[i];
-        if (choice->head == choice && !was_computed(choice))
-            usage.prompt_tokens -= choice->asked.prompt_tokens;
-    }
+    usage.prompt_tokens = usage.prompt_hit_tokens = 0;
+    if (leader->owed.failed) usage.completion_tokens = 0;
+    for (uint32_t i = 0; i < leader->choice_count; i++)
+        if (leader->choices[i]->head == leader->choices[i]) book_prompt(leader->choices[i], &usage);
     return usage;
 }
 
@@ -254,12 +270,21 @@ static bool waits_for_ledger(const struct gateway *gateway, const struct request
     return gateway->options.settles && !leader->owed.failed && !leader->owed.gone;
 }
 
+/* Answers are paid for, failures are not. But of a prompt that is computed until no more of it can be
+ * told, that is what was asked for, and later requests find it in the cache. */
+static bool is_charged(const struct request *leader) {
+    return !leader->owed.failed || leader->owed.failed->owed.cause == CAUSE_ECHO_TOO_LONG;
+}
+
 static struct entry_fate fate_of(const struct request *leader) {
     struct api_error error = {0};
     if (leader->owed.failed) {
         explain(leader->owed.failed, &error);
+        bool charged = is_charged(leader);
         return (struct entry_fate){.http_status = reply_told_status(leader, &error),
+                                   .is_charged = charged,
                                    .end = error.code,
+                                   .usage = charged ? booked_of(leader) : (struct api_usage){0},
                                    .limit = error.limit};
     }
     const char *end = leader->owed.gone ? "client_gone" : openai_words_finish(finish_of(leader));
@@ -356,11 +381,11 @@ static void charge(struct gateway *gateway, struct request *leader, const struct
 /* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */
 static void end_all(struct gateway *gateway, struct request *leader, const struct api_usage *usage,
                     int64_t now_ns) {
-    if (!leader->owed.failed) {
+    if (is_charged(leader)) {
         charge(gateway, leader, usage);
-        learn_lengths(gateway, leader);
         entry_charge(gateway);
     }
+    if (!leader->owed.failed) learn_lengths(gateway, leader);
     if (waits_for_ledger(gateway, leader))
         request_settle(gateway, leader, now_ns);
     else
@@ -384,6 +409,7 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     if (status) return status;
     struct api_usage usage = {0};
     if (last) usage = booked_of(leader); /* as long as its unit's account is there */
+    receipt_end(&request->answered.receipt);
     request_done(gateway, request);
     metrics_count_end(
         &gateway->metrics, &request->times, &ended,
@@ -459,12 +485,14 @@ enum status ending_finished(struct gateway *gateway, uint32_t unit,
                    request->answered.output_tokens, now_ns);
     }
     if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
-        /* The answer's unit goes on, or will say FINISHED too. */
+        /* The answer's unit goes on, or will say FINISHED too. Nobody else computes the prompt. */
+        receipt_settle(&request->answered.receipt, PART_PROMPT);
         request_unbind_prompt(gateway, request);
         return STATUS_OK;
     }
     if (resume_after(gateway, request, unit, reason, now_ns)) return STATUS_OK;
-    if (state == REQUEST_CONTINUED && request_is_shared(request)) {
+    bool is_computed = request_is_shared(request) && !request_asks_for_pages(request);
+    if (is_computed && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
         request_answer(gateway, request, reason);
         return STATUS_OK;
     }

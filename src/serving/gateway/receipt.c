@@ -24,6 +24,11 @@ void receipt_settle(struct receipt *receipt, enum request_part part) {
     receipt->first = receipt->parts[part].work;
 }
 
+void receipt_end(struct receipt *receipt) {
+    for (int part = PART_COUNT; part-- > 0;)
+        if (receipt->parts[part].told) receipt_settle(receipt, (enum request_part)part);
+}
+
 /* What a unit did besides computing the prompt for the first time. */
 static void add_extras(struct unit_work *sum, const struct unit_work *work, bool settles) {
     sum->transferred_tokens += work->transferred_tokens;

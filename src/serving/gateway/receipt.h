@@ -9,6 +9,8 @@
  *
  *   hit + miss = device + host + disk + computed = prompt
  *
+ * Where a client leaves before the first token, the prompt is what was obtained of it.
+ *
  * and what units did besides (for an answer that moved, a transfer that failed, pages taken away)
  * is transferred, reloaded or recomputed.
  */
@@ -33,12 +35,12 @@ struct receipt_stay {  /* at a unit */
 };
 
 struct receipt {  /* first what every token looks at */
-    bool settled; /* the first token has come */
+    bool settled; /* the first token has come, or none will */
     struct {
         bool told, settles; /* the unit has told `work`; its `work` is `first` */
         struct unit_work work;
     } parts[PART_COUNT];    /* of the units that have it now */
-    struct unit_work first; /* of the unit that the first token came from */
+    struct unit_work first; /* of the unit that the first token came from, or might have */
     struct unit_work sum;   /* of units that it has parted from, besides */
     struct receipt_stay stays[RECEIPT_STAYS_MAX];
     uint32_t stay_count; /* in all */
@@ -49,9 +51,13 @@ struct receipt {  /* first what every token looks at */
 /* False: this cannot be what a unit did for a prompt so long. */
 bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens);
 
-/* One of its units has told what it has done so far; the first token of all came with it. */
+/* One of its units has told what it has done so far; the first token of all came with it, or it ends
+ * a prompt that nobody else computes any more. */
 void receipt_note(struct receipt *receipt, enum request_part part, const struct unit_work *work);
 void receipt_settle(struct receipt *receipt, enum request_part part);
+
+/* It ends: where no token has come, what the unit that has its prompt has told is all there will be. */
+void receipt_end(struct receipt *receipt);
 
 /* The unit has it no more; `stay` names the unit, but for its rank. */
 void receipt_leave(struct receipt *receipt, enum request_part part, struct receipt_stay stay);

@@ -503,7 +503,7 @@ void request_put_cancel(struct gateway *gateway, const struct request *request) 
 }
 
 void request_answer(struct gateway *gateway, struct request *request, enum finish_reason reason) {
-    require(request, IN(CONTINUED));
+    require(request, IN(CONTINUED) | IN(CANCELLED));
     check(request_is_shared(request));
     request->owed.reason = (uint8_t)reason;
     set_state(gateway, request, REQUEST_ANSWERED);

@@ -21,7 +21,7 @@
  *               prompt's unit may still have to say FINISHED
  *   ANSWERED    the answer's unit has said FINISHED, the prompt's unit  ENDING, DONE
  *               has not, and its work belongs to the account
- *   CANCELLED   its units were told CANCEL, and will say FINISHED       ENDING, DONE
+ *   CANCELLED   its units were told CANCEL, and will say FINISHED       ANSWERED, ENDING, DONE
  *   ENDING      no unit has it; the next step ends it                   DONE
  *   DONE        it has ended; other answers to its client have not      SETTLING, FREE
  *   SETTLING    all have, and the last bytes of the answer wait until   FREE
@@ -324,7 +324,7 @@ void request_note(struct gateway *gateway, struct request *request, enum request
 /* Of one that is CONTINUED or CANCELLED, the prompt's unit has it no more. The state stays. */
 void request_unbind_prompt(struct gateway *gateway, struct request *request);
 
-/* CONTINUED -> ANSWERED: the answer's unit has said FINISHED. */
+/* CONTINUED, CANCELLED -> ANSWERED: the answer's unit has said FINISHED, the prompt's has not. */
 void request_answer(struct gateway *gateway, struct request *request, enum finish_reason reason);
 
 /* Ends one that is under way: WAITING -> ENDING; at units, which are told CANCEL, -> CANCELLED; but

@@ -67,6 +67,16 @@ uint32_t evict_clients_body(const struct evict_client *clients, uint32_t count, 
     return idlest;
 }
 
+uint32_t evict_clients_answer(const struct evict_client *clients, uint32_t count, uint32_t except,
+                              int64_t now_ns) {
+    uint32_t idlest = EVICT_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i == except || clients[i].answer_bytes == 0) continue;
+        if (may_leave(&clients[i], now_ns) && is_idler(clients, i, idlest)) idlest = i;
+    }
+    return idlest;
+}
+
 bool evict_clients_has_room(size_t held, size_t held_max, size_t more, size_t body_bytes) {
     bool is_small = body_bytes <= EVICT_SMALL_BODY_BYTES;
     size_t kept = is_small ? 0 : held_max / EVICT_SMALL_SHARE;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which client has to leave when places or memory run out before its request has come whole. One
- * measure serves all: the time since which a client is idle. It starts when the connection, its
- * last answer or its body's begin does, and the bytes of a body push it on, as far as they pay for
- * the time at EVICT_BYTES_PER_SECOND. So a connection that waits, one that drips and one whose body
- * stands still grow idle alike, and neither a byte now and then nor a burst before a silence helps.
+ * Which client has to leave when places or memory run out, before its request has come whole or
+ * while it takes its answer. One measure serves all: the time since which a client is idle. It starts
+ * when the connection, its body's begin or its answer's end does, and the bytes of a body that come,
+ * or of a whole answer that leave, push it on, as far as they pay for the time at
+ * EVICT_BYTES_PER_SECOND. So a connection that waits, one that drips, one whose body stands still and
+ * one that does not read grow idle alike, and neither a byte now and then nor a burst before a
+ * silence helps.
  *
  * Nobody leaves before having been idle for EVICT_IDLE_NS, so clients that have just come are safe
  * from those that come behind them; and nobody whose request is being worked on. Pure.
@@ -26,6 +28,7 @@
 struct evict_client {
     int64_t idle_since_ns; /* EVICT_BUSY: its request is being worked on, or the place is free */
     size_t body_bytes;     /* kept of a body that has not come whole */
+    size_t answer_bytes;   /* of an answer that has been made and has not left */
     uint64_t network;      /* where it comes from: evict_clients_network */
     bool is_bound; /* counts among its network's: idle, or sending, with nothing known in its favour
                     */
@@ -35,8 +38,8 @@ struct evict_client {
  * addresses as it likes); of IPv4 in IPv6 the former. `address`: 4 or 16 bytes, network order. */
 uint64_t evict_clients_network(const uint8_t *address, size_t count);
 
-/* Since when a client is idle that was so since `since_ns` and has just sent so much of its body.
- */
+/* Since when a client is idle that was so since `since_ns` and has just sent so much of its body, or
+ * taken so much of its answer. */
 int64_t evict_clients_credit(int64_t since_ns, size_t bytes, int64_t now_ns);
 
 /* Who gives up a place, of clients[count]; EVICT_NONE: nobody can. */
@@ -49,6 +52,10 @@ uint32_t evict_clients_of_network(const struct evict_client *clients, uint32_t c
 /* Who gives up the memory of a body, other than `except`; EVICT_NONE: nobody can. */
 uint32_t evict_clients_body(const struct evict_client *clients, uint32_t count, uint32_t except,
                             int64_t now_ns);
+
+/* Who gives up the memory of an answer, likewise. */
+uint32_t evict_clients_answer(const struct evict_client *clients, uint32_t count, uint32_t except,
+                              int64_t now_ns);
 
 /* Is there room for `more` bytes of a body, where `held` of `held_max` are taken? `body_bytes`:
  * what it will have as a whole, or has so far if that is not known. Small ones always find the last

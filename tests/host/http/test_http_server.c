@@ -202,7 +202,7 @@ static enum content_type stream_type = CONTENT_EVENTS;
 
 static void perform(enum record_kind kind, struct connection_id id, uint32_t status,
                     const char *text) {
-    static char memory[1 << 17];
+    static char memory[9 << 20];
     struct outbox outbox = {memory, sizeof memory, 0};
     uint32_t count = (uint32_t)strlen(text), header_bytes = (uint32_t)strlen(headers);
     struct record_respond respond = {
@@ -765,6 +765,46 @@ static void idle_connections_make_way(void **state) {
         close(clients[i]);
 }
 
+static char large[8000001]; /* an answer: more than the kernel keeps for who does not read */
+
+static int ask_for_much(void) {
+    int client = connect_client();
+    memset(large, 'x', sizeof large - 1);
+    say(client, POST "\r\n");
+    perform(RECORD_RESPOND, take_request(), 200, large);
+    pump(5);
+    return client;
+}
+
+/* True if all of it comes. */
+static bool comes_whole(int client) {
+    static char piece[1 << 16];
+    size_t taken = 0;
+    for (int64_t end = now_ms() + PATIENCE_MS; now_ms() < end && taken < sizeof large - 1;
+         pump(0)) {
+        ssize_t some = recv(client, piece, sizeof piece, 0);
+        if (some == 0 || (some < 0 && errno != EAGAIN)) break;
+        if (some > 0) taken += (size_t)some;
+    }
+    return taken >= sizeof large - 1;
+}
+
+static void who_does_not_take_its_answer_makes_way(void **state) {
+    for (int places = 0; places < 2; places++) { /* these run out, or memory does */
+        options.connections_max = places ? 4 : 40;
+        options.answers_bytes_max = places ? SIZE_MAX : sizeof large / 2;
+        reopen();
+        int first = ask_for_much(), second = ask_for_much();
+        pump(1100);
+        int third = ask_for_much(), fourth = places ? connect_client() : dup(third);
+        pump(20);
+        assert_false(comes_whole(first));
+        if (places) assert_true(comes_whole(second));
+        assert_true(comes_whole(third));
+        close(first), close(second), close(third), close(fourth);
+    }
+}
+
 /* The server was busy for longer than a client may idle, and hears of the newcomer first. */
 static void who_has_sent_is_not_idle(void **state) {
     int clients[40];
@@ -929,6 +969,7 @@ int main(void) {
         CASE(a_body_that_stands_still_ends),
         CASE(idle_connections_make_way),
         CASE(who_has_sent_is_not_idle),
+        CASE(who_does_not_take_its_answer_makes_way),
         CASE(one_address_holds_so_many_idle_ones),
         CASE(asks_for_bodies_that_wait_for_it),
         CASE(is_busy_when_the_gateway_is),

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects queues of records: in order, bounded in bytes, and without a client's request once the
- * client is gone.
+ * Protects queues of records: in order, and bounded in bytes.
  */
-#include "contract/record_client.h"
 #include "contract/record_unit.h"
 #include "host/wire/record_queue.h"
 
@@ -56,32 +54,10 @@ static void a_record_that_moves_goes_behind_the_others(void **state) {
     assert_null(record_queue_first(&from));
 }
 
-/* Two other records before and behind it, of which one is the last. */
-static void a_client_who_goes_takes_its_first_request_along(void **state) {
-    struct record_queue queue = {.bytes_max = SIZE_MAX};
-    struct record_client_request request = {.record =
-                                                record_head(RECORD_CLIENT_REQUEST, sizeof request)};
-    force(&queue, 5);
-    for (uint64_t client = 5; client < 7; client++) {
-        request.connection.value = client;
-        record_queue_force(&queue, &request.record);
-    }
-    assert_false(record_queue_drop_request(&queue, (struct connection_id){7}));
-    assert_true(record_queue_drop_request(&queue, (struct connection_id){6}));
-    assert_false(record_queue_drop_request(&queue, (struct connection_id){6}));
-    force(&queue, 8);
-    assert_true(record_queue_drop_request(&queue, (struct connection_id){5}));
-    assert_int_equal(queue.bytes, 2 * sizeof(struct record_cancel));
-    record_queue_drop(&queue);
-    assert_int_equal(((const struct record_cancel *)record_queue_first(&queue))->request.high, 8);
-    record_queue_clear(&queue);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_queue_is_bounded),
         cmocka_unit_test(a_record_that_moves_goes_behind_the_others),
-        cmocka_unit_test(a_client_who_goes_takes_its_first_request_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

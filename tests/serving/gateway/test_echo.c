@@ -84,6 +84,17 @@ static void tell_end(struct world *world, uint32_t unit, struct request_id id,
     tell(world, unit, record);
 }
 
+/* FINISHED of a prompt of which so many tokens were computed. */
+static void tell_computed(struct world *world, uint32_t unit, struct request_id id,
+                          uint32_t tokens) {
+    struct record_finished *record = make(RECORD_FINISHED, NULL);
+    record->request = id;
+    record->reason = FINISH_CANCELLED;
+    record->work.prompt_miss_tokens = prompt_count;
+    record->work.computed_tokens = tokens;
+    tell(world, unit, record);
+}
+
 static int64_t number_at(const struct tree *object, const char *name) {
     int64_t number = -1;
     assert_true(tree_get_integer(tree_member(object, name), &number));
@@ -410,10 +421,14 @@ static void more_than_an_answer_holds_is_refused(void **state) {
             assert_streamed(world, client, 0, 20);
         } else {
             assert_int_equal(world->cancels, 1);
-            tell_end(world, 1, id, FINISH_CANCELLED, 0);
+            tell_computed(world, 1, id, 40);
             assert_int_equal(world->cancels, 2);
             tell_end(world, 1, other, FINISH_CANCELLED, 0);
             assert_refused(world, client, 413, "request_too_large");
+            /* Others find in the cache what was computed. */
+            assert_true(world->clients[client].entry->is_charged);
+            assert_int_equal(world->clients[client].entry->miss_tokens, 40);
+            assert_int_equal(world->clients[client].entry->output_tokens, 0);
         }
         close_empty(world);
     }

@@ -99,6 +99,94 @@ static void refusals_have_entries_that_cost_nothing(void **state) {
     close_empty(world);
 }
 
+/* A unit's FINISHED of a prompt that it has computed in part, `found` tokens of it in a cache. */
+static void tell_stopped(struct world *world, uint32_t unit, struct request_id id, uint32_t found,
+                         uint32_t computed) {
+    struct record_finished *record = make_finished(id, FINISH_CANCELLED, 0);
+    record->work.prompt_hit_tokens = found;
+    record->work.prompt_miss_tokens = 3 - found;
+    record->work.device_tokens = found;
+    record->work.computed_tokens = computed;
+    if (found + computed == 0) record->work.queue_ns = -1; /* it never ran */
+    tell(world, unit, record);
+}
+
+static void assert_booked(const struct world *world, uint32_t client, uint32_t hit, uint32_t miss) {
+    assert_end(world, client, 499, "client_gone", true);
+    assert_int_equal(entry_of(world, client)->hit_tokens, hit);
+    assert_int_equal(entry_of(world, client)->miss_tokens, miss);
+}
+
+static void who_leaves_in_mid_prompt_pays_for_what_was_computed(void **state) {
+    (void)state;
+    for (uint32_t found = 0; found <= 1; found++)
+        for (uint32_t computed = 0; found + computed <= 3; computed++) {
+            struct world *world = open_with(1, (struct gateway_options){0});
+            uint32_t client = ask(world, "");
+            world_hang_up(world, client);
+            world_settle(world);
+            tell_stopped(world, 1, world->last_submit->request, found, computed);
+            assert_booked(world, client, found, computed);
+            close_empty(world);
+        }
+}
+
+/* Of two answers to one prompt: what the one that came further has of it, whichever ends first. */
+static void a_prompt_of_several_answers_is_paid_for_once(void **state) {
+    (void)state;
+    for (uint32_t late = 0; late < 2; late++) {
+        struct world *world = open_with(1, (struct gateway_options){0});
+        uint32_t client = ask(world, ",\"n\":2");
+        struct request_id second = world->last_submit->request, first = second;
+        first.low--;
+        world_hang_up(world, client);
+        world_settle(world);
+        if (!late) tell_stopped(world, 1, first, 0, 1);
+        tell_stopped(world, 1, second, 1, 1);
+        if (late) tell_stopped(world, 1, first, 0, 1);
+        assert_booked(world, client, 1, 1);
+        close_empty(world);
+    }
+}
+
+/* Whichever of the two units says FINISHED first: the prompt's work belongs to the account, and so do
+ * its unit's books. */
+static void who_leaves_pays_the_unit_that_computes_prompts_alone(void **state) {
+    (void)state;
+    enum { COMPUTES = 1, ANSWERS = 2 };
+    for (uint32_t late = 0; late < 2; late++) {
+        struct world *world = open_empty((struct gateway_options){0});
+        join_as(world, COMPUTES, UNIT_PREFILL);
+        join_as(world, ANSWERS, UNIT_DECODE);
+        uint32_t client = ask(world, "");
+        struct request_id id = world->last_submit->request;
+        tell_reserved(world, ANSWERS, id);
+        world_hang_up(world, client);
+        world_settle(world);
+        if (!late) tell_stopped(world, COMPUTES, id, 1, 1);
+        tell_stopped(world, ANSWERS, id, 0, 0);
+        if (late) assert_int_equal(gateway_request_count(world->gateway), 1);
+        if (late) tell_stopped(world, COMPUTES, id, 1, 1);
+        assert_booked(world, client, 1, 1);
+        assert_int_equal(entry_of(world, client)->computed_tokens, 1);
+        close_empty(world);
+    }
+}
+
+/* Nobody had been asked to compute the prompt. */
+static void who_leaves_before_pages_are_reserved_pays_nothing(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){0});
+    join_as(world, 1, UNIT_PREFILL);
+    join_as(world, 2, UNIT_DECODE);
+    uint32_t client = ask(world, "");
+    world_hang_up(world, client);
+    world_settle(world);
+    tell_stopped(world, 2, world->last_submit->request, 0, 0);
+    assert_booked(world, client, 0, 0);
+    close_empty(world);
+}
+
 /* It is told so in its stream, which had begun. */
 static void a_stream_that_fails_has_begun(void **state) {
     (void)state;
@@ -278,6 +366,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_entry_says_what_its_request_came_to),
         cmocka_unit_test(refusals_have_entries_that_cost_nothing),
+        cmocka_unit_test(who_leaves_in_mid_prompt_pays_for_what_was_computed),
+        cmocka_unit_test(a_prompt_of_several_answers_is_paid_for_once),
+        cmocka_unit_test(who_leaves_pays_the_unit_that_computes_prompts_alone),
+        cmocka_unit_test(who_leaves_before_pages_are_reserved_pays_nothing),
         cmocka_unit_test(a_stream_that_fails_has_begun),
         cmocka_unit_test(the_end_of_an_answer_waits_until_it_is_written_down),
         cmocka_unit_test(all_choices_wait_for_one_entry),

@@ -86,6 +86,17 @@ static void bodies_that_stand_still_give_way(void **state) {
     assert_int_equal(evict_clients_body(clients, 4, EVICT_NONE, NOW), 0);
 }
 
+static void answers_that_are_not_taken_give_way(void **state) {
+    struct evict_client clients[] = {{.idle_since_ns = ago(90), .body_bytes = 1},
+                                     {.idle_since_ns = EVICT_BUSY, .answer_bytes = 1},
+                                     {.idle_since_ns = ago(2), .answer_bytes = 8 << 20},
+                                     {.idle_since_ns = ago(3), .answer_bytes = 1},
+                                     {.idle_since_ns = ago(0), .answer_bytes = 1}};
+    assert_int_equal(evict_clients_answer(clients, 5, EVICT_NONE, NOW), 3);
+    assert_int_equal(evict_clients_answer(clients, 5, 3, NOW), 2); /* not the one that comes */
+    assert_int_equal(evict_clients_answer(clients, 2, EVICT_NONE, NOW), EVICT_NONE);
+}
+
 static void small_bodies_find_room_when_large_ones_do_not(void **state) {
     const size_t all = (size_t)256 << 20, large = all - all / EVICT_SMALL_SHARE, mib = 1 << 20;
     assert_true(evict_clients_has_room(0, all, 8 * mib, 8 * mib));
@@ -125,6 +136,7 @@ int main(void) {
         cmocka_unit_test(the_idlest_leaves),
         cmocka_unit_test(a_network_is_bound_by_its_own),
         cmocka_unit_test(bodies_that_stand_still_give_way),
+        cmocka_unit_test(answers_that_are_not_taken_give_way),
         cmocka_unit_test(small_bodies_find_room_when_large_ones_do_not),
         cmocka_unit_test(networks_are_told_apart),
     };
