@@ -115,6 +115,9 @@ for (const stream of [false, true]) {
 test('what else a client asks for keeps to the description', async () => {
   const models = await client.models.list();
   await client.models.retrieve(models.data[0].id);
+  await anthropic.models.list();
+  await anthropic.models.retrieve(models.data[0].id);
+  await assert.rejects(anthropic.models.retrieve('claude'));
   await anthropic.messages.countTokens({ model: 'puppet', messages: user('Hello') });
   kept('GET /v1/models 200', 'POST /v1/messages/count_tokens 200');
 });
