@@ -71,6 +71,7 @@ for (const stream of [false, true]) {
     await chat(say('{}'), { response_format: { type: 'json_schema', json_schema: { name: 'a', strict: true, schema } } });
     await chat(say('{}'), { structured_outputs: { regex: '[{}]+' }, strict_order: false });
     await chat(toolCall, { tools: [{ type: 'function', function: { ...weather, strict: true } }], tool_choice: 'required' });
+    await chat(say(calls([['edit', { input: 'a\n' }], ['weather', { place }]])), { tools: [...tools, { type: 'custom', custom: { name: 'edit' } }] });
     await chat(fail('so far '));
     kept('POST /v1/chat/completions 200');
   });
