@@ -5,6 +5,7 @@ bool client_request_valid(const void *record) {
     const struct record_client_request *request = record;
     return request->method < HTTP_METHOD_COUNT && request->wants_receipt <= 1 &&
            request->listener < HTTP_LISTENER_COUNT && request->body_left <= 1 &&
+           request->speaks_anthropic <= 1 &&
            record_name_valid(client_request_name(request), request->name_bytes);
 }
 

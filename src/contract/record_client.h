@@ -31,9 +31,10 @@ struct record_client_request {
     uint32_t path_bytes;
     uint32_t authorization_bytes;
     uint32_t body_bytes;
-    uint32_t wants_receipt; /* 1: the header X-Fathom-Receipt asks for one */
-    uint32_t listener;      /* enum http_listener */
-    uint32_t body_left;     /* 1: it has a body that was not read: ADMISSION_NO_BODY */
+    uint32_t wants_receipt;    /* 1: the header X-Fathom-Receipt asks for one */
+    uint32_t listener;         /* enum http_listener */
+    uint16_t body_left;        /* 1: it has a body that was not read: ADMISSION_NO_BODY */
+    uint16_t speaks_anthropic; /* 1: its client is one of Anthropic's API */
     uint32_t name_bytes;
     uint8_t
         peer[16]; /* who asks: an IPv6 address, or an IPv4 one mapped into it; zeros: not known */

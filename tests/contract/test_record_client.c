@@ -24,6 +24,9 @@ static void fields_out_of_range_are_refused(void **state) {
     request = good_client_request();
     request->body_left = 2;
     assert_invalid(request);
+    request = good_client_request();
+    request->speaks_anthropic = 2;
+    assert_invalid(request);
     struct record_respond *respond = good_respond();
     memcpy(respond_headers(respond), "X:  {~\r\n", 8);
     assert_true(record_valid(respond, respond->record.bytes));

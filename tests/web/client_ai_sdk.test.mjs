@@ -111,6 +111,23 @@ for (const name of ['deepseek', 'openai-compatible']) {
     assert.deepEqual(asked, [place]);
   });
 
+  // When a part is told to be over is up to the provider.
+  test(`ai sdk, ${name}: thoughts, words and parallel calls stream in their order`, async () => {
+    const { tools } = weather();
+    const prompt = say(`I must look.</think>Let me see.${calls([['weather', { place }], ['weather', { place: 'Oslo' }]])}`);
+    const answer = streamText(ask(prompt, { model: model('deepseek-reasoner'), tools }));
+    const parts = [], made = [];
+    for await (const { type, toolCallId, input } of answer.fullStream) {
+      if (/-delta$|^tool-input-start$/.test(type) && parts.at(-1) !== type) parts.push(type);
+      if (type === 'tool-call') made.push([toolCallId, input.place]);
+    }
+    const call = ['tool-input-start', 'tool-input-delta'];
+    assert.deepEqual(parts, ['reasoning-delta', 'text-delta', ...call, ...call]);
+    assert.deepEqual(made.map(([, where]) => where), [place, 'Oslo']);
+    assert.notEqual(made[0][0], made[1][0]);
+    assert.equal(await answer.finishReason, 'tool-calls');
+  });
+
   test(`ai sdk, ${name}: a model reads the conversation`, async () => {
     const { prompt, ...rest } = ask('');
     assert.equal(prompt, '');

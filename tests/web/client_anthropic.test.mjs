@@ -75,6 +75,36 @@ test('anthropic: an agent\'s conversation fits a template that wants turns to al
   }
 });
 
+test('anthropic: every name of the model is in the list, under both base URLs', async () => {
+  for (const base of ['', '/anthropic']) {
+    const theirs = clientOf(key, base);
+    const ids = [];
+    for await (const { id, type, created_at, max_tokens } of theirs.models.list()) {
+      assert.deepEqual([type, Date.parse(created_at), max_tokens > 0], ['model', 0, true]);
+      ids.push(id);
+    }
+    assert.ok(ids.includes('puppet') && ids.includes('deepseek-chat'), String(ids));
+    const one = await theirs.models.retrieve('puppet');
+    assert.deepEqual([one.id, one.display_name], ['puppet', 'puppet']);
+    await assert.rejects(theirs.models.retrieve('claude'), (error) => error instanceof Anthropic.NotFoundError &&
+      error.type === 'not_found_error');
+    await assert.rejects(clientOf('no', base).models.list(), (error) => error instanceof Anthropic.AuthenticationError &&
+      error.type === 'authentication_error');
+  }
+});
+
+test('anthropic: what there is not, and what HTTP refuses, are errors of the shape that the client reads', async () => {
+  await assert.rejects(client.messages.batches.list(), (error) => error instanceof Anthropic.NotFoundError &&
+    error.type === 'not_found_error' && /no '\/v1\/messages\/batches'/.test(error.message));
+  const errors = [['/v1/messages', 415, 'invalid_request_error', 'text/plain'], ['/anthropic/v1/x', 404, 'not_found_error']];
+  for (const [path, status, type, as = 'application/json'] of errors) {
+    const answer = await fetch(server.url + path, { method: 'POST', headers: { 'Content-Type': as, 'X-Api-Key': key }, body: '{}' });
+    const { type: kind, error } = await answer.json();
+    assert.deepEqual([answer.status, kind, error.type], [status, 'error', type]);
+    assert.ok(error.message);
+  }
+});
+
 test('anthropic: the stream helper puts the same message together', async () => {
   const text = 'One, two,\n\n  three: ünïcödé 🙂🙃.';
   const pieces = [];

@@ -56,6 +56,25 @@ test('langchain: thoughts are additional_kwargs.reasoning_content, whole and str
     assert.deepEqual([answer.additional_kwargs.reasoning_content, answer.content], ['I ponder.', 'Forty-two.']);
 });
 
+test('langchain: thoughts, words and parallel calls stream in their order', async () => {
+  const ask = say(`I must look.</think>Let me see.${calls([['weather', { place }], ['weather', { place: 'Oslo' }]])}`);
+  const order = [];
+  let whole;
+  for await (const chunk of await thinker.bindTools([weather]).stream(ask)) {
+    const { index, name } = chunk.tool_call_chunks?.[0] ?? {};
+    const part = chunk.additional_kwargs.reasoning_content ? 'thoughts' : chunk.content ? 'words' : index === undefined ? null : `call ${index}`;
+    if (part && order.at(-1) !== part) {
+      assert.equal(name, part.startsWith('call') ? 'weather' : undefined);
+      order.push(part);
+    }
+    whole = whole ? whole.concat(chunk) : chunk;
+  }
+  assert.deepEqual(order, ['thoughts', 'words', 'call 0', 'call 1']);
+  assert.deepEqual([whole.additional_kwargs.reasoning_content, whole.content], ['I must look.', 'Let me see.']);
+  assert.deepEqual(whole.tool_calls.map(({ args }) => args.place), [place, 'Oslo']);
+  assert.equal(whole.response_metadata.finish_reason, 'tool_calls');
+});
+
 for (const streamed of [false, true]) {
   test(`langchain: bindTools gets two calls and gives their results back${streamed ? ', streamed' : ''}`, async () => {
     const model = chat.bindTools([weather]);

@@ -58,6 +58,42 @@ async function collect(stream) {
   return seen;
 }
 
+// A custom tool takes text; the client's helpers of streams know functions alone.
+const patch = '*** Begin "Patch"\n+\ta\\b 🙂\n';
+const grammar = { type: 'grammar', grammar: { syntax: 'lark', definition: 'start: "x"' } };
+const edit = { type: 'custom', custom: { name: 'edit', description: 'Edits.', format: grammar } };
+
+test('openai: a custom tool is called with text, and its result goes back', async () => {
+  const asked = say(`So.</think>Now.${calls([['edit', { input: patch }], ['weather', { place }]])}`);
+  const more = { ...thinking, tools: [...tools, edit] };
+  const { data: { choices: [{ message, finish_reason }] }, response } = await chat(asked, more).withResponse();
+  assert.equal(finish_reason, 'tool_calls');
+  const [custom, call] = message.tool_calls;
+  assert.deepEqual([custom.type, custom.custom], ['custom', { name: 'edit', input: patch }]);
+  assert.deepEqual([call.type, JSON.parse(call.function.arguments).place], ['function', place]);
+  assert.match(response.headers.get('x-fathom-warning'), /tools\[1\]\.custom\.format is told to the model, not held/);
+  const joined = [];
+  const order = [];
+  for await (const { choices: [choice] } of await chat(asked, { ...more, stream: true }))
+    for (const { index, id, type, function: { arguments: args } = {}, custom: { name, input } = {} } of choice?.delta.tool_calls ?? []) {
+      joined[index] ??= { type, name, text: '' };
+      joined[index].text += args ?? input;
+      if (order.at(-1) !== index) order.push(index);
+      assert.equal(id !== undefined, type !== undefined);
+    }
+  assert.deepEqual(order, [0, 1]);
+  assert.deepEqual([joined[0], JSON.parse(joined[1].text).place], [{ type: 'custom', name: 'edit', text: patch }, place]);
+  const next = await client.chat.completions.create({
+    model: 'puppet', tools: more.tools, messages: [...user('Edit.'), message,
+      { role: 'tool', tool_call_id: custom.id, content: 'Done.' }, { role: 'tool', tool_call_id: call.id, content: 'rain' },
+      ...user(show)],
+  });
+  const prompt = read(next.choices[0].message.content);
+  assert.ok(prompt.includes(`edit<｜tool▁sep｜>${JSON.stringify({ input: patch })}`), prompt);
+  assert.match(prompt, /<｜tool▁output▁begin｜>Done\.</);
+  assert.match(prompt, /The input follows this grammar \(lark\):\\nstart/);
+});
+
 // ---- chats ----
 
 test('openai: a chat has content, a reason and usage', async () => {

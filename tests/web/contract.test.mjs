@@ -71,6 +71,7 @@ for (const stream of [false, true]) {
     await chat(say('{}'), { response_format: { type: 'json_schema', json_schema: { name: 'a', strict: true, schema } } });
     await chat(say('{}'), { structured_outputs: { regex: '[{}]+' }, strict_order: false });
     await chat(toolCall, { tools: [{ type: 'function', function: { ...weather, strict: true } }], tool_choice: 'required' });
+    await chat(say(calls([['edit', { input: 'a\n' }], ['weather', { place }]])), { tools: [...tools, { type: 'custom', custom: { name: 'edit' } }] });
     await chat(fail('so far '));
     kept('POST /v1/chat/completions 200');
   });
@@ -115,6 +116,9 @@ for (const stream of [false, true]) {
 test('what else a client asks for keeps to the description', async () => {
   const models = await client.models.list();
   await client.models.retrieve(models.data[0].id);
+  await anthropic.models.list();
+  await anthropic.models.retrieve(models.data[0].id);
+  await assert.rejects(anthropic.models.retrieve('claude'));
   await anthropic.messages.countTokens({ model: 'puppet', messages: user('Hello') });
   kept('GET /v1/models 200', 'POST /v1/messages/count_tokens 200');
 });

@@ -54,6 +54,18 @@ static bool take_line(struct bytes *text, struct bytes *line_out) {
     return true;
 }
 
+/* Is the path one that only Anthropic's clients ask for, or below it? */
+static bool is_anthropics(struct bytes path) {
+    static const char *const parts[] = {"/anthropic", "/v1/messages", "/messages"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t count = strlen(parts[i]);
+        if (bytes_start_with(path, bytes_of(parts[i])) &&
+            (path.count == count || path.data[count] == '/'))
+            return true;
+    }
+    return false;
+}
+
 static struct http_refusal read_request_line(struct bytes line, struct http_head *head) {
     static const struct http_refusal bad = {400, "the request line is not HTTP"};
     struct bytes method = cut_before(&line, ' '), target = cut_before(&line, ' '), version = line;
@@ -84,6 +96,7 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     } else if (target.data[0] != '/' && !(head->verb == HTTP_VERB_OPTIONS && target.data[0] == '*'))
         return bad;
     head->path = cut_before(&target, '?');
+    head->speaks_anthropic = is_anthropics(head->path);
     return accepted;
 }
 
@@ -149,6 +162,8 @@ static struct http_refusal read_header(struct bytes name, struct bytes value,
         head->if_none_match = value;
     } else if (is_named(name, "x-fathom-receipt")) {
         head->wants_receipt = value.count && !is_named(value, "0") && !is_named(value, "false");
+    } else if (is_named(name, "anthropic-version")) {
+        head->speaks_anthropic = true;
     } else if (is_named(name, "x-request-id")) {
         head->request_id = value;
     }

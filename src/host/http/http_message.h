@@ -28,7 +28,8 @@ struct http_head {
     bool chunked; /* the body comes in chunks; else it is body_bytes long */
     bool expects_continue;
     uint64_t body_bytes;
-    bool wants_receipt; /* X-Fathom-Receipt is there and not 0 or false */
+    bool wants_receipt;    /* X-Fathom-Receipt is there and not 0 or false */
+    bool speaks_anthropic; /* anthropic-version is there, or the path is one of Anthropic's API */
     /* data NULL: absent. `host` is the target's where that is absolute (RFC 9112, 3.2.2) */
     struct bytes host, authorization, api_key, origin, content_type, if_none_match;
     struct bytes request_id; /* X-Request-Id's */

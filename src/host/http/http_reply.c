@@ -45,12 +45,30 @@ static void end(const struct http_reply *reply, const char *content_type, struct
 
 /* ---- what the server itself says ---- */
 
+static const char *anthropic_type(uint32_t status) {
+    switch (status) {
+    case 403:
+        return "permission_error";
+    case 413:
+        return "request_too_large";
+    case 503:
+        return "overloaded_error";
+    default:
+        return status >= 500 ? "api_error" : "invalid_request_error";
+    }
+}
+
 void http_reply_error(const struct http_reply *reply, uint32_t status, const char *message) {
     char body[512];
     int count =
-        snprintf(body, sizeof body,
-                 "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,\"code\":null}}",
-                 message, status >= 500 ? "server_error" : "invalid_request_error");
+        reply->speaks_anthropic
+            ? snprintf(body, sizeof body,
+                       "{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"%s\"}}",
+                       anthropic_type(status), message)
+            : snprintf(body, sizeof body,
+                       "{\"error\":{\"message\":\"%s\",\"type\":\"%s\",\"param\":null,"
+                       "\"code\":null}}",
+                       message, status >= 500 ? "server_error" : "invalid_request_error");
     check(count > 0 && (size_t)count < sizeof body);
     begin(reply, status);
     if (status == 503) evbuffer_add_printf(reply->out, "Retry-After: 1\r\n");

@@ -19,6 +19,7 @@ struct http_reply { /* what all answers to a request share */
     bool closes;              /* its connection ends with it */
     bool speaks_1_0;          /* whose connections close unless something else is said */
     bool without_body;        /* the answer to a HEAD */
+    bool speaks_anthropic;    /* errors have the shape of Anthropic's API, else of OpenAI's */
 };
 
 /* A file of the embedded pages. */

@@ -267,6 +267,7 @@ static struct http_reply reply_of(const struct server_connection *connection) {
                                .allow_origin = server->options.allow_origin,
                                .closes = !connection->keep_alive || server->draining,
                                .speaks_1_0 = connection->head.minor_version == 0,
+                               .speaks_anthropic = connection->head.speaks_anthropic,
                                .without_body = connection->head.verb == HTTP_VERB_HEAD};
 }
 
@@ -347,6 +348,7 @@ static struct record_client_request *make_request(struct server_connection *conn
         .wants_receipt = head->wants_receipt,
         .listener = connection->server->options.listener,
         .body_left = connection->body_left,
+        .speaks_anthropic = head->speaks_anthropic,
         .name_bytes = (uint32_t)strlen(connection->name.text),
     };
     size_t bytes = record_bytes(RECORD_CLIENT_REQUEST, &fixed);

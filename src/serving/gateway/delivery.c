@@ -56,6 +56,15 @@ struct delivery_text delivery_flush(struct gateway *gateway, struct request *req
 
 /* ---- events ---- */
 
+/* As the dialect says of all texts; sealed reasoning stands in its item and in the response. Where
+ * else nothing is told twice, the input of a tool that takes text is, once it is whole. */
+static uint32_t repeats_of(const struct request *request) {
+    const struct api_answer *answer = &request->asked.answer;
+    uint32_t repeats = answer->dialect->repeats;
+    if (repeats == 0 && answer->aliases.count) repeats = 1;
+    return repeats + (answer->seals_reasoning ? 2 : 0);
+}
+
 struct delivery_event { /* argument of the reply_writer */
     const struct request *request;
     struct api_event event;
@@ -75,7 +84,7 @@ static void say(struct gateway *gateway, struct request *request, const struct a
     struct api_choice whole = delivery_choice(request, event->finish, event->stop);
     struct delivery_event told = {request, *event, &after};
     told.event.choice = request->index;
-    if (request->asked.answer.dialect->repeats) told.event.whole = &whole;
+    if (repeats_of(request)) told.event.whole = &whole;
     enum status status = reply_data(gateway, request, write_event, &told);
     check(status == STATUS_OK);
     request->owed.place = after;
@@ -166,14 +175,8 @@ size_t delivery_start_bytes_max(const struct request *request) {
 
 /* ---- what the tokens say ---- */
 
-/* As the dialect says of all texts; sealed reasoning stands in its item and in the response. */
-static uint32_t repeats_of(const struct request *request) {
-    const struct api_answer *answer = &request->asked.answer;
-    return answer->dialect->repeats + (answer->seals_reasoning ? 2 : 0);
-}
-
 static bool keeps_text(const struct request *request) {
-    return !request->asked.stream || request->asked.answer.dialect->repeats > 0;
+    return !request->asked.stream || repeats_of(request) > 0;
 }
 
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more) {

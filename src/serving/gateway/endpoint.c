@@ -40,7 +40,8 @@ const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) 
     bool anthropic = strip(&path, "/anthropic");
     if (!strip(&path, "/v1") && !anthropic) (void)strip(&path, "/beta");
     const struct endpoint *found = find(path, rest_out);
-    bool speaks = found && found->dialect && found->dialect->number == DIALECT_ANTHROPIC;
+    bool speaks = found && (found->number == ENDPOINT_MODELS ||
+                            (found->dialect && found->dialect->number == DIALECT_ANTHROPIC));
     return anthropic && !speaks ? NULL : found;
 }
 
@@ -62,4 +63,9 @@ const char *endpoint_name(enum endpoint_number number) {
 
 const struct dialect *endpoint_dialect(enum endpoint_number number) {
     return number < ENDPOINT_OTHER ? endpoints[number].dialect : NULL;
+}
+
+const struct dialect *endpoint_spoken(enum endpoint_number number, bool speaks_anthropic) {
+    const struct dialect *dialect = endpoint_dialect(number);
+    return dialect || !speaks_anthropic ? dialect : &anthropic_dialect;
 }

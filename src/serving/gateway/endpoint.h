@@ -20,8 +20,8 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 
 /* X(number, path, method, listeners, askers, name in /metrics, function, dialect). A path may also
  * begin with /v1 or /beta; those where Anthropic's dialect is spoken with /anthropic or
- * /anthropic/v1. Behind that of MODELS a model's name may follow. Without a dialect
- * errors are told as in OpenAI's API. */
+ * /anthropic/v1, as that of MODELS may, behind which a model's name may follow. Without a dialect
+ * errors are told as in the API whose client asks (endpoint_spoken). */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \
       intake_ask, &chat_dialect)                                                                   \
@@ -78,9 +78,10 @@ struct endpoint {
 struct endpoint_call {
     const struct record_client_request *record;
     enum endpoint_number endpoint;
-    struct bytes rest; /* of the path, behind "/models/" */
-    uint32_t account;  /* whose key it has; ACCOUNT_NONE */
-    uint32_t key;      /* the key's place; ACCOUNT_NONE */
+    struct bytes rest;            /* of the path, behind "/models/" */
+    uint32_t account;             /* whose key it has; ACCOUNT_NONE */
+    uint32_t key;                 /* the key's place; ACCOUNT_NONE */
+    const struct dialect *spoken; /* in which errors are told; NULL: OpenAI's words */
     int64_t now_ns;
 };
 
@@ -102,5 +103,8 @@ const char *endpoint_name(enum endpoint_number number);
 
 /* NULL: none. */
 const struct dialect *endpoint_dialect(enum endpoint_number number);
+
+/* The endpoint's dialect, or where it has none that of whose client asks; NULL: OpenAI's words. */
+const struct dialect *endpoint_spoken(enum endpoint_number number, bool speaks_anthropic);
 
 #endif

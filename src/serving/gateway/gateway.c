@@ -237,6 +237,7 @@ static enum status answer_call(struct gateway *gateway, struct endpoint_call *ca
     const struct endpoint *endpoint = endpoint_find(path_of(record), &call->rest);
     bool is_here = endpoint && has_listener(endpoint, record);
     call->endpoint = is_here ? endpoint->number : ENDPOINT_OTHER;
+    call->spoken = endpoint_spoken(call->endpoint, record->speaks_anthropic);
     if (!is_here || record->method != endpoint->method)
         return refuse_path(gateway, record, endpoint);
     if (!may_ask(gateway, record, endpoint, call, &error))

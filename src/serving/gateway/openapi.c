@@ -99,8 +99,8 @@ static void write_answers(struct json_writer *writer, const struct endpoint *end
     json_writer_text(writer,
                      "}},\"default\":{\"description\":\"a refusal, or a failure\",\"content\":"
                      "{\"application/json\":{\"schema\":");
-    if (endpoint->number == ENDPOINT_HEALTH)
-        write_reference(writer, name, "_answer");
+    if (endpoint->number == ENDPOINT_HEALTH || endpoint->number == ENDPOINT_MODELS)
+        write_reference(writer, name, endpoint->number == ENDPOINT_HEALTH ? "_answer" : "_error");
     else
         write_reference(writer, failed ? failed : "", failed ? "_error" : "error");
     json_writer_text(writer, "}}}}");

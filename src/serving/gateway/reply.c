@@ -142,9 +142,8 @@ uint32_t reply_told_status(const struct request *leader, const struct api_error 
 }
 
 static enum status respond_error(struct gateway *gateway, struct connection_id connection,
-                                 enum endpoint_number endpoint, const struct reply_notes *notes,
-                                 const struct api_error *error) {
-    const struct dialect *dialect = endpoint_dialect(endpoint);
+                                 enum endpoint_number endpoint, const struct dialect *dialect,
+                                 const struct reply_notes *notes, const struct api_error *error) {
     struct reply reply = {.connection = connection,
                           .notes = notes,
                           .endpoint = endpoint,
@@ -159,10 +158,10 @@ static enum status respond_error(struct gateway *gateway, struct connection_id c
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
                         enum endpoint_number endpoint, const struct reply_notes *notes,
                         const struct api_error *error) {
+    const struct dialect *dialect = gateway->call->spoken;
     struct entry_mark mark = entry_mark(gateway);
-    enum status status =
-        entry_put_refused(gateway, told_status(endpoint_dialect(endpoint), error), error);
-    if (!status) status = respond_error(gateway, connection, endpoint, notes, error);
+    enum status status = entry_put_refused(gateway, told_status(dialect, error), error);
+    if (!status) status = respond_error(gateway, connection, endpoint, dialect, notes, error);
     if (status) entry_take_back(gateway, mark);
     return status;
 }
@@ -243,8 +242,8 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
                             const struct api_error *error) {
     struct reply_notes notes = notes_of(leader);
     if (!leader->owed.begun)
-        return respond_error(gateway, leader->owed.connection, request_endpoint(leader), &notes,
-                             error);
+        return respond_error(gateway, leader->owed.connection, request_endpoint(leader),
+                             endpoint_dialect(request_endpoint(leader)), &notes, error);
     struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
                               &leader->owed.place, error};
     return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, &told);

@@ -2,6 +2,7 @@
  * The answers that need no model: /models, /user/balance, /version, /health, /metrics.
  */
 #include "base/check.h"
+#include "serving/gateway/dialects/anthropic_words.h"
 #include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/reply.h"
@@ -13,6 +14,7 @@ static uint64_t tokens_max(const struct gateway *gateway) {
 
 struct models_view {
     const struct gateway *gateway;
+    bool anthropic;  /* in Anthropic's words */
     uint64_t denied; /* a bit for each of the gateway's models */
 };
 
@@ -23,19 +25,26 @@ static void write_models(struct json_writer *writer, const void *context) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < gateway->models.count; i++)
         if (!(view->denied >> i & 1)) allowed[count++] = gateway->models.names[i];
-    openai_words_models(writer, allowed, count, gateway->options.model_created,
-                        tokens_max(gateway));
+    if (view->anthropic)
+        anthropic_words_models(writer, allowed, count, tokens_max(gateway));
+    else
+        openai_words_models(writer, allowed, count, gateway->options.model_created,
+                            tokens_max(gateway));
 }
 
 struct model_view {
     const struct gateway *gateway;
+    bool anthropic;
     const struct api_model *model;
 };
 
 static void write_model(struct json_writer *writer, const void *context) {
     const struct model_view *view = context;
-    openai_words_model(writer, view->model->name, view->gateway->options.model_created,
-                       tokens_max(view->gateway));
+    if (view->anthropic)
+        anthropic_words_model(writer, view->model->name, tokens_max(view->gateway));
+    else
+        openai_words_model(writer, view->model->name, view->gateway->options.model_created,
+                           tokens_max(view->gateway));
 }
 
 enum status service_models(struct gateway *gateway, const struct endpoint_call *call) {
@@ -44,10 +53,11 @@ enum status service_models(struct gateway *gateway, const struct endpoint_call *
                           .endpoint = call->endpoint,
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
-    struct models_view all = {gateway,
+    bool anthropic = call->spoken != NULL;
+    struct models_view all = {gateway, anthropic,
                               accounts_models_denied(&gateway->accounts, call->account, call->key)};
     if (name.count == 0) return reply_whole(gateway, &reply, write_models, &all);
-    struct model_view view = {gateway, models_find(&gateway->models, name)};
+    struct model_view view = {gateway, anthropic, models_find(&gateway->models, name)};
     struct api_error error;
     if (!view.model)
         api_error_set(&error, 404, "model", "model_not_found",

@@ -7,6 +7,8 @@
 #include "serving/grammar/text_format.h"
 #include "serving/grammar/value_set.h"
 
+#define COUNTED_FAR 256 /* characters: with so many states of each, a format had better be brief */
+
 static enum status read_decimal(struct schema_reader *reader, const struct tree *value,
                                 struct decimal *out) {
     struct bytes text;
@@ -104,7 +106,8 @@ static enum status note_ignored(struct schema_state *state, struct bytes name) {
     return STATUS_OK;
 }
 
-static enum status read_format(struct schema_reader *reader) {
+/* `brief`: text_format.h. */
+static enum status read_format(struct schema_reader *reader, bool brief) {
     struct schema_state *state = reader->state;
     const struct tree *value = read_keyword(reader, "format");
     struct bytes name;
@@ -119,14 +122,17 @@ static enum status read_format(struct schema_reader *reader) {
         break;
     }
     uint32_t language;
-    enum status status = state_format(state, name, &language);
+    enum status status = state_format(state, name, brief, &language);
     return status ? status : keep_strings(reader, language);
 }
 
 static enum status read_strings(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
-    enum status status = read_format(reader);
-    const struct tree *value = read_keyword(reader, "pattern");
+    uint32_t min = 0, max = UINT32_MAX, language;
+    enum status status = read_count(reader, "minLength", &min);
+    if (!status) status = read_count(reader, "maxLength", &max);
+    if (!status) status = read_format(reader, max > COUNTED_FAR && max != UINT32_MAX);
+    const struct tree *value = status ? NULL : read_keyword(reader, "pattern");
     struct bytes pattern;
     if (!status && value && reader->set.string != LANGUAGE_NONE) {
         if (!tree_get_string(value, &pattern)) return read_wrong_kind(reader, value, "a string");
@@ -134,10 +140,8 @@ static enum status read_strings(struct schema_reader *reader) {
         status = state_pattern(state, pattern, &held);
         if (!status) status = keep_strings(reader, held);
     }
-    uint32_t min = 0, max = UINT32_MAX, language;
-    if (!status) status = read_count(reader, "minLength", &min);
-    if (!status) status = read_count(reader, "maxLength", &max);
     if (status || (min == 0 && max == UINT32_MAX)) return status;
+    state->keyword = tree_member(reader->tree, "maxLength") ? "maxLength" : "minLength";
     status = language_of_lengths(&state->languages, min, max, &language);
     if (!status)
         status = language_and(&state->languages, reader->set.string, language, &reader->set.string);

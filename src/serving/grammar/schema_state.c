@@ -9,6 +9,7 @@ enum state_known {
     KNOWN_NAME,
     KNOWN_PATTERN,
     KNOWN_FORMAT,
+    KNOWN_FORMAT_BRIEF,
     KNOWN_CONDITION,
     KNOWN_SOURCE,
     KNOWN_CLAIMS,
@@ -124,8 +125,9 @@ static enum status language_of(struct schema_state *state, enum state_known kind
     }
     const struct automaton *automaton = NULL;
     struct error error = {0};
-    status = kind == KNOWN_PATTERN ? automaton_of_pattern(&state->work, text, &automaton, &error)
-                                   : automaton_of_format(&state->work, text, &automaton);
+    status = kind == KNOWN_PATTERN
+                 ? automaton_of_pattern(&state->work, text, &automaton, &error)
+                 : automaton_of_format(&state->work, text, kind == KNOWN_FORMAT_BRIEF, &automaton);
     if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
         return state_error(state, status, "%.300s", error.text);
     if (!status) status = language_of_automaton(&state->languages, automaton, out);
@@ -139,8 +141,9 @@ enum status state_pattern(struct schema_state *state, struct bytes pattern,
     return language_of(state, KNOWN_PATTERN, pattern, language_out);
 }
 
-enum status state_format(struct schema_state *state, struct bytes name, uint32_t *language_out) {
-    return language_of(state, KNOWN_FORMAT, name, language_out);
+enum status state_format(struct schema_state *state, struct bytes name, bool brief,
+                         uint32_t *language_out) {
+    return language_of(state, brief ? KNOWN_FORMAT_BRIEF : KNOWN_FORMAT, name, language_out);
 }
 
 static bool same_words(const uint32_t *a, const uint32_t *b, uint32_t count) {

@@ -158,7 +158,7 @@ enum status state_name(struct schema_state *state, struct bytes text, uint32_t *
 /* Languages of patterns and formats, each made once. */
 enum status state_pattern(struct schema_state *state, struct bytes pattern,
                           uint32_t *language_out) MUST_USE;
-enum status state_format(struct schema_state *state, struct bytes name,
+enum status state_format(struct schema_state *state, struct bytes name, bool brief,
                          uint32_t *language_out) MUST_USE;
 enum status state_condition(struct schema_state *state, const struct key_condition *condition,
                             uint32_t *out) MUST_USE;

@@ -42,27 +42,27 @@
 /* RFC 5321, section 4.1.2. */
 #define ATOM_BYTES "A-Za-z0-9!#$%&'*+/=?^_`{|}~\\-"
 #define MAIL_LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-#define MAIL_LITERAL "\\[(?:" IPV4 "|IPv6:" IPV6 ")\\]"
+#define MAIL_LITERAL "|\\[(?:" IPV4 "|IPv6:" IPV6 ")\\]"
 #define QUOTED "\"(?:[ !#-\\[\\]-~]|\\\\[ -~])*\""
-#define EMAIL                                                                                      \
+#define EMAIL(literal)                                                                             \
     "(?:[" ATOM_BYTES "]+(?:\\.[" ATOM_BYTES "]+)*|" QUOTED ")@(?:" MAIL_LABEL "(?:\\." MAIL_LABEL \
-    ")*|" MAIL_LITERAL ")"
+    ")*" literal ")"
 /* RFC 6531, section 3.3. Of the labels that are not ASCII (RFC 5890) those of ideographs, syllables
  * of Hangul and kana: they follow no rule that looks at their neighbours. */
 #define WIDE "\\u{80}-\\u{10FFFF}"
 #define WIDE_LABEL "[\\u3041-\\u3096\\u30A1-\\u30FA\\u4E00-\\u9FFF\\uAC00-\\uD7A3]{1,14}"
 #define IDN_LABEL "(?:" MAIL_LABEL "|" WIDE_LABEL ")"
-#define IDN_EMAIL                                                                                  \
+#define IDN_EMAIL(literal)                                                                         \
     "(?:[" ATOM_BYTES WIDE "]+(?:\\.[" ATOM_BYTES WIDE "]+)*|\"(?:[ !#-\\[\\]-~" WIDE              \
-    "]|\\\\[ -~])*\")@(?:" IDN_LABEL "(?:\\." IDN_LABEL ")*|" MAIL_LITERAL ")"
+    "]|\\\\[ -~])*\")@(?:" IDN_LABEL "(?:\\." IDN_LABEL ")*" literal ")"
 
 /* RFC 3986, appendix A, and RFC 3987, section 2.2: `more` and `private` are what an IRI adds. */
 #define PERCENT "%[0-9A-Fa-f]{2}"
 #define PLAIN "A-Za-z0-9._~!$&'()*+,;="
 #define SCHEME "[A-Za-z][A-Za-z0-9+.-]*"
-#define IP_LITERAL "\\[(?:" IPV6 "|[vV][0-9A-Fa-f]+\\.[" PLAIN ":-]+)\\]"
-#define AUTHORITY(more)                                                                            \
-    "(?:(?:[" PLAIN more ":-]|" PERCENT ")*@)?(?:" IP_LITERAL "|(?:[" PLAIN more "-]|" PERCENT     \
+#define IP_LITERAL "\\[(?:" IPV6 "|[vV][0-9A-Fa-f]+\\.[" PLAIN ":-]+)\\]|"
+#define AUTHORITY(literal, more)                                                                   \
+    "(?:(?:[" PLAIN more ":-]|" PERCENT ")*@)?(?:" literal "(?:[" PLAIN more "-]|" PERCENT         \
     ")*)(?::\\d*)?"
 #define SEGMENT(more) "(?:[" PLAIN more ":@-]|" PERCENT ")"
 #define PATH(more) "(?:/" SEGMENT(more) "*)*"
@@ -70,12 +70,13 @@
 #define TAIL(more, private)                                                                        \
     "(?:\\?(?:[" PLAIN more private ":@/?-]|" PERCENT ")*)?(?:#(?:[" PLAIN more ":@/?-]|" PERCENT  \
                                     ")*)?"
-#define URI(more, private)                                                                         \
-    SCHEME ":(?://" AUTHORITY(more)                                                                \
+#define URI(literal, more, private)                                                                \
+    SCHEME ":(?://" AUTHORITY(literal, more)                                                       \
         PATH(more) "|" ABSOLUTE(more) "|" SEGMENT(more) "+" PATH(more) "|)" TAIL(more, private)
-#define RELATIVE(more, private)                                                                    \
-    "(?://" AUTHORITY(more) PATH(more) "|" ABSOLUTE(more) "|(?:[" PLAIN more "@-]|" PERCENT        \
-                                                          ")+" PATH(more) "|)" TAIL(more, private)
+#define RELATIVE(literal, more, private)                                                           \
+    "(?://" AUTHORITY(literal, more)                                                               \
+        PATH(more) "|" ABSOLUTE(more) "|(?:[" PLAIN more "@-]|" PERCENT                            \
+                                      ")+" PATH(more) "|)" TAIL(more, private)
 #define UCS                                                                                        \
     "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF\\u{10000}-\\u{1FFFD}\\u{20000}-\\u{2FFFD}"      \
     "\\u{30000}-\\u{3FFFD}\\u{40000}-\\u{4FFFD}\\u{50000}-\\u{5FFFD}\\u{60000}-\\u{6FFFD}"         \
@@ -94,28 +95,31 @@
 static const struct {
     const char *name, *pattern; /* NULL: not held */
     const char *time;           /* what follows, but for leap seconds; NULL: nothing */
+    const char *brief; /* with fewer states, without hosts that are IP literals; NULL: none */
 } formats[] = {
-    {"date-time", DATE "[tT]", TIME},
-    {"time", "", TIME},
-    {"date", DATE, NULL},
-    {"duration", DURATION, NULL},
-    {"email", EMAIL, NULL},
-    {"idn-email", IDN_EMAIL, NULL},
-    {"hostname", HOSTNAME, NULL},
-    {"idn-hostname", NULL, NULL},
-    {"ipv4", IPV4, NULL},
-    {"ipv6", IPV6, NULL},
-    {"uri", URI("", ""), NULL},
-    {"uri-reference", URI("", "") "|" RELATIVE("", ""), NULL},
-    {"iri", URI(UCS, PRIVATE), NULL},
-    {"iri-reference", URI(UCS, PRIVATE) "|" RELATIVE(UCS, PRIVATE), NULL},
-    {"uri-template", TEMPLATE, NULL},
-    {"uuid", "[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}",
+    {"date-time", DATE "[tT]", TIME, NULL},
+    {"time", "", TIME, NULL},
+    {"date", DATE, NULL, NULL},
+    {"duration", DURATION, NULL, NULL},
+    {"email", EMAIL(MAIL_LITERAL), NULL, EMAIL("")},
+    {"idn-email", IDN_EMAIL(MAIL_LITERAL), NULL, IDN_EMAIL("")},
+    {"hostname", HOSTNAME, NULL, NULL},
+    {"idn-hostname", NULL, NULL, NULL},
+    {"ipv4", IPV4, NULL, NULL},
+    {"ipv6", IPV6, NULL, NULL},
+    {"uri", URI(IP_LITERAL, "", ""), NULL, URI("", "", "")},
+    {"uri-reference", URI(IP_LITERAL, "", "") "|" RELATIVE(IP_LITERAL, "", ""), NULL,
+     URI("", "", "") "|" RELATIVE("", "", "")},
+    {"iri", URI(IP_LITERAL, UCS, PRIVATE), NULL, URI("", UCS, PRIVATE)},
+    {"iri-reference", URI(IP_LITERAL, UCS, PRIVATE) "|" RELATIVE(IP_LITERAL, UCS, PRIVATE), NULL,
+     URI("", UCS, PRIVATE) "|" RELATIVE("", UCS, PRIVATE)},
+    {"uri-template", TEMPLATE, NULL, NULL},
+    {"uuid", "[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}", NULL,
      NULL}, /* RFC 4122, section 3 */
-    {"json-pointer", POINTER, NULL},
+    {"json-pointer", POINTER, NULL, NULL},
     /* draft-handrews-relative-json-pointer-01, section 3 */
-    {"relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")", NULL},
-    {"regex", NULL, NULL},
+    {"relative-json-pointer", "(?:0|[1-9]\\d*)(?:#|" POINTER ")", NULL, NULL},
+    {"regex", NULL, NULL, NULL},
 };
 
 static size_t find(struct bytes name) {
@@ -145,12 +149,14 @@ static size_t write_leap_seconds(char *out, size_t capacity) {
     return count;
 }
 
-enum status automaton_of_format(struct automaton_work *work, struct bytes name,
+enum status automaton_of_format(struct automaton_work *work, struct bytes name, bool brief,
                                 const struct automaton **out) {
     size_t i = find(name), count = 0;
     check(i < ARRAY_COUNT(formats) && formats[i].pattern);
     char pattern[PATTERN_BYTES_MAX];
-    count = format_text(pattern, PATTERN_BYTES_MAX, "^(?:%s", formats[i].pattern);
+    bool is_brief = brief && formats[i].brief;
+    count = format_text(pattern, PATTERN_BYTES_MAX, "^(?:%s",
+                        is_brief ? formats[i].brief : formats[i].pattern);
     if (formats[i].time) {
         count += format_text(pattern + count, PATTERN_BYTES_MAX - count, "(?:%s|", formats[i].time);
         count += write_leap_seconds(pattern + count, PATTERN_BYTES_MAX - count);

@@ -14,8 +14,9 @@ enum text_format {
 };
 
 enum text_format text_format_find(struct bytes name);
-/* Of a name that is held. Label 1. */
-enum status automaton_of_format(struct automaton_work *work, struct bytes name,
+/* Of a name that is held. Label 1. `brief`: it is to be counted far (maxLength), and so may leave
+ * out hosts that are IP literals, which take most states of addresses of pages and mail. */
+enum status automaton_of_format(struct automaton_work *work, struct bytes name, bool brief,
                                 const struct automaton **out) MUST_USE;
 
 #endif

@@ -48,6 +48,25 @@ static void it_reads_a_request(void **state) {
     assert_false(head.wants_receipt);
 }
 
+static void it_knows_clients_of_anthropics_api_by_header_or_path(void **state) {
+    static const char *const theirs[] = {"/v1/messages", "/v1/messages/batches?limit=1",
+                                         "/messages", "/anthropic", "/anthropic/v1/models"};
+    static const char *const others[] = {"/", "/v1/models", "/v1/messages2", "/anthropics/v1"};
+    char text[128];
+    for (size_t i = 0; i < sizeof theirs / sizeof *theirs; i++) {
+        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", theirs[i]);
+        assert_int_equal(read_status(text), 0);
+        assert_true(head.speaks_anthropic);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        snprintf(text, sizeof text, "GET %s HTTP/1.1\r\nHost: a\r\n\r\n", others[i]);
+        assert_int_equal(read_status(text), 0);
+        assert_false(head.speaks_anthropic);
+    }
+    read_status("GET /v1/models HTTP/1.1\r\nHost: a\r\nAnthropic-Version: 2023-06-01\r\n\r\n");
+    assert_true(head.speaks_anthropic);
+}
+
 static void it_knows_when_the_connection_stays(void **state) {
     assert_int_equal(read_status("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"), 0);
     assert_false(head.keep_alive);
@@ -226,6 +245,7 @@ static void it_bounds_what_surrounds_chunks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_reads_a_request),
+        cmocka_unit_test(it_knows_clients_of_anthropics_api_by_header_or_path),
         cmocka_unit_test(it_knows_when_the_connection_stays),
         cmocka_unit_test(it_reads_absolute_targets_and_other_methods),
         cmocka_unit_test(it_refuses_what_is_not_http),

@@ -6,6 +6,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,6 +44,24 @@ static void a_refusal_is_an_error_of_the_api(void **state) {
     assert_says("Connection:", false);
     assert_says("Access-Control", false);
     assert_says("\r\n\r\n{\"error\":{\"message\":\"busy\",\"type\":\"server_error\"", true);
+    static const struct {
+        uint32_t status;
+        const char *type;
+    } theirs[] = {{503, "overloaded_error"},
+                  {505, "api_error"},
+                  {413, "request_too_large"},
+                  {403, "permission_error"},
+                  {408, "invalid_request_error"}};
+    reply.speaks_anthropic = true;
+    for (size_t i = 0; i < ARRAY_COUNT(theirs); i++) {
+        char body[128];
+        snprintf(body, sizeof body,
+                 "\r\n\r\n{\"type\":\"error\",\"error\":{\"type\":\"%s\",\"message\":\"no\"}}",
+                 theirs[i].type);
+        http_reply_error(&reply, theirs[i].status, "no");
+        read_all(reply.out);
+        assert_says(body, true);
+    }
     evbuffer_free(reply.out);
 }
 

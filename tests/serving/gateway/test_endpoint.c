@@ -42,6 +42,10 @@ static void anthropics_clients_find_theirs_behind_a_name(void **state) {
     assert_int_equal(endpoint->number, ENDPOINT_MESSAGES);
     assert_ptr_equal(endpoint_find(BYTES_LITERAL("/anthropic/v1/messages"), &rest), endpoint);
     assert_ptr_equal(endpoint_find(BYTES_LITERAL("/anthropic/messages"), &rest), endpoint);
+    assert_ptr_equal(endpoint_find(BYTES_LITERAL("/anthropic/v1/models"), &rest),
+                     endpoint_find(BYTES_LITERAL("/v1/models"), &rest));
+    assert_non_null(endpoint_find(BYTES_LITERAL("/anthropic/v1/models/org/b"), &rest));
+    assert_true(bytes_equal(rest, BYTES_LITERAL("org/b")));
     assert_null(endpoint_find(BYTES_LITERAL("/anthropic/v1/chat/completions"), &rest));
     assert_null(endpoint_find(BYTES_LITERAL("/anthropic/health"), &rest));
     assert_null(endpoint_find(BYTES_LITERAL("/anthropic"), &rest));

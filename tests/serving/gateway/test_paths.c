@@ -91,6 +91,41 @@ static void each_listener_has_its_paths(void **state) {
     world_close(world);
 }
 
+static void who_speaks_anthropics_words_is_answered_in_them(void **state) {
+    (void)state;
+    static const char model[] =
+        "{\"type\":\"model\",\"id\":\"tiny-r1\",\"display_name\":\"tiny-r1\","
+        "\"created_at\":\"1970-01-01T00:00:00Z\"";
+    static const struct {
+        enum http_method method;
+        const char *path;
+        uint32_t http_status;
+        const char *text;
+    } cases[] = {
+        {HTTP_GET, "/v1/models", 200, "\"has_more\":false,\"first_id\":\"tiny-r1\",\"last_id\":\""},
+        {HTTP_GET, "/anthropic/v1/models", 200, model},
+        {HTTP_GET, "/v1/models/tiny-r1", 200, model},
+        {HTTP_GET, "/v1/models/claude", 404, "\"not_found_error\""},
+        {HTTP_GET, "/v1/messages/batches", 404, "\"not_found_error\""},
+        {HTTP_POST, "/anthropic/v1/complete", 404, "\"not_found_error\""},
+        {HTTP_GET, "/v1/messages", 405, "\"invalid_request_error\""},
+        {HTTP_POST, CHAT, 400, "\"param\":null"}, /* a path keeps the words it has */
+    };
+    struct world *world = world_open(&(struct world_options){0});
+    world->speaks_anthropic = true;
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        uint32_t client = world_request(world, cases[i].method, cases[i].path, NULL, 0);
+        world_settle(world);
+        const char *said = world->clients[client].data;
+        if (world->clients[client].http_status != cases[i].http_status ||
+            !strstr(said, cases[i].text))
+            fail_msg("%s: %u %s", cases[i].path, world->clients[client].http_status, said);
+        bool theirs = !strncmp(said, "{\"type\":\"error\",\"error\":{", 25);
+        assert_true(theirs == (cases[i].http_status >= 400 && cases[i].path[4] != 'c'));
+    }
+    world_close(world);
+}
+
 static void a_value_out_of_range_has_the_status_that_clients_of_the_path_know(void **state) {
     (void)state;
     static const struct {
@@ -121,6 +156,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_answer_their_methods_only),
         cmocka_unit_test(each_listener_has_its_paths),
+        cmocka_unit_test(who_speaks_anthropics_words_is_answered_in_them),
         cmocka_unit_test(a_value_out_of_range_has_the_status_that_clients_of_the_path_know),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -233,6 +233,7 @@ uint32_t world_request(struct world *world, enum http_method method, const char 
     record->listener = for_operators != world->swapped ? HTTP_ADMIN : HTTP_PUBLIC;
     record->wants_receipt = world->wants_receipts;
     record->body_left = world->body_left;
+    record->speaks_anthropic = world->speaks_anthropic;
     memcpy(client_request_path(record), path, path_bytes);
     if (key_bytes) memcpy(client_request_authorization(record), world->authorization, key_bytes);
     if (body_bytes) memcpy(client_request_body(record), body, body_bytes);

@@ -62,6 +62,7 @@ struct world {
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for receipts */
     const char *authorization;         /* requests have this header; NULL: none */
+    bool speaks_anthropic;             /* requests are of clients of Anthropic's API */
     bool body_left;                    /* requests have a body that was not read */
     bool swapped; /* operators' paths are asked for on the public listener, others on theirs */
     int64_t now_ns;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects keywords of numbers and strings.
  */
+#include <stdio.h>
+
 #include "schema_cases.h"
 
 static void bounds_hold_in_the_forms_of_all_drafts(void **state) {
@@ -57,6 +59,21 @@ static void formats_of_the_drafts_bind_and_others_are_named(void **state) {
     assert_true(bytes_equal(one.ignored, bytes_of("mood, tone")));
 }
 
+/* As pydantic describes an HttpUrl, and others what a browser takes. */
+static void an_address_may_be_counted_as_far_as_browsers_go(void **state) {
+    static const char url[] =
+        "{\"format\":\"uri\",\"maxLength\":2083,\"minLength\":1,\"type\":\"string\"}";
+    static char text[2100];
+    int count = snprintf(text, sizeof text, "\"https://a.example/%02066d\"", 0);
+    assert_int_equal(count, 2083 + 2 + 1);
+    rejects(url, text);
+    memcpy(text + count - 2, "\"", 2);
+    accepts(url, text);
+    accepts(url, "\"https://a.example/b?c=d#e\"");
+    rejects(url, "\"a.example\"");
+    accepts("{\"format\":\"uri\",\"maxLength\":100}", "\"http://[::1]/\"");
+}
+
 static void what_cannot_bind_is_not_looked_at(void **state) {
     accepts("{\"type\":\"integer\",\"pattern\":\"(a)\\\\1\"}", "1");
 }
@@ -76,6 +93,7 @@ int main(void) {
         cmocka_unit_test(lengths_count_characters),
         cmocka_unit_test(patterns_are_found_anywhere_and_together_with_lengths),
         cmocka_unit_test(formats_of_the_drafts_bind_and_others_are_named),
+        cmocka_unit_test(an_address_may_be_counted_as_far_as_browsers_go),
         cmocka_unit_test(what_cannot_bind_is_not_looked_at),
         cmocka_unit_test(wrong_keywords_are_named),
     };

@@ -8,7 +8,8 @@
 static const struct automaton *format_of(const char *name) {
     const struct automaton *automaton = NULL;
     assert_int_equal(text_format_find(bytes_of(name)), TEXT_FORMAT_HELD);
-    assert_int_equal(automaton_of_format(test_work(), bytes_of(name), &automaton), STATUS_OK);
+    assert_int_equal(automaton_of_format(test_work(), bytes_of(name), false, &automaton),
+                     STATUS_OK);
     return automaton;
 }
 
@@ -113,6 +114,30 @@ static void it_takes_nothing_else(void **state) {
     check_texts("relative-json-pointer", "01 -1 /a 0## 1#/a", false);
 }
 
+static void a_brief_format_leaves_out_ip_literals_alone(void **state) {
+    static const struct {
+        const char *name, *in, *out;
+    } cases[] = {
+        {"uri", "http://1.2.3.4:80/a?b#c", "http://[::1]/"},
+        {"uri-reference", "//a@b/c", "//[::1]/"},
+        {"iri", "http://\xC6\x92.\xC3\x9F/", "http://[::1]/"},
+        {"iri-reference", "\xC3\xA2", "//[::1]"},
+        {"email", "a.b@c.de", "a@[127.0.0.1]"},
+        {"idn-email", "a@\xEC\x8B\xA4.kr", "a@[127.0.0.1]"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct automaton *automaton = format_of(cases[i].name); /* gone with the next one */
+        uint32_t whole_count = automaton->state_count;
+        assert_true(automaton_accepts(automaton, bytes_of(cases[i].in), NULL));
+        assert_true(automaton_accepts(automaton, bytes_of(cases[i].out), NULL));
+        assert_int_equal(
+            automaton_of_format(test_work(), bytes_of(cases[i].name), true, &automaton), STATUS_OK);
+        assert_true(automaton_accepts(automaton, bytes_of(cases[i].in), NULL));
+        assert_false(automaton_accepts(automaton, bytes_of(cases[i].out), NULL));
+        assert_true(automaton->state_count < whole_count);
+    }
+}
+
 static void it_counts_the_bytes_of_host_names(void **state) {
     const struct automaton *automaton = format_of("hostname");
     char label[65];
@@ -137,6 +162,7 @@ int main(void) {
         cmocka_unit_test(it_knows_leap_seconds_by_their_offset),
         cmocka_unit_test(it_takes_what_the_rfcs_take),
         cmocka_unit_test(it_takes_nothing_else),
+        cmocka_unit_test(a_brief_format_leaves_out_ip_literals_alone),
         cmocka_unit_test(it_counts_the_bytes_of_host_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,7 +45,7 @@ static const struct api_field fields[] = {
     {"user_id", BOTH, BY(api_values_user_id, TEXT),
      .words = "as 'cache_salt': a name of the client's user, of [a-zA-Z0-9_-], at most 512"},
     /* tools */
-    {"tools", CHAT, OWN(ARRAY), .words = "functions that the model may call"},
+    {"tools", CHAT, OWN(ARRAY), .words = "functions and custom tools that the model may call"},
     {"tool_choice", CHAT, OWN(ANY),
      .words = "'auto', 'required', {\"type\": \"function\", \"function\": {\"name\": ...}}, "
               "{\"type\": \"allowed_tools\", ...}, or 'none': as if there were no tools"},

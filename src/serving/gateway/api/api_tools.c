@@ -15,10 +15,11 @@ static struct bytes name_of(const struct tree *tool) {
     return name;
 }
 
-/* Of a tool, or of a member of its: "tools[2].function.name" in a chat, else "tools[2].name". */
+/* Of a tool, or of a member of its: "tools[2].function.name" in a chat, else "tools[2].name", where
+ * the reader knows no better place. */
 static struct api_place place_of(const struct api_reader *reader, size_t index,
                                  const char *member) {
-    bool inside = reader->dialect->number == DIALECT_CHAT;
+    bool inside = reader->dialect->number == DIALECT_CHAT && !reader->tool_places;
     struct api_place place =
         reader->tool_places ? reader->tool_places[index] : api_place_of("tools", index, "");
     size_t count = strlen(place.text);
@@ -111,10 +112,14 @@ static const struct tree *inner(const struct tree *object, const char *member) {
     return value ? value : object;
 }
 
-/* In Responses custom tools are chosen by their own type. */
-static bool names_tool(const struct api_reader *reader, const struct tree *choice) {
-    return api_reader_is_type(choice, "function") ||
-           (reader->dialect->number == DIALECT_RESPONSES && api_reader_is_type(choice, "custom"));
+/* Custom tools are chosen by their own type. */
+static bool names_tool(const struct tree *choice) {
+    return api_reader_is_type(choice, "function") || api_reader_is_type(choice, "custom");
+}
+
+static const struct tree *named_tool(const struct tree *choice) {
+    const char *member = api_reader_is_type(choice, "custom") ? "custom" : "function";
+    return tree_member(inner(choice, member), "name");
 }
 
 /* {"mode": "auto" or "required", "tools": [{"type": "function", ...}, ...]} */
@@ -126,10 +131,9 @@ static bool read_allowed(struct api_reader *reader, const char *place, const str
         return api_reader_needs(reader, place, "a 'mode': 'auto' or 'required'");
     if (tree_count(list) == 0) return api_reader_needs(reader, place, "an array 'tools'");
     for (size_t i = 0; i < tree_count(list); i++) {
-        const struct tree *one = inner(tree_at(list, i), "function");
-        if (!names_tool(reader, tree_at(list, i)))
-            return api_reader_refuse_type(reader, place, tree_at(list, i));
-        if (!api_tools_name(reader, place, tools, tree_member(one, "name"), choice)) return false;
+        const struct tree *one = tree_at(list, i);
+        if (!names_tool(one)) return api_reader_refuse_type(reader, place, one);
+        if (!api_tools_name(reader, place, tools, named_tool(one), choice)) return false;
     }
     return true;
 }
@@ -147,10 +151,9 @@ bool api_tools_read_choice(struct api_reader *reader, const struct tree *tools,
     if (!value || choice->none || choice->forced || api_reader_is(value, "auto")) return true;
     if (api_reader_is_type(value, "allowed_tools"))
         return read_allowed(reader, place, inner(value, "allowed_tools"), tools, choice);
-    if (names_tool(reader, value)) {
-        const struct tree *name = tree_member(inner(value, "function"), "name");
+    if (names_tool(value)) {
         choice->forced = choice->single = true;
-        return api_tools_name(reader, place, tools, name, choice);
+        return api_tools_name(reader, place, tools, named_tool(value), choice);
     }
     if (tree_kind(value) == TREE_OBJECT) return api_reader_refuse_type(reader, place, value);
     return api_error_set(reader->error, 422, place, "invalid_value",

@@ -12,7 +12,8 @@
 struct conversation {
     struct api_reader *reader;
     struct chat_builder builder;
-    size_t message; /* its index: for errors */
+    struct tree *said; /* text parts of the user's open turn; NULL: none is open */
+    size_t message;    /* its index: for errors */
 };
 
 /* "messages[2].content[5]" */
@@ -49,6 +50,27 @@ static bool read_texts(struct conversation *talk, const char *place, const struc
 
 /* ---- what users say ---- */
 
+/* Messages of a user in a row are one turn, with an empty line between: this one begins. */
+static bool open_user(struct conversation *talk) {
+    struct arena *arena = talk->reader->arena;
+    if (!talk->said) talk->said = tree_make_array(arena);
+    if (!talk->said) return api_reader_no_memory(talk->reader);
+    if (tree_count(talk->said) == 0) return true;
+    const struct tree *line = tree_make_string(arena, BYTES_LITERAL("\n\n"));
+    return (line && tree_append(arena, talk->said, chat_builder_part(&talk->builder, line))) ||
+           api_reader_no_memory(talk->reader);
+}
+
+static void end_user(struct conversation *talk) {
+    if (tree_count(talk->said)) chat_builder_message(&talk->builder, "user", talk->said);
+    talk->said = NULL;
+}
+
+static bool say(struct conversation *talk, const struct tree *text) {
+    return tree_append(talk->reader->arena, talk->said, chat_builder_part(&talk->builder, text)) ||
+           api_reader_no_memory(talk->reader);
+}
+
 static bool read_result(struct conversation *talk, const struct tree *block, const char *place) {
     struct api_reader *reader = talk->reader;
     const struct tree *id = api_reader_string(block, "tool_use_id");
@@ -64,8 +86,7 @@ static bool read_result(struct conversation *talk, const struct tree *block, con
 /* Results come first, as the model expects them right behind its calls. */
 static bool read_user_blocks(struct conversation *talk, const struct tree *blocks) {
     struct api_reader *reader = talk->reader;
-    struct tree *parts = tree_make_array(reader->arena);
-    if (!parts) return api_reader_no_memory(reader);
+    bool opened = false;
     for (size_t i = 0; i < tree_count(blocks); i++) {
         const struct tree *block = tree_at(blocks, i);
         struct api_place place = place_of_block(talk, i);
@@ -77,10 +98,10 @@ static bool read_user_blocks(struct conversation *talk, const struct tree *block
             return api_reader_refuse_type(reader, place.text, block);
         const struct tree *text = api_reader_string(block, "text");
         if (!text) return api_reader_needs(reader, place.text, "a string 'text'");
-        if (!tree_append(reader->arena, parts, chat_builder_part(&talk->builder, text)))
-            return api_reader_no_memory(reader);
+        if (!opened && !open_user(talk)) return false;
+        opened = true;
+        if (!say(talk, text)) return false;
     }
-    if (tree_count(parts)) chat_builder_message(&talk->builder, "user", parts);
     return true;
 }
 
@@ -122,15 +143,14 @@ static bool read_assistant_block(struct conversation *talk, const struct tree *b
 
 static bool read_assistant(struct conversation *talk, const struct tree *content) {
     struct bytes text;
-    chat_builder_end_turn(&talk->builder);
+    end_user(talk);
     if (tree_get_string(content, &text)) {
         chat_builder_say(&talk->builder, content);
-    } else {
-        for (size_t i = 0; i < tree_count(content); i++)
-            if (!read_assistant_block(talk, tree_at(content, i), place_of_block(talk, i).text))
-                return false;
+        return true;
     }
-    chat_builder_end_turn(&talk->builder);
+    for (size_t i = 0; i < tree_count(content); i++)
+        if (!read_assistant_block(talk, tree_at(content, i), place_of_block(talk, i).text))
+            return false;
     return true;
 }
 
@@ -154,10 +174,11 @@ static bool read_message(struct conversation *talk, const struct tree *message) 
                              place.text);
     if (api_reader_is(role, "assistant")) return read_assistant(talk, content);
     if (api_reader_is(role, "user") && !plain) return read_user_blocks(talk, content);
-    if (api_reader_is(role, "user") || api_reader_is(role, "system")) {
-        const char *name = api_reader_is(role, "user") ? "user" : "system";
+    if (api_reader_is(role, "user")) return open_user(talk) && say(talk, content);
+    if (api_reader_is(role, "system")) {
         if (!read_texts(talk, place.text, content, &content)) return false;
-        chat_builder_message(&talk->builder, name, content);
+        end_user(talk);
+        chat_builder_message(&talk->builder, "system", content);
         return true;
     }
     place = api_place_of("messages", talk->message, ".role");
@@ -198,6 +219,7 @@ static bool read_messages(struct conversation *talk, struct api_request *out) {
         talk->message = i;
         if (!read_message(talk, tree_at(messages, i))) return false;
     }
+    end_user(talk);
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
     out->messages = talk->builder.messages;
     return read_end(talk, out);

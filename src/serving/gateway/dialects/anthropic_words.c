@@ -313,3 +313,39 @@ void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens) {
     write_number(writer, "{\"input_tokens\":", prompt_tokens);
     json_writer_text(writer, "}");
 }
+
+/* ---- models ---- */
+
+/* Prompt and answer share what a model may have. */
+void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64_t tokens_max) {
+    json_writer_text(writer, "{\"type\":\"model\",\"id\":");
+    json_writer_string(writer, name);
+    json_writer_text(writer, ",\"display_name\":");
+    json_writer_string(writer, name);
+    json_writer_text(writer, ",\"created_at\":\"1970-01-01T00:00:00Z\"");
+    if (tokens_max) {
+        write_number(writer, ",\"max_input_tokens\":", tokens_max);
+        write_number(writer, ",\"max_tokens\":", tokens_max);
+    }
+    json_writer_text(writer, "}");
+}
+
+static void write_id(struct json_writer *writer, const char *name, const struct api_model *model) {
+    json_writer_text(writer, name);
+    if (model)
+        json_writer_string(writer, model->name);
+    else
+        json_writer_text(writer, "null");
+}
+
+void anthropic_words_models(struct json_writer *writer, const struct api_model *models,
+                            size_t count, uint64_t tokens_max) {
+    json_writer_text(writer, "{\"data\":[");
+    for (size_t i = 0; i < count; i++) {
+        if (i > 0) json_writer_text(writer, ",");
+        anthropic_words_model(writer, models[i].name, tokens_max);
+    }
+    write_id(writer, "],\"has_more\":false,\"first_id\":", count ? &models[0] : NULL);
+    write_id(writer, ",\"last_id\":", count ? &models[count - 1] : NULL);
+    json_writer_text(writer, "}");
+}

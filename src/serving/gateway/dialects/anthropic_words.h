@@ -21,6 +21,11 @@ void anthropic_words_event(struct json_writer *writer, const struct api_answer *
                            struct dialect_place *place, const struct api_event *event);
 void anthropic_words_error(struct json_writer *writer, const struct api_error *error);
 
+/* Models as a list of one page. When one was released nobody knows: the epoch stands for it. */
+void anthropic_words_models(struct json_writer *writer, const struct api_model *models,
+                            size_t count, uint64_t tokens_max);
+void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64_t tokens_max);
+
 /* {"input_tokens":7} */
 void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens);
 

@@ -5,8 +5,13 @@
 #include "serving/gateway/api/api_messages.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/api/api_tools.h"
+#include "serving/gateway/dialects/chat_tools.h"
 #include "serving/gateway/dialects/openai_fields.h"
 #include "serving/gateway/dialects/openai_words.h"
+#include "serving/gateway/dialects/text_input.h"
+
+/* An event may have two chunks: the input of a call, and what comes behind it. */
+#define CHAT_FRAME_BYTES (OPENAI_WORDS_FRAME_BYTES + ((size_t)2 << 10))
 
 /* ---- reading ---- */
 
@@ -45,8 +50,9 @@ static bool read_turn(struct api_reader *reader, struct api_request *out) {
 static bool read_chat(struct api_reader *reader, struct api_request *out) {
     out->messages = api_reader_given(reader->root, "messages");
     if (!out->messages) return api_reader_missing(reader, "messages");
-    return api_messages_check(reader, out->messages) && read_turn(reader, out) &&
-           api_constraint_read(reader, out) && api_tools_read(reader, out) &&
+    return chat_tools_messages(reader, out->messages, &out->messages) &&
+           api_messages_check(reader, out->messages) && read_turn(reader, out) &&
+           api_constraint_read(reader, out) && chat_tools_read(reader, out) &&
            read_logprobs(reader, out) && openai_fields_read(reader, out);
 }
 
@@ -61,9 +67,23 @@ static void write_logprobs(struct json_writer *writer, const struct tokenizer *t
 static const struct openai_words_form form = {"chatcmpl", "chat.completion",
                                               "chat.completion.chunk", write_logprobs};
 
-static void write_call(struct json_writer *writer, const struct answer_call *call) {
+static bool takes_text(const struct api_answer *answer, struct bytes name) {
+    const struct tool_alias *alias = tool_alias_find(&answer->aliases, name);
+    return alias && alias->takes_text;
+}
+
+static void write_call(struct json_writer *writer, const struct api_answer *answer,
+                       const struct answer_call *call) {
     json_writer_text(writer, "{\"id\":");
     json_writer_string(writer, call->id);
+    if (takes_text(answer, call->name)) {
+        json_writer_text(writer, ",\"type\":\"custom\",\"custom\":{\"name\":");
+        json_writer_string(writer, call->name);
+        json_writer_text(writer, ",\"input\":\"");
+        text_input_write(&call->arguments, writer);
+        json_writer_text(writer, "\"}}");
+        return;
+    }
     json_writer_text(writer, ",\"type\":\"function\",\"function\":{\"name\":");
     json_writer_string(writer, call->name);
     json_writer_text(writer, ",\"arguments\":\"");
@@ -71,7 +91,8 @@ static void write_call(struct json_writer *writer, const struct answer_call *cal
     json_writer_text(writer, "\"}}");
 }
 
-static void write_message(struct json_writer *writer, const struct api_choice *choice) {
+static void write_message(struct json_writer *writer, const struct api_answer *answer,
+                          const struct api_choice *choice) {
     const struct answer_text *text = choice->text;
     const struct answer_call *first = choice->calls ? choice->calls->first : NULL;
     json_writer_text(writer, "\"message\":{\"role\":\"assistant\",\"content\":");
@@ -89,7 +110,7 @@ static void write_message(struct json_writer *writer, const struct api_choice *c
     }
     for (const struct answer_call *call = first; call; call = call->next) {
         json_writer_text(writer, call == first ? ",\"tool_calls\":[" : ",");
-        write_call(writer, call);
+        write_call(writer, answer, call);
     }
     json_writer_text(writer, first ? "]}" : "}");
 }
@@ -102,6 +123,47 @@ static void write_whole(struct json_writer *writer, const struct api_answer *ans
 
 /* ---- streams ---- */
 
+static void begin_call_delta(struct json_writer *writer, uint32_t call) {
+    json_writer_text(writer, "\"delta\":{\"tool_calls\":[{\"index\":");
+    json_writer_unsigned(writer, call);
+}
+
+/* Of a tool that takes text; the input comes whole, as the model's arguments are no text yet. */
+static void write_text_call(struct json_writer *writer, const struct api_piece *piece) {
+    begin_call_delta(writer, piece->call);
+    if (piece->part == TOKEN_STREAM_CALL) {
+        json_writer_text(writer, ",\"id\":");
+        json_writer_string(writer, piece->call_id);
+        json_writer_text(writer, ",\"type\":\"custom\",\"custom\":{\"name\":");
+        json_writer_string(writer, piece->text);
+        json_writer_text(writer, ",\"input\":\"\"}}]}");
+    } else {
+        json_writer_text(writer, ",\"custom\":{\"input\":\"\"}}]}");
+    }
+}
+
+static const struct answer_call *call_at(const struct api_choice *whole, uint32_t index) {
+    const struct answer_call *call = whole->calls->first;
+    while (call && index--)
+        call = call->next;
+    return call;
+}
+
+/* The input of the call that is open, if its tool takes text: place->open is its index + 1. */
+static void close_text_call(struct json_writer *writer, const struct api_answer *answer,
+                            struct dialect_place *place, const struct api_event *event) {
+    const struct answer_call *call = place->open ? call_at(event->whole, place->open - 1) : NULL;
+    if (call) {
+        openai_words_chunk_begin(writer, &form, answer, event->choice);
+        begin_call_delta(writer, place->open - 1);
+        json_writer_text(writer, ",\"custom\":{\"input\":\"");
+        text_input_write(&call->arguments, writer);
+        json_writer_text(writer, "\"}}]}");
+        openai_words_chunk_end(writer, &form, answer, NULL, API_FINISH_NONE);
+    }
+    place->open = 0;
+}
+
 static void write_delta(struct json_writer *writer, const struct api_piece *piece) {
     switch (piece->part) {
     case TOKEN_STREAM_REASONING:
@@ -111,8 +173,7 @@ static void write_delta(struct json_writer *writer, const struct api_piece *piec
         return;
     case TOKEN_STREAM_CALL:
     case TOKEN_STREAM_ARGUMENTS:
-        json_writer_text(writer, "\"delta\":{\"tool_calls\":[{\"index\":");
-        json_writer_unsigned(writer, piece->call);
+        begin_call_delta(writer, piece->call);
         if (piece->part == TOKEN_STREAM_CALL) {
             json_writer_text(writer, ",\"id\":");
             json_writer_string(writer, piece->call_id);
@@ -132,6 +193,22 @@ static void write_delta(struct json_writer *writer, const struct api_piece *piec
     }
 }
 
+static void write_piece(struct json_writer *writer, const struct api_answer *answer,
+                        struct dialect_place *place, const struct api_event *event) {
+    const struct api_piece *piece = &event->piece;
+    bool goes_on = piece->part == TOKEN_STREAM_ARGUMENTS;
+    if (!goes_on) close_text_call(writer, answer, place, event);
+    if (piece->part == TOKEN_STREAM_CALL && takes_text(answer, piece->text))
+        place->open = piece->call + 1;
+    if (goes_on && place->open && !piece->tokens) return;
+    openai_words_chunk_begin(writer, &form, answer, event->choice);
+    if (place->open)
+        write_text_call(writer, piece);
+    else
+        write_delta(writer, piece);
+    openai_words_chunk_end(writer, &form, answer, piece, API_FINISH_NONE);
+}
+
 static void write_event(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event) {
     switch (event->kind) {
@@ -144,11 +221,10 @@ static void write_event(struct json_writer *writer, const struct api_answer *ans
         openai_words_chunk_end(writer, &form, answer, NULL, API_FINISH_NONE);
         return;
     case API_EVENT_PIECE:
-        openai_words_chunk_begin(writer, &form, answer, event->choice);
-        write_delta(writer, &event->piece);
-        openai_words_chunk_end(writer, &form, answer, &event->piece, API_FINISH_NONE);
+        write_piece(writer, answer, place, event);
         return;
     case API_EVENT_FINISH:
+        close_text_call(writer, answer, place, event);
         openai_words_chunk_begin(writer, &form, answer, event->choice);
         json_writer_text(writer, "\"delta\":{\"content\":\"\",\"reasoning_content\":null}");
         openai_words_chunk_end(writer, &form, answer, NULL, event->finish);
@@ -168,7 +244,7 @@ const struct dialect chat_dialect = {
     .prompt_field = "messages",
     .call_prefix = "call_",
     .keep_alive = {OPENAI_WORDS_KEEP_ALIVE, sizeof OPENAI_WORDS_KEEP_ALIVE - 1},
-    .frame_bytes = OPENAI_WORDS_FRAME_BYTES,
+    .frame_bytes = CHAT_FRAME_BYTES,
     .read = read_chat,
     .write_whole = write_whole,
     .write_event = write_event,

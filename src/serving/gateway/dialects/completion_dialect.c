@@ -108,7 +108,8 @@ static bool read_completion(struct api_reader *reader, struct api_request *out) 
 static const struct openai_words_form form = {"cmpl", "text_completion", "text_completion",
                                               api_tokens_completion_logprobs};
 
-static void write_text(struct json_writer *writer, const struct api_choice *choice) {
+static void write_text(struct json_writer *writer, const struct api_answer *answer,
+                       const struct api_choice *choice) {
     json_writer_text(writer, "\"text\":\"");
     answer_text_write(choice->text, 0, choice->text->count, true, writer);
     json_writer_text(writer, "\"");

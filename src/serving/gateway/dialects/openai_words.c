@@ -86,7 +86,7 @@ static void write_rest(struct json_writer *writer, const struct openai_words_for
 void openai_words_whole(struct json_writer *writer, const struct openai_words_form *form,
                         const struct api_answer *answer, const struct api_choice *choices,
                         size_t choice_count, const struct api_usage *usage,
-                        void (*write)(struct json_writer *writer,
+                        void (*write)(struct json_writer *writer, const struct api_answer *answer,
                                       const struct api_choice *choice)) {
     write_head(writer, form, answer, false);
     json_writer_text(writer, "\"choices\":[");
@@ -96,7 +96,7 @@ void openai_words_whole(struct json_writer *writer, const struct openai_words_fo
                                  .to = choices[i].tokens->count};
         write_member(writer, i ? ",{\"index\":" : "{\"index\":", i);
         json_writer_text(writer, ",");
-        write(writer, &choices[i]);
+        write(writer, answer, &choices[i]);
         write_rest(writer, form, answer, &told, choices[i].finish);
         json_writer_text(writer, "}");
     }

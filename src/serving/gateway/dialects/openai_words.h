@@ -25,7 +25,8 @@ const char *openai_words_finish(enum api_finish finish);
 void openai_words_whole(struct json_writer *writer, const struct openai_words_form *form,
                         const struct api_answer *answer, const struct api_choice *choices,
                         size_t choice_count, const struct api_usage *usage,
-                        void (*write)(struct json_writer *writer, const struct api_choice *choice));
+                        void (*write)(struct json_writer *writer, const struct api_answer *answer,
+                                      const struct api_choice *choice));
 
 /* A chunk's event around the caller's words: `piece` NULL: it tells no tokens. */
 void openai_words_chunk_begin(struct json_writer *writer, const struct openai_words_form *form,

@@ -8,6 +8,7 @@
 #include "serving/gateway/api/api_thinking.h"
 #include "serving/gateway/api/api_tools.h"
 #include "serving/gateway/dialects/responses_tools.h"
+#include "serving/gateway/dialects/text_tool.h"
 
 struct items {
     struct api_reader *reader;
@@ -134,7 +135,7 @@ static bool read_text_call(struct items *talk, const struct tree *item, size_t i
     if (!id || !api_reader_string(item, "name") || !input)
         return api_reader_needs(talk->reader, place.text, "strings 'call_id', 'name' and 'input'");
     chat_builder_call(&talk->builder, id, responses_tools_name(talk->reader, item),
-                      responses_tools_arguments(talk->reader, input));
+                      text_tool_arguments(talk->reader, input));
     return true;
 }
 

@@ -5,6 +5,7 @@
 #include "base/format.h"
 #include "serving/gateway/api/api_body.h"
 #include "serving/gateway/api/api_tools.h"
+#include "serving/gateway/dialects/text_tool.h"
 
 struct tools {
     struct api_reader *reader;
@@ -38,59 +39,6 @@ const struct tree *responses_tools_name(struct api_reader *reader, const struct 
     return join(reader->arena, namespace, text);
 }
 
-const struct tree *responses_tools_arguments(struct api_reader *reader, const struct tree *input) {
-    struct tree *object = tree_make_object(reader->arena);
-    if (!object || !tree_set(reader->arena, object, "input", input)) return NULL;
-    struct bytes text = tree_text(reader->arena, object);
-    return text.data ? tree_make_string(reader->arena, text) : NULL;
-}
-
-/* ---- tools that take text ---- */
-
-static const char text_parameters[] =
-    "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},"
-    "\"required\":[\"input\"],\"additionalProperties\":false}";
-
-/* The description, and behind it the grammar; the description alone where there is none. */
-static bool describe(struct tools *tools, const struct tree *tool, const char *place,
-                     const struct tree **out) {
-    struct api_reader *reader = tools->reader;
-    const struct tree *format = api_reader_given(tool, "format");
-    struct bytes said = {"", 0}, syntax, grammar;
-    *out = api_reader_given(tool, "description");
-    if (!format || api_reader_is_type(format, "text")) return true;
-    struct api_place member;
-    format_text(member.text, sizeof member.text, "%s.format", place);
-    if (!api_reader_is_type(format, "grammar"))
-        return api_reader_refuse_type(reader, member.text, format);
-    if (!tree_get_string(tree_member(format, "syntax"), &syntax) ||
-        !tree_get_string(tree_member(format, "definition"), &grammar))
-        return api_reader_needs(reader, member.text, "strings 'syntax' and 'definition'");
-    if (*out && !tree_get_string(*out, &said)) return true; /* refused with the other members */
-    static const char lead[] = "The input follows this grammar";
-    size_t room = said.count + syntax.count + grammar.count + sizeof lead + 16;
-    char *text = arena_take(reader->arena, room);
-    if (!text) return api_reader_no_memory(reader);
-    size_t count = format_text(text, room, "%.*s%s%s (%.*s):\n", (int)said.count, said.data,
-                               said.count ? "\n\n" : "", lead, (int)syntax.count, syntax.data);
-    memcpy(text + count, grammar.data, grammar.count);
-    *out = tree_make_string(reader->arena, (struct bytes){text, count + grammar.count});
-    if (!*out) return api_reader_no_memory(reader);
-    return api_body_warn(reader, tools->out, member.text, "is told to the model, not held");
-}
-
-static bool add_text_tool(struct tools *tools, const struct tree *tool, const struct tree *name,
-                          const char *place) {
-    struct api_reader *reader = tools->reader;
-    const struct tree *description, *parameters;
-    struct error ignored;
-    if (!describe(tools, tool, place, &description)) return false;
-    if (tree_parse(reader->arena, bytes_of(text_parameters), "parameters", &parameters, &ignored))
-        return api_reader_no_memory(reader);
-    chat_builder_tool(tools->builder, name, description, parameters, NULL);
-    return true;
-}
-
 /* ---- all tools ---- */
 
 static bool add_alias(struct tools *tools, struct tool_alias alias) {
@@ -115,7 +63,8 @@ static bool add_tool(struct tools *tools, const struct tree *tool, struct bytes 
     if (named && !tree_get_string(name, &alias.name)) return api_reader_no_memory(reader);
     if (tools->count < LIMIT_TOOLS) tools->places[tools->count++] = *place;
     if (named && (namespace.count || alias.takes_text) && !add_alias(tools, alias)) return false;
-    if (alias.takes_text) return add_text_tool(tools, tool, name, place->text);
+    if (alias.takes_text)
+        return text_tool_add(reader, tools->builder, tools->out, tool, name, place->text);
     chat_builder_tool(tools->builder, name, api_reader_given(tool, "description"),
                       api_reader_given(tool, "parameters"), api_reader_given(tool, "strict"));
     return true;

@@ -25,8 +25,4 @@ bool responses_tools_read(struct api_reader *reader, struct chat_builder *builde
 /* The name by which the model knows the tool of an earlier call, or NULL: it has none. */
 const struct tree *responses_tools_name(struct api_reader *reader, const struct tree *call);
 
-/* The arguments of an earlier call of a tool that takes text, as the model would have written them;
- * NULL: no memory. */
-const struct tree *responses_tools_arguments(struct api_reader *reader, const struct tree *input);
-
 #endif

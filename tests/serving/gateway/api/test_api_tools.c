@@ -89,8 +89,10 @@ static void each_mistake_about_tools_is_named(void **state) {
         {"\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"function\"}", 400, "tool_choice",
          "invalid_type"},
         {"\"tools\":[" TOOL "],\"tool_choice\":" NAMED("g"), 400, "tool_choice", "invalid_value"},
-        {"\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"custom\"}", 400, "tool_choice",
+        {"\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"mcp\"}", 400, "tool_choice",
          "unsupported_parameter"},
+        {"\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"custom\"}", 400, "tool_choice",
+         "invalid_type"},
         {"\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"none\"}", 400,
          "tool_choice", "invalid_type"},
         {"\"tools\":[" TOOL "],\"tool_choice\":{\"type\":\"allowed_tools\",\"mode\":\"auto\","

@@ -64,6 +64,31 @@ static void calls_and_their_results_become_messages(void **state) {
         "{\"role\":\"user\",\"content\":\"and?\"}]");
 }
 
+static void turns_of_one_speaker_in_a_row_are_one(void **state) {
+    expect_messages(
+        SAYS("{\"role\":\"user\",\"content\":\"a\"},"
+             "{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"b\"},"
+             "{\"type\":\"text\",\"text\":\"c\"}]},"
+             "{\"role\":\"assistant\",\"content\":\"d\"},"
+             "{\"role\":\"assistant\",\"content\":[{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":"
+             "\"look\",\"input\":{}}]},"
+             "{\"role\":\"user\",\"content\":\"e\"},"
+             "{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":\"t1\"}]}"),
+        "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":\"a\"},"
+        "{\"type\":\"text\",\"text\":\"\\n\\n\"},{\"type\":\"text\",\"text\":\"b\"},"
+        "{\"type\":\"text\",\"text\":\"c\"}]},"
+        "{\"role\":\"assistant\",\"content\":\"d\",\"tool_calls\":[{\"id\":\"t1\",\"type\":"
+        "\"function\",\"function\":{\"name\":\"look\",\"arguments\":\"{}\"}}]},"
+        "{\"role\":\"tool\",\"content\":\"\",\"tool_call_id\":\"t1\"},"
+        "{\"role\":\"user\",\"content\":\"e\"}]");
+    expect_messages(
+        SAYS("{\"role\":\"user\",\"content\":\"a\"},"
+             "{\"role\":\"system\",\"content\":\"b\"},"
+             "{\"role\":\"user\",\"content\":\"c\"}"),
+        "[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"system\",\"content\":\"b\"},"
+        "{\"role\":\"user\",\"content\":\"c\"}]");
+}
+
 static void an_assistants_message_at_the_end_goes_on(void **state) {
     assert_true(parse(SAYS("{\"role\":\"user\",\"content\":\"hi\"},"
                            "{\"role\":\"assistant\",\"content\":\"He\"}")));
@@ -253,6 +278,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strings_and_blocks_of_text_are_content),
         cmocka_unit_test(calls_and_their_results_become_messages),
+        cmocka_unit_test(turns_of_one_speaker_in_a_row_are_one),
         cmocka_unit_test(an_assistants_message_at_the_end_goes_on),
         cmocka_unit_test(tools_become_functions),
         cmocka_unit_test(thinking_effort_and_user_are_read),

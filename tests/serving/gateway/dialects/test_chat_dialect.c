@@ -152,11 +152,63 @@ static void a_stream_that_fails_says_why(void **state) {
                  "null,\"code\":\"engine_failed\"}}\n\ndata: [DONE]\n\n");
 }
 
+/* The inputs of two calls, one behind the other; the last one's comes with the end. */
+static void a_call_of_a_custom_tool_has_its_input_whole(void **state) {
+    (void)state;
+    static const struct tool_alias edit = {
+        .name = {"edit", 4}, .own = {"edit", 4}, .namespace = {"", 0}, .takes_text = true};
+    struct api_answer custom = answer;
+    custom.aliases = (struct tool_aliases){&edit, 1};
+    begin();
+    say_call("call_1", "edit", "{\"input\":\"a\\n\"}");
+    say_call("call_2", "look", "{}");
+    struct api_choice whole = {.text = &text, .calls = &calls, .tokens = &tokens};
+    struct json_writer writer = {.out = said, .room = sizeof said};
+    whole.finish = API_FINISH_CALLS;
+    chat_dialect.write_whole(&writer, &custom, &whole, 1, &usage);
+    assert_said(
+        &writer,
+        WHOLE("\"content\":null,\"tool_calls\":[{\"id\":\"call_1\",\"type\":\"custom\","
+              "\"custom\":{\"name\":\"edit\",\"input\":\"a\\n\"}},{\"id\":\"call_2\",\"type\":"
+              "\"function\",\"function\":{\"name\":\"look\",\"arguments\":\"{}\"}}]",
+              "\"tool_calls\""));
+    const struct api_event events[] = {
+        {.kind = API_EVENT_PIECE,
+         .piece = {.part = TOKEN_STREAM_CALL, .text = {"edit", 4}, .call_id = {"call_1", 6}}},
+        {.kind = API_EVENT_PIECE, .piece = {.part = TOKEN_STREAM_ARGUMENTS, .text = {"{\"in", 4}}},
+        {.kind = API_EVENT_PIECE,
+         .piece =
+             {.part = TOKEN_STREAM_CALL, .text = {"look", 4}, .call = 1, .call_id = {"call_2", 6}}},
+        {.kind = API_EVENT_FINISH, .finish = API_FINISH_CALLS},
+    };
+    static const char input[] =
+        CHUNK("{\"tool_calls\":[{\"index\":0,\"custom\":{\"input\":\"a\\n\"}}]}", "null");
+    writer = (struct json_writer){.out = said, .room = sizeof said};
+    struct dialect_place place = {0};
+    for (size_t i = 0; i < ARRAY_COUNT(events); i++) {
+        struct api_event event = events[i];
+        event.choice = 3;
+        event.whole = &whole;
+        chat_dialect.write_event(&writer, &custom, &place, &event);
+    }
+    said[writer.count] = 0;
+    const char *second = strstr(said, input);
+    assert_non_null(second);
+    static const char first[] = CHUNK("{\"tool_calls\":[{\"index\":0,\"id\":\"call_1\",\"type\":"
+                                      "\"custom\",\"custom\":{\"name\":\"edit\",\"input\":\"\"}}]}",
+                                      "null");
+    assert_int_equal(strncmp(said, first, sizeof first - 1), 0);
+    assert_ptr_equal(second, said + sizeof first - 1); /* no arguments between */
+    assert_non_null(strstr(second, "{\"index\":1,\"id\":\"call_2\",\"type\":\"function\""));
+    assert_null(strstr(second + 1, input)); /* once */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(whole_answers_tell_calls),
         cmocka_unit_test(an_answer_without_text_or_calls_is_empty),
         cmocka_unit_test(streams_tell_calls_piece_by_piece),
+        cmocka_unit_test(a_call_of_a_custom_tool_has_its_input_whole),
         cmocka_unit_test(a_stream_that_fails_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
