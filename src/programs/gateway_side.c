@@ -317,11 +317,17 @@ static enum admission admit(void *context, const struct record_client_request *h
     return gateway_admit(((const struct gateway_side *)context)->gateway, head);
 }
 
+static bool refuses(void *context, struct unit_id unit) {
+    return gateway_refuses(((const struct gateway_side *)context)->gateway, unit);
+}
+
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
     if (side->recorder) parts->gateway = recorder_machine(side->recorder, &parts->gateway);
     parts->admit = admit;
     parts->admit_context = side;
+    parts->refuses = refuses;
+    parts->refuses_context = side;
     parts->tokenize = side->text.tokenizer ? tokenize : NULL;
     parts->tokenize_context = side;
     parts->constrain = side->text.tokenizer ? constrain : NULL;
