@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "contract/kv_block.h"
 
-#define BALANCE_MAX 1000000 /* all ranks are equally loaded */
+#define BALANCE_MAX 1000000            /* all ranks are equally loaded */
 #define TIME_NS_MAX ((int64_t)1 << 56) /* two years: sums of a few of them have room */
 
 const char *finish_reason_name(enum finish_reason reason) {
@@ -154,7 +154,8 @@ bool unit_load_valid(const void *record) {
     for (uint32_t i = 0; i < load->rank_count; i++)
         if (load_ranks(load)[i].kv_storage >= KV_STORAGE_COUNT || load_ranks(load)[i].reserved)
             return false;
-    return is_time(load->last_step_ns) && load->kv_storage < KV_STORAGE_COUNT && load->draining <= 1;
+    return is_time(load->last_step_ns) && load->kv_storage < KV_STORAGE_COUNT &&
+           load->draining <= 1;
 }
 
 bool experts_valid(const void *record) {

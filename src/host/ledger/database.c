@@ -292,10 +292,11 @@ enum status database_check_place(const struct database *database, struct error *
     int moved = 0;
     int code = sqlite3_file_control(database->connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
     if (code != SQLITE_OK || !moved) return STATUS_OK; /* one in memory has no place */
-    return error_set(error, STATUS_GONE,
-                     "%.300s: was removed, replaced or moved, and what is written would be lost; bring "
-                     "that file back, or start this process again",
-                     database->path);
+    return error_set(
+        error, STATUS_GONE,
+        "%.300s: was removed, replaced or moved, and what is written would be lost; bring "
+        "that file back, or start this process again",
+        database->path);
 }
 
 enum status database_begin(struct database *database, struct error *error) {
