@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/text/chat_turns.h"
 
+#include <string.h>
+
+/* Texts that become one. */
+struct joined_text {
+    char *data;
+    size_t count, room;
+};
+
 struct folding {
     const struct chat_turns *turns;
     struct arena *arena;
     struct tree *messages;
     const struct tree *last; /* what is to be added next; NULL: nothing yet */
+    struct tree *grown;      /* the last one, if others have become a part of it; else NULL */
+    struct joined_text text; /* the grown one's content */
     bool failed;
 };
 
@@ -25,44 +35,52 @@ static bool calls(const struct tree *message) {
     return tree_count(tree_member(message, "tool_calls")) > 0;
 }
 
-/* Of a string or of text parts, one after the other. data NULL: no memory. */
-static struct bytes text_of(struct arena *arena, const struct tree *content) {
-    struct bytes text = {"", 0}, part;
-    if (tree_get_string(content, &text)) return text;
-    size_t count = 0;
-    for (size_t i = 0; i < tree_count(content); i++)
-        count += tree_get_string(tree_member(tree_at(content, i), "text"), &part) ? part.count : 0;
-    char *joined = arena_take(arena, count + 1), *at = joined;
-    for (size_t i = 0; joined && i < tree_count(content); i++)
-        if (tree_get_string(tree_member(tree_at(content, i), "text"), &part) && part.count) {
-            memcpy(at, part.data, part.count);
-            at += part.count;
-        }
-    return (struct bytes){joined, count};
+/* ---- texts ---- */
+
+static bool append(struct arena *arena, struct joined_text *text, struct bytes more) {
+    if (text->count + more.count > text->room) {
+        size_t room = 2 * (text->count + more.count);
+        char *data = arena_take(arena, room);
+        if (!data) return false;
+        if (text->count) memcpy(data, text->data, text->count);
+        *text = (struct joined_text){data, text->count, room};
+    }
+    if (more.count) memcpy(text->data + text->count, more.data, more.count);
+    text->count += more.count;
+    return true;
 }
 
-/* The texts of both contents, an empty line between; either alone where the other has none. */
-static const struct tree *join_contents(struct arena *arena, const struct tree *first,
-                                        const struct tree *second) {
-    struct bytes front = text_of(arena, first), back = text_of(arena, second);
-    if (!front.data || !back.data) return NULL;
-    size_t blank = front.count && back.count ? 2 : 0;
-    char *joined = arena_take(arena, front.count + blank + back.count + 1);
-    if (!joined) return NULL;
-    memcpy(joined, front.data, front.count);
-    memcpy(joined + front.count, "\n\n", blank);
-    memcpy(joined + front.count + blank, back.data, back.count);
-    return tree_make_string(arena, (struct bytes){joined, front.count + blank + back.count});
+/* Of a string or of text parts, one after the other; behind what is there comes an empty line first. */
+static bool append_content(struct arena *arena, struct joined_text *text,
+                           const struct tree *content) {
+    struct bytes part, blank = text->count ? BYTES_LITERAL("\n\n") : BYTES_LITERAL("");
+    size_t parts = tree_kind(content) == TREE_STRING ? 1 : tree_count(content);
+    for (size_t i = 0; i < parts; i++) {
+        const struct tree *from =
+            tree_kind(content) == TREE_STRING ? content : tree_member(tree_at(content, i), "text");
+        if (!tree_get_string(from, &part) || part.count == 0) continue;
+        if (!append(arena, text, blank) || !append(arena, text, part)) return false;
+        blank.count = 0;
+    }
+    return true;
 }
 
-/* Under a key that is no C string. */
+/* ---- members ---- */
+
+/* A key as tree.h wants it; NULL: no memory. */
+static const char *key_of(struct arena *arena, struct bytes text) {
+    char *key = arena_take(arena, text.count + 1);
+    if (!key) return NULL;
+    memcpy(key, text.data, text.count);
+    key[text.count] = '\0';
+    return key;
+}
+
+/* Where the object has none of that key. */
 static bool set(struct arena *arena, struct tree *object, struct bytes key,
                 const struct tree *value) {
-    char *name = arena_take(arena, key.count + 1);
-    if (!name) return false;
-    memcpy(name, key.data, key.count);
-    name[key.count] = '\0';
-    return tree_member(object, name) || tree_set(arena, object, name, value);
+    const char *name = key_of(arena, key);
+    return name && (tree_member(object, name) || tree_set(arena, object, name, value));
 }
 
 /* The source's members that are not null and that `made` lacks. */
@@ -73,18 +91,6 @@ static bool copy_members(struct arena *arena, struct tree *made, const struct tr
     while (tree_next_member(source, &cursor, &key, &value))
         if (!tree_is_null(value) && !set(arena, made, key, value)) return false;
     return true;
-}
-
-/* A new message with this role and content; all else is the message's own, and where it has
- * nothing (or null) what `more` has. NULL: no memory. */
-static struct tree *message_of(struct arena *arena, const struct tree *role,
-                               const struct tree *content, const struct tree *message,
-                               const struct tree *more) {
-    struct tree *made = tree_make_object(arena);
-    bool done = made && tree_set(arena, made, "role", role) &&
-                (!content || tree_set(arena, made, "content", content)) &&
-                copy_members(arena, made, message) && copy_members(arena, made, more);
-    return done ? made : NULL;
 }
 
 /* The assistant's message with one of its calls; what else it says comes with the first. NULL: no
@@ -129,26 +135,54 @@ static bool is_users(const struct folding *fold, const struct tree *message) {
 }
 
 static const struct tree *users_own(struct arena *arena, const struct tree *message) {
+    struct tree *made = tree_make_object(arena);
     const struct tree *role = tree_make_string(arena, BYTES_LITERAL("user"));
-    return role ? message_of(arena, role, tree_member(message, "content"), message, NULL) : NULL;
+    bool done = made && tree_set(arena, made, "role", role) && copy_members(arena, made, message);
+    return done ? made : NULL;
 }
 
-static const struct tree *joined(struct arena *arena, const struct tree *last,
-                                 const struct tree *next) {
-    const struct tree *content =
-        join_contents(arena, tree_member(last, "content"), tree_member(next, "content"));
-    return content ? message_of(arena, tree_member(last, "role"), content, last, next) : NULL;
+/* The last message with what it says as text alone; its content is set when it ends. */
+static bool begin_growing(struct folding *fold) {
+    struct arena *arena = fold->arena;
+    fold->text.count = 0;
+    fold->grown = tree_make_object(arena);
+    return fold->grown && tree_set(arena, fold->grown, "role", tree_member(fold->last, "role")) &&
+           tree_set(arena, fold->grown, "content", tree_make_null()) &&
+           copy_members(arena, fold->grown, fold->last) &&
+           append_content(arena, &fold->text, tree_member(fold->last, "content"));
+}
+
+/* The next message becomes a part of the last one: the texts of both, an empty line between; all
+ * else is the last one's, and where it has nothing (or null) the next one's. */
+static bool join(struct folding *fold, const struct tree *next) {
+    if (!fold->grown && !begin_growing(fold)) return false;
+    if (!append_content(fold->arena, &fold->text, tree_member(next, "content")) ||
+        !copy_members(fold->arena, fold->grown, next))
+        return false;
+    fold->last = fold->grown;
+    return true;
+}
+
+static bool end_last(struct folding *fold) {
+    struct bytes text = {fold->text.count ? fold->text.data : "", fold->text.count};
+    if (fold->grown &&
+        !tree_set(fold->arena, fold->grown, "content", tree_make_string(fold->arena, text)))
+        return false;
+    fold->grown = NULL;
+    return !fold->last || tree_append(fold->arena, fold->messages, fold->last);
 }
 
 static void add(struct folding *fold, const struct tree *next) {
     if (is_users(fold, next)) next = users_own(fold->arena, next);
-    if (next && joins(fold, next))
-        next = joined(fold->arena, fold->last, next);
-    else if (fold->last && !tree_append(fold->arena, fold->messages, fold->last))
-        next = NULL;
+    if (next && joins(fold, next)) {
+        fold->failed |= !join(fold, next);
+        return;
+    }
+    fold->failed |= !next || !end_last(fold);
     fold->last = next;
-    fold->failed |= !next;
 }
+
+/* ---- calls ---- */
 
 static size_t count_results(const struct tree *messages, size_t from) {
     size_t count = 0;
@@ -157,36 +191,76 @@ static size_t count_results(const struct tree *messages, size_t from) {
     return count;
 }
 
-/* Whether the result is that call's: by its id, or by its place where it has none. */
-static bool answers(const struct tree *result, size_t index, const struct tree *call,
-                    size_t call_index) {
-    struct bytes id, of;
-    if (tree_get_string(tree_member(result, "tool_call_id"), &id) &&
-        tree_get_string(tree_member(call, "id"), &of))
-        return bytes_equal(id, of);
-    return index == call_index;
+#define NO_RESULT UINT32_MAX
+
+/* Whose the results behind a turn of calls are. */
+struct call_results {
+    const struct tree *messages, *calls;
+    size_t from;      /* the first result */
+    uint32_t *firsts; /* [calls + 1] of each call, and of none; NO_RESULT: it has none */
+    uint32_t *nexts;  /* [results] the next one of the same call */
+};
+
+/* The number of each call under its id. NULL: no memory. */
+static struct tree *number_calls(struct arena *arena, const struct tree *calls) {
+    struct tree *numbers = tree_make_object(arena);
+    bool done = numbers != NULL;
+    struct bytes id;
+    for (size_t c = 0; done && c < tree_count(calls); c++)
+        if (tree_get_string(tree_member(tree_at(calls, c), "id"), &id))
+            done = set(arena, numbers, id, tree_make_integer(arena, (int64_t)c));
+    return done ? numbers : NULL;
+}
+
+/* The call of a result: by its id; by its place where one of the two has none. */
+static size_t find_call(struct arena *arena, const struct call_results *results,
+                        const struct tree *numbers, size_t index) {
+    struct bytes id;
+    int64_t number;
+    bool has_id = tree_get_string(
+        tree_member(tree_at(results->messages, results->from + index), "tool_call_id"), &id);
+    const char *key = has_id ? key_of(arena, id) : NULL;
+    if (key && tree_get_integer(tree_member(numbers, key), &number)) return (size_t)number;
+    const struct tree *call = tree_at(results->calls, index);
+    bool by_place = call && (!has_id || tree_kind(tree_member(call, "id")) != TREE_STRING);
+    return by_place ? index : tree_count(results->calls);
+}
+
+static bool sort_results(struct arena *arena, struct call_results *results, size_t count) {
+    const struct tree *numbers = number_calls(arena, results->calls);
+    size_t calls = tree_count(results->calls);
+    results->firsts = arena_take(arena, (calls + 1) * sizeof *results->firsts);
+    results->nexts = arena_take(arena, (count + 1) * sizeof *results->nexts);
+    if (!numbers || !results->firsts || !results->nexts) return false;
+    for (size_t c = 0; c <= calls; c++)
+        results->firsts[c] = NO_RESULT;
+    for (size_t r = count; r-- > 0;) {
+        uint32_t *first = &results->firsts[find_call(arena, results, numbers, r)];
+        results->nexts[r] = *first;
+        *first = (uint32_t)r;
+    }
+    return true;
+}
+
+static void add_results(struct folding *fold, const struct call_results *results, size_t call) {
+    for (uint32_t r = results->firsts[call]; r != NO_RESULT && !fold->failed; r = results->nexts[r])
+        add(fold, tree_at(results->messages, results->from + r));
 }
 
 /* Each call with its results behind it; results of none of them come last. Returns how many results
  * there were. */
 static size_t add_calls(struct folding *fold, const struct tree *messages, size_t at) {
-    const struct tree *message = tree_at(messages, at), *list = tree_member(message, "tool_calls");
-    size_t count = count_results(messages, at + 1), calls_count = tree_count(list);
-    for (size_t c = 0; c < calls_count && !fold->failed; c++) {
+    const struct tree *message = tree_at(messages, at);
+    struct call_results results = {messages, tree_member(message, "tool_calls"), .from = at + 1};
+    size_t count = count_results(messages, at + 1), calls = tree_count(results.calls);
+    fold->failed |= !sort_results(fold->arena, &results, count);
+    for (size_t c = 0; c < calls && !fold->failed; c++) {
         const struct tree *one = call_of(fold->arena, message, c);
         fold->failed |= !one;
         if (one) add(fold, one);
-        for (size_t r = 0; r < count && !fold->failed; r++)
-            if (answers(tree_at(messages, at + 1 + r), r, tree_at(list, c), c))
-                add(fold, tree_at(messages, at + 1 + r));
+        add_results(fold, &results, c);
     }
-    for (size_t r = 0; r < count && !fold->failed; r++) {
-        const struct tree *result = tree_at(messages, at + 1 + r);
-        bool told = false;
-        for (size_t c = 0; c < calls_count; c++)
-            told |= answers(result, r, tree_at(list, c), c);
-        if (!told) add(fold, result);
-    }
+    if (!fold->failed) add_results(fold, &results, calls);
     return count;
 }
 
@@ -204,7 +278,7 @@ bool chat_turns_fold(const struct chat_turns *turns, const struct tree *messages
             i += add_calls(&fold, messages, i);
         else
             add(&fold, tree_at(messages, i));
-    if (fold.failed || (fold.last && !tree_append(arena, fold.messages, fold.last))) return false;
+    if (fold.failed || !end_last(&fold)) return false;
     *out = fold.messages;
     return true;
 }

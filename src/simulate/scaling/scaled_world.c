@@ -51,6 +51,8 @@ struct scaled_world {
     int direction[SCALE_SIDES];
     uint32_t before[SCALE_SIDES];
     uint64_t reversals[SCALE_SIDES];
+    uint32_t wanted[SCALE_SIDES]; /* by the manager */
+    int64_t wanted_ns;            /* since then */
     uint32_t draws[8];
 };
 
@@ -373,6 +375,14 @@ static void look_for_astray(struct scaled_world *world) {
     }
 }
 
+static void note_wanted(struct scaled_world *world) {
+    struct fleet_outlook outlook = fleet_manager_outlook(world->manager);
+    for (uint32_t side = 0; side < SCALE_SIDES; side++) {
+        if (outlook.wanted[side] != world->wanted[side]) world->wanted_ns = world->now_ns;
+        world->wanted[side] = outlook.wanted[side];
+    }
+}
+
 static enum status manage(struct scaled_world *world, double rate) {
     const struct scaled_faults *faults = &world->options->faults;
     if (faults_strike(world) && faults->manager_dies_per_hour > 0 &&
@@ -392,6 +402,7 @@ static enum status manage(struct scaled_world *world, double rate) {
     world->machine.step(world->machine.self, world->now_ns);
     obey(world, rate);
     if (world->now_ns >= world->blind_until_ns) look_for_astray(world);
+    note_wanted(world);
     return STATUS_OK;
 }
 
@@ -522,12 +533,13 @@ static void check_promise(struct scaled_world *world, uint32_t nodes) {
         breach(world, "promised nodes were not given");
 }
 
-/* When nothing has failed for a while. */
+/* When nothing has failed for a while, and what is wanted has had the time to start. */
 static void check_end(struct scaled_world *world) {
-    struct fleet_outlook outlook = fleet_manager_outlook(world->manager);
-    if (!world->options->calm_ns || world->options->rule != SCALED_MANAGER) return;
+    const struct scaled_options *options = world->options;
+    if (!options->calm_ns || options->rule != SCALED_MANAGER) return;
+    if (world->now_ns - world->wanted_ns < options->manager.start_ns_max) return;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
-        if (count_serving(world, side) != outlook.wanted[side])
+        if (count_serving(world, side) != world->wanted[side])
             breach(world, "the fleet is not what its manager wants, though nothing failed");
 }
 

@@ -76,6 +76,49 @@ static void calls_are_made_one_by_one(void **state) {
                       "id\":\"3\"}," USER("c") "," CALL "]");
 }
 
+/* A client may send tens of thousands of turns: what they cost must not grow with their square. */
+static void many_turns_take_memory_in_proportion(void **state) {
+    enum { COUNT = 4000 };
+    static char memory[1 << 23], text[1 << 20];
+    size_t at = 0;
+    for (int i = 0; i < COUNT; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s" USER("some words of a user"),
+                               i ? "," : "[");
+    snprintf(text + at, sizeof text - at, "]");
+    const struct tree *sent = test_tree(bytes_of(text)), *folded;
+    struct chat_turns turns = {.joins_users = true};
+    struct arena arena;
+    arena_over(&arena, memory, sizeof memory); /* all their copies would be 170 MB */
+    assert_true(chat_turns_fold(&turns, sent, &arena, &folded));
+    assert_int_equal(tree_count(folded), 1);
+}
+
+static void many_calls_find_their_results(void **state) {
+    enum { COUNT = 2000 };
+    static char memory[1 << 23], text[1 << 20];
+    size_t at = (size_t)snprintf(text, sizeof text, "[{\"role\":\"assistant\",\"tool_calls\":[");
+    for (int i = 0; i < COUNT; i++)
+        at += (size_t)snprintf(text + at, sizeof text - at, "%s{\"id\":\"%d\"}", i ? "," : "", i);
+    at += (size_t)snprintf(text + at, sizeof text - at, "]}");
+    for (int i = COUNT; i-- > 0;)
+        at += (size_t)snprintf(text + at, sizeof text - at,
+                               ",{\"role\":\"tool\",\"tool_call_id\":\"%d\"}", i);
+    snprintf(text + at, sizeof text - at, "]");
+    const struct tree *sent = test_tree(bytes_of(text)), *folded;
+    struct chat_turns turns = {.splits_calls = true};
+    struct arena arena;
+    arena_over(&arena, memory, sizeof memory);
+    assert_true(chat_turns_fold(&turns, sent, &arena, &folded));
+    assert_int_equal(tree_count(folded), 2 * COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct tree *calls = tree_member(tree_at(folded, 2 * i), "tool_calls");
+        struct bytes id, of;
+        assert_true(tree_get_string(tree_member(tree_at(calls, 0), "id"), &id));
+        assert_true(tree_get_string(tree_member(tree_at(folded, 2 * i + 1), "tool_call_id"), &of));
+        assert_true(bytes_equal(id, of));
+    }
+}
+
 static void a_small_arena_refuses(void **state) {
     const struct tree *sent =
         test_tree(BYTES_LITERAL("[" SYSTEM("a") "," SYSTEM("b") "," USER("c") "," USER("d") "]"));
@@ -98,6 +141,8 @@ int main(void) {
         cmocka_unit_test(systems_behind_the_front_are_a_users),
         cmocka_unit_test(neighbours_are_joined_in_their_order),
         cmocka_unit_test(calls_are_made_one_by_one),
+        cmocka_unit_test(many_turns_take_memory_in_proportion),
+        cmocka_unit_test(many_calls_find_their_results),
         cmocka_unit_test(a_small_arena_refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
