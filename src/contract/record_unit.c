@@ -6,7 +6,8 @@
 #include "base/check.h"
 #include "contract/kv_block.h"
 
-#define BALANCE_MAX 1000000 /* all ranks are equally loaded */
+#define BALANCE_MAX 1000000            /* all ranks are equally loaded */
+#define TIME_NS_MAX ((int64_t)1 << 56) /* two years: sums of a few of them have room */
 
 const char *finish_reason_name(enum finish_reason reason) {
     static const char *const names[FINISH_REASON_COUNT] = {
@@ -108,10 +109,14 @@ bool unit_hello_valid(const void *record) {
            hello->reserved == 0 && memchr(hello->numerics_id, 0, sizeof hello->numerics_id) != NULL;
 }
 
+static bool is_time(int64_t ns) {
+    return ns >= 0 && ns <= TIME_NS_MAX;
+}
+
 static bool work_valid(const struct unit_work *work) {
     return work->drafts_right <= work->drafts_made && work->rank < LIMIT_RANKS &&
-           work->reserved == 0 && work->queue_ns >= -1 && work->load_ns >= 0 &&
-           work->prefill_ns >= 0 && work->transfer_ns >= 0;
+           work->reserved == 0 && work->queue_ns >= -1 && work->queue_ns <= TIME_NS_MAX &&
+           is_time(work->load_ns) && is_time(work->prefill_ns) && is_time(work->transfer_ns);
 }
 
 bool tokens_valid(const void *record) {
@@ -149,7 +154,8 @@ bool unit_load_valid(const void *record) {
     for (uint32_t i = 0; i < load->rank_count; i++)
         if (load_ranks(load)[i].kv_storage >= KV_STORAGE_COUNT || load_ranks(load)[i].reserved)
             return false;
-    return load->last_step_ns >= 0 && load->kv_storage < KV_STORAGE_COUNT && load->draining <= 1;
+    return is_time(load->last_step_ns) && load->kv_storage < KV_STORAGE_COUNT &&
+           load->draining <= 1;
 }
 
 bool experts_valid(const void *record) {

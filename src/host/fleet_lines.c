@@ -158,6 +158,7 @@ static void hear_hello(struct fleet_lines *lines, uint32_t number,
         unit->job = job;
         unit->role = hello->role;
         unit->pid = pid;
+        unit->is_refused &= is_known;
     }
     if (is_known) return;
     log_say(LOG_INFO, SUBJECT,
@@ -178,6 +179,17 @@ void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct 
     if (reason == FINISH_STOP_TOKEN ||
         reason == FINISH_LENGTH) /* its other unit was the lost one */
         fleet_lines_ended(lines, record_request(record));
+}
+
+void fleet_lines_refused(struct fleet_lines *lines, uint32_t number, const struct record *record) {
+    struct fleet_lines_unit *unit = find(lines, number);
+    if (!unit || unit->is_refused) return;
+    unit->is_refused = true;
+    log_say(LOG_WARNING, SUBJECT, "is refused unit=%u job=%.0f role=%s pid=%" PRId64 " why=%s",
+            number, job_of(lines, number), role_name(unit->role), unit->pid,
+            record->kind == RECORD_UNIT_HELLO
+                ? "it serves another model, or has sizes that no unit has"
+                : "what it says of a request cannot be true");
 }
 
 static void tell_drain(double unit, double job, const struct record_drain *drain) {

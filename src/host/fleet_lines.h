@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What a gateway's log says of its units: that one serves, with its role and its processes; that it
- * is told another role or to drain; that it is gone, and what became of the requests that it had. It is
+ * is told another role or to drain; that it is refused; that it is gone, and what became of the requests that it had. It is
  * read off the records that pass between them, so the machine itself logs nothing.
  *
  * Requests of a unit that is gone are followed until each is at another unit or has ended; then one
@@ -19,6 +19,7 @@ struct fleet_lines_unit {
     uint32_t job;             /* that the supervisor in this process starts it under; 0: none */
     uint32_t role;            /* enum unit_role */
     int64_t pid;              /* of its rank 0 */
+    bool is_refused;          /* and the log says so */
     struct request_set holds; /* requests that were given to it and have not ended there */
 };
 
@@ -44,6 +45,9 @@ struct fleet_lines {
 
 /* A record has come from the unit of this number. */
 void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct record *record);
+
+/* After that record the gateway will have nothing more of that unit. Said once. */
+void fleet_lines_refused(struct fleet_lines *lines, uint32_t number, const struct record *record);
 
 /* A record goes to the unit of this number, or has come to the unit in this process (0). */
 void fleet_lines_told(struct fleet_lines *lines, uint32_t number, const struct record *record);

@@ -409,6 +409,15 @@ static bool may_feed(struct loop *loop, int which) {
     return loop->inboxes[UNIT].bytes < BEHIND_BYTES_MAX; /* tokenizer, grammar: one text at most */
 }
 
+/* The gateway has taken the record, and perhaps leave of the unit that sent it. */
+static void tell_if_refused(struct loop *loop, const struct record *record) {
+    const struct loop_parts *parts = loop->parts;
+    if (record->kind != RECORD_FROM_UNIT || !parts->refuses) return;
+    const struct record_carried *carried = (const struct record_carried *)record;
+    if (parts->refuses(parts->refuses_context, carried->unit))
+        fleet_lines_refused(&loop->fleet, carried->unit.value, carried_inner(carried));
+}
+
 /* Gives the machine what waits for it. True if there was anything. */
 static bool feed(struct loop *loop, int which, int64_t now) {
     struct machine *machine = &loop->machines[which];
@@ -417,6 +426,7 @@ static bool feed(struct loop *loop, int which, int64_t now) {
     while ((record = record_queue_first(&loop->inboxes[which])) && may_feed(loop, which)) {
         enum status status = machine->receive(machine->self, record, now);
         if (status == STATUS_OK) {
+            if (which == GATEWAY) tell_if_refused(loop, record);
             record_queue_drop(&loop->inboxes[which]);
             moved = true;
             continue;

@@ -54,6 +54,9 @@ struct loop_parts {
     /* Does the gateway want the body behind this head? NULL: each one. */
     enum admission (*admit)(void *context, const struct record_client_request *head);
     void *admit_context;
+    /* Will the gateway have nothing more of this unit? For the log. NULL: of all. */
+    bool (*refuses)(void *context, struct unit_id unit);
+    void *refuses_context;
     /* The unit's KV records, and the DRAINs of its ranks; loop_tell_unit answers, also from within. NULL: its KV blocks neither
      * come nor go */
     void (*carry)(void *context, const struct record *record);

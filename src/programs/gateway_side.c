@@ -99,6 +99,14 @@ static enum status check_allowed_hosts(const char *named, struct error *error) {
                      bad.count < 80 ? (int)bad.count : 80, bad.data);
 }
 
+static enum status check_allowed_origin(const char *origin, struct error *error) {
+    if (!origin || allow_hosts_is_origin(origin)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "option --allow-origin: '%.80s' is no origin; write one as browsers do, as in "
+                     "https://example.com or http://localhost:3000, or * for any",
+                     origin);
+}
+
 enum status gateway_side_open_loop(const struct gateway_side_values *values, uint64_t requests,
                                    struct loop **loop_out, struct error *error) {
     static struct http_asset assets[WEB_ASSET_COUNT];
@@ -125,6 +133,7 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
     admin->body_bytes_max = ADMIN_BODY_BYTES_MAX;
     enum status status = choose_admin_port(values, &admin->port, error);
     if (!status) status = check_allowed_hosts(values->allow_host, error);
+    if (!status) status = check_allowed_origin(values->allow_origin, error);
     return status ? status : loop_open(both, HTTP_LISTENER_COUNT, loop_out, error);
 }
 
@@ -317,11 +326,17 @@ static enum admission admit(void *context, const struct record_client_request *h
     return gateway_admit(((const struct gateway_side *)context)->gateway, head);
 }
 
+static bool refuses(void *context, struct unit_id unit) {
+    return gateway_refuses(((const struct gateway_side *)context)->gateway, unit);
+}
+
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
     if (side->recorder) parts->gateway = recorder_machine(side->recorder, &parts->gateway);
     parts->admit = admit;
     parts->admit_context = side;
+    parts->refuses = refuses;
+    parts->refuses_context = side;
     parts->tokenize = side->text.tokenizer ? tokenize : NULL;
     parts->tokenize_context = side;
     parts->constrain = side->text.tokenizer ? constrain : NULL;

@@ -93,6 +93,13 @@ static void what_units_say_of_requests_is_in_range(void **state) {
     finished = good_finished();
     finished->work.transfer_ns = -1;
     assert_invalid(finished);
+    for (int i = 0; i < 4; i++) { /* sums of them would wrap */
+        finished = good_finished();
+        int64_t *times[] = {&finished->work.queue_ns, &finished->work.load_ns,
+                            &finished->work.prefill_ns, &finished->work.transfer_ns};
+        *times[i] = INT64_MAX;
+        assert_invalid(finished);
+    }
 }
 
 static void scores_are_of_tokens_that_are_there(void **state) {
@@ -180,6 +187,9 @@ static void what_units_cannot_mean_is_refused(void **state) {
     assert_invalid(load);
     load = good_load();
     load->last_step_ns = -1;
+    assert_invalid(load);
+    load = good_load();
+    load->last_step_ns = INT64_MAX;
     assert_invalid(load);
     struct record_unit_link *joined = good_joined();
     joined->reserved = 1;

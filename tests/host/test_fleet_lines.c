@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -63,6 +64,32 @@ static void a_unit_comes_changes_and_goes(void **state) {
     heard_news();
     fleet_lines_lost(&lines, 4, true);
     assert_string_equal(heard_news(), "info unit  is gone unit=4 role=both pid=78 requests=0\n");
+}
+
+static void a_refused_unit_is_told_of_once(void **state) {
+    (void)state;
+    const struct record first = {.kind = RECORD_UNIT_HELLO}, later = {.kind = RECORD_TOKENS};
+    fleet_lines_refused(&lines, 5, &first); /* nobody knows it */
+    assert_string_equal(heard_news(), "");
+    hello(5, UNIT_BOTH, 79);
+    hello(6, UNIT_DECODE, 80);
+    heard_news();
+    fleet_lines_refused(&lines, 5, &first);
+    assert_string_equal(heard_news(),
+                        "warning unit  is refused unit=5 role=both pid=79 why=\"it serves another "
+                        "model, or has sizes that no unit has\"\n");
+    fleet_lines_refused(&lines, 5, &later);
+    hello(5, UNIT_BOTH, 79);
+    fleet_lines_refused(&lines, 5, &later);
+    assert_string_equal(heard_news(), "");
+    fleet_lines_refused(&lines, 6, &later);
+    assert_string_equal(heard_news(), "warning unit  is refused unit=6 role=decode pid=80 "
+                                      "why=\"what it says of a request cannot be true\"\n");
+    fleet_lines_lost(&lines, 5, false);
+    hello(7, UNIT_BOTH, 81); /* in its place */
+    heard_news();
+    fleet_lines_refused(&lines, 7, &first);
+    assert_non_null(strstr(heard_news(), "is refused unit=7"));
 }
 
 static void tell_drain(uint32_t number, bool one_rank, bool back) {
@@ -199,6 +226,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_unit_comes_changes_and_goes, begin, end),
         cmocka_unit_test_setup_teardown(orders_are_told_on_both_sides, begin, end),
+        cmocka_unit_test_setup_teardown(a_refused_unit_is_told_of_once, begin, end),
         cmocka_unit_test_setup_teardown(a_unit_is_named_by_its_supervisor_as_well, begin, end),
         cmocka_unit_test_setup_teardown(requests_of_a_lost_unit_are_followed_to_where_they_go,
                                         begin, end),

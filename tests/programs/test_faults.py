@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_faults.py FATHOM RANKS: a server under load loses ranks. One is killed, one is stopped, a whole unit is
+"""test_faults.py FATHOM RANKS MODEL: a server under load loses ranks. One is killed, one is stopped, a whole unit is
 killed: every answer is the very one that an undisturbed server gives, streamed ones too; no request is lost; one
-line names the rank; pages are all back. A rank that stands still before its unit ever served has it started again. Prints when it was seen, and how long the streams stood still."""
+line names the rank; pages are all back. A rank that stands still before its unit ever served has it started again. A program that is
+replaced under way is not taken for a part of what runs. Prints when it was seen, and how long the streams stood still."""
 import concurrent.futures
 import glob
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 import time
 
+import server as server_module
 from server import PATIENCE, Server
 from streams import Tokens, ask_all
 
@@ -47,6 +51,7 @@ def main():
         lose_ranks()
         still.result()
     orphans()
+    another_build_is_installed()
 
 
 def lose_ranks():
@@ -109,6 +114,38 @@ def orphans():
         time.sleep(0.05)
     Server("--ranks", "2").stop()
     assert not any(os.path.exists(folder) for folder in folders), folders
+
+
+def agents_of(process):
+    """The children of a process that start ranks on its host."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*"):
+        try:
+            with open(path + "/cmdline", "rb") as cmdline, open(path + "/stat") as stat:
+                if int(stat.read().rsplit(") ")[-1].split()[1]) == process.pid and b"\0agent\0" in cmdline.read():
+                    found.append(int(path.split("/")[-1]))
+        except OSError:
+            pass
+    return found
+
+
+def another_build_is_installed():
+    """A server goes on with the program that it was started from, for its host's agent, too, when that one dies."""
+    installed = server_module.fathom
+    with tempfile.TemporaryDirectory() as folder:
+        server_module.fathom = os.path.join(folder, "fathom")
+        shutil.copy(installed, server_module.fathom)
+        server = Server("--ranks", "2", "--model", sys.argv[3])
+        shutil.copy(installed, server_module.fathom + ".new")
+        with open(server_module.fathom + ".new", "ab") as file:
+            file.write(b"another build")
+        os.replace(server_module.fathom + ".new", server_module.fathom)
+        for back in (1, 2):
+            for pid in agents_of(server.process) or sys.exit("no agent was found"):
+                os.kill(pid, signal.SIGKILL)
+            server.wait_for("is there again", back)
+        server.stop()
+    server_module.fathom = installed
 
 
 if __name__ == "__main__":

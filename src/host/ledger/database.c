@@ -288,6 +288,17 @@ enum status database_make(struct database *database, const char *sql, struct err
     return code == SQLITE_OK ? STATUS_OK : failed(database, code, error);
 }
 
+enum status database_check_place(const struct database *database, struct error *error) {
+    int moved = 0;
+    int code = sqlite3_file_control(database->connection, "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+    if (code != SQLITE_OK || !moved) return STATUS_OK; /* one in memory has no place */
+    return error_set(
+        error, STATUS_GONE,
+        "%.300s: was removed, replaced or moved, and what is written would be lost; bring "
+        "that file back, or start this process again",
+        database->path);
+}
+
 enum status database_begin(struct database *database, struct error *error) {
     return database_run(database, error, "BEGIN IMMEDIATE", "");
 }

@@ -37,6 +37,10 @@ enum status database_open_memory(struct database **database_out, struct error *e
 void database_close(struct database *database); /* NULL: nothing */
 const char *database_path(const struct database *database);
 
+/* STATUS_GONE, with words: the file that is open is not the one of its name any more, because somebody
+ * removed, replaced or moved it; what is written into it then is lost with the process. */
+enum status database_check_place(const struct database *database, struct error *error) MUST_USE;
+
 /* A transaction that writes. What is not committed never was. */
 enum status database_begin(struct database *database, struct error *error) MUST_USE;
 enum status database_commit(struct database *database, struct error *error) MUST_USE;

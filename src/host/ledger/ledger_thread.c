@@ -113,8 +113,11 @@ static void forget(struct ledger *ledger, uint32_t count) {
 static bool write_some(struct ledger *ledger) {
     struct error error;
     uint32_t written = 0, count = min_u32(ledger->waiting_count, GROUP_COMMIT_MAX);
-    bool failed = entry_store_write(&ledger->store, ledger->waiting, count, unix_now(), &written,
-                                    &error) != STATUS_OK;
+    enum status status = database_check_place(ledger->database, &error);
+    if (!status)
+        status =
+            entry_store_write(&ledger->store, ledger->waiting, count, unix_now(), &written, &error);
+    bool failed = status != STATUS_OK;
     if (failed && !ledger->commits.failed_ns)
         log_say(LOG_ERROR, "ledger", "cannot be written, answers wait why=%s", error.text);
     if (!failed && ledger->commits.failed_ns) log_say(LOG_INFO, "ledger", "is written again");

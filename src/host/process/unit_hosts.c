@@ -244,6 +244,8 @@ static size_t add_words(const char **words, size_t count, const char *const *mor
 static enum status connect_host(struct host *host, struct error *error) {
     struct unit_hosts *hosts = host->hosts;
     const char *words[WORDS_MAX];
+    char self[RANK_LAUNCH_PATH_BYTES]; /* here another build may lie under the name by now */
+    bool is_known = host->is.is_here && rank_launch_self(self);
     size_t count = 0;
     if (!host->is.is_here && strpbrk(hosts->program, " \t'\"\\$`;&|<>()*?[]{}#~!"))
         return error_set(error, STATUS_INVALID,
@@ -253,7 +255,8 @@ static enum status connect_host(struct host *host, struct error *error) {
         count = add_words(words, count, hosts->options.remote_shell);
         count = add_words(words, count, (const char *const[]){host->is.name, NULL});
     }
-    count = add_words(words, count, (const char *const[]){hosts->program, "agent", NULL});
+    const char *program = is_known ? self : hosts->program;
+    count = add_words(words, count, (const char *const[]){program, "agent", NULL});
     add_words(words, count, hosts->options.agent_options);
     const struct agent_link_options options = {.base = hosts->options.base,
                                                .command = words,

@@ -20,6 +20,7 @@
 
 #define NAME_BYTES 32
 #define ENTRIES_AT_ONCE 1024
+#define ENTRIES_PER_SLOT_MAX 16 /* it is filled once; each process may find it damaged */
 #define SETTLED_NS 100000000
 #define FOLDER_MODE 0700
 #define FILE_MODE 0600
@@ -278,12 +279,25 @@ static bool sidecar_begins(struct kv_segment *segment) {
            header.slot_count == segment->slot_count;
 }
 
+/* Is it longer than its slots could have made it? All of it would have to be read. */
+static bool is_endless(const struct kv_segment *segment) {
+    struct stat now;
+    uint64_t entries = (uint64_t)ENTRIES_PER_SLOT_MAX * segment->slot_count;
+    return fstat(segment->sidecar, &now) == 0 &&
+           (uint64_t)now.st_size >
+               sizeof(struct store_segment) + entries * sizeof(struct store_entry);
+}
+
 /* What is new in a sidecar. */
 static void read_sidecar(struct kv_files *files, uint32_t index,
                          const struct kv_files_listener *listener) {
     struct kv_segment *segment = files->segments[index];
     struct store_entry *entries = files->entries;
     if (segment->sidecar < 0 || segment->active) return;
+    if (is_endless(segment)) {
+        segment->damaged_entries++;
+        return;
+    }
     if (segment->sidecar_bytes == 0) {
         if (!sidecar_begins(segment)) {
             segment->damaged_entries++;
@@ -409,6 +423,7 @@ static bool recover(struct kv_files *files, uint32_t index,
         if (!known) note_entry(segment, index, &entry, listener);
     }
     segment->damaged_entries = 0;
+    measure(segment);
     unlock_segment(segment);
     return true;
 }

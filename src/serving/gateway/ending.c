@@ -467,12 +467,24 @@ static enum status end_shared(struct gateway *gateway, struct request *request,
     return status;
 }
 
+/* False if no unit that was given this request would say so: its account does not add up, or it has
+ * more tokens than were asked for, or ended an answer with others than it has told. */
+static bool is_credible(const struct request *request, uint32_t unit,
+                        const struct record_finished *record) {
+    bool is_end = record->reason == FINISH_STOP_TOKEN || record->reason == FINISH_LENGTH;
+    if (!receipt_is_credible(&record->work, request->asked.prompt_tokens)) return false;
+    if (record->output_tokens > request->asked.new_tokens_max) return false;
+    if (!is_end || unit != request_speaker(request)) return true;
+    bool has_token = record->output_tokens > 0 || record->reason != FINISH_STOP_TOKEN;
+    return has_token && record->output_tokens == request->answered.output_tokens;
+}
+
 enum status ending_finished(struct gateway *gateway, uint32_t unit,
                             const struct record_finished *record, int64_t now_ns) {
     struct request *request = request_find(gateway, record->request);
     enum finish_reason reason = (enum finish_reason)record->reason;
     if (!request || !request_is_at(request, unit)) return STATUS_OK;
-    if (!receipt_is_credible(&record->work, request->asked.prompt_tokens)) return STATUS_INVALID;
+    if (!is_credible(request, unit, record)) return STATUS_INVALID;
     if (!gateway_can_put(gateway, REQUEST_CANCEL_BYTES)) return STATUS_FULL;
     bool computes = request->life.at[PART_PROMPT].unit == unit;
     enum request_state state = (enum request_state)request->life.state;

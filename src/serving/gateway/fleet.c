@@ -107,7 +107,7 @@ uint64_t fleet_tokens_max(const struct fleet *fleet) {
     return fleet_knows_model(fleet) ? fleet_room_tokens(fleet->largest) : LIMIT_CONTEXT;
 }
 
-/* A unit that could never run anything is as good as none. */
+/* A unit that could never run anything is as good as none, and its model is nobody's. */
 static bool is_usable(const struct record_unit_hello *hello) {
     return hello->page_count > 0 && hello->requests_max > 0 && hello->vocab_count <= LIMIT_VOCAB &&
            hello->context_tokens_max <= LIMIT_CONTEXT;
@@ -130,7 +130,8 @@ bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_h
         renew_ranks(unit, hello);
         return false;
     }
-    if (!fleet_knows_model(fleet) || (idle && !has_members(fleet))) {
+    bool is_first = !fleet_knows_model(fleet) || (idle && !has_members(fleet));
+    if (is_first && is_usable(hello)) {
         fleet->model = *hello;
         fleet->numerics_count = 0;
     }

@@ -333,6 +333,12 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     return STATUS_OK;
 }
 
+bool gateway_refuses(const struct gateway *gateway, struct unit_id unit) {
+    if (!gateway->fleet.refused_total) return false; /* mostly, and told at once */
+    uint32_t index = fleet_find(&gateway->fleet, unit);
+    return index != FLEET_NONE && gateway->fleet.units[index].state == FLEET_REFUSED;
+}
+
 static enum status receive_lost(struct gateway *gateway, struct unit_id id, int64_t now_ns) {
     uint32_t unit = fleet_find(&gateway->fleet, id);
     if (unit == FLEET_NONE) return STATUS_OK;

@@ -94,6 +94,9 @@ void gateway_expect(const struct gateway *gateway, const struct record *const *r
 enum admission gateway_admit(const struct gateway *gateway,
                              const struct record_client_request *head);
 
+/* True for a unit of which it will have nothing more: it serves another model, or has lied. */
+bool gateway_refuses(const struct gateway *gateway, struct unit_id unit);
+
 /* Requests that it still holds; a drained gateway may stop at 0. */
 uint32_t gateway_request_count(const struct gateway *gateway);
 

@@ -312,8 +312,8 @@ static void keep_numerics(struct gateway *gateway, struct request *leader, uint3
 }
 
 static bool has_begun(const struct request *request) {
-    return request->life.at[PART_ANSWER].unit != FLEET_NONE || request->answered.output_tokens ||
-           request->answered.scored_count;
+    return request->life.at[PART_ANSWER].unit != FLEET_NONE || request_is_shared(request) ||
+           request->answered.output_tokens || request->answered.scored_count;
 }
 
 static void free_numerics(struct request *leader) {
@@ -509,6 +509,13 @@ void request_answer(struct gateway *gateway, struct request *request, enum finis
     set_state(gateway, request, REQUEST_ANSWERED);
 }
 
+void request_unbind_answer(struct gateway *gateway, struct request *request) {
+    require(request, IN(CANCELLED));
+    check(request_is_shared(request) && request->life.at[PART_PROMPT].told);
+    unbind_part(gateway, request, PART_ANSWER);
+    request_answer(gateway, request, FINISH_CANCELLED);
+}
+
 void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause) {
     check(request_is_under_way(request));
     request->owed.cause = (uint8_t)cause;
@@ -568,8 +575,9 @@ static void audit_list(const struct request_list *list, enum request_state state
 
 /* Which units a request has by its state. */
 static void audit_bindings(const struct request *request) {
-    bool answers = request->life.at[PART_ANSWER].unit != FLEET_NONE;
     uint32_t state = 1u << request->life.state;
+    bool may_lack = state & IN(ANSWERED); /* its answer's unit may be lost */
+    bool answers = request->life.at[PART_ANSWER].unit != FLEET_NONE || may_lack;
     check(answers == ((state & AT_UNITS) != 0));
     if (state & (IN(RESERVING) | IN(PREFILLING) | IN(ANSWERED))) check(request_is_shared(request));
     if (!request_is_shared(request)) return;

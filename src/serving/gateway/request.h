@@ -19,8 +19,9 @@
  *   PREFILLING  the other computes the prompt                           CONTINUED and as ANSWERING
  *   CONTINUED   the first token was passed on to the answer's unit; the ANSWERED and as ANSWERING
  *               prompt's unit may still have to say FINISHED
- *   ANSWERED    the answer's unit has said FINISHED, the prompt's unit  ENDING, DONE
- *               has not, and its work belongs to the account
+ *   ANSWERED    the answer's unit has said FINISHED, or is lost after   ENDING, DONE
+ *               a CANCEL, the prompt's unit has not said it, and its
+ *               work belongs to the account
  *   CANCELLED   its units were told CANCEL, and will say FINISHED       ANSWERED, ENDING, DONE
  *   ENDING      no unit has it; the next step ends it                   DONE
  *   DONE        it has ended; other answers to its client have not      SETTLING, FREE
@@ -326,6 +327,9 @@ void request_unbind_prompt(struct gateway *gateway, struct request *request);
 
 /* CONTINUED, CANCELLED -> ANSWERED: the answer's unit has said FINISHED, the prompt's has not. */
 void request_answer(struct gateway *gateway, struct request *request, enum finish_reason reason);
+
+/* CANCELLED -> ANSWERED: the answer's unit has it no more, and the prompt's will say FINISHED. */
+void request_unbind_answer(struct gateway *gateway, struct request *request);
 
 /* Ends one that is under way: WAITING -> ENDING; at units, which are told CANCEL, -> CANCELLED; but
  * an ANSWERED one stays. Takes room for REQUEST_CANCEL_BYTES. */

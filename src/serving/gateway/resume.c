@@ -71,6 +71,10 @@ static void lose_one(struct gateway *gateway, struct request *request, uint32_t 
         request_end(gateway, request, (enum finish_reason)request->owed.reason);
     } else if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
         request_unbind_prompt(gateway, request);
+    } else if (state == REQUEST_CANCELLED && request_is_shared(request) &&
+               !request_asks_for_pages(
+                   request)) { /* the prompt's unit has still to tell its work */
+        request_unbind_answer(gateway, request);
     } else {
         if (request_is_shared(request)) request_put_cancel(gateway, request);
         request->placing.losses++;

@@ -103,6 +103,26 @@ struct bytes allow_hosts_find_bad(const char *named) {
     return (struct bytes){NULL, 0};
 }
 
+static bool is_scheme_character(char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || c == '+' || c == '-' || c == '.';
+}
+
+bool allow_hosts_is_origin(const char *text) {
+    struct bytes origin = bytes_of(text);
+    struct authority authority;
+    if (bytes_equal(origin, BYTES_LITERAL("*")) || bytes_equal(origin, BYTES_LITERAL("null")))
+        return true;
+    for (size_t i = 0; i < origin.count; i++)
+        if (lower(origin.data[i]) != origin.data[i]) return false;
+    size_t at = 0;
+    while (at < origin.count && is_scheme_character(origin.data[at]))
+        at++;
+    struct bytes rest = {origin.data + at, origin.count - at};
+    if (at == 0 || is_digit(origin.data[0]) || !bytes_start_with(rest, BYTES_LITERAL("://")))
+        return false;
+    return read_authority((struct bytes){rest.data + 3, rest.count - 3}, &authority);
+}
+
 static bool host_passes(const struct allow_hosts *rules, struct bytes host) {
     struct authority authority;
     if (!rules->is_local && !rules->named) return true;

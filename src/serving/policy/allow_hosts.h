@@ -32,4 +32,8 @@ enum allow_verdict allow_hosts_judge(const struct allow_hosts *rules, struct byt
  * are. */
 struct bytes allow_hosts_find_bad(const char *named);
 
+/* True if a browser may say that Origin: "https://a.example", "http://[::1]:3000", "null"; or for "*".
+ * Browsers compare it to the letter, and write it in small ones, without a path. */
+bool allow_hosts_is_origin(const char *text);
+
 #endif

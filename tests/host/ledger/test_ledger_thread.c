@@ -203,6 +203,28 @@ static void what_cannot_be_written_waits_for_room(void **state) {
     database_close(database);
 }
 
+/* Nobody would find what is written into a file without a name. */
+static void nothing_is_settled_in_a_file_that_is_gone(void **state) {
+    (void)state;
+    char aside[sizeof path + 8];
+    snprintf(aside, sizeof aside, "%s.aside", path);
+    start();
+    give(1, "");
+    await_settled(1);
+    assert_int_equal(rename(path, aside), 0);
+    give(2, "");
+    for (int i = 0; i < 5; i++)
+        await(100);
+    assert_int_equal(settled, 1);
+    assert_int_equal(rename(aside, path), 0); /* somebody saw the line */
+    give(3, "");
+    await_settled(3);
+    stop();
+    struct database *database = open_desk();
+    assert_int_equal(number_of(database, "SELECT count(*) FROM entries"), 3);
+    database_close(database);
+}
+
 /* ---- kill -9 ---- */
 
 static atomic_ullong *shared; /* what a killed process had been told is settled */
@@ -263,6 +285,7 @@ int main(void) {
         CASE(another_gateways_use_is_told),
         CASE(a_models_price_that_changes_is_told),
         CASE(what_cannot_be_written_waits_for_room),
+        CASE(nothing_is_settled_in_a_file_that_is_gone),
         CASE(nothing_settled_is_lost_and_nothing_is_twice_after_kills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -471,6 +471,29 @@ static void a_sidecar_is_written_anew_while_others_run(void **state) {
     assert_int_equal(said.lost + said.off + said.others, 0);
 }
 
+/* No more of a sidecar is read than its slots could have made: of this one that would take minutes, and
+ * nobody could start meanwhile. */
+static void an_endless_sidecar_is_written_anew(void **state) {
+    (void)state;
+    struct said said = {0};
+    struct kv_store *store = open_heard(&said);
+    keep(store, 1, 0, COUNT);
+    close_store(store);
+    command("truncate -s 1T $D/*/*.idx");
+    store = open_heard(&said);
+    kv_store_settle(store);
+    struct kv_check check = assert_sound();
+    assert_int_equal(check.blocks, COUNT);
+    assert_true(check.bytes < (uint64_t)1 << 30);
+    assert_loads(store, 1, COUNT, COUNT);
+    command("truncate -s 1T $D/*/*.idx"); /* under way */
+    kv_store_settle(store);
+    kv_store_settle(store);
+    assert_true(assert_sound().bytes < (uint64_t)1 << 30);
+    close_store(store);
+    assert_kept(1, 1);
+}
+
 /* What it has of a segment that went is given up: blocks that are asked for are there. */
 static void a_reader_forgets_what_is_gone(void **state) {
     (void)state;
@@ -533,6 +556,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(processes_never_write_to_one_segment, set_up, remove_all),
         cmocka_unit_test_setup_teardown(a_sidecar_is_written_anew_while_others_run, set_up,
                                         remove_all),
+        cmocka_unit_test_setup_teardown(an_endless_sidecar_is_written_anew, set_up, remove_all),
         cmocka_unit_test_setup_teardown(a_reader_forgets_what_is_gone, set_up, remove_all),
         cmocka_unit_test_setup_teardown(files_are_their_owners_alone, set_up, remove_all),
     };

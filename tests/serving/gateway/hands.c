@@ -55,6 +55,13 @@ void say_model(struct world *world, uint32_t unit, uint8_t model) {
     tell(world, unit, hello);
 }
 
+void say_sizes(struct world *world, uint32_t unit, uint32_t vocab, uint32_t context) {
+    struct record_unit_hello *hello = make_hello(unit, "test.v1");
+    hello->vocab_count = vocab;
+    hello->context_tokens_max = context;
+    tell(world, unit, hello);
+}
+
 void join(struct world *world, uint32_t unit) {
     world_join(world, unit);
     say_hello(world, unit, "test.v1");

@@ -28,6 +28,9 @@ void tell(struct world *world, uint32_t unit, const void *record);
 void say_hello(struct world *world, uint32_t unit, const char *numerics);
 /* Of a checkpoint of that number; others' is 0. */
 void say_model(struct world *world, uint32_t unit, uint8_t model);
+
+/* Says hello with a vocabulary and a context of so many tokens. */
+void say_sizes(struct world *world, uint32_t unit, uint32_t vocab, uint32_t context);
 void tell_reserved(struct world *world, uint32_t unit, struct request_id id);
 /* Joins, and takes KV blocks. */
 void join_with(struct world *world, uint32_t unit, enum unit_role role, const char *numerics);

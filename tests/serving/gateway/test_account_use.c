@@ -314,7 +314,7 @@ static void a_refusal_after_the_tokenizer_is_one_like_any(void **state) {
     world_settle(world);
     assert_false(world->clients[client].ended);
     struct request_id id = world->last_submit->request;
-    struct record_finished *finished = make_finished(id, FINISH_STOP_TOKEN, 0);
+    struct record_finished *finished = make_finished(id, FINISH_LENGTH, 0);
     finished->work.prompt_miss_tokens = world->last_submit->prompt_count;
     tell(world, 1, finished);
     assert_int_equal(world->clients[client].http_status, 200);
@@ -481,7 +481,7 @@ static void what_is_set_aside_is_by_the_name_that_was_asked_for(void **state) {
     const struct record_entry *entry = world->clients[client].entry;
     assert_int_equal(entry->model_bytes, strlen("large"));
     assert_memory_equal(entry_model(entry), "large", entry->model_bytes);
-    tell_finished(world, 1, first, FINISH_STOP_TOKEN, 0);
+    tell_finished(world, 1, first, FINISH_LENGTH, 0);
     tell_tokens(world, 1, last, 0, ids, 6);
     tell_finished(world, 1, last, FINISH_LENGTH, 6);
     assert_balance(world, "true", "18.00");

@@ -173,6 +173,29 @@ static void who_leaves_pays_the_unit_that_computes_prompts_alone(void **state) {
     }
 }
 
+/* The prompt's unit has still to say what it did, though nobody would have made the answer. */
+static void who_leaves_pays_for_a_prompt_whose_answers_unit_is_lost(void **state) {
+    (void)state;
+    enum { COMPUTES = 1, ANSWERS = 2 };
+    for (uint32_t both = 0; both < 2; both++) {
+        struct world *world = open_empty((struct gateway_options){0});
+        join_as(world, COMPUTES, UNIT_PREFILL);
+        join_as(world, ANSWERS, UNIT_DECODE);
+        uint32_t client = ask(world, "");
+        struct request_id id = world->last_submit->request;
+        tell_reserved(world, ANSWERS, id);
+        world_hang_up(world, client);
+        world_settle(world);
+        lose(world, ANSWERS);
+        assert_int_equal(gateway_request_count(world->gateway), 1);
+        gateway_audit(world->gateway);
+        if (both) lose(world, COMPUTES); /* and with it what it did */
+        if (!both) tell_stopped(world, COMPUTES, id, 1, 1);
+        assert_booked(world, client, !both, !both);
+        close_empty(world);
+    }
+}
+
 /* Nobody had been asked to compute the prompt. */
 static void who_leaves_before_pages_are_reserved_pays_nothing(void **state) {
     (void)state;
@@ -370,6 +393,7 @@ int main(void) {
         cmocka_unit_test(a_prompt_of_several_answers_is_paid_for_once),
         cmocka_unit_test(who_leaves_pays_the_unit_that_computes_prompts_alone),
         cmocka_unit_test(who_leaves_before_pages_are_reserved_pays_nothing),
+        cmocka_unit_test(who_leaves_pays_for_a_prompt_whose_answers_unit_is_lost),
         cmocka_unit_test(a_stream_that_fails_has_begun),
         cmocka_unit_test(the_end_of_an_answer_waits_until_it_is_written_down),
         cmocka_unit_test(all_choices_wait_for_one_entry),

@@ -340,11 +340,30 @@ static void another_model_is_refused(void **state) {
     close_empty(world);
 }
 
+/* Sizes that no unit has say nothing of the model: the next unit brings it, and who asked meanwhile
+ * waits for that one. */
+static void an_impossible_unit_brings_no_model(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){0});
+    world_join(world, 1);
+    say_sizes(world, 1, UINT32_MAX, 2048);
+    world_join(world, 2);
+    say_sizes(world, 2, VOCAB, UINT32_MAX);
+    uint32_t client = ask(world, "");
+    assert_false(world->clients[client].ended);
+    join(world, 3);
+    assert_int_equal(world->last_unit.value, 3);
+    tell_tokens(world, 3, world->last_submit->request, 0, ids, 6);
+    tell_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_ids(world, client, ids, 6);
+    close_empty(world);
+}
+
 /* What cannot be true ends the trust, and the request goes on elsewhere. */
 static void units_that_lie_are_put_out(void **state) {
     (void)state;
     static const uint32_t foreign[] = {VOCAB};
-    for (uint32_t lie = 0; lie < 6; lie++) {
+    for (uint32_t lie = 0; lie < 9; lie++) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask(world, ""), unit = world->last_unit.value;
         struct request_id id = world->last_submit->request;
@@ -368,6 +387,9 @@ static void units_that_lie_are_put_out(void **state) {
             tokens_chosen(record)[0] = ids[0];
             tell(world, unit, record);
         }
+        if (lie == 6) tell_finished(world, unit, id, FINISH_CANCELLED, UINT32_MAX); /* of six */
+        if (lie == 7) tell_finished(world, unit, id, FINISH_LENGTH, 5); /* and told of none */
+        if (lie == 8) tell_finished(world, unit, id, FINISH_STOP_TOKEN, 0);
         assert_int_equal(world->last_unit.value, 3 - unit);
         tell_tokens(world, unit, id, 0, ids, 1); /* unheard */
         tell_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
@@ -541,6 +563,7 @@ int main(void) {
         cmocka_unit_test(orders_with_strange_members_change_nothing),
         cmocka_unit_test(nobody_waits_for_units_of_a_gateway_that_ends),
         cmocka_unit_test(another_model_is_refused),
+        cmocka_unit_test(an_impossible_unit_brings_no_model),
         cmocka_unit_test(units_that_lie_are_put_out),
         cmocka_unit_test(the_table_is_bounded),
         cmocka_unit_test(the_fleet_is_told),

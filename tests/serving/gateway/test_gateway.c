@@ -833,7 +833,8 @@ static void several_answers_come_together(void **state) {
     static const uint32_t order[] = {1, 2, 0};
     for (uint32_t i = 0; i < 3; i++) {
         assert_false(world->clients[client].ended);
-        end_choice(world, client, order[i], order[i] ? FINISH_LENGTH : FINISH_STOP_TOKEN, 1);
+        uint32_t told = order[i] + 1 < count ? order[i] + 1 : count;
+        end_choice(world, client, order[i], order[i] ? FINISH_LENGTH : FINISH_STOP_TOKEN, told);
     }
     const struct tree *root = body_of(world, client);
     assert_int_equal(tree_count(at(root, "choices")), 3);

@@ -136,8 +136,43 @@ static void it_finds_what_is_no_host(void **state) {
     assert_true(bytes_equal(allow_hosts_find_bad("a,b:1 ,c"), bytes_of("b:1")));
 }
 
+/* What is written into a header must be what a browser compares it with. */
+static void an_origin_looks_like_one(void **state) {
+    (void)state;
+    static const char *const good[] = {"*",
+                                       "null",
+                                       "https://a.example",
+                                       "http://localhost:3000",
+                                       "http://[2001:db8::1]:8080",
+                                       "chrome-extension://abcdef",
+                                       "app+x.y-1://a_b"};
+    static const char *const bad[] = {"",
+                                      "x y",
+                                      "a.example",
+                                      "https://",
+                                      "://a",
+                                      "https:/a.example",
+                                      "https://a.example/",
+                                      "https://a.example/path",
+                                      "https://A.example",
+                                      "HTTPS://a.example",
+                                      "https://a.example:x",
+                                      "https://a.example:123456",
+                                      "https://me@a.example",
+                                      "https://a.example https://b.example",
+                                      "https://a.example,https://b.example",
+                                      "https://a.example\r\nX-Evil: 1",
+                                      "https://*.example",
+                                      "1a://a"};
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        if (!allow_hosts_is_origin(good[i])) fail_msg("%s is no origin", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (allow_hosts_is_origin(bad[i])) fail_msg("%s is an origin", bad[i]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_origin_looks_like_one),
         cmocka_unit_test(only_this_machines_names_reach_a_local_listener),
         cmocka_unit_test(named_hosts_pass_beside_local_ones),
         cmocka_unit_test(elsewhere_hosts_are_looked_at_where_they_are_named),

@@ -83,7 +83,7 @@ static void a_prompt_is_counted_and_not_answered(void **state) {
     char expected[64];
     (void)snprintf(expected, sizeof expected, "{\"input_tokens\":%u}",
                    world->last_submit->prompt_count);
-    speech_end(world, FINISH_STOP_TOKEN);
+    speech_end(world, FINISH_LENGTH);
     assert_string_equal(world->clients[client].data, expected);
     assert_true(world->clients[same].ended);
     close_empty(world);
