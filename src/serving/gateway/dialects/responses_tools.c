@@ -19,15 +19,17 @@ struct tools {
 
 /* ---- names ---- */
 
-/* NAMESPACE__NAME, or NAMESPACE_NAME where the former ends with '_'. NULL: no memory. */
+/* NAMESPACE__NAME, or NAMESPACE_NAME where the former ends with '_'. All their bytes: what is no name
+ * (a NUL in it) has to be seen. NULL: no memory. */
 static const struct tree *join(struct arena *arena, struct bytes namespace, struct bytes name) {
     bool ends = namespace.count && namespace.data[namespace.count - 1] == '_';
-    size_t room = namespace.count + name.count + 3;
-    char *joined = arena_take(arena, room);
+    size_t between = ends ? 0 : 2;
+    char *joined = arena_take(arena, namespace.count + between + name.count + 1);
     if (!joined) return NULL;
-    size_t count = format_text(joined, room, "%.*s%s%.*s", (int)namespace.count, namespace.data,
-                               ends ? "" : "__", (int)name.count, name.data);
-    return tree_make_string(arena, (struct bytes){joined, count});
+    memcpy(joined, namespace.data, namespace.count);
+    memcpy(joined + namespace.count, "__", between);
+    memcpy(joined + namespace.count + between, name.data, name.count);
+    return tree_make_string(arena, (struct bytes){joined, namespace.count + between + name.count});
 }
 
 const struct tree *responses_tools_name(struct api_reader *reader, const struct tree *call) {

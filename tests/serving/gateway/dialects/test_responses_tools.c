@@ -163,6 +163,10 @@ static void what_is_wrong_is_found_where_the_client_wrote_it(void **state) {
          "", "tools[0].tools[1].name"},
         {"{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[{\"type\":\"web_search\"}]}", "",
          "tools[0].tools[0]"},
+        {"{\"type\":\"namespace\",\"name\":\"n\\u0000n\",\"tools\":[" FUNCTION("f") "]}", "",
+         "tools[0].tools[0].name"}, /* it would be told whole, whatever its length */
+        {"{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[" FUNCTION("f\\u0000f") "]}", "",
+         "tools[0].tools[0].name"},
         {"{\"type\":\"namespace\",\"name\":\"n\"}", "", "tools[0]"},
         {"{\"type\":\"namespace\",\"tools\":[]}", "", "tools[0]"},
         {FUNCTION("n__f") ",{\"type\":\"namespace\",\"name\":\"n\",\"tools\":[" FUNCTION("f") "]}",
