@@ -16,6 +16,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/message_order.h"
 #include "base/pulse.h"
 #include "compute/exchange/job.h"
 #include "compute/exchange/job_tree.h"
@@ -762,13 +763,15 @@ static void worker_close(struct group_worker *worker) {
     worker->routing = worker->argmax = worker->tokens = NULL;
 }
 
-/* Two parts of memory behind each other. */
+/* Two parts of memory behind each other. Once they are told, rank 0 may have other threads of this
+ * process write what was read for them: a page that nobody needs any more takes another's blocks. */
 static void report(struct group_worker *worker, const void *first, size_t first_bytes,
                    const void *second, size_t second_bytes) {
     job_tree_clear(&worker->reports);
     char *at = job_tree_add(&worker->reports, job_rank(), first_bytes + second_bytes);
     memcpy(at, first, first_bytes);
     if (second_bytes) memcpy(at + first_bytes, second, second_bytes);
+    message_order_sending();
     job_tree_gather(&worker->reports);
 }
 
@@ -937,6 +940,7 @@ void rank_group_work(const char *weights_directory) {
             job_regroup();
             continue;
         }
+        message_order_taking();
         const struct group_order *order = (const struct group_order *)(const void *)part.data;
         check(part.count >= sizeof *order);
         if (order->kind == ORDER_END) break;

@@ -22,6 +22,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/message_order.h"
 #include "contract/machine.h"
 #include "contract/record_past.h"
 #include "host/process/file_limit.h"
@@ -34,9 +35,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <zmq.h>
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
 
 #define TICK_MS 250
 #define ACCEPT_PAUSE_MS 100
@@ -139,28 +137,6 @@ static void lose(struct wire *wire, struct wire_peer *peer) {
     wire->options.lost(wire->options.context, number);
 }
 
-/* ---- what TSan is told ---- */
-
-/* What was written before a message was sent is seen by who took it. TSan cannot know, since
- * libzmq comes without instrumentation; all messages together are one order for it. */
-#if defined(__SANITIZE_THREAD__)
-static char order_of_messages;
-
-static void order_sending(void) {
-    __tsan_release(&order_of_messages);
-}
-
-static void order_taking(void) {
-    __tsan_acquire(&order_of_messages);
-}
-#else
-static void order_sending(void) {
-}
-
-static void order_taking(void) {
-}
-#endif
-
 /* ---- sending ---- */
 
 /* Sending may leave something to be read that ZMQ_FD does not tell. */
@@ -176,7 +152,7 @@ static enum status send_bytes(struct wire *wire, const struct wire_peer *peer, c
                               size_t bytes) {
     int sent = 0;
     if (!wire->socket || wire->ending) return STATUS_GONE;
-    order_sending();
+    message_order_sending();
     if (wire->options.listens)
         sent = zmq_send(wire->socket, peer->id, ID_BYTES, ZMQ_SNDMORE | ZMQ_DONTWAIT);
     if (sent >= 0) sent = zmq_send(wire->socket, data, bytes, ZMQ_DONTWAIT);
@@ -301,7 +277,7 @@ static bool take_routed(struct wire *wire) {
     size_t size = sizeof more;
     int id_bytes = zmq_recv(wire->socket, id, sizeof id, ZMQ_DONTWAIT);
     if (id_bytes < 0) return false;
-    order_taking();
+    message_order_taking();
     size_t bytes = 0;
     while (zmq_getsockopt(wire->socket, ZMQ_RCVMORE, &more, &size) == 0 && more) {
         int count = zmq_recv(wire->socket, wire->buffer, WIRE_MESSAGE_BYTES_MAX, ZMQ_DONTWAIT);
@@ -342,7 +318,7 @@ static bool take_single(struct wire *wire) {
     size_t size = sizeof more;
     int bytes = zmq_recv(wire->socket, wire->buffer, WIRE_MESSAGE_BYTES_MAX, ZMQ_DONTWAIT);
     if (bytes < 0) return false;
-    order_taking();
+    message_order_taking();
     bool whole = zmq_getsockopt(wire->socket, ZMQ_RCVMORE, &more, &size) == 0 && !more;
     if (has_magic(wire->buffer, (size_t)bytes, FAREWELL_MAGIC) &&
         bytes == sizeof(struct farewell)) {
