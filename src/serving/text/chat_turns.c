@@ -212,18 +212,20 @@ static struct tree *number_calls(struct arena *arena, const struct tree *calls) 
     return done ? numbers : NULL;
 }
 
-/* The call of a result: by its id; by its place where one of the two has none. */
+/* The call of a result: the one at its own place if that has its id, as where ids are no more than
+ * a name, else the first of that id; by its place where one of the two has none. */
 static size_t find_call(struct arena *arena, const struct call_results *results,
                         const struct tree *numbers, size_t index) {
-    struct bytes id;
+    const struct tree *result = tree_at(results->messages, results->from + index);
+    const struct tree *call = tree_at(results->calls, index);
+    struct bytes id, of;
     int64_t number;
-    bool has_id = tree_get_string(
-        tree_member(tree_at(results->messages, results->from + index), "tool_call_id"), &id);
+    bool has_id = tree_get_string(tree_member(result, "tool_call_id"), &id);
+    bool is_asked = tree_get_string(tree_member(call, "id"), &of);
+    if (call && (has_id && is_asked ? bytes_equal(id, of) : !has_id)) return index;
     const char *key = has_id ? key_of(arena, id) : NULL;
     if (key && tree_get_integer(tree_member(numbers, key), &number)) return (size_t)number;
-    const struct tree *call = tree_at(results->calls, index);
-    bool by_place = call && (!has_id || tree_kind(tree_member(call, "id")) != TREE_STRING);
-    return by_place ? index : tree_count(results->calls);
+    return call && !is_asked ? index : tree_count(results->calls);
 }
 
 static bool sort_results(struct arena *arena, struct call_results *results, size_t count) {

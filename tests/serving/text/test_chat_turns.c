@@ -76,6 +76,16 @@ static void calls_are_made_one_by_one(void **state) {
                       "id\":\"3\"}," USER("c") "," CALL "]");
 }
 
+static void calls_of_one_id_keep_their_places(void **state) {
+    struct chat_turns turns = {.splits_calls = true};
+#define CALLS(calls) "{\"role\":\"assistant\",\"tool_calls\":[" calls "],\"content\":null}"
+    expect_turns(turns,
+                 "[" CALLS("{\"id\":\"c\",\"n\":1},{\"id\":\"c\",\"n\":2}") "," RESULT(
+                     "a") "," RESULT("b") "]",
+                 "[{\"role\":\"assistant\",\"tool_calls\":[{\"id\":\"c\",\"n\":1}]}," RESULT(
+                     "a") "," CALLS("{\"id\":\"c\",\"n\":2}") "," RESULT("b") "]");
+}
+
 /* A client may send tens of thousands of turns: what they cost must not grow with their square. */
 static void many_turns_take_memory_in_proportion(void **state) {
     enum { COUNT = 4000 };
@@ -141,6 +151,7 @@ int main(void) {
         cmocka_unit_test(systems_behind_the_front_are_a_users),
         cmocka_unit_test(neighbours_are_joined_in_their_order),
         cmocka_unit_test(calls_are_made_one_by_one),
+        cmocka_unit_test(calls_of_one_id_keep_their_places),
         cmocka_unit_test(many_turns_take_memory_in_proportion),
         cmocka_unit_test(many_calls_find_their_results),
         cmocka_unit_test(a_small_arena_refuses),
