@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "host/fleet_lines.h"
@@ -528,11 +529,10 @@ static uint64_t client_of(const struct loop *loop, const struct record_client_re
     if (!parts->admit || parts->admit(parts->admit_context, request) != ADMISSION_KNOWN)
         return REQUEST_TURNS_NOBODY;
     const char *key = client_request_authorization(request);
-    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a of what stands behind the scheme */
-    for (uint32_t i = 0; i < request->authorization_bytes; i++)
-        hash = key[i] == ' ' ? UINT64_C(0xcbf29ce484222325)
-                             : (hash ^ (unsigned char)key[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    size_t from = request->authorization_bytes; /* what stands behind the scheme */
+    while (from && key[from - 1] != ' ')
+        from--;
+    return checksum_of(key + from, request->authorization_bytes - from);
 }
 
 static enum status put_request(struct loop *loop, const struct record *record) {

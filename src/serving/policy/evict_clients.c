@@ -57,24 +57,30 @@ uint32_t evict_clients_of_network(const struct evict_client *clients, uint32_t c
     return bound > bound_max ? idlest : EVICT_NONE;
 }
 
-uint32_t evict_clients_body(const struct evict_client *clients, uint32_t count, uint32_t except,
-                            int64_t now_ns) {
+enum held { HELD_BODY, HELD_ANSWER };
+
+static size_t held_bytes(const struct evict_client *client, enum held what) {
+    return what == HELD_BODY ? client->body_bytes : client->answer_bytes;
+}
+
+static uint32_t find_holder(const struct evict_client *clients, uint32_t count, uint32_t except,
+                            enum held what, int64_t now_ns) {
     uint32_t idlest = EVICT_NONE;
     for (uint32_t i = 0; i < count; i++) {
-        if (i == except || clients[i].body_bytes == 0) continue;
+        if (i == except || held_bytes(&clients[i], what) == 0) continue;
         if (may_leave(&clients[i], now_ns) && is_idler(clients, i, idlest)) idlest = i;
     }
     return idlest;
 }
 
+uint32_t evict_clients_body(const struct evict_client *clients, uint32_t count, uint32_t except,
+                            int64_t now_ns) {
+    return find_holder(clients, count, except, HELD_BODY, now_ns);
+}
+
 uint32_t evict_clients_answer(const struct evict_client *clients, uint32_t count, uint32_t except,
                               int64_t now_ns) {
-    uint32_t idlest = EVICT_NONE;
-    for (uint32_t i = 0; i < count; i++) {
-        if (i == except || clients[i].answer_bytes == 0) continue;
-        if (may_leave(&clients[i], now_ns) && is_idler(clients, i, idlest)) idlest = i;
-    }
-    return idlest;
+    return find_holder(clients, count, except, HELD_ANSWER, now_ns);
 }
 
 bool evict_clients_has_room(size_t held, size_t held_max, size_t more, size_t body_bytes) {

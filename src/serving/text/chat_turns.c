@@ -67,19 +67,10 @@ static bool append_content(struct arena *arena, struct joined_text *text,
 
 /* ---- members ---- */
 
-/* A key as tree.h wants it; NULL: no memory. */
-static const char *key_of(struct arena *arena, struct bytes text) {
-    char *key = arena_take(arena, text.count + 1);
-    if (!key) return NULL;
-    memcpy(key, text.data, text.count);
-    key[text.count] = '\0';
-    return key;
-}
-
 /* Where the object has none of that key. */
 static bool set(struct arena *arena, struct tree *object, struct bytes key,
                 const struct tree *value) {
-    const char *name = key_of(arena, key);
+    const char *name = arena_copy(arena, key).data; /* terminated, as a key must be */
     return name && (tree_member(object, name) || tree_set(arena, object, name, value));
 }
 
@@ -223,7 +214,7 @@ static size_t find_call(struct arena *arena, const struct call_results *results,
     bool has_id = tree_get_string(tree_member(result, "tool_call_id"), &id);
     bool is_asked = tree_get_string(tree_member(call, "id"), &of);
     if (call && (has_id && is_asked ? bytes_equal(id, of) : !has_id)) return index;
-    const char *key = has_id ? key_of(arena, id) : NULL;
+    const char *key = has_id ? arena_copy(arena, id).data : NULL;
     if (key && tree_get_integer(tree_member(numbers, key), &number)) return (size_t)number;
     return call && !is_asked ? index : tree_count(results->calls);
 }
