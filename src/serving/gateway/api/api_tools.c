@@ -138,8 +138,9 @@ static bool read_allowed(struct api_reader *reader, const char *place, const str
     return true;
 }
 
-bool api_tools_read_choice(struct api_reader *reader, const struct tree *tools,
-                           struct api_tool_choice *choice_out, struct api_request *out) {
+/* The body's 'tool_choice' in OpenAI's words, and 'parallel_tool_calls', which goes into *out. */
+static bool read_choice(struct api_reader *reader, const struct tree *tools,
+                        struct api_tool_choice *choice_out, struct api_request *out) {
     static const char place[] = "tool_choice";
     struct api_tool_choice *choice = choice_out;
     const struct tree *value = api_reader_given(reader->root, place);
@@ -254,10 +255,8 @@ bool api_tools_give(struct api_reader *reader, const struct tree *tools,
     return bind_calls(reader, tools, choice, out);
 }
 
-bool api_tools_read(struct api_reader *reader, struct api_request *out) {
-    const struct tree *tools = api_reader_given(reader->root, "tools");
+bool api_tools_read(struct api_reader *reader, const struct tree *tools, struct api_request *out) {
     struct api_tool_choice choice;
-    return (!tools || api_tools_check(reader, tools)) &&
-           api_tools_read_choice(reader, tools, &choice, out) &&
+    return (!tools || api_tools_check(reader, tools)) && read_choice(reader, tools, &choice, out) &&
            api_tools_give(reader, tools, &choice, out);
 }

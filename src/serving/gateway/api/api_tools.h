@@ -22,10 +22,6 @@ struct api_tool_choice {
 /* An array of functions with names and parameters. */
 bool api_tools_check(struct api_reader *reader, const struct tree *tools);
 
-/* The body's 'tool_choice' in OpenAI's words, and 'parallel_tool_calls', which goes into *out. */
-bool api_tools_read_choice(struct api_reader *reader, const struct tree *tools,
-                           struct api_tool_choice *choice_out, struct api_request *out);
-
 /* The tool of this name alone may be called. `place`: of the name, for errors. */
 bool api_tools_name(struct api_reader *reader, const char *place, const struct tree *tools,
                     const struct tree *name, struct api_tool_choice *choice);
@@ -35,7 +31,8 @@ bool api_tools_name(struct api_reader *reader, const char *place, const struct t
 bool api_tools_give(struct api_reader *reader, const struct tree *tools,
                     const struct api_tool_choice *choice, struct api_request *out);
 
-/* 'tools', 'tool_choice' and 'parallel_tool_calls' of a chat. */
-bool api_tools_read(struct api_reader *reader, struct api_request *out);
+/* These tools (NULL: none), checked and given, as the body's 'tool_choice' in OpenAI's words and its
+ * 'parallel_tool_calls' want. */
+bool api_tools_read(struct api_reader *reader, const struct tree *tools, struct api_request *out);
 
 #endif

@@ -29,11 +29,10 @@ static bool add_tool(struct api_reader *reader, struct chat_builder *builder,
 bool chat_tools_read(struct api_reader *reader, struct api_request *out) {
     const struct tree *list = api_reader_given(reader->root, "tools");
     size_t count = tree_count(list);
-    if (!any_custom(list) || count > LIMIT_TOOLS) return api_tools_read(reader, out);
+    if (!any_custom(list) || count > LIMIT_TOOLS) return api_tools_read(reader, list, out);
     struct chat_builder builder = chat_builder_open(reader->arena);
     struct api_place *places = arena_take(reader->arena, count * sizeof *places);
     struct tool_alias *aliases = arena_take(reader->arena, count * sizeof *aliases);
-    struct api_tool_choice choice;
     size_t alias_count = 0;
     if (builder.failed || !places || !aliases) return api_reader_no_memory(reader);
     for (size_t i = 0; i < count; i++) {
@@ -50,9 +49,7 @@ bool chat_tools_read(struct api_reader *reader, struct api_request *out) {
     if (!chat_builder_end(&builder)) return api_reader_no_memory(reader);
     out->aliases = (struct tool_aliases){aliases, alias_count};
     reader->tool_places = places;
-    return api_tools_check(reader, builder.tools) &&
-           api_tools_read_choice(reader, builder.tools, &choice, out) &&
-           api_tools_give(reader, builder.tools, &choice, out);
+    return api_tools_read(reader, builder.tools, out);
 }
 
 /* ---- earlier calls ---- */

@@ -123,13 +123,10 @@ static bool read_tools(struct tools *tools) {
 bool responses_tools_read(struct api_reader *reader, struct chat_builder *builder,
                           struct api_request *out, const struct tree **given_out) {
     struct tools tools = {.reader = reader, .builder = builder, .out = out};
-    struct api_tool_choice choice;
     if (!read_tools(&tools)) return false;
     if (!chat_builder_end(builder)) return api_reader_no_memory(reader);
     out->aliases = (struct tool_aliases){tools.aliases, tools.alias_count};
     reader->tool_places = tools.places;
     *given_out = tools.given;
-    return api_tools_check(reader, builder->tools) &&
-           api_tools_read_choice(reader, builder->tools, &choice, out) &&
-           api_tools_give(reader, builder->tools, &choice, out);
+    return api_tools_read(reader, builder->tools, out);
 }
