@@ -43,10 +43,10 @@ PATHS = {
              generate(2, 24, "--schema", "{SCHEMA}")),
     "tokenize": ("400 questions as tokens", ["tokenizer_encode"], ["tokenize", "--jsonl"]),
     "gateway": ("31 tokens of each of 128 answers at a gateway", ["answer_tokens"],
-                ["bench", "gateway", "--requests", "64", "--units", "2", "--ranks", "2", "--prompt-tokens", "128",
+                ["bench_machines", "gateway", "--model", "{MODEL}", "--requests", "64", "--units", "2", "--ranks", "2", "--prompt-tokens", "128",
                  "--answer-tokens", "32", "--steps", "31"]),
     "unit": ("32 requests of two ranks: taken in, and 15 steps planned", ["units_receive", "units_step"],
-             ["bench", "plan", "--ranks", "2", "--rows", "16", "--context", "200", "--steps", "10"]),
+             ["bench_machines", "plan", "--ranks", "2", "--rows", "16", "--context", "200", "--steps", "10"]),
 }
 
 
@@ -78,9 +78,12 @@ def questions(root):
 def count(fathom, root, path, folder):
     _, functions, arguments = PATHS[path]
     out, schema = os.path.join(folder, path), os.path.join(folder, "schema.json")
+    program, rest = fathom, arguments
+    if arguments[0] == "bench_machines":
+        program, rest = os.path.join(os.path.dirname(fathom), "bench", arguments[0]), arguments[1:]
     command = ["valgrind", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
-               "--callgrind-out-file=" + out, *("--toggle-collect=" + each for each in functions), fathom,
-               *(each.replace("{SCHEMA}", schema) for each in arguments)]
+               "--callgrind-out-file=" + out, *("--toggle-collect=" + each for each in functions), program,
+               *(each.replace("{SCHEMA}", schema).replace("{MODEL}", os.path.join(root, "models/tiny-r1")) for each in rest)]
     done = subprocess.run(command, input=questions(root) if path == "tokenize" else "", text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           env={"PATH": os.environ["PATH"], "LC_ALL": "C"})

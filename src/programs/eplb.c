@@ -207,7 +207,7 @@ static void solve(struct eplb_job *job) {
 
 /* Beside what the same search gives when groups must stay on their nodes. */
 static void count_traffic(struct eplb_job *job) {
-    const struct balance_options strict = {BALANCE_STRICT, 0};
+    const struct balance_options strict = {BALANCE_STRICT};
     for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {
         struct eplb_layer *layer = &job->layers[i];
         balance_traffic(&job->shape, &job->choice, loads_of(job, i), slots_of(job, i),

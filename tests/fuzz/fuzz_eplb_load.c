@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void place(const struct eplb_load *load) {
     uint32_t experts = load->experts;
     struct balance_shape shape = {experts, 1, experts + experts % 2 + 2, 2, 1};
-    struct balance_options options = {BALANCE_FREE, 0};
+    struct balance_options options = {BALANCE_FREE};
     struct balance_outcome outcome;
     void *memory = malloc(balance_experts_bytes(&shape));
     uint16_t *slots = malloc(shape.slots * sizeof *slots);

@@ -52,7 +52,7 @@ def check_command(words):
 
 
 NEEDED = {"unit": ["--connect", "ipc:///nonexistent"], "generate": ["--tokens", "5"],
-          "logits": ["--tokens", "5"], "bench overlap": ["--ranks", "2"], "bench rebalance": ["--ranks", "2"],
+          "logits": ["--tokens", "5"], "bench overlap": ["--ranks", "2"], 
           "bench peers": ["--gguf", "-", "--peer", "-"]}
 
 
@@ -105,8 +105,7 @@ def check_fifos(commands):
         if "serve" in commands:
             rows += [("serve", "--port", "0", "--config", fifo), ("serve", "--port", "0", "--accounts", fifo),
                      ("unit", "--connect", "tcp://127.0.0.1:9", "--wire-key", fifo, "--wire-gateway", fifo),
-                     ("eplb", "--load", fifo), ("bench", "serve", "http://127.0.0.1:1", "--trace", fifo),
-                     ("bench", "balance", fifo), ("bench", "mtp", "--from", fifo)]
+                     ("eplb", "--load", fifo), ("bench", "serve", "http://127.0.0.1:1", "--trace", fifo)]
         for row in rows:
             expect(row, 2 if "--config" in row else 1, r"\A\Z", r"expected a regular file, found a FIFO.*\n\Z")
 

@@ -17,7 +17,6 @@ _Static_assert(BALANCE_SLOTS_MAX < 0xFFFF, "slots and experts are 16-bit numbers
 
 struct work {
     const struct balance_shape *shape;
-    uint32_t without;           /* enum balance_part */
     struct balance_state state; /* the placement being searched */
     struct balance_state other; /* another one, to compare */
     struct balance_state group; /* of groups on nodes: groups are experts, nodes ranks */
@@ -176,13 +175,13 @@ static uint64_t near_enough(uint64_t bound) {
 static void refine(const struct work *work, struct balance_state *state, struct balance_span span,
                    uint32_t near_ranks, uint64_t bound) {
     struct balance_search search = {span, near_ranks, near_enough(bound), 8 * span.rank_count + 64};
-    if (!(work->without & BALANCE_SPREAD)) balance_pack_spread(state, span);
-    if (!(work->without & BALANCE_EXCHANGE)) balance_pack_refine(state, &search);
+    balance_pack_spread(state, span);
+    balance_pack_refine(state, &search);
 }
 
 static void refine_all(const struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
-    bool near = balance_experts_divides(shape) && !(work->without & BALANCE_NEAR);
+    bool near = balance_experts_divides(shape);
     refine(work, state, (struct balance_span){0, shape->ranks},
            near ? shape->ranks / shape->nodes : shape->ranks, work->bound);
 }
@@ -209,11 +208,11 @@ static void search_pairs(struct work *work, struct balance_state *state) {
     for (uint32_t i = 0; i < shape->experts; i++)
         work->items[i] = (uint16_t)balance_state_key_id(state->keys[i]);
     balance_pairs_place(state, work->items, work->bound);
-    if (!(work->without & BALANCE_SPREAD)) balance_pack_spread(state, all);
+    balance_pack_spread(state, all);
 }
 
 static void search_freely(struct work *work) {
-    bool pairs = work->state.room == 2 && !(work->without & BALANCE_PAIRS);
+    bool pairs = work->state.room == 2;
     if (pairs && !balance_experts_divides(work->shape)) {
         search_pairs(work, &work->state);
         return;
@@ -221,7 +220,7 @@ static void search_freely(struct work *work) {
     place_greedily(work, &work->state);
     refine_all(work, &work->state);
     if (balance_state_max(&work->state) <= near_enough(work->bound)) return;
-    if (!balance_experts_divides(work->shape) || work->without & BALANCE_SECOND_START) return;
+    if (!balance_experts_divides(work->shape)) return;
     if (pairs) {
         search_pairs(work, &work->other);
     } else {
@@ -253,7 +252,6 @@ void balance_experts(const struct balance_shape *shape, const struct balance_opt
                      struct balance_outcome *outcome_out) {
     struct work *work;
     open_work(&work, shape, loads, memory);
-    work->without = options->without;
     find_bound(work);
     if (options->locality == BALANCE_STRICT && balance_experts_divides(shape))
         search_strictly(work);

@@ -10,8 +10,7 @@
  * that alone helps. BALANCE_STRICT never makes one. Where the groups' nodes keep the search far from
  * the bound, it starts once more with all ranks alike, and the better placement counts.
  *
- * What each part was measured to bring stands at enum balance_part: the loss without it, on the
- * seven kinds of load of docs/performance/balance.md. `fathom bench eplb --parts` measures it again.
+ * docs/performance/balance.md has what each part was measured to bring, on seven kinds of load.
  *
  * The proven bound: with a largest rank load of c, an expert needs at least ceil(load / c)
  * replicas. So c is at least the smallest cap for which those fit into the slots, and at least the
@@ -43,35 +42,8 @@ enum balance_locality {
     BALANCE_STRICT /* a group's replicas all live on one node */
 };
 
-/* What can be left out to see what it brings. */
-enum balance_part {
-    /* An item of the busiest rank for a lighter one. At 32 ranks 0.5 to 0.7 % of balance on three
-     * kinds, at 72 ranks 1.4 to 3.9 % on all. */
-    BALANCE_EXCHANGE = 1 << 0,
-    /* No rank holds an expert twice, as far as possible. At 32 ranks the busiest rank of a batch
-     * has 0.7 to 2.8 % more to do on four kinds. */
-    BALANCE_SPREAD = 1 << 1,
-    /* An exchange within a node first. At 32 ranks a token touches 0.8 to 1.9 % more nodes. */
-    BALANCE_NEAR = 1 << 2,
-    /* With all ranks alike. Nothing at 32 and at 144 ranks; at 72 ranks on 4 nodes 1.1 to 4.4 % of
-     * balance on three kinds. */
-    BALANCE_SECOND_START = 1 << 3,
-    /* Two slots a rank: the search over counts (balance_pairs.h). At 144 ranks 0.7 to 3.3 % of
-     * balance on five kinds. */
-    BALANCE_PAIRS = 1 << 4,
-    /* Of balance_keep: the old placement repaired. At 32 ranks 8 to 11 times the moves. */
-    BALANCE_REPAIR = 1 << 5,
-    /* Of balance_keep: ranks named after what they hold already. At 144 ranks 2 to 18 times the
-     * moves. */
-    BALANCE_NAMES = 1 << 6,
-    /* Of balance_keep, two slots a rank: pairs stay together. At 144 ranks 1.5 to 13 times the
-     * moves. */
-    BALANCE_KEEP_PAIRS = 1 << 7
-};
-
 struct balance_options {
     enum balance_locality locality;
-    uint32_t without; /* bits of enum balance_part; else 0 */
 };
 
 struct balance_outcome {

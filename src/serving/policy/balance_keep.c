@@ -186,10 +186,9 @@ static void rename_nodes(struct keep *keep) {
 }
 
 /* The best placement, with as much as possible where it is already. */
-static void reuse(struct keep *keep, bool strict, uint32_t without, uint64_t target) {
+static void reuse(struct keep *keep, bool strict, uint64_t target) {
     bool pairs = keep->room == 2 && !strict; /* a pair may be of two nodes' groups */
-    if (pairs && !(without & BALANCE_KEEP_PAIRS)) keep_pairs(keep, target);
-    if (without & BALANCE_NAMES) return;
+    if (pairs) keep_pairs(keep, target);
     if (strict)
         rename_nodes(keep);
     else
@@ -246,12 +245,12 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
     look_at(keep, keep->fresh);
     uint64_t best = balance_state_max(&keep->state);
     uint64_t target = best + (uint64_t)((double)best * keeping->tolerance);
-    if (!(options->without & BALANCE_REPAIR) && repair(keep, strict, target)) {
+    if (repair(keep, strict, target)) {
         memcpy(slot_to_expert_out, keep->state.experts, shape->slots * sizeof *keep->old);
         moves = count_moves(keep, slot_to_expert_out);
     }
     if (keep->room == 2 || moves == UINT32_MAX) {
-        reuse(keep, strict, options->without, target);
+        reuse(keep, strict, target);
         if (count_moves(keep, keep->fresh) < moves) {
             memcpy(slot_to_expert_out, keep->fresh, shape->slots * sizeof *keep->old);
             moves = count_moves(keep, slot_to_expert_out);

@@ -144,7 +144,7 @@ static uint32_t round_robin(const struct world *world) {
 
 static void open_placed(struct world *world, const struct balance_shape *shape,
                         const uint64_t *loads) {
-    struct balance_options options = {BALANCE_FREE, 0};
+    struct balance_options options = {BALANCE_FREE};
     struct balance_outcome outcome;
     void *memory = malloc(balance_experts_bytes(shape));
     *world =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads for tests of the balancers: the seven kinds that `fathom bench eplb` measures, drawn anew,
+ * Loads for tests of the balancers: the seven kinds of docs/performance/balance.md, drawn anew,
  * and some that are meant to hurt (ties, zeros, one expert with nearly everything).
  */
 #ifndef TESTS_BALANCE_LOADS_H

@@ -30,7 +30,7 @@ static void open_world(struct world *world, struct balance_shape shape) {
 }
 
 static void solve(struct world *world, enum balance_locality locality) {
-    struct balance_options options = {locality, 0};
+    struct balance_options options = {locality};
     balance_experts(&world->shape, &options, world->loads, world->memory, world->slots,
                     &world->outcome);
     balance_experts_greedy(&world->shape, world->loads, world->memory, world->other,

@@ -22,7 +22,7 @@ struct world {
 };
 
 static void keep(struct world *world, enum balance_locality locality, double tolerance) {
-    struct balance_options options = {locality, 0};
+    struct balance_options options = {locality};
     struct balance_keeping keeping = {world->old, tolerance};
     balance_experts(&world->shape, &options, world->loads, world->memory, world->fresh,
                     &world->best);
@@ -47,7 +47,7 @@ static void assert_whole(const struct world *world) {
 
 static void open_world(struct world *world, const struct balance_shape *shape, uint32_t kind,
                        enum balance_locality locality) {
-    struct balance_options options = {locality, 0};
+    struct balance_options options = {locality};
     *world = (struct world){.shape = *shape};
     world->memory = malloc(balance_keep_bytes(shape));
     assert_non_null(world->memory);

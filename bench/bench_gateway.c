@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench gateway: the gateway's machine alone, without sockets, threads and engines. Puppet
- * units in memory take what it submits and say one token a record; a puppet tokenizer answers its
- * TOKENIZE. The machine holds all requests at once, twice over: whose answers are told whole, and
- * streams. The floor beside its times is what copying the same records takes.
+ * bench_machines gateway: the gateway's machine alone, without sockets, threads and engines. Fake
+ * units in memory accept what it submits and send one token a record; a fake tokenizer answers its
+ * TOKENIZE. The machine holds all requests at once, in two runs: whole answers, and streams. The floor beside its times is what copying the same records takes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +11,8 @@
 
 #include "base/check.h"
 #include "base/json_writer.h"
-#include "bench/bench.h"
 #include "bench/stub_unit.h"
+#include "bench_machines.h"
 #include "command/model_run.h"
 #include "contract/record_client.h"
 #include "contract/record_unit.h"
@@ -88,7 +87,7 @@ static const struct option gateway_bench_rows[] = {
 };
 
 const struct option_table bench_gateway_options = {
-    .command = "bench gateway",
+    .command = "bench_machines gateway",
     .arguments = "",
     .description =
         "Records that the gateway's machine takes a second, and its memory, with as many "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench plan: what the scheduler itself costs. One decode unit of many ranks is filled with
+ * bench_machines plan: what the scheduler itself costs. One decode unit of many ranks is filled with
  * requests whose prompts came from elsewhere; then its steps are planned and their results taken,
  * with nothing computed between. Figures are milliseconds of one core a step of all ranks, beside
  * the time that this machine needs to write as many bytes as the unit does.
@@ -11,8 +11,8 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/random.h"
-#include "bench/bench.h"
 #include "bench/machine_limits.h"
+#include "bench_machines.h"
 #include "contract/kv_block.h"
 #include "contract/record_kv.h"
 #include "contract/step_plan.h"
@@ -41,7 +41,20 @@ static const struct option plan_rows[] = {
      .minimum = 1,
      .maximum = LIMIT_RANKS,
      AT(ranks)},
-    STEP_SIZE_OPTIONS(struct bench_plan_values, "tokens of each request before the first step"),
+    {.name = "rows",
+     .type = OPTION_COUNT,
+     .fallback = "88",
+     .help = "requests of a rank, all of them in every step",
+     .minimum = 1,
+     .maximum = LIMIT_STEP_ROWS,
+     AT(rows)},
+    {.name = "context",
+     .type = OPTION_COUNT,
+     .fallback = "5000",
+     .help = "tokens of each request before the first step",
+     .minimum = KV_BLOCK_TOKENS,
+     .maximum = 131072,
+     AT(context)},
     {.name = "steps",
      .type = OPTION_COUNT,
      .fallback = "101",
@@ -53,7 +66,7 @@ static const struct option plan_rows[] = {
 };
 
 const struct option_table bench_plan_options = {
-    .command = "bench plan",
+    .command = "bench_machines plan",
     .arguments = "",
     .description = "Planning a step of a whole unit and taking its results, without an engine.",
     .options = plan_rows,

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bench_machines: what the serving plane's machines cost alone, without sockets, threads or an
+ * engine. `./dev counts` counts the instructions of both subjects.
+ */
+#include "bench_machines.h"
+
+#include "base/check.h"
+
+static const struct command_subject subjects[] = {
+    {"gateway", "records a second and memory of the gateway's machine, with a fleet's requests",
+     bench_gateway, &bench_gateway_options},
+    {"plan", "planning a step of a whole unit, and taking its results", bench_plan,
+     &bench_plan_options},
+};
+
+char **program_arguments;
+
+int main(int argc, char **argv) {
+    program_arguments = argv;
+    return command_dispatch("bench_machines", subjects, ARRAY_COUNT(subjects), argc, argv);
+}
