@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/url_path.h"
+
 #define CHUNK_OVERHEAD_MAX 16384 /* bytes of chunk extensions and trailers in one body */
 #define CHUNK_DIGITS_MAX 12      /* hexadecimal digits of a chunk's size */
 #define LENGTH_DIGITS_MAX 18     /* decimal digits of Content-Length */
@@ -96,6 +98,9 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     } else if (target.data[0] != '/' && !(head->verb == HTTP_VERB_OPTIONS && target.data[0] == '*'))
         return bad;
     head->path = cut_before(&target, '?');
+    if (!url_path_is_valid(head->path))
+        return (struct http_refusal){400, "two hexadecimal digits, and not 00, stand behind each "
+                                          "percent sign of a path"};
     head->speaks_anthropic = is_anthropics(head->path);
     return accepted;
 }

@@ -201,13 +201,18 @@ void accounts_take(struct accounts *accounts, const struct record_accounts *reco
 
 /* ---- who asks ---- */
 
+/* "Bearer", in any letters, blanks and the key (RFC 9110, 11.4). */
 static struct bytes key_of(struct bytes authorization) {
     static const char scheme[] = "bearer ";
-    size_t count = sizeof scheme - 1;
-    if (authorization.count <= count) return BYTES_LITERAL("");
-    for (size_t i = 0; i < count; i++)
+    size_t from = sizeof scheme - 1, to = authorization.count;
+    if (to <= from) return BYTES_LITERAL("");
+    for (size_t i = 0; i < from; i++)
         if ((authorization.data[i] | 0x20) != (scheme[i] | 0x20)) return BYTES_LITERAL("");
-    return (struct bytes){authorization.data + count, authorization.count - count};
+    while (from < to && authorization.data[from] == ' ')
+        from++;
+    while (to > from && authorization.data[to - 1] == ' ')
+        to--;
+    return (struct bytes){authorization.data + from, to - from};
 }
 
 uint32_t accounts_find(const struct accounts *accounts, struct bytes authorization,

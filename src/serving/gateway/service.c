@@ -2,6 +2,7 @@
  * The answers that need no model: /models, /user/balance, /version, /health, /metrics.
  */
 #include "base/check.h"
+#include "base/url_path.h"
 #include "serving/gateway/dialects/anthropic_words.h"
 #include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/gateway_state.h"
@@ -48,7 +49,8 @@ static void write_model(struct json_writer *writer, const void *context) {
 }
 
 enum status service_models(struct gateway *gateway, const struct endpoint_call *call) {
-    struct bytes name = call->rest;
+    char text[2 * MODELS_NAME_BYTES_MAX]; /* a name that is cut here is too long for any model's */
+    struct bytes name = {text, url_path_decode(call->rest, text, sizeof text)};
     struct reply reply = {.connection = call->record->connection,
                           .endpoint = call->endpoint,
                           .http_status = 200,

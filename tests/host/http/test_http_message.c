@@ -48,6 +48,12 @@ static void it_reads_a_request(void **state) {
     assert_false(head.wants_receipt);
 }
 
+/* A path is split before it is decoded, by whoever knows its parts. */
+static void it_leaves_a_path_encoded(void **state) {
+    assert_int_equal(read_status("GET /a%2Fb?50% HTTP/1.1\r\nHost: a\r\n\r\n"), 0);
+    assert_slice(head.path, "/a%2Fb");
+}
+
 static void it_knows_clients_of_anthropics_api_by_header_or_path(void **state) {
     static const char *const theirs[] = {"/v1/messages", "/v1/messages/batches?limit=1",
                                          "/messages", "/anthropic", "/anthropic/v1/models"};
@@ -101,6 +107,10 @@ static void it_refuses_what_is_not_http(void **state) {
         {"GET / HTTP/2.0\r\nHost: a\r\n\r\n", 505},
         {"G\x01T / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
         {"GET x HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET /v1/models/a%zz HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET /v1/models/a%2 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET /v1/models/a%00 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+        {"GET http://a/% HTTP/1.1\r\nHost: a\r\n\r\n", 400},
         {"\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400},
@@ -245,6 +255,7 @@ static void it_bounds_what_surrounds_chunks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_reads_a_request),
+        cmocka_unit_test(it_leaves_a_path_encoded),
         cmocka_unit_test(it_knows_clients_of_anthropics_api_by_header_or_path),
         cmocka_unit_test(it_knows_when_the_connection_stays),
         cmocka_unit_test(it_reads_absolute_targets_and_other_methods),

@@ -41,8 +41,9 @@ static uint32_t status_of(struct world *world, enum http_method method, const ch
 
 static void a_key_is_needed(void **state) {
     (void)state;
-    static const char *const wrong[] = {NULL,          "Bearer ", "Bearer key-",   "Bearer key-ab",
-                                        "Basic key-a", "key-a",   "Bearer  key-a", "Bearer key-a "};
+    static const char *const wrong[] = {
+        NULL,    "Bearer ",     "Bearer key-", "Bearer key-ab",      "Basic key-a",
+        "key-a", "Bearerkey-a", "Bearer    ",  "Bearer key-a key-a", "Bearer\tkey-a"};
     struct world *world = open_with_accounts();
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         assert_int_equal(status_of(world, HTTP_POST, COMPLETIONS, wrong[i]), 401);
@@ -54,6 +55,8 @@ static void a_key_is_needed(void **state) {
     }
     assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "Bearer key-a"), 200);
     assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "bEARER key-b"), 200);
+    assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "Bearer   key-a"), 200);
+    assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "bearer  key-a  "), 200);
     assert_int_equal(status_of(world, HTTP_POST, COMPLETIONS, "Bearer key-a"), 400); /* its body */
     assert_int_equal(status_of(world, HTTP_GET, "/metrics", "Bearer key-a"), 403);
     assert_int_equal(status_of(world, HTTP_POST, "/debug/fleet/drain", "Bearer key-a"), 403);

@@ -57,6 +57,40 @@ static void paths_answer_their_methods_only(void **state) {
     world_close(world);
 }
 
+/* Clients escape a name in a path as they like: it is decoded once, and leads nowhere else. */
+static void a_model_s_name_in_a_path_is_decoded_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *path;
+        uint32_t http_status;
+        const char *text;
+    } cases[] = {
+        {"/v1/models/lab/tiny:1", 200, "\"id\":\"lab/tiny:1\""},
+        {"/v1/models/lab%2Ftiny%3A1", 200, "\"id\":\"lab/tiny:1\""},
+        {"/models/lab%2ftiny:1", 200, "\"id\":\"lab/tiny:1\""},
+        {"/anthropic/v1/models/lab%2Ftiny%3a1", 200, "\"id\":\"lab/tiny:1\""},
+        {"/v1/models/lab%20tiny", 200, "\"id\":\"lab tiny\""},
+        {"/v1/models/100%25", 200, "\"id\":\"100%\""},
+        {"/v1/models/lab+tiny", 404, "'lab+tiny'"},
+        {"/v1/models/lab%252Ftiny:1", 404, "'lab%2Ftiny:1'"},
+        {"/v1/models/%2e%2e%2fhealth", 404, "'../health'"},
+        {"/v1/models/../health", 404, "'../health'"},
+        {"/v1/models/%FF", 404, "'\xEF\xBF\xBD'"},
+        {"/v1%2Fmodels", 404, "'/v1%2Fmodels'"},
+    };
+    struct world *world =
+        world_open(&(struct world_options){.gateway = {.model_names = "lab/tiny:1,lab tiny,100%"}});
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        uint32_t client = world_get(world, cases[i].path);
+        world_settle(world);
+        const char *said = world->clients[client].data;
+        if (world->clients[client].http_status != cases[i].http_status ||
+            !strstr(said, cases[i].text))
+            fail_msg("%s: %u %s", cases[i].path, world->clients[client].http_status, said);
+    }
+    world_close(world);
+}
+
 /* Web pages and clients of the API reach the public listener, so nothing of the operator's is
  * there; and the API is not on his. */
 static void each_listener_has_its_paths(void **state) {
@@ -155,6 +189,7 @@ static void a_value_out_of_range_has_the_status_that_clients_of_the_path_know(vo
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(paths_answer_their_methods_only),
+        cmocka_unit_test(a_model_s_name_in_a_path_is_decoded_once),
         cmocka_unit_test(each_listener_has_its_paths),
         cmocka_unit_test(who_speaks_anthropics_words_is_answered_in_them),
         cmocka_unit_test(a_value_out_of_range_has_the_status_that_clients_of_the_path_know),
