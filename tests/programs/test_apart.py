@@ -6,6 +6,7 @@ cold one, with one unit of each kind and with two of several ranks; nearly all r
 all back. Then a prefill unit is killed in the middle of it, and a decode unit: no request is lost. REQUESTS: only
 one unit of each kind and so many ranks, and only so many requests, for very many processes."""
 import atexit
+import json
 import os
 import signal
 import sys
@@ -26,6 +27,9 @@ def serve_apart(wanted, *options):
     server = faults.Server(*options)
     atexit.register(lambda: print(server.said(), file=sys.stderr))
     server.wait_for_units(sum(int(n) for o, n in zip(options, options[1:]) if o.endswith("-units")))
+    for path, said in ("/health", "ok"), ("/live", "live"):
+        with server.open(path) as response:
+            assert json.load(response) == {"status": said}
     before = server.fleet()["handed_over_total"]
     for cache in ("cold", "warm"):
         found = faults.ask_all(server, faults.Tokens())

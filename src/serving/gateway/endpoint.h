@@ -47,6 +47,8 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
       openapi_document, NULL)                                                                      \
     X(HEALTH, "/health", HTTP_GET, ENDPOINT_PUBLIC | ENDPOINT_ADMIN, ASKERS_ALL, "health",         \
       service_health, NULL)                                                                        \
+    X(LIVE, "/live", HTTP_GET, ENDPOINT_PUBLIC | ENDPOINT_ADMIN, ASKERS_ALL, "live", service_live, \
+      NULL)                                                                                        \
     X(METRICS, "/metrics", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "metrics", service_metrics, \
       NULL)                                                                                        \
     X(FLEET, "/debug/fleet", HTTP_GET, ENDPOINT_ADMIN, ASKERS_OPERATORS, "fleet", fleet_report,    \

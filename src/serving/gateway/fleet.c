@@ -223,6 +223,14 @@ bool fleet_serves(const struct fleet *fleet) {
     return false;
 }
 
+enum unit_role fleet_missing_role(const struct fleet *fleet) {
+    bool takes[UNIT_ROLE_COUNT] = {false};
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
+        if (fleet_takes(fleet, i)) takes[fleet->units[i].hello.role] = true;
+    if (takes[UNIT_BOTH] || takes[UNIT_PREFILL] == takes[UNIT_DECODE]) return UNIT_BOTH;
+    return takes[UNIT_PREFILL] ? UNIT_DECODE : UNIT_PREFILL;
+}
+
 /* What a report says is of a moment ago, and of all gateways' requests. Those that this gateway has
  * bound since then wait; and so do some of its own that the report did not know yet, where it has
  * more bound than run there. */

@@ -141,6 +141,10 @@ uint64_t fleet_tokens_max(const struct fleet *fleet);
 /* True if any unit does. */
 bool fleet_serves(const struct fleet *fleet);
 
+/* Prompts and answers are computed apart, and no unit takes this half of it; UNIT_BOTH: neither half
+ * is missing, or no unit serves at all. */
+enum unit_role fleet_missing_role(const struct fleet *fleet);
+
 /* For balance_units: units_out[LIMIT_FLEET_UNITS]. */
 void fleet_view(const struct fleet *fleet, int64_t now_ns, struct balance_unit *units_out);
 /* One of them anew. */

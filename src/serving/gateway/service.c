@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The answers that need no model: /models, /user/balance, /version, /health, /metrics.
+ * The answers that need no model: /models, /user/balance, /version, /health, /live, /metrics.
  */
 #include "base/check.h"
 #include "base/url_path.h"
@@ -109,17 +109,44 @@ static void write_text(struct json_writer *writer, const void *context) {
     json_writer_text(writer, context);
 }
 
+/* The health of a gateway: whether clients should be sent here. */
+struct health_view {
+    const char *status;
+    enum unit_role missing; /* UNIT_BOTH: none */
+};
+
+static void write_health(struct json_writer *writer, const void *context) {
+    const struct health_view *view = context;
+    json_writer_text(writer, "{\"status\":\"");
+    json_writer_text(writer, view->status);
+    if (view->missing != UNIT_BOTH) {
+        json_writer_text(writer, "\",\"missing\":\"");
+        json_writer_text(writer, unit_role_name(view->missing));
+    }
+    json_writer_text(writer, "\"}");
+}
+
 enum status service_health(struct gateway *gateway, const struct endpoint_call *call) {
-    bool starting = !fleet_serves(&gateway->fleet);
-    bool ready = !starting && !gateway->draining;
+    bool serves = fleet_serves(&gateway->fleet);
+    struct health_view view = {.missing = fleet_missing_role(&gateway->fleet)};
+    view.status = gateway->draining           ? "draining"
+                  : !serves                   ? "starting"
+                  : view.missing != UNIT_BOTH ? "degraded"
+                                              : "ok";
+    bool is_ready = serves && !gateway->draining && view.missing == UNIT_BOTH;
     struct reply reply = {.connection = call->record->connection,
                           .endpoint = call->endpoint,
-                          .http_status = ready ? 200 : 503,
+                          .http_status = is_ready ? 200 : 503,
                           .content_type = CONTENT_JSON};
-    return reply_whole(gateway, &reply, write_text,
-                       gateway->draining ? "{\"status\":\"draining\"}"
-                       : starting        ? "{\"status\":\"starting\"}"
-                                         : "{\"status\":\"ok\"}");
+    return reply_whole(gateway, &reply, write_health, &view);
+}
+
+enum status service_live(struct gateway *gateway, const struct endpoint_call *call) {
+    struct reply reply = {.connection = call->record->connection,
+                          .endpoint = call->endpoint,
+                          .http_status = 200,
+                          .content_type = CONTENT_JSON};
+    return reply_whole(gateway, &reply, write_text, "{\"status\":\"live\"}");
 }
 
 static void write_version(struct json_writer *writer, const void *context) {

@@ -94,14 +94,15 @@ static void every_endpoint_asks_for_its_key(void **state) {
 
 /* The table itself: a new endpoint that is open to all, or whose listener is another one's, is
  * written down here. */
-static void health_alone_is_everybody_s(void **state) {
+static void health_and_life_alone_are_everybody_s(void **state) {
     (void)state;
     const struct endpoint *endpoint;
     for (uint32_t i = 0; (endpoint = endpoint_at(i)); i++) {
         bool is_public = endpoint->listeners == ENDPOINT_PUBLIC;
-        enum endpoint_askers askers_of_it = endpoint->number == ENDPOINT_HEALTH ? ASKERS_ALL
-                                            : is_public                         ? ASKERS_WITH_KEY
-                                                                                : ASKERS_OPERATORS;
+        bool is_open = endpoint->number == ENDPOINT_HEALTH || endpoint->number == ENDPOINT_LIVE;
+        enum endpoint_askers askers_of_it = is_open     ? ASKERS_ALL
+                                            : is_public ? ASKERS_WITH_KEY
+                                                        : ASKERS_OPERATORS;
         assert_int_equal(endpoint->askers, askers_of_it);
     }
 }
@@ -205,7 +206,7 @@ static void an_account_is_told_of_itself_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_endpoint_asks_for_its_key),
-        cmocka_unit_test(health_alone_is_everybody_s),
+        cmocka_unit_test(health_and_life_alone_are_everybody_s),
         cmocka_unit_test(no_body_is_read_of_whom_it_is_not_for),
         cmocka_unit_test(a_key_that_is_taken_away_lets_its_answer_end),
         cmocka_unit_test(nobody_reaches_another_s_request),

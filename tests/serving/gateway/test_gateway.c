@@ -515,6 +515,10 @@ static void a_gateway_without_a_unit_says_so(void **state) {
     uint32_t client = world_get(world, "/health");
     world_settle(world);
     assert_int_equal(world->clients[client].http_status, 503);
+    assert_string_equal(world->clients[client].data, "{\"status\":\"starting\"}");
+    client = world_get(world, "/live");
+    world_settle(world);
+    assert_int_equal(world->clients[client].http_status, 200);
     world_close(world);
 }
 
@@ -541,6 +545,9 @@ static void a_draining_gateway_finishes_what_runs(void **state) {
     uint32_t health = world_get(world, "/health");
     world_settle(world);
     assert_string_equal(world->clients[health].data, "{\"status\":\"draining\"}");
+    uint32_t live = world_get(world, "/live");
+    world_settle(world);
+    assert_int_equal(world->clients[live].http_status, 200);
     tell_text(world, "a</think>b", false);
     tell_finished(world, FINISH_STOP_TOKEN);
     assert_int_equal(world->clients[runs].http_status, 200);

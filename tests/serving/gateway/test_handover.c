@@ -405,6 +405,33 @@ static void a_prompt_goes_where_a_step_ends_soon(void **state) {
     close_empty(world);
 }
 
+static void assert_health(struct world *world, uint32_t http_status, const char *said) {
+    uint32_t client = world_get(world, "/health");
+    world_settle(world);
+    assert_int_equal(world->clients[client].http_status, http_status);
+    assert_string_equal(world->clients[client].data, said);
+}
+
+/* A balancer sends nobody to a gateway that lacks one half of the work. */
+static void health_says_which_half_is_missing(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){0});
+    assert_health(world, 503, "{\"status\":\"starting\"}");
+    join_as(world, FIRST, UNIT_PREFILL);
+    assert_health(world, 503, "{\"status\":\"degraded\",\"missing\":\"decode\"}");
+    join_as(world, SECOND_UNIT, UNIT_DECODE);
+    assert_health(world, 200, "{\"status\":\"ok\"}");
+    lose(world, FIRST);
+    assert_health(world, 503, "{\"status\":\"degraded\",\"missing\":\"prefill\"}");
+    join_as(world, THIRD, UNIT_BOTH);
+    assert_health(world, 200, "{\"status\":\"ok\"}");
+    lose(world, SECOND_UNIT);
+    assert_health(world, 200, "{\"status\":\"ok\"}");
+    lose(world, THIRD);
+    assert_health(world, 503, "{\"status\":\"starting\"}");
+    close_empty(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_prompt_goes_to_one_and_its_answer_to_another),
@@ -417,6 +444,7 @@ int main(void) {
         cmocka_unit_test(a_failed_prompt_is_computed_by_the_other),
         cmocka_unit_test(a_client_that_leaves_frees_both),
         cmocka_unit_test(one_kind_alone_serves),
+        cmocka_unit_test(health_says_which_half_is_missing),
         cmocka_unit_test(a_unit_that_reserves_nonsense_is_expelled),
         cmocka_unit_test(units_may_change_places),
         cmocka_unit_test(a_role_that_cannot_be_is_refused),

@@ -25,6 +25,7 @@ static void paths_answer_their_methods_only(void **state) {
         {HTTP_GET, "/v1/models", 200},
         {HTTP_GET, "/models", 200},
         {HTTP_GET, "/health", 200},
+        {HTTP_GET, "/live", 200},
         {HTTP_GET, "/metrics", 200},
         {HTTP_GET, "/v1/models/tiny-r1", 200},
         {HTTP_GET, "/models/default", 200},
@@ -37,6 +38,7 @@ static void paths_answer_their_methods_only(void **state) {
         {HTTP_OTHER, COMPLETIONS, 405},
         {HTTP_POST, "/v1/models", 405},
         {HTTP_POST, "/health", 405},
+        {HTTP_POST, "/live", 405},
         {HTTP_POST, "/chat/completions", 400},
         {HTTP_POST, "/completions", 400},
     };
@@ -115,11 +117,14 @@ static void each_listener_has_its_paths(void **state) {
         assert_non_null(strstr(world->clients[client].data, "\"code\":\"not_found\""));
     }
     assert_non_null(strstr(world->clients[0].data, "--admin-port"));
-    uint32_t client = world_get(world, "/health"); /* on both */
-    world_settle(world);
-    assert_int_equal(world->clients[client].http_status, 200);
+    static const char *const on_both[] = {"/health", "/live"};
+    for (size_t i = 0; i < ARRAY_COUNT(on_both); i++) {
+        uint32_t client = world_get(world, on_both[i]);
+        world_settle(world);
+        assert_int_equal(world->clients[client].http_status, 200);
+    }
     world->swapped = false;
-    client = world_get(world, "/debug/fleet");
+    uint32_t client = world_get(world, "/debug/fleet");
     world_settle(world);
     assert_non_null(strstr(world->clients[client].data, "\"state\":\"serving\"")); /* undrained */
     world_close(world);
