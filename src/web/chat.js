@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The chat page: one conversation, kept in this page alone, over /v1/chat/completions.
+// The chat page: one conversation, kept in this page alone, over /v1/chat/completions. All URLs are relative: a proxy
+// may serve the page below a path of its own.
 
 const byId = (id) => document.getElementById(id);
 const log = byId('log'), scroller = byId('scroll'), welcome = byId('welcome');
@@ -229,7 +230,7 @@ async function streamAnswer(view, signal) {
   const body = { messages, stream: true, return_receipt: true };
   if (model) body.model = model;
   if (chosenTemperature !== null) body.temperature = chosenTemperature;
-  const response = await fetch('/v1/chat/completions', {
+  const response = await fetch('v1/chat/completions', {
     method: 'POST', headers: headersWith({ 'Content-Type': 'application/json' }),
     body: JSON.stringify(body), signal,
   });
@@ -347,7 +348,7 @@ function showWelcome() {
 
 async function start() {
   try {
-    const response = await fetch('/v1/models', { headers: headersWith({}) });
+    const response = await fetch('v1/models', { headers: headersWith({}) });
     byId('door').hidden = true;
     if (response.status === 401) return showDoor();
     model = (await response.json()).data[0].id;

@@ -3,6 +3,7 @@
 // server only. With FATHOM_SCREENSHOTS=DIR it leaves pictures there.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { createServer, request } from 'node:http';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +44,7 @@ async function open(options = {}, url = server.url) {
   page.on('console', (message) => {
     if (message.type() === 'error') complaints.push(message.text());
   });
-  await page.goto(url);
+  await page.goto(`${url}/`);
   await page.locator('#examples button').first().waitFor();
 }
 
@@ -81,6 +82,40 @@ test('a question is typed, thought about and answered, on this server alone', as
   await picture('answer');
   assert.deepEqual(strangers, []);
   assert.deepEqual(complaints, []);
+});
+
+// What nginx does with `location /llm/ { proxy_pass http://ADDRESS/; }` and the client's Host kept; all else is its own.
+async function startProxy(prefix) {
+  const proxy = createServer((asked, answer) => {
+    if (!asked.url.startsWith(prefix)) {
+      answer.writeHead(404).end();
+      return;
+    }
+    const { method, headers } = asked;
+    const passed = request(server.url + asked.url.slice(prefix.length - 1), { method, headers }, (response) => {
+      answer.writeHead(response.statusCode, response.headers);
+      response.pipe(answer);
+    });
+    passed.on('error', () => answer.destroy());
+    asked.pipe(passed);
+  });
+  await new Promise((resolve) => { proxy.listen(0, '127.0.0.1', resolve); });
+  return proxy;
+}
+
+test('a proxy may serve the page below a path of its own', async () => {
+  const proxy = await startProxy('/llm/');
+  await page.context().close();
+  await open({}, `http://127.0.0.1:${proxy.address().port}/llm`);
+  assert.equal(await page.locator('#model').textContent(), 'tiny-r1');
+  assert.ok(await page.locator('header img').evaluate((icon) => icon.complete && icon.naturalWidth > 0));
+  await ask('What is 4728 + 915?');
+  await finished(0);
+  assert.deepEqual(strangers, []);
+  assert.deepEqual(complaints, []);
+  await page.goto('about:blank');
+  proxy.close();
+  proxy.closeAllConnections();
 });
 
 test('an answer that comes in one burst took what the server says', async () => {
