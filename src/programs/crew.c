@@ -297,6 +297,7 @@ enum status crew_open(const struct crew_options *options, struct loop *loop, str
         .agent_options = crew->agent_options,
         .check = what_is_needed(crew),
         .rank_timeout_ns = (int64_t)(options->crew->rank_timeout * 1e9),
+        .finish_ns_max = options->finish_ns_max,
         .context = crew,
         .command = unit_command,
         .gave_up = on_gave_up,

@@ -69,10 +69,11 @@ struct crew_options {
     const struct crew_unit *units; /* [unit_count] */
     uint32_t unit_count;
     const struct log_values *log;
-    const char *model;   /* a directory; NULL: the one that comes with the program */
-    uint64_t kv_bytes;   /* of each unit's KV pages */
-    uint64_t threads;    /* of each rank; 0: an even share of the CPUs */
-    const char *address; /* NULL: `wire` in the crew's folder */
+    const char *model;     /* a directory; NULL: the one that comes with the program */
+    uint64_t kv_bytes;     /* of each unit's KV pages */
+    uint64_t threads;      /* of each rank; 0: an even share of the CPUs */
+    int64_t finish_ns_max; /* that its units take to end; 0: they have nothing left to finish */
+    const char *address;   /* NULL: `wire` in the crew's folder */
 };
 
 /* Whether ranks that run on this machine have their device. Of other hosts each rank says so itself, and

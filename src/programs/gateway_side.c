@@ -118,6 +118,7 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
             2 * requests < CONNECTIONS_MAX ? (uint32_t)(2 * requests) : CONNECTIONS_MAX;
     http->allow_hosts = values->allow_host;
     http->connections_per_network = (uint32_t)values->connections_per_address;
+    http->idle_ms_max = (uint32_t)(values->idle_timeout * 1000);
     *admin = *http;
     http->host = values->host;
     http->port = (uint32_t)values->port;
@@ -207,6 +208,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .role_hold_ns = strcmp(side->values->roles, "auto") == 0
                             ? (int64_t)(side->values->role_seconds * 1e9)
                             : 0,
+        .drain_ns = (int64_t)(side->values->drain_timeout * 1e9),
         .ttft_limit_ns = (int64_t)(side->values->ttft_limit * 1e9),
         .kv_life_s = (int64_t)side->values->kv_ttl,
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
@@ -332,6 +334,7 @@ static bool refuses(void *context, struct unit_id unit) {
 
 void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
+    parts->finish_ns_max = drain_option_end_ns(side->values->drain_timeout);
     if (side->recorder) parts->gateway = recorder_machine(side->recorder, &parts->gateway);
     parts->admit = admit;
     parts->admit_context = side;

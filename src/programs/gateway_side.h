@@ -11,6 +11,7 @@
 #include "host/process/constraint_judge.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/model_text.h"
+#include "programs/drain_option.h"
 #include "programs/priced_tokens.h"
 #include "programs/recorded_machine.h"
 #include "serving/gateway/gateway.h"
@@ -23,7 +24,7 @@ struct gateway_side_values {
     uint64_t prefix_blocks;
     const char *roles, *content_specials, *chat_template;
     bool share_port;
-    double role_seconds;
+    double role_seconds, idle_timeout, drain_timeout;
     double ttft_limit;       /* seconds; 0: none */
     uint64_t kv_ttl;         /* seconds; 0: any */
     uint64_t request_memory; /* bytes; 0: as many as the gateway takes for its requests */
@@ -90,6 +91,15 @@ struct gateway_side_values {
          .type = OPTION_TEXT,                                                                      \
          .help = "let pages of this origin use the API (CORS); * for any; none if not given",      \
          .offset = offsetof(owner, gateway.allow_origin)},                                         \
+        {.name = "idle-timeout",                                                                   \
+         .type = OPTION_NUMBER,                                                                    \
+         .fallback = "120",                                                                        \
+         .help = "seconds for which a client's connection may stay without a request; longer "     \
+                 "than a proxy in front keeps its own (nginx: 60, Go: 90)",                        \
+         .minimum = 1,                                                                             \
+         .maximum = 86400,                                                                         \
+         .offset = offsetof(owner, gateway.idle_timeout)},                                         \
+        DRAIN_TIMEOUT_OPTION(owner, gateway.drain_timeout),                                        \
         CONTENT_SPECIALS_OPTION(owner, gateway.content_specials),                                  \
         CHAT_TEMPLATE_OPTION(owner, gateway.chat_template),                                        \
         {.name = "roles",                                                                          \

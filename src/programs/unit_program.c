@@ -13,6 +13,7 @@
 #include "host/process/agent_facts.h"
 #include "host/process/rank_board.h"
 #include "programs/crew.h"
+#include "programs/drain_option.h"
 #include "programs/log_options.h"
 #include "programs/programs.h"
 #include "programs/unit_side.h"
@@ -27,7 +28,7 @@ struct unit_values {
     struct recorded_values record;
     struct log_values log;
     const char *role, *kv_listen, *kv_control;
-    double kv_seconds;
+    double kv_seconds, drain_timeout;
     uint64_t kv_send_rate;
     const char *kv_push;
     const char *board, *config;
@@ -53,6 +54,7 @@ static const struct option unit_rows[] = {
              "where not both",
      .offset = offsetof(struct unit_values, role),
      .group = OPTION_GROUP_FLEET},
+    DRAIN_TIMEOUT_OPTION(struct unit_values, drain_timeout),
     {.name = "wire-gateway",
      .type = OPTION_TEXT,
      .help = "the public key file of the gateway, or of all, of fathom keygen; needed between "
@@ -256,8 +258,9 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
 }
 
 static enum status process_run(struct unit_process *process, struct error *error) {
-    struct loop_parts parts = {.ready = say_ready};
     struct unit_values *values = &process->values;
+    struct loop_parts parts = {.ready = say_ready,
+                               .finish_ns_max = drain_option_end_ns(values->drain_timeout)};
     char name[256];
     enum status status = wire_options_read(&values->wire, false, &parts.wire, error);
     if (!status) status = loop_open(NULL, 0, &process->loop, error);
@@ -288,6 +291,7 @@ static enum status process_supervise(struct unit_process *process, struct error 
                                    .units = &unit,
                                    .unit_count = 1,
                                    .threads = values->run.threads,
+                                   .finish_ns_max = drain_option_end_ns(values->drain_timeout),
                                    .address = values->wire.address};
     enum status status = crew_check_device(&values->crew, values->run.device, error);
     if (!status) status = loop_open(NULL, 0, &process->loop, error);

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_drain.py FATHOM: an operator drains the only unit and has it back: who asked meanwhile waits and is answered. A
-server whose unit is drained ends when it is told to, and says so to who waits; an answer that runs is finished."""
+server whose unit is drained ends when it is told to, and says so to who waits; an answer that runs is finished, as far
+as --drain-timeout lets it."""
 import concurrent.futures
 import json
 import signal
@@ -68,4 +69,17 @@ def main():
         assert server.process.wait(PATIENCE) == 0, server.said()
 
 
+def end_soon():
+    server = Server("--cpu-mask", "c", "--threads", "1", "--drain-timeout", "0.001")
+    with server.open("/v1/chat/completions",
+                     {**QUESTION, "stream": True, "max_tokens": 1000, "ignore_eos": True}) as stream:
+        assert stream.readline().startswith(b"data: {")
+        server.process.send_signal(signal.SIGTERM)
+        said = stream.read()
+    assert b'"code":"draining"' in said, said[-300:]
+    assert server.process.wait(PATIENCE) == 0, server.said()
+    assert "wait_s=5" in server.said(), server.said()
+
+
 main()
+end_soon()

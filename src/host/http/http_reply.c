@@ -24,8 +24,10 @@ static void begin(const struct http_reply *reply, uint32_t status) {
                         reply->request_name);
     if (reply->closes)
         evbuffer_add_printf(reply->out, "Connection: close\r\n");
-    else if (reply->speaks_1_0)
-        evbuffer_add_printf(reply->out, "Connection: keep-alive\r\n");
+    else
+        evbuffer_add_printf(reply->out,
+                            "Connection: keep-alive\r\nKeep-Alive: timeout=%" PRIu32 "\r\n",
+                            reply->idle_s);
     if (reply->allow_origin)
         evbuffer_add_printf(reply->out,
                             "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"

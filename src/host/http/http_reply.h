@@ -17,7 +17,7 @@ struct http_reply { /* what all answers to a request share */
     const char *request_name; /* X-Request-Id and Request-Id */
     const char *allow_origin; /* NULL: other sites' pages are kept out */
     bool closes;              /* its connection ends with it */
-    bool speaks_1_0;          /* whose connections close unless something else is said */
+    uint32_t idle_s;          /* else it is kept for so long without a request */
     bool without_body;        /* the answer to a HEAD */
     bool speaks_anthropic;    /* errors have the shape of Anthropic's API, else of OpenAI's */
 };

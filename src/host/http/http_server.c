@@ -43,6 +43,7 @@
 #define LINGER_STRETCH 10 /* linger_ms_max is for silence; all in all it takes at most so many */
 #define LINGER_BYTES_MAX ((uint64_t)1 << 30)
 #define SUBJECT "http"
+#define IDLE_GRACE_MS 1000  /* a client that trusts Keep-Alive is not a moment late */
 #define ACCEPT_PAUSE_MS 100 /* when places or file descriptors have run out */
 #define SLOT_BITS 20
 #define LISTENER_BITS 1
@@ -221,7 +222,7 @@ static void start_next_request(struct server_connection *connection) {
     connection->head = (struct http_head){0};
     connection->searched = 0;
     connection->head_started = false;
-    set_deadline(connection, connection->server->options.idle_ms_max);
+    set_deadline(connection, connection->server->options.idle_ms_max + IDLE_GRACE_MS);
 }
 
 /* Who does not take what was made for him makes way for what was made for others. */
@@ -266,7 +267,7 @@ static struct http_reply reply_of(const struct server_connection *connection) {
                                .request_name = connection->name.text,
                                .allow_origin = server->options.allow_origin,
                                .closes = !connection->keep_alive || server->draining,
-                               .speaks_1_0 = connection->head.minor_version == 0,
+                               .idle_s = server->options.idle_ms_max / 1000,
                                .speaks_anthropic = connection->head.speaks_anthropic,
                                .without_body = connection->head.verb == HTTP_VERB_HEAD};
 }
@@ -894,7 +895,7 @@ void http_server_defaults(struct http_server_options *options) {
         .head_ms_max = 10000,
         .body_ms_max = 60000,
         .pace_ms_max = 10000,
-        .idle_ms_max = 75000,
+        .idle_ms_max = 120000, /* Go's transport keeps a connection for 90 s, nginx for 60 s */
         .stall_ms_max = 30000,
         .linger_ms_max = 3000,
     };

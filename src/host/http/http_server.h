@@ -45,7 +45,7 @@ struct http_server_options {
     uint32_t head_ms_max;     /* from a request's first byte to its head's end */
     uint32_t body_ms_max;
     uint32_t pace_ms_max;   /* a body idle for so long (evict_clients_credit) */
-    uint32_t idle_ms_max;   /* a connection without a request */
+    uint32_t idle_ms_max;   /* a connection without a request; Keep-Alive says so, in seconds */
     uint32_t stall_ms_max;  /* a reader that takes nothing */
     uint32_t linger_ms_max; /* a refused client that sends nothing and does not leave */
     const struct http_asset *assets;

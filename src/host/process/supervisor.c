@@ -28,7 +28,7 @@
 #define SUBJECT "supervisor"
 #define TICK_START_US 20000 /* while a unit starts */
 #define TICK_US 100000
-#define FINISH_NS_MAX ((int64_t)15000000000) /* when asked to */
+#define FINISH_NS ((int64_t)15000000000) /* to end, once nothing is left to be finished */
 
 struct supervisor_job {
     struct supervisor *supervisor;
@@ -541,7 +541,7 @@ static bool one_runs(struct supervisor *supervisor) {
 }
 
 void supervisor_stop(struct supervisor *supervisor) {
-    int64_t until_ns = clock_now_ns() + FINISH_NS_MAX;
+    int64_t until_ns = clock_now_ns() + supervisor->options.finish_ns_max + FINISH_NS;
     event_del(supervisor->tick);
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         struct supervisor_job *job = &supervisor->jobs[i];

@@ -43,6 +43,7 @@ struct supervisor_options {
     const char *const *agent_options; /* words behind `fathom agent`; NULL at the end */
     struct agent_check check;         /* what ranks need on a host: interface, model, memory */
     int64_t rank_timeout_ns;          /* of a rank with a CPU of its own; 0: none is ever stuck */
+    int64_t finish_ns_max;            /* that units are told to end in; 0: a few seconds */
     void *context;
     /* The command line of a unit, NULL at the end; freed, as one piece, by the supervisor. The
      * program, which comes first, is each agent's own. NULL: no memory. */

@@ -422,6 +422,23 @@ static void it_cuts_off_a_reader_that_stays_behind(void **state) {
 
 /* Nobody could read while the loop stood still: not what was written to him then, nor is he late
  * with what we did not take. */
+/* Pooled connections of proxies and clients are used again for as long as they are told. */
+static void an_idle_connection_lasts_as_long_as_it_is_told(void **state) {
+    options.idle_ms_max = 1000;
+    reopen();
+    int client = connect_client();
+    say(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_non_null(strstr(receive(client, "page"), "\r\nKeep-Alive: timeout=1\r\n"));
+    int64_t began_ms = now_ms();
+    char byte;
+    ssize_t got;
+    while ((got = recv(client, &byte, 1, 0)) < 0)
+        pump(5);
+    assert_int_equal(got, 0);
+    assert_true(now_ms() - began_ms >= 1000);
+    close(client);
+}
+
 static void a_stand_still_counts_against_nobody(void **state) {
     static char piece[30001], text[1 << 17];
     memset(piece, 'x', sizeof piece - 1);
@@ -967,6 +984,7 @@ int main(void) {
         CASE(nothing_is_kept_of_an_unwanted_body),
         CASE(half_sent_bodies_stop_nobody),
         CASE(a_body_that_stands_still_ends),
+        CASE(an_idle_connection_lasts_as_long_as_it_is_told),
         CASE(idle_connections_make_way),
         CASE(who_has_sent_is_not_idle),
         CASE(who_does_not_take_its_answer_makes_way),

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * How long a process that serves may take to end: what has begun when it gets a SIGTERM is finished for
+ * --drain-timeout; a few seconds later the process ends in any case.
+ */
+#ifndef PROGRAMS_DRAIN_OPTION_H
+#define PROGRAMS_DRAIN_OPTION_H
+
+#include <stdint.h>
+
+#include "base/options.h"
+
+#define DRAIN_END_SECONDS 5 /* for the last answers to leave */
+
+/* A row for an option table of `owner`, of its double `field`. */
+#define DRAIN_TIMEOUT_OPTION(owner, field)                                                         \
+    {                                                                                              \
+        .name = "drain-timeout", .type = OPTION_NUMBER, .fallback = "30",                          \
+        .help =                                                                                    \
+            "seconds in which what has begun is finished when the process is told to end; a "      \
+            "gateway ends the rest with an error, and has a unit's go on elsewhere; 5 s later "    \
+            "the process ends in any case",                                                        \
+        .minimum = 0.001, .maximum = 86400, .offset = offsetof(owner, field)                       \
+    }
+
+/* When the process ends in any case, from the signal on. */
+static inline int64_t drain_option_end_ns(double seconds) {
+    return (int64_t)((seconds + DRAIN_END_SECONDS) * 1e9);
+}
+
+#endif
