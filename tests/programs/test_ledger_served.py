@@ -3,7 +3,8 @@
 """test_ledger_served.py FATHOM: a server with a ledger: what answers' `usage` said is what the ledger has, at the price
 of the name that was asked for; names that an account may not ask for are none, DeepSeek's two included; keys that
 are made, revoked and out of money hold within a second; and after kill -9 in mid-load no answer that a client saw
-whole is missing, none is there twice, and the proof finds no breach."""
+whole is missing, none is there twice, and the proof finds no breach. A request of several prompts that one of them fails is
+not free."""
 import http.client
 import json
 import os
@@ -146,6 +147,40 @@ def check_models(server):
     assert server.ask(other, 1, model="deepseek-reasoner")["completion_tokens"]
 
 
+def fail_by_echo(server, key, token):
+    """Asks about short prompts and a long one of that token, and for a few tokens behind each; the 413's message."""
+    body = {"model": "tiny-r1", "prompt": [[5, 6, 7, 8]] * 127 + [[token] * 1950], "echo": True, "logprobs": 3, "max_tokens": 20,
+            "ignore_eos": True, "temperature": 1}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(
+                server.at("/v1/completions"), json.dumps(body).encode(),
+                {"Content-Type": "application/json", "Authorization": "Bearer " + key}), timeout=PATIENCE) as answer:
+            raise AssertionError(answer.read(500))
+    except urllib.error.HTTPError as error:
+        assert error.code == 413, error
+        return json.load(error)["error"]["message"]
+
+
+def check_failures(server):
+    """A prompt whose log probabilities outgrow the answer is refused before it begins where that can be known: token 4089 has no
+    text, and a long name. Where it cannot, the request pays for what was made for its other prompts: no failing prompt makes them free."""
+    key = account(server, "create", "echoes")
+    wait_for_status(server, key, 200)
+    assert fail_by_echo(server, key, 4089).startswith("'prompt[127]': ")
+    assert "echoes" not in [one["account"] for one in report(server)["accounts"]]
+    assert "prompt[" not in fail_by_echo(server, key, 5)
+    verify(server)
+    found, begun = [], time.monotonic()
+    while not found:
+        assert time.monotonic() - begun < PATIENCE, server.said()
+        found = [one for one in report(server)["accounts"] if one["account"] == "echoes"]
+    with sqlite3.connect(server.database) as database:
+        made, output, charged = database.execute("SELECT made, output, is_charged FROM entries WHERE http_status = 413").fetchone()
+    database.close()
+    assert made >= output > 0 and charged == 1 and found[0]["output_tokens"] == output, (made, output, charged, found)
+    verify(server)
+
+
 def load(server, key, seen, number):
     """Asks until the server is gone; notes what came whole."""
     while True:
@@ -188,6 +223,7 @@ def main():
         check_usage(server, key)
         check_changes(server, key)
         check_models(server)
+        check_failures(server)
         until = time.monotonic() + PATIENCE
         while not (found := verify(server))["units_judged"]:  # told every two seconds
             assert time.monotonic() < until, found

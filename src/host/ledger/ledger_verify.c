@@ -38,6 +38,11 @@ static const struct rule rules[] = {
      "%s: request %s: %lld prompt tokens were charged, and units told of %lld"},
     {"SELECT printf('%016x%016x', high, low), output, made " CHARGED " AND made < output",
      "%s: request %s: %lld tokens were charged, and units made %lld"},
+    /* Where a prompt alone is asked about, units make one token for each answer, and none is charged. A
+     * client that left may have been given none, either. */
+    {"SELECT printf('%016x%016x', high, low), output, made " CHARGED " AND output = 0"
+     " AND made > choices AND http_status != 499",
+     "%s: request %s: %lld tokens were charged, though units made %lld"},
     {"WITH due AS (SELECT ended / 3600 AS hour, account, count(*) AS requests, sum(hit) AS hit,"
      " sum(miss) AS miss, sum(output) AS output, sum(amount) AS amount, sum(list_amount) AS "
      "list " CHARGED " GROUP BY 1, 2)"

@@ -96,10 +96,7 @@ static void explain_reason(enum finish_reason reason, struct api_error *error) {
 static void explain(const struct request *request, struct api_error *error) {
     switch ((enum request_cause)request->owed.cause) {
     case CAUSE_ECHO_TOO_LONG:
-        api_error_set(
-            error, 413, NULL, "request_too_large",
-            "The log probabilities of this prompt are more than one answer may hold. Send "
-            "a shorter one, ask for fewer, or stream them.");
+        api_error_echo_size(error, "", "");
         return;
     case CAUSE_NO_MEMORY:
         api_error_no_memory(error);
@@ -175,7 +172,6 @@ static void book_prompt(const struct request *prompt, struct api_usage *usage) {
 static struct api_usage booked_of(const struct request *leader) {
     struct api_usage usage = usage_of(leader);
     usage.prompt_tokens = usage.prompt_hit_tokens = 0;
-    if (leader->owed.failed) usage.completion_tokens = 0;
     for (uint32_t i = 0; i < leader->choice_count; i++)
         if (leader->choices[i]->head == leader->choices[i]) book_prompt(leader->choices[i], &usage);
     return usage;
@@ -270,36 +266,39 @@ static bool waits_for_ledger(const struct gateway *gateway, const struct request
     return gateway->options.settles && !leader->owed.failed && !leader->owed.gone;
 }
 
-/* Answers are paid for, failures are not. But of a prompt that is computed until no more of it can be
- * told, that is what was asked for, and later requests find it in the cache. */
-static bool is_charged(const struct request *leader) {
-    return !leader->owed.failed || leader->owed.failed->owed.cause == CAUSE_ECHO_TOO_LONG;
+/* Answers are paid for, failures of the service are not. A request that fails by what it asks for pays
+ * for all that units did for it, the answers of its other choices included: one prompt that can never
+ * be answered would make the others free. */
+static bool is_charged(const struct api_error *error, const struct api_usage *booked) {
+    bool by_itself = error->http_status < 500 && error->http_status != 429;
+    return by_itself && booked->prompt_tokens + booked->completion_tokens > 0;
 }
 
 static struct entry_fate fate_of(const struct request *leader) {
     struct api_error error = {0};
+    struct api_usage booked = booked_of(leader);
     if (leader->owed.failed) {
         explain(leader->owed.failed, &error);
-        bool charged = is_charged(leader);
+        bool charged = is_charged(&error, &booked);
         return (struct entry_fate){.http_status = reply_told_status(leader, &error),
                                    .is_charged = charged,
                                    .end = error.code,
-                                   .usage = charged ? booked_of(leader) : (struct api_usage){0},
+                                   .usage = charged ? booked : (struct api_usage){0},
                                    .limit = error.limit};
     }
     const char *end = leader->owed.gone ? "client_gone" : openai_words_finish(finish_of(leader));
     return (struct entry_fate){.http_status = leader->owed.gone ? 499 : 200,
                                .is_charged = true,
                                .end = end,
-                               .usage = booked_of(leader)};
+                               .usage = booked};
 }
 
 /* The last of the leader's choices ends: its entry, and what closes the answer, if that need not
  * wait. STATUS_FULL: neither. */
-static enum status close_answer(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+static enum status close_answer(struct gateway *gateway, struct request *leader,
+                                const struct entry_fate *fate, int64_t now_ns) {
     struct entry_mark mark = entry_mark(gateway);
-    struct entry_fate fate = fate_of(leader);
-    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    enum status status = entry_put(gateway, leader, fate, now_ns);
     if (!status && !waits_for_ledger(gateway, leader)) status = tell_closing(gateway, leader);
     if (status) entry_take_back(gateway, mark);
     return status;
@@ -378,11 +377,11 @@ static void charge(struct gateway *gateway, struct request *leader, const struct
                     gateway->models.names[asked->model].name, usage, gateway->entries.said);
 }
 
-/* All choices have ended, and nothing more is to be done for any. `usage`: as the entry says. */
-static void end_all(struct gateway *gateway, struct request *leader, const struct api_usage *usage,
+/* All choices have ended, and nothing more is to be done for any. `fate`: as the entry says. */
+static void end_all(struct gateway *gateway, struct request *leader, const struct entry_fate *fate,
                     int64_t now_ns) {
-    if (is_charged(leader)) {
-        charge(gateway, leader, usage);
+    if (fate->is_charged) {
+        charge(gateway, leader, &fate->usage);
         entry_charge(gateway);
     }
     if (!leader->owed.failed) learn_lengths(gateway, leader);
@@ -405,16 +404,16 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     request->answered.receipt.ended_ns = now_ns;
     bool last = others_are_done(request);
     enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
-    if (!status && last) status = close_answer(gateway, leader, now_ns);
+    struct entry_fate fate = {0};
+    if (last) fate = fate_of(leader); /* as long as its unit's account is there */
+    if (!status && last) status = close_answer(gateway, leader, &fate, now_ns);
     if (status) return status;
-    struct api_usage usage = {0};
-    if (last) usage = booked_of(leader); /* as long as its unit's account is there */
     receipt_end(&request->answered.receipt);
     request_done(gateway, request);
     metrics_count_end(
         &gateway->metrics, &request->times, &ended,
         request->owed.cause == CAUSE_STOP_STRING || request->owed.cause == CAUSE_ONE_CALL, now_ns);
-    if (last) end_all(gateway, leader, &usage, now_ns);
+    if (last) end_all(gateway, leader, &fate, now_ns);
     return STATUS_OK;
 }
 

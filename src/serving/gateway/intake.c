@@ -7,7 +7,9 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "serving/gateway/admission.h"
+#include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/constraint_ask.h"
+#include "serving/gateway/delivery.h"
 #include "serving/gateway/dispatch.h"
 #include "serving/gateway/entry.h"
 #include "serving/gateway/middle.h"
@@ -89,6 +91,21 @@ static enum status fit(const struct gateway *gateway, struct request *head,
     api_error_set(error, 422, "min_tokens", "out_of_range",
                   "'min_tokens' is %u, more than the %llu tokens that the answer may have.",
                   asked->sampling.min_tokens, (unsigned long long)wanted);
+    return STATUS_INVALID;
+}
+
+/* Refuses a prompt whose log probabilities would outgrow the answer, as far as that can be known
+ * before they are computed. A stream tells them piece by piece. */
+static enum status fit_echo(const struct gateway *gateway, const struct request *head,
+                            struct api_error *error) {
+    const struct request_asked *asked = &head->asked;
+    if (asked->stream || !(asked->sampling.flags & SAMPLING_SCORES)) return STATUS_OK;
+    size_t bytes =
+        api_tokens_echo_bytes(gateway->options.tokenizer, asked->prompt, asked->prompt_tokens,
+                              1 + asked->sampling.top_logprobs, reply_text_bytes_max(gateway, 1));
+    if (delivery_has_room(gateway, head, bytes)) return STATUS_OK;
+    struct prompt_name name = name_prompt(head);
+    api_error_echo_size(error, name.param, name.prefix);
     return STATUS_INVALID;
 }
 
@@ -229,6 +246,7 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
             bytes_of(gateway->fingerprints[gateway->fleet.main_numerics]);
         status = check_prompt(gateway, head, error);
         if (!status) status = fit(gateway, head, error);
+        if (!status) status = fit_echo(gateway, head, error);
     }
     if (status) return status;
     for (uint32_t i = 0; i < leader->prompt_count; i++)

@@ -79,6 +79,7 @@ static void each_change_by_hand_is_found(void **state) {
     assert_true(breaches_after("UPDATE entries SET miss = miss + 1, device = device + 1") > 0);
     assert_true(breaches_after("UPDATE entries SET device = 9") > 0);
     assert_true(breaches_after("UPDATE entries SET made = 1") > 0);
+    assert_true(breaches_after("UPDATE entries SET output = 0, amount = 0, list_amount = 0") > 0);
     assert_true(breaches_after("DELETE FROM entries") > 0);
     assert_true(breaches_after("DELETE FROM hours") > 0);
     assert_true(breaches_after("UPDATE hours SET list_amount = 1") > 0);
@@ -88,6 +89,25 @@ static void each_change_by_hand_is_found(void **state) {
     assert_true(breaches_after("DELETE FROM top_ups") > 0);
     assert_true(breaches_after("UPDATE tallies SET entered_computed = 22") > 0);
     assert_true(breaches_after("DELETE FROM prices") > 0);
+}
+
+/* With all sums as they are without the answer. */
+#define WITHOUT_ANSWER                                                                             \
+    "UPDATE entries SET output = 0, amount = (SELECT (e.hit * p.hit + e.miss * p.miss + 500) / "   \
+    "1000"                                                                                         \
+    " FROM entries e JOIN prices p ON p.id = e.price), list_amount = amount;"                      \
+    "UPDATE hours SET output = 0, amount = (SELECT amount FROM entries),"                          \
+    " list_amount = (SELECT list_amount FROM entries);"                                            \
+    "UPDATE accounts SET balance = 1000 - (SELECT amount FROM entries),"                           \
+    " tokens = (SELECT hit + miss FROM entries);"                                                  \
+    "UPDATE keys SET spent = (SELECT amount FROM entries);"
+
+static void an_answer_that_was_made_and_not_charged_is_found(void **state) {
+    (void)state;
+    assert_int_equal(breaches_after(WITHOUT_ANSWER), 1);
+    assert_non_null(strstr(last, "though units made 30"));
+    assert_int_equal(breaches_after(WITHOUT_ANSWER "UPDATE entries SET http_status = 499"), 0);
+    assert_int_equal(breaches_after(WITHOUT_ANSWER "UPDATE entries SET made = choices"), 0);
 }
 
 static void a_request_that_was_entered_twice_is_found(void **state) {
@@ -185,6 +205,7 @@ int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
         CASE(a_sound_ledger_has_no_breach),
         CASE(each_change_by_hand_is_found),
+        CASE(an_answer_that_was_made_and_not_charged_is_found),
         CASE(a_request_that_was_entered_twice_is_found),
         CASE(a_units_tokens_are_summed_over_files),
         CASE(a_unit_with_something_under_way_is_not_judged),

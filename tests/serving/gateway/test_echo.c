@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "askers.h"
 #include "base/tree.h"
 #include "hands.h"
 
@@ -401,19 +402,29 @@ static void scores_that_nobody_asked_for_are_not_believed(void **state) {
     close_empty(world);
 }
 
+/* Asks with room for answers of 1 MiB in all. The names of other tokens are far longer here than the
+ * shortest, so a prompt outgrows its answer only when its scores have come. */
+static struct world *open_narrow(void) {
+    return open_with(1, (struct gateway_options){.outbox_bytes = 1 << 20});
+}
+
+static void tell_scores_until_cancelled(struct world *world, struct request_id id, uint32_t each) {
+    for (uint32_t first = 1; first < prompt_count && world->cancels == 0; first += 10)
+        tell_scores(world, 1, id, first, first + 10 < prompt_count ? 10 : prompt_count - first,
+                    each);
+}
+
 /* Half of a prompt's scores would be taken for all of them. A stream has no such end. */
 static void more_than_an_answer_holds_is_refused(void **state) {
     (void)state;
     for (uint32_t stream = 0; stream < 2; stream++) {
-        struct world *world = open_with(1, (struct gateway_options){.outbox_bytes = 1 << 20});
+        struct world *world = open_narrow();
         uint32_t client =
-            ask_echo(world, PROMPT_MAX, 20,
+            ask_echo(world, stream ? PROMPT_MAX : 1200, 20,
                      stream ? ",\"max_tokens\":0,\"stream\":true" : ",\"max_tokens\":0,\"n\":2");
         struct request_id id = world->last_submit->request, other = id;
         other.low--;
-        for (uint32_t first = 1; first < prompt_count && world->cancels == 0; first += 10)
-            tell_scores(world, 1, id, first, first + 10 < prompt_count ? 10 : prompt_count - first,
-                        21);
+        tell_scores_until_cancelled(world, id, 21);
         if (stream) {
             assert_int_equal(world->cancels, 0);
             tell_token(world, 1, id, 0, 21);
@@ -434,6 +445,101 @@ static void more_than_an_answer_holds_is_refused(void **state) {
     }
 }
 
+/* What cannot fit is judged by the prompt's tokens alone: no unit is asked, and nothing is charged. */
+static void what_can_never_fit_is_refused_before_it_begins(void **state) {
+    (void)state;
+    struct world *world = open_narrow();
+    uint32_t client = ask_echo(world, PROMPT_MAX, 20, ",\"max_tokens\":0,\"n\":2");
+    assert_null(world->last_submit);
+    assert_refused(world, client, 413, "request_too_large");
+    assert_non_null(strstr(world->clients[client].data, "\"param\":\"prompt\""));
+    assert_false(world->clients[client].entry->is_charged);
+    close_empty(world);
+}
+
+/* Of two prompts: `first`, and one of so many tokens. */
+static uint32_t ask_two(struct world *world, const char *first, uint32_t count, const char *more) {
+    static char body[PROMPT_MAX * 6];
+    size_t used = (size_t)snprintf(body, sizeof body, "{\"prompt\":[%s,[5", first);
+    for (uint32_t i = 1; i < count; i++)
+        used += (size_t)snprintf(body + used, sizeof body - used, ",%u", 5 + i);
+    snprintf(body + used, sizeof body - used, "]],\"echo\":true%s}", more);
+    uint32_t client = world_post(world, COMPLETIONS, body);
+    world_settle(world);
+    return client;
+}
+
+static void one_of_several_prompts_is_named_when_it_can_never_fit(void **state) {
+    (void)state;
+    struct world *world = open_narrow();
+    uint32_t client = ask_two(world, "[5]", PROMPT_MAX, ",\"logprobs\":20,\"max_tokens\":4");
+    assert_null(world->last_submit);
+    assert_refused(world, client, 413, "request_too_large");
+    assert_non_null(strstr(world->clients[client].data, "'prompt[1]': "));
+    close_empty(world);
+}
+
+/* One prompt that can never be answered makes the others' answers no cheaper: the request pays for
+ * what was made, and its account's tokens a minute count it. */
+static void a_prompt_that_outgrows_its_answer_frees_no_others(void **state) {
+    (void)state;
+    const struct asker one = {
+        .name = "a", .key = "k", .salt = 1, .limits = {.tokens_per_minute = 10000}};
+    struct world *world = open_with(1, (struct gateway_options){
+                                           .outbox_bytes = 1 << 20,
+                                           .accounts = make_accounts(&one, 1),
+                                       });
+    world->authorization = "Bearer k";
+    uint32_t client = ask_two(world, "[5]", 1200, ",\"logprobs\":20,\"max_tokens\":4");
+    struct request_id id = world->last_submit->request, other = id;
+    assert_int_equal(world->last_submit->prompt_count, 1200);
+    other.low--;
+    prompt_count = 1;
+    for (uint32_t i = 0; i < 4; i++)
+        tell_token(world, 1, other, i, 21);
+    tell_end(world, 1, other, FINISH_LENGTH, 4);
+    prompt_count = 1200;
+    tell_scores_until_cancelled(world, id, 21);
+    assert_int_equal(world->cancels, 1);
+    tell_computed(world, 1, id, 40);
+    assert_refused(world, client, 413, "request_too_large");
+    const struct record_entry *entry = world->clients[client].entry;
+    assert_true(entry->is_charged);
+    assert_int_equal(entry->made_tokens, 4);
+    assert_int_equal(entry->output_tokens, 4);
+    assert_int_equal(entry->miss_tokens, 1 + 40);
+    client = ask(world, ""); /* of three tokens */
+    tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    assert_non_null(
+        strstr(world->clients[client].headers, "X-RateLimit-Remaining-Tokens: 9952\r\n"));
+    close_empty(world);
+}
+
+/* It is the service that failed: no answer of it is to be paid for. */
+static void a_failure_of_a_unit_is_not_charged(void **state) {
+    (void)state;
+    struct world *world = open_with(1, (struct gateway_options){0});
+    uint32_t client = ask_two(world, "[5]", 2, ",\"logprobs\":0,\"max_tokens\":1");
+    struct request_id id = world->last_submit->request, other = id;
+    other.low--;
+    prompt_count = 1;
+    tell_token(world, 1, other, 0, 1);
+    tell_end(world, 1, other, FINISH_LENGTH, 1);
+    prompt_count = 2;
+    for (uint32_t tries = 0; tries < 10 && !world->clients[client].ended; tries++) {
+        tell_end(world, 1, world->last_submit->request, FINISH_FAILED, 0);
+        world->now_ns += 60 * SECOND;
+        world_settle(world);
+    }
+    assert_refused(world, client, 503, "engine_failed");
+    const struct record_entry *entry = world->clients[client].entry;
+    assert_false(entry->is_charged);
+    assert_int_equal(entry->made_tokens, 1);
+    assert_int_equal(entry->output_tokens, 0);
+    close_empty(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_prompt_stands_before_the_answer),
@@ -446,6 +552,10 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_true_is_not_believed),
         cmocka_unit_test(scores_that_nobody_asked_for_are_not_believed),
         cmocka_unit_test(more_than_an_answer_holds_is_refused),
+        cmocka_unit_test(what_can_never_fit_is_refused_before_it_begins),
+        cmocka_unit_test(one_of_several_prompts_is_named_when_it_can_never_fit),
+        cmocka_unit_test(a_prompt_that_outgrows_its_answer_frees_no_others),
+        cmocka_unit_test(a_failure_of_a_unit_is_not_charged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

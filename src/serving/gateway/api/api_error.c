@@ -27,6 +27,13 @@ void api_error_no_memory(struct api_error *error) {
     error->retry_after_seconds = 1;
 }
 
+void api_error_echo_size(struct api_error *error, const char *param, const char *prefix) {
+    api_error_set(error, 413, param, "request_too_large",
+                  "%sThe log probabilities of this prompt are more than one answer may hold. Send "
+                  "a shorter one, ask for fewer, or stream them.",
+                  prefix);
+}
+
 void api_error_draining(struct api_error *error) {
     api_error_set(error, 503, NULL, "draining", "The server is shutting down.");
     error->retry_after_seconds = 1;

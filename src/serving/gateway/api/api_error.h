@@ -37,6 +37,10 @@ bool api_error_set(struct api_error *error, uint32_t http_status, const char *pa
 
 void api_error_no_memory(struct api_error *error);
 
+/* The log probabilities of a prompt outgrow the answer. `param` names the prompt, and `prefix` does so
+ * among several; both may be empty. */
+void api_error_echo_size(struct api_error *error, const char *param, const char *prefix);
+
 /* The server is shutting down. */
 void api_error_draining(struct api_error *error);
 

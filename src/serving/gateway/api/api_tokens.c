@@ -253,3 +253,20 @@ size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct toke
             ENTRY_BYTES_MAX + TEXT_BYTES_MAX * bytes_of_token(tokenizer, entries[i].token).count;
     return 2 * bytes; /* completions write the token itself up to twice more */
 }
+
+#define NUMBER_BYTES 10     /* "-1.2345678": most have eight digits or nine */
+#define OTHER_NAME_BYTES 3  /* of one letter */
+#define FIRST_NAME_BYTES 12 /* "token_id:5", of a token without text */
+
+size_t api_tokens_echo_bytes(const struct tokenizer *tokenizer, const uint32_t *tokens,
+                             uint32_t count, uint32_t each, size_t most) {
+    uint32_t others = each > 2 ? each - 2 : 0; /* the token itself may be among the likeliest */
+    size_t of_each = 3 + 2 * (NUMBER_BYTES + 2) + 2 /* {}, commas, and the offset */
+                     + others * (OTHER_NAME_BYTES + NUMBER_BYTES + 2);
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count && bytes <= most; i++) {
+        size_t name = bytes_of_token(tokenizer, tokens[i]).count;
+        bytes += of_each + 2 * (name ? name + 2 : FIRST_NAME_BYTES);
+    }
+    return bytes;
+}

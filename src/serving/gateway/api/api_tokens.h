@@ -39,6 +39,12 @@ uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct t
 
 #define API_TOKENS_ID_BYTES_MAX 11 /* of one id among others */
 
+/* Bytes that a completion's log probabilities of a prompt take as a rule at least: the prompt's own
+ * tokens have their names, the likeliest others have the shortest, and numbers are as long as most.
+ * `each`: entries of a token, itself among them. Counting stops beyond `most`. */
+size_t api_tokens_echo_bytes(const struct tokenizer *tokenizer, const uint32_t *tokens,
+                             uint32_t count, uint32_t each, size_t most);
+
 /* What one token's entries can need in either shape of log probabilities. */
 size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct token_logprob *entries,
                             uint32_t each);
