@@ -72,9 +72,19 @@ static void drop_gone(struct fleet_shares *shares) {
     for (uint32_t i = shares->waiting_count; i-- > 0;) {
         struct fleet_waiting *waiting = &shares->waiting[i];
         if (waiting->waits) continue;
-        shares->took_back[waiting->account] = true;
+        shares->gets_less[waiting->account] = true;
         take_out(shares, waiting);
     }
+}
+
+/* Its other choices have begun where tokens come out in one way, and units of other ways are there,
+ * which it cannot use. */
+static bool is_bound(const struct gateway *gateway, const struct request *request) {
+    uint32_t numerics = request->leader->life.numerics;
+    for (uint32_t i = 0; i < LIMIT_FLEET_UNITS && numerics != FLEET_NONE; i++)
+        if (fleet_is_member(&gateway->fleet, i) && gateway->fleet.units[i].numerics != numerics)
+            return true;
+    return false;
 }
 
 void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gateway) {
@@ -85,7 +95,9 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
         const struct request *request = &gateway->requests.slots[slot];
         if (request->life.state != REQUEST_WAITING || request->asked.account == ACCOUNT_NONE)
             continue;
-        in_line[number_of(gateway, request->asked.account)] = true;
+        uint32_t account = number_of(gateway, request->asked.account);
+        in_line[account] = true;
+        if (is_bound(gateway, request)) shares->gets_less[account] = true;
         if (request->id.attempt) continue;
         struct fleet_waiting *known = find(shares, request->id);
         if (known)
@@ -95,7 +107,7 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
     }
     drop_gone(shares);
     for (uint32_t i = 1; i <= FLEET_TENANTS; i++)
-        if (!in_line[i]) shares->passes[i] = shares->took_back[i] = false;
+        if (!in_line[i]) shares->passes[i] = shares->gets_less[i] = false;
     compare(shares);
 }
 
@@ -115,7 +127,7 @@ const char *fleet_shares_give(struct fleet_shares *shares, const struct gateway 
     uint32_t account = waiting->account;
     shares->given[account] += waiting->work;
     for (uint32_t other = 1; other <= FLEET_TENANTS; other++) {
-        if (!shares->both[account][other] || shares->took_back[other]) continue;
+        if (!shares->both[account][other] || shares->gets_less[other]) continue;
         double ahead =
             shares->given[account] - shares->given[other] - shares->ahead[account][other];
         double most = (shares->largest[account] + shares->largest[other]) * (1 + ROUNDING);

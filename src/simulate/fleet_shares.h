@@ -8,11 +8,14 @@
  * the other, so divided. So nobody waits for ever while another account is served. Work is what the
  * gateway predicts of a request; it counts when a unit gets the request for the first time.
  *
- * Two things are left out. Who takes back a request that waits keeps the turns of those behind it:
- * others may get more than it from then on, while it gets no more than they. And where units have
- * roles, a request that goes to one unit alone may pass others that want other units: one that only
- * asks about a prompt, or one that is too large for two. From then on its account is not compared.
- * Either ends when nothing of the account waits, also nothing that comes back from a unit.
+ * Three things are left out. An account that takes back a request that waits keeps the turns of those
+ * behind it: others may get more than it from then on, while it gets no more than they. The same holds
+ * for an account with a request that is bound to some units: where units compute with different
+ * numerics, the choices of a request go to units of one alone, and others get what the rest has room
+ * for. And where units have roles, a request that goes to one unit alone may pass others that want other
+ * units: one that only asks about a prompt, or one that is too large for two. From then on its account is
+ * not compared. Each of these ends when nothing of the account waits, also nothing that comes back from a
+ * unit.
  */
 #ifndef SIMULATE_FLEET_SHARES_H
 #define SIMULATE_FLEET_SHARES_H
@@ -36,7 +39,7 @@ struct fleet_shares { /* of one life of a gateway */
     uint32_t waiting_count;
     uint32_t waits[1 + FLEET_TENANTS];                  /* so many of each account's */
     bool passes[1 + FLEET_TENANTS];                     /* others, while something of it waits */
-    bool took_back[1 + FLEET_TENANTS];                  /* a request, likewise */
+    bool gets_less[1 + FLEET_TENANTS];                  /* than others, perhaps; likewise */
     double given[1 + FLEET_TENANTS];                    /* work, by its share */
     double largest[1 + FLEET_TENANTS];                  /* request, by its share */
     bool both[1 + FLEET_TENANTS][1 + FLEET_TENANTS];    /* wait, and are compared */

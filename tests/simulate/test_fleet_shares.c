@@ -38,6 +38,7 @@ static int open_gateway(void **state) {
         request->choices = calloc(1, sizeof *request->choices);
         request->choices[0] = request;
         request->choice_count = 1;
+        request->life.numerics = FLEET_NONE;
         request->id.low = i;
         request->life.state = REQUEST_WAITING;
         request->life.work_tokens = 600;
@@ -115,6 +116,44 @@ static void whoever_took_something_back_gets_no_more(void **state) {
     assert_non_null(wrong);
 }
 
+/* Units 0 and 1 compute with numerics 0 and 1; the account's first request is bound to those of 1. */
+static void bind_first(uint32_t account) {
+    for (uint32_t i = 0; i < 2; i++) {
+        gateway->fleet.units[i].state = FLEET_SERVING;
+        gateway->fleet.units[i].numerics = i;
+    }
+    gateway->requests.slots[(account - 1) * EACH].life.numerics = 1;
+}
+
+/* Others get what the units that it cannot use have room for. */
+static void an_account_that_is_bound_to_some_units_may_get_less(void **state) {
+    (void)state;
+    bind_first(2);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_null(give(1));
+    assert_int_equal(shares.compared, 0);
+}
+
+static void an_account_that_is_bound_to_some_units_gets_no_more(void **state) {
+    (void)state;
+    const char *wrong = NULL;
+    bind_first(1);
+    for (uint32_t i = 0; i < 10 && !wrong; i++)
+        wrong = give(1);
+    assert_non_null(wrong);
+}
+
+/* All units are its own. */
+static void an_account_bound_where_all_compute_alike_gets_its_share(void **state) {
+    (void)state;
+    const char *wrong = NULL;
+    bind_first(2);
+    gateway->fleet.units[0].numerics = 1;
+    for (uint32_t i = 0; i < 10 && !wrong; i++)
+        wrong = give(1);
+    assert_non_null(wrong);
+}
+
 /* It may want what another one's do not. */
 static void nobody_is_compared_who_may_pass_others(void **state) {
     (void)state;
@@ -154,6 +193,9 @@ int main(void) {
         CASE(one_for_one_is_not),
         CASE(whoever_took_something_back_may_get_less),
         CASE(whoever_took_something_back_gets_no_more),
+        CASE(an_account_that_is_bound_to_some_units_may_get_less),
+        CASE(an_account_that_is_bound_to_some_units_gets_no_more),
+        CASE(an_account_bound_where_all_compute_alike_gets_its_share),
         CASE(nobody_is_compared_who_may_pass_others),
         CASE(whoever_goes_to_two_units_passes_nobody),
         CASE(only_the_first_unit_counts),
