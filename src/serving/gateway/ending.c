@@ -405,7 +405,7 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     bool last = others_are_done(request);
     enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
     struct entry_fate fate = {0};
-    if (last) fate = fate_of(leader); /* as long as its unit's account is there */
+    if (!status && last) fate = fate_of(leader); /* as long as its unit's account is there */
     if (!status && last) status = close_answer(gateway, leader, &fate, now_ns);
     if (status) return status;
     receipt_end(&request->answered.receipt);
