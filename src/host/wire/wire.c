@@ -10,8 +10,9 @@
  *     sends looks at ZMQ_EVENTS afterwards, and a timer looks now and then.
  *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is told to leave
  *     (STATE_DROPPED), and is deaf to us from then on.
- *   - Where files have run out, it tries to accept again and again, without a pause. So a socket
- * that listens is unbound, and bound again a little later; connections that are there stay.
+ *   - Unbinding a socket ends all connections that were accepted there. So it stays bound, and
+ *     wire_door bounds the connections that have not greeted: the monitor says which files they are,
+ *     and a message which file it came from.
  *   - A side that listens answers in the version of records that it was greeted in, the present one or
  *     the one before. A side that connects greets in the present one; an older process that listens
  *     answers in its own and ends that connection, and is greeted in its own the next time.
@@ -25,8 +26,8 @@
 #include "base/message_order.h"
 #include "contract/machine.h"
 #include "contract/record_past.h"
-#include "host/process/file_limit.h"
 #include "host/process/log.h"
+#include "host/wire/wire_door.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -37,7 +38,6 @@
 #include <zmq.h>
 
 #define TICK_MS 250
-#define ACCEPT_PAUSE_MS 100
 #define REOPEN_MS 100
 #define REFUSED_MS 5000 /* a gateway that refuses us is asked so seldom */
 #define SILENT_NS_MAX ((int64_t)10000000000)
@@ -72,6 +72,7 @@ struct wire_peer {
     uint32_t number;
     uint32_t version;     /* of records between us */
     uint8_t id[ID_BYTES]; /* of a side that listens */
+    int file;             /* of its connection, on a side that listens; -1: it is closed */
     int64_t last_seen_ns;
 };
 
@@ -82,14 +83,14 @@ struct wire {
     void *socket, *monitor, *zap;
     struct event *socket_event, *monitor_event, *zap_event; /* of their ZMQ_FDs */
     struct event *tick, *reopen;
-    struct event *rebind; /* pending: it listens to nobody new for a moment */
-    struct file_shortage shortage;
+    struct wire_door *door;  /* of a side that listens */
     struct wire_peer *peers; /* [peer_count]; one that connects has one */
     uint32_t peer_count;
     uint32_t last_number;
     uint32_t monitors;  /* so far: a name once used may still be bound */
     uint32_t greets_in; /* of a side that connects: the version that its next greeting says */
     bool told;          /* why it does not connect; until it does */
+    bool has_ended;     /* a connection has, and nobody was looked after since */
     bool ending;        /* the socket is done with, and will be closed */
     bool full_told;
     char address[256];
@@ -122,7 +123,7 @@ static struct wire_peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES])
     if (at == WIRE_PEERS_MAX) return NULL;
     if (at == wire->peer_count) wire->peer_count++;
     wire->peers[at] = (struct wire_peer){
-        .state = STATE_UP, .number = ++wire->last_number, .version = RECORD_VERSION};
+        .state = STATE_UP, .number = ++wire->last_number, .version = RECORD_VERSION, .file = -1};
     memcpy(wire->peers[at].id, id, ID_BYTES);
     wire->peers[at].last_seen_ns = clock_now_ns();
     return &wire->peers[at];
@@ -180,6 +181,16 @@ static enum status send_greeting(struct wire *wire, const struct wire_peer *peer
     return send_bytes(wire, peer, &greeting, sizeof greeting);
 }
 
+static void read_events(struct wire *wire);
+
+/* It is a stranger again: it has a little time to leave by itself. */
+static void show_door(struct wire *wire, struct wire_peer *peer) {
+    if (!wire->door) return;
+    read_events(wire); /* its file may be closed, and another's by now */
+    event_active(wire->monitor_event, EV_READ, 0);
+    if (peer->file >= 0) wire_door_enter(wire->door, peer->file);
+}
+
 static void drop(struct wire *wire, struct wire_peer *peer, const char *why) {
     struct farewell farewell = {.why = ""};
     memcpy(farewell.magic, FAREWELL_MAGIC, sizeof farewell.magic);
@@ -191,6 +202,7 @@ static void drop(struct wire *wire, struct wire_peer *peer, const char *why) {
         farewell.why[0] = 0; /* full: nobody reads it */
     bool up = peer->state == STATE_UP;
     peer->state = STATE_DROPPED;
+    show_door(wire, peer);
     if (up) wire->options.lost(wire->options.context, peer->number);
 }
 
@@ -229,7 +241,8 @@ static const char *greeting_fault(const void *data, size_t bytes, uint32_t *vers
     return text;
 }
 
-static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes) {
+/* `file`: of the connection that it came from. */
+static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes, int file) {
     char text[200];
     if (bytes == 0) return; /* a sign of life of one that was dropped, and forgotten */
     uint32_t version = RECORD_VERSION;
@@ -250,6 +263,10 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
     } else if (status) {
         peer->state = STATE_NONE;
     } else {
+        read_events(wire); /* it may have been accepted this very moment */
+        event_active(wire->monitor_event, EV_READ, 0);
+        wire_door_know(wire->door, file);
+        peer->file = file;
         wire->options.joined(wire->options.context, peer->number);
     }
 }
@@ -272,10 +289,16 @@ static void take_record(struct wire *wire, struct wire_peer *peer, size_t bytes)
 
 /* One message of a side that listens: a name, and one part. False: there is none. */
 static bool take_routed(struct wire *wire) {
-    uint8_t id[256];
+    uint8_t id[ID_BYTES] = {1};
+    zmq_msg_t name;
     int more = 0, parts = 0;
     size_t size = sizeof more;
-    int id_bytes = zmq_recv(wire->socket, id, sizeof id, ZMQ_DONTWAIT);
+    zmq_msg_init(&name);
+    int id_bytes = zmq_msg_recv(&name, wire->socket, ZMQ_DONTWAIT);
+    if (id_bytes == ID_BYTES) memcpy(id, zmq_msg_data(&name), ID_BYTES);
+    struct wire_peer *peer = id[0] == 0 ? find_id(wire, id) : NULL;
+    const int file = id_bytes >= 0 && !peer ? zmq_msg_get(&name, ZMQ_SRCFD) : -1;
+    zmq_msg_close(&name);
     if (id_bytes < 0) return false;
     message_order_taking();
     size_t bytes = 0;
@@ -285,10 +308,9 @@ static bool take_routed(struct wire *wire) {
         bytes = (size_t)count;
         parts++;
     }
-    if (id_bytes != ID_BYTES || id[0] != 0) return true; /* it named itself, which ours do not */
-    struct wire_peer *peer = find_id(wire, id);
+    if (id[0] != 0) return true; /* it named itself, which ours do not */
     if (!peer)
-        take_first(wire, id, parts == 1 ? bytes : 1);
+        take_first(wire, id, parts == 1 ? bytes : 1, file);
     else if (peer->state == STATE_UP)
         take_record(wire, peer, parts == 1 ? bytes : 1);
     return true;
@@ -401,6 +423,7 @@ static void on_tick(evutil_socket_t file, short what, void *context) {
     tick_in(wire, TICK_MS);
     if (wire->options.listens) {
         look_after_peers(wire);
+        wire_door_tick(wire->door);
     } else if (wire->peers[0].state == STATE_UP) {
         enum status status = send_bytes(wire, &wire->peers[0], "", 0);
         if (status == STATUS_OK && clock_now_ns() - wire->peers[0].last_seen_ns > SILENT_NS_MAX &&
@@ -420,44 +443,45 @@ static bool next_event(void *monitor, uint16_t *event_out, uint32_t *value_out) 
     return true;
 }
 
-/* Accepting has failed. */
-static void pause_accepting(struct wire *wire, int failure) {
-    if (event_pending(wire->rebind, EV_TIMEOUT, NULL)) return; /* told again of before */
-    file_shortage_tell(&wire->shortage, wire->address, failure);
-    zmq_unbind(wire->socket, wire->address);
-    event_add(wire->rebind, &(struct timeval){.tv_usec = ACCEPT_PAUSE_MS * 1000});
-}
-
-static void on_rebind(evutil_socket_t file, short what, void *context) {
-    struct wire *wire = context;
-    if (zmq_bind(wire->socket, wire->address))
-        event_add(wire->rebind, &(struct timeval){.tv_usec = ACCEPT_PAUSE_MS * 1000});
-}
-
 static void tell_mismatch(struct wire *wire) {
     const char *why =
         "keys do not match, only one side has them, or one of the two got no time to greet";
-    if (wire->options.listens)
-        log_say(LOG_WARNING, SUBJECT, "a peer was refused address=%s why=%s", wire->address, why);
-    else
+    if (!wire->options.listens)
         tell(wire, why);
+    else if (!wire_door_is_crowded(wire->door)) /* else a line has said so */
+        log_say(LOG_WARNING, SUBJECT, "a peer was refused address=%s why=%s", wire->address, why);
 }
 
-static void on_monitor(evutil_socket_t file, short what, void *context) {
-    struct wire *wire = context;
+static void forget_file(struct wire *wire, int file) {
+    wire_door_leave(wire->door, file);
+    for (uint32_t i = 0; i < wire->peer_count; i++)
+        if (wire->peers[i].file == file) wire->peers[i].file = -1;
+}
+
+/* What has come to pass on the socket: the door has to know it before a greeting is read. */
+static void read_events(struct wire *wire) {
     uint16_t event;
     uint32_t value;
-    bool ended = false;
     while (wire->monitor && !wire->ending && next_event(wire->monitor, &event, &value)) {
         if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && !wire->options.listens)
             tell(wire, "this side's key is not let in there");
         else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                  event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
             tell_mismatch(wire);
-        if (event == ZMQ_EVENT_ACCEPT_FAILED) pause_accepting(wire, (int)value);
-        ended |= event == ZMQ_EVENT_DISCONNECTED;
+        wire->has_ended |= event == ZMQ_EVENT_DISCONNECTED;
+        if (!wire->door) continue;
+        if (event == ZMQ_EVENT_LISTENING) wire_door_listens(wire->door, (int)value);
+        if (event == ZMQ_EVENT_ACCEPTED) wire_door_enter(wire->door, (int)value);
+        if (event == ZMQ_EVENT_DISCONNECTED) forget_file(wire, (int)value);
+        if (event == ZMQ_EVENT_ACCEPT_FAILED) wire_door_fail(wire->door, (int)value);
     }
-    if (!ended || wire->ending) return;
+}
+
+static void on_monitor(evutil_socket_t file, short what, void *context) {
+    struct wire *wire = context;
+    read_events(wire);
+    if (!wire->has_ended || wire->ending) return;
+    wire->has_ended = false;
     if (wire->options.listens) {
         look_after_peers(wire); /* the tick finds it if its end has not gone round yet */
         tick_in(wire, 20);
@@ -581,7 +605,7 @@ static enum status failed(const struct wire *wire, const char *what, struct erro
 static enum status open_sockets(struct wire *wire, struct error *error) {
     const int events = ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                       ZMQ_EVENT_ACCEPT_FAILED;
+                       ZMQ_EVENT_LISTENING | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_ACCEPT_FAILED;
     char monitor[64];
     snprintf(monitor, sizeof monitor, MONITOR "-%u", ++wire->monitors);
     wire->socket = zmq_socket(wire->zmq, wire->options.listens ? ZMQ_ROUTER : ZMQ_DEALER);
@@ -662,10 +686,10 @@ enum status wire_open(const struct wire_options *options, struct event_base *bas
     wire->zmq = zmq_ctx_new();
     wire->tick = evtimer_new(base, on_tick, wire);
     wire->reopen = evtimer_new(base, on_reopen, wire);
-    wire->rebind = evtimer_new(base, on_rebind, wire);
     if (!wire->peers || !wire->buffer || !wire->came || !wire->goes || !wire->zmq || !wire->tick ||
-        !wire->reopen || !wire->rebind)
+        !wire->reopen)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a wire");
+    if (!status && options->listens) status = wire_door_open(wire->address, &wire->door, error);
     if (!status) status = open_zap(wire, error);
     if (!status) status = open_sockets(wire, error);
     if (status) {
@@ -683,8 +707,8 @@ void wire_close(struct wire *wire) {
     close_socket(&wire->zap, &wire->zap_event);
     if (wire->tick) event_free(wire->tick);
     if (wire->reopen) event_free(wire->reopen);
-    if (wire->rebind) event_free(wire->rebind);
     if (wire->zmq) zmq_ctx_term(wire->zmq);
+    wire_door_close(wire->door);
     free(wire->peers);
     free(wire->buffer);
     free(wire->came);

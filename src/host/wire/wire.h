@@ -28,8 +28,9 @@ struct event_base;
 struct wire;
 
 #define WIRE_MESSAGE_BYTES_MAX ((size_t)8 << 20)
-#define WIRE_PEERS_MAX 1024
+#define WIRE_PEERS_MAX 256 /* that have greeted, those that are being ended among them */
 
+_Static_assert(WIRE_PEERS_MAX >= 2 * LIMIT_FLEET_UNITS, "all units may come back at once");
 _Static_assert(WIRE_MESSAGE_BYTES_MAX >= LIMIT_CONTEXT * sizeof(uint32_t) + 65536,
                "the longest prompt fits into a message");
 

@@ -4,6 +4,7 @@
  * peer's to send, costs it its connection; a peer of the version before is spoken with in it; keys let in whom they name and nobody else.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -140,51 +141,134 @@ static void records_go_both_ways(void **state) {
     }
 }
 
-/* Strangers take all the files there may be: one line, no turning processor, and units that come
- * when they have gone are let in. */
-static void files_that_run_out_are_waited_for(void **state) {
-    char line[512];
-    int strangers[64], own_errors = dup(STDERR_FILENO), lowest;
-    size_t lines = 0;
-    struct side gateway = {.next = 0}, unit = {.next = 0};
-    open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
-    const char *listens = wire_address(gateway.wire);
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)atoi(strrchr(listens, ':') + 1)),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    for (int i = 0; i < 64; i++) {
-        strangers[i] = socket(AF_INET, SOCK_STREAM, 0);
-        assert_true(strangers[i] >= 0);
+#define STRANGERS 200
+
+struct crowd { /* connections that say nothing */
+    int files[STRANGERS];
+    struct sockaddr_in address;
+    FILE *said; /* what the log says meanwhile */
+    int own_errors;
+};
+
+static void begin_crowd(struct crowd *crowd, const struct side *gateway) {
+    const char *listens = wire_address(gateway->wire);
+    crowd->address =
+        (struct sockaddr_in){.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(strrchr(listens, ':') + 1)),
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    crowd->own_errors = dup(STDERR_FILENO);
+    crowd->said = tmpfile();
+    for (int i = 0; i < STRANGERS; i++) {
+        crowd->files[i] = socket(AF_INET, SOCK_STREAM, 0);
+        assert_true(crowd->files[i] >= 0);
     }
-    FILE *said = tmpfile();
+    dup2(fileno(crowd->said), STDERR_FILENO);
+}
+
+static void come(struct crowd *crowd) {
+    for (int i = 0; i < STRANGERS; i++) {
+        (void)connect(crowd->files[i], (struct sockaddr *)&crowd->address, sizeof crowd->address);
+        if (i % 16 == 0) turn();
+    }
+}
+
+/* Those that the other side has not ended. */
+static uint32_t count_held(const struct crowd *crowd) {
+    uint32_t held = 0;
+    char byte;
+    for (int i = 0; i < STRANGERS; i++) {
+        ssize_t count;
+        while ((count = recv(crowd->files[i], &byte, 1, MSG_DONTWAIT)) > 0)
+            ; /* libzmq greets first */
+        held += count < 0 && errno == EAGAIN;
+    }
+    return held;
+}
+
+/* The log has one line, with this text. */
+static void end_crowd(struct crowd *crowd, const char *text) {
+    char line[512];
+    size_t lines = 0;
+    dup2(crowd->own_errors, STDERR_FILENO);
+    for (rewind(crowd->said); fgets(line, sizeof line, crowd->said); lines++)
+        if (!strstr(line, text)) fail_msg("%s", line);
+    assert_int_equal(lines, 1);
+    fclose(crowd->said);
+    close(crowd->own_errors);
+    for (int i = 0; i < STRANGERS; i++)
+        close(crowd->files[i]);
+}
+
+/* Strangers take all the files there may be: one line, no turning processor, the unit that is there
+ * stays, and one that comes when they have gone is let in. */
+static void files_that_run_out_end_no_unit(void **state) {
+    struct side gateway = {.next = 0}, unit = {.next = 0}, next = {.next = 0};
+    struct crowd crowd;
+    open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
+    open_side(&unit, wire_address(gateway.wire), false, NULL);
+    wait_for(&gateway.joins, 1);
+    wait_for(&unit.joins, 1);
+    begin_crowd(&crowd, &gateway);
     struct rlimit before, limit;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
-    lowest = dup(0);
+    int lowest = dup(0);
     close(lowest);
     limit = (struct rlimit){(rlim_t)lowest + 4, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    dup2(fileno(said), STDERR_FILENO);
-    for (int i = 0; i < 64; i++) /* who comes while it does not listen is refused */
-        if (connect(strangers[i], (struct sockaddr *)&address, sizeof address)) turn();
+    come(&crowd);
     clock_t began = clock();
     for (int i = 0; i < 100; i++)
         turn();
     clock_t used = clock() - began;
-    dup2(own_errors, STDERR_FILENO);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    for (rewind(said); fgets(line, sizeof line, said); lines++)
-        assert_non_null(strstr(line, "Too many open files"));
-    assert_int_equal(lines, 1);
+    end_crowd(&crowd, "Too many open files");
     assert_true(used < CLOCKS_PER_SEC / 2);
-    fclose(said);
-    for (int i = 0; i < 64; i++)
-        close(strangers[i]);
-    close(own_errors);
-    open_side(&unit, listens, false, NULL);
+    send_all(&unit, 0, 10);
+    wait_for(&gateway.records, 10);
+    assert_int_equal(gateway.losses, 0);
+    wire_close(unit.wire);
+    wait_for(&gateway.losses, 1);
+    open_side(&next, wire_address(gateway.wire), false, NULL);
+    wait_for(&gateway.joins, 2);
+    wire_close(next.wire);
+    wire_close(gateway.wire);
+}
+
+/* Of one address a quarter of all; and whoever has greeted is none of them, however old. */
+static void strangers_are_few_and_units_are_none_of_them(void **state) {
+    struct side gateway = {.next = 0}, unit = {.next = 0};
+    struct crowd crowd;
+    open_side(&gateway, "tcp://127.0.0.1:*", true, NULL);
+    open_side(&unit, wire_address(gateway.wire), false, NULL);
     wait_for(&gateway.joins, 1);
     wait_for(&unit.joins, 1);
+    begin_crowd(&crowd, &gateway);
+    for (int round = 0; round < 3; round++) {
+        come(&crowd);
+        for (int64_t end_ns = clock_now_ns() + PATIENCE_NS;
+             count_held(&crowd) > LIMIT_WIRE_STRANGERS / 4; turn())
+            assert_true(clock_now_ns() < end_ns);
+    }
+    assert_true(count_held(&crowd) > 0);
+    end_crowd(&crowd, "connections that do not greet are ended");
+    send_all(&unit, 0, 10);
+    wait_for(&gateway.records, 10);
+    assert_int_equal(gateway.losses, 0);
     wire_close(unit.wire);
     wire_close(gateway.wire);
+}
+
+static void too_few_files_to_listen_are_an_error(void **state) {
+    struct side gateway = {.next = 0};
+    struct wire_options options = options_of(&gateway, "tcp://127.0.0.1:*", true, NULL);
+    struct rlimit before, limit;
+    struct error error;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    limit = (struct rlimit){200, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(wire_open(&options, base, &gateway.wire, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "may open 200 files"));
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 static void a_side_that_holds_makes_the_other_wait(void **state) {
@@ -484,7 +568,9 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_go_both_ways),
-        cmocka_unit_test(files_that_run_out_are_waited_for),
+        cmocka_unit_test(files_that_run_out_end_no_unit),
+        cmocka_unit_test(strangers_are_few_and_units_are_none_of_them),
+        cmocka_unit_test(too_few_files_to_listen_are_an_error),
         cmocka_unit_test(a_side_that_holds_makes_the_other_wait),
         cmocka_unit_test(a_unit_comes_back_to_another_gateway),
         cmocka_unit_test(a_unit_of_the_version_before_is_understood),
