@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom: one binary, one subcommand a file (program_<name> in programs/<name>.c).
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/check.h"
 #include "bench/bench.h"
@@ -88,7 +90,18 @@ static void put_help_last(int argc, char **argv) {
     argv[argc - 1] = help;
 }
 
+/* One of 0 to 2 that was closed would be the number of the next file or socket, which then gets what
+ * is meant for stdout or stderr. A closed stdout cannot be written: results that are lost are an
+ * error. */
+static void open_standard_streams(void) {
+    static const int modes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
+    for (int number = 0; number < (int)ARRAY_COUNT(modes); number++)
+        if (fcntl(number, F_GETFD) < 0 && open("/dev/null", modes[number]) != number)
+            _exit(EXIT_CODE_FAILED);
+}
+
 int main(int argc, char **argv) {
+    open_standard_streams();
     program_arguments = argv;
     gpu_program_offer();
     signal(SIGXFSZ, SIG_IGN); /* a file that may not grow any more is an error like a full disk */

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 fathom = sys.argv[1]
 failures = []
@@ -110,6 +111,40 @@ def check_fifos(commands):
             expect(row, 2 if "--config" in row else 1, r"\A\Z", r"expected a regular file, found a FIFO.*\n\Z")
 
 
+def links_of(pid):
+    links = {}
+    for number in os.listdir("/proc/%d/fd" % pid):
+        try:
+            links[int(number)] = os.readlink("/proc/%d/fd/%s" % (pid, number))
+        except FileNotFoundError:
+            pass
+    return links
+
+
+def start_closed(*arguments):
+    """Standard streams that are closed at the start."""
+    return subprocess.Popen(["sh", "-c", "exec \"$@\" <&- >&- 2>&-", "sh", fathom, *arguments])
+
+
+def check_closed_streams(commands):
+    """Sockets and files do not get the numbers of stdin, stdout and stderr; lost results are an error."""
+    for words, code in ((["version"], 1), (["frobnicate"], 2), (["tokenize", "--no-such-option"], 2)):
+        found = start_closed(*words).wait()
+        if words[0] in [*commands, "frobnicate"] and found != code:
+            failures.append("fathom %s with closed streams: expected %d, found %d" % (words[0], code, found))
+    if "serve" not in commands:
+        return
+    with start_closed("serve", "--port", "0", "--kv-memory", "16MiB") as process:
+        links = {}
+        while process.poll() is None and not any("socket:" in link for link in links.values()):
+            links = links_of(process.pid)
+            time.sleep(0.01)
+        standard = [links.get(number) for number in range(3)]
+        if standard != ["/dev/null"] * 3:
+            failures.append("a server with closed streams has %s there" % standard)
+        process.terminate()
+
+
 def main():
     expect([], 2, r"\A\Z", "usage: fathom COMMAND")
     for command in ("bench", "inspect"):
@@ -134,6 +169,7 @@ def main():
     every_option = run("inspect", "options")[1]
     check_device(every_option)
     check_fifos(commands)
+    check_closed_streams(commands)
     if "serve" in commands:
         check_serve_help()
     groups = {}
