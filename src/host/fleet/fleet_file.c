@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "base/limits.h"
+#include "host/fleet/fleet_folder.h"
+#include "host/process/host_list.h"
 #include "host/process/yaml_tree.h"
 
 #define NS 1e9
@@ -75,13 +77,20 @@ static int64_t read_seconds(struct fleet_reader *reader, const struct tree *obje
     return (int64_t)(read_number(reader, object, key, fallback, 0.001, 1e7) * NS);
 }
 
+/* It becomes a word of a command line, or a part of a path. */
+static bool is_plain(struct bytes text) {
+    for (size_t i = 0; i < text.count; i++)
+        if ((unsigned char)text.data[i] < ' ' || text.data[i] == 0x7F) return false;
+    return true;
+}
+
 static const char *read_text(struct fleet_reader *reader, const struct tree *object,
                              const char *key, const char *fallback) {
     const struct tree *value = tree_member(object, key);
     struct bytes text;
     if (!value && fallback) return fallback;
-    if (!value || !tree_get_string(value, &text) || !text.count) {
-        complain(reader, key, "a text");
+    if (!value || !tree_get_string(value, &text) || !text.count || !is_plain(text)) {
+        complain(reader, key, "a text without control characters");
         return "";
     }
     struct bytes copy = arena_copy(reader->arena, text);
@@ -96,8 +105,10 @@ static struct fleet_words read_words(struct fleet_reader *reader, const struct t
     if (value && (tree_kind(value) != TREE_ARRAY || tree_count(value) > FLEET_WORDS_MAX))
         complain(reader, key, "a list of at most 64 words");
     for (size_t i = 0; !reader->status && i < tree_count(value); i++) {
-        if (!tree_get_string(tree_at(value, i), &text)) {
-            complain(reader, key, "a list of words, in quotes where they are numbers");
+        if (!tree_get_string(tree_at(value, i), &text) || !is_plain(text)) {
+            complain(
+                reader, key,
+                "a list of words without control characters, in quotes where they are numbers");
             break;
         }
         words.words[words.count++] = arena_copy(reader->arena, text).data;
@@ -215,6 +226,61 @@ static void read_manager(struct fleet_reader *reader, const struct tree *root,
     read_calendar(reader, root, &manager->calendar);
 }
 
+/* What one launcher alone uses is no key of the others. */
+static void check_launcher(struct fleet_reader *reader, const struct tree *root,
+                           const struct fleet_file *file) {
+    static const struct {
+        const char *key, *launcher;
+    } rows[] = {
+        {"hosts", "hosts"}, {"remote_shell", "hosts"}, {"host_units", "hosts"}, {"slurm", "slurm"}};
+    char expected[96];
+    if (strcmp(file->launcher, "local") != 0 && strcmp(file->launcher, "hosts") != 0 &&
+        strcmp(file->launcher, "slurm") != 0)
+        complain(reader, "launcher", "local, hosts or slurm");
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        if (!tree_member(root, rows[i].key) || strcmp(file->launcher, rows[i].launcher) == 0)
+            continue;
+        snprintf(expected, sizeof expected, "to be absent with launcher %.20s, only %s uses it",
+                 file->launcher, rows[i].launcher);
+        complain(reader, rows[i].key, expected);
+    }
+}
+
+static void check_hosts(struct fleet_reader *reader, const struct fleet_file *file) {
+    struct error why;
+    if (strcmp(file->launcher, "hosts") == 0 && !file->hosts.count)
+        complain(reader, "hosts", "where units may run, as [a, b]");
+    for (uint32_t i = 0; i < file->hosts.count && !reader->status; i++) {
+        if (host_list_check_name(bytes_of(file->hosts.words[i]), &why))
+            reader->status = error_set(reader->error, STATUS_INVALID, "%.200s: hosts: %.200s",
+                                       reader->path, why.text);
+        for (uint32_t other = 0; other < i; other++)
+            if (strcmp(file->hosts.words[i], file->hosts.words[other]) == 0)
+                complain(reader, "hosts", "each host once");
+    }
+}
+
+/* The launcher finds its jobs by what it sets itself. */
+static void check_slurm(struct fleet_reader *reader, const struct fleet_file *file) {
+    static const char *const own[] = {"--job-name", "--nodes", "--output",     "--open-mode",
+                                      "--array",    "--wrap",  "--no-requeue", "--requeue",
+                                      "--parsable", "--wait",  "--test-only",  "-J",
+                                      "-N",         "-o",      "-a",           "-W"};
+    char expected[160];
+    for (uint32_t i = 0; i < file->slurm.count; i++)
+        for (size_t row = 0; row < ARRAY_COUNT(own); row++) {
+            const char *word = file->slurm.words[i];
+            size_t bytes = strlen(own[row]);
+            bool is_short = own[row][1] != '-';
+            if (strncmp(word, own[row], bytes) != 0) continue;
+            if (!is_short && word[bytes] && word[bytes] != '=') continue;
+            snprintf(expected, sizeof expected, "no %s: the launcher sets that itself", own[row]);
+            complain(reader, "slurm", expected);
+        }
+    if (strcmp(file->launcher, "slurm") == 0 && strpbrk(file->folder, "%\\"))
+        complain(reader, "folder", "a path without % and \\, which sbatch --output replaces");
+}
+
 static void read_root(struct fleet_reader *reader, const struct tree *root,
                       struct fleet_file *file) {
     static const char *const keys[] = {
@@ -238,11 +304,11 @@ static void read_root(struct fleet_reader *reader, const struct tree *root,
     file->arguments[SCALE_SIDES] = read_words(reader, root, "arguments");
     if (!file->gateways.count || file->gateways.count > FLEET_GATEWAYS_MAX)
         complain(reader, "gateways", "one to eight, as [http://127.0.0.1:8001]");
-    if (strcmp(file->launcher, "local") != 0 && strcmp(file->launcher, "hosts") != 0 &&
-        strcmp(file->launcher, "slurm") != 0)
-        complain(reader, "launcher", "local, hosts or slurm");
-    if (strcmp(file->launcher, "hosts") == 0 && !file->hosts.count)
-        complain(reader, "hosts", "where units may run, as [a, b]");
+    if (strlen(file->folder) > FLEET_FOLDER_BYTES_MAX)
+        complain(reader, "folder", "a path of at most 300 bytes");
+    check_launcher(reader, root, file);
+    check_hosts(reader, file);
+    check_slurm(reader, file);
     read_manager(reader, root, file);
 }
 

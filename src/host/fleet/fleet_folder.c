@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "contract/record_unit.h"
 #include "host/process/log.h"
 
+#define SAID_AGAIN_NS ((int64_t)60000000000)
 #define BOOK_BYTES ((size_t)64 << 10)
 
 static enum status complain(struct error *error, const char *path) {
@@ -24,7 +26,7 @@ static enum status complain(struct error *error, const char *path) {
 }
 
 static void path_of(char path[FLEET_PATH_BYTES], const char *folder, const char *name) {
-    snprintf(path, FLEET_PATH_BYTES, "%.300s/%.150s", folder, name);
+    snprintf(path, FLEET_PATH_BYTES, "%.300s/%.290s", folder, name);
 }
 
 enum status fleet_folder_make(const char *folder, struct error *error) {
@@ -225,17 +227,19 @@ enum status fleet_folder_order(const char *folder, const struct record_fleet_ord
     return fleet_folder_write(folder, name, bytes_of(text), error);
 }
 
-/* The oldest file that is whole; one that is being written has a name with a dot. */
-static bool find_oldest(const char *folder, char name_out[256]) {
-    char path[FLEET_PATH_BYTES];
+/* The oldest file that is whole, behind `after`; one that is being written has a name with a dot. */
+static bool find_next(const char *folder, const char *after, char name_out[256]) {
+    char path[FLEET_PATH_BYTES], next[256] = "";
     path_of(path, folder, "orders");
     DIR *files = opendir(path);
-    name_out[0] = 0;
-    for (struct dirent *entry; files && (entry = readdir(files));)
-        if (!strchr(entry->d_name, '.') && (!name_out[0] || strcmp(entry->d_name, name_out) < 0))
-            snprintf(name_out, 256, "%s", entry->d_name);
+    for (struct dirent *entry; files && (entry = readdir(files));) {
+        const char *name = entry->d_name;
+        if (strchr(name, '.') || strcmp(name, after) <= 0) continue;
+        if (!next[0] || strcmp(name, next) < 0) snprintf(next, sizeof next, "%s", name);
+    }
     if (files) closedir(files);
-    return name_out[0] != 0;
+    memcpy(name_out, next, sizeof next);
+    return next[0] != 0;
 }
 
 static bool read_order(const char *text, struct record_fleet_order *order) {
@@ -254,16 +258,33 @@ static bool read_order(const char *text, struct record_fleet_order *order) {
     return known && ends(text) && record_valid(order, sizeof *order);
 }
 
+/* A folder, say. What cannot be renamed either is passed over at each look, and said once a minute. */
+static void set_aside(const char *path) {
+    static int64_t said_ns; /* 0: never */
+    char aside[FLEET_PATH_BYTES + 16];
+    int failure = errno;
+    snprintf(aside, sizeof aside, "%s.refused", path);
+    bool is_aside = rename(path, aside) == 0;
+    int64_t now_ns = clock_now_ns();
+    if (!is_aside && said_ns && now_ns - said_ns < SAID_AGAIN_NS) return;
+    if (!is_aside) said_ns = now_ns;
+    log_say(LOG_WARNING, "fleet", "an order cannot be removed, it is %s file=%s why=%s",
+            is_aside ? "set aside" : "passed over", is_aside ? aside : path, strerror(failure));
+}
+
 bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out) {
-    char name[256], path[FLEET_PATH_BYTES];
-    while (find_oldest(folder, name)) {
+    char name[256] = "", path[FLEET_PATH_BYTES];
+    while (find_next(folder, name, name)) {
         struct error error;
         struct bytes text;
-        snprintf(path, sizeof path, "%.300s/orders/%.140s", folder, name);
+        snprintf(path, sizeof path, "%.300s/orders/%s", folder, name);
         bool known = !file_take(path, 4096, &text, &error);
         bool is_order = known && read_order(text.data, order_out);
         if (known) free((void *)(uintptr_t)text.data);
-        if (unlink(path)) return false;
+        if (unlink(path)) {
+            set_aside(path);
+            continue;
+        }
         if (is_order) return true;
         log_say(LOG_WARNING, "fleet", "an order is none, and was removed file=%s", name);
     }

@@ -34,7 +34,8 @@ struct fleet_book {
     struct fleet_book_unit units[MANAGED_UNITS_MAX];
 };
 
-#define FLEET_PATH_BYTES 512
+#define FLEET_FOLDER_BYTES_MAX 300 /* of the folder's own path */
+#define FLEET_PATH_BYTES 600       /* and a file's name of 255 bytes in a folder of it */
 
 /* Makes what is missing of the folder. */
 enum status fleet_folder_make(const char *folder, struct error *error) MUST_USE;
@@ -67,7 +68,8 @@ bool fleet_folder_read_history(const char *line, double *at_s_out, double rates_
 enum status fleet_folder_order(const char *folder, const struct record_fleet_order *order,
                                struct error *error) MUST_USE;
 
-/* Takes the oldest order that waits; false: there is none. One that is none is removed, and said. */
+/* Takes the oldest order that waits; false: there is none. One that is none is removed, and said;
+ * one that cannot be removed gets another name, or is passed over where that fails, too. */
 bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out);
 
 #endif

@@ -73,11 +73,11 @@ static void read_process(const struct launch_hosts *hosts, struct launch_host *h
     word_behind(words, " --role ", role);
     uint32_t number = launcher_number(hosts->mark, instance);
     bool is_shell = strstr(words, "setsid") != NULL; /* that starts it */
-    if (!number || is_shell || host->unit_count == HOST_UNITS_MAX) return;
+    if (!number || pid <= 1 || is_shell || host->unit_count == HOST_UNITS_MAX) return;
     struct launch_seen *unit = &host->units[host->unit_count];
     *unit = (struct launch_seen){.number = number,
                                  .role = strcmp(role, "prefill") ? UNIT_DECODE : UNIT_PREFILL};
-    snprintf(unit->job, sizeof unit->job, "pid %ld on %.40s", pid, host->name);
+    snprintf(unit->job, sizeof unit->job, "pid %ld on %.30s", pid, host->name);
     host->pids[host->unit_count++] = pid;
 }
 

@@ -72,8 +72,7 @@ void host_list_free(struct host_list *list) {
     *list = (struct host_list){NULL, NULL, 0};
 }
 
-static enum status add(struct host_list *list, struct bytes name, uint32_t slots,
-                       struct error *error) {
+enum status host_list_check_name(struct bytes name, struct error *error) {
     if (!name.count || name.count >= HOST_NAME_BYTES || name.data[0] == '-')
         return error_set(error, STATUS_INVALID, "\"%.*s\" is no host's name", shown(name),
                          name.data);
@@ -82,6 +81,13 @@ static enum status add(struct host_list *list, struct bytes name, uint32_t slots
             return error_set(error, STATUS_INVALID,
                              "\"%.*s\" is no host's name: letters, digits and .-_@ may stand there",
                              shown(name), name.data);
+    return STATUS_OK;
+}
+
+static enum status add(struct host_list *list, struct bytes name, uint32_t slots,
+                       struct error *error) {
+    enum status status = host_list_check_name(name, error);
+    if (status) return status;
     for (uint32_t i = 0; i < list->count; i++)
         if (bytes_equal(name, bytes_of(list->names[i])))
             return error_set(error, STATUS_INVALID, "the host %s is named twice", list->names[i]);

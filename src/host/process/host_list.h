@@ -21,6 +21,9 @@ struct host_list {
     uint32_t count;
 };
 
+/* The name may become an argument of a remote shell; else the message says why not. */
+enum status host_list_check_name(struct bytes name, struct error *error) MUST_USE;
+
 /* "a:8,b:8"; a name alone has one slot. */
 enum status host_list_parse(struct bytes text, struct host_list *list_out,
                             struct error *error) MUST_USE;

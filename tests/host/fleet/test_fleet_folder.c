@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -117,6 +118,28 @@ static void an_order_that_is_not_quite_one_is_none(void **state) {
     }
 }
 
+static void a_file_of_any_name_or_kind_stops_no_order_behind_it(void **state) {
+    (void)state;
+    struct error error;
+    struct record_fleet_order taken;
+    char path[512], name[256];
+    const struct bytes text = BYTES_LITERAL("pin decode 2\n");
+    snprintf(name, sizeof name, "orders/%0200d", 0);
+    assert_int_equal(fleet_folder_write(folder, name, text, &error), STATUS_OK);
+    snprintf(path, sizeof path, "%s/orders/1", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    snprintf(path, sizeof path, "%s/orders/2", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(fleet_folder_write(folder, "orders/3", text, &error), STATUS_OK);
+    assert_true(fleet_folder_take_order(folder, &taken)); /* the long name */
+    assert_int_equal(taken.count, 2);
+    assert_true(fleet_folder_take_order(folder, &taken));
+    assert_int_equal(taken.count, 2);
+    assert_false(fleet_folder_take_order(folder, &taken));
+    snprintf(path, sizeof path, "%s/orders/1.refused", folder);
+    assert_int_equal(rmdir(path), 0);
+}
+
 static void a_book_that_is_cut_or_has_too_large_numbers_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"last\n",          "last 4294967296\n",   "unit 3\n",
@@ -152,6 +175,8 @@ int main(void) {
                                         remove_folder),
         cmocka_unit_test_setup_teardown(an_order_that_is_not_quite_one_is_none, make_folder,
                                         remove_folder),
+        cmocka_unit_test_setup_teardown(a_file_of_any_name_or_kind_stops_no_order_behind_it,
+                                        make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_book_that_is_cut_or_has_too_large_numbers_is_refused,
                                         make_folder, remove_folder),
         cmocka_unit_test(a_line_of_the_history_has_three_numbers),
