@@ -22,6 +22,7 @@
 #include "bench/machine_limits.h"
 #include "bench/stub_unit.h"
 #include "command/model_run.h"
+#include "compute/weights/checkpoint.h"
 #include "host/http/http_client.h"
 #include "host/process/file_limit.h"
 #include "host/process/model_text.h"
@@ -131,6 +132,8 @@ struct front_stream { /* a connection */
 struct front {
     const struct front_values *values;
     struct model_text text;
+    uint32_t vocab;
+    uint8_t model_id[32];
     struct stub_shared *shared;
     uint32_t token; /* that the unit says */
     char folder[64], url[320];
@@ -412,11 +415,24 @@ static void close_client(struct front *front) {
     front->streams = NULL;
 }
 
+/* The gateways take no unit of another model. */
+static enum status read_front_model(struct front *front, const char *directory,
+                                    struct error *error) {
+    struct checkpoint *checkpoint;
+    enum status status = checkpoint_open(directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
+    if (status) return status;
+    front->vocab = checkpoint_shape(checkpoint)->vocab;
+    checkpoint_identity(checkpoint, front->model_id);
+    checkpoint_close(checkpoint);
+    return STATUS_OK;
+}
+
 /* What all measurements share. */
 static enum status open_front(struct front *front, struct error *error) {
     const char *directory;
     enum status status = model_run_directory(front->values->model, &directory, error);
     if (!status) status = model_text_open_tokenizer(directory, &front->text, error);
+    if (!status) status = read_front_model(front, directory, error);
     if (!status) status = make_bodies(front, &front->token, error);
     if (status) return status;
     front->shared = stub_shared_take();
@@ -441,9 +457,10 @@ static enum status start_unit(struct front *front, struct error *error) {
         used += format_text(addresses + used, sizeof addresses - used, "%s%s", i ? "," : "", one);
     }
     struct stub_options options = {.addresses = addresses,
-                                   .vocab = tokenizer_vocab_count(front->text.tokenizer),
+                                   .vocab = front->vocab,
                                    .token = front->token,
                                    .shared = front->shared};
+    memcpy(options.model_id, front->model_id, sizeof options.model_id);
     return stub_unit_start(&options, &front->unit, error);
 }
 

@@ -61,6 +61,7 @@ void stub_unit_say_hello(struct outbox *outbox, const struct stub_shape *shape,
                                       .page_tokens = KV_BLOCK_TOKENS,
                                       .requests_max = shape->ranks * shape->requests_each,
                                       .rank_count = shape->ranks};
+    memcpy(fixed.model_id, shape->model_id, sizeof fixed.model_id);
     format_text(fixed.numerics_id, sizeof fixed.numerics_id, "%s", shape->numerics);
     struct record_unit_hello *hello = put(outbox, from, RECORD_UNIT_HELLO, &fixed);
     for (uint32_t i = 0; i < shape->ranks; i++)
@@ -133,12 +134,14 @@ static enum status stub_receive(void *self, const struct record *record, int64_t
 }
 
 static struct stub_shape shape_of(const struct stub *stub) {
-    return (struct stub_shape){.vocab = stub->options.vocab,
+    struct stub_shape shape = {.vocab = stub->options.vocab,
                                .ranks = 1,
                                .pages_each = PAGES,
                                .requests_each = STUB_STREAMS_MAX,
                                .step_ns = TICK_NS,
                                .numerics = "stub.v1"};
+    memcpy(shape.model_id, stub->options.model_id, sizeof shape.model_id);
+    return shape;
 }
 
 static void say_token(struct stub *stub, uint32_t place, int64_t now_ns) {

@@ -29,6 +29,7 @@ struct stub_shared {
 struct stub_options {
     const char *addresses; /* of gateways, with commas between */
     uint32_t vocab, token; /* the token that it always says */
+    uint8_t model_id[32];
     struct stub_shared *shared;
 };
 
@@ -37,6 +38,7 @@ struct stub_shape {
     uint32_t vocab, ranks, pages_each, requests_each;
     int64_t step_ns; /* of which its load reports tell */
     const char *numerics;
+    uint8_t model_id[32];
 };
 
 /* Its records: UNIT_HELLO and UNIT_LOAD, the latter of so many requests, spread over its ranks.

@@ -185,11 +185,13 @@ void fleet_lines_refused(struct fleet_lines *lines, uint32_t number, const struc
     struct fleet_lines_unit *unit = find(lines, number);
     if (!unit || unit->is_refused) return;
     unit->is_refused = true;
-    log_say(LOG_WARNING, SUBJECT, "is refused unit=%u job=%.0f role=%s pid=%" PRId64 " why=%s",
-            number, job_of(lines, number), role_name(unit->role), unit->pid,
-            record->kind == RECORD_UNIT_HELLO
-                ? "it serves another model, or has sizes that no unit has"
-                : "what it says of a request cannot be true");
+    log_say(
+        LOG_WARNING, SUBJECT, "is refused unit=%u job=%.0f role=%s pid=%" PRId64 " why=%s", number,
+        job_of(lines, number), role_name(unit->role), unit->pid,
+        record->kind == RECORD_UNIT_HELLO
+            ? "it serves another checkpoint than this gateway's --model, or than the units here, "
+              "or has sizes that no unit has: give it the same --model"
+            : "what it says of a request cannot be true");
 }
 
 static void tell_drain(double unit, double job, const struct record_drain *drain) {

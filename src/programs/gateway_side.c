@@ -189,8 +189,14 @@ static const char *model_names(const struct gateway_side *side) {
     return side->values->served_name ? side->values->served_name : side->name;
 }
 
+struct own_model { /* of a gateway alone; zeros: its unit is in this process */
+    uint32_t vocab_count;
+    uint8_t id[32]; /* zeros: there are no weights here */
+    int64_t silence_ns;
+};
+
 static enum status open_machine(struct gateway_side *side, const char *directory, uint64_t requests,
-                                int64_t silence_ns, struct error *error) {
+                                const struct own_model *own, struct error *error) {
     const struct model_text *text = &side->text;
     struct gateway_options gateway = {
         .tokenizer = text->tokenizer,
@@ -204,7 +210,8 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .prepend_bos = text->prepend_bos,
         .bos_token = text->bos_token,
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
-        .unit_silence_ns = silence_ns,
+        .unit_silence_ns = own->silence_ns,
+        .vocab_count = own->vocab_count,
         .role_hold_ns = strcmp(side->values->roles, "auto") == 0
                             ? (int64_t)(side->values->role_seconds * 1e9)
                             : 0,
@@ -220,6 +227,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
     requests += REQUESTS_AHEAD;
     gateway.requests_max =
         requests < LIMIT_GATEWAY_REQUESTS ? (uint32_t)requests : LIMIT_GATEWAY_REQUESTS;
+    memcpy(gateway.model_id, own->id, sizeof gateway.model_id);
     memcpy(gateway.stop_tokens, text->stop_tokens, sizeof gateway.stop_tokens);
     return create(side, &gateway, directory, error);
 }
@@ -246,8 +254,8 @@ static enum status open_ledger(struct gateway_side *side, struct error *error) {
 
 static enum status open_side(struct gateway_side *side, const struct gateway_side_values *values,
                              const struct recorded_values *record, const char *directory,
-                             const struct shape *shape, uint64_t requests, int64_t silence_ns,
-                             struct error *error) {
+                             const struct shape *shape, uint64_t requests,
+                             const struct own_model *own, struct error *error) {
     *side = (struct gateway_side){.values = values, .record = record};
     model_run_name(directory, values->served_name, side->name);
     if (values->prices && !values->database)
@@ -258,14 +266,15 @@ static enum status open_side(struct gateway_side *side, const struct gateway_sid
     else if (!status && values->accounts)
         status = accounts_file_read(values->accounts, &side->accounts, error);
     if (status) return status;
-    return open_machine(side, directory, requests, silence_ns, error);
+    return open_machine(side, directory, requests, own, error);
 }
 
 /* The unit is in this process: a silence means no more than a long step. */
 enum status gateway_side_open(struct gateway_side *side, const struct gateway_side_values *values,
                               const struct recorded_values *record, const char *directory,
                               const struct shape *shape, uint64_t requests, struct error *error) {
-    return open_side(side, values, record, directory, shape, requests, 0, error);
+    const struct own_model same = {.silence_ns = 0};
+    return open_side(side, values, record, directory, shape, requests, &same, error);
 }
 
 enum status gateway_side_open_alone(struct gateway_side *side,
@@ -276,8 +285,16 @@ enum status gateway_side_open_alone(struct gateway_side *side,
     enum status status = checkpoint_open(directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
     if (status) return status;
     struct shape shape = *checkpoint_shape(checkpoint);
+    struct own_model own = {.vocab_count = shape.vocab, .silence_ns = UNIT_SILENCE_NS};
+    if (checkpoint_has_weights(checkpoint))
+        checkpoint_identity(checkpoint, own.id);
+    else
+        log_say(LOG_WARNING, "model",
+                "has no weights here, the first unit says which checkpoint all must have "
+                "directory=%s vocabulary=%u",
+                directory, own.vocab_count);
     checkpoint_close(checkpoint);
-    return open_side(side, values, record, directory, &shape, requests, UNIT_SILENCE_NS, error);
+    return open_side(side, values, record, directory, &shape, requests, &own, error);
 }
 
 void gateway_side_close(struct gateway_side *side) {

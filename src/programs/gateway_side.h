@@ -184,7 +184,8 @@ enum status gateway_side_open(struct gateway_side *side, const struct gateway_si
                               const struct recorded_values *record, const char *directory,
                               const struct shape *shape, uint64_t requests,
                               struct error *error) MUST_USE;
-/* As gateway_side_open; reads the shape from the checkpoint's config.json. */
+/* As gateway_side_open; reads the shape from the checkpoint's config.json. Units that connect must have
+ * that checkpoint: all of it where its weights are there, else its vocabulary. */
 enum status gateway_side_open_alone(struct gateway_side *side,
                                     const struct gateway_side_values *values,
                                     const struct recorded_values *record, const char *directory,

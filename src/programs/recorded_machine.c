@@ -96,6 +96,8 @@ static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, ttft_limit_ns, 0),
     NUMBER(gateway_options, tally_ns, 0),
     NUMBER(gateway_options, kv_life_s, UINT32_MAX),
+    NUMBER(gateway_options, vocab_count, LIMIT_VOCAB),
+    BYTES(gateway_options, model_id),
 };
 
 /* ---- writing a head ---- */

@@ -101,7 +101,7 @@ static void it_waits_for_a_client_that_is_behind(void **state) {
 static void what_it_says_of_itself_holds_for_all_its_ranks(void **state) {
     (void)state;
     static _Alignas(8) char memory[4096];
-    const struct stub_shape shape = {9, 3, 100, 10, 2000000, "n1"};
+    const struct stub_shape shape = {9, 3, 100, 10, 2000000, "n1", {7}};
     struct unit_id from = {4};
     for (int carried = 0; carried < 2; carried++) {
         struct outbox box = {.memory = memory, .capacity = sizeof memory};

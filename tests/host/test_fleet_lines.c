@@ -77,7 +77,8 @@ static void a_refused_unit_is_told_of_once(void **state) {
     fleet_lines_refused(&lines, 5, &first);
     assert_string_equal(heard_news(),
                         "warning unit  is refused unit=5 role=both pid=79 why=\"it serves another "
-                        "model, or has sizes that no unit has\"\n");
+                        "checkpoint than this gateway's --model, or than the units here, or has "
+                        "sizes that no unit has: give it the same --model\"\n");
     fleet_lines_refused(&lines, 5, &later);
     hello(5, UNIT_BOTH, 79);
     fleet_lines_refused(&lines, 5, &later);

@@ -43,6 +43,7 @@ struct puppet {
     struct tokenizer_scratch *scratch;
     struct lazy_memory memory, unit_memory;
     uint32_t vocab, eos;
+    uint8_t model_id[32];
     uint32_t (*pages)[KV_BLOCK_TOKENS]; /* [PAGES] the token that each row stands for */
     char *prompt, *shown;               /* [TEXT_BYTES_MAX] */
     uint32_t *ids;                      /* [TEXT_BYTES_MAX] */
@@ -233,6 +234,7 @@ static enum status open_puppet(struct puppet *puppet, const char *directory, str
     if (status) return status;
     const struct shape *shape = checkpoint_shape(checkpoint);
     puppet->vocab = shape->vocab;
+    checkpoint_identity(checkpoint, puppet->model_id);
     puppet->eos = shape->eos_token_count ? shape->eos_tokens[0] : 1;
     checkpoint_close(checkpoint);
     status = model_text_open_tokenizer(directory, &puppet->text, error);
@@ -259,7 +261,6 @@ static enum status open_puppet(struct puppet *puppet, const char *directory, str
 }
 
 static enum status open_unit(struct puppet *puppet, struct loop_parts *parts, struct error *error) {
-    static const uint8_t model_id[32] = {1};
     const int64_t pid = getpid();
     struct rank_units *units;
     struct arena arena;
@@ -271,7 +272,7 @@ static enum status open_unit(struct puppet *puppet, struct loop_parts *parts, st
                                          .vocab_count = puppet->vocab,
                                          .prefix_cache = true,
                                          .reuse_generated = true,
-                                         .model_id = model_id,
+                                         .model_id = puppet->model_id,
                                          .numerics_id = "puppet",
                                          .pids = &pid};
     size_t bytes = rank_units_memory_bytes(&options, 1) + 64;

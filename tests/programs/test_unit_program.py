@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_unit_program.py FATHOM: a gateway and a unit as processes of their own, over tcp with keys: the answers of one
 server; a unit that is stopped, and another one in its place; a gateway that is killed: its clients see a closed
-connection, and the next one serves with the same unit. A unit with a wrong key is not let in."""
+connection, and the next one serves with the same unit. A unit with a wrong key, or another model, is not let in."""
 import concurrent.futures
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -50,11 +51,47 @@ def make_keys(folder):
                        env=environment)
 
 
+MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../models/tiny-r1")
+
+
+def check_model(folder, wanted):
+    """Whoever connects first, a unit of another checkpoint than the gateway's own is refused; a gateway without weights
+    takes the first one's."""
+    other, texts = os.path.join(folder, "other"), os.path.join(folder, "texts")
+    shutil.copytree(MODEL, other)
+    shutil.copytree(MODEL, texts, ignore=shutil.ignore_patterns("*.safetensors"))
+    with open(os.path.join(other, "config.json"), encoding="utf-8") as file:
+        config = json.load(file)
+    with open(os.path.join(other, "config.json"), "w", encoding="utf-8") as file:
+        json.dump({**config, "rope_theta": 20000}, file)
+
+    def start(command, model, *options):
+        return Process(command, *options, "--model", model)
+
+    for known in (True, False):
+        address = "ipc://%s/wire-%d" % (folder, known)
+        gateway = start("gateway", MODEL if known else texts, "--listen", address, "--port", "0")
+        url = gateway.wait_for_url()
+        assert ("has no weights here" in gateway.said()) != known
+        wrong = start("unit", other, "--connect", address, "--kv-memory", "64MiB")
+        if known:
+            gateway.wait_for("is refused unit=1 .*another checkpoint than this gateway's --model")
+            right = start("unit", MODEL, "--connect", address, "--kv-memory", "64MiB")
+            wait_until_healthy(url)
+            assert answers(url) == wanted
+            right.stop()
+        else:
+            wait_until_healthy(url)
+        wrong.stop()
+        gateway.stop()
+
+
 def main():
     alone = Process("serve", "--port", "0", "--kv-memory", "64MiB", "--mtp", "off")
     wanted = answers(alone.wait_for_url())
     alone.stop()
     with tempfile.TemporaryDirectory() as folder:
+        check_model(folder, wanted)
         make_keys(folder)
 
         def path(name):

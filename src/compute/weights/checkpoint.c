@@ -711,6 +711,12 @@ void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]) {
     memcpy(out, checkpoint->identity, sizeof checkpoint->identity);
 }
 
+bool checkpoint_has_weights(const struct checkpoint *checkpoint) {
+    for (uint32_t i = 0; i < checkpoint->shard_count; i++)
+        if (!checkpoint->shards[i].map.count) return false;
+    return checkpoint->shard_count > 0;
+}
+
 void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out) {
     const uint64_t size = tensor_type_bytes(tensor->type, 1); /* all these types have whole bytes */
     const uint8_t *at = (const uint8_t *)tensor->data + first * size;

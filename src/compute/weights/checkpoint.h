@@ -74,6 +74,9 @@ const struct tensor *checkpoint_tensor_at(const struct checkpoint *checkpoint, u
  * shards, over config.json and index alone. */
 void checkpoint_identity(const struct checkpoint *checkpoint, uint8_t out[32]);
 
+/* True if all shards are there, so that the identity is that of the weights. */
+bool checkpoint_has_weights(const struct checkpoint *checkpoint);
+
 /* 32 bytes that identify these very files: the identity, and when each shard was written. */
 void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]);
 

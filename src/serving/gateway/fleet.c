@@ -63,6 +63,13 @@ static bool same_model(const struct record_unit_hello *a, const struct record_un
            memcmp(a->model_id, b->model_id, sizeof a->model_id) == 0;
 }
 
+static bool is_own(const struct fleet_own *own, const struct record_unit_hello *hello) {
+    static const char unknown[sizeof own->model_id];
+    bool knows_weights = memcmp(own->model_id, unknown, sizeof unknown) != 0;
+    return (!own->vocab_count || own->vocab_count == hello->vocab_count) &&
+           (!knows_weights || memcmp(own->model_id, hello->model_id, sizeof unknown) == 0);
+}
+
 /* Its number among those that the fleet has seen. FLEET_NONE: there are too many. */
 static uint32_t number_numerics(struct fleet *fleet, const char *id) {
     for (uint32_t i = 0; i < fleet->numerics_count; i++)
@@ -108,9 +115,9 @@ uint64_t fleet_tokens_max(const struct fleet *fleet) {
 }
 
 /* A unit that could never run anything is as good as none, and its model is nobody's. */
-static bool is_usable(const struct record_unit_hello *hello) {
+static bool is_usable(const struct fleet_own *own, const struct record_unit_hello *hello) {
     return hello->page_count > 0 && hello->requests_max > 0 && hello->vocab_count <= LIMIT_VOCAB &&
-           hello->context_tokens_max <= LIMIT_CONTEXT;
+           hello->context_tokens_max <= LIMIT_CONTEXT && is_own(own, hello);
 }
 
 /* Of one that serves: a rank of it has come back as another process. */
@@ -131,12 +138,12 @@ bool fleet_hello(struct fleet *fleet, uint32_t index, const struct record_unit_h
         return false;
     }
     bool is_first = !fleet_knows_model(fleet) || (idle && !has_members(fleet));
-    if (is_first && is_usable(hello)) {
+    if (is_first && is_usable(&fleet->own, hello)) {
         fleet->model = *hello;
         fleet->numerics_count = 0;
     }
     unit->hello = *hello;
-    bool is_ours = is_usable(hello) && same_model(hello, &fleet->model);
+    bool is_ours = is_usable(&fleet->own, hello) && same_model(hello, &fleet->model);
     uint32_t numerics = is_ours ? number_numerics(fleet, hello->numerics_id) : FLEET_NONE;
     if (numerics == FLEET_NONE) {
         unit->state = FLEET_REFUSED;

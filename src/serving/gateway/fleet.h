@@ -3,8 +3,9 @@
  * sent a record, and how many requests are bound to it. Tables only: whose requests go where is
  * serving/gateway/dispatch.
  *
- * All units of a fleet compute on the same checkpoint: the first hello says which, and a unit that
- * differs is refused. A fleet that has lost its last unit, and holds no request, takes the next one's.
+ * All units of a fleet compute on the same checkpoint, and a unit that differs is refused. It is the
+ * gateway's own; where the gateway does not know its weights, the first hello says which, and a fleet
+ * that has lost its last unit, and holds no request, takes the next one's.
  * Units may differ in their numerics, while a fleet is renewed: then the same request has other
  * tokens at some of them, and stays where it began (request_life.numerics).
  */
@@ -55,13 +56,19 @@ struct fleet_unit {
     int64_t step_began_ns; /* the one that may be running: when the last one ended */
 };
 
+struct fleet_own { /* what a gateway knows of its own model: zeros where it does not */
+    uint32_t vocab_count;
+    char model_id[32];
+};
+
 struct fleet_room { /* for prompt and answer of one request */
     uint64_t context_tokens, memory_tokens;
 };
 
 struct fleet {
-    struct fleet_unit *units;       /* [LIMIT_FLEET_UNITS] */
-    struct map by_id;               /* -> units that are not free */
+    struct fleet_unit *units; /* [LIMIT_FLEET_UNITS] */
+    struct map by_id;         /* -> units that are not free */
+    struct fleet_own own;
     struct record_unit_hello model; /* that of all units; record.kind RECORD_NONE before any */
     char numerics[FLEET_NUMERICS_MAX][32]; /* [numerics_count] that units have had */
     uint32_t numerics_count;

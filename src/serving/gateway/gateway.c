@@ -125,6 +125,8 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
     }
     enum status status = fleet_open(&gateway->fleet, arena);
+    gateway->fleet.own = (struct fleet_own){.vocab_count = o->vocab_count};
+    memcpy(gateway->fleet.own.model_id, o->model_id, sizeof o->model_id);
     if (!status && o->prefix_blocks)
         status = prefix_affinity_open(&gateway->affinity, arena, o->prefix_blocks);
     if (!status) status = accounts_open(&gateway->accounts, arena, o->requests_max);

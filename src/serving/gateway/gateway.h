@@ -67,6 +67,8 @@ struct gateway_options {
                             * (serving/gateway/admission.h); 0: nobody is */
     int64_t tally_ns;      /* what units have counted is told to the ledger this often; 0: never */
     int64_t kv_life_s; /* KV blocks are found for so long at most; 0: as long as they are there */
+    uint32_t vocab_count;                   /* that units' model must have; 0: any */
+    uint8_t model_id[32];                   /* that units must have; zeros: that of the first one */
     const struct record_accounts *accounts; /* the first ones; NULL: nobody needs a key */
 };
 

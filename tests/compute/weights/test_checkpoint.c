@@ -403,6 +403,7 @@ static void inspects_without_shards(void **state) {
     struct checkpoint *parts = opened(*state, CHECKPOINT_SHAPE_ONLY);
     const uint32_t count = checkpoint_tensor_count(whole);
     uint32_t absent = 0;
+    assert_true(checkpoint_has_weights(whole) && !checkpoint_has_weights(parts));
     assert_int_equal(checkpoint_tensor_count(parts), count);
     for (uint32_t i = 0; i < count; i++) {
         const struct tensor *a = checkpoint_tensor_at(whole, i),
@@ -430,6 +431,7 @@ static void inspects_config_alone(void **state) {
     sandbox_replace(*state, "config.json", CONFIG(MTP));
     struct checkpoint *checkpoint = opened(*state, CHECKPOINT_SHAPE_ONLY);
     assert_int_equal(checkpoint_tensor_count(checkpoint), 0);
+    assert_false(checkpoint_has_weights(checkpoint));
     assert_true(checkpoint_has_mtp(checkpoint));
     assert_null(checkpoint_tensor(checkpoint, "lm_head.weight"));
     checkpoint_close(checkpoint);

@@ -340,6 +340,35 @@ static void another_model_is_refused(void **state) {
     close_empty(world);
 }
 
+/* Whoever connects first: a gateway that has the weights knows its model's identity, one that has
+ * none knows the size of its vocabulary. */
+static void a_unit_of_another_model_than_the_gateways_own_is_refused(void **state) {
+    (void)state;
+    struct world *world = open_empty((struct gateway_options){.model_id = {1}});
+    world_join(world, 1);
+    say_model(world, 1, 2);
+    assert_true(gateway_refuses(world->gateway, (struct unit_id){1}));
+    ask(world, "");
+    assert_int_equal(world->submits, 0);
+    world_join(world, 2);
+    say_model(world, 2, 1);
+    assert_false(gateway_refuses(world->gateway, (struct unit_id){2}));
+    assert_int_equal(world->last_unit.value, 2);
+    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
+    lose(world, 2);
+    world_join(world, 3); /* also where nothing is held */
+    say_model(world, 3, 2);
+    assert_true(gateway_refuses(world->gateway, (struct unit_id){3}));
+    close_empty(world);
+    world = open_empty((struct gateway_options){.vocab_count = VOCAB});
+    world_join(world, 1);
+    say_sizes(world, 1, VOCAB + 64, 2048);
+    assert_true(gateway_refuses(world->gateway, (struct unit_id){1}));
+    join(world, 2);
+    assert_false(gateway_refuses(world->gateway, (struct unit_id){2}));
+    close_empty(world);
+}
+
 /* Sizes that no unit has say nothing of the model: the next unit brings it, and who asked meanwhile
  * waits for that one. */
 static void an_impossible_unit_brings_no_model(void **state) {
@@ -563,6 +592,7 @@ int main(void) {
         cmocka_unit_test(orders_with_strange_members_change_nothing),
         cmocka_unit_test(nobody_waits_for_units_of_a_gateway_that_ends),
         cmocka_unit_test(another_model_is_refused),
+        cmocka_unit_test(a_unit_of_another_model_than_the_gateways_own_is_refused),
         cmocka_unit_test(an_impossible_unit_brings_no_model),
         cmocka_unit_test(units_that_lie_are_put_out),
         cmocka_unit_test(the_table_is_bounded),
