@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/checksum.h"
 #include "base/clock.h"
 #include "base/number.h"
 #include "host/fleet_lines.h"
@@ -22,10 +21,13 @@
 #include "host/wire/record_queue.h"
 #include "host/wire/request_set.h"
 
-#define REQUESTS_BYTES_MAX ((size_t)64 << 20)  /* whole requests that wait for the gateway */
-#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* large requests among them */
+#define INBOX_BYTES_MAX ((size_t)64 << 20)     /* records that wait for the gateway */
+#define SMALL_BYTES_MAX ((size_t)64 << 20)     /* small requests that wait for it */
+#define LARGE_BYTES_MAX ((size_t)256 << 20)    /* large ones */
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait behind a machine */
 #define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
+#define SMALL_NS_MAX                                                                               \
+    ((int64_t)4000000) /* of small requests in a turn; then whoever has left is noticed */
 #define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
 #define LOAD_NS_MAX ((int64_t)500000000) /* a unit tells its load so often */
@@ -65,6 +67,7 @@ struct loop {
     struct event *wake;      /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
     struct record_queue inboxes[MACHINE_COUNT];
+    struct request_turns small; /* clients' requests; the gateway gets a few of them in a turn */
     struct request_turns large; /* the gateway gets one of them in a turn */
     int64_t large_at_ns;        /* and not before */
     struct loop_worker engine, tokenizer, grammar, ledger;
@@ -455,10 +458,11 @@ static bool run_machine(struct loop *loop, int which) {
     return moved;
 }
 
-/* When the next large request may be given; MACHINE_NEVER: none waits, or others are before it. */
-static int64_t next_large_ns(const struct loop *loop) {
-    bool waits = request_turns_any(&loop->large) && !record_queue_first(&loop->inboxes[GATEWAY]);
-    return waits ? loop->large_at_ns : MACHINE_NEVER;
+/* When the next request may be given; MACHINE_NEVER: none waits, or other records come first. */
+static int64_t next_request_ns(const struct loop *loop) {
+    if (record_queue_first(&loop->inboxes[GATEWAY])) return MACHINE_NEVER;
+    if (request_turns_any(&loop->small)) return 0;
+    return request_turns_any(&loop->large) ? loop->large_at_ns : MACHINE_NEVER;
 }
 
 static void plan_wake(struct loop *loop) {
@@ -468,7 +472,7 @@ static void plan_wake(struct loop *loop) {
         int64_t own = loop->machines[i].next_wake_ns(loop->machines[i].self);
         if (own < wake) wake = own;
     }
-    wake = min_i64(wake, next_large_ns(loop));
+    wake = min_i64(wake, next_request_ns(loop));
     if (wake == MACHINE_NEVER) {
         event_del(loop->wake);
         return;
@@ -482,8 +486,8 @@ static void plan_wake(struct loop *loop) {
 
 static bool nothing_is_left(const struct loop *loop) {
     if (has_machine(loop, GATEWAY))
-        return !record_queue_first(&loop->inboxes[GATEWAY]) && !request_turns_any(&loop->large) &&
-               open_exchanges(loop) == 0;
+        return !record_queue_first(&loop->inboxes[GATEWAY]) && !request_turns_any(&loop->small) &&
+               !request_turns_any(&loop->large) && open_exchanges(loop) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
            !waits_for_gateways(loop);
 }
@@ -500,12 +504,35 @@ static void run_machines(struct loop *loop) {
     } while (moved);
 }
 
+/* Gives the gateway the next request, unless its client has left, which drops it unread. */
+static void give_next(struct loop *loop, struct request_turns *turns) {
+    struct connection_id next = request_turns_next(turns);
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i] && http_server_close_left(loop->http[i], next)) return;
+    request_turns_give(turns, &loop->inboxes[GATEWAY]);
+}
+
+/* What has come meanwhile comes before the rest, and clients that have left are noticed. */
+static void give_small(struct loop *loop) {
+    int64_t now_ns = clock_now_ns(), end_ns = now_ns + SMALL_NS_MAX;
+    bool given = false;
+    while (request_turns_any(&loop->small) && now_ns < end_ns &&
+           !record_queue_first(&loop->inboxes[GATEWAY])) {
+        give_next(loop, &loop->small);
+        given |= feed(loop, GATEWAY, now_ns);
+        now_ns = clock_now_ns();
+    }
+    if (given) run_machines(loop);
+}
+
 /* Between two large requests there is time for whatever else has come, and for what follows from it
  * in further turns: as much as the first of them took. */
 static void give_large(struct loop *loop) {
     int64_t began_ns = clock_now_ns();
-    if (next_large_ns(loop) > began_ns) return;
-    request_turns_give(&loop->large, &loop->inboxes[GATEWAY]);
+    if (!request_turns_any(&loop->large) || record_queue_first(&loop->inboxes[GATEWAY]) ||
+        loop->large_at_ns > began_ns)
+        return;
+    give_next(loop, &loop->large);
     run_machines(loop);
     int64_t ended_ns = clock_now_ns();
     loop->large_at_ns = ended_ns + (ended_ns - began_ns);
@@ -514,6 +541,7 @@ static void give_large(struct loop *loop) {
 static void on_turn(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     run_machines(loop);
+    give_small(loop);
     give_large(loop);
     event_base_update_cache_time(loop->base); /* timers that begin now begin now */
     for (uint32_t i = 0; i < loop->link_count; i++)
@@ -523,33 +551,39 @@ static void on_turn(evutil_socket_t file, short what, void *context) {
 
 /* ---- events ---- */
 
-/* Whose large requests take turns: who has a key that the gateway knows. */
-static uint64_t client_of(const struct loop *loop, const struct record_client_request *request) {
-    const struct loop_parts *parts = loop->parts;
-    if (!parts->admit || parts->admit(parts->admit_context, request) != ADMISSION_KNOWN)
-        return REQUEST_TURNS_NOBODY;
-    const char *key = client_request_authorization(request);
-    size_t from = request->authorization_bytes; /* what stands behind the scheme */
-    while (from && key[from - 1] != ' ')
-        from--;
-    return checksum_of(key + from, request->authorization_bytes - from);
+/* A request that makes way for another client's. */
+static void refuse_waiting(struct loop *loop, struct connection_id connection) {
+    for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
+        if (loop->http[i] && http_server_refuse_waiting(loop->http[i], connection)) return;
 }
 
-static enum status put_request(struct loop *loop, const struct record *record) {
-    const struct record_client_request *request = (const void *)record;
-    if (record->bytes < LARGE_REQUEST_BYTES)
-        return record_queue_put(&loop->inboxes[GATEWAY], record);
-    return request_turns_put(&loop->large, client_of(loop, request), request);
+static enum status put_request(struct loop *loop, const struct record_client_request *request) {
+    bool is_small = request->record.bytes < LARGE_REQUEST_BYTES;
+    uint64_t client = http_server_client(loop->http[request->listener], request->connection);
+    struct connection_id dropped;
+    enum status status;
+    do {
+        status =
+            request_turns_put(is_small ? &loop->small : &loop->large, client, request, &dropped);
+        if (dropped.value) refuse_waiting(loop, dropped);
+    } while (status && dropped.value);
+    return status;
+}
+
+static bool drop_request(struct loop *loop, struct connection_id connection) {
+    return request_turns_drop(&loop->small, connection) ||
+           request_turns_drop(&loop->large, connection);
 }
 
 /* CLIENT_GONE: at most one for each request that was taken. */
 static enum status deliver_from_client(void *context, const struct record *record) {
     struct loop *loop = context;
     if (record->kind == RECORD_CLIENT_REQUEST) {
-        enum status status = put_request(loop, record);
+        enum status status = put_request(loop, (const struct record_client_request *)record);
         if (status) return status;
-    } else if (!request_turns_drop(&loop->large,
-                                   ((const struct record_client_gone *)record)->connection)) {
+    } else {
+        if (drop_request(loop, ((const struct record_client_gone *)record)->connection))
+            return STATUS_OK; /* no machine knew of it */
         record_queue_force(&loop->inboxes[GATEWAY], record);
     }
     ask_turn(loop);
@@ -658,8 +692,10 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
     if (!loop) return error_set(error, STATUS_NO_MEMORY, "no memory for the event loop");
     uint64_t files = file_limit_raise(UINT64_MAX);
     signal(SIGPIPE, SIG_IGN);
-    loop->inboxes[GATEWAY].bytes_max = REQUESTS_BYTES_MAX;
+    loop->inboxes[GATEWAY].bytes_max = INBOX_BYTES_MAX;
+    loop->small.bytes_max = SMALL_BYTES_MAX;
     loop->large.bytes_max = LARGE_BYTES_MAX;
+    loop->small.bytes_least = loop->large.bytes_least = LARGE_REQUEST_BYTES;
     loop->inboxes[UNIT].bytes_max = BEHIND_BYTES_MAX;
     loop->base = event_base_new();
     if (loop->base) {
@@ -867,6 +903,7 @@ bool loop_close(struct loop *loop) {
     record_queue_clear(&loop->hello);
     record_queue_clear(&loop->load);
     record_queue_clear(&loop->experts);
+    request_turns_clear(&loop->small);
     request_turns_clear(&loop->large);
     request_set_close(&loop->requests);
     request_notes_close(&loop->notes);

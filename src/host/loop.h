@@ -7,8 +7,9 @@
  *     a gateway        clients <-> HTTP server <-> gateway <-> wire (to any number of units)
  *     a unit           wires (one to each of its gateways) <-> unit <-> engine thread
  *
- * A client's large request takes long to read, so the gateway gets one of them at a time, and
- * before the next one whatever else has come: tokens, cancellations, small requests.
+ * Clients' requests wait for the gateway in turns (host/request_turns.h), behind whatever else has
+ * come. The gateway gets small ones for a few milliseconds, and a large one, which takes long to
+ * read, at a time. A request whose client has left is dropped before that.
  *
  * This is the only place of the serving plane that reads a clock. Records that a machine cannot
  * take now wait in bounded queues; a machine is fed only while the queues behind it have room, so

@@ -4,86 +4,128 @@
 #include <stdlib.h>
 
 #include "base/check.h"
-#include "serving/policy/share_turns.h"
 
-struct large_request {
-    struct large_request *next;
+#define CAPACITY_MIN 64
+
+struct turns_request {
     struct record_queue record; /* of one */
     struct connection_id connection;
-    uint64_t client, turn;
 };
 
-/* The last turn of the client's requests (0: none waits), and their bytes. */
-static uint64_t last_turn(const struct request_turns *turns, uint64_t client, size_t *bytes_out) {
-    uint64_t last = 0;
-    *bytes_out = 0;
-    if (client == REQUEST_TURNS_NOBODY) return 0;
-    for (const struct large_request *one = turns->first; one; one = one->next) {
-        if (one->client != client) continue;
-        last = one->turn; /* his turns stand one behind the other */
-        *bytes_out += one->record.bytes;
-    }
-    return last;
+static void grow(struct request_turns *turns) {
+    uint32_t capacity = turns->capacity ? 2 * turns->capacity : CAPACITY_MIN;
+    turns->items = realloc(turns->items, capacity * sizeof *turns->items);
+    turns->requests = realloc(turns->requests, capacity * sizeof *turns->requests);
+    turns->clients = realloc(turns->clients, capacity * sizeof *turns->clients);
+    turns->client_ids = realloc(turns->client_ids, capacity * sizeof *turns->client_ids);
+    check(turns->items && turns->requests && turns->clients && turns->client_ids);
+    turns->capacity = capacity; /* bytes_max / bytes_least bounds it */
 }
 
-enum status request_turns_put(struct request_turns *turns, uint64_t client,
-                              const struct record_client_request *request) {
-    size_t bytes = request->record.bytes, client_bytes;
-    uint64_t before = last_turn(turns, client, &client_bytes);
-    if (!share_turns_admits(bytes, client_bytes, turns->bytes_max - turns->bytes))
-        return STATUS_FULL;
-    struct large_request *one = calloc(1, sizeof *one);
-    check(one != NULL);
-    record_queue_force(&one->record, &request->record);
-    one->connection = request->connection;
-    one->client = client;
-    one->turn = share_turns_turn(turns->now, before, bytes);
-    if (turns->last)
-        turns->last->next = one;
-    else
-        turns->first = one;
-    turns->last = one;
+/* There is room for one more client than for requests. */
+static uint32_t find_client(struct request_turns *turns, uint64_t id) {
+    for (uint32_t i = 0; i < turns->client_count; i++)
+        if (turns->client_ids[i] == id) return i;
+    turns->client_ids[turns->client_count] = id;
+    turns->clients[turns->client_count] = (struct share_turns_client){.start = turns->now};
+    return turns->client_count++;
+}
+
+/* The last client takes the place of one that has nothing waiting. */
+static void forget_client(struct request_turns *turns, uint32_t client) {
+    uint32_t last = --turns->client_count;
+    if (client == last) return;
+    turns->clients[client] = turns->clients[last];
+    turns->client_ids[client] = turns->client_ids[last];
+    for (uint32_t i = 0; i < turns->count; i++)
+        if (turns->items[i].client == last) turns->items[i].client = client;
+}
+
+/* The last request takes the place of one that is no longer here. */
+static void take_out(struct request_turns *turns, uint32_t item) {
+    uint32_t client = turns->items[item].client, last = --turns->count;
+    turns->clients[client].bytes -= turns->items[item].bytes;
+    turns->bytes -= turns->items[item].bytes;
+    turns->items[item] = turns->items[last];
+    turns->requests[item] = turns->requests[last];
+    if (turns->clients[client].bytes == 0) forget_client(turns, client);
+}
+
+static void drop(struct request_turns *turns, uint32_t item) {
+    record_queue_clear(&turns->requests[item].record);
+    take_out(turns, item);
+}
+
+static void append(struct request_turns *turns, uint32_t client, size_t bytes,
+                   const struct record_client_request *request) {
+    struct turns_request *waiting = &turns->requests[turns->count];
+    *waiting = (struct turns_request){.connection = request->connection};
+    record_queue_force(&waiting->record, &request->record);
+    uint64_t turn = share_turns_turn(turns->clients[client].now, 0, bytes);
+    turns->items[turns->count++] = (struct share_turns_item){client, turn, ++turns->serial, bytes};
+    turns->clients[client].bytes += bytes;
     turns->bytes += bytes;
-    return STATUS_OK;
 }
 
-/* Takes out the one behind `before`; NULL: the first. */
-static struct large_request *take_out(struct request_turns *turns, struct large_request *before) {
-    struct large_request **place = before ? &before->next : &turns->first, *one = *place;
-    *place = one->next;
-    if (turns->last == one) turns->last = before;
-    turns->bytes -= one->record.bytes;
-    return one;
+enum status request_turns_put(struct request_turns *turns, uint64_t client_id,
+                              const struct record_client_request *request,
+                              struct connection_id *dropped_out) {
+    size_t bytes = request->record.bytes;
+    if (bytes < turns->bytes_least) bytes = turns->bytes_least;
+    dropped_out->value = 0;
+    if (turns->client_count == turns->capacity || turns->count == turns->capacity) grow(turns);
+    uint32_t client = find_client(turns, client_id);
+    if (bytes <= turns->bytes_max - turns->bytes) {
+        append(turns, client, bytes, request);
+        return STATUS_OK;
+    }
+    uint32_t dropped = share_turns_dropped(turns->items, turns->count, turns->clients,
+                                           turns->client_count, client, bytes);
+    if (turns->clients[client].bytes == 0) forget_client(turns, client);
+    if (dropped == SHARE_TURNS_NONE) return STATUS_FULL;
+    *dropped_out = turns->requests[dropped].connection;
+    drop(turns, dropped);
+    return STATUS_FULL;
+}
+
+static uint32_t find_next(struct request_turns *turns, uint64_t *turn_out) {
+    uint32_t next =
+        share_turns_next(turns->items, turns->count, turns->clients, turns->client_count, turn_out);
+    check(next != SHARE_TURNS_NONE);
+    return next;
+}
+
+struct connection_id request_turns_next(struct request_turns *turns) {
+    uint64_t turn;
+    return turns->requests[find_next(turns, &turn)].connection;
 }
 
 void request_turns_give(struct request_turns *turns, struct record_queue *to) {
-    struct large_request *before = NULL, *next = turns->first;
-    check(next != NULL);
-    for (struct large_request *one = next; one->next; one = one->next)
-        if (one->next->turn < next->turn) before = one, next = one->next;
-    take_out(turns, before);
-    turns->now = next->turn;
-    record_queue_move(&next->record, to);
-    free(next);
-}
-
-static void drop(struct request_turns *turns, struct large_request *before) {
-    struct large_request *one = take_out(turns, before);
-    record_queue_clear(&one->record);
-    free(one);
+    uint64_t turn;
+    uint32_t next = find_next(turns, &turn);
+    struct share_turns_client *client = &turns->clients[turns->items[next].client];
+    turns->now = client->start = turn;
+    client->now = turns->items[next].turn;
+    record_queue_move(&turns->requests[next].record, to);
+    take_out(turns, next);
 }
 
 bool request_turns_drop(struct request_turns *turns, struct connection_id connection) {
-    struct large_request *before = NULL;
-    for (struct large_request *one = turns->first; one; before = one, one = one->next) {
-        if (one->connection.value != connection.value) continue;
-        drop(turns, before);
+    for (uint32_t i = 0; i < turns->count; i++) {
+        if (turns->requests[i].connection.value != connection.value) continue;
+        drop(turns, i);
         return true;
     }
     return false;
 }
 
 void request_turns_clear(struct request_turns *turns) {
-    while (turns->first)
-        drop(turns, NULL);
+    while (turns->count)
+        drop(turns, turns->count - 1);
+    free(turns->items);
+    free(turns->requests);
+    free(turns->clients);
+    free(turns->client_ids);
+    *turns =
+        (struct request_turns){.bytes_max = turns->bytes_max, .bytes_least = turns->bytes_least};
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients' large requests that wait for the gateway, which reads one in a turn of the loop. Whose is
- * next: serving/policy/share_turns.h, by the bytes of their bodies, since reading them takes time that
- * goes with these; virtual time is the turn of the request that was given last. So who sends many
- * makes others wait for one of his at most, and does not fill the room that there is for all.
+ * Clients' requests that wait for the gateway, which reads them in turns: whose is next, and whose is
+ * dropped when there is no more room, serving/policy/share_turns.h decides. A client with many
+ * requests makes another one wait for one of them at most, and takes no room that others need. A
+ * client is an API key that the gateway knows, or an address.
+ *
+ * A request counts by its bytes, since reading it takes time that goes with them, and as bytes_least
+ * at least.
  */
 #ifndef HOST_REQUEST_TURNS_H
 #define HOST_REQUEST_TURNS_H
@@ -10,32 +13,41 @@
 #include "base/status.h"
 #include "contract/record_client.h"
 #include "host/wire/record_queue.h"
-
-#define REQUEST_TURNS_NOBODY                                                                       \
-    0 /* a client whom nobody knows: each of his requests stands for itself */
+#include "serving/policy/share_turns.h"
 
 struct request_turns {
-    struct large_request *first, *last; /* in the order in which they came */
-    size_t bytes, bytes_max;
-    uint64_t now; /* virtual */
+    struct share_turns_item *items;     /* [count], in no order; [capacity], as all below */
+    struct turns_request *requests;     /* [count], of the items */
+    struct share_turns_client *clients; /* [client_count] that have requests here */
+    uint64_t *client_ids;               /* [client_count] */
+    uint32_t count, client_count, capacity;
+    size_t bytes, bytes_max, bytes_least;
+    uint64_t now; /* the common clock: the turn of the request that was given last */
+    uint64_t serial;
 };
 
-/* Copies the request, of that client. STATUS_FULL: he has as much waiting as he may. */
+/* Copies the request, of that client. STATUS_FULL: there is no room, and the client has most of it.
+ * A request of another client may make way: *dropped_out is its connection, which has to be
+ * answered, or 0. The caller repeats the call as long as *dropped_out is not 0 and it is FULL. */
 enum status request_turns_put(struct request_turns *turns, uint64_t client,
-                              const struct record_client_request *request) MUST_USE;
+                              const struct record_client_request *request,
+                              struct connection_id *dropped_out) MUST_USE;
 
 static inline bool request_turns_any(const struct request_turns *turns) {
-    return turns->first != NULL;
+    return turns->count != 0;
 }
 
-/* Appends the one whose turn it is to that queue, whatever its bound, and copies nothing. There must be
+/* The connection of the request that is next. There must be one. */
+struct connection_id request_turns_next(struct request_turns *turns);
+
+/* Appends the next request to that queue, whatever its bound, and copies nothing. There must be
  * one. */
 void request_turns_give(struct request_turns *turns, struct record_queue *to);
 
 /* Drops the request of that connection. False: there is none. */
 bool request_turns_drop(struct request_turns *turns, struct connection_id connection);
 
-/* Drops everything. */
+/* Drops everything, and frees the memory. */
 void request_turns_clear(struct request_turns *turns);
 
 #endif

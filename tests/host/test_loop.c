@@ -387,6 +387,95 @@ static void large_requests_let_others_pass(void **state) {
     assert_int_equal(strlen(order), LARGE_COUNT + 1); /* all but the one that left */
 }
 
+/* ---- small requests in turns ---- */
+
+enum { FLOOD = 40 };
+
+/* The gateway is in the first request until all others have come. */
+static enum status flood_receive(void *self, const struct record *record, int64_t now_ns) {
+    if (record->kind == RECORD_CLIENT_GONE) note_order('g');
+    if (record->kind != RECORD_CLIENT_REQUEST) return STATUS_OK;
+    const struct record_client_request *request = (const void *)record;
+    note_order(client_request_path(request)[1]);
+    if (order[taken - 1] == 'f') wait_for(&all_sent);
+    pause_briefly(); /* more than a few of them take longer than a turn */
+    answer_client(request->connection);
+    return STATUS_OK;
+}
+
+static enum admission admit_all(void *context, const struct record_client_request *head) {
+    return ADMISSION_KNOWN;
+}
+
+static void post_with_key(int file, char name, const char *key) {
+    char text[300];
+    int count = snprintf(text, sizeof text,
+                         "POST /%c HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n"
+                         "Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}",
+                         name, key);
+    check(send(file, text, (size_t)count, 0) == count);
+}
+
+/* Half of the flood leaves before the gateway has looked at a request of it. */
+static void *visit_with_keys(void *url) {
+    static int files[FLOOD];
+    int first = join_crowd(url), other = join_crowd(url);
+    for (int i = 0; i < FLOOD; i++)
+        files[i] = join_crowd(url);
+    post_with_key(first, 'f', "one");
+    while (taken < 1)
+        pause_briefly();
+    for (int i = 0; i < FLOOD; i++)
+        post_with_key(files[i], i % 2 ? 'l' : 'a', "one");
+    post_with_key(other, 's', "other");
+    for (int i = 1; i < FLOOD; i += 2)
+        close(files[i]);
+    all_sent = true;
+    hear_answer(other);
+    for (int i = 0; i < FLOOD; i += 2)
+        hear_answer(files[i]);
+    kill(getpid(), SIGTERM);
+    for (int i = 0; i < FLOOD; i += 2)
+        close(files[i]);
+    close(first);
+    close(other);
+    return NULL;
+}
+
+static void send_flood(void *context, const char *const *urls) {
+    check(pthread_create(&visitor, NULL, visit_with_keys, (void *)(uintptr_t)urls[0]) == 0);
+}
+
+/* Forty small requests of one key wait when one of another key comes: it is soon next, and those
+ * whose clients have left never reach the gateway. */
+static void small_requests_take_turns_by_key(void **state) {
+    struct http_server_options http;
+    struct error error = {""};
+    gateway_outbox.used = unit_outbox.used = 0;
+    memset(order, 0, sizeof order);
+    taken = 0;
+    all_sent = false;
+    woken = true;
+    http_server_defaults(&http);
+    http.port = 0;
+    assert_int_equal(loop_open(&http, 1, &loop, &error), STATUS_OK);
+    struct loop_parts parts = {
+        .gateway = {NULL, &gateway_outbox, flood_receive, gateway_step, gateway_wake},
+        .unit = {NULL, &unit_outbox, unit_receive, unit_step, unit_wake},
+        .ready = send_flood,
+        .admit = admit_all,
+    };
+    assert_int_equal(loop_run(loop, &parts, &error), STATUS_OK);
+    assert_true(loop_close(loop));
+    pthread_join(visitor, NULL);
+    const char *small = strchr(order, 's');
+    assert_non_null(small);
+    if (small - order > FLOOD / 4) fail_msg("the other key's request came late: %s", order);
+    assert_null(strchr(order, 'l'));
+    assert_null(strchr(order, 'g'));
+    assert_int_equal(strlen(order), 2 + FLOOD / 2);
+}
+
 static void a_second_signal_ends_the_process(void **state) {
     pid_t child = fork();
     if (child == 0) {
@@ -411,6 +500,7 @@ int main(void) {
         cmocka_unit_test(a_signal_lets_the_begun_answer_finish),
         cmocka_unit_test(an_idle_loop_ends),
         cmocka_unit_test(large_requests_let_others_pass),
+        cmocka_unit_test(small_requests_take_turns_by_key),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

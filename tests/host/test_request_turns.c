@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Protects clients from who sends many large requests: theirs pass them and find room, and a client
- * who is gone is not waited for.
+ * Protects clients from one that sends many requests: the others' pass them and find room, a burst of
+ * one client alone has all the room, and a request whose client has left is dropped.
  */
 #include "host/request_turns.h"
 
@@ -15,6 +15,8 @@
 #define KIB ((uint32_t)1 << 10)
 #define MIB ((uint32_t)1 << 20)
 
+static struct connection_id dropped; /* by the last put */
+
 static enum status put(struct request_turns *turns, uint64_t client, uint64_t connection,
                        uint32_t body_bytes) {
     struct record_client_request fixed = {.connection = {connection}, .body_bytes = body_bytes};
@@ -22,7 +24,7 @@ static enum status put(struct request_turns *turns, uint64_t client, uint64_t co
     assert_non_null(request);
     *request = fixed;
     record_set_head(request, RECORD_CLIENT_REQUEST);
-    enum status status = request_turns_put(turns, client, request);
+    enum status status = request_turns_put(turns, client, request, &dropped);
     free(request);
     return status;
 }
@@ -54,6 +56,7 @@ static void a_flood_is_passed(void **state) {
     assert_int_equal(give(&turns), 5);
     assert_false(request_turns_any(&turns));
     assert_int_equal(turns.bytes, 0);
+    request_turns_clear(&turns);
 }
 
 static void nobody_waits_for_ever(void **state) {
@@ -67,27 +70,74 @@ static void nobody_waits_for_ever(void **state) {
     request_turns_clear(&turns);
 }
 
-static void a_flood_does_not_take_all_room(void **state) {
-    struct request_turns turns = {.bytes_max = 256 * (size_t)MIB};
-    uint64_t count = 0;
-    while (put(&turns, 1, count, 8 * MIB) == STATUS_OK)
-        count++;
-    assert_true(count >= 8 && count <= 16);
-    for (uint64_t i = 0; i < 8; i++)
-        assert_int_equal(put(&turns, 2, 100 + i, MIB), STATUS_OK);
+/* Until it is in, or refused for good; counts those of others that made way. */
+static enum status press_in(struct request_turns *turns, uint64_t client, uint64_t connection,
+                            uint32_t body_bytes, uint32_t *dropped_count) {
+    enum status status;
+    while ((status = put(turns, client, connection, body_bytes)) && dropped.value)
+        ++*dropped_count;
+    return status;
+}
+
+static void one_client_alone_has_all_the_room(void **state) {
+    struct request_turns turns = {.bytes_max = 64 * (size_t)MIB, .bytes_least = 16 * KIB};
+    for (uint64_t i = 1; i <= 4096; i++)
+        assert_int_equal(put(&turns, 1, i, KIB), STATUS_OK);
+    assert_int_equal(put(&turns, 1, 4097, KIB), STATUS_FULL);
+    assert_int_equal(dropped.value, 0);
+    for (uint64_t i = 1; i <= 4096; i++)
+        assert_int_equal(give(&turns), i);
+    request_turns_clear(&turns);
+}
+
+/* The client with most waiting loses its last ones, down to what the others have. */
+static void a_flood_makes_room_for_others(void **state) {
+    struct request_turns turns = {.bytes_max = 64 * (size_t)KIB * 16, .bytes_least = 16 * KIB};
+    uint32_t count = 0;
+    for (uint64_t i = 1; i <= 64; i++)
+        assert_int_equal(put(&turns, 1, i, KIB), STATUS_OK);
+    assert_int_equal(put(&turns, 2, 100, KIB), STATUS_FULL);
+    assert_int_equal(dropped.value, 64);
+    assert_int_equal(put(&turns, 2, 100, KIB), STATUS_OK);
+    for (uint64_t i = 101; i <= 131; i++)
+        assert_int_equal(press_in(&turns, 2, i, KIB, &count), STATUS_OK);
+    assert_int_equal(count, 31);
+    assert_int_equal(put(&turns, 2, 132, KIB), STATUS_FULL); /* each has half */
+    assert_int_equal(dropped.value, 0);
+    assert_int_equal(press_in(&turns, 3, 200, KIB, &count), STATUS_OK);
+    assert_int_equal(give(&turns), 1);
+    assert_int_equal(give(&turns), 100);
+    assert_int_equal(give(&turns), 200);
+    assert_int_equal(give(&turns), 2);
     request_turns_clear(&turns);
     assert_int_equal(turns.bytes, 0);
 }
 
-/* Those whom nobody knows are not one client. */
-static void a_stranger_stands_for_himself(void **state) {
+static void small_ones_of_a_client_pass_its_large_ones(void **state) {
     struct request_turns turns = {.bytes_max = 256 * (size_t)MIB};
     for (uint64_t i = 1; i <= 12; i++)
-        assert_int_equal(put(&turns, REQUEST_TURNS_NOBODY, i, 8 * MIB), STATUS_OK);
-    assert_int_equal(put(&turns, REQUEST_TURNS_NOBODY, 13, MIB), STATUS_OK);
+        assert_int_equal(put(&turns, 1, i, 8 * MIB), STATUS_OK);
+    assert_int_equal(put(&turns, 1, 13, MIB), STATUS_OK);
     assert_int_equal(give(&turns), 13);
     for (uint64_t i = 1; i <= 12; i++)
         assert_int_equal(give(&turns), i);
+    request_turns_clear(&turns);
+}
+
+/* 4,000 small requests of one client wait: each other client's next one is served within a round. */
+static void clients_take_turns_with_small_requests(void **state) {
+    struct request_turns turns = {.bytes_max = 128 * (size_t)MIB, .bytes_least = 16 * KIB};
+    for (uint64_t i = 1; i <= 4000; i++)
+        assert_int_equal(put(&turns, 1, i, (uint32_t)(i % 15) * KIB), STATUS_OK);
+    for (uint64_t i = 0; i < 5; i++)
+        (void)give(&turns);
+    for (uint64_t client = 2; client <= 5; client++)
+        assert_int_equal(put(&turns, client, 10000 + client, 8 * KIB), STATUS_OK);
+    uint32_t of_others = 0;
+    for (uint32_t i = 0; i < 6; i++)
+        of_others += give(&turns) > 10000;
+    assert_int_equal(of_others, 4);
+    request_turns_clear(&turns);
 }
 
 static void a_client_who_goes_takes_its_request_along(void **state) {
@@ -102,14 +152,17 @@ static void a_client_who_goes_takes_its_request_along(void **state) {
     assert_int_equal(give(&turns), 2);
     assert_int_equal(give(&turns), 4);
     assert_int_equal(turns.bytes, 0);
+    request_turns_clear(&turns);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_flood_is_passed),
         cmocka_unit_test(nobody_waits_for_ever),
-        cmocka_unit_test(a_flood_does_not_take_all_room),
-        cmocka_unit_test(a_stranger_stands_for_himself),
+        cmocka_unit_test(one_client_alone_has_all_the_room),
+        cmocka_unit_test(a_flood_makes_room_for_others),
+        cmocka_unit_test(small_ones_of_a_client_pass_its_large_ones),
+        cmocka_unit_test(clients_take_turns_with_small_requests),
         cmocka_unit_test(a_client_who_goes_takes_its_request_along),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,11 +18,11 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -30,6 +30,7 @@
 #include "contract/record_client.h"
 #include "host/http/http_message.h"
 #include "host/http/http_reply.h"
+#include "host/http/http_request.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
 #include "host/http/request_name.h"
@@ -44,11 +45,11 @@
 #define LINGER_BYTES_MAX ((uint64_t)1 << 30)
 #define SUBJECT "http"
 #define IDLE_GRACE_MS 1000  /* a client that trusts Keep-Alive is not a moment late */
+#define ACCEPTS_AT_ONCE 64  /* then requests that have come have their turn */
 #define ACCEPT_PAUSE_MS 100 /* when places or file descriptors have run out */
 #define SLOT_BITS 20
 #define LISTENER_BITS 1
 #define NS_PER_MS ((int64_t)1000000)
-#define KEY_SCHEME "Bearer "
 #define OUTPUT_STRETCH 16 /* output_bytes_max for a moment; so many times as much at no time */
 
 enum server_place {
@@ -102,7 +103,8 @@ struct http_server {
     uint32_t *free_slots;             /* [free_count] */
     uint32_t free_count;
     uint64_t exchange_serial;
-    uint32_t open_exchanges;
+    uint64_t newcomer; /* the owner of the connection that came last */
+    uint32_t open_exchanges, accepted_count;
     size_t bodies_bytes;  /* kept of unfinished bodies */
     size_t answers_bytes; /* of answers that have not left */
     bool draining;
@@ -215,6 +217,7 @@ static void close_connection(struct server_connection *connection) {
 }
 
 static void start_next_request(struct server_connection *connection) {
+    client_of(connection)->owner = http_request_client(&connection->head, connection->peer, false);
     connection->admission = ADMISSION_NO_BODY;
     connection->body_left = false;
     request_name_draw(&connection->name);
@@ -332,55 +335,36 @@ static uint64_t name_exchange(struct server_connection *connection) {
 }
 
 static struct record_client_request *make_request(struct server_connection *connection) {
-    const struct http_head *head = &connection->head;
-    bool bare_key = !head->authorization.data && head->api_key.data; /* as Anthropic's clients do */
-    struct bytes key = bare_key ? head->api_key : head->authorization;
-    size_t scheme_bytes = bare_key ? sizeof KEY_SCHEME - 1 : 0;
-    struct record_client_request fixed = {
+    struct http_request request = {
+        .head = &connection->head,
         .connection = {name_exchange(connection)},
-        .unix_time = (int64_t)time(NULL),
-        .method = head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD ? HTTP_GET
-                  : head->verb == HTTP_VERB_POST                              ? HTTP_POST
-                                                                              : HTTP_OTHER,
-        .path_bytes = (uint32_t)head->path.count,
-        .random = {connection->name.random[0], connection->name.random[1]},
-        .authorization_bytes = (uint32_t)(scheme_bytes + key.count),
-        .body_bytes = (uint32_t)connection->body_bytes,
-        .wants_receipt = head->wants_receipt,
+        .name = &connection->name,
+        .body = {connection->body, connection->body_bytes},
+        .peer = connection->peer,
         .listener = connection->server->options.listener,
         .body_left = connection->body_left,
-        .speaks_anthropic = head->speaks_anthropic,
-        .name_bytes = (uint32_t)strlen(connection->name.text),
     };
-    size_t bytes = record_bytes(RECORD_CLIENT_REQUEST, &fixed);
-    struct record_client_request *request = calloc(1, bytes);
-    if (!request) return NULL;
-    *request = fixed;
-    memcpy(request->peer, connection->peer, sizeof request->peer);
-    record_set_head(request, RECORD_CLIENT_REQUEST);
-    if (head->path.count) memcpy(client_request_path(request), head->path.data, head->path.count);
-    memcpy(client_request_authorization(request), KEY_SCHEME, scheme_bytes);
-    if (key.data) memcpy(client_request_authorization(request) + scheme_bytes, key.data, key.count);
-    if (connection->body_bytes)
-        memcpy(client_request_body(request), connection->body, connection->body_bytes);
-    memcpy(client_request_name(request), connection->name.text, request->name_bytes);
-    return request;
+    return http_request_make(&request);
+}
+
+/* The gateway does not know of the request. */
+static void refuse_busy(struct server_connection *connection) {
+    const char *message = "the server is busy; try again in a moment";
+    connection->exchange = 0;
+    say_refused(connection, 503, message);
+    write_error(connection, 503, message);
+    flush_answer(connection);
 }
 
 static void deliver_request(struct server_connection *connection) {
     struct http_server *server = connection->server;
     struct record_client_request *request = make_request(connection);
     enum status status = STATUS_FULL;
-    if (request)
-        status = server->options.deliver(server->options.deliver_context, &request->record);
-    if (status == STATUS_OK) {
+    if (request) {
         connection->exchange = request->connection.value;
-    } else {
-        const char *message = "the server is busy; try again in a moment";
-        say_refused(connection, 503, message);
-        write_error(connection, 503, message);
-        flush_answer(connection);
+        status = server->options.deliver(server->options.deliver_context, &request->record);
     }
+    if (status != STATUS_OK) refuse_busy(connection);
     free(request);
 }
 
@@ -413,7 +397,17 @@ static bool is_ours_to_do(const struct server_connection *connection) {
     return is_ours;
 }
 
-/* Of all bodies together. Others, of which nothing comes, make way. */
+/* A body of the client with more than half of all makes way for another client's. */
+static bool refuse_of_crowd(struct server_connection *newcomer) {
+    struct http_server *server = newcomer->server;
+    uint32_t slot = evict_clients_of_crowd(server->clients, server->options.connections_max,
+                                           EVICT_BODIES, client_of(newcomer)->owner);
+    if (slot == EVICT_NONE) return false;
+    refuse(server->slots[slot], 503, "too many large requests at once; try again in a moment");
+    return true;
+}
+
+/* Of all bodies together. Bodies of which nothing comes make way. */
 static bool find_room(struct server_connection *connection, size_t more) {
     struct http_server *server = connection->server;
     size_t so_far = connection->body_bytes + more, announced = connection->head.body_bytes;
@@ -421,7 +415,10 @@ static bool find_room(struct server_connection *connection, size_t more) {
                                    so_far > announced ? so_far : announced)) {
         uint32_t idlest = evict_clients_body(server->clients, server->options.connections_max,
                                              connection->slot, clock_now_ns());
-        if (idlest == EVICT_NONE) return false;
+        if (idlest == EVICT_NONE) {
+            if (refuse_of_crowd(connection)) continue;
+            return false;
+        }
         if (is_ours_to_do(server->slots[idlest])) continue;
         log_say(LOG_WARNING, SUBJECT, "bodies take all their memory, the slowest makes way");
         refuse(server->slots[idlest], 408, "the request's body came too slowly for a busy server");
@@ -463,7 +460,6 @@ static bool keep_body(struct server_connection *connection, struct bytes piece) 
     return true;
 }
 
-/* What its head says against a request. */
 static struct http_refusal judge_head(const struct http_server *server,
                                       const struct http_head *head) {
     enum allow_verdict verdict = allow_hosts_judge(&server->sites, head->host, head->origin);
@@ -504,6 +500,8 @@ static void begin_body(struct server_connection *connection) {
     bool has_body = head->chunked || head->body_bytes;
     connection->keep_alive = head->keep_alive;
     connection->admission = ask_admission(connection);
+    client_of(connection)->owner =
+        http_request_client(head, connection->peer, connection->admission == ADMISSION_KNOWN);
     connection->body_left = has_body && connection->admission == ADMISSION_NO_BODY;
     if (connection->body_left) connection->keep_alive = false; /* what comes is no request */
     enter(connection, PLACE_BODY);
@@ -705,36 +703,26 @@ static void bind_network(struct http_server *server, uint64_t network) {
     }
 }
 
-static void pause_accepting(struct http_server *server) {
-    struct timeval pause = {0, ACCEPT_PAUSE_MS * 1000};
+static void pause_accepting(struct http_server *server, uint32_t ms) {
+    struct timeval pause = {0, ms * 1000};
     evconnlistener_disable(server->listener);
     event_add(server->accept_pause, &pause);
 }
 
+static bool evict_of_crowd(struct http_server *server) {
+    uint32_t slot = evict_clients_of_crowd(server->clients, server->options.connections_max,
+                                           EVICT_PLACES, server->newcomer);
+    if (slot == EVICT_NONE) return false;
+    log_say(LOG_WARNING, SUBJECT, "all places are taken, one of the client with most makes way");
+    close_connection(server->slots[slot]);
+    return true;
+}
+
 /* One place is kept free for who comes next. */
 static void keep_a_place(struct http_server *server) {
-    if (server->free_count || evict_idlest(server)) return;
+    if (server->free_count || evict_idlest(server) || evict_of_crowd(server)) return;
     log_say(LOG_WARNING, SUBJECT, "all places are taken by requests, new connections wait");
-    pause_accepting(server);
-}
-
-static uint64_t network_of(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET6)
-        return evict_clients_network(
-            ((const struct sockaddr_in6 *)(const void *)address)->sin6_addr.s6_addr, 16);
-    return evict_clients_network(
-        (const uint8_t *)&((const struct sockaddr_in *)(const void *)address)->sin_addr, 4);
-}
-
-static void write_peer(const struct sockaddr *address, uint8_t out[16]) {
-    const struct sockaddr_in6 *six = (const void *)address;
-    const struct sockaddr_in *four = (const void *)address;
-    if (address->sa_family == AF_INET6) {
-        memcpy(out, &six->sin6_addr, 16);
-    } else {
-        memset(out + 10, 0xff, 2);
-        memcpy(out + 12, &four->sin_addr, 4);
-    }
+    pause_accepting(server, ACCEPT_PAUSE_MS);
 }
 
 static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
@@ -743,7 +731,7 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     struct server_connection *connection = calloc(1, sizeof *connection);
     if (!connection) goto no_memory;
     connection->server = server;
-    write_peer(address, connection->peer);
+    listen_socket_peer(address, connection->peer);
     connection->stall_ns = server->time.lost_ns;
     connection->deadline = evtimer_new(server->base, on_deadline, connection);
     if (!connection->deadline) goto no_timer;
@@ -753,7 +741,7 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     connection->slot = server->free_slots[--server->free_count];
     server->slots[connection->slot] = connection;
-    uint64_t network = network_of(address);
+    uint64_t network = evict_clients_network(connection->peer, sizeof connection->peer);
     client_of(connection)->network = network;
     struct timeval stall = {(time_t)(server->options.stall_ms_max / 1000),
                             (suseconds_t)(server->options.stall_ms_max % 1000) * 1000};
@@ -765,6 +753,8 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
     start_next_request(connection);
     bind_network(server, network);
+    if (++server->accepted_count % ACCEPTS_AT_ONCE == 0) pause_accepting(server, 0);
+    server->newcomer = client_of(connection)->owner;
     keep_a_place(server);
     return;
 no_stream:
@@ -779,7 +769,7 @@ static void on_accept_failed(struct evconnlistener *listener, void *context) {
     struct http_server *server = context;
     if ((errno == EMFILE || errno == ENFILE) && evict_idlest(server)) return;
     file_shortage_tell(&server->shortage, server->bound.url, errno);
-    pause_accepting(server);
+    pause_accepting(server, ACCEPT_PAUSE_MS);
 }
 
 static void on_tick(evutil_socket_t socket, short what, void *context) {
@@ -876,6 +866,28 @@ void http_server_perform(struct http_server *server, const struct record *record
     default:
         check(!"a record that is not for clients");
     }
+}
+
+/* ---- what the loop asks of requests that wait for the gateway ---- */
+
+uint64_t http_server_client(struct http_server *server, struct connection_id id) {
+    struct server_connection *connection = find_exchange(server, id);
+    return connection ? client_of(connection)->owner : 0;
+}
+
+bool http_server_close_left(struct http_server *server, struct connection_id id) {
+    struct server_connection *connection = find_exchange(server, id);
+    if (!connection) return false;
+    struct pollfd file = {.fd = bufferevent_getfd(connection->stream), .events = POLLRDHUP};
+    if (poll(&file, 1, 0) != 1) return false;
+    close_connection(connection);
+    return true;
+}
+
+bool http_server_refuse_waiting(struct http_server *server, struct connection_id id) {
+    struct server_connection *connection = find_exchange(server, id);
+    if (connection) refuse_busy(connection);
+    return connection;
 }
 
 /* ---- life of the server ---- */

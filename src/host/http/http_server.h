@@ -76,6 +76,17 @@ const char *http_server_url(const struct http_server *server);
  * another server's, makes it do nothing. */
 void http_server_perform(struct http_server *server, const struct record *record);
 
+/* The client that a request counts for (http_request_client), from within deliver on; 0: the
+ * connection is closed, or another server's, as below. */
+uint64_t http_server_client(struct http_server *server, struct connection_id id);
+
+/* If the client of that request has closed its sending side, closes the connection, which delivers
+ * CLIENT_GONE. False: the client is there. */
+bool http_server_close_left(struct http_server *server, struct connection_id id);
+
+/* Answers a request with 503 that was delivered and that the caller has dropped. */
+bool http_server_refuse_waiting(struct http_server *server, struct connection_id id);
+
 /* From now on every answer closes its connection. */
 void http_server_drain(struct http_server *server);
 

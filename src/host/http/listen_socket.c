@@ -75,3 +75,15 @@ enum status listen_socket_open(const char *host, uint32_t port, bool shared,
     *socket_out = bound;
     return STATUS_OK;
 }
+
+void listen_socket_peer(const struct sockaddr *address, uint8_t peer_out[16]) {
+    const struct sockaddr_in6 *six = (const void *)address;
+    const struct sockaddr_in *four = (const void *)address;
+    memset(peer_out, 0, 16);
+    if (address->sa_family == AF_INET6) {
+        memcpy(peer_out, &six->sin6_addr, 16);
+    } else {
+        memset(peer_out + 10, 0xff, 2);
+        memcpy(peer_out + 12, &four->sin_addr, 4);
+    }
+}

@@ -13,6 +13,8 @@
 
 #define LISTEN_URL_BYTES 320
 
+struct sockaddr;
+
 struct listen_socket {
     int file;
     bool is_local;              /* bound to a loopback address: other machines do not reach it */
@@ -26,5 +28,8 @@ struct listen_socket {
 enum status listen_socket_open(const char *host, uint32_t port, bool shared,
                                const char *host_option, const char *port_option,
                                struct listen_socket *socket_out, struct error *error) MUST_USE;
+
+/* The address of who connects; IPv4's as IPv4 in IPv6. */
+void listen_socket_peer(const struct sockaddr *address, uint8_t peer_out[16]);
 
 #endif

@@ -83,6 +83,44 @@ uint32_t evict_clients_answer(const struct evict_client *clients, uint32_t count
     return find_holder(clients, count, except, HELD_ANSWER, now_ns);
 }
 
+static size_t share_of(const struct evict_client *client, enum evict_share what) {
+    return what == EVICT_PLACES ? client->owner != 0 : client->body_bytes;
+}
+
+/* The owner of more than half, if there is one: the majority vote of Boyer and Moore, with weights. */
+static uint64_t find_crowd(const struct evict_client *clients, uint32_t count,
+                           enum evict_share what) {
+    uint64_t owner = 0;
+    size_t lead = 0, all = 0, its = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t share = share_of(&clients[i], what);
+        all += share;
+        if (clients[i].owner == owner)
+            lead += share;
+        else if (share > lead)
+            owner = clients[i].owner, lead = share - lead;
+        else
+            lead -= share;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (clients[i].owner == owner) its += share_of(&clients[i], what);
+    return its > all / 2 ? owner : 0;
+}
+
+uint32_t evict_clients_of_crowd(const struct evict_client *clients, uint32_t count,
+                                enum evict_share what, uint64_t newcomer) {
+    uint64_t owner = find_crowd(clients, count, what);
+    uint32_t idlest = EVICT_NONE;
+    if (!owner || owner == newcomer) return EVICT_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_of_crowd = clients[i].owner == owner && share_of(&clients[i], what);
+        bool works = clients[i].idle_since_ns == EVICT_BUSY || clients[i].answer_bytes;
+        if (!is_of_crowd || works) continue;
+        if (is_idler(clients, i, idlest)) idlest = i;
+    }
+    return idlest;
+}
+
 bool evict_clients_has_room(size_t held, size_t held_max, size_t more, size_t body_bytes) {
     bool is_small = body_bytes <= EVICT_SMALL_BODY_BYTES;
     size_t kept = is_small ? 0 : held_max / EVICT_SMALL_SHARE;

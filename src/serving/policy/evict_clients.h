@@ -7,8 +7,10 @@
  * one that does not read grow idle alike, and neither a byte now and then nor a burst before a
  * silence helps.
  *
- * Nobody leaves before having been idle for EVICT_IDLE_NS, so clients that have just come are safe
- * from those that come behind them; and nobody whose request is being worked on. Pure.
+ * A client leaves only after EVICT_IDLE_NS of being idle, so clients that have just come are safe
+ * from those that come behind them; and only while its request is not worked on. One exception: an
+ * owner (an API key, or a network) with more than half of all places, or of the memory of all bodies,
+ * makes way for other owners at any time. Pure.
  */
 #ifndef SERVING_POLICY_EVICT_CLIENTS_H
 #define SERVING_POLICY_EVICT_CLIENTS_H
@@ -30,6 +32,7 @@ struct evict_client {
     size_t body_bytes;     /* kept of a body that has not come whole */
     size_t answer_bytes;   /* of an answer that has been made and has not left */
     uint64_t network;      /* where it comes from: evict_clients_network */
+    uint64_t owner; /* the client that it counts for: a key or a network; 0: the place is free */
     bool is_bound; /* counts among its network's: idle, or sending, with nothing known in its favour
                     */
 };
@@ -56,6 +59,13 @@ uint32_t evict_clients_body(const struct evict_client *clients, uint32_t count, 
 /* Who gives up the memory of an answer, likewise. */
 uint32_t evict_clients_answer(const struct evict_client *clients, uint32_t count, uint32_t except,
                               int64_t now_ns);
+
+/* If no client is idle for long enough: the idlest client of the owner that has more than half of all
+ * places or bytes of bodies, among those without a request that is worked on and without an answer
+ * that waits to be taken. EVICT_NONE: there is no such owner, or it is the newcomer. */
+enum evict_share { EVICT_PLACES, EVICT_BODIES };
+uint32_t evict_clients_of_crowd(const struct evict_client *clients, uint32_t count,
+                                enum evict_share what, uint64_t newcomer);
 
 /* Is there room for `more` bytes of a body, where `held` of `held_max` are taken? `body_bytes`:
  * what it will have as a whole, or has so far if that is not known. Small ones always find the last

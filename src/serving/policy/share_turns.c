@@ -20,3 +20,45 @@ uint64_t share_turns_work(uint64_t tokens, uint32_t weight, enum account_priorit
 bool share_turns_admits(size_t bytes, size_t client_bytes, size_t free_bytes) {
     return bytes <= free_bytes / 2 && client_bytes <= free_bytes / 2 - bytes;
 }
+
+static bool is_before(const struct share_turns_item *items, uint32_t one, uint32_t other) {
+    if (other == SHARE_TURNS_NONE) return true;
+    if (items[one].turn != items[other].turn) return items[one].turn < items[other].turn;
+    return items[one].serial < items[other].serial;
+}
+
+uint32_t share_turns_next(const struct share_turns_item *items, uint32_t count,
+                          struct share_turns_client *clients, uint32_t client_count,
+                          uint64_t *turn_out) {
+    uint32_t chosen = SHARE_TURNS_NONE;
+    for (uint32_t i = 0; i < client_count; i++)
+        clients[i].next = SHARE_TURNS_NONE;
+    for (uint32_t i = 0; i < count; i++) {
+        struct share_turns_client *client = &clients[items[i].client];
+        if (is_before(items, i, client->next)) client->next = i;
+    }
+    for (uint32_t i = 0; i < client_count; i++) {
+        uint32_t next = clients[i].next;
+        if (next == SHARE_TURNS_NONE) continue;
+        uint64_t turn = share_turns_turn(clients[i].start, 0, items[next].bytes);
+        bool is_first = chosen == SHARE_TURNS_NONE || turn < *turn_out ||
+                        (turn == *turn_out && items[next].serial < items[chosen].serial);
+        if (is_first) chosen = next, *turn_out = turn;
+    }
+    return chosen;
+}
+
+uint32_t share_turns_dropped(const struct share_turns_item *items, uint32_t count,
+                             const struct share_turns_client *clients, uint32_t client_count,
+                             uint32_t newcomer, size_t bytes) {
+    uint32_t most = newcomer, dropped = SHARE_TURNS_NONE;
+    size_t most_bytes = clients[newcomer].bytes + bytes;
+    for (uint32_t i = 0; i < client_count; i++)
+        if (clients[i].bytes > most_bytes) most = i, most_bytes = clients[i].bytes;
+    if (most == newcomer) return SHARE_TURNS_NONE;
+    for (uint32_t i = 0; i < count; i++)
+        if (items[i].client == most &&
+            (dropped == SHARE_TURNS_NONE || is_before(items, dropped, i)))
+            dropped = i;
+    return dropped;
+}

@@ -130,6 +130,25 @@ static void networks_are_told_apart(void **state) {
     assert_true(evict_clients_network(six, 16) != evict_clients_network(other, 16));
 }
 
+static void a_crowd_makes_way_for_others(void **state) {
+    struct evict_client clients[] = {
+        {.idle_since_ns = EVICT_BUSY, .owner = 7, .body_bytes = 1},
+        {.idle_since_ns = ago(0), .owner = 8, .body_bytes = 6 << 20},
+        {.idle_since_ns = ago(2), .owner = 7, .answer_bytes = 1},
+        {.idle_since_ns = NOW - 5, .owner = 7, .body_bytes = 2},
+        {.idle_since_ns = EVICT_BUSY}, /* a free place */
+    };
+    assert_int_equal(evict_clients_of_crowd(clients, 5, EVICT_PLACES, 8), 3);
+    assert_int_equal(evict_clients_of_crowd(clients, 5, EVICT_PLACES, 9), 3);
+    assert_int_equal(evict_clients_of_crowd(clients, 5, EVICT_PLACES, 7), EVICT_NONE);
+    assert_int_equal(evict_clients_of_crowd(clients, 5, EVICT_BODIES, 7), 1);
+    assert_int_equal(evict_clients_of_crowd(clients, 5, EVICT_BODIES, 8), EVICT_NONE);
+    clients[2].owner = 9; /* half is no crowd */
+    assert_int_equal(evict_clients_of_crowd(clients, 5, EVICT_PLACES, 9), EVICT_NONE);
+    assert_int_equal(evict_clients_of_crowd(clients, 1, EVICT_PLACES, 9), EVICT_NONE);
+    assert_int_equal(evict_clients_of_crowd(clients, 0, EVICT_PLACES, 9), EVICT_NONE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_pay_for_time),
@@ -139,6 +158,7 @@ int main(void) {
         cmocka_unit_test(answers_that_are_not_taken_give_way),
         cmocka_unit_test(small_bodies_find_room_when_large_ones_do_not),
         cmocka_unit_test(networks_are_told_apart),
+        cmocka_unit_test(a_crowd_makes_way_for_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -144,6 +144,46 @@ static void a_weight_and_a_priority_are_shares(void **state) {
     assert_int_equal(share_turns_after(7, 0, 3), 8);
 }
 
+/* ---- requests that wait for the gateway ---- */
+
+static void clients_are_served_in_turn_and_their_shortest_first(void **state) {
+    struct share_turns_client clients[] = {{.start = 100}, {.start = 100}};
+    struct share_turns_item items[] = {
+        {.client = 0, .turn = 50, .serial = 1, .bytes = 50},
+        {.client = 0, .turn = 10, .serial = 2, .bytes = 10},
+        {.client = 1, .turn = 20, .serial = 3, .bytes = 20},
+        {.client = 1, .turn = 20, .serial = 4, .bytes = 20},
+    };
+    uint64_t turn;
+    assert_int_equal(share_turns_next(items, 4, clients, 2, &turn), 1);
+    assert_int_equal(turn, 110);
+    clients[0].start = turn; /* served */
+    items[1] = items[3];
+    assert_int_equal(share_turns_next(items, 3, clients, 2, &turn), 2);
+    assert_int_equal(turn, 120);
+    clients[1].start = turn;
+    assert_int_equal(items[2].serial, 3);
+    items[2] = items[1];
+    assert_int_equal(share_turns_next(items, 2, clients, 2, &turn), 1);
+    assert_int_equal(turn, 140);
+    assert_int_equal(share_turns_next(items, 1, clients, 2, &turn), 0);
+    assert_int_equal(share_turns_next(items, 0, clients, 2, &turn), SHARE_TURNS_NONE);
+}
+
+static void the_longest_queue_loses_its_last(void **state) {
+    struct share_turns_client clients[] = {{.bytes = 60}, {.bytes = 30}, {.bytes = 0}};
+    struct share_turns_item items[] = {
+        {.client = 0, .turn = 30, .serial = 1, .bytes = 30},
+        {.client = 0, .turn = 30, .serial = 3, .bytes = 30},
+        {.client = 1, .turn = 99, .serial = 4, .bytes = 30},
+    };
+    assert_int_equal(share_turns_dropped(items, 3, clients, 3, 2, 10), 1);
+    assert_int_equal(share_turns_dropped(items, 3, clients, 3, 1, 10), 1);
+    assert_int_equal(share_turns_dropped(items, 3, clients, 3, 1, 30), SHARE_TURNS_NONE);
+    assert_int_equal(share_turns_dropped(items, 3, clients, 3, 0, 1), SHARE_TURNS_NONE);
+    assert_int_equal(share_turns_dropped(items, 0, clients, 3, 2, 70), SHARE_TURNS_NONE);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_text_passes_long_ones),
@@ -152,6 +192,8 @@ int main(void) {
         cmocka_unit_test(long_texts_leave_room),
         cmocka_unit_test(half_of_the_room_is_a_client_s),
         cmocka_unit_test(a_weight_and_a_priority_are_shares),
+        cmocka_unit_test(clients_are_served_in_turn_and_their_shortest_first),
+        cmocka_unit_test(the_longest_queue_loses_its_last),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
