@@ -56,8 +56,10 @@ static enum status check_given(struct generate_form *form,
 static void write_text(struct json_writer *writer, const struct generate_form_values *values,
                        struct bytes given, enum token_stream_mode stream) {
     json_writer_text(writer, "{");
-    if (stream == TOKEN_STREAM_MAY_THINK) json_writer_text(writer, "\"opens\":\"<think>\",");
-    if (stream != TOKEN_STREAM_PLAIN) json_writer_text(writer, "\"behind\":\"</think>\",");
+    bool may = stream == TOKEN_STREAM_MAY_THINK || stream == TOKEN_STREAM_BEHIND_TOOL;
+    if (may) json_writer_text(writer, "\"opens\":\"<think>\",");
+    if (may || stream == TOKEN_STREAM_IN_REASONING)
+        json_writer_text(writer, "\"behind\":\"</think>\",");
     json_writer_text(writer, values->schema    ? "\"form\":{\"schema\":"
                              : values->grammar ? "\"form\":{\"gbnf\":"
                                                : "\"form\":{\"regex\":");

@@ -65,6 +65,41 @@ test('responses: a stream tells of the answer from its beginning to its end', as
   assert.equal(response.usage.output_tokens, whole.usage.output_tokens);
 });
 
+// Ids, times and places in the cache differ from answer to answer; all else is the same.
+const told = (response) => JSON.parse(JSON.stringify(response, (key, value) =>
+  ['id', 'created_at', 'call_id', 'output_text', 'cached_tokens'].includes(key) ? undefined : value));
+
+const shapes = {
+  'a text': [say('Hello, “world” 🙂'), {}],
+  'thoughts': [say('I ponder.</think>\n\nForty-two.'), { reasoning: { effort: 'high' } }],
+  'thoughts behind a text': [[{ role: 'user', content: 'q' }, { type: 'function_call', call_id: 'c', name: 'weather', arguments: '{}' },
+    { type: 'function_call_output', call_id: 'c', output: say('So.<think>Hm.</think>Yes.</think>') }], {}],
+  'sealed thoughts': [say('I ponder.</think>Yes.'), { reasoning: { effort: 'high' }, include: ['reasoning.encrypted_content'] }],
+  'calls': [say(twoCalls), { tools }],
+  'a call behind a text': [say(`Let me see.${calls([['weather', { place }]])}`), { tools }],
+  'a call of a tool that takes text': [say(calls([['note', { input: 'x "y"' }]])), { tools: [{ type: 'custom', name: 'note' }] }],
+  'a text that is too long': [say('One, two, three, four.'), { max_output_tokens: 3 }],
+};
+
+test('responses: the last event of a stream has all that a whole answer has', async () => {
+  for (const [shape, [input, more]] of Object.entries(shapes))
+    for (const asked of [{}, { include: [...(more.include ?? []), 'message.output_text.logprobs'], top_logprobs: 2 }]) {
+      const whole = told(await ask(input, { ...more, ...asked }));
+      const seen = await events(await ask(input, { ...more, ...asked, stream: true }));
+      assert.deepEqual(told(seen.at(-1).response), whole, shape);
+      const items = seen.filter(({ type }) => type === 'response.output_item.done').map(({ item }) => told(item));
+      assert.deepEqual(items, whole.output, shape);
+      const parts = seen.filter(({ type }) => type === 'response.content_part.done').map(({ part }) => part);
+      assert.deepEqual(parts, whole.output.flatMap(({ content }) => content ?? []), shape);
+      const texts = seen.filter(({ type }) => type === 'response.output_text.done');
+      const said = whole.output.flatMap((item) => item.type === 'message' ? item.content : []);
+      assert.deepEqual(texts.map(({ text, logprobs }) => ({ text, logprobs })), said.map(({ text, logprobs }) => ({ text, logprobs })), shape);
+      const deltas = seen.flatMap((event) => event.type === 'response.output_text.delta' ? event.logprobs : []);
+      assert.deepEqual(deltas, said.flatMap(({ logprobs }) => logprobs), shape);
+      if (asked.top_logprobs && said.length) assert.ok(deltas.length > 0, shape);
+    }
+});
+
 test('responses: the stream helper of the client puts the same answer together', async () => {
   const stream = client.responses.stream({ model: 'puppet', input: say('Well, well.') });
   const answer = await stream.finalResponse();

@@ -15,8 +15,7 @@ static enum status find_token(const struct tree *root, const char *key,
         return error_set(error, STATUS_INVALID, "%s: \"%s\" must be a token's text, found %s", name,
                          key, tree_kind_name(tree_kind(value)));
     uint32_t token;
-    if (tokenizer && tokenizer_find(tokenizer, text, &token) &&
-        tokenizer_token_is_added(tokenizer, token)) {
+    if (tokenizer && tokenizer_find_added(tokenizer, text, &token)) {
         *token_out = token;
         return STATUS_OK;
     }

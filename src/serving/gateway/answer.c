@@ -182,13 +182,14 @@ static bool add_token(const struct request *request, const struct news *news, si
 
 /* Adds token i to the tokens of the answer, which must be known should the request have to go on at
  * another unit. A request whose memory is out goes on without: it can do so only where it is. */
-static bool keep_token(struct request *request, const struct news *news, size_t i) {
+static bool keep_token(struct request *request, const struct news *news, size_t i, bool reasons) {
     struct request_answered *answered = &request->answered;
     bool whole = answered->tokens.count == answered->output_tokens;
     answered->last_token = news->tokens[i];
     answered->output_tokens++;
     if (!whole) return false;
-    if (!request->asked.stream)
+    if (!token_list_turn(&answered->tokens, &request->arena, reasons)) return false;
+    if (!request->asked.stream || delivery_repeats_tokens(request))
         return add_token(request, news, i, &answered->tokens, &request->arena);
     struct token_logprob bare = {.token = news->tokens[i]};
     return token_list_add(&answered->tokens, &request->arena, &bare, 0);
@@ -197,9 +198,9 @@ static bool keep_token(struct request *request, const struct news *news, size_t 
 /* What these tokens say. */
 struct spoken {
     struct delivery_text text;
-    uint32_t reasoning_before; /* tokens, before these */
-    uint32_t count;            /* tokens, up to the one that ends the answer */
-    enum request_cause ends;   /* CAUSE_NONE: it goes on */
+    bool *reasons;           /* [count] of the tokens: they are of the reasoning */
+    uint32_t count;          /* tokens, up to the one that ends the answer */
+    enum request_cause ends; /* CAUSE_NONE: it goes on */
 };
 
 static enum request_cause push_token(const struct gateway *gateway, struct request *request,
@@ -211,26 +212,54 @@ static enum request_cause push_token(const struct gateway *gateway, struct reque
 
 static void speak(struct gateway *gateway, struct request *request, const struct news *news,
                   struct spoken *out) {
+    const struct request_answered *answered = &request->answered;
     out->text = delivery_open(gateway, request, text_bytes_max(gateway, news));
-    out->reasoning_before = request->answered.words.reasoning_tokens;
+    out->reasons = arena_take(&gateway->scratch, news->count * sizeof *out->reasons);
+    check(out->reasons); /* less than what the tokens' text may take */
     out->ends = CAUSE_NONE;
-    for (out->count = 0; out->count < news->count && !out->ends; out->count++)
+    for (out->count = 0; out->count < news->count && !out->ends; out->count++) {
+        uint32_t before = answered->words.reasoning_tokens;
+        out->text.token_at = answered->output_tokens + out->count;
         out->ends = push_token(gateway, request, news->tokens[out->count], &out->text);
+        out->reasons[out->count] = answered->words.reasoning_tokens > before;
+        if (out->count && out->reasons[out->count] != out->reasons[out->count - 1])
+            out->text.turn_count++;
+    }
+}
+
+/* Exactly: what repeats it is to hold as much as it can. */
+static size_t repeated_json_bytes(const struct request *request, const struct token_list *list) {
+    struct json_writer counter = {0};
+    api_tokens_logprobs(&counter, request->asked.answer.tokenizer, list, 0, list->count);
+    return counter.count;
+}
+
+/* That the last events repeat these tokens, too; where not all can be kept they repeat none. */
+static void count_repeated(const struct gateway *gateway, struct request *request,
+                           const struct token_list *list, bool kept) {
+    struct request_answered *answered = &request->answered;
+    size_t bytes = repeated_json_bytes(request, list);
+    bool first = answered->output_tokens == list->count;
+    if (!first && answered->tokens_json_bytes == 0) return;
+    answered->tokens_json_bytes += bytes;
+    if (!kept || !delivery_has_room(gateway, request, 0)) answered->tokens_json_bytes = 0;
 }
 
 static void take_streamed(struct gateway *gateway, struct request *request, const struct news *news,
                           const struct spoken *spoken) {
     struct request_answered *answered = &request->answered;
     struct token_list list = {.text_offset = answered->tokens.text_offset};
+    bool kept = true;
     for (uint32_t i = 0; i < spoken->count; i++) {
-        bool told = !tells_tokens(request) || add_token(request, news, i, &list, &gateway->scratch);
+        bool told = !tells_tokens(request) ||
+                    (token_list_turn(&list, &gateway->scratch, spoken->reasons[i]) &&
+                     add_token(request, news, i, &list, &gateway->scratch));
         check(told); /* the outbox, which is smaller, has room for their names */
         answered->tokens.text_offset +=
             api_tokens_characters(gateway->options.tokenizer, &list, i, news->tokens[i]);
-        (void)keep_token(request, news, i);
+        kept &= keep_token(request, news, i, spoken->reasons[i]);
     }
-    list.reasoning_count =
-        min_u32(answered->words.reasoning_tokens - spoken->reasoning_before, list.count);
+    if (delivery_repeats_tokens(request)) count_repeated(gateway, request, &list, kept);
     bool fits =
         delivery_tell(gateway, request, &spoken->text, tells_tokens(request) ? &list : NULL);
     if (!fits || spoken->ends)
@@ -248,9 +277,7 @@ static void take_whole(struct gateway *gateway, struct request *request, const s
     }
     answered->tokens_json_bytes += json_bytes;
     for (uint32_t i = 0; i < spoken->count; i++)
-        fits &= keep_token(request, news, i) || !tells_tokens(request);
-    answered->tokens.reasoning_count =
-        min_u32(answered->words.reasoning_tokens, answered->tokens.count);
+        fits &= keep_token(request, news, i, spoken->reasons[i]) || !tells_tokens(request);
     fits = delivery_tell(gateway, request, &spoken->text, NULL) && fits;
     if (!fits || spoken->ends)
         request_cancel(gateway, request, fits ? spoken->ends : CAUSE_TOO_LONG);
@@ -278,11 +305,13 @@ static size_t take_bytes_max(const struct gateway *gateway, const struct request
                              const struct news *news, const struct spoken *spoken) {
     size_t bytes = gateway->token_bytes;
     if (!request->asked.stream || request->asked.prompt_only) return bytes;
+    uint32_t times = delivery_repeats_tokens(request) ? 1 + delivery_repeats(request) : 1;
     return bytes + delivery_start_bytes_max(request) + delivery_bytes_max(request, &spoken->text) +
-           tokens_json_bytes_max(request, news);
+           times * tokens_json_bytes_max(request, news);
 }
 
-#define RUNS_WITHOUT_CALLS 4 /* reasoning goes before content */
+#define RUNS_WITHOUT_CALLS 4 /* of what was held back */
+#define RUNS_PER_TOKEN 2     /* more: a tag is a token, or several */
 
 /* Whatever its tokens will turn out to say: each run of text has a byte at least. */
 static size_t take_bytes_ever(const struct gateway *gateway, const struct request *request,
@@ -290,7 +319,10 @@ static size_t take_bytes_ever(const struct gateway *gateway, const struct reques
     size_t text = request->asked.stream ? text_bytes_max(gateway, news) : 0;
     bool calls = request->answered.words.calls.set != NULL;
     struct spoken most = {
-        .text = {.count = text, .run_count = calls ? (uint32_t)text : RUNS_WITHOUT_CALLS}};
+        .text = {.count = text,
+                 .run_count = calls ? (uint32_t)text
+                                    : RUNS_WITHOUT_CALLS + RUNS_PER_TOKEN * (uint32_t)news->count,
+                 .turn_count = (uint32_t)news->count}};
     return take_bytes_max(gateway, request, news, &most);
 }
 

@@ -11,8 +11,7 @@
 /* TOKEN_STREAM_NO_TOKEN: the tokenizer has no added token with this text. */
 static uint32_t find_added(const struct tokenizer *tokenizer, struct bytes text) {
     uint32_t token;
-    bool found = tokenizer_find(tokenizer, text, &token);
-    return found && tokenizer_token_is_added(tokenizer, token) ? token : TOKEN_STREAM_NO_TOKEN;
+    return tokenizer_find_added(tokenizer, text, &token) ? token : TOKEN_STREAM_NO_TOKEN;
 }
 
 /* Where the tags are no tokens, an answer that need not think does not. False: it has to, and
@@ -26,7 +25,8 @@ static bool find_bound(const struct tokenizer *tokenizer, enum token_stream_mode
         (struct token_stream_bound){TOKEN_STREAM_NO_TOKEN, TOKEN_STREAM_NO_TOKEN,
                                     at.count ? find_added(tokenizer, at) : TOKEN_STREAM_NO_TOKEN};
     if (mode == TOKEN_STREAM_IN_REASONING) out->behind = closing;
-    if (mode == TOKEN_STREAM_MAY_THINK && marked) {
+    bool may = mode == TOKEN_STREAM_MAY_THINK || mode == TOKEN_STREAM_BEHIND_TOOL;
+    if (may && marked) {
         out->opens = opening;
         out->behind = closing;
     }

@@ -12,6 +12,7 @@ struct delivery_text delivery_open(struct gateway *gateway, const struct request
     struct delivery_text text = {.arena = &gateway->scratch,
                                  .text = arena_take(&gateway->scratch, room),
                                  .room = room,
+                                 .token_at = request->answered.output_tokens,
                                  .calls_left = UINT32_MAX};
     check(text.text); /* the outbox, which is smaller, has room for it several times */
     if (request->asked.one_call) text.calls_left = request->answered.calls.count ? 0 : 1;
@@ -21,7 +22,8 @@ struct delivery_text delivery_open(struct gateway *gateway, const struct request
 static struct delivery_run *add_run(struct delivery_text *text, enum token_stream_part part) {
     struct delivery_run *run = arena_take(text->arena, sizeof *run);
     check(run); /* each takes at least a byte of text */
-    *run = (struct delivery_run){.part = part, .text = {text->text + text->count, 0}};
+    *run = (struct delivery_run){
+        .part = part, .text = {text->text + text->count, 0}, .token_at = text->token_at};
     if (text->last)
         text->last->next = run;
     else
@@ -58,11 +60,16 @@ struct delivery_text delivery_flush(struct gateway *gateway, struct request *req
 
 /* As the dialect says of all texts; sealed reasoning stands in its item and in the response. Where
  * else nothing is told twice, the input of a tool that takes text is, once it is whole. */
-static uint32_t repeats_of(const struct request *request) {
+uint32_t delivery_repeats(const struct request *request) {
     const struct api_answer *answer = &request->asked.answer;
     uint32_t repeats = answer->dialect->repeats;
     if (repeats == 0 && answer->aliases.count) repeats = 1;
     return repeats + (answer->seals_reasoning ? 2 : 0);
+}
+
+bool delivery_repeats_tokens(const struct request *request) {
+    const struct api_answer *answer = &request->asked.answer;
+    return request->asked.stream && answer->logprobs && answer->dialect->repeats > 0;
 }
 
 struct delivery_event { /* argument of the reply_writer */
@@ -84,7 +91,7 @@ static void say(struct gateway *gateway, struct request *request, const struct a
     struct api_choice whole = delivery_choice(request, event->finish, event->stop);
     struct delivery_event told = {request, *event, &after};
     told.event.choice = request->index;
-    if (repeats_of(request)) told.event.whole = &whole;
+    if (delivery_repeats(request)) told.event.whole = &whole;
     enum status status = reply_data(gateway, request, write_event, &told);
     check(status == STATUS_OK);
     request->owed.place = after;
@@ -176,26 +183,31 @@ size_t delivery_start_bytes_max(const struct request *request) {
 /* ---- what the tokens say ---- */
 
 static bool keeps_text(const struct request *request) {
-    return !request->asked.stream || repeats_of(request) > 0;
+    return !request->asked.stream || delivery_repeats(request) > 0;
 }
 
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more) {
     const struct request_answered *answered = &request->answered;
     const struct api_answer *answer = &request->asked.answer;
-    /* A stream may have to repeat all of it and more, together with what is new. */
+    /* A stream may have to repeat all of it and more, together with what is new. The frame has room
+     * for two runs. */
     uint32_t once = answer->seals_reasoning ? 2 : 1;
-    uint32_t times = request->asked.stream ? 2 * repeats_of(request) : once;
+    uint32_t times = request->asked.stream ? 2 * delivery_repeats(request) : once;
     uint32_t choices = request->leader->choice_count;
+    uint32_t runs = answered->text.run_count > 2 ? answered->text.run_count - 2 : 0;
     size_t bytes = answered->text.escaped_count + answered->calls.escaped_count +
-                   answered->calls.count * DIALECT_CALL_BYTES + answered->tokens_json_bytes + more;
+                   (answered->calls.count + runs) * DIALECT_CALL_BYTES +
+                   answered->tokens_json_bytes + more;
     return times * bytes + delivery_told_bytes(request) <=
            reply_text_bytes_max(gateway, choices) / choices;
 }
 
 static size_t repeat_bytes_max(const struct request *request) {
     const struct request_answered *answered = &request->answered;
-    return repeats_of(request) * (answered->text.escaped_count + answered->calls.escaped_count +
-                                  answered->calls.count * DIALECT_CALL_BYTES);
+    uint32_t items = answered->calls.count + answered->text.run_count;
+    return delivery_repeats(request) *
+           (answered->text.escaped_count + answered->calls.escaped_count +
+            items * DIALECT_CALL_BYTES + answered->tokens_json_bytes);
 }
 
 static bool keep_text(struct gateway *gateway, struct request *request,
@@ -205,9 +217,8 @@ static bool keep_text(struct gateway *gateway, struct request *request,
     if (!delivery_has_room(gateway, request, json_writer_escaped_count(run->text))) return false;
     if (run->part == TOKEN_STREAM_ARGUMENTS)
         return answer_calls_add_arguments(&answered->calls, &request->arena, run->text);
-    bool fits = answer_text_add(&answered->text, &request->arena, run->text);
-    if (run->part == TOKEN_STREAM_REASONING) answered->text.reasoning_count = answered->text.count;
-    return fits;
+    return answer_text_add_part(&answered->text, &request->arena, run->part, run->token_at,
+                                run->text);
 }
 
 /* Mistral's templates take ids of nine letters and digits alone. */
@@ -222,15 +233,16 @@ static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS
 /* Each call is kept in any case: an event says whose arguments it has. `id` empty: the model wrote
  * none. */
 static bool keep_call(struct gateway *gateway, struct request *request, struct bytes id,
-                      struct bytes name) {
+                      const struct delivery_run *run) {
     struct request_answered *answered = &request->answered;
     char made[ANSWER_CALLS_ID_BYTES];
     if (id.count == 0) id = make_id(request, made);
     size_t more =
-        DIALECT_CALL_BYTES + json_writer_escaped_count(id) + json_writer_escaped_count(name);
-    size_t content_at = answered->text.count - answered->text.reasoning_count;
+        DIALECT_CALL_BYTES + json_writer_escaped_count(id) + json_writer_escaped_count(run->text);
+    answered->text.run_ended = true;
     return delivery_has_room(gateway, request, more) &&
-           answer_calls_add(&answered->calls, &request->arena, id, name, content_at);
+           answer_calls_add(&answered->calls, &request->arena, id, run->text, answered->text.count,
+                            run->token_at);
 }
 
 static void say_run(struct gateway *gateway, struct request *request,
@@ -243,60 +255,70 @@ static void say_run(struct gateway *gateway, struct request *request,
     say_piece(gateway, request, piece);
 }
 
-/* Tokens of which no run tells: they have made no text of their part yet. */
-static void say_tokens(struct gateway *gateway, struct request *request,
-                       enum token_stream_part part, struct api_piece piece) {
-    piece.part = part;
-    piece.text = BYTES_LITERAL("");
-    say_piece(gateway, request, piece);
-}
-
+/* The tokens that are still to be told, turn by turn of reasoning and content. */
 struct telling {
-    struct api_piece reasoning, rest; /* the tokens that are still to be told, of each part */
-    struct bytes call_id;             /* of the next call; empty: none */
+    const struct token_list *tokens; /* NULL: none are told */
+    uint32_t told;
+    struct bytes call_id; /* of the next call; empty: none */
 };
 
-/* All reasoning comes first, so that its tokens are told before the rest's. */
+/* The next turn's tokens. False: there are none. */
+static bool see_turn(const struct telling *telling, struct api_piece *out, bool *reasons) {
+    if (!telling->tokens) return false;
+    *out =
+        (struct api_piece){.tokens = telling->tokens, .from = telling->told, .to = telling->told};
+    return token_list_next_turn(telling->tokens, &out->to, telling->tokens->count, reasons);
+}
+
+/* Tells turns of which no run tells: they have made no text of their part yet. `before`: those in
+ * front of the next turn of reasoning, or of content; NULL: all. */
+static void say_turns(struct gateway *gateway, struct request *request, struct telling *telling,
+                      const bool *before) {
+    struct api_piece piece;
+    bool reasons;
+    while (see_turn(telling, &piece, &reasons) && !(before && reasons == *before)) {
+        piece.part = reasons ? TOKEN_STREAM_REASONING : TOKEN_STREAM_CONTENT;
+        piece.text = BYTES_LITERAL("");
+        telling->told = piece.to;
+        say_piece(gateway, request, piece);
+    }
+}
+
 static bool tell_run(struct gateway *gateway, struct request *request,
                      const struct delivery_run *run, struct telling *telling) {
-    bool reasons = run->part == TOKEN_STREAM_REASONING, fits = true;
-    struct api_piece none = {0}, *tokens = reasons ? &telling->reasoning : &telling->rest;
+    bool reasons = run->part == TOKEN_STREAM_REASONING, fits = true, found;
+    struct api_piece tokens = {0};
     if (run->part == TOKEN_STREAM_CALL_ID) {
         telling->call_id = run->text;
         return true;
     }
     if (run->part == TOKEN_STREAM_CALL) {
-        fits = keep_call(gateway, request, telling->call_id, run->text);
+        fits = keep_call(gateway, request, telling->call_id, run);
         telling->call_id = BYTES_LITERAL("");
     } else {
         fits = keep_text(gateway, request, run);
     }
     if (!fits || !request->asked.stream) return fits;
-    if (!reasons) say_tokens(gateway, request, TOKEN_STREAM_REASONING, telling->reasoning);
-    if (!reasons) telling->reasoning = none;
-    say_run(gateway, request, run, *tokens);
-    *tokens = none;
+    say_turns(gateway, request, telling, &reasons);
+    if (see_turn(telling, &tokens, &found)) telling->told = tokens.to;
+    say_run(gateway, request, run, tokens);
     return true;
 }
 
 bool delivery_tell(struct gateway *gateway, struct request *request,
                    const struct delivery_text *text, const struct token_list *tokens) {
-    uint32_t split = tokens ? tokens->reasoning_count : 0, count = tokens ? tokens->count : 0;
-    struct telling telling = {.reasoning = {.tokens = tokens, .to = split},
-                              .rest = {.tokens = tokens, .from = split, .to = count}};
+    struct telling telling = {.tokens = tokens};
     for (const struct delivery_run *run = text->first; run; run = run->next)
         if (!tell_run(gateway, request, run, &telling)) return false;
-    if (!request->asked.stream) return true;
-    say_tokens(gateway, request, TOKEN_STREAM_REASONING, telling.reasoning);
-    say_tokens(gateway, request, TOKEN_STREAM_CONTENT, telling.rest);
+    if (request->asked.stream) say_turns(gateway, request, &telling, NULL);
     return true;
 }
 
 size_t delivery_bytes_max(const struct request *request, const struct delivery_text *text) {
-    /* Tokens may be told in two events without text. What is repeated may be new. */
-    uint32_t repeats = repeats_of(request);
-    return (text->run_count + 2) * delivery_frame_bytes(request) + repeat_bytes_max(request) +
-           (1 + repeats) * (DELIVERY_ESCAPED_PER_BYTE * text->count) +
+    /* Each turn may be told in an event without text. What is repeated may be new. */
+    uint32_t repeats = delivery_repeats(request);
+    return (text->run_count + text->turn_count + 2) * delivery_frame_bytes(request) +
+           repeat_bytes_max(request) + (1 + repeats) * (DELIVERY_ESCAPED_PER_BYTE * text->count) +
            repeats * text->run_count * DIALECT_CALL_BYTES;
 }
 
@@ -309,12 +331,14 @@ void delivery_say_echo(struct gateway *gateway, struct request *request,
 
 struct api_choice delivery_choice(const struct request *request, enum api_finish finish,
                                   struct bytes stop) {
+    static const struct token_list none;
     const struct request_answered *answered = &request->answered;
+    bool keeps = !request->asked.stream || answered->tokens_json_bytes > 0;
     return (struct api_choice){
         .text = &answered->text,
         .calls = &answered->calls,
         .echoed = answered->scored_count ? &answered->echoed : NULL,
-        .tokens = &answered->tokens,
+        .tokens = keeps ? &answered->tokens : &none,
         .finish = finish,
         .stop = stop,
     };

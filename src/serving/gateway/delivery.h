@@ -12,6 +12,7 @@ struct delivery_run { /* text of one part; of a call, one of its pieces */
     struct delivery_run *next;
     enum token_stream_part part;
     struct bytes text;
+    uint32_t token_at; /* tokens of the answer before the one that began it */
 };
 
 struct delivery_text { /* what tokens say: runs, in order */
@@ -20,6 +21,8 @@ struct delivery_text { /* what tokens say: runs, in order */
     size_t room, count;
     struct delivery_run *first, *last;
     uint32_t run_count;
+    uint32_t token_at;   /* tokens of the answer before the one that is pushed */
+    uint32_t turn_count; /* changes between reasoning and content, among the tokens */
     uint32_t calls_left; /* that may still be made */
     bool calls_ended;    /* one more would have been made: the answer ends before it */
 };
@@ -37,7 +40,7 @@ struct delivery_text delivery_flush(struct gateway *gateway, struct request *req
 #define DELIVERY_ESCAPED_PER_BYTE 6 /* a byte of text takes so many in JSON at most: \u0000 */
 
 /* False when the answer has outgrown what may be kept of it: then it is to be cut. `tokens` (NULL:
- * not told) are told with the first run of their part. In a stream this takes room for
+ * not told) are told with the first run of their turn. In a stream this takes room for
  * delivery_bytes_max, and delivery_start has been called. */
 bool delivery_tell(struct gateway *gateway, struct request *request,
                    const struct delivery_text *text, const struct token_list *tokens);
@@ -74,6 +77,12 @@ enum status delivery_keep_alive(struct gateway *gateway, struct request *leader)
 
 /* False when so many more bytes of JSON would be more than may be said. */
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more);
+
+/* A stream's last events repeat the log probabilities. */
+bool delivery_repeats_tokens(const struct request *request);
+
+/* Events may repeat so often what they say. */
+uint32_t delivery_repeats(const struct request *request);
 
 /* The choice as it is. */
 struct api_choice delivery_choice(const struct request *request, enum api_finish finish,

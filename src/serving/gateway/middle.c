@@ -9,8 +9,7 @@ struct middle_form {
 
 static bool has_token(const struct tokenizer *tokenizer, const char *text) {
     uint32_t id;
-    return tokenizer_find(tokenizer, bytes_of(text), &id) &&
-           tokenizer_token_is_added(tokenizer, id);
+    return tokenizer_find_added(tokenizer, bytes_of(text), &id);
 }
 
 /* NULL: the model knows none. */

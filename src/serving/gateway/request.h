@@ -172,7 +172,8 @@ struct request_answered { /* what has come of the answer; from the end of `words
     struct answer_text text;   /* in a stream: what is echoed, or all if its dialect repeats it */
     struct answer_calls calls; /* in a stream: without arguments, unless its dialect repeats them */
     struct token_list tokens;  /* all of the answer, unless memory ran out */
-    size_t tokens_json_bytes;  /* they need at most so many in the answer */
+    size_t tokens_json_bytes;  /* they need at most so many in the answer; in a stream: where its
+                                * last events repeat them, 0: they do not */
     uint64_t made_tokens;      /* by all units, also those that its client is not told */
     struct receipt receipt;
 };

@@ -156,8 +156,7 @@ static enum status read_token(struct reader *reader, const struct tree *value, u
     uint32_t token = 0;
     enum status status = read_text(reader, "token", value, &text);
     if (status) return status;
-    if (!reader->tokenizer || !tokenizer_find(reader->tokenizer, text, &token) ||
-        !tokenizer_token_is_added(reader->tokenizer, token))
+    if (!reader->tokenizer || !tokenizer_find_added(reader->tokenizer, text, &token))
         return error_set(reader->error, STATUS_INVALID,
                          "token: the tokenizer has no added token '%.*s'", (int)text.count,
                          text.data);

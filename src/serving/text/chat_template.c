@@ -62,24 +62,42 @@ static bool is_switched_off(const struct chat_template *chat_template, const str
     return chat_template->thought == CHAT_THOUGHT_SWITCHED && !thinks;
 }
 
+/* The model has thoughts in tags, by what its template mentions. */
+static bool mentions_thoughts(const struct chat_template *chat_template) {
+    const struct jinja_program *const programs[] = {chat_template->source.usual,
+                                                    chat_template->source.with_tools};
+    bool mentions = false;
+    for (size_t i = 0; i < ARRAY_COUNT(programs); i++)
+        mentions |= jinja_mentions(programs[i], closing) || jinja_mentions(programs[i], opening);
+    return mentions;
+}
+
+static bool is_behind_tool(const struct chat_ask *ask) {
+    const struct tree *last = tree_at(ask->messages, tree_count(ask->messages) - 1);
+    struct bytes role;
+    return tree_get_string(tree_member(last, "role"), &role) &&
+           bytes_equal(role, BYTES_LITERAL("tool"));
+}
+
 /* A tag at the rendering's end counts if the template wrote it. */
 static enum token_stream_mode stream_of(const struct chat_template *chat_template,
                                         const struct chat_ask *ask,
                                         const struct chat_rendering *rendering) {
-    const struct chat_source *source = &chat_template->source;
     struct bytes tail = without_last_blanks(rendering->text);
     size_t spans = rendering->content_count;
     bool said = spans > 0 && rendering->contents[spans - 1].end >= tail.count;
-    bool tagged =
-        jinja_mentions(source->usual, closing) || jinja_mentions(source->with_tools, closing);
     if (!said && ends_with(tail, opening)) return TOKEN_STREAM_IN_REASONING;
-    if (!tagged || (!said && ends_with(tail, closing)) || is_switched_off(chat_template, ask))
-        return TOKEN_STREAM_PLAIN;
-    return TOKEN_STREAM_MAY_THINK;
+    if (!mentions_thoughts(chat_template)) return TOKEN_STREAM_PLAIN;
+    bool ended = (!said && ends_with(tail, closing)) || is_switched_off(chat_template, ask);
+    if (is_behind_tool(ask)) return ended ? TOKEN_STREAM_GOES_ON : TOKEN_STREAM_BEHIND_TOOL;
+    return ended ? TOKEN_STREAM_IN_CONTENT : TOKEN_STREAM_MAY_THINK;
 }
 
-/* Of an answer that goes on: its last thought is open, whoever opened it. */
-static enum token_stream_mode stream_of_rest(const struct chat_ask *ask, struct bytes text) {
+/* Of an answer that goes on: its last thought may be open, by the answer's or the template's tag. */
+static enum token_stream_mode stream_of_rest(const struct chat_template *chat_template,
+                                             const struct chat_ask *ask, struct bytes text) {
+    enum token_stream_mode content =
+        mentions_thoughts(chat_template) ? TOKEN_STREAM_GOES_ON : TOKEN_STREAM_PLAIN;
     struct bytes said = {"", 0};
     const struct tree *message = tree_at(ask->messages, tree_count(ask->messages) - 1);
     (void)tree_get_string(tree_member(message, "content"), &said);
@@ -87,14 +105,13 @@ static enum token_stream_mode stream_of_rest(const struct chat_ask *ask, struct 
     bool opens = opened <= said.count, closes = closed <= said.count;
     if (opens || closes)
         return opens && (!closes || closed < opened) ? TOKEN_STREAM_IN_REASONING
-                                                     : TOKEN_STREAM_PLAIN;
+                                                     : TOKEN_STREAM_GOES_ON;
     said = without_last_blanks(said);
     while (said.count && is_blank(said.data[0]))
         said.data++, said.count--;
     struct bytes before = without_last_blanks(text);
     if (ends_with(before, said)) before.count -= said.count;
-    return ends_with(without_last_blanks(before), opening) ? TOKEN_STREAM_IN_REASONING
-                                                           : TOKEN_STREAM_PLAIN;
+    return ends_with(without_last_blanks(before), opening) ? TOKEN_STREAM_IN_REASONING : content;
 }
 
 /* ---- continuing ---- */
@@ -161,7 +178,7 @@ enum status chat_template_render(const struct chat_template *chat_template,
         if (status) return status;
         found.contents = cut_spans(found.contents, &found.content_count, found.text.count, arena);
         if (!found.contents) return no_memory(error);
-        found.stream = stream_of_rest(ask, found.text);
+        found.stream = stream_of_rest(chat_template, ask, found.text);
     } else {
         found.stream = stream_of(chat_template, ask, &found);
     }

@@ -6,9 +6,14 @@
 #define OPENING_TAG "<think>"
 #define CLOSING_TAG "</think>"
 
+/* The byte at which the think stage looks for a tag. No UTF-8 has the latter two. */
+#define TAG_SPELLED '<'  /* the tokenizer has no tokens for tags: their characters are tags */
+#define TAG_TOKEN '\xFE' /* stands for the '<' of a tag that is a token */
+#define TAG_NONE '\xFF'
+
 /* Where in the answer the think stage stands. */
 enum stream_place {
-    PLACE_START,          /* "<think>" may come */
+    PLACE_START,          /* no content yet */
     PLACE_REASONING_HEAD, /* newlines are dropped */
     PLACE_REASONING,      /* newlines are held back: they may be the last ones */
     PLACE_CONTENT_HEAD,   /* newlines are dropped */
@@ -83,6 +88,7 @@ static void put(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
     bool content = stream->place >= PLACE_CONTENT_HEAD;
     if (text.count == 0) return;
+    stream->has_content |= content;
     if (content && stream->calls.set)
         tool_parser_push(&stream->calls, text, output->sink, output->context);
     else
@@ -90,14 +96,38 @@ static void put(struct output *output, struct bytes text) {
                      text);
 }
 
-/* What was held back is text after all. */
-static void put_held_tag(struct output *output, const char *tag) {
+static const char *tag_of(const struct token_stream *stream) {
+    return stream->tag_closes ? CLOSING_TAG : OPENING_TAG;
+}
+
+/* The byte goes on with a tag. */
+static bool follow_tag(struct token_stream *stream, char byte) {
+    uint32_t at = stream->tag_progress;
+    if (at == 1) stream->tag_closes = byte == '/';
+    if (byte != (at ? tag_of(stream)[at] : stream->tag_mark)) return false;
+    stream->tag_progress++;
+    return true;
+}
+
+static bool tag_is_whole(const struct token_stream *stream) {
+    return stream->tag_progress > 1 && tag_of(stream)[stream->tag_progress] == '\0';
+}
+
+/* The held text is text after all. */
+static void put_held_tag(struct output *output) {
     static const char newlines[TOKEN_STREAM_NEWLINES_MAX + 1] = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n";
     struct token_stream *stream = output->stream;
     put(output, (struct bytes){newlines, stream->newline_count});
-    put(output, (struct bytes){tag, stream->tag_progress});
+    put(output, (struct bytes){tag_of(stream), stream->tag_progress});
     stream->newline_count = 0;
     stream->tag_progress = 0;
+}
+
+/* A whole tag takes the place of its text. */
+static void go_behind_tag(struct token_stream *stream, enum stream_place next) {
+    stream->tag_progress = 0;
+    stream->newline_count = 0;
+    stream->place = (uint8_t)next;
 }
 
 /* Each of the following takes what it can from the start of `text`, at least one byte or a change
@@ -105,16 +135,14 @@ static void put_held_tag(struct output *output, const char *tag) {
 
 static size_t take_start(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
-    if (text.data[0] == OPENING_TAG[stream->tag_progress]) {
-        if (++stream->tag_progress == sizeof OPENING_TAG - 1) {
-            stream->tag_progress = 0;
-            stream->place = PLACE_REASONING_HEAD;
-        }
-        return 1;
+    if (!follow_tag(stream, text.data[0])) {
+        stream->place = PLACE_CONTENT;
+        put_held_tag(output);
+        return 0;
     }
-    stream->place = PLACE_CONTENT;
-    put_held_tag(output, OPENING_TAG);
-    return 0;
+    if (tag_is_whole(stream))
+        go_behind_tag(stream, stream->tag_closes ? PLACE_CONTENT_HEAD : PLACE_REASONING_HEAD);
+    return 1;
 }
 
 static size_t take_head(struct output *output, struct bytes text, enum stream_place next) {
@@ -125,18 +153,27 @@ static size_t take_head(struct output *output, struct bytes text, enum stream_pl
     return count;
 }
 
+/* Up to a byte at which a tag may begin, or to an earlier `other`. */
+static size_t count_plain(const struct token_stream *stream, struct bytes text, char other) {
+    size_t count = 1;
+    while (count < text.count && text.data[count] != stream->tag_mark && text.data[count] != other)
+        count++;
+    return count;
+}
+
 static size_t take_reasoning(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
     char byte = text.data[0];
-    if (stream->tag_progress > 0 && byte != CLOSING_TAG[stream->tag_progress])
-        put_held_tag(output, CLOSING_TAG); /* '<' stands at its start only: nothing else to try */
-    if (byte == CLOSING_TAG[stream->tag_progress]) {
-        if (++stream->tag_progress == sizeof CLOSING_TAG - 1) {
-            stream->tag_progress = 0;
-            stream->newline_count = 0;
-            stream->place = PLACE_CONTENT_HEAD;
-        }
+    if (follow_tag(stream, byte)) {
+        if (tag_is_whole(stream) && stream->tag_closes)
+            go_behind_tag(stream, stream->has_content ? PLACE_CONTENT : PLACE_CONTENT_HEAD);
+        else if (tag_is_whole(stream))
+            put_held_tag(output); /* thoughts do not open twice */
         return 1;
+    }
+    if (stream->tag_progress > 0) {
+        put_held_tag(output);
+        return 0;
     }
     if (byte == '\n') {
         if (stream->newline_count == TOKEN_STREAM_NEWLINES_MAX)
@@ -145,10 +182,40 @@ static size_t take_reasoning(struct output *output, struct bytes text) {
             stream->newline_count++;
         return 1;
     }
-    put_held_tag(output, CLOSING_TAG);
-    size_t count = 1;
-    while (count < text.count && text.data[count] != '\n' && text.data[count] != '<')
-        count++;
+    put_held_tag(output);
+    size_t count = count_plain(stream, text, '\n');
+    put(output, (struct bytes){text.data, count});
+    return count;
+}
+
+/* A tag has come in the content. */
+static void meet_tag(struct output *output) {
+    struct token_stream *stream = output->stream;
+    bool quoted = stream->tag_closes ? stream->in_quote : !stream->opens_anywhere;
+    stream->in_quote = quoted && !stream->tag_closes;
+    if (quoted)
+        put_held_tag(output);
+    else
+        go_behind_tag(stream, stream->tag_closes ? PLACE_CONTENT : PLACE_REASONING_HEAD);
+}
+
+/* A call's arguments are whatever they are. */
+static size_t take_content(struct output *output, struct bytes text) {
+    struct token_stream *stream = output->stream;
+    bool in_call = stream->calls.set && tool_parser_in_call(&stream->calls);
+    if (in_call && stream->tag_progress == 0 && text.data[0] == stream->tag_mark) {
+        put(output, (struct bytes){OPENING_TAG, 1});
+        return 1;
+    }
+    if (follow_tag(stream, text.data[0])) {
+        if (tag_is_whole(stream)) meet_tag(output);
+        return 1;
+    }
+    if (stream->tag_progress > 0) {
+        put_held_tag(output);
+        return 0;
+    }
+    size_t count = count_plain(stream, text, stream->tag_mark);
     put(output, (struct bytes){text.data, count});
     return count;
 }
@@ -171,7 +238,7 @@ static void think(struct output *output, struct bytes text) {
             break;
         case PLACE_CONTENT:
         case PLACE_COUNT:
-            put(output, text);
+            taken = take_content(output, text);
             break;
         }
         text = (struct bytes){text.data + taken, text.count - taken};
@@ -181,12 +248,8 @@ static void think(struct output *output, struct bytes text) {
 /* The answer ends: what the stages from here on hold back is text. */
 static void think_to_the_end(struct output *output) {
     struct token_stream *stream = output->stream;
-    if (stream->place == PLACE_START && stream->tag_progress > 0) {
-        stream->place = PLACE_CONTENT;
-        put_held_tag(output, OPENING_TAG);
-    } else if (stream->place == PLACE_REASONING && stream->tag_progress > 0) {
-        put_held_tag(output, CLOSING_TAG);
-    }
+    if (stream->place == PLACE_START) stream->place = PLACE_CONTENT;
+    if (stream->tag_progress > 0) put_held_tag(output);
     if (stream->calls.set) tool_parser_finish(&stream->calls, output->sink, output->context);
 }
 
@@ -202,7 +265,7 @@ static void release(struct output *output, uint32_t keep) {
     stream->held_bytes = keep;
 }
 
-/* Whole characters come in. */
+/* Whole characters come in, and tags. */
 static void watch(void *context, struct bytes text) {
     struct output *output = context;
     struct token_stream *stream = output->stream;
@@ -212,12 +275,14 @@ static void watch(void *context, struct bytes text) {
     }
     uint32_t hold = stream->held_bytes; /* between calls nothing more is held */
     for (size_t at = 0; at < text.count && !stream->stopped;) {
-        size_t bytes;
-        check(utf8_next((struct bytes){text.data + at, text.count - at}, &bytes) == UTF8_WHOLE);
+        size_t bytes = 1;
+        bool tag = text.data[at] == TAG_TOKEN;
+        check(tag ||
+              utf8_next((struct bytes){text.data + at, text.count - at}, &bytes) == UTF8_WHOLE);
         if (stream->held_bytes + bytes > sizeof stream->held) release(output, hold);
         for (size_t end = at + bytes; at < end; at++) {
             stream->held[stream->held_bytes++] = text.data[at];
-            uint32_t ended = stops_advance(stream, text.data[at], &hold);
+            uint32_t ended = stops_advance(stream, tag ? OPENING_TAG[0] : text.data[at], &hold);
             if (ended == 0) continue;
             release(output, ended);
             stream->held_bytes = 0;
@@ -231,9 +296,11 @@ static void watch(void *context, struct bytes text) {
 
 /* ---- where the answer is bound ---- */
 
-/* All that was held back is text: no stop string that begins in it can end. */
+/* All that was held back is text: no stop string that begins in it can end. In what follows a tag
+ * is text of the form's. */
 static void bind_here(struct output *output) {
     release(output, 0);
+    output->stream->tag_mark = TAG_NONE;
     output->stream->stops = NULL;
     output->stream->bound_waits = BOUND_NEVER;
 }
@@ -270,11 +337,19 @@ void token_stream_open(struct token_stream *stream, const struct tokenizer *toke
                        const struct tool_set *tools) {
     static const enum stream_place places[TOKEN_STREAM_MODE_COUNT] = {
         [TOKEN_STREAM_PLAIN] = PLACE_CONTENT,
+        [TOKEN_STREAM_IN_CONTENT] = PLACE_START,
+        [TOKEN_STREAM_GOES_ON] = PLACE_START,
         [TOKEN_STREAM_MAY_THINK] = PLACE_START,
+        [TOKEN_STREAM_BEHIND_TOOL] = PLACE_START,
         [TOKEN_STREAM_IN_REASONING] = PLACE_REASONING_HEAD,
     };
     *stream = (struct token_stream){
         .tokenizer = tokenizer, .stops = stops, .mode = mode, .place = (uint8_t)places[mode]};
+    bool tokens = tokenizer_find_added(tokenizer, BYTES_LITERAL(OPENING_TAG), &stream->opening) &&
+                  tokenizer_find_added(tokenizer, BYTES_LITERAL(CLOSING_TAG), &stream->closing);
+    stream->tag_mark = tokens ? TAG_TOKEN : TAG_SPELLED;
+    if (mode == TOKEN_STREAM_PLAIN) stream->tag_mark = TAG_NONE;
+    stream->opens_anywhere = mode == TOKEN_STREAM_GOES_ON || mode == TOKEN_STREAM_BEHIND_TOOL;
     if (tools) tool_parser_open(&stream->calls, tools);
 }
 
@@ -300,13 +375,33 @@ static bool in_reasoning(const struct token_stream *stream) {
     return stream->place == PLACE_REASONING_HEAD || stream->place == PLACE_REASONING;
 }
 
+/* The text of a tag that is a token, with its mark; empty: it is none. */
+static struct bytes tag_of_token(const struct token_stream *stream, uint32_t token) {
+    static const char opening[] = "\xFEthink>", closing[] = "\xFE/think>";
+    if (stream->tag_mark != TAG_TOKEN) return (struct bytes){"", 0};
+    if (token == stream->opening) return (struct bytes){opening, sizeof opening - 1};
+    if (token == stream->closing) return (struct bytes){closing, sizeof closing - 1};
+    return (struct bytes){"", 0};
+}
+
+static void push_text(struct output *output, uint32_t token) {
+    struct token_stream *stream = output->stream;
+    struct bytes tag = tag_of_token(stream, token);
+    if (tag.count) {
+        utf8_join_end(&stream->joiner, watch, output);
+        if (!stream->stopped) watch(output, tag);
+    } else {
+        utf8_join(&stream->joiner, text_of(stream, token), watch, output);
+    }
+}
+
 bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream_sink *sink,
                        void *context) {
     if (stream->stopped) return true;
     struct output output = {stream, sink, context};
     bool reasoning = in_reasoning(stream);
     follow_before(&output, token);
-    utf8_join(&stream->joiner, text_of(stream, token), watch, &output);
+    push_text(&output, token);
     follow_behind(&output, token);
     if (reasoning || in_reasoning(stream)) stream->reasoning_tokens++;
     return stream->stopped;

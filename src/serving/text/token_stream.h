@@ -8,9 +8,16 @@
  *
  * Whatever the pushes, the concatenated output is the same. Stop strings are looked for in the
  * whole generated text, reasoning, tags and marks included, but not where the answer is bound to a
- * form (token_stream_bind), which a cut would break. The tags themselves are not put out, nor the
- * newlines around the reasoning and those between "</think>" and the content; trailing newlines of
- * the content stay. A first "<think>" opens reasoning only at the very start of the answer.
+ * form (token_stream_bind), which a cut would break.
+ *
+ * Tags are the tokens "<think>" and "</think>"; the same characters of other tokens are text. Where
+ * the tokenizer has no such tokens the characters are tags. "<think>" opens reasoning at the start
+ * of an answer, and at any place of one that goes on or comes behind a tool's result. Elsewhere it is
+ * text, and so is the "</think>" behind it; any other that closes nothing is dropped. What came
+ * before such a tag has gone out as content, and stays content. Tags in a call, and in what is
+ * bound, are text. Tags that are no text are not put out, nor the newlines around the reasoning and,
+ * where no content stands before it, those between "</think>" and the content; trailing newlines of
+ * the content stay.
  *
  * No allocation: the state is small and of fixed size.
  */
@@ -40,7 +47,10 @@ enum status stop_strings_add(struct stop_strings *stops, struct bytes text,
 
 enum token_stream_mode {
     TOKEN_STREAM_PLAIN,        /* everything is content, verbatim */
-    TOKEN_STREAM_MAY_THINK,    /* reasoning, if the answer starts with "<think>" */
+    TOKEN_STREAM_IN_CONTENT,   /* content begins: a model that thinks was asked not to */
+    TOKEN_STREAM_GOES_ON,      /* content goes on, or begins behind a tool's result as above */
+    TOKEN_STREAM_MAY_THINK,    /* the model thinks first, if it likes */
+    TOKEN_STREAM_BEHIND_TOOL,  /* the same, behind a tool's result: in the middle of a turn */
     TOKEN_STREAM_IN_REASONING, /* the prompt has already opened the reasoning */
     TOKEN_STREAM_MODE_COUNT
 };
@@ -68,12 +78,18 @@ struct token_stream { /* first what few tokens look at, then what all do: few ca
     uint32_t stopped_by; /* if stopped: its place among the stop strings */
     uint8_t place;       /* enum place, in token_stream.c */
     uint8_t bound_waits; /* enum bound_waits, in token_stream.c */
+    char tag_mark;       /* at which a tag begins */
+    bool tag_closes;     /* the tag that has begun */
+    bool has_content;    /* some was put out */
+    bool opens_anywhere; /* "<think>" in the content opens reasoning */
+    bool in_quote;       /* one was text, and the "</think>" behind it is, too */
     struct token_stream_bound bound;
     uint32_t reasoning_tokens; /* from the opening tag to the closing one */
     struct utf8_joiner joiner;
     uint32_t held_bytes;
-    uint32_t tag_progress;  /* bytes of the awaited tag seen */
-    uint32_t newline_count; /* newlines that may turn out to be the last ones */
+    uint32_t opening, closing; /* the tags' tokens, if the tokenizer has them */
+    uint32_t tag_progress;     /* bytes of a tag seen */
+    uint32_t newline_count;    /* newlines that may turn out to be the last ones */
 };
 
 /* A run of pushes puts out at most TOKEN_STREAM_HELD_MAX bytes, and TOKEN_STREAM_GROWTH_MAX more for

@@ -16,8 +16,8 @@ enum token_stream_part {
     TOKEN_STREAM_PART_COUNT
 };
 
-/* Takes a piece of output: valid UTF-8, never empty. All reasoning comes before all else; content
- * and calls come in any order. A call's arguments end with the next piece that is none of them. */
+/* Takes a piece of output: valid UTF-8, never empty. Parts come in any order. A call's arguments end
+ * with the next piece that is none of them. */
 typedef void token_stream_sink(void *context, enum token_stream_part part, struct bytes text);
 
 #endif

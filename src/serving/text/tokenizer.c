@@ -205,6 +205,11 @@ bool tokenizer_find(const struct tokenizer *tokenizer, struct bytes content, uin
     return true;
 }
 
+bool tokenizer_find_added(const struct tokenizer *tokenizer, struct bytes content,
+                          uint32_t *id_out) {
+    return added_tokens_exact(&tokenizer->added, content, id_out);
+}
+
 /* ---- encoding ---- */
 
 size_t tokenizer_scratch_bytes(size_t text_bytes_max) {

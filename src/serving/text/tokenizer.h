@@ -45,6 +45,10 @@ bool tokenizer_token_is_added(const struct tokenizer *tokenizer, uint32_t id); /
 /* The token that is exactly this text: an added token first, else an ordinary one. */
 bool tokenizer_find(const struct tokenizer *tokenizer, struct bytes content, uint32_t *id_out);
 
+/* The added token, special or not, that is exactly this text. */
+bool tokenizer_find_added(const struct tokenizer *tokenizer, struct bytes content,
+                          uint32_t *id_out);
+
 /* Working memory for texts of up to text_bytes_max bytes, about 21 times that plus 2.5 MiB; only
  * what long words need is touched. NULL when the arena is too small. */
 struct tokenizer_scratch *tokenizer_scratch_create(struct arena *arena, size_t text_bytes_max);

@@ -390,6 +390,10 @@ void tool_parser_push(struct tool_parser *parser, struct bytes text, token_strea
     }
 }
 
+bool tool_parser_in_call(const struct tool_parser *parser) {
+    return parser->state != TOOL_STATE_CONTENT;
+}
+
 void tool_parser_finish(struct tool_parser *parser, token_stream_sink *sink, void *context) {
     struct tool_pass pass = {.parser = parser, .sink = sink, .context = context, .finishes = true};
     take_held(&pass, false);

@@ -51,6 +51,9 @@ void tool_parser_open(struct tool_parser *parser, const struct tool_set *set);
 void tool_parser_push(struct tool_parser *parser, struct bytes text, token_stream_sink *sink,
                       void *context);
 
+/* A call was put out, and has not ended. */
+bool tool_parser_in_call(const struct tool_parser *parser);
+
 /* The content ends: puts out what is held back. */
 void tool_parser_finish(struct tool_parser *parser, token_stream_sink *sink, void *context);
 

@@ -14,8 +14,7 @@ struct call_writer {
 
 static bool is_added(const struct tokenizer *tokenizer, const char *text) {
     uint32_t id;
-    return tokenizer && tokenizer_find(tokenizer, bytes_of(text), &id) &&
-           tokenizer_token_is_added(tokenizer, id);
+    return tokenizer && tokenizer_find_added(tokenizer, bytes_of(text), &id);
 }
 
 /* ---- parts of forms ---- */

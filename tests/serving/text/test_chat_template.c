@@ -53,6 +53,13 @@ static struct chat_template golden(const char *file) {
     return found;
 }
 
+static bool ends_with_result(const struct tree *messages) {
+    const struct tree *last = tree_at(messages, tree_count(messages) - 1);
+    struct bytes role;
+    return tree_get_string(tree_member(last, "role"), &role) &&
+           bytes_equal(role, BYTES_LITERAL("tool"));
+}
+
 /* "text": null: there Jinja fails. */
 static void renders_cases(const struct chat_template *chat_template, const struct tree *cases,
                           enum token_stream_mode stream) {
@@ -68,7 +75,12 @@ static void renders_cases(const struct chat_template *chat_template, const struc
             continue;
         }
         rendering = expect(chat_template, &ask, text);
-        assert_int_equal(rendering.stream, stream);
+        enum token_stream_mode expected = stream;
+        if (ends_with_result(ask.messages) && stream == TOKEN_STREAM_MAY_THINK)
+            expected = TOKEN_STREAM_BEHIND_TOOL;
+        if (ends_with_result(ask.messages) && stream == TOKEN_STREAM_IN_CONTENT)
+            expected = TOKEN_STREAM_GOES_ON;
+        assert_int_equal(rendering.stream, expected);
         notes_contents(ask.messages, &rendering);
     }
 }
@@ -94,7 +106,7 @@ static void it_renders_the_other_releases_goldens(void **state) {
         {GOLDENS "chat_v2.json", CHAT_THOUGHT_NEVER, TOKEN_STREAM_PLAIN},
         {GOLDENS "chat_v3_0324.json", CHAT_THOUGHT_NEVER, TOKEN_STREAM_PLAIN},
         {GOLDENS "chat_r1_0528.json", CHAT_THOUGHT_ALWAYS, TOKEN_STREAM_MAY_THINK},
-        {GOLDENS "chat_v3_1.json", CHAT_THOUGHT_SWITCHED, TOKEN_STREAM_PLAIN},
+        {GOLDENS "chat_v3_1.json", CHAT_THOUGHT_SWITCHED, TOKEN_STREAM_IN_CONTENT},
     };
     for (size_t i = 0; i < ARRAY_COUNT(releases); i++) {
         struct chat_template found = golden(releases[i].file);
@@ -134,7 +146,7 @@ static void it_renders_r1s_turns(void **state) {
                "<｜User｜>q<｜tool▁outputs▁begin｜><｜tool▁output▁begin｜>1<｜tool▁output▁end｜>"
                "<｜tool▁outputs▁end｜>a</think>b" EOS
                "\n<｜tool▁output▁begin｜>2<｜tool▁output▁end｜><｜tool▁outputs▁end｜>",
-               TOKEN_STREAM_MAY_THINK);
+               TOKEN_STREAM_BEHIND_TOOL);
     renders_r1(TINY, true, "[]", BOS "<｜Assistant｜><think>\n", TOKEN_STREAM_IN_REASONING);
 }
 
@@ -156,10 +168,10 @@ static void thinking_is_asked_for_and_told(void **state) {
                      TOKEN_STREAM_MAY_THINK);
     ask.thinking = CHAT_THINKING_OFF;
     static const char off[] = "[user]<think>[assistant]<think>\n\n</think>\n\n";
-    assert_int_equal(expect(&found, &ask, bytes_of(off)).stream, TOKEN_STREAM_PLAIN);
+    assert_int_equal(expect(&found, &ask, bytes_of(off)).stream, TOKEN_STREAM_IN_CONTENT);
     ask = asked(HELLO ",\"variables\":{\"enable_thinking\":false}}");
     ask.thinking = CHAT_THINKING_ON; /* the client's own variable wins */
-    assert_int_equal(expect(&found, &ask, bytes_of(off)).stream, TOKEN_STREAM_PLAIN);
+    assert_int_equal(expect(&found, &ask, bytes_of(off)).stream, TOKEN_STREAM_IN_CONTENT);
     ask = asked(HELLO "}");
     ask.prompts = false; /* a tag that a user says opens nothing */
     assert_int_equal(expect(&found, &ask, bytes_of("[user]<think>")).stream,
@@ -175,7 +187,7 @@ static void v31_thinks_when_it_is_asked_to(void **state) {
                      TOKEN_STREAM_IN_REASONING);
     ask.thinking = CHAT_THINKING_OFF;
     assert_int_equal(expect(&v31, &ask, bytes_of(BOS "<｜User｜>q<｜Assistant｜></think>")).stream,
-                     TOKEN_STREAM_PLAIN);
+                     TOKEN_STREAM_IN_CONTENT);
 }
 
 /* ---- an answer that goes on ---- */
@@ -203,17 +215,21 @@ static void an_answer_goes_on_where_it_ended(void **state) {
                                 "{% endfor %}",
                       opens_thought[] =
                           "{% for m in messages %}{% if m.role == 'assistant' and m.prefix and "
-                          "thinking %}<think>\n{% endif %}{{ m.content }}|{% endfor %}";
+                          "thinking %}<think>\n{% endif %}{{ m.content }}|{% endfor %}",
+                      thinks[] = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}"
+                                 "{% if add_generation_prompt %}[assistant]<think>\n{% endif %}";
     goes_on(plain, "Once ", "[user]q</s>[assistant]Once ", TOKEN_STREAM_PLAIN);
     goes_on(plain, "", "[user]q</s>[assistant]", TOKEN_STREAM_PLAIN);
     goes_on(trims, "Once ", "[user]q.[assistant]Once", TOKEN_STREAM_PLAIN);
     goes_on(plain, "<think>a</think><think>b", "[user]q</s>[assistant]<think>a</think><think>b",
             TOKEN_STREAM_IN_REASONING);
     goes_on(plain, "<think>a</think>b", "[user]q</s>[assistant]<think>a</think>b",
-            TOKEN_STREAM_PLAIN);
+            TOKEN_STREAM_GOES_ON);
     goes_on(opens_thought, "hm", "q|<think>\nhm", TOKEN_STREAM_IN_REASONING);
     goes_on(opens_thought, "", "q|<think>\n", TOKEN_STREAM_IN_REASONING);
-    goes_on(opens_thought, "hm</think>so", "q|<think>\nhm</think>so", TOKEN_STREAM_PLAIN);
+    goes_on(opens_thought, "hm</think>so", "q|<think>\nhm</think>so", TOKEN_STREAM_GOES_ON);
+    goes_on(thinks, "Well,", "[user]q[assistant]Well,", TOKEN_STREAM_GOES_ON);
+    goes_on(thinks, "", "[user]q[assistant]", TOKEN_STREAM_GOES_ON);
 
     struct chat_template mute = opened("{% for m in messages if m.role == 'user' %}"
                                        "{{ m.content }}{% endfor %}");

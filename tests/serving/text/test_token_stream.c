@@ -23,7 +23,6 @@ static void gather(void *context, enum token_stream_part part, struct bytes text
     assert_int_equal(utf8_valid_prefix(text), text.count);
     all->pieces++;
     if (part == TOKEN_STREAM_REASONING) {
-        assert_int_equal(all->content_bytes, 0);
         memcpy(all->reasoning + all->reasoning_bytes, text.data, text.count);
         all->reasoning_bytes += text.count;
     } else {
@@ -32,14 +31,33 @@ static void gather(void *context, enum token_stream_part part, struct bytes text
     }
 }
 
-/* Pushes `text` byte by byte. */
+/* The token of a tag that the text begins with, if it is to be one. */
+static const char *const tags[] = {"<think>", "</think>"};
+
+static size_t tag_at(struct bytes text, uint32_t *token) {
+    for (size_t i = 0; i < ARRAY_COUNT(tags); i++) {
+        struct bytes tag = bytes_of(tags[i]);
+        if (!bytes_start_with(text, tag)) continue;
+        assert_true(tokenizer_find(tiny, tag, token));
+        return tag.count;
+    }
+    return 0;
+}
+
+/* Pushes `text` byte by byte, its tags as tokens. */
 static bool run(struct bytes text, const struct stop_strings *stops, enum token_stream_mode mode,
                 struct gathered *all) {
     struct token_stream stream;
     *all = (struct gathered){.pieces = 0};
     token_stream_open(&stream, tiny, stops, mode, NULL);
-    for (size_t i = 0; i < text.count; i++)
-        if (token_stream_push(&stream, byte_ids[(uint8_t)text.data[i]], gather, all)) break;
+    while (text.count) {
+        uint32_t token;
+        size_t count = tag_at(text, &token);
+        if (!count) token = byte_ids[(uint8_t)text.data[0]];
+        if (!count) count = 1;
+        text = (struct bytes){text.data + count, text.count - count};
+        if (token_stream_push(&stream, token, gather, all)) break;
+    }
     token_stream_finish(&stream, gather, all);
     return stream.stopped;
 }
@@ -55,13 +73,15 @@ static void shows(const char *text, enum token_stream_mode mode, const char *rea
 
 static void it_parts_reasoning_from_content(void **state) {
     const enum token_stream_mode plain = TOKEN_STREAM_PLAIN, may = TOKEN_STREAM_MAY_THINK,
-                                 in = TOKEN_STREAM_IN_REASONING;
+                                 in = TOKEN_STREAM_IN_REASONING, goes_on = TOKEN_STREAM_GOES_ON,
+                                 behind = TOKEN_STREAM_BEHIND_TOOL,
+                                 begins = TOKEN_STREAM_IN_CONTENT;
     shows("<think>\na</think>b\n", plain, "", "<think>\na</think>b\n");
     shows("<think>\n straw\n\nb\n</think>\n\nThe\n\nend\n", may, " straw\n\nb", "The\n\nend\n");
     shows("\n straw\n</think>\n\nThe end", in, " straw", "The end");
     shows("\n</think>\n\n", in, "", "");
     shows("</think>x", in, "", "x");
-    shows("a</thin</think>b</think>", in, "a</thin", "b</think>");
+    shows("a</thin</think>b</think>", in, "a</thin", "b");
     shows("a<</think>b", in, "a<", "b");
     shows("a\n</x\n\n</think>b", in, "a\n</x", "b");
     shows("still thinking\n\n", in, "still thinking", "");
@@ -69,12 +89,127 @@ static void it_parts_reasoning_from_content(void **state) {
     shows("\nno tag", may, "", "\nno tag");
     shows("<thin", may, "", "<thin");
     shows("<thing>", may, "", "<thing>");
-    shows("a<think>b</think>", may, "", "a<think>b</think>");
+    /* thoughts open and close at any place; what closes none is dropped */
+    for (int i = 0; i < 2; i++) {
+        enum token_stream_mode mode = i ? behind : goes_on;
+        shows("<think>\nb\n</think>\n\nc", mode, "b", "c");
+        shows("a<think>\nb\n</think>\n\nc", mode, "b", "a\n\nc");
+        shows("a\n</think>\n\nc", mode, "", "a\n\n\nc");
+        shows("\n</think>c</think>", mode, "", "\nc");
+        shows("</think>\n\nc", mode, "", "c");
+        shows("a<think>b</think>c<think>d</think>e", mode, "bd", "ace");
+        shows("a<think>b", mode, "b", "a");
+        shows("a<thin", mode, "", "a<thin");
+    }
+    /* elsewhere only what an answer begins with; an answer may write about tags */
+    for (int i = 0; i < 2; i++) {
+        enum token_stream_mode mode = i ? may : begins;
+        shows("<think>\nb\n</think>\n\nc", mode, "b", "c");
+        shows("a<think>b</think>c</think>d", mode, "", "a<think>b</think>cd");
+        shows("<think>a</think>b<think>c</think>d", mode, "a", "b<think>c</think>d");
+        shows("a</think>b", mode, "", "ab");
+    }
+    shows("a</think>b<think>c</think>d", in, "a", "b<think>c</think>d");
     shows("<think><think></think>", may, "<think>", "");
     shows("", may, "", "");
     shows("", in, "", "");
     /* more newlines than are held back are put out, the last ones not */
     shows("a\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n</think>b", in, "a\n\n", "b");
+}
+
+/* The same characters, but of ordinary tokens, are nobody's tags. */
+static void spelled_tags_are_text(void **state) {
+    static const char text[] = "a<think>b</think>c";
+    for (enum token_stream_mode mode = 0; mode < TOKEN_STREAM_MODE_COUNT; mode++) {
+        struct token_stream stream;
+        struct gathered all = {.pieces = 0};
+        bool reasons = mode == TOKEN_STREAM_IN_REASONING;
+        token_stream_open(&stream, tiny, NULL, mode, NULL);
+        for (const char *at = text; *at; at++)
+            token_stream_push(&stream, byte_ids[(uint8_t)*at], gather, &all);
+        token_stream_finish(&stream, gather, &all);
+        assert_int_equal(reasons ? all.reasoning_bytes : all.content_bytes, sizeof text - 1);
+        assert_memory_equal(reasons ? all.reasoning : all.content, text, sizeof text - 1);
+    }
+}
+
+#define CUT_TEXT "a<think>b</think>c"
+#define CUT_BYTES (sizeof CUT_TEXT - 1)
+#define CUT_TOKENS 256u /* the first token of more bytes than one */
+
+/* Each run of bytes of CUT_TEXT is a token; tags are no added ones. cut_ids[from][to] */
+static uint32_t cut_ids[CUT_BYTES][CUT_BYTES + 1];
+
+static struct tokenizer *cut_tokenizer(void) {
+    static char vocab[32768];
+    size_t count = 0;
+    uint32_t next = CUT_TOKENS;
+    for (size_t from = 0; from < CUT_BYTES; from++)
+        for (size_t to = from + 1; to <= CUT_BYTES; to++) {
+            struct bytes known = {CUT_TEXT + from, to - from};
+            uint32_t id = (uint8_t)known.data[0];
+            for (size_t i = 0; i < from && known.count > 1; i++)
+                for (size_t n = 0; i + n <= from && id < CUT_TOKENS; n++)
+                    if (n == known.count && !memcmp(CUT_TEXT + i, known.data, n))
+                        id = cut_ids[i][i + n];
+            if (known.count > 1 && id < CUT_TOKENS) {
+                id = next++;
+                count += (size_t)snprintf(vocab + count, sizeof vocab - count, ",\"%.*s\":%u",
+                                          (int)known.count, known.data, id);
+            }
+            cut_ids[from][to] = id;
+        }
+    return test_tokenizer(test_json((struct test_parts){.vocab = vocab}), "tokenizer.json");
+}
+
+/* Pushes the text, cut behind each byte that has its bit in `cuts`. */
+static void shows_cut(const struct tokenizer *tokenizer, const struct stop_strings *stops,
+                      uint32_t cuts) {
+    struct token_stream stream;
+    struct gathered all = {.pieces = 0};
+    token_stream_open(&stream, tokenizer, stops, TOKEN_STREAM_GOES_ON, NULL);
+    for (size_t from = 0, to = 1; to <= CUT_BYTES; to++) {
+        if (to < CUT_BYTES && !(cuts >> (to - 1) & 1)) continue;
+        token_stream_push(&stream, cut_ids[from][to], gather, &all);
+        from = to;
+    }
+    token_stream_finish(&stream, gather, &all);
+    if (all.reasoning_bytes != 1 || all.content_bytes != 2 || all.reasoning[0] != 'b' ||
+        memcmp(all.content, "ac", 2) != 0)
+        fail_msg("cuts %x show '%.*s' and '%.*s'", cuts, (int)all.reasoning_bytes, all.reasoning,
+                 (int)all.content_bytes, all.content);
+}
+
+/* Where the tokenizer has no tokens for them the characters are tags, however they are cut. */
+static void every_cut_of_spelled_tags_shows_the_same(void **state) {
+    struct tokenizer *tokenizer = cut_tokenizer();
+    struct stop_strings stops = {.count = 0};
+    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL("</thought"), NULL), STATUS_OK);
+    for (uint32_t cuts = 0; cuts < 1u << (CUT_BYTES - 1); cuts++)
+        shows_cut(tokenizer, cuts % 2 ? &stops : NULL, cuts);
+}
+
+/* A tag in a call's arguments is a part of them. */
+static void tags_in_calls_are_arguments(void **state) {
+    static const struct tool_set set = {.format = TOOL_FORMAT_HERMES};
+    static const char text[] =
+        "a<tool_call>{\"name\": \"f\", \"arguments\": {\"x\": \"<think>y</think>\"}}</tool_call>";
+    struct token_stream stream;
+    static struct tool_seen seen;
+    struct bytes rest = bytes_of(text);
+    seen_open(&seen);
+    token_stream_open(&stream, tiny, NULL, TOKEN_STREAM_GOES_ON, &set);
+    while (rest.count) {
+        uint32_t token;
+        size_t count = tag_at(rest, &token);
+        if (!count) token = byte_ids[(uint8_t)rest.data[0]];
+        if (!count) count = 1;
+        rest = (struct bytes){rest.data + count, rest.count - count};
+        token_stream_push(&stream, token, seen_take, &seen);
+    }
+    token_stream_finish(&stream, seen_take, &seen);
+    seen_end_call(&seen);
+    assert_string_equal(seen.text, "a«f({\"x\": \"<think>y</think>\"})»");
 }
 
 static void it_counts_reasoning_tokens(void **state) {
@@ -266,7 +401,7 @@ static void it_equals_decoding_at_once(void **state) {
     }
 }
 
-/* One text, tokenized in different ways, in every mode, shows the same. */
+/* One text, tokenized in different ways but for its tags, in every mode, shows the same. */
 static void it_does_not_depend_on_the_tokens(void **state) {
     struct tokenizer_scratch *scratch = test_scratch();
     struct stop_strings stops = stops_of(STOPS("and then", "\n\n\n"));
@@ -284,8 +419,7 @@ static void it_does_not_depend_on_the_tokens(void **state) {
         struct gathered expected, got = {.pieces = 0};
         bool stopped = run((struct bytes){text, bytes}, &stops, mode, &expected);
         assert_int_equal(tokenizer_encode(tiny, scratch, (struct bytes){text, bytes},
-                                          round % 5 ? plain_text_nowhere : plain_text_everywhere,
-                                          ids, ARRAY_COUNT(ids), &count),
+                                          plain_text_nowhere, ids, ARRAY_COUNT(ids), &count),
                          STATUS_OK);
         struct token_stream stream;
         token_stream_open(&stream, tiny, &stops, mode, NULL);
@@ -426,6 +560,9 @@ int main(void) {
     check(tokenizer_find(tiny, BYTES_LITERAL("<｜end▁of▁sentence｜>"), &eos));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_parts_reasoning_from_content),
+        cmocka_unit_test(spelled_tags_are_text),
+        cmocka_unit_test(every_cut_of_spelled_tags_shows_the_same),
+        cmocka_unit_test(tags_in_calls_are_arguments),
         cmocka_unit_test(it_counts_reasoning_tokens),
         cmocka_unit_test(it_stops_at_strings),
         cmocka_unit_test(it_holds_back_no_more_than_it_must),

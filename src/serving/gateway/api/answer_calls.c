@@ -19,11 +19,12 @@ void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id
 }
 
 bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct bytes id,
-                      struct bytes name, size_t content_at) {
+                      struct bytes name, size_t text_at, uint32_t token_at) {
     struct answer_call *call = arena_take_zeroed(arena, sizeof *call);
     struct bytes own_id = arena_copy(arena, id), own_name = arena_copy(arena, name);
     if (!call || !own_id.data || !own_name.data) return false;
-    *call = (struct answer_call){.id = own_id, .name = own_name, .content_at = content_at};
+    *call = (struct answer_call){
+        .id = own_id, .name = own_name, .text_at = text_at, .token_at = token_at};
     if (calls->last)
         calls->last->next = call;
     else

@@ -11,7 +11,8 @@ struct answer_call {
     struct answer_call *next;
     struct bytes id, name;
     struct answer_text arguments; /* JSON text, as the model wrote it */
-    size_t content_at;            /* bytes of the answer's content that come before it */
+    size_t text_at;               /* bytes of the answer's text that come before it */
+    uint32_t token_at;            /* tokens of the answer before the one that began it */
 };
 
 struct answer_calls {
@@ -22,7 +23,7 @@ struct answer_calls {
 
 /* Copies `id` and `name`. False when the arena is out of memory. */
 bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct bytes id,
-                      struct bytes name, size_t content_at);
+                      struct bytes name, size_t text_at, uint32_t token_at);
 
 #define ANSWER_CALLS_ID_BYTES 64
 

@@ -43,6 +43,39 @@ bool answer_text_add(struct answer_text *text, struct arena *arena, struct bytes
     return true;
 }
 
+static struct answer_run *run_add(struct answer_text *text, struct arena *arena,
+                                  enum token_stream_part part, uint32_t token_at) {
+    struct answer_run *run = arena_take(arena, sizeof *run);
+    if (!run) return NULL;
+    *run = (struct answer_run){
+        .part = part, .from = text->count, .to = text->count, .token_at = token_at};
+    if (text->last_run)
+        text->last_run->next = run;
+    else
+        text->first_run = run;
+    text->last_run = run;
+    text->run_count++;
+    text->run_ended = false;
+    return run;
+}
+
+bool answer_text_add_part(struct answer_text *text, struct arena *arena,
+                          enum token_stream_part part, uint32_t token_at, struct bytes piece) {
+    struct answer_run *run = text->last_run;
+    if (!run || run->part != part || text->run_ended) run = run_add(text, arena, part, token_at);
+    if (!run) return false;
+    bool added = answer_text_add(text, arena, piece);
+    run->to = text->count;
+    return added;
+}
+
+size_t answer_text_part_count(const struct answer_text *text, enum token_stream_part part) {
+    size_t count = 0;
+    for (const struct answer_run *run = text->first_run; run; run = run->next)
+        if (run->part == part) count += run->to - run->from;
+    return count;
+}
+
 bool answer_text_walk(const struct answer_text *text,
                       bool (*visit)(void *context, struct bytes piece), void *context) {
     for (const struct answer_block *block = text->first; block; block = block->next)
@@ -72,4 +105,10 @@ bool answer_text_copy(struct answer_text *text, struct arena *arena,
     for (const struct answer_block *block = source->first; block; block = block->next)
         if (!answer_text_add(text, arena, (struct bytes){block->bytes, block->count})) return false;
     return true;
+}
+
+void answer_text_write_part(const struct answer_text *text, enum token_stream_part part,
+                            struct json_writer *writer) {
+    for (const struct answer_run *run = text->first_run; run; run = run->next)
+        if (run->part == part) answer_text_write(text, run->from, run->to, true, writer);
 }

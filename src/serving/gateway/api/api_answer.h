@@ -57,8 +57,8 @@ enum api_finish {
 
 /* One of the answers to a request; its index is its place among them. */
 struct api_choice {
-    const struct answer_text *text;   /* reasoning, then all content */
-    const struct answer_calls *calls; /* each says at which byte of the content it stands */
+    const struct answer_text *text;   /* reasoning and content */
+    const struct answer_calls *calls; /* each says at which byte of the text it stands */
     const struct token_list *echoed;  /* of the prompt; NULL unless they are to be told */
     const struct token_list *tokens;  /* empty unless ids or log probabilities are wanted */
     enum api_finish finish;
@@ -104,8 +104,7 @@ struct dialect_place {
     uint32_t events; /* told */
     uint32_t blocks; /* opened: content blocks, output items */
     uint32_t open;   /* what the open one is, in the dialect's own numbers; 0: none */
-    uint32_t calls;
-    size_t told, from; /* bytes of content told, and told before the open one */
+    size_t told; /* tokens of the answer whose log probabilities have been told, or never will */
 };
 
 #endif

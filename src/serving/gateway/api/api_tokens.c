@@ -82,7 +82,8 @@ static void write_entry(const struct spelling *spelling, const struct token_logp
 static void visit_chat(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
     struct json_writer *writer = spelling->writer;
-    json_writer_text(writer, index > spelling->from ? ",{" : "{");
+    json_writer_text(writer, spelling->any ? ",{" : "{");
+    spelling->any = true;
     write_entry(spelling, entries);
     json_writer_text(writer, ",\"top_logprobs\":[");
     for (uint32_t i = 1; i < spelling->list->each; i++) {
@@ -93,25 +94,36 @@ static void visit_chat(void *context, uint32_t index, const struct token_logprob
     json_writer_text(writer, "]}");
 }
 
+/* Those of the reasoning, or the others. */
+static void write_chosen(struct json_writer *writer, const struct tokenizer *tokenizer,
+                         const struct token_list *list, uint32_t from, uint32_t to, bool chosen) {
+    struct spelling spelling = {.writer = writer, .tokenizer = tokenizer, .list = list};
+    bool reasons;
+    json_writer_text(writer, "[");
+    for (uint32_t start = from; token_list_next_turn(list, &from, to, &reasons); start = from)
+        if (reasons == chosen) token_list_visit(list, start, from, visit_chat, &spelling);
+    json_writer_text(writer, "]");
+}
+
 void api_tokens_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
                          const struct token_list *list, uint32_t from, uint32_t to) {
-    struct spelling spelling = {
-        .writer = writer, .tokenizer = tokenizer, .list = list, .from = from};
-    json_writer_text(writer, "[");
-    token_list_visit(list, from, to, visit_chat, &spelling);
-    json_writer_text(writer, "]");
+    write_chosen(writer, tokenizer, list, from, to, false);
+}
+
+static bool any_reasons(const struct token_list *list, uint32_t from, uint32_t to) {
+    bool reasons = false;
+    while (!reasons && token_list_next_turn(list, &from, to, &reasons))
+        continue;
+    return reasons;
 }
 
 void api_tokens_chat_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
                               const struct token_list *list, uint32_t from, uint32_t to) {
-    uint32_t split = list->reasoning_count < from ? from
-                     : list->reasoning_count < to ? list->reasoning_count
-                                                  : to;
     json_writer_text(writer, "{\"content\":");
-    api_tokens_logprobs(writer, tokenizer, list, split, to);
-    if (split > from) {
+    write_chosen(writer, tokenizer, list, from, to, false);
+    if (any_reasons(list, from, to)) {
         json_writer_text(writer, ",\"reasoning_content\":");
-        api_tokens_logprobs(writer, tokenizer, list, from, split);
+        write_chosen(writer, tokenizer, list, from, to, true);
     }
     json_writer_text(writer, ",\"refusal\":null}");
 }

@@ -82,3 +82,27 @@ void token_list_visit(const struct token_list *list, uint32_t from, uint32_t to,
         for (uint32_t i = 0; i < block->room && index < to; i++, index++)
             if (index >= from) visit_one(list, block, i, index, visit, context);
 }
+
+bool token_list_turn(struct token_list *list, struct arena *arena, bool reasons) {
+    if (reasons == (list->last_turn && list->last_turn->reasons)) return true;
+    struct token_turn *turn = arena_take(arena, sizeof *turn);
+    if (!turn) return false;
+    *turn = (struct token_turn){.from = list->count, .reasons = reasons};
+    if (list->last_turn)
+        list->last_turn->next = turn;
+    else
+        list->first_turn = turn;
+    list->last_turn = turn;
+    return true;
+}
+
+bool token_list_next_turn(const struct token_list *list, uint32_t *from, uint32_t to,
+                          bool *reasons) {
+    const struct token_turn *turn = list->first_turn;
+    if (*from >= to) return false;
+    *reasons = false;
+    for (; turn && turn->from <= *from; turn = turn->next)
+        *reasons = turn->reasons;
+    *from = turn && turn->from < to ? turn->from : to;
+    return true;
+}

@@ -13,6 +13,12 @@
 
 struct token_block;
 
+struct token_turn { /* from this token on, up to the next turn */
+    struct token_turn *next;
+    uint32_t from;
+    bool reasons;
+};
+
 #define TOKEN_LIST_RECENT 16 /* a cache line of them */
 
 struct token_list {
@@ -22,9 +28,9 @@ struct token_list {
     uint32_t each; /* entries of a token, the same for all: itself, then the likeliest; 0: itself,
                     * of which nothing is known */
     uint32_t count;
-    uint32_t reasoning_count; /* of them, at the start */
-    uint32_t text_offset;     /* characters of the answer before the first */
-    bool is_prompt;           /* echoed: special tokens stand in the text, too */
+    struct token_turn *first_turn, *last_turn; /* of reasoning and content; NULL: all is content */
+    uint32_t text_offset;                      /* characters of the answer before the first */
+    bool is_prompt;                            /* echoed: special tokens stand in the text, too */
     bool has_first;   /* the prompt's first token, of which nothing is known, is the first */
     bool hides_first; /* the first token does not stand in the text */
     uint8_t recent_count;
@@ -37,10 +43,17 @@ struct token_list {
 bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each);
 
+/* The next tokens are of the reasoning, or are not. False: as above. */
+bool token_list_turn(struct token_list *list, struct arena *arena, bool reasons);
+
 typedef void token_list_visitor(void *context, uint32_t index, const struct token_logprob *entries);
 
 /* Tokens [from, to), in order. */
 void token_list_visit(const struct token_list *list, uint32_t from, uint32_t to,
                       token_list_visitor *visit, void *context);
+
+/* Of these the next turn alone: moves *from to its end. False: there is none before `to`. */
+bool token_list_next_turn(const struct token_list *list, uint32_t *from, uint32_t to,
+                          bool *reasons);
 
 #endif

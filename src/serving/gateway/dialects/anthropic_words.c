@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/api/answer_walk.h"
 #include "serving/text/json_scanner.h"
 #include "serving/text/utf8.h"
 
@@ -62,24 +63,6 @@ static void begin_call(struct json_writer *writer, struct bytes id, struct bytes
 
 /* ---- whole answers ---- */
 
-struct blocks { /* of a message */
-    struct json_writer *writer;
-    const struct api_choice *choice;
-    bool any;
-};
-
-static void next_block(struct blocks *blocks) {
-    if (blocks->any) json_writer_text(blocks->writer, ",");
-    blocks->any = true;
-}
-
-static void write_text(struct blocks *blocks, const char *head, size_t from, size_t to) {
-    if (from == to) return;
-    next_block(blocks);
-    json_writer_text(blocks->writer, head);
-    answer_text_write(blocks->choice->text, from, to, true, blocks->writer);
-}
-
 struct scan {
     struct json_scanner scanner;
     char first; /* byte that is no space; 0: none yet */
@@ -101,11 +84,9 @@ static bool is_object(const struct answer_text *text) {
            json_scanner_is_whole(&scan.scanner);
 }
 
-static void write_call(struct blocks *blocks, const struct answer_call *call) {
+static void write_call(struct json_writer *writer, const struct answer_call *call) {
     const struct answer_text *arguments = &call->arguments;
-    struct json_writer *writer = blocks->writer;
     bool valid = is_object(arguments);
-    next_block(blocks);
     begin_call(writer, call->id, call->name);
     if (arguments->count == 0) {
         json_writer_text(writer, "{}}");
@@ -116,22 +97,26 @@ static void write_call(struct blocks *blocks, const struct answer_call *call) {
     json_writer_text(writer, valid ? "}" : "\"}}");
 }
 
-static void write_content(struct json_writer *writer, const struct api_choice *choice) {
-    const struct answer_text *text = choice->text;
-    struct blocks blocks = {writer, choice, false};
-    size_t begin = text->reasoning_count, from = begin;
-    write_text(&blocks, "{\"type\":\"thinking\",\"thinking\":\"", 0, begin);
-    if (begin) json_writer_text(writer, "\",\"signature\":\"\"}");
-    const struct answer_call *call = choice->calls ? choice->calls->first : NULL;
-    for (; call; call = call->next) {
-        size_t to = begin + call->content_at;
-        write_text(&blocks, "{\"type\":\"text\",\"text\":\"", from, to);
-        if (to > from) json_writer_text(writer, "\"}");
-        write_call(&blocks, call);
-        from = to;
+static void write_block(struct json_writer *writer, const struct answer_text *text,
+                        const struct answer_walk_block *block) {
+    if (block->part == TOKEN_STREAM_CALL) {
+        write_call(writer, block->call);
+        return;
     }
-    write_text(&blocks, "{\"type\":\"text\",\"text\":\"", from, text->count);
-    if (text->count > from) json_writer_text(writer, "\"}");
+    bool thinks = block->part == TOKEN_STREAM_REASONING;
+    json_writer_text(writer, thinks ? "{\"type\":\"thinking\",\"thinking\":\""
+                                    : "{\"type\":\"text\",\"text\":\"");
+    answer_text_write(text, block->from, block->to, true, writer);
+    json_writer_text(writer, thinks ? "\",\"signature\":\"\"}" : "\"}");
+}
+
+static void write_content(struct json_writer *writer, const struct api_choice *choice) {
+    struct answer_walk walk = answer_walk_open(choice);
+    struct answer_walk_block block;
+    for (bool any = false; answer_walk_next(&walk, &block); any = true) {
+        if (any) json_writer_text(writer, ",");
+        write_block(writer, choice->text, &block);
+    }
 }
 
 void anthropic_words_whole(struct json_writer *writer, const struct api_answer *answer,

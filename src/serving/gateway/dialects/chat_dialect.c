@@ -96,16 +96,16 @@ static void write_message(struct json_writer *writer, const struct api_answer *a
     const struct answer_text *text = choice->text;
     const struct answer_call *first = choice->calls ? choice->calls->first : NULL;
     json_writer_text(writer, "\"message\":{\"role\":\"assistant\",\"content\":");
-    if (first && text->count == text->reasoning_count) {
+    if (first && answer_text_part_count(text, TOKEN_STREAM_CONTENT) == 0) {
         json_writer_text(writer, "null");
     } else {
         json_writer_text(writer, "\"");
-        answer_text_write(text, text->reasoning_count, text->count, true, writer);
+        answer_text_write_part(text, TOKEN_STREAM_CONTENT, writer);
         json_writer_text(writer, "\"");
     }
-    if (text->reasoning_count) {
+    if (answer_text_part_count(text, TOKEN_STREAM_REASONING)) {
         json_writer_text(writer, ",\"reasoning_content\":\"");
-        answer_text_write(text, 0, text->reasoning_count, true, writer);
+        answer_text_write_part(text, TOKEN_STREAM_REASONING, writer);
         json_writer_text(writer, "\"");
     }
     for (const struct answer_call *call = first; call; call = call->next) {

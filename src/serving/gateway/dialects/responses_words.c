@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "serving/gateway/api/answer_walk.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/dialects/responses_reader.h"
 #include "serving/gateway/dialects/text_input.h"
@@ -18,7 +19,8 @@ struct item {
     size_t from, to;
     struct bytes call_id, name;
     const struct answer_text *arguments; /* NULL: none yet */
-    const struct token_list *tokens;     /* of a message, whose log probabilities are told; NULL */
+    const struct token_list *tokens;     /* of a message: [token_from, token_to); NULL: none */
+    uint32_t token_from, token_to;
 };
 
 /* ---- parts of items ---- */
@@ -59,6 +61,16 @@ static void write_id(struct json_writer *writer, const struct api_answer *answer
     json_writer_text(writer, "\"");
 }
 
+/* Of a message's tokens. */
+static void write_logprobs(struct json_writer *writer, const struct api_answer *answer,
+                           const struct item *item) {
+    if (item->tokens && answer->logprobs)
+        api_tokens_logprobs(writer, answer->tokenizer, item->tokens, item->token_from,
+                            item->token_to);
+    else
+        json_writer_text(writer, "[]");
+}
+
 static void write_text(struct json_writer *writer, const struct item *item) {
     json_writer_text(writer, "\"");
     if (item->text) answer_text_write(item->text, item->from, item->to, true, writer);
@@ -90,11 +102,7 @@ static void write_part(struct json_writer *writer, const struct api_answer *answ
     json_writer_text(writer, "{\"type\":\"output_text\",\"text\":");
     write_text(writer, item);
     json_writer_text(writer, ",\"annotations\":[],\"logprobs\":");
-    if (item->tokens && answer->logprobs)
-        api_tokens_logprobs(writer, answer->tokenizer, item->tokens, item->tokens->reasoning_count,
-                            item->tokens->count);
-    else
-        json_writer_text(writer, "[]");
+    write_logprobs(writer, answer, item);
     json_writer_text(writer, "}");
 }
 
@@ -148,57 +156,43 @@ static void write_item(struct json_writer *writer, const struct api_answer *answ
 
 /* ---- the response ---- */
 
-struct output_list { /* the items of an answer, as they are listed */
-    struct json_writer *writer;
-    const struct api_answer *answer;
-    const struct api_choice *choice;
-    bool tells_tokens;
-    uint32_t count;
-};
-
 static bool is_whole(enum api_finish finish) {
     return finish != API_FINISH_LENGTH && finish != API_FINISH_CUT;
 }
 
-/* `last`: nothing comes behind it. */
-static void list_item(struct output_list *output, struct item item, bool last) {
-    item.index = output->count++;
-    item.status = last && !is_whole(output->choice->finish) ? "incomplete" : "completed";
-    if (item.kind == ITEM_MESSAGE && output->tells_tokens) {
-        item.tokens = output->choice->tokens;
-        output->tells_tokens = false;
+static struct item item_of(const struct api_choice *choice, const struct answer_walk_block *block,
+                           uint32_t index) {
+    static const enum item_kind kinds[TOKEN_STREAM_PART_COUNT] = {
+        [TOKEN_STREAM_REASONING] = ITEM_REASONING,
+        [TOKEN_STREAM_CONTENT] = ITEM_MESSAGE,
+        [TOKEN_STREAM_CALL] = ITEM_CALL,
+    };
+    struct item item = {.kind = kinds[block->part], .index = index, .status = "completed"};
+    if (block->last && !is_whole(choice->finish)) item.status = "incomplete";
+    if (item.kind == ITEM_CALL) {
+        item.call_id = block->call->id;
+        item.name = block->call->name;
+        item.arguments = &block->call->arguments;
+        return item;
     }
-    if (item.index) json_writer_text(output->writer, ",");
-    write_item(output->writer, output->answer, &item, false);
+    item.text = choice->text;
+    item.from = block->from;
+    item.to = block->to;
+    if (item.kind == ITEM_MESSAGE) item.tokens = choice->tokens;
+    item.token_from = block->token_from;
+    item.token_to = block->token_to;
+    return item;
 }
 
 static void write_output(struct json_writer *writer, const struct api_answer *answer,
-                         const struct api_choice *choice, bool tells_tokens) {
-    const struct answer_text *text = choice->text;
-    struct output_list output = {writer, answer, choice, tells_tokens, 0};
-    size_t begin = text->reasoning_count, from = begin;
-    const struct answer_call *call = choice->calls ? choice->calls->first : NULL;
-    if (begin)
-        list_item(&output, (struct item){.kind = ITEM_REASONING, .text = text, .to = begin},
-                  !call && text->count == begin);
-    for (; call; call = call->next) {
-        size_t to = begin + call->content_at;
-        if (to > from)
-            list_item(&output,
-                      (struct item){.kind = ITEM_MESSAGE, .text = text, .from = from, .to = to},
-                      false);
-        struct item item = {.kind = ITEM_CALL,
-                            .call_id = call->id,
-                            .name = call->name,
-                            .arguments = &call->arguments};
-        list_item(&output, item, !call->next && to == text->count);
-        from = to;
+                         const struct api_choice *choice) {
+    struct answer_walk walk = answer_walk_open(choice);
+    struct answer_walk_block block;
+    for (uint32_t index = 0; answer_walk_next(&walk, &block); index++) {
+        struct item item = item_of(choice, &block, index);
+        if (index) json_writer_text(writer, ",");
+        write_item(writer, answer, &item, false);
     }
-    if (text->count > from)
-        list_item(
-            &output,
-            (struct item){.kind = ITEM_MESSAGE, .text = text, .from = from, .to = text->count},
-            true);
 }
 
 static void write_usage(struct json_writer *writer, const struct api_usage *usage) {
@@ -218,7 +212,6 @@ struct response {
     const char *code, *message;     /* of the error; NULL: none */
     const struct api_choice *whole; /* NULL: no output is told */
     const struct api_usage *usage;  /* NULL: none */
-    bool tells_tokens;
 };
 
 static struct response response_of(const struct api_choice *whole, const struct api_usage *usage) {
@@ -265,7 +258,7 @@ static void write_response(struct json_writer *writer, const struct api_answer *
     json_writer_text(writer, "\"truncation\":\"disabled\","
                              "\"background\":false,\"store\":false,\"previous_response_id\":null,"
                              "\"output\":[");
-    if (response->whole) write_output(writer, answer, response->whole, response->tells_tokens);
+    if (response->whole) write_output(writer, answer, response->whole);
     json_writer_text(writer, "],\"usage\":");
     if (response->usage)
         write_usage(writer, response->usage);
@@ -279,7 +272,6 @@ void responses_words_whole(struct json_writer *writer, const struct api_answer *
                            const struct api_usage *usage) {
     check(choice_count == 1);
     struct response response = response_of(choices, usage);
-    response.tells_tokens = true;
     write_response(writer, answer, &response);
 }
 
@@ -352,24 +344,15 @@ static const char *const done_names[] = {
 
 /* ---- items in a stream ---- */
 
-/* The one that is open, with all its text. */
+/* The one that is open, with all that has come of it. */
 static struct item open_item(const struct dialect_place *place, const struct api_choice *whole) {
-    struct item item = {.kind = (enum item_kind)place->open, .index = place->blocks - 1};
-    size_t begin = whole->text->reasoning_count;
-    const struct answer_call *call = whole->calls->first;
-    if (item.kind == ITEM_CALL) {
-        for (uint32_t i = 1; i < place->calls; i++)
-            call = call->next;
-        item.call_id = call->id;
-        item.name = call->name;
-        item.arguments = &call->arguments;
-        return item;
-    }
-    bool reasons = item.kind == ITEM_REASONING;
-    item.text = whole->text;
-    item.from = reasons ? 0 : begin + place->from;
-    item.to = reasons ? begin : begin + place->told;
-    return item;
+    struct answer_walk walk = answer_walk_open(whole);
+    struct answer_walk_block block;
+    bool found = true;
+    for (uint32_t i = 0; i < place->blocks && found; i++)
+        found = answer_walk_next(&walk, &block);
+    check(place->blocks > 0 && found);
+    return item_of(whole, &block, place->blocks - 1);
 }
 
 /* Of a tool that takes text: its input comes whole, as the model's arguments are no text yet. */
@@ -395,7 +378,10 @@ static void write_end(const struct teller *teller, const struct item *item) {
     } else {
         json_writer_text(teller->writer, ",\"text\":");
         write_text(teller->writer, item);
-        if (item->kind == ITEM_MESSAGE) json_writer_text(teller->writer, ",\"logprobs\":[]");
+        if (item->kind == ITEM_MESSAGE) {
+            json_writer_text(teller->writer, ",\"logprobs\":");
+            write_logprobs(teller->writer, teller->answer, item);
+        }
     }
     end_event(teller);
 }
@@ -422,34 +408,47 @@ static void begin_item(const struct teller *teller, enum item_kind kind,
     close_item(teller, whole, "completed");
     struct item item = {.kind = kind, .index = place->blocks++, .status = "in_progress"};
     place->open = kind;
-    place->from = place->told;
+    if (kind == ITEM_MESSAGE) place->told = open_item(place, whole).token_from;
     if (kind == ITEM_CALL) {
         item.call_id = piece->call_id;
         item.name = piece->text;
-        place->calls++;
     }
     write_item_event(teller, "response.output_item.added", &item, true);
     if (kind != ITEM_CALL) write_part_event(teller, "response.content_part.added", &item);
 }
 
-static void write_delta(const struct teller *teller, const struct api_piece *piece) {
-    const struct item item = {.kind = (enum item_kind)teller->place->open,
-                              .index = teller->place->blocks - 1};
+/* The tokens that a delta tells: all of the message that no delta before it did, where they are
+ * kept. */
+static struct item told_tokens(const struct teller *teller, const struct api_piece *piece,
+                               const struct api_choice *whole) {
+    struct dialect_place *place = teller->place;
+    struct item item = {.kind = (enum item_kind)place->open, .index = place->blocks - 1};
+    if (item.kind != ITEM_MESSAGE || !piece->tokens) return item;
+    item.tokens = piece->tokens;
+    item.token_from = piece->from;
+    item.token_to = piece->to;
+    if (whole->tokens->count < piece->to) return item;
+    item.tokens = whole->tokens;
+    item.token_from = (uint32_t)place->told;
+    item.token_to = whole->tokens->count - piece->tokens->count + piece->to;
+    place->told = item.token_to;
+    return item;
+}
+
+static void write_delta(const struct teller *teller, const struct api_piece *piece,
+                        const struct api_choice *whole) {
+    const struct item item = told_tokens(teller, piece, whole);
     begin_inner_event(teller, delta_names[item.kind], &item);
     json_writer_text(teller->writer, ",\"delta\":");
     json_writer_string(teller->writer, piece->text);
     if (item.kind == ITEM_MESSAGE) {
         json_writer_text(teller->writer, ",\"logprobs\":");
-        if (piece->tokens && teller->answer->logprobs)
-            api_tokens_logprobs(teller->writer, teller->answer->tokenizer, piece->tokens,
-                                piece->from, piece->to);
-        else
-            json_writer_text(teller->writer, "[]");
+        write_logprobs(teller->writer, teller->answer, &item);
     }
     end_event(teller);
 }
 
-/* Tokens without text are told with content, which may have begun or not. */
+/* Tokens without text begin no item; those that come before a message are told with its first. */
 static void write_piece(const struct teller *teller, const struct api_piece *piece,
                         const struct api_choice *whole) {
     static const enum item_kind kinds[TOKEN_STREAM_PART_COUNT] = {
@@ -459,17 +458,16 @@ static void write_piece(const struct teller *teller, const struct api_piece *pie
         [TOKEN_STREAM_ARGUMENTS] = ITEM_CALL,
     };
     enum item_kind kind = kinds[piece->part];
-    bool begins = piece->part == TOKEN_STREAM_CALL || teller->place->open != kind;
-    bool tells = kind == ITEM_MESSAGE && piece->tokens && teller->answer->logprobs;
+    bool open = piece->part != TOKEN_STREAM_CALL && teller->place->open == kind;
+    bool tells = kind == ITEM_MESSAGE && open && piece->tokens && teller->answer->logprobs;
     if (piece->text.count == 0 && !tells) return;
-    if (begins) begin_item(teller, kind, piece, whole);
-    if (piece->part == TOKEN_STREAM_CONTENT) teller->place->told += piece->text.count;
+    if (!open) begin_item(teller, kind, piece, whole);
     if (piece->part == TOKEN_STREAM_CALL) return;
     if (kind == ITEM_CALL) {
         struct item item = open_item(teller->place, whole);
         if (takes_text(teller->answer, &item)) return;
     }
-    write_delta(teller, piece);
+    write_delta(teller, piece, whole);
 }
 
 /* ---- the end ---- */

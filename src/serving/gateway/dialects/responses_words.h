@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Answers in the words of OpenAI's Responses API: a response whose output is a list of items
  * (reasoning, message, function_call), whole or as numbered events. An item's last events repeat its
- * text, and the last event of all the whole response. A stream's log probabilities come with its
- * deltas and are not repeated; a whole answer's stand in its first message. There is no [DONE].
+ * text and log probabilities, and the last event of all the whole response: as a whole answer has it.
+ * Each message has the log probabilities of its own tokens. There is no [DONE].
  */
 #ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_WORDS_H
 #define SERVING_GATEWAY_DIALECTS_RESPONSES_WORDS_H

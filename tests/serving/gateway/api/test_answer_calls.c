@@ -21,16 +21,18 @@ static void calls_keep_their_order_and_texts(void **state) {
     struct answer_calls calls = {0};
     arena_over(&arena, memory, sizeof memory);
     char name[] = "first";
-    assert_true(answer_calls_add(&calls, &arena, BYTES_LITERAL("1"), bytes_of(name), 0));
+    assert_true(answer_calls_add(&calls, &arena, BYTES_LITERAL("1"), bytes_of(name), 0, 0));
     memset(name, 'x', 5); /* it was copied */
     assert_true(answer_calls_add_arguments(&calls, &arena, BYTES_LITERAL("{\"a\":")));
     assert_true(answer_calls_add_arguments(&calls, &arena, BYTES_LITERAL("1}")));
-    assert_true(answer_calls_add(&calls, &arena, BYTES_LITERAL("2"), BYTES_LITERAL("second"), 7));
+    assert_true(
+        answer_calls_add(&calls, &arena, BYTES_LITERAL("2"), BYTES_LITERAL("second"), 7, 3));
     assert_int_equal(calls.count, 2);
     assert_true(bytes_equal(calls.first->name, BYTES_LITERAL("first")));
     assert_int_equal(calls.first->arguments.count, 7);
     assert_ptr_equal(calls.first->next, calls.last);
-    assert_int_equal(calls.last->content_at, 7);
+    assert_int_equal(calls.last->text_at, 7);
+    assert_int_equal(calls.last->token_at, 3);
     assert_int_equal(calls.escaped_count, 2 + strlen("firstsecond") + strlen("{\\\"a\\\":1}"));
 }
 
@@ -39,7 +41,7 @@ static void memory_has_an_end(void **state) {
     struct arena arena;
     struct answer_calls calls = {0};
     arena_over(&arena, memory, 64);
-    assert_false(answer_calls_add(&calls, &arena, BYTES_LITERAL("1"), BYTES_LITERAL("f"), 0));
+    assert_false(answer_calls_add(&calls, &arena, BYTES_LITERAL("1"), BYTES_LITERAL("f"), 0, 0));
     assert_int_equal(calls.count, 0);
 }
 

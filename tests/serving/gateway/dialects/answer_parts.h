@@ -32,13 +32,14 @@ static inline void forget_answer(void) {
 
 /* `id`: of a call. */
 static inline void keep(enum token_stream_part part, struct bytes piece, struct bytes id) {
-    if (part == TOKEN_STREAM_CALL)
-        assert_true(answer_calls_add(&calls, &arena, id, piece, text.count - text.reasoning_count));
-    else if (part == TOKEN_STREAM_ARGUMENTS)
+    if (part == TOKEN_STREAM_CALL) {
+        text.run_ended = true;
+        assert_true(answer_calls_add(&calls, &arena, id, piece, text.count, tokens.count));
+    } else if (part == TOKEN_STREAM_ARGUMENTS) {
         assert_true(answer_calls_add_arguments(&calls, &arena, piece));
-    else
-        assert_true(answer_text_add(&text, &arena, piece));
-    if (part == TOKEN_STREAM_REASONING) text.reasoning_count = text.count;
+    } else {
+        assert_true(answer_text_add_part(&text, &arena, part, tokens.count, piece));
+    }
 }
 
 /* Says the parts in order, texts in pieces of at most `most` bytes or one character. Calls have the

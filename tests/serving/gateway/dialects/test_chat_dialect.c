@@ -54,7 +54,7 @@ static void begin(void) {
 }
 
 static void say_call(const char *id, const char *name, const char *arguments) {
-    assert_true(answer_calls_add(&calls, &arena, bytes_of(id), bytes_of(name), 0));
+    assert_true(answer_calls_add(&calls, &arena, bytes_of(id), bytes_of(name), 0, 0));
     assert_true(answer_calls_add_arguments(&calls, &arena, bytes_of(arguments)));
 }
 
@@ -88,9 +88,9 @@ static void whole_answers_tell_calls(void **state) {
                        "\"}},{\"id\":\"call_2\",\"type\":\"function\",\"function\":{\"name\":"
                        "\"wait\",\"arguments\":\"{}\"}}]",
                        "\"tool_calls\""));
-    assert_true(answer_text_add(&text, &arena, BYTES_LITERAL("hm")));
-    text.reasoning_count = 2;
-    assert_true(answer_text_add(&text, &arena, BYTES_LITERAL("so")));
+    assert_true(
+        answer_text_add_part(&text, &arena, TOKEN_STREAM_REASONING, 0, BYTES_LITERAL("hm")));
+    assert_true(answer_text_add_part(&text, &arena, TOKEN_STREAM_CONTENT, 0, BYTES_LITERAL("so")));
     calls.first->next = NULL;
     assert_whole(API_FINISH_LENGTH,
                  WHOLE("\"content\":\"so\",\"reasoning_content\":\"hm\",\"tool_calls\":[{\"id\":"

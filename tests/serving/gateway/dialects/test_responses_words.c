@@ -377,33 +377,108 @@ static void sealed_reasoning_stands_in_its_item(void **state) {
     assert_null(strstr(whole(1, API_FINISH_STOP), "encrypted_content"));
 }
 
-static void log_probabilities_come_with_deltas_or_with_the_first_message(void **state) {
+static void keep_token(bool reasons) {
+    struct token_logprob entry = {.token = 10 + tokens.count, .logprob = -0.5f};
+    assert_true(token_list_turn(&tokens, &arena, reasons));
+    assert_true(token_list_add(&tokens, &arena, &entry, 1));
+}
+
+/* How often the stream tells of the token. */
+static size_t times_told(uint32_t token) {
+    char name[32];
+    size_t count = 0;
+    (void)snprintf(name, sizeof name, "\"token_id:%u\"", token);
+    for (const char *at = strstr(said, name); at; at = strstr(at + 1, name))
+        count++;
+    return count;
+}
+
+static void say_event(const struct api_answer *asked, struct json_writer *writer,
+                      struct dialect_place *place, struct api_event event) {
+    responses_words_event(writer, asked, place, &event);
+    said[writer->count] = '\0';
+}
+
+/* A thought, a message whose first token makes no text, a call, and a message behind it. */
+static void each_message_has_its_own_log_probabilities(void **state) {
+    static const struct {
+        enum token_stream_part part;
+        const char *text;
+        bool reasons;
+    } steps[] = {{TOKEN_STREAM_REASONING, "hm", true},  {TOKEN_STREAM_CONTENT, "", false},
+                 {TOKEN_STREAM_CONTENT, "x", false},    {TOKEN_STREAM_CALL, "look", false},
+                 {TOKEN_STREAM_ARGUMENTS, "{}", false}, {TOKEN_STREAM_CONTENT, "y", false},
+                 {TOKEN_STREAM_CONTENT, "", false}};
     struct api_answer asked = answer;
-    struct token_logprob entries[2] = {{.token = 5, .logprob = -0.5f}};
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {0};
     asked.logprobs = true;
     forget_answer();
-    keep(TOKEN_STREAM_CONTENT, BYTES_LITERAL("x"), BYTES_LITERAL(""));
-    assert_true(token_list_add(&tokens, &arena, entries, 1));
-    assert_true(token_list_add(&tokens, &arena, entries, 1));
-    tokens.reasoning_count = 1;
     struct api_choice choice = choice_of(API_FINISH_STOP);
+    for (size_t i = 0; i < ARRAY_COUNT(steps); i++) {
+        struct bytes piece = bytes_of(steps[i].text);
+        if (piece.count) keep(steps[i].part, piece, BYTES_LITERAL("call_0"));
+        keep_token(steps[i].reasons);
+        struct token_list one = {0};
+        struct token_logprob entry = {.token = 10 + (uint32_t)i, .logprob = -0.5f};
+        assert_true(token_list_turn(&one, &arena, steps[i].reasons));
+        assert_true(token_list_add(&one, &arena, &entry, 1));
+        say_event(&asked, &writer, &place,
+                  (struct api_event){.kind = API_EVENT_PIECE,
+                                     .whole = &choice,
+                                     .piece = {.part = steps[i].part,
+                                               .text = piece,
+                                               .call_id = BYTES_LITERAL("call_0"),
+                                               .tokens = &one,
+                                               .to = 1}});
+    }
+    say_event(&asked, &writer, &place,
+              (struct api_event){.kind = API_EVENT_FINISH, .whole = &choice});
+    assert_int_equal(times_told(10), 0); /* the thought's */
+    assert_int_equal(times_told(13), 0); /* the call's */
+    assert_int_equal(times_told(14), 0);
+    /* in a delta, and with the ends of the text, of the part and of the item */
+    assert_int_equal(times_told(11), 4);
+    assert_int_equal(times_told(12), 4);
+    assert_int_equal(times_told(15), 4);
+    assert_int_equal(times_told(16), 4);
+    say_event(&asked, &writer, &place,
+              (struct api_event){.kind = API_EVENT_DONE, .whole = &choice, .usage = usage});
+    assert_int_equal(times_told(11), 5);
+    assert_int_equal(times_told(16), 5);
+    const char *last = strstr(said, "\"output\":[{");
+    char output[4096];
+    assert_non_null(last);
+    (void)snprintf(output, sizeof output, "%.*s", (int)(strstr(last, "\"usage\"") - last), last);
+    writer = (struct json_writer){.out = said, .room = sizeof said - 1};
     responses_words_whole(&writer, &asked, &choice, 1, &usage);
     said[writer.count] = '\0';
-#define ENTRY                                                                                      \
-    "\"logprobs\":[{\"token\":\"token_id:5\",\"logprob\":-0.5,\"bytes\":null,\"top_logprobs\":[]}" \
-    "]"
-    assert_non_null(strstr(said, ENTRY "}]}]"));
-    writer = (struct json_writer){.out = said, .room = sizeof said - 1};
-    struct api_event event = {
-        .kind = API_EVENT_PIECE,
-        .whole = &choice,
-        .piece = {
-            .part = TOKEN_STREAM_CONTENT, .text = {"", 0}, .tokens = &tokens, .from = 1, .to = 2}};
-    responses_words_event(&writer, &asked, &place, &event);
-    said[writer.count] = '\0';
-    assert_non_null(strstr(said, "\"delta\":\"\"," ENTRY "}\n\n"));
+    assert_non_null(strstr(said, output)); /* as a whole answer says it */
+}
+
+/* Where they are more than can be repeated, deltas alone tell them. */
+static void log_probabilities_that_are_not_kept_come_with_deltas(void **state) {
+    struct api_answer asked = answer;
+    struct json_writer writer = {.out = said, .room = sizeof said - 1};
+    struct dialect_place place = {0};
+    struct token_list told = {0}, none = {0};
+    struct token_logprob entry = {.token = 7, .logprob = -0.5f};
+    asked.logprobs = true;
+    forget_answer();
+    keep(TOKEN_STREAM_CONTENT, BYTES_LITERAL("x"), BYTES_LITERAL(""));
+    assert_true(token_list_add(&told, &arena, &entry, 1));
+    struct api_choice choice = choice_of(API_FINISH_STOP);
+    choice.tokens = &none;
+    say_event(&asked, &writer, &place,
+              (struct api_event){.kind = API_EVENT_PIECE,
+                                 .whole = &choice,
+                                 .piece = {.part = TOKEN_STREAM_CONTENT,
+                                           .text = BYTES_LITERAL("x"),
+                                           .tokens = &told,
+                                           .to = 1}});
+    say_event(&asked, &writer, &place,
+              (struct api_event){.kind = API_EVENT_FINISH, .whole = &choice});
+    assert_int_equal(times_told(7), 1);
 }
 
 static void a_failure_is_the_last_event(void **state) {
@@ -444,7 +519,8 @@ int main(void) {
         cmocka_unit_test(every_cut_of_the_text_says_what_the_whole_answer_says),
         cmocka_unit_test(a_call_is_told_in_the_words_of_the_clients_tool),
         cmocka_unit_test(sealed_reasoning_stands_in_its_item),
-        cmocka_unit_test(log_probabilities_come_with_deltas_or_with_the_first_message),
+        cmocka_unit_test(each_message_has_its_own_log_probabilities),
+        cmocka_unit_test(log_probabilities_that_are_not_kept_come_with_deltas),
         cmocka_unit_test(a_failure_is_the_last_event),
         cmocka_unit_test(a_receipt_stands_in_the_last_event),
     };
