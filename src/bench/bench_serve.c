@@ -326,7 +326,7 @@ static enum status read_extra(const char *text, char **members_out, struct error
     enum status status = tree_parse(&arena, bytes_of(text), "--extra", &root, error);
     if (!status && tree_kind(root) != TREE_OBJECT)
         status = error_set(error, STATUS_INVALID, "--extra: expected a JSON object, found %s",
-                           tree_kind_name(tree_kind(root)));
+                           tree_name(root));
     free(memory);
     if (status) return status;
     const char *open = strchr(text, '{') + 1, *close = strrchr(text, '}');

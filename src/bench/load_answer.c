@@ -61,7 +61,7 @@ enum status load_answer_read(struct bytes data, void *memory, size_t memory_byte
     if (status) return status;
     if (tree_kind(root) != TREE_OBJECT)
         return error_set(error, STATUS_INVALID, "event: expected an object, found %s",
-                         tree_kind_name(tree_kind(root)));
+                         tree_name(root));
     const struct tree *failure = tree_member(root, "error");
     if (failure && !tree_is_null(failure)) {
         answer.failed = true;

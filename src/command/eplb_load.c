@@ -44,15 +44,13 @@ static enum status read_shape(struct eplb_table *table, uint32_t rows_max, uint3
         return error_set(error, STATUS_INVALID,
                          "%s: expected an array of 1 to %u %ss, each an array of numbers, found "
                          "%s of %zu",
-                         table->name, rows_max, table->row_noun,
-                         tree_kind_name(tree_kind(table->rows)), rows);
+                         table->name, rows_max, table->row_noun, tree_name(table->rows), rows);
     for (size_t i = 0; i < rows; i++) {
         const struct tree *row = tree_at(table->rows, i);
         if (tree_kind(row) != TREE_ARRAY)
             return error_set(error, STATUS_INVALID,
                              "%s: %s %zu: expected an array of one number for each %s, found %s",
-                             table->name, table->row_noun, i, table->column_noun,
-                             tree_kind_name(tree_kind(row)));
+                             table->name, table->row_noun, i, table->column_noun, tree_name(row));
         if (tree_count(row) != columns)
             return error_set(error, STATUS_INVALID,
                              "%s: %s %zu has %zu %ss, %s 0 has %zu: all must have as many",
@@ -78,7 +76,7 @@ static enum status read_loads(const struct eplb_table *table, uint32_t layer, ui
         if (!tree_get_number(tree_at(row, e), &value))
             return error_set(error, STATUS_INVALID,
                              "%s: layer %u, expert %u: expected a load, a number, found %s",
-                             table->name, layer, e, tree_kind_name(tree_kind(tree_at(row, e))));
+                             table->name, layer, e, tree_name(tree_at(row, e)));
         if (!(value >= 0) || !isfinite(value))
             return error_set(error, STATUS_INVALID,
                              "%s: layer %u, expert %u: expected a load of at least 0, found %g",
@@ -123,11 +121,10 @@ static enum status read_slots(const struct eplb_table *table, uint32_t layer, ui
     for (uint32_t slot = 0; slot < table->column_count; slot++) {
         int64_t expert = -1;
         if (!tree_get_integer(tree_at(row, slot), &expert) || expert < 0 || expert >= LIMIT_EXPERTS)
-            return error_set(
-                error, STATUS_INVALID,
-                "%s: layer %u, slot %u: expected an expert, 0 to %d, found %s %" PRId64,
-                table->name, layer, slot, LIMIT_EXPERTS - 1,
-                tree_kind_name(tree_kind(tree_at(row, slot))), expert);
+            return error_set(error, STATUS_INVALID,
+                             "%s: layer %u, slot %u: expected an expert, 0 to %d, found %s",
+                             table->name, layer, slot, LIMIT_EXPERTS - 1,
+                             tree_brief(tree_at(row, slot), (char[TREE_BRIEF_BYTES]){0}));
         slots[slot] = (uint16_t)expert;
     }
     return STATUS_OK;

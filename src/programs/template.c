@@ -91,7 +91,7 @@ static enum status no_memory(struct template_session *session) {
 static enum status wrong_type(struct template_session *session, const char *name,
                               const char *expected, const struct tree *found) {
     return error_set(&session->error, STATUS_INVALID, "\"%s\" is %s, expected %s", name,
-                     found ? tree_kind_name(tree_kind(found)) : "missing", expected);
+                     found ? tree_name(found) : "missing", expected);
 }
 
 static void add(struct template_request *request, const char *name, struct value value) {
@@ -159,7 +159,7 @@ static enum status read_variables(struct template_session *session,
         return wrong_type(session, "chat_template_kwargs", "an object", given);
     if (tree_kind(request->root) != TREE_OBJECT)
         return error_set(&session->error, STATUS_INVALID, "the request is %s, expected an object",
-                         tree_kind_name(tree_kind(request->root)));
+                         tree_name(request->root));
     if (!messages || tree_kind(messages) != TREE_ARRAY)
         return wrong_type(session, "messages", "an array", messages);
     while (tree_next_member(given, &cursor, &key, &member))

@@ -287,7 +287,7 @@ static enum status read_index(struct checkpoint *checkpoint, struct error *error
     map = tree_member(root, "weight_map");
     if (!map || tree_kind(map) != TREE_OBJECT)
         return error_set(error, STATUS_INVALID, "%s: weight_map: expected an object, found %s",
-                         checkpoint->index_name, map ? tree_kind_name(tree_kind(map)) : "nothing");
+                         checkpoint->index_name, map ? tree_name(map) : "nothing");
     size_t count = 0;
     while (tree_next_member(map, &cursor, &key, &value))
         count++;

@@ -125,8 +125,7 @@ static enum status read_shape(const struct safetensors_place *place, const struc
         return error_set(place->error, STATUS_CORRUPT,
                          "%s: tensor '%s': shape: expected a list of at most %d sizes, found %s",
                          place->file, place->tensor, SAFETENSORS_DIMS_MAX,
-                         value ? (dims ? "a longer one" : tree_kind_name(tree_kind(value)))
-                               : "nothing");
+                         value ? (dims ? "a longer one" : tree_name(value)) : "nothing");
     entry->dims = (uint32_t)dims;
     for (size_t i = 0; i < dims; i++) {
         int64_t extent = -1;
@@ -182,7 +181,7 @@ static enum status read_entry(const char *file, const struct tree *value, struct
     uint64_t bytes = 0;
     if (tree_kind(value) != TREE_OBJECT)
         return error_set(error, STATUS_CORRUPT, "%s: tensor '%s': expected an object, found %s",
-                         file, place.tensor, tree_kind_name(tree_kind(value)));
+                         file, place.tensor, tree_name(value));
     enum status status = read_type(&place, tree_member(value, "dtype"), entry, &bits);
     if (status == STATUS_OK)
         status = read_shape(&place, tree_member(value, "shape"), bits, entry, &bytes);
@@ -237,7 +236,7 @@ enum status safetensors_read(struct bytes file, const char *name, struct arena *
     if (status != STATUS_OK) return status;
     if (tree_kind(root) != TREE_OBJECT)
         return error_set(error, STATUS_CORRUPT, "%s: header: expected an object, found %s", name,
-                         tree_kind_name(tree_kind(root)));
+                         tree_name(root));
     size_t members = 0;
     while (tree_next_member(root, &cursor, &key, &value))
         members++;

@@ -31,18 +31,9 @@ struct shape_reader {
 
 static const char *describe(const struct tree *value, char out[96]) {
     struct bytes text;
-    int64_t integer;
-    double number;
-    if (!value)
-        format_text(out, 96, "nothing");
-    else if (tree_get_string(value, &text))
-        format_text(out, 96, "'%.*s'", (int)(text.count < 60 ? text.count : 60), text.data);
-    else if (tree_get_integer(value, &integer))
-        format_text(out, 96, "%lld", (long long)integer);
-    else if (tree_get_number(value, &number))
-        format_text(out, 96, "%g", number);
-    else
-        format_text(out, 96, "%s", tree_kind_name(tree_kind(value)));
+    if (!value) return "nothing";
+    if (!tree_get_string(value, &text)) return tree_brief(value, out);
+    format_text(out, 96, "'%.*s'", (int)(text.count < 60 ? text.count : 60), text.data);
     return out;
 }
 
@@ -404,7 +395,7 @@ static enum status with_object(struct bytes json, const char *file, struct error
     reader.status = tree_parse(&arena, json, file, &reader.object, error);
     if (reader.status == STATUS_OK && tree_kind(reader.object) != TREE_OBJECT)
         reader.status = error_set(error, STATUS_INVALID, "%s: expected a JSON object, found %s",
-                                  file, tree_kind_name(tree_kind(reader.object)));
+                                  file, tree_name(reader.object));
     if (reader.status == STATUS_OK) read(&reader, shape);
     free(memory);
     return reader.status;

@@ -182,7 +182,7 @@ static enum status open_generation(const char *directory, uint32_t vocab, struct
     if (!status) status = tree_parse(&arena, json, path, &root, error);
     if (!status && tree_kind(root) != TREE_OBJECT)
         status = error_set(error, STATUS_INVALID, "%.300s: expected an object, found %s", path,
-                           tree_kind_name(tree_kind(root)));
+                           tree_name(root));
     if (!status) status = read_generation(root, vocab, path, text, error);
     free(memory);
     free((void *)(uintptr_t)json.data);

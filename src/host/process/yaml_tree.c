@@ -84,7 +84,7 @@ static bool read_integer(struct bytes text, int64_t *out) {
 }
 
 static enum status read_plain(struct yaml_reading *reading, struct bytes text,
-                              struct tree **value_out) {
+                              const struct tree **value_out) {
     static const char *const nulls[] = {"", "~", "null", "Null", "NULL", NULL};
     static const char *const truths[] = {"true", "True", "TRUE", NULL};
     static const char *const lies[] = {"false", "False", "FALSE", NULL};
@@ -98,6 +98,8 @@ static enum status read_plain(struct yaml_reading *reading, struct bytes text,
         *value_out = tree_make_null();
     } else if (is_one_of(text, truths) || is_one_of(text, lies)) {
         *value_out = tree_make_bool(is_one_of(text, truths));
+    } else if ((*value_out = tree_make_number(reading->arena, text))) {
+        return STATUS_OK;
     } else if (read_integer(text, &integer)) {
         *value_out = tree_make_integer(reading->arena, integer);
     } else if (real_read(text, &real)) {
@@ -113,7 +115,7 @@ static struct bytes text_of(const yaml_event_t *event) {
     return (struct bytes){(const char *)event->data.scalar.value, event->data.scalar.length};
 }
 
-static enum status read_scalar(struct yaml_reading *reading, struct tree **value_out) {
+static enum status read_scalar(struct yaml_reading *reading, const struct tree **value_out) {
     struct bytes text = text_of(&reading->event);
     if (reading->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
         return read_plain(reading, text, value_out);
@@ -124,7 +126,7 @@ static enum status read_scalar(struct yaml_reading *reading, struct tree **value
 /* ---- what holds others ---- */
 
 static enum status read_value(struct yaml_reading *reading, uint32_t depth,
-                              struct tree **value_out);
+                              const struct tree **value_out);
 
 /* A key's own bytes in the arena. */
 static enum status read_key(struct yaml_reading *reading, const struct tree *object,
@@ -144,8 +146,9 @@ static enum status read_key(struct yaml_reading *reading, const struct tree *obj
 }
 
 static enum status read_mapping(struct yaml_reading *reading, uint32_t depth,
-                                struct tree **value_out) {
-    struct tree *object = tree_make_object(reading->arena), *value;
+                                const struct tree **value_out) {
+    struct tree *object = tree_make_object(reading->arena);
+    const struct tree *value;
     const char *key;
     enum status status = object ? advance(reading) : lack_memory(reading);
     while (!status && reading->event.type != YAML_MAPPING_END_EVENT) {
@@ -160,8 +163,9 @@ static enum status read_mapping(struct yaml_reading *reading, uint32_t depth,
 }
 
 static enum status read_sequence(struct yaml_reading *reading, uint32_t depth,
-                                 struct tree **value_out) {
-    struct tree *array = tree_make_array(reading->arena), *value;
+                                 const struct tree **value_out) {
+    struct tree *array = tree_make_array(reading->arena);
+    const struct tree *value;
     enum status status = array ? advance(reading) : lack_memory(reading);
     while (!status && reading->event.type != YAML_SEQUENCE_END_EVENT) {
         status = read_value(reading, depth, &value);
@@ -174,7 +178,7 @@ static enum status read_sequence(struct yaml_reading *reading, uint32_t depth,
 
 /* The value that begins with the event; the reading stays at its last one. */
 static enum status read_value(struct yaml_reading *reading, uint32_t depth,
-                              struct tree **value_out) {
+                              const struct tree **value_out) {
     const yaml_event_t *event = &reading->event;
     const struct bytes none = {NULL, 0};
     if (depth == YAML_TREE_DEPTH_MAX)
@@ -200,7 +204,7 @@ static enum status read_value(struct yaml_reading *reading, uint32_t depth,
 }
 
 /* One document and nothing behind it. */
-static enum status read_document(struct yaml_reading *reading, struct tree **root_out) {
+static enum status read_document(struct yaml_reading *reading, const struct tree **root_out) {
     enum status status = advance(reading); /* the stream begins */
     if (!status) status = advance(reading);
     if (!status && reading->event.type == YAML_STREAM_END_EVENT)
@@ -217,7 +221,7 @@ static enum status read_document(struct yaml_reading *reading, struct tree **roo
 enum status yaml_tree_parse(struct arena *arena, struct bytes text, const char *name,
                             const struct tree **root_out, struct error *error) {
     struct yaml_reading reading = {.arena = arena, .name = name, .error = error};
-    struct tree *root = NULL;
+    const struct tree *root = NULL;
     if (text.count > YAML_TREE_BYTES_MAX)
         return error_set(error, STATUS_TOO_LARGE, "%.200s: more than %zu MiB of YAML", name,
                          YAML_TREE_BYTES_MAX >> 20);

@@ -13,7 +13,7 @@ static enum status find_token(const struct tree *root, const char *key,
     if (!value) return STATUS_OK;
     if (!tree_get_string(value, &text))
         return error_set(error, STATUS_INVALID, "%s: \"%s\" must be a token's text, found %s", name,
-                         key, tree_kind_name(tree_kind(value)));
+                         key, tree_name(value));
     uint32_t token;
     if (tokenizer && tokenizer_find_added(tokenizer, text, &token)) {
         *token_out = token;
@@ -30,7 +30,7 @@ static enum status check_members(const struct tree *root, struct error *error) {
     const struct tree *value;
     if (tree_kind(root) != TREE_OBJECT)
         return error_set(error, STATUS_INVALID, "%s: expected an object, found %s", name,
-                         tree_kind_name(tree_kind(root)));
+                         tree_name(root));
     while (tree_next_member(root, &cursor, &key, &value))
         if (!bytes_equal(key, BYTES_LITERAL("form")) && !bytes_equal(key, BYTES_LITERAL("opens")) &&
             !bytes_equal(key, BYTES_LITERAL("behind")) && !bytes_equal(key, BYTES_LITERAL("at")))

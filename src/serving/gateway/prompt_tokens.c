@@ -73,16 +73,9 @@ static bool read_tokens(struct api_reader *reader, struct api_prompt *out) {
     out->token_count = tree_count(array);
     uint32_t *tokens = arena_take(reader->arena, (out->token_count + 1) * sizeof *tokens);
     if (!tokens) return api_reader_no_memory(reader);
-    for (size_t i = 0; i < out->token_count; i++) {
-        int64_t id;
-        if (!tree_get_integer(tree_at(array, i), &id))
-            return api_reader_wrong_type(reader, "tokens", "an array of token ids",
-                                         tree_at(array, i));
-        if (id < 0 || id >= LIMIT_VOCAB)
-            return api_error_set(reader->error, 422, "tokens", "out_of_range",
-                                 "'tokens[%zu]' is %lld, which is no token id.", i, (long long)id);
-        tokens[i] = (uint32_t)id;
-    }
+    for (size_t i = 0; i < out->token_count; i++)
+        if (!api_reader_token(reader, "tokens", "an array of token ids", array, i, &tokens[i]))
+            return false;
     out->tokens = tokens;
     return true;
 }

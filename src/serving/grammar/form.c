@@ -30,7 +30,7 @@ static enum status read_form(struct reader *reader, const struct tree *form, uin
 static enum status expect(struct reader *reader, const char *keyword, const char *expected,
                           const struct tree *found) {
     return error_set(reader->error, STATUS_INVALID, "%s: expected %s, found %s", keyword, expected,
-                     found ? tree_kind_name(tree_kind(found)) : "nothing");
+                     found ? tree_name(found) : "nothing");
 }
 
 static enum status read_text(struct reader *reader, const char *keyword, const struct tree *value,
@@ -200,7 +200,7 @@ static enum status read_keyword(struct reader *reader, const struct tree *form,
     const struct tree *value;
     if (tree_kind(form) != TREE_OBJECT)
         return error_set(reader->error, STATUS_INVALID, "a form must be an object, is %s",
-                         tree_kind_name(tree_kind(form)));
+                         tree_name(form));
     *keyword_out = (struct bytes){"", 0};
     while (tree_next_member(form, &cursor, &key, &value)) {
         bool says_more = false;

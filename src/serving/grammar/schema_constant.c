@@ -1,36 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * enum and const: values themselves. Strings of an enum share an automaton.
  */
-#include "base/format.h"
 #include "serving/grammar/number_set.h"
 #include "serving/grammar/schema_read.h"
 #include "serving/grammar/value_set.h"
 
 enum status read_number_text(struct schema_reader *reader, const struct tree *value,
                              struct bytes *out) {
-    struct schema_state *state = reader->state;
-    int64_t integer;
-    double number = 0;
-    char text[40];
-    size_t count = 0;
-    if (tree_get_integer(value, &integer)) {
-        count = format_text(text, sizeof text, "%lld", (long long)integer);
-    } else if (tree_get_number(value, &number)) {
-        for (int digits = 15; digits <= 17; digits++) { /* the fewest that give the number back */
-            char memory[2048];
-            struct arena arena;
-            const struct tree *again;
-            double found = 0;
-            count = format_text(text, sizeof text, "%.*g", digits, number);
-            arena_over(&arena, memory, sizeof memory);
-            if (tree_parse(&arena, (struct bytes){text, count}, "number", &again, NULL)) continue;
-            if (tree_get_number(again, &found) && found == number) break;
-        }
-    } else {
+    if (tree_kind(value) != TREE_INTEGER && tree_kind(value) != TREE_REAL)
         return read_wrong_kind(reader, value, "a number");
-    }
-    *out = arena_copy(state->arena, (struct bytes){text, count});
-    return out->data ? STATUS_OK : state_failed(state, STATUS_NO_MEMORY);
+    *out = tree_text(reader->state->arena, value);
+    return out->data ? STATUS_OK : state_failed(reader->state, STATUS_NO_MEMORY);
 }
 
 static enum status language_of_number(struct schema_reader *reader, const struct tree *value,

@@ -20,8 +20,7 @@ const struct tree *read_keyword(struct schema_reader *reader, const char *keywor
 /* STATUS_INVALID: "must be <what>, is ..." */
 static inline enum status MUST_USE read_wrong_kind(struct schema_reader *reader,
                                                    const struct tree *value, const char *what) {
-    return state_error(reader->state, STATUS_INVALID, "must be %s, is %s", what,
-                       tree_kind_name(tree_kind(value)));
+    return state_error(reader->state, STATUS_INVALID, "must be %s, is %s", what, tree_name(value));
 }
 /* The claims that a schema below the keyword worked on makes; `key` is its place there. */
 enum status read_child(struct schema_reader *reader, struct bytes key, const struct tree *tree,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/jinja/value.h"
 
+#include <math.h>
+
 #include "base/format.h"
 #include "serving/jinja/jinja_machine.h"
 #include "serving/jinja/unicode.h"
@@ -101,6 +103,22 @@ static struct value text_in(char **memory, struct bytes text) {
 
 static struct value value_in(char **memory, const struct tree *tree);
 
+static struct value number_of(const struct tree *tree) {
+    struct value value = {.kind = VALUE_INTEGER};
+    struct bytes spelling = {NULL, 0};
+    if (!tree_get_integer(tree, &value.integer)) {
+        value = value_real(0);
+        if (tree_get_spelling(tree, &spelling))
+            value.real = *spelling.data == '-' ? -INFINITY : INFINITY;
+        (void)tree_get_number(tree, &value.real);
+    }
+    if (tree_get_spelling(tree, &spelling) && spelling.count <= UINT32_MAX) {
+        value.spelling = spelling.data;
+        value.detail = (uint32_t)spelling.count;
+    }
+    return value;
+}
+
 static struct value object_in(char **memory, const struct tree *tree) {
     struct tree_cursor cursor = {NULL};
     struct bytes key;
@@ -141,13 +159,8 @@ static struct value value_in(char **memory, const struct tree *tree) {
         (void)tree_get_string(tree, &text);
         return text_in(memory, text);
     case TREE_INTEGER:
-        value.kind = VALUE_INTEGER;
-        (void)tree_get_integer(tree, &value.integer);
-        return value;
     case TREE_REAL:
-        value.kind = VALUE_REAL;
-        (void)tree_get_number(tree, &value.real);
-        return value;
+        return number_of(tree);
     case TREE_TRUE:
         return value_bool(true);
     case TREE_FALSE:
@@ -293,7 +306,8 @@ static bool dict_index(struct jinja_machine *machine, struct value_dict *dict) {
     memset(index, 0, count * sizeof *index);
     dict->index = index;
     dict->index_count = count;
-    for (uint32_t i = 0; i < dict->count; i++)
+    for (uint32_t i = dict->count;
+         i-- > 0;) /* of keys of a tree that are alike, the last is found */
         if (!index_pair(machine, dict, i)) return false;
     return true;
 }
@@ -314,7 +328,7 @@ bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
     *found = NULL;
     if (dict->count <= LINEAR_MAX) {
         if (key->kind != VALUE_TEXT && !value_hash(machine, key, &hash)) return false;
-        for (uint32_t i = 0; i < dict->count; i++) {
+        for (uint32_t i = dict->count; i-- > 0;) {
             if (!key_equal(machine, &dict->pairs[i].key, key, &equal)) return false;
             if (!equal) continue;
             *found = &dict->pairs[i].value;

@@ -40,7 +40,7 @@ enum value_kind {
 
 struct value {
     enum value_kind kind;
-    uint32_t detail; /* of a view: enum value_view_kind */
+    uint32_t detail; /* of a view: enum value_view_kind; of a number: bytes of its spelling */
     union {
         bool truth;
         int64_t integer;
@@ -58,6 +58,7 @@ struct value {
         struct value_cycler *cycler; /* CYCLER, JOINER */
         struct scope *scope;         /* BLOCKS */
     };
+    const char *spelling; /* of a number of a tree, which is printed so; NULL: as Python does */
 };
 
 enum value_origin {
@@ -122,7 +123,8 @@ static inline struct value value_real(double real) {
 
 /* The texts keep pointing to `text` and into the tree, which must be valid UTF-8. Each returns
  * false when the arena is full; value_of_tree also when the tree is deeper than VALUE_DEPTH_MAX.
- * All strings of a tree, keys included, are data. */
+ * All strings of a tree, keys included, are data. Its numbers are printed as they were spelt; an
+ * integer beyond 64 bits counts as a real. */
 #define VALUE_DEPTH_MAX 256
 bool value_of_text(struct arena *arena, struct bytes text, enum value_origin origin,
                    struct value *out) MUST_USE;

@@ -33,6 +33,15 @@ static bool add_real(struct text_builder *builder, double real) {
            text_builder_add(builder, text, real_write(real, text), VALUE_TRUSTED);
 }
 
+/* One that came from outside is printed as it was spelt there. */
+static bool add_number(struct text_builder *builder, const struct value *number) {
+    if (number->spelling)
+        return machine_spend(builder->machine, number->detail / 64) &&
+               text_builder_add(builder, number->spelling, number->detail, VALUE_TRUSTED);
+    return number->kind == VALUE_INTEGER ? add_integer(builder, number->integer)
+                                         : add_real(builder, number->real);
+}
+
 /* ---- repr() ---- */
 
 /* The escape of a character that is not printed as it is. */
@@ -170,9 +179,8 @@ bool text_builder_add_repr(struct text_builder *builder, const struct value *val
     case VALUE_BOOL:
         return add_plain(builder, value->truth ? "True" : "False");
     case VALUE_INTEGER:
-        return add_integer(builder, value->integer);
     case VALUE_REAL:
-        return add_real(builder, value->real);
+        return add_number(builder, value);
     case VALUE_TEXT:
         return repr_text(builder, value->text);
     default:
@@ -253,6 +261,11 @@ static bool json_real(struct json_printer *printer, double real) {
     if (isnan(real)) return add_plain(printer->out, "NaN");
     if (isinf(real)) return add_plain(printer->out, real < 0 ? "-Infinity" : "Infinity");
     return add_real(printer->out, real);
+}
+
+static bool json_number(struct json_printer *printer, const struct value *number) {
+    bool is_real = number->kind == VALUE_REAL && !number->spelling;
+    return is_real ? json_real(printer, number->real) : add_number(printer->out, number);
 }
 
 /* A new line, as deep as the level, where there is an indent. */
@@ -361,9 +374,8 @@ static bool json_value(struct json_printer *printer, const struct value *value) 
     case VALUE_BOOL:
         return add_plain(printer->out, value->truth ? "true" : "false");
     case VALUE_INTEGER:
-        return add_integer(printer->out, value->integer);
     case VALUE_REAL:
-        return json_real(printer, value->real);
+        return json_number(printer, value);
     case VALUE_TEXT:
         return json_text(printer, value->text);
     case VALUE_LIST:

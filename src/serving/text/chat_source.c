@@ -13,7 +13,7 @@ static enum status read_token(struct arena *arena, const struct tree *root, cons
     if (!tree_get_string(value, &text) && !tree_get_string(tree_member(value, "content"), &text) &&
         value && !tree_is_null(value))
         return error_set(error, STATUS_INVALID, "%s: %s is %s, expected a string or an object",
-                         name, key, tree_kind_name(tree_kind(value)));
+                         name, key, tree_name(value));
     *out = arena_copy(arena, text);
     return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
 }
@@ -71,7 +71,7 @@ static enum status find_texts(const struct tree *root, const char *name, struct 
     if (tree_kind(value) == TREE_ARRAY) return find_named(value, name, out, error);
     return error_set(error, STATUS_INVALID,
                      "%s: chat_template is %s, expected a string or a list of named ones", name,
-                     tree_kind_name(tree_kind(value)));
+                     tree_name(value));
 }
 
 static enum status compile(struct arena *arena, const struct template_texts *texts,

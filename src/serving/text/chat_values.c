@@ -71,7 +71,7 @@ static bool parse_arguments(struct build *build, struct bytes text, const struct
     }
     for (enum tree_part part = 0; part < TREE_PART_COUNT; part++)
         if (part != TREE_PART_DEPTH) build->left.counts[part] -= extent.counts[part];
-    enum status status = tree_parse(build->arena, text, "arguments", out, &ignored);
+    enum status status = tree_parse_repeated(build->arena, text, "arguments", out, &ignored);
     if (status || tree_kind(*out) != TREE_OBJECT) *out = NULL;
     return status != STATUS_NO_MEMORY;
 }

@@ -142,7 +142,7 @@ enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct by
     if (status) return status;
     if (tree_kind(root) != TREE_OBJECT)
         return error_set(error, STATUS_INVALID, "%s: is %s, expected an object", name,
-                         tree_kind_name(tree_kind(root)));
+                         tree_name(root));
     const struct tree *model = tree_member(root, "model"),
                       *added = tree_member(root, "added_tokens");
     status = check_parts(root, name, error);

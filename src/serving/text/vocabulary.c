@@ -48,7 +48,7 @@ static enum status measure(const struct tree *vocab, const struct tree *added, c
             return error_set(error, STATUS_INVALID,
                              "%s: model.vocab: the id of '%.*s' is %s, expected an integer", name,
                              (int)(token.count < 64 ? token.count : 64), token.data,
-                             tree_kind_name(tree_kind(value)));
+                             tree_name(value));
         enum status status = check_id(id, token, name, error);
         if (status) return status;
         if ((size_t)id >= extent->ids) extent->ids = (size_t)id + 1;

@@ -101,7 +101,7 @@ static void write_value(struct json_writer *writer, const struct tree *value) {
     else if (tree_get_number(value, &number))
         words_number(writer, number);
     else
-        json_writer_text(writer, tree_kind_name(tree_kind(value)));
+        json_writer_text(writer, tree_name(value));
 }
 
 static void write_parameter(struct parameter_walk *walk, const struct tree *value,

@@ -69,8 +69,7 @@ static enum status find_array(const struct scenario_place *list, const struct tr
                               const char *key, size_t most, const struct tree **array_out) {
     const struct tree *array = tree ? tree_member(tree, key) : NULL;
     if (array && tree_kind(array) != TREE_ARRAY)
-        return scenario_keys_refuse(list, "expected an array, found %s",
-                                    tree_kind_name(tree_kind(array)));
+        return scenario_keys_refuse(list, "expected an array, found %s", tree_name(array));
     if (array && tree_count(array) > most)
         return scenario_keys_refuse(list, "at most %u", (unsigned)most);
     *array_out = array;

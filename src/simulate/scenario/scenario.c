@@ -157,7 +157,7 @@ static enum status read_hardware(struct arena *arena, const struct scenario_plac
     char name[SCENARIO_PATH_BYTES + 128];
     if (tree_kind(tree) != TREE_OBJECT)
         return scenario_keys_refuse(&below, "expected a name, a file or an object, found %s",
-                                    tree_kind_name(tree_kind(tree)));
+                                    tree_name(tree));
     format_text(name, sizeof name, "%.100s: %s", place->file, below.path);
     return hardware_read(arena, tree, name, out, place->error);
 }
@@ -468,7 +468,7 @@ static enum status read_parts(struct arena *arena, const struct scenario_place *
     if (status) return status;
     if (tree_kind(model) != TREE_OBJECT)
         return scenario_keys_refuse(&place, "expected a name, a file or an object, found %s",
-                                    tree_kind_name(tree_kind(model)));
+                                    tree_name(model));
     format_text(name, sizeof name, "%.100s: model", root->file);
     status = model_figures_read(model, name, &scenario->model, root->error);
     scenario->options.model = &scenario->model;

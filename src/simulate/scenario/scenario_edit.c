@@ -230,7 +230,7 @@ enum status scenario_edit_prepare(struct arena *arena, const struct tree *root,
     enum status status = STATUS_OK;
     if (tree_kind(root) != TREE_OBJECT)
         return error_set(error, STATUS_INVALID, "a scenario is an object, found %s",
-                         tree_kind_name(tree_kind(root)));
+                         tree_name(root));
     for (size_t i = 0; !status && i < setting_count; i++)
         if (sets_a_name(settings[i]))
             status = scenario_edit_set(arena, root, settings[i], &root, error);

@@ -41,8 +41,7 @@ const struct tree *scenario_keys_plain(const struct tree *value) {
 
 static enum status wrong_kind(const struct scenario_place *place, const char *expected,
                               const struct tree *value) {
-    return scenario_keys_refuse(place, "expected %s, found %s", expected,
-                                tree_kind_name(tree_kind(value)));
+    return scenario_keys_refuse(place, "expected %s, found %s", expected, tree_name(value));
 }
 
 static enum status read_number(const struct scenario_place *place, const struct scenario_key *key,

@@ -97,7 +97,7 @@ static const struct {
     {ONE("\"a\\nb\"", "[4]", "[0,16]"), 32, "found 'a?b'"},
     {"{\"w\":{}}", 32, "dtype: expected"},
     {"{\"w\":7}", 32, "tensor 'w': expected an object, found an integer"},
-    {"{\"w\\u0000x\":{}}", 32, "NUL byte in object key"},
+    {"{\"w\\u0000x\":{}}", 32, "a zero byte in the key \"w\\u0000x\""},
     {"{\"w\\nx\":7}", 32, "tensor 'w?x': expected an object"},
     {"[1]", 32, "header: expected an object, found an array"},
     {"{\"w\":", 32, "not valid JSON"},

@@ -104,6 +104,20 @@ static void arguments_become_objects_where_they_must(void **state) {
                    "\"function\"}]}]");
 }
 
+/* What a model wrote comes back as it wrote it, whatever 64 bits hold and however often a key comes. */
+static void numbers_and_keys_of_arguments_arrive_as_they_were(void **state) {
+#define NUMBERS "18446744073709551616, -0, 1E5, 1.50, 1e400, 1000000000000000000000000000000"
+    expect_request((struct chat_facts){.wants_objects = true},
+                   "[{\"role\":\"assistant\",\"content\":\"x\"," CALL(
+                       "\"type\":\"function\",",
+                       ",\"arguments\":\"{\\\"a\\\": [" NUMBERS "], \\\"a\\\": 2}\"") "}]",
+                   PRINTED("{\"a\": [" NUMBERS "], \"a\": 2}"));
+    expect_request((struct chat_facts){.wants_objects = true},
+                   "[{\"role\":\"assistant\",\"content\":\"x\"," CALL(
+                       "\"type\":\"function\",", ",\"arguments\":{\"a\":[" NUMBERS "]}") "}]",
+                   PRINTED("{\"a\": [" NUMBERS "]}"));
+}
+
 /* Bodies are refused before they are parsed when they have too many parts; what lies in a text of
  * theirs is held to the same, all calls together. */
 static void arguments_have_no_more_parts_than_a_body(void **state) {
@@ -166,6 +180,7 @@ int main(void) {
         cmocka_unit_test(a_developer_is_a_system_where_the_template_knows_none),
         cmocka_unit_test(parts_are_joined_or_made),
         cmocka_unit_test(arguments_become_objects_where_they_must),
+        cmocka_unit_test(numbers_and_keys_of_arguments_arrive_as_they_were),
         cmocka_unit_test(arguments_have_no_more_parts_than_a_body),
         cmocka_unit_test(silence_beside_calls_is_what_the_template_bears),
         cmocka_unit_test(the_other_variables_are_those_of_transformers),

@@ -14,7 +14,16 @@ struct api_place api_place_of(const char *list, size_t index, const char *rest) 
 bool api_reader_wrong_type(struct api_reader *reader, const char *param, const char *expected,
                            const struct tree *found) {
     return api_error_set(reader->error, 400, param, "invalid_type", "'%s' must be %s, found %s.",
-                         param, expected, tree_kind_name(tree_kind(found)));
+                         param, expected, tree_name(found));
+}
+
+bool api_reader_wrong_number(struct api_reader *reader, const char *param, const char *expected,
+                             const struct tree *found) {
+    char text[TREE_BRIEF_BYTES];
+    if (!tree_is_beyond(found)) return api_reader_wrong_type(reader, param, expected, found);
+    return api_error_set(reader->error, 422, param, "out_of_range",
+                         "'%s' is %s, which is beyond 64 bits; it must be %s.", param,
+                         tree_brief(found, text), expected);
 }
 
 bool api_reader_missing(struct api_reader *reader, const char *param) {
@@ -81,7 +90,7 @@ bool api_reader_number(struct api_reader *reader, const struct tree *object, con
     double number;
     if (!value) return true;
     if (!tree_get_number(value, &number))
-        return api_reader_wrong_type(reader, name, "a number", value);
+        return api_reader_wrong_number(reader, name, "a number", value);
     if (!(number >= low && number <= high))
         return api_error_set(reader->error, 422, name, "out_of_range",
                              "'%s' is %g, must be between %g and %g.", name, number, low, high);
@@ -95,12 +104,27 @@ bool api_reader_integer(struct api_reader *reader, const struct tree *object, co
     int64_t number;
     if (!value) return true;
     if (!tree_get_integer(value, &number))
-        return api_reader_wrong_type(reader, name, "an integer", value);
+        return api_reader_wrong_number(reader, name, "an integer", value);
     if (number < low || number > high)
         return api_error_set(reader->error, 422, name, "out_of_range",
                              "'%s' is %lld, must be between %lld and %lld.", name,
                              (long long)number, (long long)low, (long long)high);
     *out = (uint32_t)number;
+    return true;
+}
+
+bool api_reader_token(struct api_reader *reader, const char *name, const char *expected,
+                      const struct tree *array, size_t index, uint32_t *out) {
+    const struct tree *value = tree_at(array, index);
+    int64_t id = -1;
+    char text[TREE_BRIEF_BYTES];
+    if (tree_kind(value) != TREE_INTEGER)
+        return api_reader_wrong_type(reader, name, expected, value);
+    if (!tree_get_integer(value, &id) || id < 0 || id >= LIMIT_VOCAB)
+        return api_error_set(reader->error, 422, name, "out_of_range",
+                             "'%s[%zu]' is %s, which is no token id.", name, index,
+                             tree_brief(value, text));
+    *out = (uint32_t)id;
     return true;
 }
 

@@ -32,6 +32,9 @@ struct api_place api_place_of(const char *list, size_t index, const char *rest);
 
 bool api_reader_wrong_type(struct api_reader *reader, const char *param, const char *expected,
                            const struct tree *found);
+/* As above, where a number is expected: one that is beyond 64 bits is out of range, with 422. */
+bool api_reader_wrong_number(struct api_reader *reader, const char *param, const char *expected,
+                             const struct tree *found);
 bool api_reader_missing(struct api_reader *reader, const char *param);
 bool api_reader_unsupported(struct api_reader *reader, const char *param, const char *why);
 bool api_reader_no_memory(struct api_reader *reader);
@@ -60,6 +63,9 @@ bool api_reader_number(struct api_reader *reader, const struct tree *object, con
                        double low, double high, float *out);
 bool api_reader_integer(struct api_reader *reader, const struct tree *object, const char *name,
                         int64_t low, int64_t high, uint32_t *out);
+/* One of an array of token ids. */
+bool api_reader_token(struct api_reader *reader, const char *name, const char *expected,
+                      const struct tree *array, size_t index, uint32_t *out);
 
 /* True for that string. */
 bool api_reader_is(const struct tree *value, const char *expected);

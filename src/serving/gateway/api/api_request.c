@@ -41,7 +41,7 @@ bool api_request_open(struct api_reader *reader, struct bytes body) {
     if (tree_kind(reader->root) == TREE_OBJECT) return true;
     return api_error_set(reader->error, 400, NULL, "invalid_type",
                          "The request body must be a JSON object, found %s.",
-                         tree_kind_name(tree_kind(reader->root)));
+                         tree_name(reader->root));
 }
 
 bool api_request_parse(struct arena *arena, const struct dialect *dialect, struct bytes body,

@@ -71,10 +71,8 @@ bool api_values_documents(struct api_reader *reader, const struct tree *value,
 }
 
 bool api_values_seed(struct api_reader *reader, const struct tree *value, struct api_request *out) {
-    int64_t seed;
-    if (!tree_get_integer(value, &seed))
-        return api_reader_wrong_type(reader, "seed", "an integer", value);
-    out->sampling.seed = (uint64_t)seed;
+    if (!tree_get_word(value, &out->sampling.seed))
+        return api_reader_wrong_number(reader, "seed", "an integer", value);
     out->has_seed = true;
     return true;
 }
@@ -101,7 +99,7 @@ static bool read_bias(struct api_reader *reader, struct bytes name, const struct
                              "'logit_bias' has the name '%.*s', which is no token id.",
                              name.count < 50 ? (int)name.count : 50, name.data);
     if (!tree_get_number(value, &bias))
-        return api_reader_wrong_type(reader, "logit_bias", "an object of numbers", value);
+        return api_reader_wrong_number(reader, "logit_bias", "an object of numbers", value);
     out->bias = (float)bias;
     if (bias >= -100 && bias <= 100) return true;
     return api_error_set(reader->error, 422, "logit_bias", "out_of_range",
@@ -139,16 +137,8 @@ bool api_values_stop_tokens(struct api_reader *reader, const struct tree *value,
                              LIMIT_STOP_TOKENS);
     uint32_t *tokens = arena_take(reader->arena, (count + 1) * sizeof *tokens);
     if (!tokens) return api_reader_no_memory(reader);
-    for (size_t i = 0; i < count; i++) {
-        int64_t id;
-        if (!tree_get_integer(tree_at(value, i), &id))
-            return api_reader_wrong_type(reader, name, expected, tree_at(value, i));
-        if (id < 0 || id >= LIMIT_VOCAB)
-            return api_error_set(reader->error, 422, name, "out_of_range",
-                                 "'%s[%zu]' is %lld, which is no token id.", name, i,
-                                 (long long)id);
-        tokens[i] = (uint32_t)id;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!api_reader_token(reader, name, expected, value, i, &tokens[i])) return false;
     out->stop_tokens = tokens;
     out->stop_token_count = (uint32_t)count;
     return true;

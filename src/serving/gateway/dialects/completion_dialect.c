@@ -14,17 +14,10 @@ static bool read_prompt_tokens(struct api_reader *reader, const struct tree *arr
     size_t count = tree_count(array);
     uint32_t *tokens = arena_take(reader->arena, (count + 1) * sizeof *tokens);
     if (!tokens) return api_reader_no_memory(reader);
-    for (size_t i = 0; i < count; i++) {
-        int64_t id;
-        if (!tree_get_integer(tree_at(array, i), &id))
-            return api_reader_wrong_type(reader, place, "a string or an array of token ids",
-                                         tree_at(array, i));
-        if (id < 0 || id >= LIMIT_VOCAB)
-            return api_error_set(reader->error, 422, place, "out_of_range",
-                                 "'%s[%zu]' is %lld, which is no token id.", place, i,
-                                 (long long)id);
-        tokens[i] = (uint32_t)id;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (!api_reader_token(reader, place, "a string or an array of token ids", array, i,
+                              &tokens[i]))
+            return false;
     out->tokens = tokens;
     out->token_count = count;
     return true;

@@ -65,6 +65,54 @@ static void top_k_is_off_with_0_and_with_minus_1(void **state) {
     assert_non_null(strstr(bodies.error.message, "between -1 and "));
 }
 
+static void a_seed_is_any_of_64_bits(void **state) {
+    (void)state;
+    bodies_open(&bodies);
+    assert_true(bodies_chat(&bodies, "\"seed\":18446744073709551611"));
+    assert_true(bodies.request.sampling.seed == 18446744073709551611u);
+    assert_true(bodies_chat(&bodies, "\"seed\":-5"));
+    assert_true(bodies.request.sampling.seed == 18446744073709551611u);
+    assert_true(bodies_chat(&bodies, "\"seed\":-9223372036854775808"));
+    assert_true(bodies.request.sampling.seed == (uint64_t)1 << 63);
+    assert_false(bodies_chat(&bodies, "\"seed\":18446744073709551616"));
+    bodies_refused(&bodies, 422, "seed", "out_of_range");
+    assert_non_null(strstr(bodies.error.message, "18446744073709551616"));
+    assert_false(bodies_chat(&bodies, "\"seed\":-9223372036854775809"));
+    bodies_refused(&bodies, 422, "seed", "out_of_range");
+    assert_false(bodies_chat(&bodies, "\"seed\":1.5"));
+    bodies_refused(&bodies, 400, "seed", "invalid_type");
+}
+
+static void a_number_beyond_64_bits_is_refused_by_its_field(void **state) {
+    (void)state;
+    static const char *const bad[][2] = {
+        {"\"temperature\":1e400", "temperature"},
+        {"\"temperature\":-1e400", "temperature"},
+        {"\"top_p\":18446744073709551616", "top_p"},
+        {"\"top_k\":18446744073709551616", "top_k"},
+        {"\"max_tokens\":1000000000000000000000000000000", "max_tokens"},
+        {"\"max_tokens\":1e400", "max_tokens"},
+        {"\"n\":9223372036854775808", "n"},
+        {"\"logit_bias\":{\"5\":1e999}", "logit_bias"},
+        {"\"logit_bias\":{\"18446744073709551616\":1}", "logit_bias"},
+        {"\"stop_token_ids\":[1,18446744073709551616]", "stop_token_ids"},
+    };
+    bodies_open(&bodies);
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        if (bodies_chat(&bodies, bad[i][0])) fail_msg("%s is taken", bad[i][0]);
+        bodies_refused(&bodies, 422, bad[i][1], "out_of_range");
+    }
+    assert_false(bodies_read(&bodies, &completion_dialect, "{\"prompt\":[1,9223372036854775808]}"));
+    bodies_refused(&bodies, 422, "prompt", "out_of_range");
+}
+
+static void what_nobody_reads_may_have_any_number(void **state) {
+    (void)state;
+    bodies_open(&bodies);
+    assert_true(bodies_chat(&bodies, "\"metadata\":{\"a\":18446744073709551616,\"b\":-1E+400}"));
+    assert_true(bodies_chat(&bodies, "\"temperature\":-0,\"top_p\":1E0"));
+}
+
 static void a_suffix_goes_with_texts_alone(void **state) {
     (void)state;
     bodies_open(&bodies);
@@ -82,6 +130,9 @@ int main(void) {
         cmocka_unit_test(the_model_has_several_names),
         cmocka_unit_test(a_user_id_is_of_plain_letters),
         cmocka_unit_test(top_k_is_off_with_0_and_with_minus_1),
+        cmocka_unit_test(a_seed_is_any_of_64_bits),
+        cmocka_unit_test(a_number_beyond_64_bits_is_refused_by_its_field),
+        cmocka_unit_test(what_nobody_reads_may_have_any_number),
         cmocka_unit_test(a_suffix_goes_with_texts_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
