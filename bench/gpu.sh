@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # What a GPU machine is asked: builds the engine alone, checks it and times it, one step after the other, without
-# a network. `bench/gpu.sh help`. Needs bash, coreutils, Python, Meson, ninja, a C compiler, and jansson and cmocka
-# where they are installed or in the folder of --libs. Also runs without a GPU: on the stand-in for one (--device emulated),
+# a network. `bench/gpu.sh help`. Needs bash, coreutils, Python, Meson, ninja, a C compiler, and cmocka
+# where it is installed or in the folder of --libs. Also runs without a GPU: on the stand-in for one (--device emulated),
 # so that all is known to work but for the device, and on the CPU.
 set -uo pipefail
 root=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/.." && pwd)
@@ -21,8 +21,7 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
                       has no CUDA
   --build DIR         where it is built (default: build-gpu); an existing build is used as it is configured
   --out DIR           where the results go: STEP.txt each, results.csv (default: build-gpu/results)
-  --libs DIR          jansson and cmocka for a machine without them: DIR/include, DIR/lib (default: .deps, if it
-                      is there)
+  --libs DIR          cmocka for a machine without it: DIR/include, DIR/lib (default: .deps, if it is there)
   --limit SECONDS     for each step (default: 540)
   --quick             little of everything: to see that it runs
 
@@ -47,13 +46,11 @@ TEXT
 
 # What a machine with the packages gives one without.
 gather_libs() {
-    local to=$1 name
+    local to=$1 name=cmocka
     mkdir -p "$to/include" "$to/lib" || return 1
-    for name in jansson cmocka; do
-        echo "#include <$name.h>" | cc -M -x c - | tr ' ' '\n' | grep "/$name[^/]*\.h$" | xargs cp -t "$to/include" &&
-            cp -d "$(cc -print-file-name="lib$name.so")"* "$to/lib/" ||
-            { echo "gpu.sh: this machine has no $name to compile with; on Debian: apt-get install lib$name-dev" >&2 && return 1; }
-    done
+    echo "#include <$name.h>" | cc -M -x c - | tr ' ' '\n' | grep "/$name[^/]*\.h$" | xargs cp -t "$to/include" &&
+        cp -d "$(cc -print-file-name="lib$name.so")"* "$to/lib/" ||
+        { echo "gpu.sh: this machine has no $name to compile with; on Debian: apt-get install lib$name-dev" >&2 && return 1; }
 }
 
 on_gpu() {
