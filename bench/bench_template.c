@@ -61,14 +61,13 @@ static void measure(const char *path, const struct tree *root) {
     struct chat_template found;
     struct chat_rendering rendering = {0};
     struct arena kept = take_arena(), scratch = take_arena();
-    struct chat_file none = {{NULL, 0}, NULL};
     if (file_take(path, JINJA_SOURCE_BYTES_MAX, &source, &error)) {
         fprintf(stderr, "bench_template: %s\n", error.text);
         exit(1);
     }
     double start = now(), best = 1e30;
-    enum status status =
-        chat_template_open(&kept, &scratch, none, (struct chat_file){source, path}, &found, &error);
+    enum status status = chat_template_open(
+        &kept, &scratch, (struct chat_files){.own = {source, path}}, &found, &error);
     double opening = now() - start;
     struct chat_ask ask = {.messages = tree_member(root, "messages"), .prompts = true};
     for (int pass = 0; !status && pass < PASSES; pass++) {

@@ -25,6 +25,7 @@
 #define LIMIT_STOP_STRINGS 16            /* per request, as the DeepSeek API */
 #define LIMIT_STOP_STRING_BYTES 256
 #define LIMIT_STOP_TOKENS 16   /* of the model; a request may bring as many of its own */
+#define LIMIT_PROMPT_FRAME 8   /* tokens that a tokenizer puts on either side of a prompt */
 #define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */
 #define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* and masked stop tokens */
 #define LIMIT_TOP_LOGPROBS 20            /* alternatives told with each token */

@@ -19,6 +19,11 @@ struct model_run_values {
     uint64_t threads;
 };
 
+/* Why no answer of a model ends by itself. */
+#define MODEL_RUN_ENDLESS                                                                          \
+    "has no token that ends an answer: neither eos_token_id in config.json or "                    \
+    "generation_config.json nor an eos_token of the tokenizer; answers end at their limits alone"
+
 /* A row: `member` of TYPE is what engine_check_device takes. */
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
     {                                                                                              \

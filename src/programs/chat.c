@@ -279,6 +279,8 @@ static enum status chat_open(struct chat *chat, struct error *error) {
     status = model_text_open(options.model.directory, shape, chat->values.chat_template,
                              &chat->text, error);
     if (status) return status;
+    if (!chat->text.stop_token_count)
+        fprintf(stderr, "fathom chat: %s " MODEL_RUN_ENDLESS "\n", options.model.directory);
     if (!chat->text.tokenizer || !chat->text.chat_template.present)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%.300s has no tokenizer.json, or no chat template: `fathom generate "

@@ -207,8 +207,7 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .version = FATHOM_VERSION,
         .sampling = text->sampling,
         .stop_token_count = text->stop_token_count,
-        .prepend_bos = text->prepend_bos,
-        .bos_token = text->bos_token,
+        .frame = text->frame,
         .body_bytes_max = LONG_TEXT_BYTES_MAX,
         .unit_silence_ns = own->silence_ns,
         .vocab_count = own->vocab_count,
@@ -372,6 +371,7 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
         log_say(LOG_WARNING, "model", "has no tokenizer.json, prompts and answers are token ids");
     else if (!side->text.chat_template.present)
         log_say(LOG_WARNING, "model", "has no chat template, there is /v1/completions only");
+    if (!side->text.stop_token_count) log_say(LOG_WARNING, "model", MODEL_RUN_ENDLESS);
     if (side->accounts)
         log_say(LOG_INFO, "accounts", "were read accounts=%u keys=%u",
                 side->accounts->account_count, side->accounts->key_count);

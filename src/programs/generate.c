@@ -9,12 +9,9 @@
 #include "command/model_run.h"
 #include "command/rank_job.h"
 #include "programs/generate_form.h"
+#include "programs/generate_text.h"
 #include "programs/programs.h"
 #include "programs/sampler.h"
-
-#ifdef FATHOM_SERVING
-#include "programs/generate_text.h"
-#endif
 
 #define STEP_TOKENS 512
 
@@ -119,6 +116,7 @@ struct generation {
     struct solo_row *rows; /* [answer_count] of one step */
     float *logits;         /* [answer_count][vocab] of one step */
     struct generate_text *text;
+    struct answer_ends ends;    /* tokens that end an answer */
     struct generate_form *form; /* NULL: answers are free */
 };
 
@@ -148,9 +146,13 @@ static enum status open_form(struct generation *generation, const char *director
                               &generation->form, error);
 }
 static enum status begin_form(struct generation *generation, struct error *error) {
-    const struct shape *shape = generation->shape;
-    return generate_form_begin(generation->form, shape->vocab, generation->answer_count,
-                               shape->eos_tokens, shape->eos_token_count, error);
+    return generate_form_begin(generation->form, generation->shape->vocab, generation->answer_count,
+                               generation->ends.tokens, generation->ends.count, error);
+}
+static enum status find_ends(struct generation *generation, const char *directory,
+                             struct error *error) {
+    return generate_text_ends(generation->text, directory, generation->shape, &generation->ends,
+                              error);
 }
 static bool next_mask(struct generation *generation, uint32_t answer, const uint64_t **mask_out) {
     return generate_form_mask(generation->form, answer, mask_out);
@@ -182,6 +184,13 @@ static enum status open_form(struct generation *generation, const char *director
 static enum status begin_form(struct generation *generation, struct error *error) {
     return STATUS_OK;
 }
+static enum status find_ends(struct generation *generation, const char *directory,
+                             struct error *error) {
+    const struct shape *shape = generation->shape;
+    generation->ends.count = shape->eos_token_count;
+    memcpy(generation->ends.tokens, shape->eos_tokens, sizeof generation->ends.tokens);
+    return STATUS_OK;
+}
 static bool next_mask(struct generation *generation, uint32_t answer, const uint64_t **mask_out) {
     return true;
 }
@@ -202,8 +211,8 @@ static void print_token(struct generation *generation, uint32_t index, uint32_t 
 }
 
 static bool is_end(const struct generation *generation, uint32_t token) {
-    for (uint32_t i = 0; i < generation->shape->eos_token_count; i++)
-        if (generation->shape->eos_tokens[i] == token) return !generation->values.ignore_eos;
+    for (uint32_t i = 0; i < generation->ends.count; i++)
+        if (generation->ends.tokens[i] == token) return !generation->values.ignore_eos;
     return false;
 }
 
@@ -217,8 +226,8 @@ static enum status begin_answer(const struct generation *generation, struct gene
         .seed = values->seed,
     };
     sampler_begin(&answer->sampler, answer->prompt, answer->prompt_count);
-    return sampler_apply(&answer->sampler, &values->sampler, generation->shape->eos_tokens,
-                         generation->shape->eos_token_count, error);
+    return sampler_apply(&answer->sampler, &values->sampler, generation->ends.tokens,
+                         generation->ends.count, error);
 }
 
 static void add_token(struct generation *generation, struct generate_answer *answer,
@@ -394,6 +403,9 @@ static enum status run(struct generation *generation, const char *prompt, struct
     if (status == STATUS_OK && generate_form_count(&generation->values.form))
         status = open_form(generation, model.directory, error);
     if (status == STATUS_OK) status = open_model(generation, &model, longest, error);
+    if (status == STATUS_OK) status = find_ends(generation, model.directory, error);
+    if (status == STATUS_OK && !generation->ends.count && !generation->values.ignore_eos)
+        fprintf(stderr, "fathom generate: %s " MODEL_RUN_ENDLESS "\n", model.directory);
     if (status == STATUS_OK && generation->form) status = begin_form(generation, error);
     for (uint32_t i = 0; status == STATUS_OK && i < generation->answer_count; i++)
         status = begin_answer(generation, &generation->answers[i], error);

@@ -45,21 +45,13 @@ void generate_text_close(struct generate_text *text) {
     free(text);
 }
 
-/* A conversation of one message; without a template the prompt as it is, behind bos. */
+/* A conversation of one message; without a template the prompt as a completion has it. */
 static enum status encode(struct generate_text *text, struct bytes prompt, bool content_specials,
                           struct error *error) {
     const struct chat_template *chat = &text->model.chat_template;
     struct chat_turn turn = {"user", prompt};
     if (chat->present) return model_prompt_turns(&text->prompt, &turn, 1, content_specials, error);
-    struct bytes bos = chat->adds_bos ? chat->bos : (struct bytes){"", 0};
-    char *whole = malloc(bos.count + prompt.count + 1);
-    if (!whole) return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
-    if (bos.count) memcpy(whole, bos.data, bos.count);
-    memcpy(whole + bos.count, prompt.data, prompt.count);
-    enum status status = model_prompt_text(
-        &text->prompt, (struct bytes){whole, bos.count + prompt.count}, plain_text_nowhere, error);
-    free(whole);
-    return status;
+    return model_prompt_framed(&text->prompt, prompt, error);
 }
 
 enum status generate_text_prompt(struct generate_text *text, const char *prompt,
@@ -77,6 +69,21 @@ enum status generate_text_prompt(struct generate_text *text, const char *prompt,
     *tokens_out = text->prompt.tokens;
     *count_out = (uint32_t)text->prompt.token_count;
     return STATUS_OK;
+}
+
+enum status generate_text_ends(struct generate_text *text, const char *directory,
+                               const struct shape *shape, struct answer_ends *out,
+                               struct error *error) {
+    struct model_text words = {0};
+    struct model_text *model = text ? &text->model : &words;
+    enum status status = text ? STATUS_OK : model_text_open_words(directory, &words, error);
+    if (!status) status = model_text_find_stops(model, shape, error);
+    if (!status) {
+        out->count = model->stop_token_count;
+        memcpy(out->tokens, model->stop_tokens, sizeof out->tokens);
+    }
+    model_text_close(&words);
+    return status;
 }
 
 const struct tokenizer *generate_text_tokenizer(const struct generate_text *text) {

@@ -8,10 +8,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "compute/weights/shape.h"
 #include "serving/text/token_stream.h"
 
 struct generate_text;
+
+struct answer_ends {
+    uint32_t tokens[LIMIT_STOP_TOKENS], count;
+};
 
 /* Reads what a model directory has of text, and the template of the path `chat_template` (NULL: the
  * checkpoint's own). STATUS_NOT_FOUND: it has no tokenizer.json. */
@@ -24,6 +28,12 @@ void generate_text_close(struct generate_text *text);
 enum status generate_text_prompt(struct generate_text *text, const char *prompt,
                                  bool content_specials, const uint32_t **tokens_out,
                                  uint32_t *count_out, struct error *error) MUST_USE;
+
+/* What ends an answer of the model in `directory`, by its files of text and its `shape`; `text` may
+ * be NULL: its prompts are token ids. */
+enum status generate_text_ends(struct generate_text *text, const char *directory,
+                               const struct shape *shape, struct answer_ends *out,
+                               struct error *error) MUST_USE;
 
 const struct tokenizer *generate_text_tokenizer(const struct generate_text *text);
 /* How the answer to the prompt starts. */

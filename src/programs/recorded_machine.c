@@ -76,8 +76,7 @@ static const struct option_field gateway_fields[] = {
     BYTES(gateway_options, sampling),
     BYTES(gateway_options, stop_tokens),
     NUMBER(gateway_options, stop_token_count, LIMIT_STOP_TOKENS),
-    NUMBER(gateway_options, prepend_bos, 1),
-    NUMBER(gateway_options, bos_token, 0),
+    BYTES(gateway_options, frame),
     NUMBER(gateway_options, new_tokens_default, 0),
     NUMBER(gateway_options, requests_max, LIMIT_GATEWAY_REQUESTS),
     NUMBER(gateway_options, body_bytes_max, RECORD_BYTES_MAX),
@@ -215,10 +214,10 @@ static uint64_t sum_file(const char *directory, const char *name) {
 
 /* So that a replay knows that it has the same texts. */
 static uint64_t sum_texts(const char *directory, const char *chat_template) {
-    const uint64_t sums[] = {sum_file(directory, "tokenizer.json"),
-                             sum_file(directory, "tokenizer_config.json"),
-                             sum_file(directory, "chat_template.jinja"),
-                             chat_template ? sum_file(chat_template, "") : 0};
+    const uint64_t sums[] = {
+        sum_file(directory, "tokenizer.json"), sum_file(directory, "tokenizer_config.json"),
+        sum_file(directory, "special_tokens_map.json"), sum_file(directory, "chat_template.jinja"),
+        chat_template ? sum_file(chat_template, "") : 0};
     return checksum_of(sums, sizeof sums);
 }
 

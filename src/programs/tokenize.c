@@ -17,6 +17,7 @@
 struct tokenize_values {
     const char *model;
     bool jsonl;
+    bool framed;
     bool special; /* tokenize: recognize added tokens; detokenize: keep special ones */
 };
 
@@ -38,6 +39,11 @@ static const struct option tokenize_rows[] = {
      .fallback = "true",
      .help = "recognize added tokens in the text; a line's \"special\" wins",
      .offset = offsetof(struct tokenize_values, special)},
+    {.name = "add-special-tokens",
+     .type = OPTION_FLAG,
+     .help = "with those that a completion's prompt gets around it; a line's "
+             "\"add_special_tokens\" wins",
+     .offset = offsetof(struct tokenize_values, framed)},
 };
 
 static const struct option detokenize_rows[] = {
@@ -75,7 +81,7 @@ const struct option_table detokenize_options[1] = {
 struct session {
     const struct option_table *table;
     struct tokenize_values values;
-    struct model_text model_text; /* the tokenizer alone */
+    struct model_text model_text; /* no template */
     struct tokenizer_scratch *scratch;
     size_t text_bytes_max; /* that scratch is made for */
     void *scratch_memory, *tree_memory, *out_memory, *json_memory;
@@ -105,7 +111,12 @@ static enum status session_open(struct session *session) {
         status = default_model_find(folder, sizeof folder, &session->error);
         model = folder;
     }
-    if (!status) status = model_text_open_tokenizer(model, &session->model_text, &session->error);
+    bool frames =
+        session->table == tokenize_options && (session->values.framed || session->values.jsonl);
+    if (!status && frames)
+        status = model_text_open_words(model, &session->model_text, &session->error);
+    if (!status && !session->model_text.tokenizer)
+        status = model_text_open_tokenizer(model, &session->model_text, &session->error);
     return status;
 }
 
@@ -133,8 +144,17 @@ static enum status reserve_scratch(struct session *session, size_t text_bytes) {
 
 /* ---- one text, one list of ids ---- */
 
-static enum status print_ids(struct session *session, struct bytes text, bool special) {
+static void print_list(struct session *session, const uint32_t *ids, size_t count, bool *first) {
+    for (size_t i = 0; i < count; i++, *first = false)
+        printf("%s%" PRIu32, *first ? "" : session->values.jsonl ? "," : " ", ids[i]);
+}
+
+static enum status print_ids(struct session *session, struct bytes text, bool special,
+                             bool framed) {
+    static const struct prompt_frame none;
+    const struct prompt_frame *frame = framed ? &session->model_text.frame : &none;
     size_t capacity = 3 * text.count, count = 0; /* an invalid byte may become three */
+    bool first = true;
     enum status status = reserve_scratch(session, capacity);
     if (!status)
         status = grow(session, &session->out_memory, &session->out_bytes,
@@ -147,8 +167,9 @@ static enum status print_ids(struct session *session, struct bytes text, bool sp
     if (status)
         return error_set(&session->error, status, "cannot tokenize this text: a pattern gave up");
     if (session->values.jsonl) printf("{\"ids\":[");
-    for (size_t i = 0; i < count; i++)
-        printf("%s%" PRIu32, i == 0 ? "" : session->values.jsonl ? "," : " ", ids[i]);
+    print_list(session, frame->front, frame->front_count, &first);
+    print_list(session, ids, count, &first);
+    print_list(session, frame->back, frame->back_count, &first);
     printf(session->values.jsonl ? "]}\n" : "\n");
     return STATUS_OK;
 }
@@ -192,13 +213,17 @@ static enum status print_text(struct session *session, const uint32_t *ids, size
 
 static enum status tokenize_line(struct session *session, const struct tree *line) {
     struct bytes text;
-    bool special = session->values.special;
+    bool special = session->values.special, framed = session->values.framed;
     const struct tree *flag = tree_member(line, "special");
+    const struct tree *frame = tree_member(line, "add_special_tokens");
     if (!tree_get_string(tree_member(line, "text"), &text))
         return error_set(&session->error, STATUS_INVALID, "expected a string \"text\"");
     if (flag && !tree_get_bool(flag, &special))
         return error_set(&session->error, STATUS_INVALID, "\"special\" must be true or false");
-    return print_ids(session, text, special);
+    if (frame && !tree_get_bool(frame, &framed))
+        return error_set(&session->error, STATUS_INVALID,
+                         "\"add_special_tokens\" must be true or false");
+    return print_ids(session, text, special, framed);
 }
 
 static enum status detokenize_line(struct session *session, struct arena *arena,
@@ -290,7 +315,7 @@ static enum status run_one(struct session *session, const struct option_result *
     if (result->positional_count == 0) status = command_take_input(&taken, &session->error);
     input = taken.data ? taken : bytes_of(result->positional_count ? result->positional[0] : "");
     if (!status)
-        status = encode ? print_ids(session, input, session->values.special)
+        status = encode ? print_ids(session, input, session->values.special, session->values.framed)
                         : print_text_of(session, input);
     free((void *)(uintptr_t)taken.data);
     return status;

@@ -173,10 +173,10 @@ bool fleet_tongue_open(struct fleet_tongue *tongue, struct arena *arena, uint32_
     check(json_writer_fits(&json));
     enum status status = tokenizer_open(&lasting, &scratch, (struct bytes){json.out, json.count},
                                         "tongue", &tongue->tokenizer, &error);
-    struct chat_file none = {{NULL, 0}, NULL}, own = {bytes_of(templates[which]), "template"};
+    struct chat_files files = {.own = {bytes_of(templates[which]), "template"}};
     arena_clear(&scratch);
     if (!status)
-        status = chat_template_open(&lasting, &scratch, none, own, &tongue->chat_template, &error);
+        status = chat_template_open(&lasting, &scratch, files, &tongue->chat_template, &error);
     arena_clear(&scratch);
     if (!status) status = open_tools(tongue, &lasting, &scratch, &error);
     check(status == STATUS_OK);

@@ -45,6 +45,14 @@ static void put_bytes(size_t *count) {
     }
 }
 
+static void check_frame(const struct prompt_frame *frame) {
+    check(frame->front_count <= LIMIT_PROMPT_FRAME && frame->back_count <= LIMIT_PROMPT_FRAME);
+    for (uint32_t i = 0; i < frame->front_count; i++)
+        check(frame->front[i] < LIMIT_VOCAB);
+    for (uint32_t i = 0; i < frame->back_count; i++)
+        check(frame->back[i] < LIMIT_VOCAB);
+}
+
 static struct bytes json_of(struct bytes *rest) {
     size_t count = 0;
     if (rest->count == 0 || rest->data[0] != '+' || rest->count > JSON_BYTES_MAX / 2)
@@ -129,6 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         check(!strncmp(error.text, "f.json: ", 8) && !tokenizer);
         return 0;
     }
+    check_frame(tokenizer_frame(tokenizer));
     if (rest.count > TEXT_BYTES_MAX) rest.count = TEXT_BYTES_MAX;
     round_trip(tokenizer, rest, true);
     round_trip(tokenizer, rest, false);

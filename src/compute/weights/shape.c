@@ -182,26 +182,27 @@ static void read_router(struct shape_reader *reader, struct shape *shape) {
     shape->scoring =
         read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX : ROUTER_SIGMOID;
     shape->method = method_of[read_choice(reader, "topk_method", methods, v2 ? 2 : 0)];
-    shape->routed_scaling =
-        (float)read_number(reader, "routed_scaling_factor", 1e-6, 1e6, v2 ? 1.0 : 2.5);
     shape->normalize_weights = read_bool(reader, "norm_topk_prob", !v2);
-    if (v2) {
-        shape->normalize_weights &= shape->experts_per_token > 1;
-        if (shape->normalize_weights) shape->routed_scaling = 1.0f;
-    }
+    if (v2) shape->normalize_weights &= shape->experts_per_token > 1;
+    shape->routed_scaling = 1.0f;
+    if (!v2 || !shape->normalize_weights)
+        shape->routed_scaling =
+            (float)read_number(reader, "routed_scaling_factor", 1e-6, 1e6, v2 ? 1.0 : 2.5);
     read_groups(reader, shape);
 }
 
 static void read_experts(struct shape_reader *reader, struct shape *shape) {
     shape->experts = read_count(reader, "n_routed_experts", 0, LIMIT_EXPERTS, 0);
-    shape->first_moe_layer =
-        read_count(reader, "first_k_dense_replace", 0, 1 << 16, shape->is_v2 ? 0 : 3);
-    shape->moe_layer_freq = read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
-    shape->groups = shape->groups_kept = 1;
+    shape->moe_layer_freq = shape->groups = shape->groups_kept = 1;
+    if (shape->experts) {
+        shape->first_moe_layer =
+            read_count(reader, "first_k_dense_replace", 0, 1 << 16, shape->is_v2 ? 0 : 3);
+        shape->moe_layer_freq = read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
+    }
     bool dense = false;
     for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++)
         dense |= !shape_layer_is_moe(shape, layer);
-    shape->dense_width = read_count(reader, "intermediate_size", 1, 1 << 20, dense ? REQUIRED : 0);
+    if (dense) shape->dense_width = read_count(reader, "intermediate_size", 1, 1 << 20, REQUIRED);
     if (!shape->experts) return;
     shape->expert_width = read_count(reader, "moe_intermediate_size", 1, 1 << 18, REQUIRED);
     shape->shared_experts = read_count(reader, "n_shared_experts", 0, 64, 0);
@@ -344,13 +345,25 @@ static void refuse_token(struct shape_reader *reader, const char *key, const str
     refuse(reader, STATUS_INVALID, key, value, expected);
 }
 
-/* One token; NONE if there is none. */
-static uint32_t read_token(struct shape_reader *reader, const char *key,
+/* One token; NONE if the value is no token of the model. Who needs the token refuses that. */
+static uint32_t find_token(const struct shape_reader *reader, const char *key,
                            const struct shape *shape) {
-    const struct tree *value = member(reader, key);
     int64_t id = NONE;
-    if (value && !is_token(value, shape, &id)) refuse_token(reader, key, value, shape);
-    return (uint32_t)id;
+    return is_token(member(reader, key), shape, &id) ? (uint32_t)id : NONE;
+}
+
+/* -1 and null stand for no token in many configurations. */
+static bool is_no_token(const struct tree *value) {
+    int64_t id = 0;
+    return tree_is_null(value) || (tree_get_integer(value, &id) && id == -1);
+}
+
+bool shape_add_eos(struct shape *shape, uint32_t id) {
+    for (uint32_t i = 0; i < shape->eos_token_count; i++)
+        if (shape->eos_tokens[i] == id) return true;
+    if (shape->eos_token_count == LIMIT_STOP_TOKENS) return false;
+    shape->eos_tokens[shape->eos_token_count++] = id;
+    return true;
 }
 
 /* Adds the ids of an eos_token_id (one integer or a list); each once. */
@@ -363,19 +376,15 @@ static void read_eos(struct shape_reader *reader, struct shape *shape) {
     for (size_t i = 0; i < count; i++) {
         const struct tree *item = one ? value : tree_at(value, i);
         int64_t id = -1;
+        if (is_no_token(item)) continue;
         if (!is_token(item, shape, &id)) {
             refuse_token(reader, "eos_token_id", item, shape);
             return;
         }
-        bool known = false;
-        for (uint32_t k = 0; k < shape->eos_token_count; k++)
-            known |= shape->eos_tokens[k] == (uint32_t)id;
-        if (known) continue;
-        if (shape->eos_token_count == LIMIT_STOP_TOKENS) {
+        if (!shape_add_eos(shape, (uint32_t)id)) {
             refuse(reader, STATUS_TOO_LARGE, "eos_token_id", value, "at most 16 different ids");
             return;
         }
-        shape->eos_tokens[shape->eos_token_count++] = (uint32_t)id;
     }
 }
 
@@ -410,8 +419,7 @@ static void read_config(struct shape_reader *reader, struct shape *shape) {
     read_rope(reader, shape);
     if (reader->status != STATUS_OK) return;
     read_quantization(reader, shape);
-    shape->bos_token = read_token(reader, "bos_token_id", shape);
-    (void)read_token(reader, "pad_token_id", shape);
+    shape->bos_token = find_token(reader, "bos_token_id", shape);
     read_eos(reader, shape);
 }
 

@@ -51,7 +51,7 @@ struct shape {
     /* Quantization: FP8 E4M3 blocks of 128x128, or none. */
     bool fp8;
     bool activation_scale_ue8m0; /* quantization_config.scale_fmt == "ue8m0" (V3.1) */
-    uint32_t bos_token;          /* UINT32_MAX: none */
+    uint32_t bos_token;          /* UINT32_MAX: none that is a token of the model */
     /* eos_token_id of config.json, and of generation_config.json if there is one */
     uint32_t eos_tokens[LIMIT_STOP_TOKENS], eos_token_count;
 };
@@ -71,6 +71,9 @@ bool shape_layer_is_moe(const struct shape *shape, uint32_t layer);
  * `file` is only used in messages. */
 enum status shape_parse(struct bytes json, const char *file, struct shape *shape_out,
                         struct error *error);
+
+/* Adds a token that ends an answer, once. False: there are LIMIT_STOP_TOKENS others. */
+bool shape_add_eos(struct shape *shape, uint32_t id);
 
 /* Adds generation_config.json's eos_token_id to those of config.json. */
 enum status shape_add_generation(struct bytes json, const char *file, struct shape *shape,

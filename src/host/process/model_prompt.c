@@ -14,18 +14,19 @@ static enum status no_memory(struct error *error) {
 
 enum status model_prompt_open(struct model_prompt *prompt, const struct model_text *text,
                               size_t text_bytes_max, struct error *error) {
+    size_t tokens_max = text_bytes_max + (size_t)2 * LIMIT_PROMPT_FRAME;
     size_t scratch_bytes = tokenizer_scratch_bytes(text_bytes_max);
     struct model_prompt opened = {
         .text = text,
         .text_bytes_max = text_bytes_max,
-        .memory = lazy_memory_take(scratch_bytes + (text_bytes_max + 4) * sizeof(uint32_t)),
+        .memory = lazy_memory_take(scratch_bytes + (tokens_max + 4) * sizeof(uint32_t)),
         .arena_memory = lazy_memory_take(ARENA_BYTES + ARENA_BYTES_PER_BYTE * text_bytes_max)};
     struct arena arena;
     *prompt = opened;
     if (!opened.memory.start || !opened.arena_memory.start) return no_memory(error);
     arena_over(&arena, opened.memory.start, opened.memory.bytes);
     arena_over(&prompt->arena, opened.arena_memory.start, opened.arena_memory.bytes);
-    prompt->tokens = arena_take(&arena, text_bytes_max * sizeof *prompt->tokens);
+    prompt->tokens = arena_take(&arena, tokens_max * sizeof *prompt->tokens);
     prompt->scratch = tokenizer_scratch_create(&arena, text_bytes_max);
     return prompt->scratch && prompt->tokens ? STATUS_OK : no_memory(error);
 }
@@ -48,6 +49,21 @@ enum status model_prompt_text(struct model_prompt *prompt, struct bytes text,
     if (status == STATUS_INVALID) return error_set(error, status, "the prompt is no valid UTF-8");
     if (status) return error_set(error, status, "cannot tokenize this prompt: a pattern gave up");
     prompt->stream = TOKEN_STREAM_PLAIN;
+    return STATUS_OK;
+}
+
+enum status model_prompt_framed(struct model_prompt *prompt, struct bytes text,
+                                struct error *error) {
+    const struct prompt_frame *frame = &prompt->text->frame;
+    enum status status = model_prompt_text(prompt, text, plain_text_nowhere, error);
+    if (status) return status;
+    memmove(prompt->tokens + frame->front_count, prompt->tokens,
+            prompt->token_count * sizeof *prompt->tokens);
+    memcpy(prompt->tokens, frame->front, frame->front_count * sizeof *prompt->tokens);
+    prompt->token_count += frame->front_count;
+    memcpy(prompt->tokens + prompt->token_count, frame->back,
+           frame->back_count * sizeof *prompt->tokens);
+    prompt->token_count += frame->back_count;
     return STATUS_OK;
 }
 

@@ -38,7 +38,10 @@ enum status model_prompt_messages(struct model_prompt *prompt, const struct tree
 enum status model_prompt_turns(struct model_prompt *prompt, const struct chat_turn *turns,
                                size_t turn_count, bool specials, struct error *error) MUST_USE;
 
-/* A text as it stands. */
+/* A text as it stands, and what a completion's prompt has: the tokenizer's frame around a text in
+ * which special tokens are recognized. */
+enum status model_prompt_framed(struct model_prompt *prompt, struct bytes text,
+                                struct error *error) MUST_USE;
 enum status model_prompt_text(struct model_prompt *prompt, struct bytes text,
                               struct plain_text plain, struct error *error) MUST_USE;
 

@@ -51,9 +51,9 @@ static enum status open_tokenizer(const char *directory, struct model_text *text
     return status;
 }
 
-static enum status compile_template(struct chat_file config, struct chat_file own,
-                                    struct model_text *text, struct error *error) {
-    size_t source = config.text.count + own.text.count;
+static enum status compile_template(struct chat_files files, struct model_text *text,
+                                    struct error *error) {
+    size_t source = files.config.text.count + files.specials.text.count + files.own.text.count;
     struct lazy_memory work = lazy_memory_take(TEMPLATE_SCRATCH_BYTES + 64 * source);
     text->template_memory = lazy_memory_take(TEMPLATE_BYTES + TEMPLATE_BYTES_PER_BYTE * source);
     enum status status = STATUS_OK;
@@ -63,33 +63,39 @@ static enum status compile_template(struct chat_file config, struct chat_file ow
     } else {
         arena_over(&arena, text->template_memory.start, text->template_memory.bytes);
         arena_over(&scratch, work.start, work.bytes);
-        status = chat_template_open(&arena, &scratch, config, own, &text->chat_template, error);
+        status = chat_template_open(&arena, &scratch, files, &text->chat_template, error);
     }
     lazy_memory_free(&work);
     return status;
 }
 
-/* The template that `own` names, else the directory's chat_template.jinja, else the one in its
- * tokenizer_config.json. */
-static enum status open_template(const char *directory, const char *own, struct model_text *text,
-                                 struct error *error) {
-    char config_path[PATH_BYTES] = "", beside[PATH_BYTES];
-    struct chat_file config = {{NULL, 0}, config_path}, template = {{NULL, 0}, own};
+/* The special tokens, and the template that `own` names, else the directory's chat_template.jinja,
+ * else the one in its tokenizer_config.json. */
+static enum status open_template(const char *directory, const char *own, bool tokens_only,
+                                 struct model_text *text, struct error *error) {
+    char config[PATH_BYTES] = "", specials[PATH_BYTES] = "", beside[PATH_BYTES];
+    struct chat_files files = {.config = {{NULL, 0}, config},
+                               .specials = {{NULL, 0}, specials},
+                               .own = {{NULL, 0}, own ? own : beside},
+                               .tokens_only = tokens_only};
+    struct bytes *own_text = &files.own.text;
     enum status status = STATUS_OK;
     if (directory)
-        status = take_file(directory, "tokenizer_config.json", CONFIG_BYTES_MAX, config_path,
-                           &config.text, error);
-    if (!status && own) {
-        status = file_take(own, CONFIG_BYTES_MAX, &template.text, error);
-    } else if (!status && directory) {
-        template.name = beside;
-        status = take_file(directory, "chat_template.jinja", CONFIG_BYTES_MAX, beside,
-                           &template.text, error);
-    }
-    if (!status && (config.text.data || template.text.data))
-        status = compile_template(config, template, text, error);
-    free((void *)(uintptr_t)config.text.data);
-    free((void *)(uintptr_t) template.text.data);
+        status = take_file(directory, "tokenizer_config.json", CONFIG_BYTES_MAX, config,
+                           &files.config.text, error);
+    if (!status && directory)
+        status = take_file(directory, "special_tokens_map.json", CONFIG_BYTES_MAX, specials,
+                           &files.specials.text, error);
+    if (!status && own)
+        status = file_take(own, CONFIG_BYTES_MAX, own_text, error);
+    else if (!status && directory && !tokens_only)
+        status =
+            take_file(directory, "chat_template.jinja", CONFIG_BYTES_MAX, beside, own_text, error);
+    if (!status && (files.config.text.data || files.specials.text.data || own_text->data))
+        status = compile_template(files, text, error);
+    free((void *)(uintptr_t)files.config.text.data);
+    free((void *)(uintptr_t)files.specials.text.data);
+    free((void *)(uintptr_t)own_text->data);
     return status;
 }
 
@@ -119,52 +125,30 @@ static bool read_token(const struct tree *value, uint32_t vocab, uint32_t *out) 
     return true;
 }
 
-static enum status wrong_token(struct error *error, const char *path, const char *key,
-                               const char *more, uint32_t vocab) {
-    char expected[64];
-    snprintf(expected, sizeof expected, "a token id from 0 to %u%s", vocab - 1, more);
-    return wrong(error, path, key, expected);
-}
-
-/* "eos_token_id": one id, or a list of them. */
-static enum status read_stop_tokens(const struct tree *root, uint32_t vocab, const char *path,
-                                    struct model_text *text, struct error *error) {
-    const struct tree *value = tree_member(root, "eos_token_id");
-    if (!value || tree_is_null(value)) return STATUS_OK;
-    bool is_list = tree_kind(value) == TREE_ARRAY;
-    size_t count = is_list ? tree_count(value) : 1;
-    if (count > LIMIT_STOP_TOKENS)
-        return wrong(error, path, "eos_token_id", "a list of at most 16 token ids");
-    for (size_t i = 0; i < count; i++)
-        if (!read_token(is_list ? tree_at(value, i) : value, vocab, &text->stop_tokens[i]))
-            return wrong_token(error, path, "eos_token_id", ", or a list of them", vocab);
-    text->stop_token_count = (uint32_t)count;
+/* 0 and -1 both mean all tokens, and so does more than there are. */
+static enum status read_top_k(const struct tree *root, const char *path, uint32_t *out,
+                              struct error *error) {
+    const struct tree *value = tree_member(root, "top_k");
+    int64_t top_k = 0;
+    if (value && !tree_is_null(value) && (!tree_get_integer(value, &top_k) || top_k < -1))
+        return wrong(error, path, "top_k", "a count of tokens, or -1 or 0 for all");
+    *out = top_k > 0 && top_k <= LIMIT_VOCAB ? (uint32_t)top_k : 0;
     return STATUS_OK;
-}
-
-/* "bos_token_id"; none leaves what is known. */
-static enum status read_bos(const struct tree *root, uint32_t vocab, const char *path,
-                            struct model_text *text, struct error *error) {
-    const struct tree *value = tree_member(root, "bos_token_id");
-    if (!value || tree_is_null(value) || read_token(value, vocab, &text->bos_token))
-        return STATUS_OK;
-    return wrong_token(error, path, "bos_token_id", "", vocab);
 }
 
 static enum status read_generation(const struct tree *root, uint32_t vocab, const char *path,
                                    struct model_text *text, struct error *error) {
-    double temperature = 1, top_p = 1, top_k = 0;
+    double temperature = 1, top_p = 1;
     bool samples = true;
-    enum status status = read_stop_tokens(root, vocab, path, text, error);
-    if (!status) status = read_bos(root, vocab, path, text, error);
-    if (!status) status = read_number(root, "temperature", 0, 100, path, &temperature, error);
+    enum status status = STATUS_OK;
+    (void)read_token(tree_member(root, "bos_token_id"), vocab, &text->bos_token);
+    (void)tree_get_bool(tree_member(root, "do_sample"), &samples);
+    if (samples) status = read_number(root, "temperature", 0, 100, path, &temperature, error);
     if (!status) status = read_number(root, "top_p", 0, 1, path, &top_p, error);
-    if (!status) status = read_number(root, "top_k", 0, LIMIT_VOCAB, path, &top_k, error);
+    if (!status) status = read_top_k(root, path, &text->sampling.top_k, error);
     if (status) return status;
-    tree_get_bool(tree_member(root, "do_sample"), &samples);
     text->sampling.temperature = samples ? (float)temperature : 0;
     text->sampling.top_p = (float)top_p;
-    text->sampling.top_k = (uint32_t)top_k;
     return STATUS_OK;
 }
 
@@ -189,21 +173,71 @@ static enum status open_generation(const char *directory, uint32_t vocab, struct
     return status;
 }
 
-/* The bos token by its text, which the template knows; else by the id that was read. */
-static enum status find_bos(const char *directory, uint32_t vocab, struct model_text *text,
-                            struct error *error) {
-    const struct chat_template *chat = &text->chat_template;
-    if (text->tokenizer && chat->bos.count)
-        tokenizer_find(text->tokenizer, chat->bos, &text->bos_token);
-    text->prepend_bos = chat->adds_bos;
-    if (!text->tokenizer || !text->prepend_bos || text->bos_token < vocab) return STATUS_OK;
+/* ---- where prompts begin and answers end ---- */
+
+static enum status refuse_switch(const char *directory, const char *key, const char *token,
+                                 uint32_t vocab, struct error *error) {
     return error_set(error, STATUS_INVALID,
-                     "%.300s/tokenizer_config.json: add_bos_token asks for a bos_token among the "
-                     "model's %u tokens; found none",
-                     directory, vocab);
+                     "%.300s/tokenizer_config.json: %s asks for %s among the model's %u tokens; "
+                     "found none",
+                     directory, key, token, vocab);
 }
 
-static const struct model_text nothing = {.sampling = {.temperature = 1, .top_p = 1}};
+static enum status check_frame(const char *directory, const struct prompt_frame *frame,
+                               uint32_t vocab, struct error *error) {
+    uint32_t worst = 0;
+    for (uint32_t i = 0; i < frame->front_count; i++)
+        worst = frame->front[i] > worst ? frame->front[i] : worst;
+    for (uint32_t i = 0; i < frame->back_count; i++)
+        worst = frame->back[i] > worst ? frame->back[i] : worst;
+    if (worst < vocab) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "%.300s/tokenizer.json: post_processor puts token %u around prompts; expected "
+                     "one of the model's %u tokens",
+                     directory, worst, vocab);
+}
+
+/* Tokens by their texts, which tokenizer_config.json names; bos else by the id that was read. What
+ * add_bos_token and add_eos_token say wins over the tokenizer's own frame, as in `transformers`. */
+static enum status find_frame(const char *directory, uint32_t vocab, struct model_text *text,
+                              struct error *error) {
+    const struct chat_template *chat = &text->chat_template;
+    struct prompt_frame *frame = &text->frame;
+    bool fits = true;
+    if (!text->tokenizer) return STATUS_OK;
+    *frame = *tokenizer_frame(text->tokenizer);
+    if (chat->bos.count) (void)tokenizer_find(text->tokenizer, chat->bos, &text->bos_token);
+    if (chat->eos.count) (void)tokenizer_find(text->tokenizer, chat->eos, &text->eos_token);
+    if (chat->adds_bos == CHAT_SWITCH_ON && text->bos_token >= vocab)
+        return refuse_switch(directory, "add_bos_token", "a bos_token", vocab, error);
+    if (chat->adds_eos == CHAT_SWITCH_ON && text->eos_token >= vocab)
+        return refuse_switch(directory, "add_eos_token", "an eos_token", vocab, error);
+    if (chat->adds_bos)
+        fits &= prompt_frame_begin(frame, text->bos_token, chat->adds_bos == CHAT_SWITCH_ON);
+    if (chat->adds_eos)
+        fits &= prompt_frame_end(frame, text->eos_token, chat->adds_eos == CHAT_SWITCH_ON);
+    if (fits) return check_frame(directory, frame, vocab, error);
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%.300s/tokenizer.json: post_processor: expected at most 8 tokens around "
+                     "prompts, with those that tokenizer_config.json adds",
+                     directory);
+}
+
+enum status model_text_find_stops(struct model_text *text, const struct shape *shape,
+                                  struct error *error) {
+    struct shape with = *shape;
+    if (text->eos_token < shape->vocab && !shape_add_eos(&with, text->eos_token))
+        return error_set(error, STATUS_TOO_LARGE,
+                         "eos_token_id of config.json and generation_config.json and eos_token of "
+                         "tokenizer_config.json: expected at most %d different ids",
+                         LIMIT_STOP_TOKENS);
+    text->stop_token_count = with.eos_token_count;
+    memcpy(text->stop_tokens, with.eos_tokens, sizeof text->stop_tokens);
+    return STATUS_OK;
+}
+
+static const struct model_text nothing = {
+    .sampling = {.temperature = 1, .top_p = 1}, .bos_token = UINT32_MAX, .eos_token = UINT32_MAX};
 
 /* Hands out what was opened, or gives it back. */
 static enum status end(struct model_text *text, enum status status, struct model_text *out) {
@@ -227,7 +261,16 @@ enum status model_text_open_tokenizer(const char *directory, struct model_text *
 enum status model_text_open_template(const char *directory, const char *chat_template,
                                      struct model_text *out, struct error *error) {
     struct model_text text = nothing;
-    enum status status = open_template(directory, chat_template, &text, error);
+    enum status status = open_template(directory, chat_template, false, &text, error);
+    return end(&text, status, out);
+}
+
+enum status model_text_open_words(const char *directory, struct model_text *out,
+                                  struct error *error) {
+    struct model_text text = nothing;
+    enum status status = open_tokenizer(directory, &text, error);
+    if (!status) status = open_template(directory, NULL, true, &text, error);
+    if (!status) status = find_frame(directory, LIMIT_VOCAB, &text, error);
     return end(&text, status, out);
 }
 
@@ -238,13 +281,12 @@ enum status model_text_open(const char *directory, const struct shape *shape,
     struct model_text text = nothing;
     if (!shape) shape = &none;
     uint32_t vocab = shape->vocab ? shape->vocab : LIMIT_VOCAB;
-    text.stop_token_count = shape->eos_token_count;
-    text.bos_token = shape->bos_token;
-    memcpy(text.stop_tokens, shape->eos_tokens, sizeof text.stop_tokens);
+    if (shape->vocab) text.bos_token = shape->bos_token;
     enum status status = open_tokenizer(directory, &text, error);
-    if (!status) status = open_template(directory, chat_template, &text, error);
+    if (!status) status = open_template(directory, chat_template, false, &text, error);
     if (!status) status = open_generation(directory, vocab, &text, error);
-    if (!status) status = find_bos(directory, vocab, &text, error);
+    if (!status) status = find_frame(directory, vocab, &text, error);
+    if (!status) status = model_text_find_stops(&text, shape, error);
     return end(&text, status, out);
 }
 

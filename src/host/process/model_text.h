@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The text side of a checkpoint directory: tokenizer.json, tokenizer_config.json (chat template,
- * bos), chat_template.jinja, which wins over the template in that file, and generation_config.json
- * (sampling defaults, stop tokens). Each may be missing: without a tokenizer a model takes and gives
- * token ids.
+ * bos, eos), special_tokens_map.json (those that it lacks), chat_template.jinja, which wins over the
+ * template in that file, and generation_config.json (sampling defaults). Each may be missing:
+ * without a tokenizer a model takes and gives token ids.
  */
 #ifndef HOST_PROCESS_MODEL_TEXT_H
 #define HOST_PROCESS_MODEL_TEXT_H
@@ -17,16 +17,16 @@ struct model_text {
     struct tokenizer *tokenizer; /* NULL: none */
     struct chat_template chat_template;
     struct sampling sampling; /* the checkpoint's wish; temperature 1 if it has none */
-    uint32_t stop_tokens[LIMIT_STOP_TOKENS];
+    uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* what ends an answer */
     uint32_t stop_token_count;
-    bool prepend_bos; /* plain prompts start with bos_token */
-    uint32_t bos_token;
-    void *memory; /* what the tokenizer lies in */
+    struct prompt_frame frame;     /* around plain prompts */
+    uint32_t bos_token, eos_token; /* UINT32_MAX: none */
+    void *memory;                  /* what the tokenizer lies in */
     struct lazy_memory template_memory;
 };
 
-/* `shape` gives the end-of-sentence tokens when generation_config.json does not; NULL: none.
- * `chat_template` is the path of a template that wins over the checkpoint's; NULL: none. A file that
+/* `shape` has the vocabulary, bos, and the ends of answers of config.json and generation_config.json;
+ * NULL: none of them is known yet. `chat_template` is the path of a template that wins over the checkpoint's; NULL: none. A file that
  * is there must be right: errors name it. */
 enum status model_text_open(const char *directory, const struct shape *shape,
                             const char *chat_template, struct model_text *out,
@@ -39,6 +39,16 @@ enum status model_text_open_template(const char *directory, const char *chat_tem
 /* The tokenizer alone. STATUS_NOT_FOUND: there is no tokenizer.json. */
 enum status model_text_open_tokenizer(const char *directory, struct model_text *out,
                                       struct error *error) MUST_USE;
+
+/* Tokenizer and special tokens, without a template and without defaults. */
+enum status model_text_open_words(const char *directory, struct model_text *out,
+                                  struct error *error) MUST_USE;
+
+/* What ends an answer, for everyone who generates: each id of `shape` (eos_token_id of config.json
+ * and of generation_config.json), and the tokenizer's eos_token, where it is a token of the model. */
+enum status model_text_find_stops(struct model_text *text, const struct shape *shape,
+                                  struct error *error) MUST_USE;
+
 void model_text_close(struct model_text *text);
 
 #endif

@@ -22,7 +22,14 @@ static bool add_scores(const struct request *request, const struct token_logprob
     uint32_t each = 1 + asked->sampling.top_logprobs;
     bool added = true;
     list->is_prompt = true;
-    list->hides_first = asked->has_bos;
+    if (list->count == 0 && asked->frame) {
+        uint32_t text_end = asked->prompt_tokens - asked->frame->back_count;
+        uint32_t at = request->answered.scored_count;
+        list->hidden_front = asked->frame->front_count > at ? asked->frame->front_count - at : 0;
+        list->hidden_back = text_end > at ? text_end - at : 0;
+    } else if (list->count == 0) {
+        list->hidden_back = UINT32_MAX;
+    }
     if (request->answered.scored_count == 0) {
         list->has_first = true;
         added = token_list_add(list, arena, first, each);

@@ -40,8 +40,7 @@ struct gateway_options {
     struct sampling sampling; /* defaults, from generation_config.json; seed and choice unused */
     uint32_t stop_tokens[LIMIT_STOP_TOKENS]; /* eos ids */
     uint32_t stop_token_count;
-    bool prepend_bos; /* plain text prompts get bos_token in front (chats never) */
-    uint32_t bos_token;
+    struct prompt_frame frame; /* around plain text prompts (never chats) */
     uint32_t
         new_tokens_default; /* when a request gives no max_tokens; 0: all that fit the context */
 

@@ -109,10 +109,16 @@ static enum status fit_echo(const struct gateway *gateway, const struct request 
     return STATUS_INVALID;
 }
 
+/* What goes around this prompt's tokens. */
+static struct prompt_frame frame_of(const struct request *head) {
+    return head->asked.frame ? *head->asked.frame : (struct prompt_frame){0};
+}
+
 /* A text that can never run is refused before anybody tokenizes it. */
 static enum status fit_text(const struct gateway *gateway, const struct request *head,
                             size_t tokens_min, struct api_error *error) {
-    uint64_t prompt_min = tokens_min + (head->asked.has_bos ? 1 : 0);
+    struct prompt_frame frame = frame_of(head);
+    uint64_t prompt_min = (uint64_t)tokens_min + frame.front_count + frame.back_count;
     if (prompt_min + 1 <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
     return refuse_length(gateway, head, "at least ", prompt_min, error);
 }
@@ -143,7 +149,7 @@ static enum status check_prompt(const struct gateway *gateway, const struct requ
         struct prompt_name name = name_prompt(head);
         api_error_set(error, 422, name.param, "out_of_range",
                       "%sToken %u of the prompt is %u; the model's ids end at %u.", name.prefix,
-                      i - (asked->has_bos ? 1 : 0), asked->prompt[i], vocab - 1);
+                      i - frame_of(head).front_count, asked->prompt[i], vocab - 1);
         return STATUS_INVALID;
     }
     return STATUS_OK;
@@ -266,7 +272,9 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
 static enum status keep_prompt(struct gateway *gateway, struct request *head, const uint32_t *ids,
                                size_t count, struct api_error *error) {
     struct request_asked *asked = &head->asked;
-    uint32_t bos_count = asked->has_bos ? 1 : 0, prompt_count = (uint32_t)count + bos_count;
+    struct prompt_frame frame = frame_of(head);
+    uint32_t front = frame.front_count, back = frame.back_count;
+    uint32_t prompt_count = front + (uint32_t)count + back;
     struct record_submit counts = {.prompt_count = prompt_count,
                                    .stop_token_count = asked->stop_token_count,
                                    .bias_count = asked->bias_count,
@@ -275,8 +283,9 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     if (carried_bytes(RECORD_SUBMIT, &counts) > gateway->outbox.capacity) return refuse_size(error);
     uint32_t *prompt = arena_take(&head->arena, (prompt_count + (size_t)1) * sizeof *prompt);
     if (!prompt) return refuse_memory(error);
-    if (bos_count) prompt[0] = gateway->options.bos_token;
-    if (count) memcpy(prompt + bos_count, ids, count * sizeof *ids);
+    memcpy(prompt, frame.front, front * sizeof *prompt);
+    if (count) memcpy(prompt + front, ids, count * sizeof *ids);
+    memcpy(prompt + front + count, frame.back, back * sizeof *prompt);
     asked->prompt = prompt;
     asked->prompt_tokens = prompt_count;
     return STATUS_OK;
@@ -458,7 +467,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
         return refuse(
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
-    head->asked.has_bos = options->prepend_bos && !parsed->without_bos;
+    head->asked.frame = parsed->special_tokens ? &options->frame : NULL;
     status = lay_out(gateway, prompt->text, parsed->suffix, &laid_out, error);
     if (status) return status;
     bool here = *here_bytes + laid_out.text.count <= options->inline_text_bytes;

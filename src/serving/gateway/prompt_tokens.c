@@ -27,7 +27,6 @@ static bool open_body(struct gateway *gateway, const struct endpoint_call *call,
 static bool read_text(struct api_reader *reader, struct api_prompt *prompt,
                       struct api_request *out) {
     static const char *const unsupported[] = {"messages", "return_token_strs"};
-    bool special = true;
     for (size_t i = 0; i < ARRAY_COUNT(unsupported); i++) {
         const struct tree *value = api_reader_given(reader->root, unsupported[i]);
         if (value && !api_reader_is_neutral(value, NULL))
@@ -35,11 +34,8 @@ static bool read_text(struct api_reader *reader, struct api_prompt *prompt,
                                           "is not supported here; send a text as 'prompt'.");
     }
     if (!api_reader_given(reader->root, "prompt")) return api_reader_missing(reader, "prompt");
-    if (!api_reader_text(reader, reader->root, "prompt", &prompt->text) ||
-        !api_reader_flag(reader, reader->root, "add_special_tokens", &special))
-        return false;
-    out->without_bos = !special;
-    return true;
+    return api_reader_text(reader, reader->root, "prompt", &prompt->text) &&
+           api_reader_flag(reader, reader->root, "add_special_tokens", &out->special_tokens);
 }
 
 enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_call *call) {
@@ -55,7 +51,8 @@ enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_cal
                                  .prompts = &prompt,
                                  .prompt_count = 1,
                                  .choice_count = 1,
-                                 .tokens_only = true};
+                                 .tokens_only = true,
+                                 .special_tokens = true};
     if (!open_body(gateway, call, &reader, &parsed) || !read_text(&reader, &prompt, &parsed))
         return reply_error(gateway, call->record->connection, call->endpoint,
                            &(struct reply_notes){.account = call->account, .key = call->key},

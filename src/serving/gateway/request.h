@@ -129,7 +129,6 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     bool one_call;    /* the answer ends with its first call */
     bool prompt_only; /* only the prompt is asked about: the token that units choose is kept back */
     bool tokens_only; /* its tokens are the answer: no unit is asked */
-    bool has_bos;     /* bos goes in front of the tokens that the host will send */
     struct api_answer answer; /* what the answer says of itself; its id is the leader's */
     enum endpoint_number endpoint;
     uint32_t model;       /* of the gateway's names: the one that was asked for */
@@ -137,6 +136,7 @@ struct request_asked { /* by the client; the same for all but the prompt and its
     struct bytes warning; /* for its client, one line, in the leader's arena; empty: none */
     enum token_stream_mode mode;
     const uint32_t *prompt; /* [prompt_tokens] in the head's arena; NULL: not tokenized yet */
+    const struct prompt_frame *frame; /* goes around the prompt's tokens; NULL: none */
     uint32_t stop_token_count;
     uint32_t model_stops_count; /* so many stop tokens, at the start, are the model's */
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];

@@ -5,36 +5,75 @@
 
 /* ---- special tokens ---- */
 
+/* A JSON file and its root. */
+struct source_file {
+    const struct tree *root; /* NULL: there is none */
+    const char *name;
+};
+
+static enum status open_source(struct arena *scratch, struct chat_file file,
+                               struct source_file *out, struct error *error) {
+    *out = (struct source_file){NULL, file.name};
+    return file.text.data ? tree_parse(scratch, file.text, file.name, &out->root, error)
+                          : STATUS_OK;
+}
+
 /* A token is given as text or as an object with its content; null or absent: none. */
-static enum status read_token(struct arena *arena, const struct tree *root, const char *key,
-                              const char *name, struct bytes *out, struct error *error) {
-    const struct tree *value = tree_member(root, key);
+static enum status read_token(const struct source_file *file, const char *key, struct bytes *out,
+                              struct error *error) {
+    const struct tree *value = tree_member(file->root, key);
+    if (tree_get_string(value, out) || tree_get_string(tree_member(value, "content"), out) ||
+        !value || tree_is_null(value))
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%s: %s is %s, expected a string or an object",
+                     file->name, key, tree_name(value));
+}
+
+/* The first two decide where prompts begin and answers end. The others are variables only: one that
+ * is no text is none. */
+static const char *const token_keys[CHAT_SOURCE_TOKENS_MAX] = {
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+
+static enum status find_token(struct arena *arena, const struct source_file *config,
+                              const struct source_file *map, size_t key, struct bytes *out,
+                              struct error *error) {
     struct bytes text = {"", 0};
-    if (!tree_get_string(value, &text) && !tree_get_string(tree_member(value, "content"), &text) &&
-        value && !tree_is_null(value))
-        return error_set(error, STATUS_INVALID, "%s: %s is %s, expected a string or an object",
-                         name, key, tree_name(value));
+    enum status status = read_token(config, token_keys[key], &text, error);
+    if (!status && !text.count) status = read_token(map, token_keys[key], &text, error);
+    if (status && key < 2) return status;
     *out = arena_copy(arena, text);
-    return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
+    return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", map->name);
 }
 
 /* An empty token is no variable, as in `transformers`. */
-static enum status read_tokens(struct arena *arena, const struct tree *root, const char *name,
-                               struct chat_source *out, struct error *error) {
-    static const char *const keys[CHAT_SOURCE_TOKENS_MAX] = {
-        "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+static enum status read_tokens(struct arena *arena, const struct source_file *config,
+                               const struct source_file *map, struct chat_source *out,
+                               struct error *error) {
     for (size_t i = 0; i < CHAT_SOURCE_TOKENS_MAX; i++) {
         struct bytes text;
-        enum status status = read_token(arena, root, keys[i], name, &text, error);
+        enum status status = find_token(arena, config, map, i, &text, error);
         if (status) return status;
         if (i == 0) out->bos = text;
         if (i == 1) out->eos = text;
         if (text.count == 0) continue;
         struct jinja_variable *variable = &out->tokens[out->token_count++];
-        variable->name = bytes_of(keys[i]);
+        variable->name = bytes_of(token_keys[i]);
         if (!value_of_text(arena, text, VALUE_TRUSTED, &variable->value))
-            return error_set(error, STATUS_NO_MEMORY, "%s: no memory", name);
+            return error_set(error, STATUS_NO_MEMORY, "%s: no memory", config->name);
     }
+    return STATUS_OK;
+}
+
+/* add_bos_token and the like. */
+static enum status read_switch(const struct source_file *config, const char *key,
+                               enum chat_switch *out, struct error *error) {
+    const struct tree *value = tree_member(config->root, key);
+    bool on;
+    if (!value || tree_is_null(value)) return STATUS_OK;
+    if (!tree_get_bool(value, &on))
+        return error_set(error, STATUS_INVALID, "%s: %s is %s, expected true or false",
+                         config->name, key, tree_name(value));
+    *out = on ? CHAT_SWITCH_ON : CHAT_SWITCH_OFF;
     return STATUS_OK;
 }
 
@@ -86,19 +125,21 @@ static enum status compile(struct arena *arena, const struct template_texts *tex
     return status;
 }
 
-enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_file config,
-                             struct chat_file own, struct chat_source *out, struct error *error) {
-    const struct tree *root = NULL;
+enum status chat_source_open(struct arena *arena, struct arena *scratch, struct chat_files files,
+                             struct chat_source *out, struct error *error) {
+    struct source_file config, map;
     struct chat_source found = {.bos = {"", 0}, .eos = {"", 0}};
-    struct template_texts texts = {.usual = own.text};
-    enum status status = STATUS_OK;
-    if (config.text.data) status = tree_parse(scratch, config.text, config.name, &root, error);
-    if (!status) status = read_tokens(arena, root, config.name, &found, error);
-    if (!status && !own.text.data) status = find_texts(root, config.name, &texts, error);
-    if (!status)
-        status = compile(arena, &texts, own.text.data ? own.name : config.name, &found, error);
-    if (status) return status;
-    (void)tree_get_bool(tree_member(root, "add_bos_token"), &found.adds_bos);
-    *out = found;
-    return STATUS_OK;
+    const struct chat_file *own = &files.own;
+    struct template_texts texts = {.usual = own->text};
+    enum status status = open_source(scratch, files.config, &config, error);
+    if (!status) status = open_source(scratch, files.specials, &map, error);
+    if (!status) status = read_tokens(arena, &config, &map, &found, error);
+    if (!status) status = read_switch(&config, "add_bos_token", &found.adds_bos, error);
+    if (!status) status = read_switch(&config, "add_eos_token", &found.adds_eos, error);
+    bool compiles = !status && !files.tokens_only;
+    if (compiles && !own->text.data) status = find_texts(config.root, config.name, &texts, error);
+    if (compiles && !status)
+        status = compile(arena, &texts, own->text.data ? own->name : config.name, &found, error);
+    if (!status) *out = found;
+    return status;
 }

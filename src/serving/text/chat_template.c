@@ -3,12 +3,11 @@
 
 #include "base/check.h"
 
-enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_file config,
-                               struct chat_file own, struct chat_template *out,
-                               struct error *error) {
+enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_files files,
+                               struct chat_template *out, struct error *error) {
     struct chat_source source;
     struct chat_findings findings = {0};
-    enum status status = chat_source_open(arena, scratch, config, own, &source, error);
+    enum status status = chat_source_open(arena, scratch, files, &source, error);
     if (status) return status;
     if (source.usual) chat_probe(&source, scratch, &findings);
     *out = (struct chat_template){.present = source.usual != NULL,
@@ -18,6 +17,7 @@ enum status chat_template_open(struct arena *arena, struct arena *scratch, struc
                                   .reads_documents = findings.reads_documents,
                                   .calls = source.calls,
                                   .adds_bos = source.adds_bos,
+                                  .adds_eos = source.adds_eos,
                                   .bos = source.bos,
                                   .eos = source.eos,
                                   .source = source,

@@ -21,18 +21,17 @@ struct chat_template {
     bool prints_tools;
     bool reads_documents;
     enum tool_format calls; /* how the model writes calls */
-    bool adds_bos;          /* add_bos_token: plain prompts (never chats) get bos in front */
-    struct bytes bos, eos;  /* the tokens' texts, empty if there are none */
+    /* add_bos_token, add_eos_token: plain prompts (never chats) get bos in front, eos behind */
+    enum chat_switch adds_bos, adds_eos;
+    struct bytes bos, eos; /* the tokens' texts, empty if there are none */
     /* private */
     struct chat_source source;
     struct chat_facts facts;
 };
 
-/* Reads tokenizer_config.json's bytes, or takes `own`, a template of its own, with that file's
- * tokens (chat_source.h). What lasts is put into `arena`; `scratch` may be cleared afterwards. */
-enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_file config,
-                               struct chat_file own, struct chat_template *out,
-                               struct error *error) MUST_USE;
+/* What lasts is put into `arena`; `scratch` may be cleared afterwards. */
+enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_files files,
+                               struct chat_template *out, struct error *error) MUST_USE;
 
 struct chat_rendering {
     struct bytes text;                /* bos included */

@@ -21,6 +21,7 @@ struct tokenizer {
     struct merges merges;
     struct added_tokens added;
     struct splitter splitter;
+    struct prompt_frame frame;
     bool ignore_merges;         /* a word that is a token as a whole is not merged */
     uint64_t identity;          /* of the file: what a scratch remembers is for this one alone */
     uint32_t longest_with[256]; /* bytes of the longest token that has this byte in it */
@@ -83,9 +84,6 @@ static enum status check_parts(const struct tree *root, const char *name, struct
         has_type(normalizer, "Sequence") && tree_count(tree_member(normalizer, "normalizers")) == 0;
     if (!absent(normalizer) && !empty)
         return unsupported(normalizer, "normalizer", "none or an empty Sequence", name, error);
-    const struct tree *post = tree_member(root, "post_processor");
-    if (!absent(post) && !has_type(post, "ByteLevel"))
-        return unsupported(post, "post_processor", "none or ByteLevel", name, error);
     const struct tree *decoder = tree_member(root, "decoder");
     if (!has_type(decoder, "ByteLevel"))
         return unsupported(decoder, "decoder", "ByteLevel", name, error);
@@ -146,6 +144,9 @@ enum status tokenizer_open(struct arena *arena, struct arena *scratch, struct by
     const struct tree *model = tree_member(root, "model"),
                       *added = tree_member(root, "added_tokens");
     status = check_parts(root, name, error);
+    if (!status)
+        status =
+            prompt_frame_read(tree_member(root, "post_processor"), name, &tokenizer->frame, error);
     if (!status) status = check_model(model, name, error);
     if (!status)
         status = vocabulary_read(arena, tree_member(model, "vocab"), added, name,
@@ -195,6 +196,10 @@ bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id) 
 
 bool tokenizer_token_is_added(const struct tokenizer *tokenizer, uint32_t id) {
     return vocabulary_is(&tokenizer->vocabulary, id, VOCABULARY_ADDED);
+}
+
+const struct prompt_frame *tokenizer_frame(const struct tokenizer *tokenizer) {
+    return &tokenizer->frame;
 }
 
 bool tokenizer_find(const struct tokenizer *tokenizer, struct bytes content, uint32_t *id_out) {

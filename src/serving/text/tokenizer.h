@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Byte-level BPE from a Hugging Face tokenizer.json: text to token ids and back, the same ids as
- * the `tokenizers` library gives. It adds no begin-of-sentence token: the chat template writes
- * that.
+ * the `tokenizers` library gives without special tokens: which of those go around a plain prompt,
+ * the tokenizer only says. Those of a chat are written by its template.
  *
  * A tokenizer is immutable after tokenizer_open and may be shared by threads; encoding needs a
  * scratch per thread, which is made once and never grows. Time is O(n log n) in the longest word
@@ -16,6 +16,7 @@
 
 #include "base/arena.h"
 #include "base/limits.h"
+#include "serving/text/prompt_frame.h"
 
 struct tokenizer;
 struct tokenizer_scratch;
@@ -41,6 +42,9 @@ uint32_t tokenizer_vocab_count(const struct tokenizer *tokenizer);
 struct bytes tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id);
 bool tokenizer_token_is_special(const struct tokenizer *tokenizer, uint32_t id);
 bool tokenizer_token_is_added(const struct tokenizer *tokenizer, uint32_t id); /* special or not */
+
+/* The tokens that the file puts around a plain prompt. */
+const struct prompt_frame *tokenizer_frame(const struct tokenizer *tokenizer);
 
 /* The token that is exactly this text: an added token first, else an ordinary one. */
 bool tokenizer_find(const struct tokenizer *tokenizer, struct bytes content, uint32_t *id_out);

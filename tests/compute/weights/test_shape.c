@@ -144,16 +144,33 @@ static void eos_may_be_a_number_or_a_list(void **state) {
                      STATUS_OK);
     assert_int_equal(shape.eos_token_count, 3);
     assert_int_equal(shape.eos_tokens[2], 7);
-    assert_int_equal(shape_add_generation(BYTES_LITERAL("{\"eos_token_id\": [8, -1]}"),
+    assert_int_equal(shape_add_generation(BYTES_LITERAL("{\"eos_token_id\": [8, -2]}"),
                                           "generation_config.json", &shape, &error),
                      STATUS_INVALID);
     assert_string_equal(
         error.text,
-        "generation_config.json: eos_token_id: expected a token id from 0 to 39, found -1");
+        "generation_config.json: eos_token_id: expected a token id from 0 to 39, found -2");
     assert_int_equal(shape.eos_token_count, 3);
     shape = parsed(CONFIG({"eos_token_id", "null"}, {"bos_token_id", "0"}));
     assert_int_equal(shape.eos_token_count, 0);
     assert_int_equal(shape.bos_token, 0);
+}
+
+/* Copies that were converted have them, and no other server looks at them. */
+static void values_that_decide_nothing_refuse_nothing(void **state) {
+    struct shape shape = parsed(CONFIG({"pad_token_id", "-1"}, {"bos_token_id", "-1"}));
+    assert_int_equal(shape.bos_token, UINT32_MAX);
+    shape = parsed(CONFIG({"pad_token_id", "40"}, {"bos_token_id", "40"}));
+    assert_int_equal(shape.bos_token, UINT32_MAX);
+    shape = parsed(CONFIG({"pad_token_id", "[]"}, {"bos_token_id", "\"<s>\""}));
+    assert_int_equal(shape.bos_token, UINT32_MAX);
+    shape = parsed(CONFIG({"eos_token_id", "[-1, 3, null]"}));
+    assert_int_equal(shape.eos_token_count, 1);
+    assert_int_equal(parsed(CONFIG({"eos_token_id", "-1"})).eos_token_count, 0);
+    /* of dense layers, where there is none; of experts, where there is none */
+    parsed(CONFIG({"first_k_dense_replace", "0"}, {"intermediate_size", "-1"}));
+    parsed(CONFIG({"n_routed_experts", "0"}, {"moe_layer_freq", "0"},
+                  {"first_k_dense_replace", "-1"}, {"num_experts_per_tok", "0"}));
 }
 
 #define QUANTIZED(rest)                                                                            \
@@ -245,10 +262,6 @@ static const struct rejection rejections[] = {
      STATUS_INVALID, "rope_scaling.mscale: expected a number"},
     {"rope_scaling", "{\"type\": \"yarn\", \"factor\": 0}", STATUS_INVALID,
      "rope_scaling.factor: expected a number from 1"},
-    {"bos_token_id", "40", STATUS_INVALID, "bos_token_id: expected a token id from 0 to 39"},
-    {"bos_token_id", "-1", STATUS_INVALID, "bos_token_id: expected a token id"},
-    {"bos_token_id", "\"<s>\"", STATUS_INVALID, "bos_token_id: expected a token id"},
-    {"pad_token_id", "40", STATUS_INVALID, "pad_token_id: expected a token id from 0 to 39"},
     {"eos_token_id", "40", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
     {"eos_token_id", "[1, 40]", STATUS_INVALID, "eos_token_id: expected a token id from 0 to 39"},
     {"quantization_config", "{\"quant_method\": \"gptq\"}", STATUS_UNSUPPORTED,
@@ -396,6 +409,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(each_release_treats_weights_its_own_way),
         cmocka_unit_test(dense_and_sparse_layers_are_told_apart),
         cmocka_unit_test(eos_may_be_a_number_or_a_list),
+        cmocka_unit_test(values_that_decide_nothing_refuse_nothing),
         cmocka_unit_test(quantization_is_read_or_refused),
         cmocka_unit_test(what_cannot_run_is_refused_by_name),
         cmocka_unit_test(rope_equals_the_goldens),

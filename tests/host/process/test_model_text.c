@@ -40,9 +40,9 @@ static void write_file(const char *name, const char *content) {
 }
 
 static int remove_directory(void **state) {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
-                                        "chat_template.jinja", "own.jinja",
-                                        "generation_config.json"};
+    static const char *const names[] = {
+        "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja",
+        "own.jinja",      "generation_config.json"};
     char path[128];
     model_text_close(&text);
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
@@ -64,6 +64,7 @@ static void an_empty_directory_leaves_token_ids(void **state) {
     assert_int_equal(text.stop_token_count, 2);
     assert_int_equal(text.stop_tokens[0], 9);
     assert_int_equal(text.bos_token, 5);
+    assert_int_equal(text.frame.front_count + text.frame.back_count, 0);
     assert_true(text.sampling.temperature == 1 && text.sampling.top_p == 1);
     model_text_close(&text);
     assert_int_equal(model_text_open(directory, NULL, NULL, &text, &error), STATUS_OK);
@@ -97,20 +98,35 @@ static void a_tokenizer_opens_alone(void **state) {
 
 static void generation_config_sets_the_defaults(void **state) {
     assert_int_equal(open_with("{\"temperature\": 0.6, \"top_p\": 0.95, \"top_k\": 40,"
-                               "\"eos_token_id\": [1, 2, 3], \"bos_token_id\": 0}"),
+                               "\"bos_token_id\": 0}"),
                      STATUS_OK);
     assert_true(text.sampling.temperature == 0.6f && text.sampling.top_p == 0.95f);
     assert_int_equal(text.sampling.top_k, 40);
-    assert_int_equal(text.stop_token_count, 3);
-    assert_int_equal(text.stop_tokens[2], 3);
     assert_int_equal(text.bos_token, 0);
     model_text_close(&text);
-    assert_int_equal(open_with("{\"do_sample\": false, \"temperature\": 0.6, \"eos_token_id\": 4,"
-                               "\"top_p\": null}"),
+    assert_int_equal(open_with("{\"do_sample\": false, \"temperature\": -1, \"top_p\": null}"),
                      STATUS_OK);
     assert_true(text.sampling.temperature == 0 && text.sampling.top_p == 1);
-    assert_int_equal(text.stop_token_count, 1);
-    assert_int_equal(text.stop_tokens[0], 4);
+}
+
+/* Other servers write them, and mean nothing by them. */
+static void values_that_decide_nothing_refuse_nothing(void **state) {
+    static const char *const cases[] = {
+        "{\"pad_token_id\": -1, \"bos_token_id\": -1}",
+        "{\"bos_token_id\": 100}",
+        "{\"bos_token_id\": \"<s>\"}",
+        "{\"top_k\": -1}",
+        "{\"top_k\": 0}",
+        "{\"top_k\": 99999999}",
+        "{\"temperature\": null, \"top_p\": null, \"top_k\": null, \"do_sample\": null,"
+        "\"bos_token_id\": null, \"eos_token_id\": null}"};
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        if (open_with(cases[i])) fail_msg("%s: %s", cases[i], error.text);
+        assert_int_equal(text.bos_token, 5);
+        assert_int_equal(text.sampling.top_k, 0);
+        assert_true(text.sampling.temperature == 1 && text.sampling.top_p == 1);
+        model_text_close(&text);
+    }
 }
 
 static void wrong_values_are_named(void **state) {
@@ -118,13 +134,8 @@ static void wrong_values_are_named(void **state) {
         {"{\"temperature\": \"warm\"}", "temperature"},
         {"{\"temperature\": -1}", "temperature"},
         {"{\"top_p\": 1.5}", "top_p"},
-        {"{\"eos_token_id\": \"1\"}", "eos_token_id"},
-        {"{\"eos_token_id\": [1, -2]}", "eos_token_id"},
-        {"{\"eos_token_id\": [1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]}", "eos_token_id"},
-        {"{\"eos_token_id\": 100}", "\"eos_token_id\" must be a token id from 0 to 99"},
-        {"{\"eos_token_id\": [1, 100]}", "\"eos_token_id\" must be a token id from 0 to 99"},
-        {"{\"bos_token_id\": 100}", "\"bos_token_id\" must be a token id from 0 to 99"},
-        {"{\"bos_token_id\": \"<s>\"}", "bos_token_id"},
+        {"{\"top_k\": -2}", "\"top_k\" must be a count of tokens, or -1 or 0 for all"},
+        {"{\"top_k\": 2.5}", "\"top_k\" must be a count"},
         {"[]", "expected an object"},
         {"{", "generation_config.json"},
     };
@@ -144,7 +155,8 @@ static void a_broken_tokenizer_is_not_passed_over(void **state) {
 /* The files beside config.json; nobody writes to any FIFO here. */
 static void no_fifo_is_waited_for(void **state) {
     static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
-                                        "chat_template.jinja", "generation_config.json"};
+                                        "special_tokens_map.json", "chat_template.jinja",
+                                        "generation_config.json"};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s", directory, names[i]);
@@ -156,21 +168,136 @@ static void no_fifo_is_waited_for(void **state) {
     }
 }
 
+/* tiny-r1's, of 4096 tokens: 0 and 1 begin and end a sentence, 2 pads. Before its end stands
+ * `post_processor`, if there is one. */
+static void take_tokenizer(const char *post_processor) {
+    static const char begin[] = "\"post_processor\": ";
+    const char *source = getenv("FATHOM_SOURCE");
+    char path[512];
+    struct bytes json;
+    snprintf(path, sizeof path, "%s/models/tiny-r1/tokenizer.json", source ? source : ".");
+    assert_int_equal(file_take(path, 1 << 24, &json, &error), STATUS_OK);
+    char *copy = calloc(json.count + 4096, 1);
+    memcpy(copy, json.data, json.count);
+    if (post_processor) {
+        char *at = strstr(copy, begin), *tail = strstr(at, "}") + 1;
+        assert_true(at && memchr(at, '}', 400) == tail - 1);
+        char *rest = strdup(tail);
+        sprintf(at, "%s%s%s", begin, post_processor, rest);
+        free(rest);
+    }
+    write_file("tokenizer.json", copy);
+    free(copy);
+    free((void *)(uintptr_t)json.data);
+}
+
 /* Each prompt would begin with no token at all. */
 static void a_bos_that_is_no_token_is_refused(void **state) {
-    const char *source = getenv("FATHOM_SOURCE");
-    char path[512], link[128], whole[PATH_MAX];
     struct shape none = {.vocab = 4096, .bos_token = UINT32_MAX};
-    snprintf(path, sizeof path, "%s/models/tiny-r1/tokenizer.json", source ? source : ".");
-    snprintf(link, sizeof link, "%s/tokenizer.json", directory);
-    assert_non_null(realpath(path, whole));
-    assert_int_equal(symlink(whole, link), 0);
+    take_tokenizer(NULL);
     write_file("tokenizer_config.json", "{\"add_bos_token\": true}");
     assert_int_equal(model_text_open(directory, &none, NULL, &text, &error), STATUS_INVALID);
     assert_non_null(strstr(error.text, "tokenizer_config.json: add_bos_token"));
     none.bos_token = 7;
     assert_int_equal(model_text_open(directory, &none, NULL, &text, &error), STATUS_OK);
     assert_int_equal(text.bos_token, 7);
+    assert_true(text.frame.front_count == 1 && text.frame.front[0] == 7);
+    model_text_close(&text);
+    write_file("tokenizer_config.json", "{\"add_eos_token\": true}");
+    assert_int_equal(model_text_open(directory, &none, NULL, &text, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "tokenizer_config.json: add_eos_token asks for an eos_to"));
+}
+
+#define BOS "<\uff5cbegin\u2581of\u2581sentence\uff5c>"
+#define EOS "<\uff5cend\u2581of\u2581sentence\uff5c>"
+#define PAD "<\uff5c\u2581pad\u2581\uff5c>"
+
+/* As transformers' tokenizers do with add_special_tokens: add_bos_token and add_eos_token win over
+ * the file's post_processor, and none is added twice. */
+static void prompts_are_framed_as_the_files_say(void **state) {
+    static const char begins[] =
+        "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": \"b\"}}, "
+        "{\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"b\": {\"ids\": [0]}}}";
+    static const struct {
+        const char *post_processor, *config;
+        uint32_t front, back; /* 9: none */
+    } cases[] = {
+        {NULL, "{}", 9, 9},
+        {NULL, "{\"add_bos_token\": true, \"bos_token\": \"" BOS "\"}", 0, 9},
+        {begins, "{}", 0, 9},
+        {begins, "{\"add_bos_token\": true, \"bos_token\": {\"content\": \"" BOS "\"}}", 0, 9},
+        {begins, "{\"add_bos_token\": false, \"bos_token\": \"" BOS "\"}", 9, 9},
+        {begins, "{\"add_bos_token\": null, \"bos_token\": \"" BOS "\"}", 0, 9},
+        {begins, "{\"add_eos_token\": true, \"eos_token\": \"" EOS "\"}", 0, 1},
+        {NULL, "{\"add_eos_token\": false, \"eos_token\": \"" EOS "\"}", 9, 9},
+    };
+    struct shape tiny = {.vocab = 4096, .bos_token = UINT32_MAX};
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        take_tokenizer(cases[i].post_processor);
+        write_file("tokenizer_config.json", cases[i].config);
+        if (model_text_open(directory, &tiny, NULL, &text, &error))
+            fail_msg("case %zu: %s", i, error.text);
+        const struct prompt_frame *frame = &text.frame;
+        assert_int_equal(frame->front_count, cases[i].front != 9);
+        assert_int_equal(frame->back_count, cases[i].back != 9);
+        assert_true(!frame->front_count || frame->front[0] == cases[i].front);
+        assert_true(!frame->back_count || frame->back[0] == cases[i].back);
+        model_text_close(&text);
+    }
+    take_tokenizer(begins);
+    tiny.vocab = 0;
+    assert_int_equal(model_text_open(directory, &tiny, NULL, &text, &error), STATUS_OK);
+}
+
+/* A prompt cannot begin with a token of which the model has no row. */
+static void a_frame_of_tokens_that_the_model_lacks_is_refused(void **state) {
+    take_tokenizer(
+        "{\"type\": \"TemplateProcessing\", \"single\": [{\"SpecialToken\": {\"id\": "
+        "\"b\"}}, {\"Sequence\": {\"id\": \"A\"}}], \"special_tokens\": {\"b\": {\"ids\": "
+        "[4096]}}}");
+    struct shape tiny = {.vocab = 4096, .bos_token = UINT32_MAX};
+    assert_int_equal(model_text_open(directory, &tiny, NULL, &text, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "tokenizer.json: post_processor puts token 4096 around"));
+}
+
+static void expect_stops(uint32_t count, const uint32_t *stops) {
+    assert_int_equal(text.stop_token_count, count);
+    for (uint32_t i = 0; i < count; i++)
+        assert_int_equal(text.stop_tokens[i], stops[i]);
+}
+
+/* config.json and generation_config.json are in the shape; `generate` asks once it knows that. */
+static void an_answer_ends_at_the_end_token_of_any_file(void **state) {
+    struct shape tiny = {.vocab = 4096, .bos_token = 0, .eos_tokens = {9}, .eos_token_count = 1};
+    take_tokenizer(NULL);
+    write_file("special_tokens_map.json", "{\"eos_token\": {\"content\": \"" PAD "\"}}");
+    assert_int_equal(model_text_open(directory, &tiny, NULL, &text, &error), STATUS_OK);
+    expect_stops(2, (uint32_t[]){9, 2});
+    model_text_close(&text);
+    write_file("tokenizer_config.json", "{\"eos_token\": \"" EOS "\", \"chat_template\": \"{{\"}");
+    assert_int_equal(model_text_open_words(directory, &text, &error), STATUS_OK);
+    expect_stops(0, NULL);
+    assert_int_equal(model_text_find_stops(&text, &tiny, &error), STATUS_OK);
+    expect_stops(2, (uint32_t[]){9, 1});
+    tiny.eos_tokens[0] = 1;
+    assert_int_equal(model_text_find_stops(&text, &tiny, &error), STATUS_OK);
+    expect_stops(1, (uint32_t[]){1}); /* each once */
+    tiny.eos_token_count = 0;
+    assert_int_equal(model_text_find_stops(&text, &tiny, &error), STATUS_OK);
+    expect_stops(1, (uint32_t[]){1});
+    tiny.vocab = 1;
+    assert_int_equal(model_text_find_stops(&text, &tiny, &error), STATUS_OK);
+    expect_stops(0, NULL); /* no token of the model */
+    tiny = (struct shape){.vocab = 4096, .eos_token_count = LIMIT_STOP_TOKENS};
+    for (uint32_t i = 0; i < LIMIT_STOP_TOKENS; i++)
+        tiny.eos_tokens[i] = 100 + i;
+    assert_int_equal(model_text_find_stops(&text, &tiny, &error), STATUS_TOO_LARGE);
+    assert_non_null(strstr(error.text, "at most 16 different ids"));
+    model_text_close(&text);
+    write_file("tokenizer_config.json", "{\"eos_token\": \"no such token\"}");
+    write_file("special_tokens_map.json", "{}");
+    assert_int_equal(model_text_open_words(directory, &text, &error), STATUS_OK);
+    assert_int_equal(text.eos_token, UINT32_MAX);
 }
 
 static void expect_template(const char *own, const char *says) {
@@ -215,11 +342,19 @@ static void a_template_that_is_wrong_is_refused(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_directory, remove_directory)
     const struct CMUnitTest tests[] = {
-        CASE(an_empty_directory_leaves_token_ids),   CASE(a_tokenizer_opens_alone),
-        CASE(generation_config_sets_the_defaults),   CASE(wrong_values_are_named),
-        CASE(a_broken_tokenizer_is_not_passed_over), CASE(the_nearest_template_wins),
-        CASE(a_template_that_is_wrong_is_refused),   CASE(no_fifo_is_waited_for),
+        CASE(an_empty_directory_leaves_token_ids),
+        CASE(a_tokenizer_opens_alone),
+        CASE(generation_config_sets_the_defaults),
+        CASE(wrong_values_are_named),
+        CASE(a_broken_tokenizer_is_not_passed_over),
+        CASE(the_nearest_template_wins),
+        CASE(a_template_that_is_wrong_is_refused),
+        CASE(no_fifo_is_waited_for),
         CASE(a_bos_that_is_no_token_is_refused),
+        CASE(prompts_are_framed_as_the_files_say),
+        CASE(a_frame_of_tokens_that_the_model_lacks_is_refused),
+        CASE(an_answer_ends_at_the_end_token_of_any_file),
+        CASE(values_that_decide_nothing_refuse_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -378,19 +378,22 @@ static void stop_strings_end_the_answer(void **state) {
 static void the_unit_gets_what_was_asked_for(void **state) {
     (void)state;
     uint32_t ids[64];
-    struct world_options options = {.gateway = {.prepend_bos = true, .bos_token = 0}};
+    struct world_options options = {.gateway = {.frame = {{0}, 1, {7}, 1}}};
     struct world *world = open_by_hand(options);
     ask(world, COMPLETIONS, "{\"prompt\":\"hello there\",\"max_tokens\":9}");
     uint32_t count = encode(world, "hello there", ids);
     const struct record_submit *submit = world->last_submit;
     const uint32_t *prompt = submit_tokens(submit);
-    assert_int_equal(submit->prompt_count, count + 1);
-    assert_int_equal(prompt[0], 0);
+    assert_int_equal(submit->prompt_count, count + 2);
+    assert_true(prompt[0] == 0 && prompt[1 + count] == 7);
     assert_memory_equal(prompt + 1, ids, count * sizeof *ids);
     assert_int_equal(submit->new_tokens_max, 9);
     assert_int_equal(submit->stop_token_count, 1);
     assert_true(submit->sampling.temperature == 0.6f && submit->sampling.top_p == 0.95f);
     uint64_t drawn = submit->sampling.seed;
+    ask(world, COMPLETIONS, "{\"prompt\":\"hello there\",\"add_special_tokens\":false}");
+    assert_int_equal(world->last_submit->prompt_count, count);
+    assert_memory_equal(submit_tokens(world->last_submit), ids, count * sizeof *ids);
 
     ask(world, COMPLETIONS, "{\"prompt\":[5,6],\"seed\":42,\"ignore_eos\":true,\"temperature\":0}");
     submit = world->last_submit;

@@ -18,8 +18,7 @@ static struct world *open_world(void) {
     struct world_options options = {.no_unit = true,
                                     .gateway = {.inline_text_bytes = 1000,
                                                 .body_bytes_max = 1 << 20,
-                                                .prepend_bos = true,
-                                                .bos_token = 3}};
+                                                .frame = {{3}, 1, {4}, 1}}};
     return world_open(&options);
 }
 
@@ -53,11 +52,11 @@ static void a_text_goes_there_and_back(void **state) {
     close_empty(world);
 }
 
-static void the_first_token_is_there_if_a_prompt_would_have_it(void **state) {
+static void the_tokens_around_a_prompt_are_there_if_it_would_have_them(void **state) {
     (void)state;
     struct world *world = open_world();
     uint32_t client = post(world, "/tokenize", "{\"prompt\":\"\"}");
-    assert_string_equal(world->clients[client].data, "{\"count\":1,\"tokens\":[3]}");
+    assert_string_equal(world->clients[client].data, "{\"count\":2,\"tokens\":[3,4]}");
     client = post(world, "/tokenize", "{\"prompt\":\"\",\"add_special_tokens\":false}");
     assert_string_equal(world->clients[client].data, "{\"count\":0,\"tokens\":[]}");
     client = post(world, "/detokenize", "{\"tokens\":[]}");
@@ -85,8 +84,8 @@ static void long_texts_wait_for_the_tokenizer(void **state) {
     assert_int_equal(world->clients[quick].http_status, 200);
     world_hang_up(world, gone);
     world_settle(world);
-    assert_int_equal(count_of(world, first), 501);
-    assert_int_equal(count_of(world, second), 701);
+    assert_int_equal(count_of(world, first), 502);
+    assert_int_equal(count_of(world, second), 702);
     assert_false(world->clients[gone].ended);
     close_empty(world);
 }
@@ -145,7 +144,7 @@ static void an_answer_too_long_for_all_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_goes_there_and_back),
-        cmocka_unit_test(the_first_token_is_there_if_a_prompt_would_have_it),
+        cmocka_unit_test(the_tokens_around_a_prompt_are_there_if_it_would_have_them),
         cmocka_unit_test(long_texts_wait_for_the_tokenizer),
         cmocka_unit_test(what_cannot_be_is_refused_by_name),
         cmocka_unit_test(without_a_tokenizer_there_are_none),

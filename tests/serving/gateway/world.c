@@ -88,8 +88,8 @@ static void open_text(struct world *world) {
     if (tokenizer_open(&arena, &scratch, json, "tokenizer.json", &world->tokenizer, &error))
         fail_msg("%s", error.text);
     arena_clear(&scratch);
-    struct chat_file file = {config, "tokenizer_config.json"}, none = {{NULL, 0}, NULL};
-    if (chat_template_open(&arena, &scratch, file, none, &world->chat_template, &error))
+    struct chat_files files = {.config = {config, "tokenizer_config.json"}};
+    if (chat_template_open(&arena, &scratch, files, &world->chat_template, &error))
         fail_msg("%s", error.text);
     free(scratch_memory);
 }
@@ -97,9 +97,9 @@ static void open_text(struct world *world) {
 void world_use_template(struct world *world, const char *source) {
     struct arena arena = take_arena(world, 4 << 20), scratch = take_arena(world, 32 << 20);
     struct bytes config = read_whole(world, "tokenizer_config.json");
-    struct chat_file file = {config, "config"}, own = {bytes_of(source), "template"};
+    struct chat_files files = {.config = {config, "config"}, .own = {bytes_of(source), "template"}};
     struct error error;
-    if (chat_template_open(&arena, &scratch, file, own, &world->chat_template, &error))
+    if (chat_template_open(&arena, &scratch, files, &world->chat_template, &error))
         fail_msg("%s", error.text);
 }
 

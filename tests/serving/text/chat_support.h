@@ -20,7 +20,8 @@ static inline struct arena *chat_scratch(void) {
 static inline enum status opens(struct bytes config, struct bytes own, struct chat_template *out) {
     struct chat_file file = {config, "c.json"}, template = {own, "t.jinja"};
     memset(&error, 0, sizeof error);
-    return chat_template_open(test_arena(4 << 20), chat_scratch(), file, template, out, &error);
+    return chat_template_open(test_arena(4 << 20), chat_scratch(),
+                              (struct chat_files){.config = file, .own = template}, out, &error);
 }
 
 /* A template that has "<s>" and "</s>" for its tokens. */

@@ -7,11 +7,21 @@
 
 static struct error error;
 
-static enum status opens(const char *config, const char *own, struct chat_source *out) {
-    struct chat_file file = {{config, config ? strlen(config) : 0}, "c.json"};
-    struct chat_file beside = {{own, own ? strlen(own) : 0}, "t.jinja"};
+static struct chat_file file_of(const char *text, const char *name) {
+    return (struct chat_file){{text, text ? strlen(text) : 0}, name};
+}
+
+static enum status opens_with(const char *config, const char *specials, const char *own,
+                              struct chat_source *out) {
+    struct chat_files files = {.config = file_of(config, "c.json"),
+                               .specials = file_of(specials, "s.json"),
+                               .own = file_of(own, "t.jinja")};
     memset(&error, 0, sizeof error);
-    return chat_source_open(test_arena(4 << 20), test_arena(4 << 20), file, beside, out, &error);
+    return chat_source_open(test_arena(4 << 20), test_arena(4 << 20), files, out, &error);
+}
+
+static enum status opens(const char *config, const char *own, struct chat_source *out) {
+    return opens_with(config, NULL, own, out);
 }
 
 static void expect(const struct chat_source *source, const struct jinja_program *program,
@@ -62,13 +72,39 @@ static void tokens_are_variables_under_their_names(void **state) {
               &found),
         STATUS_OK);
     expect(&found, found.usual, "<s></s>[CLS]FalseFalse");
-    assert_true(bytes_equal(found.bos, bytes_of("<s>")) && found.adds_bos);
+    assert_true(bytes_equal(found.bos, bytes_of("<s>")) && found.adds_bos == CHAT_SWITCH_ON);
     assert_true(bytes_equal(found.eos, bytes_of("</s>")));
     struct jinja_rendering out;
     assert_int_equal(jinja_render(found.usual, found.tokens, found.token_count, &jinja_limits_usual,
                                   0, test_arena(4 << 20), &out, &error),
                      STATUS_OK);
     assert_int_equal(out.data_count, 0); /* they may be special tokens */
+}
+
+static void tokens_that_the_configuration_lacks_are_those_of_the_map(void **state) {
+    struct chat_source found;
+    assert_int_equal(opens_with("{\"bos_token\":\"<s>\",\"eos_token\":null}",
+                                "{\"bos_token\":\"<t>\",\"eos_token\":{\"content\":\"</t>\"}}",
+                                "{{ bos_token }}{{ eos_token }}", &found),
+                     STATUS_OK);
+    expect(&found, found.usual, "<s></t>");
+    assert_true(bytes_equal(found.eos, bytes_of("</t>")));
+    assert_int_equal(opens_with(NULL, "{\"eos_token\":\"</t>\"}", NULL, &found), STATUS_OK);
+    assert_true(bytes_equal(found.eos, bytes_of("</t>")));
+    assert_int_equal(opens_with("{}", "{\"eos_token\":7}", NULL, &found), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "s.json: eos_token is an integer"));
+}
+
+/* Only the first and the last token of a sentence decide about more than the template's text. */
+static void values_that_decide_nothing_are_passed_over(void **state) {
+    struct chat_source found;
+    assert_int_equal(opens("{\"pad_token\":-1,\"unk_token\":false,\"cls_token\":{},"
+                           "\"add_bos_token\":null,\"add_eos_token\":false}",
+                           "{{ pad_token is defined }}{{ unk_token is defined }}", &found),
+                     STATUS_OK);
+    expect(&found, found.usual, "FalseFalse");
+    assert_int_equal(found.adds_bos, CHAT_SWITCH_NONE);
+    assert_int_equal(found.adds_eos, CHAT_SWITCH_OFF);
 }
 
 static void nothing_is_no_template(void **state) {
@@ -87,6 +123,9 @@ static void what_is_wrong_is_named(void **state) {
     } cases[] = {
         {"{", NULL, "c.json"},
         {"{\"bos_token\":7}", NULL, "c.json: bos_token is an integer"},
+        {"{\"eos_token\":[1]}", NULL, "c.json: eos_token is an array, expected a string"},
+        {"{\"add_bos_token\":\"true\"}", NULL, "c.json: add_bos_token is a string, expected true"},
+        {"{\"add_eos_token\":1}", NULL, "c.json: add_eos_token is an integer, expected true or"},
         {"{\"chat_template\":7}", NULL, "c.json: chat_template is an integer"},
         {"{\"chat_template\":[{\"name\":\"rag\",\"template\":\"x\"}]}", NULL,
          "none named \"default\""},
@@ -108,6 +147,8 @@ int main(void) {
         cmocka_unit_test(the_file_beside_wins_over_the_configuration),
         cmocka_unit_test(a_list_has_one_for_tools),
         cmocka_unit_test(tokens_are_variables_under_their_names),
+        cmocka_unit_test(tokens_that_the_configuration_lacks_are_those_of_the_map),
+        cmocka_unit_test(values_that_decide_nothing_are_passed_over),
         cmocka_unit_test(nothing_is_no_template),
         cmocka_unit_test(what_is_wrong_is_named),
     };

@@ -91,7 +91,7 @@ static void it_renders_v3s_goldens(void **state) {
     const struct tree *cases = test_tree(test_file(GOLDENS "chat_visible.json"));
     struct chat_template v3 = golden(GOLDENS "chat_v3.json");
     assert_int_equal(tree_count(cases), 34);
-    assert_true(v3.adds_bos);
+    assert_int_equal(v3.adds_bos, CHAT_SWITCH_ON);
     assert_int_equal(v3.thought, CHAT_THOUGHT_NEVER);
     renders_cases(&v3, cases, TOKEN_STREAM_PLAIN);
 }

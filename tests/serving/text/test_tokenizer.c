@@ -312,8 +312,8 @@ static void it_refuses_what_it_cannot_do(void **state) {
         const char *says;
     } cases[] = {
         {{.root = ",\"normalizer\":{\"type\":\"NFC\"}"}, "normalizer of type 'NFC'"},
-        {{.root = ",\"post_processor\":{\"type\":\"TemplateProcessing\"}"},
-         "post_processor of type 'TemplateProcessing'"},
+        {{.root = ",\"post_processor\":{\"type\":\"BertProcessing\"}"},
+         "post_processor of type 'BertProcessing'"},
         {{.root = ",\"decoder2\":1", .model = ",\"byte_fallback\":true"}, "model.byte_fallback"},
         {{.model = ",\"dropout\":0.1"}, "model.dropout"},
         {{.model = ",\"end_of_word_suffix\":\"</w>\""}, "model.end_of_word_suffix"},

@@ -235,8 +235,9 @@ static const struct api_field fields[] = {
     /* prompts */
     {"echo", CHAT, REFUSED, .words = "completions alone echo; use 'continue_final_message'."},
     {"add_special_tokens", CHAT, REFUSED, .words = "the chat template says which there are."},
-    {"add_special_tokens", PLAIN, REFUSED, .only = "true",
-     .words = "send the prompt as token ids to say each of them."},
+    {"add_special_tokens", PLAIN, FLAG(special_tokens),
+     .words =
+         "false: a prompt's text without the special tokens that the tokenizer puts around it"},
     {"input_ids", BOTH, REFUSED, .words = "send completions a 'prompt' of token ids."},
     {"prompt_embeds", BOTH, REFUSED, .words = "prompts are texts or token ids."},
     {"image_data", BOTH, REFUSED, .words = "prompts are texts or token ids."},

@@ -53,7 +53,8 @@ bool api_request_parse(struct arena *arena, const struct dialect *dialect, struc
                                   .sampling = defaults->sampling,
                                   .prompt_count = 1,
                                   .choice_count = 1,
-                                  .opens_turn = true};
+                                  .opens_turn = true,
+                                  .special_tokens = true};
     if (!api_request_open(&reader, body) || !api_body_read(&reader, &request) ||
         !dialect->read(&reader, &request))
         return false;

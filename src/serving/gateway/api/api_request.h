@@ -52,7 +52,7 @@ struct api_request {
     const struct api_prompt *prompts; /* [prompt_count], all texts or all token ids */
     uint32_t prompt_count;            /* a chat is one */
     bool tokens_only;                 /* the prompt's tokens are the answer */
-    bool without_bos;                 /* no begin-of-sentence token in front of it */
+    bool special_tokens;              /* with those that the tokenizer puts around it */
     struct bytes suffix;              /* what follows the answer; empty: nothing is known of it */
 
     struct sampling sampling; /* seed only if has_seed */

@@ -244,7 +244,7 @@ void api_tokens_completion_logprobs(struct json_writer *writer, const struct tok
 
 uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct token_list *list,
                                uint32_t index, uint32_t token) {
-    bool hidden = list->is_prompt ? list->hides_first && index == 0
+    bool hidden = list->is_prompt ? index < list->hidden_front || index >= list->hidden_back
                                   : tokenizer && tokenizer_token_is_special(tokenizer, token);
     if (!tokenizer || hidden) return 0;
     struct bytes bytes = tokenizer_token_bytes(tokenizer, token);

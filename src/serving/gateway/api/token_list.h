@@ -31,8 +31,9 @@ struct token_list {
     struct token_turn *first_turn, *last_turn; /* of reasoning and content; NULL: all is content */
     uint32_t text_offset;                      /* characters of the answer before the first */
     bool is_prompt;                            /* echoed: special tokens stand in the text, too */
-    bool has_first;   /* the prompt's first token, of which nothing is known, is the first */
-    bool hides_first; /* the first token does not stand in the text */
+    bool has_first; /* the prompt's first token, of which nothing is known, is the first */
+    uint32_t hidden_front, hidden_back; /* of a prompt: tokens before the one, and from the other
+                                         * on, do not stand in the text */
     uint8_t recent_count;
     uint32_t
         recent[TOKEN_LIST_RECENT]; /* [recent_count] the last tokens, of which nothing is known:
