@@ -553,3 +553,77 @@ size_t options_format(const struct option *option, const void *values, char *out
     }
     return 0;
 }
+
+/* ---- what does nothing ---- */
+
+/* To something else than its fallback. */
+static bool is_set(const struct option *option, const void *values) {
+    union {
+        bool flag;
+        uint64_t count;
+        double number;
+        const char *text;
+        struct option_texts texts;
+    } fallback;
+    struct option alone = *option;
+    const char *at = (const char *)values + option->offset;
+    const char *text;
+    alone.offset = 0;
+    if (option->type == OPTION_EXPERIMENT) return false;
+    set_fallback(&alone, &fallback);
+    switch (option->type) {
+    case OPTION_FLAG:
+        return *(const bool *)at != fallback.flag;
+    case OPTION_COUNT:
+    case OPTION_BYTES:
+        return memcmp(at, &fallback.count, sizeof fallback.count) != 0;
+    case OPTION_NUMBER:
+        return memcmp(at, &fallback.number, sizeof fallback.number) != 0;
+    case OPTION_TEXT:
+    case OPTION_CHOICE:
+        memcpy(&text, at, sizeof text);
+        return text && (!fallback.text || strcmp(text, fallback.text) != 0);
+    default:
+        memcpy(&fallback.texts.count, at, sizeof fallback.texts.count);
+        return fallback.texts.count > 0;
+    }
+}
+
+/* The next name of `needs` that the table has. */
+static const struct option *next_needed(const struct option_table *table, const char **needs) {
+    const struct option *option = NULL;
+    while (!option && *needs && **needs) {
+        size_t bytes = strcspn(*needs, "|");
+        option = find_option(table, (struct bytes){*needs, bytes});
+        *needs += bytes + ((*needs)[bytes] == '|');
+    }
+    return option;
+}
+
+static bool is_idle(const struct option_table *table, const struct option *option,
+                    const void *values) {
+    const char *needs = option->needs;
+    const struct option *needed = next_needed(table, &needs);
+    if (!needed || !is_set(option, values)) return false;
+    for (; needed; needed = next_needed(table, &needs))
+        if (is_set(needed, values)) return false;
+    return true;
+}
+
+const struct option *options_next_idle(const struct option_table *table, const void *values,
+                                       const struct option *after) {
+    const struct option *option = after ? after + 1 : table->options;
+    while (option < table->options + table->option_count && !is_idle(table, option, values))
+        option++;
+    return option < table->options + table->option_count ? option : NULL;
+}
+
+void options_name_needs(const struct option_table *table, const struct option *option,
+                        char text_out[OPTION_NEEDS_BYTES]) {
+    const char *needs = option->needs;
+    size_t used = 0;
+    text_out[0] = 0;
+    for (const struct option *needed; (needed = next_needed(table, &needs));)
+        used += format_text(text_out + used, OPTION_NEEDS_BYTES - used, "%s%s%s",
+                            used ? " or " : "", prefix_of(needed), needed->name);
+}

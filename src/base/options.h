@@ -57,6 +57,9 @@ struct option {
     const char *choices;     /* OPTION_CHOICE */
     double minimum, maximum; /* COUNT, NUMBER; both 0: no bound */
     enum option_group group;
+    const char
+        *needs; /* names with | between: it does nothing unless one of them, of those that the
+                        * table has, is set to something else than its fallback; NULL: it always does */
 };
 
 struct option_table {
@@ -95,6 +98,17 @@ enum status options_set(const struct option_table *table, const char *name, cons
 /* An option's value as a flag, "--queue=256" or "--experiment=rank-steps=full"; the bytes that it
  * needs, as snprintf counts them; 0: it has none (a text that was not given). */
 size_t options_format(const struct option *option, const void *values, char *out, size_t bytes);
+
+/* The first row behind `after` (NULL: of all) that is set and does nothing for want of what it needs; NULL:
+ * there is none. */
+const struct option *options_next_idle(const struct option_table *table, const void *values,
+                                       const struct option *after);
+
+#define OPTION_NEEDS_BYTES 160
+
+/* What it needs, in words: "--kv-dir or --kv-host". */
+void options_name_needs(const struct option_table *table, const struct option *option,
+                        char text_out[OPTION_NEEDS_BYTES]);
 
 /* The table's row of that name; NULL: there is none. */
 const struct option *options_find(const struct option_table *table, const char *name);

@@ -180,6 +180,7 @@ static const struct option serve_rows[] = {
      AT(describe)},
     {.name = "each",
      .type = OPTION_FLAG,
+     .needs = "json",
      .help = "with --json: tell each request's times and blocks, too",
      AT(each)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "compute/exchange/job.h"
 #include "host/process/log.h"
 
 #ifdef FATHOM_SERVING
@@ -18,6 +19,29 @@
 
 #define INPUT_BYTES_MAX ((size_t)1 << 30)
 
+/* Its command line was written by another process, which has said it. */
+static bool is_started_by_fathom(const struct option_table *table, const void *values) {
+    const struct option *board = options_find(table, "board");
+    char text[16];
+    return job_exists() || (board && options_format(board, values, text, sizeof text) > 0);
+}
+
+void command_say_idle(const struct option_table *table, const void *values) {
+    char needs[OPTION_NEEDS_BYTES], name[64];
+    const struct option *option = NULL;
+    if (is_started_by_fathom(table, values)) return;
+    while ((option = options_next_idle(table, values, option))) {
+        options_name_needs(table, option, needs);
+        snprintf(name, sizeof name, "%s%s", options_is_experiment(option) ? "--experiment " : "--",
+                 option->name);
+        if (options_find(table, "log-format"))
+            log_say_all(LOG_WARNING, "process", "an option does nothing here option=%s needs=%s",
+                        name, needs);
+        else
+            fprintf(stderr, "fathom %s: %s does nothing without %s\n", table->command, name, needs);
+    }
+}
+
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out) {
     struct error error;
@@ -27,6 +51,7 @@ bool command_begin(const struct option_table *table, int argc, char **argv, void
         return false;
     }
     if (result_out->help) *exit_code_out = command_end(table);
+    if (!result_out->help && !options_find(table, "log-format")) command_say_idle(table, values);
     return !result_out->help;
 }
 

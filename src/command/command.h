@@ -48,6 +48,11 @@ extern char **program_arguments;
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out);
 
+/* One line for each option that is set and does nothing, for want of another (struct option, needs): to
+ * stderr, or in the log of a command that has one. Ranks and units that a supervisor starts say nothing.
+ * command_begin says it for commands without a log. */
+void command_say_idle(const struct option_table *table, const void *values);
+
 /* Prints "fathom serve: <error>" to stderr, behind what the log still has, or says so in the log where
  * that is JSON; returns EXIT_CODE_FAILED. */
 int command_failed(const struct option_table *table, enum status status, const struct error *error);

@@ -386,8 +386,7 @@ enum status rank_job_options(const struct rank_job_values *values, struct model_
         if (!trace) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace");
         options->trace = trace_hook(trace);
     }
-    if (!values->placement || values->ranks <= 1) return STATUS_OK;
-    return read_placement(values->placement, options, error);
+    return values->placement ? read_placement(values->placement, options, error) : STATUS_OK;
 }
 
 struct rebalancer_options rank_job_rebalance(const struct rank_job_values *values) {

@@ -25,6 +25,10 @@ struct rank_job_values {
     uint64_t weights_unit;
 };
 
+/* Of rows that do nothing for one rank, or for a unit that is no process of its own. */
+#define RANK_JOB_NEEDED "ranks|prefill-ranks|decode-ranks"
+#define RANK_JOB_CREW_NEEDED "ranks|units|prefill-units|hosts|hostfile"
+
 /* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
 #define RANK_JOB_OPTIONS(owner)                                                                    \
     {.name = "ranks",                                                                              \
@@ -37,18 +41,21 @@ struct rank_job_values {
      .group = OPTION_GROUP_RANKS},                                                                 \
         {.name = "rank-meeting",                                                                   \
          .type = OPTION_TEXT,                                                                      \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "HOST:PORT of rank 0, where ranks meet that an mpirun or srun of one's own "      \
                  "starts, on one host or on several; their network must be private",               \
          .offset = offsetof(owner, job.meeting),                                                   \
          .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "redundant-experts",                                                              \
          .type = OPTION_COUNT,                                                                     \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "slots for replicas of experts, at least so many in each layer",                  \
          .maximum = LIMIT_EXPERTS,                                                                 \
          .offset = offsetof(owner, job.redundant),                                                 \
          .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "placement",                                                                      \
          .type = OPTION_TEXT,                                                                      \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help =                                                                                   \
              "a file that says which expert lies in which slot, as fathom eplb --json prints it",  \
          .offset = offsetof(owner, job.placement),                                                 \
@@ -57,6 +64,7 @@ struct rank_job_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|turns|flow",                                                             \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "which replica of an expert computes a token: each in its turn (turns), or so "   \
                  "that the busiest rank has least to do, for which all ranks tell each other "     \
                  "their counts (flow); auto: flow in large steps. Never changes a result",         \
@@ -66,6 +74,7 @@ struct rank_job_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "ranks",                                                                      \
          .choices = "ranks|checkpoint",                                                            \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "where a moving expert's weights come from: from ranks that hold it, or from "    \
                  "the checkpoint",                                                                 \
          .offset = offsetof(owner, job.rebalance_from),                                            \
@@ -73,6 +82,7 @@ struct rank_job_values {
         {.name = "rebalance-memory",                                                               \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "64MiB",                                                                      \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "memory of each rank for moving experts; at least that of one layer's slots is "  \
                  "taken",                                                                          \
          .offset = offsetof(owner, job.move_memory),                                               \
@@ -80,6 +90,7 @@ struct rank_job_values {
         {.name = "rebalance-mbps",                                                                 \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "400",                                                                        \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "Mbit/s that a rank gives to moving experts at most; 0: no limit",                \
          .offset = offsetof(owner, job.move_mbps),                                                 \
          .group = OPTION_GROUP_RANKS},                                                             \
@@ -92,6 +103,7 @@ struct rank_job_values {
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "weights-unit",                                                                   \
          .type = OPTION_COUNT,                                                                     \
+         .needs = "weights-dir",                                                                   \
          .help = "number of this unit among those that have one --weights-dir; each has its own "  \
                  "experts",                                                                        \
          .maximum = UINT32_MAX,                                                                    \
@@ -99,6 +111,7 @@ struct rank_job_values {
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "weights-verify",                                                                 \
          .type = OPTION_FLAG,                                                                      \
+         .needs = "weights-dir|" RANK_JOB_CREW_NEEDED,                                             \
          .help = "check the files of --weights-dir, and pack anew what is damaged",                \
          .offset = offsetof(owner, job.weights_verify),                                            \
          .group = OPTION_GROUP_STORAGE},                                                           \
@@ -115,18 +128,21 @@ struct rank_job_values {
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "reshuffle-steps",                                                                \
          .type = OPTION_COUNT,                                                                     \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "among ranks: move experts to other slots by chance, again and again after so "   \
                  "many steps; 0: never. Never changes a result",                                   \
          .offset = offsetof(owner, job.reshuffle_steps),                                           \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "placement-seed",                                                                 \
          .type = OPTION_COUNT,                                                                     \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "among ranks: shuffle the experts' slots by this number; 0: leave them. Never "   \
                  "changes a result",                                                               \
          .offset = offsetof(owner, job.seed),                                                      \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "ranks-per-node",                                                                 \
          .type = OPTION_COUNT,                                                                     \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "among ranks: treat every so many, one behind the other, as one node; 0: as "     \
                  "they lie on hosts. Never changes a result",                                      \
          .maximum = LIMIT_RANKS,                                                                   \
@@ -134,6 +150,7 @@ struct rank_job_values {
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "link-gbps",                                                                      \
          .type = OPTION_NUMBER,                                                                    \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "among ranks: slow each rank's link down to so many Gbit/s, to see what a "       \
                  "schedule hides; 0: as fast as it goes",                                          \
          .maximum = 1e6,                                                                           \
@@ -141,6 +158,7 @@ struct rank_job_values {
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
         {.name = "node-link-gbps",                                                                 \
          .type = OPTION_NUMBER,                                                                    \
+         .needs = "link-gbps",                                                                     \
          .help = "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",      \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, job.near_gbps),                                                 \
@@ -149,6 +167,7 @@ struct rank_job_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|host",                                                                   \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "among ranks on devices: rows go from device to device, between hosts where the " \
                  "program has NCCL (auto), or pass the host's memory. Never changes a result",     \
          .offset = offsetof(owner, job.device_rows),                                               \
@@ -157,13 +176,14 @@ struct rank_job_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|one|two",                                                                \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help =                                                                                   \
              "among nodes: send rows to each rank (one), or once to each node, where they are "    \
              "passed on (two); auto: by the size of the step. Never changes a result",             \
          .offset = offsetof(owner, job.levels),                                                    \
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \
-        .name = "link-us", .type = OPTION_NUMBER,                                                  \
+        .name = "link-us", .type = OPTION_NUMBER, .needs = RANK_JOB_NEEDED,                        \
         .help = "among ranks: let each rank's link have a latency of so many microseconds",        \
         .maximum = 1e6, .offset = offsetof(owner, job.link_us), .group = OPTION_GROUP_EXPERIMENTS  \
     }

@@ -35,6 +35,7 @@ struct crew_values {
          .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "remote-shell",                                                                   \
          .type = OPTION_TEXT,                                                                      \
+         .needs = RANK_JOB_CREW_NEEDED,                                                            \
          .help = "how a program is started on a host: this command, the host's name, and the "     \
                  "program with its arguments. If not given: ssh -o BatchMode=yes; in a Slurm "     \
                  "allocation srun",                                                                \
@@ -42,6 +43,7 @@ struct crew_values {
          .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "interface",                                                                      \
          .type = OPTION_TEXT,                                                                      \
+         .needs = RANK_JOB_CREW_NEEDED,                                                            \
          .help =                                                                                   \
              "the network interface of each host that carries the ranks' exchange and KV blocks, " \
              "such as eth1 or ib0; if not given: any for the exchange, the first for KV blocks",   \
@@ -49,6 +51,7 @@ struct crew_values {
          .group = OPTION_GROUP_RANKS},                                                             \
     {                                                                                              \
         .name = "rank-timeout", .type = OPTION_NUMBER, .fallback = "2",                            \
+        .needs = RANK_JOB_CREW_NEEDED,                                                             \
         .help = "seconds without a finished piece of work after which a rank counts as stuck and " \
                 "is killed, times the ranks that share a CPU; where others "                       \
                 "start the ranks five times as long, and then the unit ends; 0: never",            \

@@ -110,6 +110,7 @@ int program_gateway(int argc, char **argv) {
     if (!command_begin(gateway_options, argc, argv, &process.values, &result, &exit_code))
         return exit_code;
     log_start(process.values.log.format, process.values.log.level, false);
+    command_say_idle(gateway_options, &process.values);
     if (!process.values.wire.address)
         return command_misused(gateway_options, "--listen is missing: where units connect");
     enum status status = process_run(&process, &error);

@@ -76,6 +76,7 @@ struct gateway_side_values {
          .offset = offsetof(owner, gateway.database)},                                             \
         {.name = "prices",                                                                         \
          .type = OPTION_TEXT,                                                                      \
+         .needs = "database",                                                                      \
          .help = "with --database: what tokens cost by the hour and the model's name: a YAML "     \
                  "file, or the name of prices that are built in (`fathom sim --list`); nothing "   \
                  "if not given",                                                                   \
@@ -106,6 +107,7 @@ struct gateway_side_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "fixed",                                                                      \
          .choices = "fixed|auto",                                                                  \
+         .needs = "prefill-units",                                                                 \
          .help = "prefill and decode units keep their roles until POST /debug/fleet/role changes " \
                  "them (fixed), or change them with the load (auto)",                              \
          .offset = offsetof(owner, gateway.roles),                                                 \
@@ -113,6 +115,7 @@ struct gateway_side_values {
         {.name = "role-seconds",                                                                   \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "2",                                                                          \
+         .needs = "roles",                                                                         \
          .help = "with --roles auto: seconds of too many prompts, or answers, before a unit "      \
                  "changes its role; the next change takes five times as long",                     \
          .minimum = 0.001,                                                                         \

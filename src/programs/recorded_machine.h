@@ -32,11 +32,12 @@ struct recorded_values {
         {.name = "record-bytes",                                                                   \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "1GiB",                                                                       \
+         .needs = "record",                                                                        \
          .help = "of each file in --record; a recording that reaches it ends",                     \
          .offset = offsetof(owner, record.bytes),                                                  \
          .group = OPTION_GROUP_TUNING},                                                            \
     {                                                                                              \
-        .name = "record-prompts", .type = OPTION_FLAG,                                             \
+        .name = "record-prompts", .type = OPTION_FLAG, .needs = "record",                          \
         .help = "write prompts and answers into --record as they are, and record gateways, too, "  \
                 "which cannot be run again without them",                                          \
         .offset = offsetof(owner, record.prompts), .group = OPTION_GROUP_TUNING                    \

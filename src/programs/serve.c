@@ -43,6 +43,7 @@ static const struct option serve_rows[] = {
      .group = OPTION_GROUP_FLEET},
     {.name = "prefill-ranks",
      .type = OPTION_COUNT,
+     .needs = "prefill-units",
      .help = "ranks of each prefill unit; 0: as --ranks",
      .maximum = LIMIT_RANKS,
      .offset = offsetof(struct serve_values, prefill_ranks),
@@ -55,6 +56,7 @@ static const struct option serve_rows[] = {
      .group = OPTION_GROUP_FLEET},
     {.name = "decode-ranks",
      .type = OPTION_COUNT,
+     .needs = "decode-units",
      .help = "ranks of each decode unit; 0: as --ranks",
      .maximum = LIMIT_RANKS,
      .offset = offsetof(struct serve_values, decode_ranks),
@@ -200,6 +202,7 @@ int program_serve(int argc, char **argv) {
     if (!command_begin(serve_options, argc, argv, &server.values, &result, &exit_code))
         return exit_code;
     log_start(server.values.log.format, server.values.log.level, false);
+    command_say_idle(serve_options, &server.values);
     if (unit_side_misused(serve_options, &server.values.unit, &exit_code)) return exit_code;
     if (rank_job_misused(serve_options, &server.values.job, &exit_code)) return exit_code;
     if (is_apart(&server.values) && (!server.values.prefill_units || !server.values.decode_units))

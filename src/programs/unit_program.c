@@ -70,6 +70,7 @@ static const struct option unit_rows[] = {
      .group = OPTION_GROUP_FLEET},
     {.name = "kv-control",
      .type = OPTION_TEXT,
+     .needs = RANK_JOB_NEEDED,
      .help = "where rank 0 tells the other ranks which KV blocks come and go: ipc://PATH or "
              "tcp://HOST:PORT; needed with --rank-meeting and --kv-listen, --kv-dir or "
              "--kv-host",
@@ -78,6 +79,7 @@ static const struct option unit_rows[] = {
     {.name = "kv-seconds",
      .type = OPTION_NUMBER,
      .fallback = "30",
+     .needs = "kv-listen",
      .help = "seconds for a prompt's KV blocks to come from another unit; what has not come by "
              "then is loaded or computed again",
      .minimum = 0.001,
@@ -86,6 +88,7 @@ static const struct option unit_rows[] = {
      .group = OPTION_GROUP_FLEET},
     {.name = "kv-send-rate",
      .type = OPTION_BYTES,
+     .needs = "kv-listen",
      .help = "bytes of KV blocks that each rank sends in a second at most; 0: no limit",
      .offset = offsetof(struct unit_values, kv_send_rate),
      .group = OPTION_GROUP_FLEET},
@@ -104,6 +107,7 @@ static const struct option unit_rows[] = {
      .type = OPTION_CHOICE,
      .fallback = "layer",
      .choices = "layer|step",
+     .needs = "kv-listen",
      .help = "when a step's KV blocks leave for another unit: each layer as soon as it is written, "
              "or all when the step is done",
      .offset = offsetof(struct unit_values, kv_push),
@@ -318,6 +322,7 @@ int program_unit(int argc, char **argv) {
     if (!command_begin(unit_options, argc, argv, &process.values, &result, &exit_code))
         return exit_code;
     log_start(values->log.format, values->log.level, true);
+    command_say_idle(unit_options, values);
     if (!find_kv_address(&process.values, &exit_code) || is_misused(values, &exit_code))
         return exit_code;
     if (values->board && rank_board_join(values->board, job_rank_ahead(), &error))

@@ -45,6 +45,7 @@ struct unit_side_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "on",                                                                         \
          .choices = "on|off",                                                                      \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "move experts between ranks while serving, so that all have as much to do; "      \
                  "never changes an answer",                                                        \
          .offset = offsetof(owner, unit.rebalance),                                                \
@@ -52,6 +53,7 @@ struct unit_side_values {
         {.name = "rebalance-seconds",                                                              \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "30",                                                                         \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "seconds between two looks whether moving experts is worth it",                   \
          .minimum = 0.01,                                                                          \
          .maximum = 1e6,                                                                           \
@@ -86,6 +88,7 @@ struct unit_side_values {
         {.name = "kv-disk",                                                                        \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "16GiB",                                                                      \
+         .needs = "kv-dir",                                                                        \
          .help = "bytes of --kv-dir that may be used, other models' blocks included",              \
          .offset = offsetof(owner, unit.kv_disk),                                                  \
          .group = OPTION_GROUP_STORAGE},                                                           \
@@ -98,12 +101,14 @@ struct unit_side_values {
         {.name = "kv-write-rate",                                                                  \
          .type = OPTION_BYTES,                                                                     \
          .fallback = "256MiB",                                                                     \
+         .needs = "kv-dir",                                                                        \
          .help = "bytes a second that a unit writes to --kv-dir at most, an equal part for each "  \
                  "of its ranks; 0: no limit",                                                      \
          .offset = offsetof(owner, unit.kv_write_rate),                                            \
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-read-rate",                                                                   \
          .type = OPTION_BYTES,                                                                     \
+         .needs = "kv-dir",                                                                        \
          .help = "bytes a second that a unit reads from --kv-dir at most, where others need the "  \
                  "disk, too; 0: no limit",                                                         \
          .offset = offsetof(owner, unit.kv_read_rate),                                             \
@@ -112,6 +117,7 @@ struct unit_side_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "auto",                                                                       \
          .choices = "auto|always|never",                                                           \
+         .needs = "kv-dir|kv-host|kv-listen|prefill-units",                                        \
          .help = "load KV blocks rather than compute them: when that is measured to be faster "    \
                  "(auto), always or never",                                                        \
          .offset = offsetof(owner, unit.kv_load),                                                  \
@@ -120,6 +126,7 @@ struct unit_side_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "on",                                                                         \
          .choices = "on|off",                                                                      \
+         .needs = "kv-dir|kv-host|kv-listen|prefill-units",                                        \
          .help = "compute with each layer of a load as it comes, where that makes nobody else "    \
                  "wait for long; off: a load comes first, whole",                                  \
          .offset = offsetof(owner, unit.kv_overlap),                                               \
@@ -195,6 +202,7 @@ struct unit_side_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "work",                                                                       \
          .choices = "work|round-robin|least-requests|least-tokens|power-of-two",                   \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "among ranks: who computes a request: the rank that is done with it first "       \
                  "(work), or the one that a simpler way chooses",                                  \
          .offset = offsetof(owner, unit.rank_balance),                                             \
@@ -203,6 +211,7 @@ struct unit_side_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "late",                                                                       \
          .choices = "late|arrival",                                                                \
+         .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "among ranks: when a request's rank is chosen: when a rank is about to take it "  \
                  "(late), or as soon as it comes (arrival), as it always is with rank-balance's "  \
                  "simpler ways",                                                                   \
@@ -218,7 +227,7 @@ struct unit_side_values {
          .group = OPTION_GROUP_EXPERIMENTS},                                                       \
     {                                                                                              \
         .name = "rank-steps", .type = OPTION_CHOICE, .fallback = "levelled",                       \
-        .choices = "levelled|full",                                                                \
+        .choices = "levelled|full", .needs = RANK_JOB_NEEDED,                                      \
         .help = "among ranks: a rank whose prompts would make a step last longer than the "        \
                 "others' takes fewer of their tokens (levelled), or all that fit (full)",          \
         .offset = offsetof(owner, unit.rank_steps), .group = OPTION_GROUP_EXPERIMENTS              \

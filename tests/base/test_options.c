@@ -38,7 +38,7 @@ static const struct option rows[] = {
     {"progress", OPTION_FLAG, "true", "show progress", AT(progress)},
     {"experiment", OPTION_EXPERIMENT, NULL, "compare ways", .group = OPTION_GROUP_EXPERIMENTS},
     {"shuffle", OPTION_COUNT, NULL, "lie elsewhere", AT(shuffle), .maximum = 9,
-     .group = OPTION_GROUP_EXPERIMENTS},
+     .group = OPTION_GROUP_EXPERIMENTS, .needs = "ranks|json|port"},
 };
 
 static const struct option_table table = {
@@ -356,6 +356,26 @@ static void values_can_be_handed_on(void **state) {
     assert_null(options_find(&table, "por"));
 }
 
+/* "ranks" is no row of this table; a value that is the fallback asks for nothing. */
+static void an_option_that_does_nothing_is_named_with_what_it_needs(void **state) {
+    (void)state;
+    char text[OPTION_NEEDS_BYTES];
+    assert_int_equal(PARSE("--experiment", "shuffle=3"), STATUS_OK);
+    const struct option *idle = options_next_idle(&table, &values, NULL);
+    assert_string_equal(idle->name, "shuffle");
+    options_name_needs(&table, idle, text);
+    assert_string_equal(text, "--json or --port");
+    assert_null(options_next_idle(&table, &values, idle));
+    assert_int_equal(PARSE("--experiment", "shuffle=3", "--port", "8000"), STATUS_OK);
+    assert_non_null(options_next_idle(&table, &values, NULL));
+    assert_int_equal(PARSE("--experiment", "shuffle=3", "--port", "8001"), STATUS_OK);
+    assert_null(options_next_idle(&table, &values, NULL));
+    assert_int_equal(PARSE("--experiment", "shuffle=3", "--json"), STATUS_OK);
+    assert_null(options_next_idle(&table, &values, NULL));
+    assert_int_equal(PARSE("--experiment", "shuffle=0"), STATUS_OK);
+    assert_null(options_next_idle(&table, &values, NULL));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fallbacks_fill_every_field),
@@ -374,6 +394,7 @@ int main(void) {
         cmocka_unit_test(help_has_groups_in_order),
         cmocka_unit_test(help_is_wrapped_between_choices),
         cmocka_unit_test(help_is_wrapped_between_words),
+        cmocka_unit_test(an_option_that_does_nothing_is_named_with_what_it_needs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -111,6 +111,30 @@ def check_fifos(commands):
             expect(row, 2 if "--config" in row else 1, r"\A\Z", r"expected a regular file, found a FIFO.*\n\Z")
 
 
+def check_idle_options(commands):
+    """What is set and does nothing is named, with what it needs."""
+    alone = ["--tokens", "5"]
+    rows = [(["generate", *alone, "--max-new", "1", "--rebalance-mbps", "3"], 0, "--rebalance-mbps does nothing without --ranks"),
+            (["logits", *alone, "--experiment", "node-link-gbps=3"], 0,
+             "--experiment node-link-gbps does nothing without --experiment link-gbps"),
+            (["logits", *alone, "--weights-verify"], 0, "--weights-verify does nothing without --weights-dir or --ranks")]
+    if "serve" in commands:
+        rows += [(["serve", "--rank-meeting", "x:1", "--kv-disk", "1GiB"], 2, 'option=--kv-disk needs="?--kv-dir'),
+                 (["serve", "--rank-meeting", "x:1", "--kv-load", "never"], 2,
+                  'option=--kv-load needs="--kv-dir or --kv-host or --prefill-units"'),
+                 (["serve", "--rank-meeting", "x:1", "--roles", "auto"], 2, "option=--roles needs=\"?--prefill-units"),
+                 (["unit", "--rank-timeout", "3"], 2, 'option=--rank-timeout needs="--ranks or --hosts or --hostfile"'),
+                 (["gateway", "--record-prompts"], 2, "option=--record-prompts needs=\"?--record"),
+                 (["bench", "serve", "http://127.0.0.1:1", "--each"], None, "--each does nothing without --json")]
+    for words, code, err in rows:
+        found = run(*words)
+        if code not in (None, found[0]) or not re.search(err, found[2]):
+            failures.append("fathom %s: expected %s and %s, found %r" % (" ".join(words), code, err, found))
+    for words in (["generate", *alone, "--max-new", "1", "--rebalance-mbps", "400"], ["logits", *alone, "--ranks", "1"]):
+        if "does nothing" in run(*words)[2]:
+            failures.append("fathom %s names an option that asks for nothing" % " ".join(words))
+
+
 def links_of(pid):
     links = {}
     for number in os.listdir("/proc/%d/fd" % pid):
@@ -170,6 +194,7 @@ def main():
     check_device(every_option)
     check_fifos(commands)
     check_closed_streams(commands)
+    check_idle_options(commands)
     if "serve" in commands:
         check_serve_help()
     groups = {}

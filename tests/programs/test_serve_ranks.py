@@ -3,7 +3,8 @@
 """test_serve_ranks.py FATHOM: the server over several processes: many requests at once get the very answers
 that one process gives each alone, with replicas, shuffled experts, drafts, and experts that move meanwhile; all ranks take requests; the
 pages of all are back at the end; SIGTERM lets what has begun finish, and the exit code is 0. The
-ranks' common weights are in memory once. Experiments reach the ranks. Too few open files are told in one line."""
+ranks' common weights are in memory once. Experiments reach the ranks. Too few open files are told in one line. Ranks of one host listen
+nowhere."""
 import concurrent.futures
 import glob
 import json
@@ -111,6 +112,39 @@ def check_experiment(server):
         assert "--experiment=placement-seed=4" in words and "--experiment=rank-binding=late" in words, words
 
 
+def listeners_of(pids):
+    """Ports on which one of the processes listens over TCP."""
+    ports, found = {}, set()
+    for name in ("tcp", "tcp6"):
+        with open("/proc/net/" + name, encoding="ascii") as file:
+            for fields in map(str.split, file.readlines()[1:]):
+                if fields[3] == "0A":
+                    ports["socket:[%s]" % fields[9]] = int(fields[1].rsplit(":", 1)[1], 16)
+    for pid in pids:
+        for path in glob.glob("/proc/%d/fd/*" % pid):
+            try:
+                found.add(ports.get(os.readlink(path)))
+            except FileNotFoundError:
+                pass
+    return found - {None}
+
+
+def family_of(pid):
+    children = []
+    for path in glob.glob("/proc/%d/task/*/children" % pid):
+        with open(path, encoding="ascii") as file:
+            children += map(int, file.read().split())
+    return [pid] + [one for child in children for one in family_of(child)]
+
+
+def check_ports(server, ranks):
+    """Ranks of one host listen nowhere: whoever reaches a port of UCX can end its process."""
+    family = family_of(server.process.pid)
+    assert len(family) > ranks, family
+    own = {int(url.rsplit(":", 1)[1]) for url in (server.url, server.admin)}
+    assert listeners_of(family) == own, (listeners_of(family), own)
+
+
 def check_files():
     """Too few for the ranks: one line says how many it takes."""
     for command in (["serve", "--port", "0", "--units", "2"], ["generate", "Hi."],
@@ -171,6 +205,7 @@ def main():
         assert ask_all(server, len(QUESTIONS)) == wanted, options
         no_page_is_held(server)
         check_memory(server, int(options[1]))
+        check_ports(server, int(options[1]))
         if "--experiment" in options:
             check_experiment(server)
         streams = [server.stream(question) for question in QUESTIONS[:4]]

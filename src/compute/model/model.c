@@ -22,11 +22,12 @@ static enum status check_placement(const struct model *model, const struct model
     uint32_t slots = options->placement_slots, moe_layers = 0;
     for (uint32_t layer = 0; layer < model->placement.layers; layer++)
         moe_layers += shape_layer_is_moe(model->shape, layer);
-    if (slots % options->rank_count || slots < model->shape->experts)
+    uint32_t ranks = model->placement.ranks;
+    if (slots % ranks || slots < model->shape->experts)
         return error_set(error, STATUS_INVALID,
                          "the placement has %u slots a layer, expected a multiple of %u ranks that "
                          "holds %u experts",
-                         slots, options->rank_count, model->shape->experts);
+                         slots, ranks, model->shape->experts);
     if (options->placement_layers > moe_layers)
         return error_set(error, STATUS_INVALID, "the placement has %u layers, the model %u",
                          options->placement_layers, moe_layers);
@@ -48,8 +49,8 @@ static void take_placement(struct model *model, const struct model_options *opti
 /* Decides where all ranks' experts lie; every rank comes to the same. */
 static enum status open_placement(struct model *model, const struct model_options *options,
                                   bool mtp, struct error *error) {
-    uint32_t experts = model->shape->experts, ranks = options->rank_count;
-    if (ranks <= 1 || !experts) return STATUS_OK;
+    uint32_t experts = model->shape->experts, ranks = options->rank_count ? options->rank_count : 1;
+    if (!experts || (ranks == 1 && !options->placement)) return STATUS_OK;
     uint32_t each = options->placement
                         ? options->placement_slots / ranks
                         : placement_slots_per_rank(experts, ranks, options->redundant_experts);
@@ -67,7 +68,9 @@ static enum status open_placement(struct model *model, const struct model_option
     if (status != STATUS_OK) return status;
     placement_spread(&model->placement, options->placement_seed);
     if (options->placement) take_placement(model, options);
-    return placement_index(&model->placement, error);
+    status = placement_index(&model->placement, error);
+    if (ranks == 1) placement_close(&model->placement); /* it was only to be checked */
+    return status;
 }
 
 static enum status open_lane(const struct exchange_options *options,

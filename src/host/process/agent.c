@@ -309,7 +309,8 @@ static void look_at_host(struct agent *agent, const struct agent_frame *frame) {
     agent_facts_take(&check, &facts);
     if (status) snprintf(facts.lacks, sizeof facts.lacks, "%.400s", error.text);
     snprintf(facts.room, sizeof facts.room, "%s", agent->room.path);
-    facts.reach_port = agent_reach_listen(agent->reach, facts.address);
+    if (check.count < check.total) /* else there is no other host that has to reach this one */
+        facts.reach_port = agent_reach_listen(agent->reach, facts.address);
     send_frame(agent, AGENT_FACTS, &facts);
 }
 

@@ -48,8 +48,9 @@ static void set_environment(uint32_t rank, uint32_t ranks, int meeting) {
                                        "SLURM_TASKS_PER_NODE", NULL};
     static const char *const places[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                          "SLURM_LOCALID", NULL};
-    char host[JOB_HOST_BYTES] = "";
-    if (gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "rank%u", rank);
+    char host[JOB_HOST_BYTES] = ""; /* all ranks are on one: then none opens a port */
+    bool is_spread = told(here, 0) != ranks;
+    if (is_spread && gethostname(host, sizeof host - 1)) snprintf(host, sizeof host, "rank%u", rank);
     set(JOB_MEETING_RANK, rank);
     set(JOB_MEETING_RANKS, ranks);
     set(JOB_MEETING_RANKS_HERE, told(here, ranks));
