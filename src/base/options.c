@@ -589,10 +589,13 @@ static bool is_set(const struct option *option, const void *values) {
     }
 }
 
-/* The next name of `needs` that the table has. */
-static const struct option *next_needed(const struct option_table *table, const char **needs) {
+/* The next name of `needs` that the table has, and what it has to be. NULL: there is none. */
+static const struct option *next_needed(const struct option_table *table, const char **needs,
+                                        bool *is_set_out) {
     const struct option *option = NULL;
     while (!option && *needs && **needs) {
+        *is_set_out = **needs != '=';
+        *needs += !*is_set_out;
         size_t bytes = strcspn(*needs, "|");
         option = find_option(table, (struct bytes){*needs, bytes});
         *needs += bytes + ((*needs)[bytes] == '|');
@@ -603,10 +606,11 @@ static const struct option *next_needed(const struct option_table *table, const 
 static bool is_idle(const struct option_table *table, const struct option *option,
                     const void *values) {
     const char *needs = option->needs;
-    const struct option *needed = next_needed(table, &needs);
+    bool has_to_be;
+    const struct option *needed = next_needed(table, &needs, &has_to_be);
     if (!needed || !is_set(option, values)) return false;
-    for (; needed; needed = next_needed(table, &needs))
-        if (is_set(needed, values)) return false;
+    for (; needed; needed = next_needed(table, &needs, &has_to_be))
+        if (is_set(needed, values) == has_to_be) return false;
     return true;
 }
 
@@ -618,12 +622,15 @@ const struct option *options_next_idle(const struct option_table *table, const v
     return option < table->options + table->option_count ? option : NULL;
 }
 
-void options_name_needs(const struct option_table *table, const struct option *option,
-                        char text_out[OPTION_NEEDS_BYTES]) {
+void options_say_idle(const struct option_table *table, const struct option *option,
+                      char text_out[OPTION_IDLE_BYTES]) {
     const char *needs = option->needs;
     size_t used = 0;
     text_out[0] = 0;
-    for (const struct option *needed; (needed = next_needed(table, &needs));)
-        used += format_text(text_out + used, OPTION_NEEDS_BYTES - used, "%s%s%s",
-                            used ? " or " : "", prefix_of(needed), needed->name);
+    bool has_to_be;
+    for (const struct option *needed; (needed = next_needed(table, &needs, &has_to_be));) {
+        const char *before = has_to_be || options_is_on(needed) ? "without " : "with ";
+        used += format_text(text_out + used, OPTION_IDLE_BYTES - used, "%s%s%s",
+                            used ? " or " : before, prefix_of(needed), needed->name);
+    }
 }

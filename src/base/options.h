@@ -57,9 +57,10 @@ struct option {
     const char *choices;     /* OPTION_CHOICE */
     double minimum, maximum; /* COUNT, NUMBER; both 0: no bound */
     enum option_group group;
-    const char
-        *needs; /* names with | between: it does nothing unless one of them, of those that the
-                        * table has, is set to something else than its fallback; NULL: it always does */
+    /* Names with | between: it does nothing unless one of them, of those that the table has, is set to
+     * something else than its fallback; a name with = before it has to have its fallback. NULL: it
+     * always does something. */
+    const char *needs;
 };
 
 struct option_table {
@@ -104,11 +105,11 @@ size_t options_format(const struct option *option, const void *values, char *out
 const struct option *options_next_idle(const struct option_table *table, const void *values,
                                        const struct option *after);
 
-#define OPTION_NEEDS_BYTES 160
+#define OPTION_IDLE_BYTES 160
 
-/* What it needs, in words: "--kv-dir or --kv-host". */
-void options_name_needs(const struct option_table *table, const struct option *option,
-                        char text_out[OPTION_NEEDS_BYTES]);
+/* Why it does nothing: "without --kv-dir or --kv-host", "with --greedy". */
+void options_say_idle(const struct option_table *table, const struct option *option,
+                      char text_out[OPTION_IDLE_BYTES]);
 
 /* The table's row of that name; NULL: there is none. */
 const struct option *options_find(const struct option_table *table, const char *name);

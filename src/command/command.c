@@ -27,18 +27,18 @@ static bool is_started_by_fathom(const struct option_table *table, const void *v
 }
 
 void command_say_idle(const struct option_table *table, const void *values) {
-    char needs[OPTION_NEEDS_BYTES], name[64];
+    char why[OPTION_IDLE_BYTES], name[64];
     const struct option *option = NULL;
     if (is_started_by_fathom(table, values)) return;
     while ((option = options_next_idle(table, values, option))) {
-        options_name_needs(table, option, needs);
+        options_say_idle(table, option, why);
         snprintf(name, sizeof name, "%s%s", options_is_experiment(option) ? "--experiment " : "--",
                  option->name);
         if (options_find(table, "log-format"))
-            log_say_all(LOG_WARNING, "process", "an option does nothing here option=%s needs=%s",
-                        name, needs);
+            log_say_all(LOG_WARNING, "process", "an option does nothing here option=%s why=%s",
+                        name, why);
         else
-            fprintf(stderr, "fathom %s: %s does nothing without %s\n", table->command, name, needs);
+            fprintf(stderr, "fathom %s: %s does nothing %s\n", table->command, name, why);
     }
 }
 

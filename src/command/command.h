@@ -77,6 +77,7 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
 #define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
     {                                                                                              \
         .name = "content-specials", .type = OPTION_CHOICE, .fallback = "off", .choices = "on|off", \
+        .needs = "=tokens",                                                                        \
         .help = "recognize special tokens in what messages say, too; off: there they are text, "   \
                 "so that nobody can write a turn of somebody else",                                \
         .offset = offsetof(TYPE, member)                                                           \
@@ -85,7 +86,7 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
 /* Another; `member` of TYPE is a path, or NULL. */
 #define CHAT_TEMPLATE_OPTION(TYPE, member)                                                         \
     {                                                                                              \
-        .name = "chat-template", .type = OPTION_TEXT,                                              \
+        .name = "chat-template", .type = OPTION_TEXT, .needs = "=tokens",                          \
         .help = "a file with a chat template (Jinja) instead of the model's own",                  \
         .offset = offsetof(TYPE, member)                                                           \
     }

@@ -20,6 +20,7 @@ struct sampler_values {
     {.name = "min-p",                                                                              \
      .type = OPTION_NUMBER,                                                                        \
      .fallback = "0",                                                                              \
+     .needs = "=greedy",                                                                           \
      .help = "choose among tokens at least so likely as this share of the likeliest",              \
      .offset = offsetof(TYPE, sampler.min_p),                                                      \
      .minimum = 0,                                                                                 \

@@ -68,6 +68,7 @@ struct unit_side_values {
         {.name = "reuse-generated",                                                                \
          .type = OPTION_FLAG,                                                                      \
          .fallback = "true",                                                                       \
+         .needs = "=prefix-cache",                                                                 \
          .help = "keep the KV pages of answers for a later prompt, as in a talk; the next answer " \
                  "may then differ in a last bit from one computed afresh",                         \
          .offset = offsetof(owner, unit.reuse_generated),                                          \
@@ -76,11 +77,13 @@ struct unit_side_values {
          .type = OPTION_CHOICE,                                                                    \
          .fallback = "least-recent",                                                               \
          .choices = "least-recent|deepest",                                                        \
+         .needs = "=prefix-cache",                                                                 \
          .help = "which cached KV pages make room first",                                          \
          .offset = offsetof(owner, unit.evict),                                                    \
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-dir",                                                                         \
          .type = OPTION_TEXT,                                                                      \
+         .needs = "=prefix-cache",                                                                 \
          .help = "keep KV blocks in this directory, too, for after a restart and for others who "  \
                  "use it: all ranks and units may share one",                                      \
          .offset = offsetof(owner, unit.kv_dir),                                                   \
@@ -94,6 +97,7 @@ struct unit_side_values {
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "kv-host",                                                                        \
          .type = OPTION_BYTES,                                                                     \
+         .needs = "=prefix-cache",                                                                 \
          .help = "memory of a unit for KV blocks that had to leave --kv-memory, in front of the "  \
                  "disk; each of its ranks has an equal part",                                      \
          .offset = offsetof(owner, unit.kv_host),                                                  \
@@ -175,6 +179,7 @@ struct unit_side_values {
         {.name = "tpot-stretch",                                                                   \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "150",                                                                        \
+         .needs = "=tpot-target-ms",                                                               \
          .help = "percent of their usual time that the tokens of running answers may take while "  \
                  "prompts are computed beside them",                                               \
          .minimum = 100,                                                                           \

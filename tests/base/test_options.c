@@ -34,7 +34,7 @@ static const struct option rows[] = {
     {"kv-memory", OPTION_BYTES, "1GiB", "memory for the KV cache", AT(kv_bytes),
      .group = OPTION_GROUP_STORAGE},
     {"temperature", OPTION_NUMBER, NULL, "randomness", AT(temperature), .minimum = 0, .maximum = 2},
-    {"json", OPTION_FLAG, NULL, "print JSON", AT(json)},
+    {"json", OPTION_FLAG, NULL, "print JSON", AT(json), .needs = "=progress"},
     {"progress", OPTION_FLAG, "true", "show progress", AT(progress)},
     {"experiment", OPTION_EXPERIMENT, NULL, "compare ways", .group = OPTION_GROUP_EXPERIMENTS},
     {"shuffle", OPTION_COUNT, NULL, "lie elsewhere", AT(shuffle), .maximum = 9,
@@ -359,12 +359,12 @@ static void values_can_be_handed_on(void **state) {
 /* "ranks" is no row of this table; a value that is the fallback asks for nothing. */
 static void an_option_that_does_nothing_is_named_with_what_it_needs(void **state) {
     (void)state;
-    char text[OPTION_NEEDS_BYTES];
+    char text[OPTION_IDLE_BYTES];
     assert_int_equal(PARSE("--experiment", "shuffle=3"), STATUS_OK);
     const struct option *idle = options_next_idle(&table, &values, NULL);
     assert_string_equal(idle->name, "shuffle");
-    options_name_needs(&table, idle, text);
-    assert_string_equal(text, "--json or --port");
+    options_say_idle(&table, idle, text);
+    assert_string_equal(text, "without --json or --port");
     assert_null(options_next_idle(&table, &values, idle));
     assert_int_equal(PARSE("--experiment", "shuffle=3", "--port", "8000"), STATUS_OK);
     assert_non_null(options_next_idle(&table, &values, NULL));
@@ -372,6 +372,11 @@ static void an_option_that_does_nothing_is_named_with_what_it_needs(void **state
     assert_null(options_next_idle(&table, &values, NULL));
     assert_int_equal(PARSE("--experiment", "shuffle=3", "--json"), STATUS_OK);
     assert_null(options_next_idle(&table, &values, NULL));
+    assert_int_equal(PARSE("--json", "--no-progress"), STATUS_OK);
+    idle = options_next_idle(&table, &values, NULL);
+    assert_string_equal(idle->name, "json");
+    options_say_idle(&table, idle, text);
+    assert_string_equal(text, "without --progress");
     assert_int_equal(PARSE("--experiment", "shuffle=0"), STATUS_OK);
     assert_null(options_next_idle(&table, &values, NULL));
 }

@@ -118,13 +118,16 @@ def check_idle_options(commands):
             (["logits", *alone, "--experiment", "node-link-gbps=3"], 0,
              "--experiment node-link-gbps does nothing without --experiment link-gbps"),
             (["logits", *alone, "--weights-verify"], 0, "--weights-verify does nothing without --weights-dir or --ranks")]
+    rows += [(["generate", *alone, "--max-new", "1", "--greedy", "--top-p", "0.5"], 0, "--top-p does nothing with --greedy")]
     if "serve" in commands:
-        rows += [(["serve", "--rank-meeting", "x:1", "--kv-disk", "1GiB"], 2, 'option=--kv-disk needs="?--kv-dir'),
+        rows += [(["serve", "--rank-meeting", "x:1", "--no-prefix-cache", "--kv-dir", "/tmp"], 2,
+                  'option=--kv-dir why="without --prefix-cache"'),
+                 (["serve", "--rank-meeting", "x:1", "--kv-disk", "1GiB"], 2, 'option=--kv-disk why="without --kv-dir'),
                  (["serve", "--rank-meeting", "x:1", "--kv-load", "never"], 2,
-                  'option=--kv-load needs="--kv-dir or --kv-host or --prefill-units"'),
-                 (["serve", "--rank-meeting", "x:1", "--roles", "auto"], 2, "option=--roles needs=\"?--prefill-units"),
-                 (["unit", "--rank-timeout", "3"], 2, 'option=--rank-timeout needs="--ranks or --hosts or --hostfile"'),
-                 (["gateway", "--record-prompts"], 2, "option=--record-prompts needs=\"?--record"),
+                  'option=--kv-load why="without --kv-dir or --kv-host or --prefill-units"'),
+                 (["serve", "--rank-meeting", "x:1", "--roles", "auto"], 2, "option=--roles why=\"without --prefill-units"),
+                 (["unit", "--rank-timeout", "3"], 2, 'option=--rank-timeout why="without --ranks or --hosts or --hostfile"'),
+                 (["gateway", "--record-prompts"], 2, "option=--record-prompts why=\"without --record"),
                  (["bench", "serve", "http://127.0.0.1:1", "--each"], None, "--each does nothing without --json")]
     for words, code, err in rows:
         found = run(*words)
