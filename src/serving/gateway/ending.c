@@ -80,7 +80,8 @@ static void explain_reason(enum finish_reason reason, struct api_error *error) {
         break;
     case FINISH_REFUSED_TOO_LARGE:
         api_error_set(error, 400, NULL, "context_length_exceeded",
-                      "The request is larger than the model's context or memory.");
+                      "The prompt is too long: it exceeds the context window of the model, or the "
+                      "memory of its units. Shorten it.");
         return;
     case FINISH_REFUSED_DRAINING:
         api_error_draining(error);

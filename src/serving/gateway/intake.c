@@ -52,20 +52,21 @@ static struct prompt_name name_prompt(const struct request *head) {
     return name;
 }
 
-/* `about`: "" or "at least ", of the prompt's tokens. */
 static enum status refuse_length(const struct gateway *gateway, const struct request *head,
-                                 const char *about, uint64_t prompt_count,
-                                 struct api_error *error) {
-    uint64_t most = fleet_tokens_max(&gateway->fleet), total = prompt_count + 1;
-    const char *what = most < gateway->fleet.largest.context_tokens
-                           ? "This server's KV memory holds"
-                           : "This model's context has";
+                                 bool at_least, uint64_t prompt_count, struct api_error *error) {
+    const struct dialect *dialect = head->asked.answer.dialect;
+    uint64_t most = fleet_tokens_max(&gateway->fleet);
     struct prompt_name name = name_prompt(head);
-    api_error_set(error, 400, name.param, "context_length_exceeded",
-                  "%s%s at most %llu tokens. The request has %s%llu tokens: %s%llu in the prompt "
-                  "and at least 1 for the answer. Shorten the prompt.",
-                  name.prefix, what, (unsigned long long)most, about, (unsigned long long)total,
-                  about, (unsigned long long)prompt_count);
+    struct api_length length = {.prompt_tokens = prompt_count,
+                                .tokens_max = most,
+                                .at_least = at_least,
+                                .by_memory = most < gateway->fleet.largest.context_tokens,
+                                .param = name.param,
+                                .prefix = name.prefix};
+    if (dialect->explain_length)
+        dialect->explain_length(error, &length);
+    else
+        api_error_length(error, &length);
     return STATUS_INVALID;
 }
 
@@ -82,7 +83,7 @@ static enum status fit(const struct gateway *gateway, struct request *head,
                       name.prefix);
         return STATUS_INVALID;
     }
-    if (prompt_count + 1 > most) return refuse_length(gateway, head, "", prompt_count, error);
+    if (prompt_count + 1 > most) return refuse_length(gateway, head, false, prompt_count, error);
     uint64_t left = most - prompt_count, usual = gateway->options.new_tokens_default;
     if (!wanted) wanted = usual;
     if (!wanted || wanted > left) wanted = left;
@@ -120,7 +121,7 @@ static enum status fit_text(const struct gateway *gateway, const struct request 
     struct prompt_frame frame = frame_of(head);
     uint64_t prompt_min = (uint64_t)tokens_min + frame.front_count + frame.back_count;
     if (prompt_min + 1 <= fleet_tokens_max(&gateway->fleet)) return STATUS_OK;
-    return refuse_length(gateway, head, "at least ", prompt_min, error);
+    return refuse_length(gateway, head, true, prompt_min, error);
 }
 
 /* Stop tokens and biases must be tokens of this model. */

@@ -471,7 +471,8 @@ static void what_cannot_fit_is_refused_with_numbers(void **state) {
     uint32_t client = ask_ids(world, 640, "");
     assert_error(world, client, 400, "context_length_exceeded");
     assert_non_null(strstr(world->clients[client].data,
-                           "KV memory holds at most 640 tokens. The request has 641 tokens: 640 "));
+                           "maximum context length is 640 tokens here, as many as this server's KV "
+                           "memory holds. However, the request has 641 tokens: 640 "));
     client = ask_ids(world, 639, "");
     assert_int_equal(world->clients[client].http_status, 200);
     world_close(world);
@@ -479,7 +480,7 @@ static void what_cannot_fit_is_refused_with_numbers(void **state) {
     world = world_open(&(struct world_options){0});
     client = ask_ids(world, 2048, "");
     assert_error(world, client, 400, "context_length_exceeded");
-    assert_non_null(strstr(world->clients[client].data, "context has at most 2048 tokens"));
+    assert_non_null(strstr(world->clients[client].data, "maximum context length is 2048 tokens"));
     assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":\"\"}"), 400, "invalid_value");
     assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":[4096]}"), 422, "out_of_range");
     assert_error(world, ask(world, CHAT, "{" HI ",\"model\":\"x\"}"), 404, "model_not_found");

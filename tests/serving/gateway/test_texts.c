@@ -56,7 +56,7 @@ static void what_cannot_fit_is_not_tokenized(void **state) {
     uint32_t client = post_words(world, 6000, "");
     assert_null(world->to_tokenize);
     assert_says(world, client, 400, "context_length_exceeded",
-                "context has at most 2048 tokens. The request has at least ");
+                "maximum context length is 2048 tokens. However, the request has at least ");
     /* Tokens that the answer wants count as well. */
     uint32_t most = post_words(world, 1000, ",\"n\":1");
     assert_int_equal(tokenize_one(world), most);
@@ -82,7 +82,7 @@ static void nobody_knows_the_context_before_a_unit_comes(void **state) {
     world_settle(world);
     assert_false(world->clients[client].ended);
     say_hello(world, 1, "test.v1");
-    assert_says(world, client, 400, "context_length_exceeded", "The request has 3001 tokens");
+    assert_says(world, client, 400, "context_length_exceeded", "the request has 3001 tokens");
     world_close(world);
 }
 

@@ -27,6 +27,19 @@ void api_error_no_memory(struct api_error *error) {
     error->retry_after_seconds = 1;
 }
 
+void api_error_length(struct api_error *error, const struct api_length *length) {
+    const char *about = length->at_least ? "at least " : "";
+    unsigned long long prompt = length->prompt_tokens;
+    api_error_set(
+        error, 400, length->param, "context_length_exceeded",
+        "%sThis model's maximum context length is %llu tokens%s. However, the request has "
+        "%s%llu tokens: %s%llu in the prompt and at least 1 for the answer. Please reduce "
+        "the length of the messages or of the prompt.",
+        length->prefix, (unsigned long long)length->tokens_max,
+        length->by_memory ? " here, as many as this server's KV memory holds" : "", about,
+        prompt + 1, about, prompt);
+}
+
 void api_error_echo_size(struct api_error *error, const char *param, const char *prefix) {
     api_error_set(error, 413, param, "request_too_large",
                   "%sThe log probabilities of this prompt are more than one answer may hold. Send "

@@ -15,6 +15,7 @@
 #ifndef SERVING_GATEWAY_API_API_ERROR_H
 #define SERVING_GATEWAY_API_API_ERROR_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/json_writer.h"
@@ -36,6 +37,16 @@ bool api_error_set(struct api_error *error, uint32_t http_status, const char *pa
                    const char *code, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 void api_error_no_memory(struct api_error *error);
+
+struct api_length {                     /* of a prompt that is too long */
+    uint64_t prompt_tokens, tokens_max; /* tokens_max: of prompt and answer together */
+    bool at_least;                      /* it has so many tokens, or more */
+    bool by_memory;             /* the model has room for more, a unit's KV memory has not */
+    const char *param, *prefix; /* what names the prompt, and does so among several */
+};
+
+/* In words that clients of OpenAI's API look for, to shorten the conversation and try again. */
+void api_error_length(struct api_error *error, const struct api_length *length);
 
 /* The log probabilities of a prompt outgrow the answer. `param` names the prompt, and `prefix` does so
  * among several; both may be empty. */

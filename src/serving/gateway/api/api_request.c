@@ -22,7 +22,8 @@ static bool check_extent(const struct dialect *dialect, struct bytes body, uint6
         return api_error_set(
             error, 400, dialect->prompt_field, "context_length_exceeded",
             "The request body has more than %zu integers; a prompt of token ids "
-            "can have no more than this server's context, %llu. Shorten the prompt, or send fewer "
+            "can have no more than this server's maximum context length, %llu. Shorten the prompt, "
+            "or send fewer "
             "prompts at once.",
             most.counts[part], (unsigned long long)tokens_max);
     return api_error_set(error, 413, NULL, "request_too_large",

@@ -53,6 +53,8 @@ struct dialect {
     /* Of a request for its prompt's tokens; NULL: they are told as a list. */
     void (*write_count)(struct json_writer *writer, uint32_t prompt_tokens);
     void (*write_error)(struct json_writer *writer, const struct api_error *error);
+    /* A prompt is too long; NULL: api_error_length. */
+    void (*explain_length)(struct api_error *error, const struct api_length *length);
 };
 
 #endif

@@ -22,7 +22,8 @@ static bool read_count(struct api_reader *reader, struct api_request *out) {
     .keep_alive = {ANTHROPIC_WORDS_KEEP_ALIVE, sizeof ANTHROPIC_WORDS_KEEP_ALIVE - 1},             \
     .frame_bytes = ANTHROPIC_WORDS_FRAME_BYTES, .read = reader,                                    \
     .write_whole = anthropic_words_whole, .write_count = anthropic_words_count,                    \
-    .write_event = anthropic_words_event, .write_error = anthropic_words_error
+    .write_event = anthropic_words_event, .write_error = anthropic_words_error,                    \
+    .explain_length = anthropic_words_length
 
 const struct dialect anthropic_dialect = {.name = "anthropic", ANTHROPIC_DIALECT(read_message)};
 const struct dialect anthropic_count_dialect = {.name = "anthropic_count",

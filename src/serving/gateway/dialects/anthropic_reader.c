@@ -340,15 +340,15 @@ static bool read_context_management(struct api_reader *reader) {
                                   "this server edits no conversation; shorten it yourself.");
 }
 
+/* Whatever a user is called by, it is another user's not: agents send hashes, addresses and JSON. */
 static bool read_metadata(struct api_reader *reader, struct api_request *out) {
     const struct tree *metadata = api_reader_given(reader->root, "metadata");
-    struct bytes id = {"", 0};
     if (!metadata) return true;
     if (tree_kind(metadata) != TREE_OBJECT)
         return api_reader_wrong_type(reader, "metadata", "an object", metadata);
-    if (!api_reader_text(reader, metadata, "user_id", &id)) return false;
-    if (api_values_is_name(id, LIMIT_USER_ID)) out->user_id = id;
-    return true;
+    const struct tree *id = api_reader_given(metadata, "user_id");
+    return !id || tree_get_string(id, &out->user_id) ||
+           api_reader_wrong_type(reader, "metadata.user_id", "a string", id);
 }
 
 static bool read_stops(struct api_reader *reader, struct api_request *out) {

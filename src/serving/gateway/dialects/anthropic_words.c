@@ -294,6 +294,15 @@ void anthropic_words_error(struct json_writer *writer, const struct api_error *e
     json_writer_text(writer, "}}");
 }
 
+void anthropic_words_length(struct api_error *error, const struct api_length *length) {
+    api_error_set(error, 400, length->param, "context_length_exceeded",
+                  "prompt is too long: %llu tokens > %llu maximum%s%s",
+                  (unsigned long long)length->prompt_tokens,
+                  (unsigned long long)length->tokens_max - 1, /* the answer has one at least */
+                  length->at_least ? "; it has at least so many" : "",
+                  length->by_memory ? "; this server's KV memory holds no more" : "");
+}
+
 void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens) {
     write_number(writer, "{\"input_tokens\":", prompt_tokens);
     json_writer_text(writer, "}");

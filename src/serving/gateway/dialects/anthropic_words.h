@@ -21,6 +21,10 @@ void anthropic_words_event(struct json_writer *writer, const struct api_answer *
                            struct dialect_place *place, const struct api_event *event);
 void anthropic_words_error(struct json_writer *writer, const struct api_error *error);
 
+/* "prompt is too long: N tokens > M maximum": the words for which clients of Anthropic's API look, to
+ * shorten the conversation and try again. */
+void anthropic_words_length(struct api_error *error, const struct api_length *length);
+
 /* Models as a list of one page. When one was released nobody knows: the epoch stands for it. */
 void anthropic_words_models(struct json_writer *writer, const struct api_model *models,
                             size_t count, uint64_t tokens_max);

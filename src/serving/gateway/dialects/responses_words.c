@@ -486,11 +486,16 @@ static void write_done(const struct teller *teller, const struct api_event *even
     end_event(teller);
 }
 
+/* Those of OpenAI's API that clients look for. */
+static const char *code_of(const struct api_error *error) {
+    static const char too_long[] = "context_length_exceeded";
+    if (error->code && !strcmp(error->code, too_long)) return too_long;
+    return error->http_status == 429 ? "rate_limit_exceeded" : "server_error";
+}
+
 static void write_failed(const struct teller *teller, const struct api_error *error) {
-    struct response response = {.status = "failed",
-                                .code = error->http_status == 429 ? "rate_limit_exceeded"
-                                                                  : "server_error",
-                                .message = error->message};
+    struct response response = {
+        .status = "failed", .code = code_of(error), .message = error->message};
     if (teller->place->events == 0) {
         struct response created = {.status = "in_progress"};
         write_response_event(teller, "response.created", &created);

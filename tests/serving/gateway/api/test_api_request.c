@@ -357,7 +357,7 @@ static void bodies_of_too_many_parts_are_not_parsed(void **state) {
     defaults.tokens_max = 1000;
     make_body("{\"prompt\":[", "1,", LIMIT_BODY_INTEGERS + LIMIT_PROMPTS_IDS, "1]}");
     assert_refused(&completion_dialect, 400, "context_length_exceeded",
-                   "than this server's context, 1000");
+                   "than this server's maximum context length, 1000");
     defaults.tokens_max = 0;
 }
 

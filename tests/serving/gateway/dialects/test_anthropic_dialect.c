@@ -57,6 +57,25 @@ static void an_answer_is_streamed(void **state) {
     close_empty(world);
 }
 
+/* Clients look for these words, and then shorten the conversation. */
+static void a_prompt_that_is_too_long_is_told_in_the_apis_words(void **state) {
+    (void)state;
+    static char body[(2 << 20) + 256], words[(2 << 20) + 1];
+    struct world *world = speech_open((struct gateway_options){.body_bytes_max = 4 << 20});
+    for (size_t i = 0; i < sizeof words - 1; i++)
+        words[i] = "a7,b"[i % 4];
+    (void)snprintf(body, sizeof body,
+                   "{\"max_tokens\":4,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
+                   words);
+    uint32_t client = speech_ask(world, MESSAGES, body);
+    world_settle(world);
+    expect(world, client, 400,
+           "{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt "
+           "is too long: ");
+    expect(world, client, 400, " tokens > 262143 maximum");
+    close_empty(world);
+}
+
 static void a_stop_sequence_is_named(void **state) {
     (void)state;
     struct world *world = speech_open((struct gateway_options){0});
@@ -141,6 +160,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_a_message_of_blocks),
         cmocka_unit_test(an_answer_is_streamed),
+        cmocka_unit_test(a_prompt_that_is_too_long_is_told_in_the_apis_words),
         cmocka_unit_test(a_stop_sequence_is_named),
         cmocka_unit_test(a_prompt_is_counted_and_not_answered),
         cmocka_unit_test(a_long_prompt_is_counted_too),

@@ -129,10 +129,32 @@ static void thinking_effort_and_user_are_read(void **state) {
     assert_true(parse("{" HI ",\"thinking\":{\"type\":\"disabled\"},\"metadata\":{\"user_id\":"
                       "\"no user's\"}}"));
     assert_int_equal(parsed.thinking, CHAT_THINKING_OFF);
-    assert_int_equal(parsed.user_id.count, 0);
+    assert_true(bytes_equal(parsed.user_id, BYTES_LITERAL("no user's")));
     assert_true(parse("{" HI ",\"thinking\":{\"type\":\"adaptive\"},\"context_management\":"
                       "{\"edits\":[{\"type\":\"clear_thinking_20251015\",\"keep\":\"all\"}]}}"));
     assert_int_equal(parsed.thinking, CHAT_THINKING_DEFAULT);
+}
+
+/* None of them may be told apart by what it looks like. */
+static void every_user_id_is_a_user(void **state) {
+    static const char *const ids[] = {
+        "ann@example.org",
+        "user_9f86d081884c7d65_account_6ba7b810-9dad-11d1-80b4-00c04fd430c8_session_"
+        "7c9e6679-7425-40de-944b-e07fc1f90ae7",
+        "{\\\"device_id\\\":\\\"9f86\\\",\\\"session_id\\\":\\\"7c9e\\\"}",
+        "\u00fc \u4e2d",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(ids); i++) {
+        char body[512];
+        (void)snprintf(body, sizeof body, "{" HI ",\"metadata\":{\"user_id\":\"%s\"}}", ids[i]);
+        assert_true(parse(body));
+        assert_true(parsed.user_id.count > 4);
+        assert_int_equal(parsed.warning.count, 0);
+    }
+    assert_true(parse("{" HI ",\"metadata\":{\"user_id\":null}}"));
+    assert_int_equal(parsed.user_id.count, 0);
+    assert_false(parse("{" HI ",\"metadata\":{\"user_id\":7}}"));
+    assert_string_equal(error.param, "metadata.user_id");
 }
 
 static void a_count_needs_no_length(void **state) {
@@ -282,6 +304,7 @@ int main(void) {
         cmocka_unit_test(an_assistants_message_at_the_end_goes_on),
         cmocka_unit_test(tools_become_functions),
         cmocka_unit_test(thinking_effort_and_user_are_read),
+        cmocka_unit_test(every_user_id_is_a_user),
         cmocka_unit_test(a_count_needs_no_length),
         cmocka_unit_test(unknown_fields_are_told),
         cmocka_unit_test(a_format_binds_the_answer_under_both_its_names),

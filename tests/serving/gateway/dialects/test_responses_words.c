@@ -497,6 +497,16 @@ static void a_failure_is_the_last_event(void **state) {
                                  "\\\"down\\\"\xef\xbf\xbd\"}"));
 }
 
+static void a_prompt_that_is_too_long_has_its_code(void **state) {
+    struct api_error error;
+    (void)api_error_set(&error, 400, NULL, "context_length_exceeded", "too long");
+    struct json_writer writer = {.out = said, .room = sizeof said - 1};
+    struct dialect_place place = {0};
+    say_event(&answer, &writer, &place,
+              (struct api_event){.kind = API_EVENT_FAILED, .error = &error});
+    assert_non_null(strstr(said, "\"error\":{\"code\":\"context_length_exceeded\",\"message\":"));
+}
+
 static void a_receipt_stands_in_the_last_event(void **state) {
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {.events = 9};
@@ -522,6 +532,7 @@ int main(void) {
         cmocka_unit_test(each_message_has_its_own_log_probabilities),
         cmocka_unit_test(log_probabilities_that_are_not_kept_come_with_deltas),
         cmocka_unit_test(a_failure_is_the_last_event),
+        cmocka_unit_test(a_prompt_that_is_too_long_has_its_code),
         cmocka_unit_test(a_receipt_stands_in_the_last_event),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
