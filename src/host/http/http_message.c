@@ -129,6 +129,25 @@ static struct http_refusal read_only_one(struct bytes value, struct bytes *kept,
     return accepted;
 }
 
+/* One more Content-Encoding, each a list: what is encoded once can be decoded. */
+static void read_codings(struct bytes value, struct http_head *head) {
+    static const struct {
+        const char *name;
+        enum content_coding coding;
+    } known[] = {{"gzip", CODING_GZIP},
+                 {"x-gzip", CODING_GZIP},
+                 {"deflate", CODING_DEFLATE},
+                 {"zstd", CODING_ZSTD}};
+    while (value.count) {
+        struct bytes name = trimmed(cut_before(&value, ','));
+        if (name.count == 0 || is_named(name, "identity")) continue;
+        enum content_coding coding = CODING_OTHER;
+        for (size_t i = 0; i < sizeof known / sizeof *known && !head->coding; i++)
+            if (is_named(name, known[i].name)) coding = known[i].coding;
+        head->coding = coding;
+    }
+}
+
 static struct http_refusal read_header(struct bytes name, struct bytes value,
                                        struct http_head *head, struct header_counts *counts) {
     if (is_named(name, "host")) {
@@ -153,6 +172,8 @@ static struct http_refusal read_header(struct bytes name, struct bytes value,
         if (!is_named(value, "100-continue"))
             return (struct http_refusal){417, "the only Expect understood is 100-continue"};
         head->expects_continue = head->minor_version >= 1;
+    } else if (is_named(name, "content-encoding")) {
+        read_codings(value, head);
     } else if (is_named(name, "authorization")) {
         return read_only_one(value, &head->authorization,
                              "a request has at most one Authorization header");

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 
 #include "base/bytes.h"
+#include "host/http/content_decoder.h"
 
 enum http_verb {
     HTTP_VERB_GET,
@@ -27,7 +28,8 @@ struct http_head {
     bool keep_alive;
     bool chunked; /* the body comes in chunks; else it is body_bytes long */
     bool expects_continue;
-    uint64_t body_bytes;
+    uint64_t body_bytes; /* as they come: encoded */
+    enum content_coding coding;
     bool wants_receipt;    /* X-Fathom-Receipt is there and not 0 or false */
     bool speaks_anthropic; /* anthropic-version is there, or the path is one of Anthropic's API */
     /* data NULL: absent. `host` is the target's where that is absolute (RFC 9112, 3.2.2) */

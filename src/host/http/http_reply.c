@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "host/http/content_decoder.h"
 #include "host/http/http_message.h"
 
 /* ---- parts of all ---- */
@@ -74,6 +75,8 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
     check(count > 0 && (size_t)count < sizeof body);
     begin(reply, status);
     if (status == 503) evbuffer_add_printf(reply->out, "Retry-After: 1\r\n");
+    if (status == 415 && reply->knows_no_coding) /* and not where it is the media type's */
+        evbuffer_add_printf(reply->out, "Accept-Encoding: " CONTENT_DECODER_NAMES "\r\n");
     if (status == 405) evbuffer_add_printf(reply->out, "Allow: GET, HEAD\r\n"); /* of a page */
     end(reply, "application/json", (struct bytes){body, (size_t)count});
 }

@@ -19,6 +19,7 @@ struct http_reply { /* what all answers to a request share */
     bool closes;              /* its connection ends with it */
     uint32_t idle_s;          /* else it is kept for so long without a request */
     bool without_body;        /* the answer to a HEAD */
+    bool knows_no_coding;     /* a 415 is because of a Content-Encoding */
     bool speaks_anthropic;    /* errors have the shape of Anthropic's API, else of OpenAI's */
 };
 

@@ -33,6 +33,7 @@
 #include "host/http/http_request.h"
 #include "host/http/listen_socket.h"
 #include "host/http/own_time.h"
+#include "host/http/request_body.h"
 #include "host/http/request_name.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
@@ -78,8 +79,8 @@ struct server_connection {
     char *head_text;          /* `head` points into it */
     struct http_head head;
     struct http_chunks chunks;
-    char *body;
-    size_t body_bytes, body_capacity;
+    struct request_body body;
+    size_t held_bytes;   /* that it takes of the bodies' memory */
     int64_t body_end_ns; /* when it must have come */
     enum admission admission;
     bool body_left; /* unread, since it is not wanted */
@@ -105,7 +106,7 @@ struct http_server {
     uint64_t exchange_serial;
     uint64_t newcomer; /* the owner of the connection that came last */
     uint32_t open_exchanges, accepted_count;
-    size_t bodies_bytes;  /* kept of unfinished bodies */
+    size_t bodies_bytes;  /* held for unfinished bodies */
     size_t answers_bytes; /* of answers that have not left */
     bool draining;
 };
@@ -170,12 +171,12 @@ static void linger_on(struct server_connection *connection) {
 }
 
 static void forget_request(struct server_connection *connection) {
-    connection->server->bodies_bytes -= connection->body_bytes;
+    connection->server->bodies_bytes -= connection->held_bytes;
     client_of(connection)->body_bytes = 0;
-    free(connection->body);
+    request_body_clear(&connection->body);
     free(connection->head_text);
-    connection->body = connection->head_text = NULL;
-    connection->body_bytes = connection->body_capacity = 0;
+    connection->head_text = NULL;
+    connection->held_bytes = 0;
     connection->chunks = (struct http_chunks){0};
     connection->head = (struct http_head){0};
 }
@@ -272,6 +273,7 @@ static struct http_reply reply_of(const struct server_connection *connection) {
                                .closes = !connection->keep_alive || server->draining,
                                .idle_s = server->options.idle_ms_max / 1000,
                                .speaks_anthropic = connection->head.speaks_anthropic,
+                               .knows_no_coding = connection->head.coding == CODING_OTHER,
                                .without_body = connection->head.verb == HTTP_VERB_HEAD};
 }
 
@@ -339,7 +341,7 @@ static struct record_client_request *make_request(struct server_connection *conn
         .head = &connection->head,
         .connection = {name_exchange(connection)},
         .name = &connection->name,
-        .body = {connection->body, connection->body_bytes},
+        .body = {connection->body.text, connection->body.count},
         .peer = connection->peer,
         .listener = connection->server->options.listener,
         .body_left = connection->body_left,
@@ -410,7 +412,7 @@ static bool refuse_of_crowd(struct server_connection *newcomer) {
 /* Of all bodies together. Bodies of which nothing comes make way. */
 static bool find_room(struct server_connection *connection, size_t more) {
     struct http_server *server = connection->server;
-    size_t so_far = connection->body_bytes + more, announced = connection->head.body_bytes;
+    size_t so_far = connection->held_bytes + more, announced = connection->head.body_bytes;
     while (!evict_clients_has_room(server->bodies_bytes, server->options.bodies_bytes_max, more,
                                    so_far > announced ? so_far : announced)) {
         uint32_t idlest = evict_clients_body(server->clients, server->options.connections_max,
@@ -426,35 +428,29 @@ static bool find_room(struct server_connection *connection, size_t more) {
     return true;
 }
 
-static bool grow_body(struct server_connection *connection, size_t bytes) {
-    if (bytes <= connection->body_capacity) return true;
-    size_t capacity = connection->body_capacity ? connection->body_capacity * 2 : 4096;
-    if (!connection->head.chunked && capacity > connection->head.body_bytes)
-        capacity = connection->head.body_bytes;
-    if (capacity < bytes) capacity = bytes;
-    char *body = realloc(connection->body, capacity);
-    if (!body) return false;
-    connection->body = body;
-    connection->body_capacity = capacity;
+static bool refuse_body(struct server_connection *connection, uint32_t status) {
+    refuse(connection, status,
+           status == 413   ? "the request's body is too large"
+           : status == 400 ? "the body is not what its Content-Encoding says"
+                           : "too many large requests at once; try again in a moment");
+    return false;
+}
+
+/* Takes so much of the memory for bodies; false: there is none. */
+static bool hold(void *context, size_t more) {
+    struct server_connection *connection = context;
+    if (!find_room(connection, more)) return false;
+    connection->held_bytes += more;
+    connection->server->bodies_bytes += more;
+    client_of(connection)->body_bytes = connection->held_bytes;
     return true;
 }
 
-/* Appends to the body; false when the request has been refused. */
-static bool keep_body(struct server_connection *connection, struct bytes piece) {
-    size_t bytes = connection->body_bytes + piece.count;
-    if (bytes > connection->server->options.body_bytes_max) {
-        refuse(connection, 413, "the request's body is too large");
-        return false;
-    }
-    if (!find_room(connection, piece.count) || !grow_body(connection, bytes)) {
-        refuse(connection, 503, "too many large requests at once; try again in a moment");
-        return false;
-    }
-    memcpy(connection->body + connection->body_bytes, piece.data, piece.count);
-    connection->body_bytes = bytes;
-    connection->server->bodies_bytes += piece.count;
+/* A piece of the body has come; false when the request has been refused. */
+static bool take_body(struct server_connection *connection, struct bytes piece) {
     struct evict_client *client = client_of(connection);
-    client->body_bytes = bytes;
+    uint32_t status = request_body_take(&connection->body, piece);
+    if (status) return refuse_body(connection, status);
     client->idle_since_ns =
         evict_clients_credit(client->idle_since_ns, piece.count, clock_now_ns());
     return true;
@@ -471,6 +467,9 @@ static struct http_refusal judge_head(const struct http_server *server,
                                           "or --allow-origin lets them"};
     if (head->verb == HTTP_VERB_POST && !http_message_is_json(head->content_type))
         return (struct http_refusal){415, "the Content-Type of a POST must be application/json"};
+    if (head->coding == CODING_OTHER)
+        return (struct http_refusal){
+            415, "the Content-Encoding of a body must be one of " CONTENT_DECODER_NAMES};
     if (head->body_bytes > server->options.body_bytes_max)
         return (struct http_refusal){413, "the request's body is too large"};
     return (struct http_refusal){0, NULL};
@@ -498,6 +497,12 @@ static uint32_t body_ms_left(const struct server_connection *connection) {
 static void begin_body(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     bool has_body = head->chunked || head->body_bytes;
+    connection->body =
+        (struct request_body){.coding = head->coding,
+                              .announced = head->body_bytes,
+                              .bytes_max = connection->server->options.body_bytes_max,
+                              .hold = hold,
+                              .context = connection};
     connection->keep_alive = head->keep_alive;
     connection->admission = ask_admission(connection);
     client_of(connection)->owner =
@@ -560,7 +565,7 @@ static bool read_chunked_body(struct server_connection *connection) {
         struct bytes piece;
         size_t taken = http_chunks_take(&connection->chunks,
                                         (struct bytes){run.iov_base, run.iov_len}, &piece);
-        if (piece.count && !keep_body(connection, piece)) return false;
+        if (piece.count && !take_body(connection, piece)) return false;
         evbuffer_drain(in, taken);
         if (connection->chunks.broken) {
             refuse(connection, 400, "the chunked body is broken");
@@ -572,13 +577,13 @@ static bool read_chunked_body(struct server_connection *connection) {
 
 static bool read_plain_body(struct server_connection *connection) {
     struct evbuffer *in = bufferevent_get_input(connection->stream);
-    while (connection->body_bytes < connection->head.body_bytes) {
+    while (connection->body.came < connection->head.body_bytes) {
         if (evbuffer_get_length(in) == 0) return false;
         struct evbuffer_iovec run;
         evbuffer_peek(in, -1, NULL, &run, 1);
-        size_t left = connection->head.body_bytes - connection->body_bytes;
+        size_t left = connection->head.body_bytes - connection->body.came;
         size_t count = run.iov_len < left ? run.iov_len : left;
-        if (!keep_body(connection, (struct bytes){run.iov_base, count})) return false;
+        if (!take_body(connection, (struct bytes){run.iov_base, count})) return false;
         evbuffer_drain(in, count);
     }
     return true;
@@ -587,8 +592,10 @@ static bool read_plain_body(struct server_connection *connection) {
 static bool read_body(struct server_connection *connection) {
     bool whole = connection->body_left || (connection->head.chunked ? read_chunked_body(connection)
                                                                     : read_plain_body(connection));
-    if (whole) handle_request(connection);
-    return whole;
+    if (!whole) return false;
+    if (!request_body_is_whole(&connection->body)) return refuse_body(connection, 400);
+    handle_request(connection);
+    return true;
 }
 
 static void advance(struct server_connection *connection) {

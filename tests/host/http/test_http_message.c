@@ -73,6 +73,33 @@ static void it_knows_clients_of_anthropics_api_by_header_or_path(void **state) {
     assert_true(head.speaks_anthropic);
 }
 
+static void it_knows_how_a_body_is_encoded(void **state) {
+    static const struct {
+        const char *headers;
+        enum content_coding coding;
+    } cases[] = {
+        {"", CODING_NONE},
+        {"Content-Encoding: identity\r\n", CODING_NONE},
+        {"Content-Encoding:\r\n", CODING_NONE},
+        {"Content-Encoding: gzip\r\n", CODING_GZIP},
+        {"content-encoding: X-GZIP\r\n", CODING_GZIP},
+        {"Content-Encoding: deflate\r\n", CODING_DEFLATE},
+        {"Content-Encoding: identity , ZSTD\r\n", CODING_ZSTD},
+        {"Content-Encoding: br\r\n", CODING_OTHER},
+        {"Content-Encoding: gzip2\r\n", CODING_OTHER},
+        {"Content-Encoding: gzip, gzip\r\n", CODING_OTHER},
+        {"Content-Encoding: br, gzip\r\n", CODING_OTHER},
+        {"Content-Encoding: gzip\r\nContent-Encoding: zstd\r\n", CODING_OTHER},
+        {"Content-Encoding: gzip\r\nContent-Encoding: identity\r\n", CODING_GZIP},
+    };
+    char text[128];
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n", cases[i].headers);
+        assert_int_equal(read_status(text), 0);
+        if (head.coding != cases[i].coding) fail_msg("%s: %u", cases[i].headers, head.coding);
+    }
+}
+
 static void it_knows_when_the_connection_stays(void **state) {
     assert_int_equal(read_status("GET / HTTP/1.1\r\nHost: a\r\nConnection: x, Close\r\n\r\n"), 0);
     assert_false(head.keep_alive);
@@ -257,6 +284,7 @@ int main(void) {
         cmocka_unit_test(it_reads_a_request),
         cmocka_unit_test(it_leaves_a_path_encoded),
         cmocka_unit_test(it_knows_clients_of_anthropics_api_by_header_or_path),
+        cmocka_unit_test(it_knows_how_a_body_is_encoded),
         cmocka_unit_test(it_knows_when_the_connection_stays),
         cmocka_unit_test(it_reads_absolute_targets_and_other_methods),
         cmocka_unit_test(it_refuses_what_is_not_http),

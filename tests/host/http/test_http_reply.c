@@ -64,6 +64,24 @@ static void a_refusal_is_an_error_of_the_api(void **state) {
     evbuffer_free(reply.out);
 }
 
+/* RFC 9110, 12.5.3: and no other 415 says so. */
+static void codings_are_named_where_one_is_not_known(void **state) {
+    (void)state;
+    struct http_reply reply = open_reply();
+    http_reply_error(&reply, 415, "no");
+    read_all(reply.out);
+    assert_says("Accept-Encoding", false);
+    reply.knows_no_coding = true;
+    http_reply_error(&reply, 415, "no");
+    read_all(reply.out);
+    assert_says("HTTP/1.1 415 Unsupported Media Type\r\n", true);
+    assert_says("\r\nAccept-Encoding: gzip, deflate, zstd\r\n", true);
+    http_reply_error(&reply, 413, "no");
+    read_all(reply.out);
+    assert_says("Accept-Encoding", false);
+    evbuffer_free(reply.out);
+}
+
 static void an_answer_says_whether_its_connection_ends(void **state) {
     (void)state;
     struct http_reply reply = open_reply();
@@ -158,6 +176,7 @@ static void a_stream_has_a_head_without_a_length(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_refusal_is_an_error_of_the_api),
+        cmocka_unit_test(codings_are_named_where_one_is_not_known),
         cmocka_unit_test(an_answer_says_whether_its_connection_ends),
         cmocka_unit_test(a_page_that_is_known_is_not_sent_again),
         cmocka_unit_test(other_sites_learn_what_they_may_ask_and_read),

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "host/http/request_body.h"
+
+#include <stdlib.h>
+
+#define FIRST_BYTES 4096
+#define DECODED_BYTES ((size_t)16 << 10) /* at a time */
+
+static bool grow(struct request_body *body, size_t bytes) {
+    if (bytes <= body->capacity) return true;
+    size_t capacity = body->capacity ? body->capacity * 2 : FIRST_BYTES;
+    if (!body->coding && body->announced && capacity > body->announced) capacity = body->announced;
+    if (capacity < bytes) capacity = bytes;
+    char *text = realloc(body->text, capacity);
+    if (!text) return false;
+    body->text = text;
+    body->capacity = capacity;
+    return true;
+}
+
+static uint32_t keep(struct request_body *body, struct bytes piece) {
+    size_t bytes = body->count + piece.count;
+    if (bytes > body->bytes_max) return 413;
+    if (!body->hold(body->context, piece.count * content_decoder_weight(body->coding))) return 503;
+    if (!grow(body, bytes)) return 503;
+    memcpy(body->text + body->count, piece.data, piece.count);
+    body->count = bytes;
+    return 0;
+}
+
+/* No more comes out of the piece than a body may have. */
+static uint32_t keep_decoded(struct request_body *body, struct bytes piece) {
+    char out[DECODED_BYTES];
+    size_t count;
+    uint32_t status = 0;
+    if (!body->decoder && body->hold(body->context, content_decoder_bytes(body->coding)))
+        body->decoder = content_decoder_open(body->coding);
+    if (!body->decoder) return 503;
+    do {
+        if (!content_decoder_take(body->decoder, &piece, out, sizeof out, &count)) return 400;
+        if (count) status = keep(body, (struct bytes){out, count});
+    } while (!status && (piece.count || count == sizeof out));
+    return status;
+}
+
+uint32_t request_body_take(struct request_body *body, struct bytes piece) {
+    body->came += piece.count;
+    if (body->came > body->bytes_max) return 413;
+    return body->coding ? keep_decoded(body, piece) : keep(body, piece);
+}
+
+bool request_body_is_whole(const struct request_body *body) {
+    return !body->decoder || content_decoder_is_whole(body->decoder);
+}
+
+void request_body_clear(struct request_body *body) {
+    free(body->text);
+    content_decoder_close(body->decoder);
+    *body = (struct request_body){.text = NULL};
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The body of a request as it comes, piece by piece: decoded where it is encoded, in memory that is asked
+ * for before it is taken. Neither as it comes nor decoded it grows beyond its limit, so a few bytes that
+ * would become many are refused while they are decoded.
+ */
+#ifndef HOST_HTTP_REQUEST_BODY_H
+#define HOST_HTTP_REQUEST_BODY_H
+
+#include "host/http/content_decoder.h"
+
+struct request_body {
+    enum content_coding coding;
+    size_t announced; /* its bytes as they come; 0: not known */
+    size_t bytes_max;
+    bool (*hold)(void *context, size_t more); /* may it take so many bytes more? */
+    void *context;
+    /* Zeros at first: */
+    char *text;
+    size_t count, capacity;
+    size_t came; /* bytes, as they come */
+    struct content_decoder *decoder;
+};
+
+/* Takes the next bytes. 0, or the HTTP status with which the request is refused: 400 (not of its coding),
+ * 413 (too large) or 503 (no memory). */
+uint32_t request_body_take(struct request_body *body, struct bytes piece);
+
+/* True if what has come does not end within its coding. */
+bool request_body_is_whole(const struct request_body *body);
+
+/* Frees what it has, and becomes zeros. */
+void request_body_clear(struct request_body *body);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Protects the growing of bodies: they are kept as they come, decoded where they are encoded, within
+ * their limit and within the memory that they were given, however much a few bytes would become.
+ */
+#include "host/http/request_body.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "packing.h"
+
+enum { LIMIT = 1 << 20 };
+
+static size_t held, held_max;
+
+static bool hold(void *context, size_t more) {
+    (void)context;
+    if (held + more > held_max) return false;
+    held += more;
+    return true;
+}
+
+static struct request_body open_body(enum content_coding coding, size_t announced) {
+    held = 0;
+    held_max = SIZE_MAX / 2;
+    return (struct request_body){
+        .coding = coding, .announced = announced, .bytes_max = LIMIT, .hold = hold};
+}
+
+static void pieces_become_a_body(void **state) {
+    (void)state;
+    struct request_body body = open_body(CODING_NONE, 6);
+    assert_int_equal(request_body_take(&body, BYTES_LITERAL("abc")), 0);
+    assert_int_equal(request_body_take(&body, BYTES_LITERAL("def")), 0);
+    assert_true(bytes_equal((struct bytes){body.text, body.count}, BYTES_LITERAL("abcdef")));
+    assert_int_equal(held, 6);
+    assert_int_equal(body.capacity, 6); /* no more than was announced */
+    assert_true(request_body_is_whole(&body));
+    request_body_clear(&body);
+    assert_null(body.text);
+}
+
+static void what_is_encoded_is_decoded(void **state) {
+    (void)state;
+    for (enum content_coding coding = CODING_GZIP; coding < CODING_OTHER; coding++) {
+        struct bytes packed = packing_make(coding, BYTES_LITERAL("{\"prompt\":\"abc\"}"));
+        struct request_body body = open_body(coding, packed.count);
+        for (size_t i = 0; i < packed.count; i++) {
+            assert_false(i && request_body_is_whole(&body));
+            assert_int_equal(request_body_take(&body, (struct bytes){packed.data + i, 1}), 0);
+        }
+        assert_true(request_body_is_whole(&body));
+        assert_int_equal(body.came, packed.count);
+        assert_true(bytes_equal((struct bytes){body.text, body.count},
+                                BYTES_LITERAL("{\"prompt\":\"abc\"}")));
+        request_body_clear(&body);
+        packing_free(packed);
+    }
+}
+
+/* 64 MiB of zeros come in 65 KB of gzip, and in 6 KB of zstd. */
+static void few_bytes_become_no_more_than_the_limit(void **state) {
+    (void)state;
+    size_t bytes = (size_t)64 << 20;
+    char *zeros = calloc(1, bytes);
+    for (enum content_coding coding = CODING_GZIP; coding < CODING_OTHER; coding++) {
+        struct bytes packed = packing_make(coding, (struct bytes){zeros, bytes});
+        struct request_body body = open_body(coding, packed.count);
+        assert_true(packed.count < LIMIT);
+        assert_int_equal(request_body_take(&body, packed), 413);
+        assert_true(body.count <= LIMIT && body.capacity <= 2 * LIMIT);
+        assert_true(held <= 2 * LIMIT + content_decoder_bytes(coding));
+        request_body_clear(&body);
+        packing_free(packed);
+    }
+    free(zeros);
+}
+
+static void more_than_the_limit_does_not_come_either(void **state) {
+    (void)state;
+    static char half[LIMIT / 2 + 1];
+    struct request_body body = open_body(CODING_NONE, 0);
+    assert_int_equal(request_body_take(&body, (struct bytes){half, sizeof half}), 0);
+    assert_int_equal(request_body_take(&body, (struct bytes){half, sizeof half}), 413);
+    request_body_clear(&body);
+    body = open_body(CODING_GZIP, 0); /* empty members: nothing is decoded of them */
+    struct bytes packed = packing_make(CODING_GZIP, BYTES_LITERAL(""));
+    uint32_t status = 0;
+    for (size_t came = 0; came <= LIMIT && !status; came += packed.count)
+        status = request_body_take(&body, packed);
+    assert_int_equal(status, 413);
+    request_body_clear(&body);
+    packing_free(packed);
+}
+
+static void no_memory_is_taken_that_was_not_given(void **state) {
+    (void)state;
+    struct bytes packed = packing_make(CODING_ZSTD, BYTES_LITERAL("abc"));
+    struct request_body body = open_body(CODING_ZSTD, packed.count);
+    held_max = content_decoder_bytes(CODING_ZSTD) - 1;
+    assert_int_equal(request_body_take(&body, packed), 503);
+    assert_null(body.decoder);
+    held_max = content_decoder_bytes(CODING_ZSTD) + 5; /* a window keeps as much again */
+    assert_int_equal(request_body_take(&body, packed), 503);
+    assert_null(body.text);
+    request_body_clear(&body);
+    packing_free(packed);
+}
+
+static void what_is_not_of_its_coding_is_refused(void **state) {
+    (void)state;
+    for (enum content_coding coding = CODING_GZIP; coding < CODING_OTHER; coding++) {
+        struct request_body body = open_body(coding, 0);
+        assert_int_equal(request_body_take(&body, BYTES_LITERAL("{\"prompt\":\"abc\"}")), 400);
+        request_body_clear(&body);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pieces_become_a_body),
+        cmocka_unit_test(what_is_encoded_is_decoded),
+        cmocka_unit_test(few_bytes_become_no_more_than_the_limit),
+        cmocka_unit_test(more_than_the_limit_does_not_come_either),
+        cmocka_unit_test(no_memory_is_taken_that_was_not_given),
+        cmocka_unit_test(what_is_not_of_its_coding_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
