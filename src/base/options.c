@@ -159,6 +159,31 @@ static enum status add_text(const struct option *option, const char *value,
     return STATUS_OK;
 }
 
+/* Texts that live on with the process. */
+struct kept_value {
+    struct kept_value *next;
+    char text[];
+};
+static struct kept_value *kept_values;
+
+static enum status lack_memory(const struct option *option, struct error *error) {
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %s%s", prefix_of(option),
+                     option->name);
+}
+
+/* Behind what the list has already. */
+static enum status add_item(const struct option *option, const char *value, const char **out,
+                            struct error *error) {
+    size_t count = strlen(*out), bytes = count + strlen(value) + 2;
+    struct kept_value *joined = calloc(1, sizeof *joined + bytes);
+    if (!joined) return lack_memory(option, error);
+    format_text(joined->text, bytes, "%s,%s", *out, value);
+    joined->next = kept_values;
+    kept_values = joined;
+    *out = joined->text;
+    return STATUS_OK;
+}
+
 static enum status set_value(const struct option *option, const char *value, void *values,
                              struct error *error) {
     void *out = (char *)values + option->offset;
@@ -172,6 +197,7 @@ static enum status set_value(const struct option *option, const char *value, voi
     case OPTION_BYTES:
         return set_bytes(option, value, out, error);
     case OPTION_TEXT:
+    case OPTION_LIST:
         *(const char **)out = value;
         return STATUS_OK;
     case OPTION_CHOICE:
@@ -197,17 +223,33 @@ static enum status unknown_experiment(const struct option_table *table, struct b
                      (int)(name.count < 80 ? name.count : 80), name.data, names);
 }
 
-/* An experiment's value ends at a comma, so it is copied. What an option keeps is never freed. */
-struct kept_value {
-    struct kept_value *next;
-    char text[];
+/* Which rows of a table have been set by what is read. */
+struct given_rows {
+    bool is_given[OPTION_ROWS_MAX];
 };
-static struct kept_value *kept_values;
 
+static bool is_list(const struct option *option) {
+    return option->type == OPTION_LIST || option->type == OPTION_TEXTS ||
+           option->type == OPTION_EXPERIMENT;
+}
+
+/* The row is set now. STATUS_INVALID: it has been already, and only one of its values would count. */
+static enum status give_row(const struct option_table *table, const struct option *option,
+                            struct given_rows *given, bool *again_out, struct error *error) {
+    size_t row = (size_t)(option - table->options);
+    check(row < OPTION_ROWS_MAX);
+    *again_out = given->is_given[row];
+    given->is_given[row] = true;
+    if (!*again_out || is_list(option)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "option %s%s is given twice; give it once",
+                     prefix_of(option), option->name);
+}
+
+/* An experiment's value ends at a comma, so it is copied. What an option keeps is never freed. */
 static enum status set_copy(const struct option *option, struct bytes value, void *values,
                             struct error *error) {
     struct kept_value *copy = calloc(1, sizeof *copy + value.count + 1);
-    if (!copy) return error_set(error, STATUS_NO_MEMORY, "no memory for --experiment");
+    if (!copy) return lack_memory(option, error);
     memcpy(copy->text, value.data, value.count);
     enum status status = set_value(option, copy->text, values, error);
     bool keeps = option->type == OPTION_TEXT || option->type == OPTION_CHOICE;
@@ -222,7 +264,8 @@ static enum status set_copy(const struct option *option, struct bytes value, voi
 
 /* Sets the experiment of "NAME=VALUE". */
 static enum status set_experiment(const struct option_table *table, struct bytes setting,
-                                  void *values, struct error *error) {
+                                  struct given_rows *given, void *values, struct error *error) {
+    bool again;
     const char *equals = memchr(setting.data, '=', setting.count);
     struct bytes name = {setting.data, equals ? (size_t)(equals - setting.data) : setting.count};
     const struct option *option = find_option(table, name);
@@ -231,17 +274,18 @@ static enum status set_experiment(const struct option_table *table, struct bytes
         return error_set(error, STATUS_INVALID, "option --experiment %s needs a value: %s=VALUE",
                          option->name, option->name);
     struct bytes value = {equals + 1, setting.count - name.count - 1};
-    return set_copy(option, value, values, error);
+    enum status status = give_row(table, option, given, &again, error);
+    return status ? status : set_copy(option, value, values, error);
 }
 
 /* Settings of experiments, with commas between. */
 static enum status set_experiments(const struct option_table *table, const char *settings,
-                                   void *values, struct error *error) {
+                                   struct given_rows *given, void *values, struct error *error) {
     enum status status = STATUS_OK;
     for (const char *at = settings; at && status == STATUS_OK;) {
         at += strspn(at, " ");
         size_t bytes = strcspn(at, ",");
-        status = set_experiment(table, (struct bytes){at, bytes}, values, error);
+        status = set_experiment(table, (struct bytes){at, bytes}, given, values, error);
         at = at[bytes] == ',' ? at + bytes + 1 : NULL;
     }
     return status;
@@ -249,16 +293,24 @@ static enum status set_experiments(const struct option_table *table, const char 
 
 /* A row that look_up found. */
 static enum status set_option(const struct option_table *table, const struct option *option,
-                              const char *value, void *values, struct error *error) {
-    return option->type == OPTION_EXPERIMENT ? set_experiments(table, value, values, error)
-                                             : set_value(option, value, values, error);
+                              const char *value, struct given_rows *given, void *values,
+                              struct error *error) {
+    bool again;
+    enum status status = give_row(table, option, given, &again, error);
+    if (status) return status;
+    if (option->type == OPTION_EXPERIMENT)
+        return set_experiments(table, value, given, values, error);
+    if (again && option->type == OPTION_LIST)
+        return add_item(option, value, (void *)((char *)values + option->offset), error);
+    return set_value(option, value, values, error);
 }
 
 enum status options_set(const struct option_table *table, const char *name, const char *value,
                         void *values, struct error *error) {
     const struct option *option;
+    struct given_rows given = {0};
     enum status status = look_up(table, bytes_of(name), &option, error);
-    return status ? status : set_option(table, option, value, values, error);
+    return status ? status : set_option(table, option, value, &given, values, error);
 }
 
 /* What a row holds before file and flags. A fallback outside its own rules is a bug of ours. */
@@ -285,9 +337,9 @@ static void set_fallback(const struct option *option, void *values) {
 
 const char *options_value(const struct option *option) {
     static const char *const names[] = {
-        [OPTION_FLAG] = "",       [OPTION_COUNT] = "N",    [OPTION_NUMBER] = "X",
-        [OPTION_BYTES] = "BYTES", [OPTION_TEXT] = "VALUE", [OPTION_EXPERIMENT] = "NAME=VALUE",
-        [OPTION_TEXTS] = "VALUE",
+        [OPTION_FLAG] = "",       [OPTION_COUNT] = "N",        [OPTION_NUMBER] = "X",
+        [OPTION_BYTES] = "BYTES", [OPTION_TEXT] = "VALUE",     [OPTION_EXPERIMENT] = "NAME=VALUE",
+        [OPTION_TEXTS] = "VALUE", [OPTION_LIST] = "VALUE,...",
     };
     return option->type == OPTION_CHOICE ? option->choices : names[option->type];
 }
@@ -362,6 +414,7 @@ static enum status check_positionals(const struct option_table *table,
 static enum status parse_words(const struct option_table *table, int argc, char **argv,
                                void *values, struct option_result *result, struct error *error) {
     enum status status = STATUS_OK;
+    struct given_rows given = {0};
     bool flags_over = false;
     for (int at = 1; at < argc && status == STATUS_OK;) {
         const char *word = argv[at];
@@ -372,7 +425,7 @@ static enum status parse_words(const struct option_table *table, int argc, char 
         } else if (!flags_over && !strncmp(word, "--", 2)) {
             status = read_flag(table, argc, argv, &at, &flag, error);
             if (status == STATUS_OK)
-                status = set_option(table, flag.option, flag.value, values, error);
+                status = set_option(table, flag.option, flag.value, &given, values, error);
         } else if (!flags_over && is_flag(word)) {
             status = error_set(error, STATUS_INVALID,
                                "unknown option '%.80s'; options begin with two dashes, and an "
@@ -544,6 +597,7 @@ size_t options_format(const struct option *option, const void *values, char *out
         memcpy(&number, at, sizeof number);
         return (size_t)snprintf(out, bytes, "%s%s=%.17g", prefix, option->name, number);
     case OPTION_TEXT:
+    case OPTION_LIST:
     case OPTION_CHOICE:
         memcpy(&text, at, sizeof text);
         return text ? (size_t)snprintf(out, bytes, "%s%s=%s", prefix, option->name, text) : 0;

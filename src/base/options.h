@@ -24,12 +24,14 @@ enum option_type {
     OPTION_BYTES,  /* uint64_t: 4096, 512KiB, 2GiB, 1.5GB */
     OPTION_TEXT,   /* const char *; NULL when neither given nor defaulted */
     OPTION_CHOICE, /* const char *, one of `choices` ("a|b|c") */
+    OPTION_LIST,   /* const char *, as TEXT: items with commas between; given again, it adds */
     OPTION_TEXTS,  /* struct option_texts: may be given several times */
     /* no value of its own; "NAME=VALUE,..." sets the experiments that it names */
     OPTION_EXPERIMENT,
 };
 
 #define OPTION_TEXTS_MAX 64
+#define OPTION_ROWS_MAX 256 /* of a table */
 
 struct option_texts { /* in the order given */
     size_t count;
@@ -82,7 +84,8 @@ struct option_result {
 
 /* Fills the fallbacks, then the configuration file if the table has a row "config" (OPTION_TEXT),
  * it is given and `read_config` is not NULL, then the flags (flags win). `--` ends the flags;
- * argv[0] is the command's name. STATUS_INVALID names the flag, what was expected and found, and
+ * argv[0] is the command's name. A flag that is given twice adds (LIST, TEXTS, EXPERIMENT) or is
+ * refused. STATUS_INVALID names the flag, what was expected and found, and
  * the nearest known name. Text values point into argv or into memory kept for the process's life.
  */
 typedef enum status options_read_config(const char *path, const struct option_table *table,

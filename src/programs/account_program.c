@@ -45,7 +45,7 @@ static const struct option account_rows[] = {
      .help = "tokens of prompts and answers in a minute: a number, or any",
      AT(tokens_per_minute)},
     {.name = "models",
-     .type = OPTION_TEXT,
+     .type = OPTION_LIST,
      .help = "names that may be asked for, DeepSeek's two included, with commas between, or any",
      AT(models)},
     {.name = "budget",

@@ -23,7 +23,7 @@ struct crew_values {
 /* Rows for an option table of `owner`, which has a struct crew_values `crew`. */
 #define CREW_OPTIONS(owner)                                                                        \
     {.name = "hosts",                                                                              \
-     .type = OPTION_TEXT,                                                                          \
+     .type = OPTION_LIST,                                                                          \
      .help = "where ranks run, and how many on each host: a:8,b:8; units fill the hosts in this "  \
              "order. In a Slurm allocation its nodes; else this machine (docs/cluster.md)",        \
      .offset = offsetof(owner, crew.hosts),                                                        \

@@ -99,12 +99,14 @@ static enum status check_allowed_hosts(const char *named, struct error *error) {
                      bad.count < 80 ? (int)bad.count : 80, bad.data);
 }
 
-static enum status check_allowed_origin(const char *origin, struct error *error) {
-    if (!origin || allow_hosts_is_origin(origin)) return STATUS_OK;
+static enum status check_allowed_origins(const char *origins, struct error *error) {
+    struct bytes bad = {NULL, 0};
+    if (origins) bad = allow_hosts_find_bad_origin(origins);
+    if (!bad.data) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
-                     "option --allow-origin: '%.80s' is no origin; write one as browsers do, as in "
+                     "option --allow-origin: '%.*s' is no origin; write one as browsers do, as in "
                      "https://example.com or http://localhost:3000, or * for any",
-                     origin);
+                     bad.count < 80 ? (int)bad.count : 80, bad.data);
 }
 
 enum status gateway_side_open_loop(const struct gateway_side_values *values, uint64_t requests,
@@ -123,7 +125,7 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
     http->host = values->host;
     http->port = (uint32_t)values->port;
     http->shares_port = values->share_port;
-    http->allow_origin = values->allow_origin;
+    http->allow_origins = values->allow_origin;
     http->assets = assets;
     http->asset_count = WEB_ASSET_COUNT;
     web_assets_list(assets);
@@ -134,7 +136,7 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
     admin->body_bytes_max = ADMIN_BODY_BYTES_MAX;
     enum status status = choose_admin_port(values, &admin->port, error);
     if (!status) status = check_allowed_hosts(values->allow_host, error);
-    if (!status) status = check_allowed_origin(values->allow_origin, error);
+    if (!status) status = check_allowed_origins(values->allow_origin, error);
     return status ? status : loop_open(both, HTTP_LISTENER_COUNT, loop_out, error);
 }
 

@@ -60,7 +60,7 @@ struct gateway_side_values {
                  "one with --port 0",                                                              \
          .offset = offsetof(owner, gateway.admin_port)},                                           \
         {.name = "served-name",                                                                    \
-         .type = OPTION_TEXT,                                                                      \
+         .type = OPTION_LIST,                                                                      \
          .help = "the model's names in the API, with commas between; answers tell the first; the " \
                  "directory's name if not given",                                                  \
          .offset = offsetof(owner, gateway.served_name)},                                          \
@@ -82,15 +82,16 @@ struct gateway_side_values {
                  "if not given",                                                                   \
          .offset = offsetof(owner, gateway.prices)},                                               \
         {.name = "allow-host",                                                                     \
-         .type = OPTION_TEXT,                                                                      \
+         .type = OPTION_LIST,                                                                      \
          .help =                                                                                   \
              "names, with commas between, by which clients call this server (Host) and of whose "  \
              "pages it takes requests (Origin). On loopback addresses they are added to "          \
              "localhost, 127.x.x.x and [::1]; on others any name is taken if none is given",       \
          .offset = offsetof(owner, gateway.allow_host)},                                           \
         {.name = "allow-origin",                                                                   \
-         .type = OPTION_TEXT,                                                                      \
-         .help = "let pages of this origin use the API (CORS); * for any; none if not given",      \
+         .type = OPTION_LIST,                                                                      \
+         .help = "let pages of these origins use the API (CORS), with commas between; * for any; " \
+                 "none if not given",                                                              \
          .offset = offsetof(owner, gateway.allow_origin)},                                         \
         {.name = "idle-timeout",                                                                   \
          .type = OPTION_NUMBER,                                                                    \

@@ -36,7 +36,7 @@ struct unit_values {
 
 static const struct option unit_rows[] = {
     {.name = "connect",
-     .type = OPTION_TEXT,
+     .type = OPTION_LIST,
      .help = "the gateway's address: ipc://PATH or tcp://HOST:PORT; of several gateways that share "
              "the unit: their addresses, with commas between",
      .offset = offsetof(struct unit_values, wire.address)},

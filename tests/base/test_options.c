@@ -15,7 +15,8 @@
 #include "base/options.h"
 
 struct values {
-    const char *config, *model, *mode, *order;
+    const char *config, *model, *mode, *order, *hosts;
+    struct option_texts traces;
     uint64_t port, kv_bytes, shuffle;
     double temperature;
     bool json, progress;
@@ -34,6 +35,8 @@ static const struct option rows[] = {
     {"kv-memory", OPTION_BYTES, "1GiB", "memory for the KV cache", AT(kv_bytes),
      .group = OPTION_GROUP_STORAGE},
     {"temperature", OPTION_NUMBER, NULL, "randomness", AT(temperature), .minimum = 0, .maximum = 2},
+    {"hosts", OPTION_LIST, NULL, "names of hosts", AT(hosts)},
+    {"trace", OPTION_TEXTS, NULL, "a file of requests", AT(traces)},
     {"json", OPTION_FLAG, NULL, "print JSON", AT(json), .needs = "=progress"},
     {"progress", OPTION_FLAG, "true", "show progress", AT(progress)},
     {"experiment", OPTION_EXPERIMENT, NULL, "compare ways", .group = OPTION_GROUP_EXPERIMENTS},
@@ -185,9 +188,37 @@ static void experiments_are_set_by_name(void **state) {
     assert_int_equal(PARSE("--experiment=shuffle=3", "--experiment", "order=early"), STATUS_OK);
     assert_int_equal(values.shuffle, 3);
     assert_string_equal(values.order, "early");
-    assert_int_equal(PARSE("--experiment", "shuffle=3,order=early, shuffle=4"), STATUS_OK);
-    assert_int_equal(values.shuffle, 4);
+    assert_int_equal(PARSE("--experiment", "shuffle=3, order=early"), STATUS_OK);
+    assert_int_equal(values.shuffle, 3);
     assert_string_equal(values.order, "early");
+}
+
+/* Of two values one would be dropped, and nobody could see which. */
+static void an_option_that_is_given_twice_is_refused_by_name(void **state) {
+    refuses(PARSE("--port", "1", "--json", "--port=2"), "option --port is given twice");
+    refuses(PARSE("--port", "1", "--port", "1"), "option --port is given twice");
+    refuses(PARSE("--model=a", "--model=b"), "option --model is given twice");
+    refuses(PARSE("--activations=f32", "--activations=f32"), "--activations is given twice");
+    refuses(PARSE("--kv-memory=1", "--kv-memory=2"), "option --kv-memory is given twice");
+    refuses(PARSE("--temperature=1", "--temperature=0"), "option --temperature is given twice");
+    refuses(PARSE("--json", "--no-json"), "option --json is given twice");
+    refuses(PARSE("--experiment", "shuffle=3,order=early,shuffle=4"),
+            "option --experiment shuffle is given twice");
+    refuses(PARSE("--experiment", "shuffle=3", "--experiment", "shuffle=3"),
+            "option --experiment shuffle is given twice");
+    refuses(options_set(&table, "experiment", "shuffle=3,shuffle=4", &values, &error),
+            "option --experiment shuffle is given twice");
+    assert_int_equal(PARSE("--port", "1", "--", "--port=2"), STATUS_OK);
+}
+
+static void a_list_that_is_given_twice_has_all_items(void **state) {
+    assert_int_equal(PARSE("--hosts", "a,b"), STATUS_OK);
+    assert_string_equal(values.hosts, "a,b");
+    assert_int_equal(PARSE("--hosts", "a,b", "--json", "--hosts=c", "--hosts", "d"), STATUS_OK);
+    assert_string_equal(values.hosts, "a,b,c,d");
+    assert_int_equal(PARSE("--trace", "a", "--trace=b"), STATUS_OK);
+    assert_int_equal(values.traces.count, 2);
+    assert_string_equal(values.traces.texts[1], "b");
 }
 
 static void a_wrong_experiment_is_told_what_there_is(void **state) {
@@ -221,6 +252,7 @@ static enum status read_fake(const char *path, const struct option_table *known,
     assert_string_equal(path, "x.yaml");
     assert_int_equal(options_set(known, "port", "1", out, cause), STATUS_OK);
     assert_int_equal(options_set(known, "progress", "false", out, cause), STATUS_OK);
+    assert_int_equal(options_set(known, "hosts", "x,y", out, cause), STATUS_OK);
     return options_set(known, "kv-memory", "8", out, cause);
 }
 
@@ -229,8 +261,12 @@ static void flags_win_over_the_file(void **state) {
     assert_int_equal(parse(words, read_fake), STATUS_OK);
     assert_int_equal(values.port, 2);     /* the flag, though it stands before --config */
     assert_int_equal(values.kv_bytes, 8); /* the file */
+    assert_string_equal(values.hosts, "x,y");
     assert_false(values.progress);
     assert_string_equal(values.mode, "bf16"); /* the fallback */
+    const char *other[] = {"sample", "--config=x.yaml", "--hosts=a", "--hosts=b", NULL};
+    assert_int_equal(parse(other, read_fake), STATUS_OK);
+    assert_string_equal(values.hosts, "a,b");
     const char *none[] = {"sample", "--", "--config=x.yaml", NULL};
     assert_int_equal(parse(none, read_fake), STATUS_OK);
     assert_int_equal(values.port, 8000);
@@ -332,7 +368,8 @@ static void help_is_wrapped_between_words(void **state) {
 /* What is formatted is read back as it was: how a program hands its options to another. */
 static void values_can_be_handed_on(void **state) {
     assert_int_equal(PARSE("--port", "77", "--kv-memory", "3MiB", "--no-progress",
-                           "--activations=fp8", "--temperature", "0.7", "--experiment=order=early"),
+                           "--activations=fp8", "--temperature", "0.7", "--experiment=order=early",
+                           "--hosts=a", "--hosts=b"),
                      STATUS_OK);
     static char texts[ARRAY_COUNT(rows)][256];
     const char *handed[ARRAY_COUNT(rows) + 2] = {"sample"};
@@ -342,8 +379,8 @@ static void values_can_be_handed_on(void **state) {
         assert_true(bytes < sizeof texts[i]);
         if (bytes) handed[count++] = texts[i];
     }
-    /* all but --config, which was not given, and --experiment, which is its experiments */
-    assert_int_equal(count, ARRAY_COUNT(rows) - 1);
+    /* all but --config and --trace, which were not given, and --experiment, which is its experiments */
+    assert_int_equal(count, ARRAY_COUNT(rows) - 2);
     struct values before = values;
     assert_int_equal(parse(handed, NULL), STATUS_OK);
     assert_int_equal(values.port, before.port);
@@ -352,6 +389,7 @@ static void values_can_be_handed_on(void **state) {
     assert_false(values.progress);
     assert_string_equal(values.mode, "fp8");
     assert_string_equal(values.order, "early");
+    assert_string_equal(values.hosts, "a,b");
     assert_ptr_equal(options_find(&table, "port"), &rows[3]);
     assert_null(options_find(&table, "por"));
 }
@@ -390,6 +428,8 @@ int main(void) {
         cmocka_unit_test(unknown_names_are_fatal_and_named),
         cmocka_unit_test(a_missing_value_is_not_the_next_flag),
         cmocka_unit_test(arguments_are_counted),
+        cmocka_unit_test(an_option_that_is_given_twice_is_refused_by_name),
+        cmocka_unit_test(a_list_that_is_given_twice_has_all_items),
         cmocka_unit_test(experiments_are_set_by_name),
         cmocka_unit_test(a_wrong_experiment_is_told_what_there_is),
         cmocka_unit_test(an_experiment_is_no_option_of_its_own),

@@ -7,10 +7,32 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "contract/answer_header.h"
 #include "host/http/content_decoder.h"
 #include "host/http/http_message.h"
 
 /* ---- parts of all ---- */
+
+static void say(const struct http_reply *reply, enum answer_header header, const char *value) {
+    evbuffer_add_printf(reply->out, "%s: %s\r\n", answer_header_name(header), value);
+}
+
+static void say_number(const struct http_reply *reply, enum answer_header header, uint32_t value) {
+    evbuffer_add_printf(reply->out, "%s: %" PRIu32 "\r\n", answer_header_name(header), value);
+}
+
+/* To pages of other sites: whether this one may read the answer, and which headers. */
+static void say_to_pages(const struct http_reply *reply) {
+    if (!reply->lets_pages_in) return;
+    evbuffer_add_printf(reply->out, "Vary: Origin\r\n");
+    if (!reply->allow_origin.count) return;
+    evbuffer_add_printf(reply->out, "Access-Control-Allow-Origin: %.*s\r\n",
+                        (int)reply->allow_origin.count, reply->allow_origin.data);
+    for (int i = 0; i < ANSWER_HEADER_COUNT; i++)
+        evbuffer_add_printf(reply->out, "%s%s", i ? ", " : "Access-Control-Expose-Headers: ",
+                            answer_header_name((enum answer_header)i));
+    evbuffer_add_printf(reply->out, "\r\n");
+}
 
 static void begin(const struct http_reply *reply, uint32_t status) {
     char date[64];
@@ -20,22 +42,15 @@ static void begin(const struct http_reply *reply, uint32_t status) {
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
     evbuffer_add_printf(reply->out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
                         http_message_phrase(status), date);
-    /* OpenAI's clients read the first, Anthropic's the second. */
-    evbuffer_add_printf(reply->out, "X-Request-Id: %s\r\nRequest-Id: %s\r\n", reply->request_name,
-                        reply->request_name);
+    say(reply, ANSWER_HEADER_REQUEST_ID, reply->request_name);
+    say(reply, ANSWER_HEADER_REQUEST_ID_PLAIN, reply->request_name);
     if (reply->closes)
         evbuffer_add_printf(reply->out, "Connection: close\r\n");
     else
         evbuffer_add_printf(reply->out,
                             "Connection: keep-alive\r\nKeep-Alive: timeout=%" PRIu32 "\r\n",
                             reply->idle_s);
-    if (reply->allow_origin)
-        evbuffer_add_printf(reply->out,
-                            "Access-Control-Allow-Origin: %s\r\nVary: Origin\r\n"
-                            "Access-Control-Expose-Headers: Retry-After, X-Request-Id, Request-Id, "
-                            "X-Fathom-Receipt, X-Fathom-Warning, X-RateLimit-Limit-Requests, "
-                            "X-RateLimit-Remaining-Requests\r\n",
-                            reply->allow_origin);
+    say_to_pages(reply);
 }
 
 static void end(const struct http_reply *reply, const char *content_type, struct bytes body) {
@@ -74,10 +89,10 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
                        message, status >= 500 ? "server_error" : "invalid_request_error");
     check(count > 0 && (size_t)count < sizeof body);
     begin(reply, status);
-    if (status == 503) evbuffer_add_printf(reply->out, "Retry-After: 1\r\n");
+    if (status == 503) say_number(reply, ANSWER_HEADER_RETRY_AFTER, 1);
     if (status == 415 && reply->knows_no_coding) /* and not where it is the media type's */
-        evbuffer_add_printf(reply->out, "Accept-Encoding: " CONTENT_DECODER_NAMES "\r\n");
-    if (status == 405) evbuffer_add_printf(reply->out, "Allow: GET, HEAD\r\n"); /* of a page */
+        say(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
+    if (status == 405) say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD"); /* of a page */
     end(reply, "application/json", (struct bytes){body, (size_t)count});
 }
 
@@ -110,8 +125,8 @@ void http_reply_asset(const struct http_reply *reply, const struct http_asset *a
 
 void http_reply_options(const struct http_reply *reply) {
     begin(reply, 204);
-    evbuffer_add_printf(reply->out, "Allow: GET, HEAD, POST, OPTIONS\r\n"
-                                    "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
+    say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD, POST, OPTIONS");
+    evbuffer_add_printf(reply->out, "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
                                     "Access-Control-Allow-Headers: *, Authorization\r\n"
                                     "Access-Control-Max-Age: 86400\r\n\r\n");
 }
@@ -133,13 +148,14 @@ void http_reply_respond(const struct http_reply *reply, const struct record_resp
     begin(reply, answer->http_status);
     evbuffer_add_printf(reply->out, "Cache-Control: no-store\r\n");
     if (answer->retry_after_seconds)
-        evbuffer_add_printf(reply->out, "Retry-After: %" PRIu32 "\r\n",
-                            answer->retry_after_seconds);
+        say_number(reply, ANSWER_HEADER_RETRY_AFTER, answer->retry_after_seconds);
+    bool gets = answer->allow & 1u << HTTP_GET, options = reply->lets_pages_in;
     if (answer->allow)
-        evbuffer_add_printf(reply->out, "Allow: %s%s\r\n",
-                            answer->allow & 1u << HTTP_GET ? "GET, HEAD" : "POST",
-                            reply->allow_origin ? ", OPTIONS" : "");
-    if (answer->http_status == 401) evbuffer_add_printf(reply->out, "WWW-Authenticate: Bearer\r\n");
+        say(reply, ANSWER_HEADER_ALLOW,
+            gets      ? options ? "GET, HEAD, OPTIONS" : "GET, HEAD"
+            : options ? "POST, OPTIONS"
+                      : "POST");
+    if (answer->http_status == 401) say(reply, ANSWER_HEADER_AUTHENTICATE, "Bearer");
     evbuffer_add(reply->out, respond_headers(answer), answer->header_bytes);
     end(reply, type_name(answer->content_type),
         (struct bytes){respond_body(answer), answer->body_bytes});

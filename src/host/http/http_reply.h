@@ -14,13 +14,14 @@ struct evbuffer;
 
 struct http_reply { /* what all answers to a request share */
     struct evbuffer *out;
-    const char *request_name; /* X-Request-Id and Request-Id */
-    const char *allow_origin; /* NULL: other sites' pages are kept out */
-    bool closes;              /* its connection ends with it */
-    uint32_t idle_s;          /* else it is kept for so long without a request */
-    bool without_body;        /* the answer to a HEAD */
-    bool knows_no_coding;     /* a 415 is because of a Content-Encoding */
-    bool speaks_anthropic;    /* errors have the shape of Anthropic's API, else of OpenAI's */
+    const char *request_name;  /* X-Request-Id and Request-Id */
+    bool lets_pages_in;        /* of some other sites */
+    struct bytes allow_origin; /* "*" or the asking page's, if it may read the answer */
+    bool closes;               /* its connection ends with it */
+    uint32_t idle_s;           /* else it is kept for so long without a request */
+    bool without_body;         /* the answer to a HEAD */
+    bool knows_no_coding;      /* a 415 is because of a Content-Encoding */
+    bool speaks_anthropic;     /* errors have the shape of Anthropic's API, else of OpenAI's */
 };
 
 /* A file of the embedded pages. */

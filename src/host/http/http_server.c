@@ -78,6 +78,7 @@ struct server_connection {
     bool head_started;        /* the deadline is the head's, not the idle one */
     char *head_text;          /* `head` points into it */
     struct http_head head;
+    struct bytes allow_origin; /* that may read the answer, of the server's list */
     struct http_chunks chunks;
     struct request_body body;
     size_t held_bytes;   /* that it takes of the bodies' memory */
@@ -221,6 +222,7 @@ static void start_next_request(struct server_connection *connection) {
     client_of(connection)->owner = http_request_client(&connection->head, connection->peer, false);
     connection->admission = ADMISSION_NO_BODY;
     connection->body_left = false;
+    connection->allow_origin = (struct bytes){NULL, 0};
     request_name_draw(&connection->name);
     enter(connection, PLACE_HEAD);
     connection->head = (struct http_head){0};
@@ -269,7 +271,8 @@ static struct http_reply reply_of(const struct server_connection *connection) {
     const struct http_server *server = connection->server;
     return (struct http_reply){.out = bufferevent_get_output(connection->stream),
                                .request_name = connection->name.text,
-                               .allow_origin = server->options.allow_origin,
+                               .lets_pages_in = server->options.allow_origins != NULL,
+                               .allow_origin = connection->allow_origin,
                                .closes = !connection->keep_alive || server->draining,
                                .idle_s = server->options.idle_ms_max / 1000,
                                .speaks_anthropic = connection->head.speaks_anthropic,
@@ -315,7 +318,7 @@ static const struct http_asset *find_asset(const struct http_server *server, str
 static bool answer_alone(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     const struct http_asset *asset = find_asset(connection->server, head->path);
-    bool options = head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origin;
+    bool options = head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origins;
     if (!options && !asset) return false;
     struct http_reply reply = reply_of(connection);
     if (options)
@@ -548,6 +551,7 @@ static bool read_head(struct server_connection *connection) {
     struct http_refusal refusal =
         http_message_read_head((struct bytes){connection->head_text, bytes}, &connection->head);
     if (!refusal.status) request_name_take(&connection->name, connection->head.request_id);
+    connection->allow_origin = allow_hosts_find_origin(&server->sites, connection->head.origin);
     if (!refusal.status) refusal = judge_head(server, &connection->head);
     if (refusal.status) {
         refuse(connection, refusal.status, refusal.message);
@@ -954,7 +958,7 @@ enum status http_server_open(const struct http_server_options *options, struct e
         return status;
     }
     server->sites =
-        (struct allow_hosts){server->bound.is_local, options->allow_hosts, options->allow_origin};
+        (struct allow_hosts){server->bound.is_local, options->allow_hosts, options->allow_origins};
     for (uint32_t i = options->connections_max; i-- > 0;) {
         server->clients[i].idle_since_ns = EVICT_BUSY;
         server->free_slots[server->free_count++] = i;

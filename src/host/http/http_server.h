@@ -34,7 +34,7 @@ struct http_server_options {
     bool shares_port;        /* with other processes that say so */
     const char *allow_hosts; /* as struct allow_hosts' named */
     const char
-        *allow_origin; /* for Access-Control-Allow-Origin; NULL: other sites' pages are kept out */
+        *allow_origins; /* as struct allow_hosts' origins; NULL: other sites' pages are kept out */
     uint32_t connections_max;
     uint32_t connections_per_network; /* idle and unknown ones; 0: any number */
     size_t head_bytes_max, body_bytes_max;

@@ -70,7 +70,9 @@ static enum status apply(const struct option_table *table, char **texts, const c
         if (!texts[i]) continue;
         enum status status = options_set(table, option->name, texts[i], values, &cause);
         if (status != STATUS_OK) return error_set(error, status, "%.200s: %s", path, cause.text);
-        if (option->type != OPTION_TEXT && option->type != OPTION_CHOICE) continue;
+        bool keeps = option->type == OPTION_TEXT || option->type == OPTION_LIST ||
+                     option->type == OPTION_CHOICE;
+        if (!keeps) continue;
         kept[i] = texts[i];
         texts[i] = NULL;
     }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "contract/answer_header.h"
 #include "serving/gateway/entry.h"
 
 #define TOKEN_JSON_BYTES 8     /* "1048575," */
@@ -40,14 +41,20 @@ struct headers_view {
     const struct reply_notes *notes;
 };
 
-static void write_header(struct json_writer *writer, const char *name, struct bytes value) {
-    json_writer_text(writer, name);
+static void write_name(struct json_writer *writer, enum answer_header header) {
+    json_writer_text(writer, answer_header_name(header));
+    json_writer_text(writer, ": ");
+}
+
+static void write_header(struct json_writer *writer, enum answer_header header,
+                         struct bytes value) {
+    write_name(writer, header);
     json_writer_bytes(writer, value);
     json_writer_text(writer, "\r\n");
 }
 
 /* As OpenAI tells them: "12ms", "8.64s", "6m0s". */
-static void write_reset(struct json_writer *writer, const char *name, int64_t reset_ns) {
+static void write_reset(struct json_writer *writer, enum answer_header header, int64_t reset_ns) {
     int64_t ms = (reset_ns + 999999) / 1000000, seconds = ms / 1000 % 60;
     uint32_t places = ms % 10 ? 3 : ms % 100 ? 2 : 1;
     int32_t part = (int32_t)(places == 3   ? ms % 1000
@@ -60,7 +67,7 @@ static void write_reset(struct json_writer *writer, const char *name, int64_t re
         format_text(text, sizeof text, "%lld.%0*ds", (long long)seconds, (int)places, part);
     else
         format_text(text, sizeof text, "%llds", (long long)seconds);
-    json_writer_text(writer, name);
+    write_name(writer, header);
     if (ms >= 60000) {
         json_writer_integer(writer, ms / 60000);
         json_writer_text(writer, "m");
@@ -69,21 +76,21 @@ static void write_reset(struct json_writer *writer, const char *name, int64_t re
     json_writer_text(writer, "\r\n");
 }
 
-static void write_count(struct json_writer *writer, const char *name, uint64_t value) {
-    json_writer_text(writer, name);
+static void write_count(struct json_writer *writer, enum answer_header header, uint64_t value) {
+    write_name(writer, header);
     json_writer_unsigned(writer, value);
     json_writer_text(writer, "\r\n");
 }
 
 static void write_standing(struct json_writer *writer, const struct account_standing *standing) {
     bool requests = standing->request_limit, tokens = standing->token_limit;
-    if (requests) write_count(writer, "X-RateLimit-Limit-Requests: ", standing->request_limit);
-    if (tokens) write_count(writer, "X-RateLimit-Limit-Tokens: ", standing->token_limit);
-    if (requests) write_count(writer, "X-RateLimit-Remaining-Requests: ", standing->requests_left);
-    if (tokens) write_count(writer, "X-RateLimit-Remaining-Tokens: ", standing->tokens_left);
+    if (requests) write_count(writer, ANSWER_HEADER_LIMIT_REQUESTS, standing->request_limit);
+    if (tokens) write_count(writer, ANSWER_HEADER_LIMIT_TOKENS, standing->token_limit);
+    if (requests) write_count(writer, ANSWER_HEADER_REMAINING_REQUESTS, standing->requests_left);
+    if (tokens) write_count(writer, ANSWER_HEADER_REMAINING_TOKENS, standing->tokens_left);
     if (requests && standing->request_reset_ns >= 0)
-        write_reset(writer, "X-RateLimit-Reset-Requests: ", standing->request_reset_ns);
-    if (tokens) write_reset(writer, "X-RateLimit-Reset-Tokens: ", standing->token_reset_ns);
+        write_reset(writer, ANSWER_HEADER_RESET_REQUESTS, standing->request_reset_ns);
+    if (tokens) write_reset(writer, ANSWER_HEADER_RESET_TOKENS, standing->token_reset_ns);
 }
 
 static void write_headers(struct json_writer *writer, const void *context) {
@@ -93,8 +100,8 @@ static void write_headers(struct json_writer *writer, const void *context) {
     struct account_standing standing =
         accounts_standing(&view->gateway->accounts, notes->account, notes->key);
     write_standing(writer, &standing);
-    if (notes->warning.count) write_header(writer, "X-Fathom-Warning: ", notes->warning);
-    if (notes->receipt.count) write_header(writer, "X-Fathom-Receipt: ", notes->receipt);
+    if (notes->warning.count) write_header(writer, ANSWER_HEADER_WARNING, notes->warning);
+    if (notes->receipt.count) write_header(writer, ANSWER_HEADER_RECEIPT, notes->receipt);
 }
 
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,

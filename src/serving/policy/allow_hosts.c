@@ -107,8 +107,7 @@ static bool is_scheme_character(char c) {
     return is_digit(c) || (c >= 'a' && c <= 'z') || c == '+' || c == '-' || c == '.';
 }
 
-bool allow_hosts_is_origin(const char *text) {
-    struct bytes origin = bytes_of(text);
+static bool is_origin(struct bytes origin) {
     struct authority authority;
     if (bytes_equal(origin, BYTES_LITERAL("*")) || bytes_equal(origin, BYTES_LITERAL("null")))
         return true;
@@ -121,6 +120,22 @@ bool allow_hosts_is_origin(const char *text) {
     if (at == 0 || is_digit(origin.data[0]) || !bytes_start_with(rest, BYTES_LITERAL("://")))
         return false;
     return read_authority((struct bytes){rest.data + 3, rest.count - 3}, &authority);
+}
+
+struct bytes allow_hosts_find_bad_origin(const char *origins) {
+    struct bytes item = {origins, 0};
+    if (!*origins) return item;
+    while (take_item(&origins, &item))
+        if (!is_origin(item)) return item;
+    return (struct bytes){NULL, 0};
+}
+
+struct bytes allow_hosts_find_origin(const struct allow_hosts *rules, struct bytes origin) {
+    struct bytes item;
+    for (const char *list = rules->origins; take_item(&list, &item);)
+        if (bytes_equal(item, BYTES_LITERAL("*")) || (origin.data && same(item, origin)))
+            return item;
+    return (struct bytes){NULL, 0};
 }
 
 static bool host_passes(const struct allow_hosts *rules, struct bytes host) {
@@ -138,9 +153,7 @@ static struct bytes told_port(struct bytes port, const char *own) {
 
 static bool origin_passes(const struct allow_hosts *rules, struct bytes host, struct bytes origin) {
     if (!origin.data) return true;
-    if (rules->origin && (bytes_equal(bytes_of(rules->origin), BYTES_LITERAL("*")) ||
-                          same(bytes_of(rules->origin), origin)))
-        return true;
+    if (allow_hosts_find_origin(rules, origin).data) return true;
     bool plain = bytes_start_with(origin, BYTES_LITERAL("http://"));
     if (!plain && !bytes_start_with(origin, BYTES_LITERAL("https://"))) return false;
     size_t scheme_bytes = plain ? 7 : 8;

@@ -17,9 +17,9 @@
 #include "base/bytes.h"
 
 struct allow_hosts {
-    bool is_local;      /* the listener's address is a loopback one */
-    const char *named;  /* hosts that pass beside local ones: "a.example,[fd00::1]"; NULL: none */
-    const char *origin; /* an origin that passes, "https://a.example", or "*"; NULL: none */
+    bool is_local;       /* the listener's address is a loopback one */
+    const char *named;   /* hosts that pass beside local ones: "a.example,[fd00::1]"; NULL: none */
+    const char *origins; /* that pass: "https://a.example,https://b.example", or "*"; NULL: none */
 };
 
 enum allow_verdict { ALLOW_YES, ALLOW_NOT_HOST, ALLOW_NOT_ORIGIN };
@@ -32,8 +32,12 @@ enum allow_verdict allow_hosts_judge(const struct allow_hosts *rules, struct byt
  * are. */
 struct bytes allow_hosts_find_bad(const char *named);
 
-/* True if a browser may say that Origin: "https://a.example", "http://[::1]:3000", "null"; or for "*".
- * Browsers compare it to the letter, and write it in small ones, without a path. */
-bool allow_hosts_is_origin(const char *text);
+/* The one of `origins` that lets this Origin in, "*" for whatever it is; data NULL: none does. */
+struct bytes allow_hosts_find_origin(const struct allow_hosts *rules, struct bytes origin);
+
+/* The first of `origins` that no browser says as its Origin, and that is not "*"; data NULL: all are good.
+ * Browsers say "https://a.example", "http://[::1]:3000" or "null", compare it to the letter, and write
+ * it in small ones, without a path. */
+struct bytes allow_hosts_find_bad_origin(const char *origins);
 
 #endif

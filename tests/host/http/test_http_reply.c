@@ -14,6 +14,7 @@
 #include <event2/buffer.h>
 
 #include "base/check.h"
+#include "contract/answer_header.h"
 
 static char said[4096];
 
@@ -124,13 +125,22 @@ static void a_page_that_is_known_is_not_sent_again(void **state) {
 static void other_sites_learn_what_they_may_ask_and_read(void **state) {
     (void)state;
     struct http_reply reply = open_reply();
-    reply.allow_origin = "https://a.example";
+    reply.lets_pages_in = true;
+    reply.allow_origin = BYTES_LITERAL("https://a.example");
     http_reply_options(&reply);
     read_all(reply.out);
     assert_says("HTTP/1.1 204 ", true);
-    assert_says("Access-Control-Allow-Origin: https://a.example\r\nVary: Origin\r\n", true);
-    assert_says("X-Fathom-Warning", true);
+    assert_says("Vary: Origin\r\nAccess-Control-Allow-Origin: https://a.example\r\n", true);
+    char *exposed = strstr(said, "\r\nAccess-Control-Expose-Headers: ");
+    assert_non_null(exposed);
+    for (int i = 0; i < ANSWER_HEADER_COUNT; i++)
+        assert_non_null(strstr(exposed, answer_header_name((enum answer_header)i)));
     assert_says("Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n", true);
+    reply.allow_origin = BYTES_LITERAL(""); /* no page asks, or one that is at home here */
+    http_reply_error(&reply, 400, "no");
+    read_all(reply.out);
+    assert_says("Vary: Origin\r\n", true);
+    assert_says("Access-Control", false);
     evbuffer_free(reply.out);
 }
 

@@ -632,7 +632,7 @@ static void requests_of_other_sites_are_refused(void **state) {
 }
 
 static void an_origin_may_be_let_in(void **state) {
-    options.allow_origin = "http://b";
+    options.allow_origins = "http://d,http://b";
     reopen();
     int client = connect_client();
     say(client, "OPTIONS /x HTTP/1.1\r\nHost: a\r\nOrigin: http://b\r\n\r\n");

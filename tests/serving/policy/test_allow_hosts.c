@@ -114,17 +114,36 @@ static void pages_of_other_origins_are_refused(void **state) {
 
 static void named_origins_pass(void **state) {
     const struct allow_hosts named = {.is_local = true, .named = "a.example"};
-    const struct allow_hosts one = {.is_local = true, .origin = "https://b.example"};
-    const struct allow_hosts any = {.is_local = true, .origin = "*"};
+    const struct allow_hosts one = {.is_local = true, .origins = "https://b.example"};
+    const struct allow_hosts any = {.is_local = true, .origins = "*"};
+    const struct allow_hosts several = {.is_local = true,
+                                        .origins = "https://b.example, http://c:3000,null"};
     expect(&named, "127.0.0.1:8000", "https://a.example", ALLOW_YES);
     expect(&named, "127.0.0.1:8000", "http://A.example:99", ALLOW_YES);
     expect(&named, "127.0.0.1:8000", "https://b.example", ALLOW_NOT_ORIGIN);
     expect(&one, "127.0.0.1:8000", "https://b.example", ALLOW_YES);
     expect(&one, "127.0.0.1:8000", "https://b.example:444", ALLOW_NOT_ORIGIN);
     expect(&one, "b.example", "https://b.example", ALLOW_NOT_HOST);
+    expect(&several, "127.0.0.1:8000", "https://b.example", ALLOW_YES);
+    expect(&several, "127.0.0.1:8000", "http://c:3000", ALLOW_YES);
+    expect(&several, "127.0.0.1:8000", "null", ALLOW_YES);
+    expect(&several, "127.0.0.1:8000", "https://b.example, http://c:3000", ALLOW_NOT_ORIGIN);
+    expect(&several, "127.0.0.1:8000", "http://c", ALLOW_NOT_ORIGIN);
     expect(&any, "127.0.0.1:8000", "https://b.example", ALLOW_YES);
     expect(&any, "127.0.0.1:8000", "null", ALLOW_YES);
     expect(&any, "b.example", "https://b.example", ALLOW_NOT_HOST);
+}
+
+/* The answer names the page's own origin, and never another one of the list. */
+static void it_finds_the_origin_that_is_let_in(void **state) {
+    const struct allow_hosts several = {.origins = "https://b.example, http://c:3000"};
+    const struct allow_hosts any = {.origins = "http://c,*"}, none = {.named = "b.example"};
+    static const struct bytes asked = {"http://c:3000", 13}, other = {"http://d", 8};
+    assert_true(bytes_equal(allow_hosts_find_origin(&several, asked), asked));
+    assert_null(allow_hosts_find_origin(&several, other).data);
+    assert_null(allow_hosts_find_origin(&several, (struct bytes){NULL, 0}).data);
+    assert_true(bytes_equal(allow_hosts_find_origin(&any, other), BYTES_LITERAL("*")));
+    assert_null(allow_hosts_find_origin(&none, BYTES_LITERAL("http://b.example")).data);
 }
 
 static void it_finds_what_is_no_host(void **state) {
@@ -145,7 +164,9 @@ static void an_origin_looks_like_one(void **state) {
                                        "http://localhost:3000",
                                        "http://[2001:db8::1]:8080",
                                        "chrome-extension://abcdef",
-                                       "app+x.y-1://a_b"};
+                                       "app+x.y-1://a_b",
+                                       "https://a.example,https://b.example",
+                                       "https://a.example, null"};
     static const char *const bad[] = {"",
                                       "x y",
                                       "a.example",
@@ -160,14 +181,16 @@ static void an_origin_looks_like_one(void **state) {
                                       "https://a.example:123456",
                                       "https://me@a.example",
                                       "https://a.example https://b.example",
-                                      "https://a.example,https://b.example",
+                                      "https://a.example,b.example",
+                                      "https://a.example,,null",
                                       "https://a.example\r\nX-Evil: 1",
                                       "https://*.example",
                                       "1a://a"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        if (!allow_hosts_is_origin(good[i])) fail_msg("%s is no origin", good[i]);
+        if (allow_hosts_find_bad_origin(good[i]).data) fail_msg("%s is no origin", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        if (allow_hosts_is_origin(bad[i])) fail_msg("%s is an origin", bad[i]);
+        if (!allow_hosts_find_bad_origin(bad[i]).data) fail_msg("%s is an origin", bad[i]);
+    assert_true(bytes_equal(allow_hosts_find_bad_origin("null,b,c"), BYTES_LITERAL("b")));
 }
 
 int main(void) {
@@ -178,6 +201,7 @@ int main(void) {
         cmocka_unit_test(elsewhere_hosts_are_looked_at_where_they_are_named),
         cmocka_unit_test(pages_of_other_origins_are_refused),
         cmocka_unit_test(named_origins_pass),
+        cmocka_unit_test(it_finds_the_origin_that_is_let_in),
         cmocka_unit_test(it_finds_what_is_no_host),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
