@@ -76,11 +76,16 @@ def open_url(url, body=None):
         url, json.dumps(body).encode() if body else None, {"Content-Type": "application/json"}), timeout=PATIENCE)
 
 
+def with_defaults(defaults, options):
+    """The options, and those of `defaults` that are not among them: none may be given twice."""
+    return [*(word for name, value in defaults.items() if name not in options for word in (name, value)), *options]
+
+
 class Server(Process):
     kv_memory = "64MiB"
 
     def __init__(self, *options, wrap=()):
-        super().__init__("serve", "--port", "0", "--kv-memory", self.kv_memory, *options, wrap=wrap)
+        super().__init__("serve", *with_defaults({"--port": "0", "--kv-memory": self.kv_memory}, options), wrap=wrap)
         self.wait_for_url()
 
     def open(self, path, body=None):

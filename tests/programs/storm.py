@@ -11,7 +11,7 @@ import threading
 import time
 import urllib.error
 
-from server import PATIENCE, Process, Server, open_url
+from server import PATIENCE, Process, Server, open_url, with_defaults
 
 BLOCK = 64
 CLIENTS = 10
@@ -133,7 +133,7 @@ class Fleet:
 
     def __init__(self, *unit_options, recordings=None):
         """`recordings`: a folder where each process makes one of its own with all it was given and put out."""
-        self.unit_options = ["--kv-memory", "24MiB", "--threads", "1", *unit_options]
+        self.unit_options = with_defaults({"--kv-memory": "24MiB", "--threads": "1"}, unit_options)
         self.units = {}
         self.recordings, self.births = recordings, itertools.count()
         self.gateway = Process("gateway", "--port", "0", *self.gateway_options, *self.record_options("gateway"))
@@ -208,8 +208,9 @@ class ServedFleet(Fleet):
     """The same, of units of several ranks, under one `fathom serve`, which starts again what dies."""
 
     def __init__(self, ranks, *options, more_environment=()):
-        self.gateway = Process("serve", "--port", "0", "--kv-memory", "48MiB", "--prefill-units", "1",
-                               "--decode-units", "1", "--ranks", str(ranks), *options, more_environment=more_environment)
+        options = with_defaults({"--port": "0", "--kv-memory": "48MiB", "--prefill-units": "1", "--decode-units": "1",
+                                 "--ranks": str(ranks)}, options)
+        self.gateway = Process("serve", *options, more_environment=more_environment)
         self.url = self.gateway.wait_for_url()
         self.units = {"prefill": None, "decode": None}
         self.wait_for_units()

@@ -33,7 +33,8 @@ export class Server {
 
   static async launch(command, ...options) {
     const server = new this();
-    server.child = spawn(binary, [command, '--port', '0', ...options],
+    const port = options.includes('--port') ? [] : ['--port', '0'];
+    server.child = spawn(binary, [command, ...port, ...options],
       { stdio: ['ignore', 'pipe', 'pipe'] });
     server.log = '';
     server.child.stderr.on('data', (data) => { server.log += data; });
