@@ -3,6 +3,7 @@
 """test_encoded_bodies.py FATHOM: a real server decodes bodies that come as gzip, deflate or zstd, in one piece or in
 chunks; what is broken, cut off or encoded otherwise is refused as what it is. A bomb is refused while it unpacks: many
 of them take no memory to speak of, on either listener, and the answers of others come."""
+import concurrent.futures
 import gzip
 import http.client
 import json
@@ -72,6 +73,9 @@ def main():
             expect(413, ask(server.url, coding, bomb))
             expect(413, ask(server.admin, coding, bomb, "/debug/fleet/drain"))
         expect(200, ask(server.url, "gzip", packed["gzip"]))
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:  # each waits for its turn, and none is late or lost
+        both = [pool.submit(ask, server.url, *kind) for kind in list(bombs.items()) * 16 + [("gzip", packed["gzip"])] * 16]
+        assert [found.result()[0] for found in both] == [413] * 48 + [200] * 16
     assert peak_bytes(server) < before + (64 << 20), (before, peak_bytes(server))
     server.stop()
 

@@ -79,9 +79,9 @@ struct server_connection {
     char *head_text;          /* `head` points into it */
     struct http_head head;
     struct bytes allow_origin; /* that may read the answer, of the server's list */
-    struct http_chunks chunks;
     struct request_body body;
-    size_t held_bytes;   /* that it takes of the bodies' memory */
+    size_t held_bytes; /* that it takes of the bodies' memory */
+    bool waits_to_decode;
     int64_t body_end_ns; /* when it must have come */
     enum admission admission;
     bool body_left; /* unread, since it is not wanted */
@@ -107,6 +107,7 @@ struct http_server {
     uint64_t exchange_serial;
     uint64_t newcomer; /* the owner of the connection that came last */
     uint32_t open_exchanges, accepted_count;
+    int64_t decode_ns;    /* no body is decoded before */
     size_t bodies_bytes;  /* held for unfinished bodies */
     size_t answers_bytes; /* of answers that have not left */
     bool draining;
@@ -178,7 +179,7 @@ static void forget_request(struct server_connection *connection) {
     free(connection->head_text);
     connection->head_text = NULL;
     connection->held_bytes = 0;
-    connection->chunks = (struct http_chunks){0};
+    connection->waits_to_decode = false;
     connection->head = (struct http_head){0};
 }
 
@@ -397,7 +398,7 @@ static bool is_ours_to_do(const struct server_connection *connection) {
     bool is_taking = connection->place == PLACE_FLUSHING;
     if (!is_sending && !is_taking) return false;
     if (ioctl(socket, is_sending ? FIONREAD : TIOCOUTQ, &bytes)) return false;
-    bool is_ours = is_sending ? bytes > 0 : bytes == 0;
+    bool is_ours = connection->waits_to_decode || (is_sending ? bytes > 0 : bytes == 0);
     if (is_ours) client_of(connection)->idle_since_ns = clock_now_ns();
     return is_ours;
 }
@@ -431,14 +432,6 @@ static bool find_room(struct server_connection *connection, size_t more) {
     return true;
 }
 
-static bool refuse_body(struct server_connection *connection, uint32_t status) {
-    refuse(connection, status,
-           status == 413   ? "the request's body is too large"
-           : status == 400 ? "the body is not what its Content-Encoding says"
-                           : "too many large requests at once; try again in a moment");
-    return false;
-}
-
 /* Takes so much of the memory for bodies; false: there is none. */
 static bool hold(void *context, size_t more) {
     struct server_connection *connection = context;
@@ -446,16 +439,6 @@ static bool hold(void *context, size_t more) {
     connection->held_bytes += more;
     connection->server->bodies_bytes += more;
     client_of(connection)->body_bytes = connection->held_bytes;
-    return true;
-}
-
-/* A piece of the body has come; false when the request has been refused. */
-static bool take_body(struct server_connection *connection, struct bytes piece) {
-    struct evict_client *client = client_of(connection);
-    uint32_t status = request_body_take(&connection->body, piece);
-    if (status) return refuse_body(connection, status);
-    client->idle_since_ns =
-        evict_clients_credit(client->idle_since_ns, piece.count, clock_now_ns());
     return true;
 }
 
@@ -468,11 +451,11 @@ static struct http_refusal judge_head(const struct http_server *server,
     if (verdict == ALLOW_NOT_ORIGIN)
         return (struct http_refusal){403, "web pages of this Origin may not ask here; --allow-host "
                                           "or --allow-origin lets them"};
-    if (head->verb == HTTP_VERB_POST && !http_message_is_json(head->content_type))
-        return (struct http_refusal){415, "the Content-Type of a POST must be application/json"};
     if (head->coding == CODING_OTHER)
         return (struct http_refusal){
             415, "the Content-Encoding of a body must be one of " CONTENT_DECODER_NAMES};
+    if (head->verb == HTTP_VERB_POST && !http_message_is_json(head->content_type))
+        return (struct http_refusal){415, "the Content-Type of a POST must be application/json"};
     if (head->body_bytes > server->options.body_bytes_max)
         return (struct http_refusal){413, "the request's body is too large"};
     return (struct http_refusal){0, NULL};
@@ -502,6 +485,7 @@ static void begin_body(struct server_connection *connection) {
     bool has_body = head->chunked || head->body_bytes;
     connection->body =
         (struct request_body){.coding = head->coding,
+                              .chunked = head->chunked,
                               .announced = head->body_bytes,
                               .bytes_max = connection->server->options.body_bytes_max,
                               .hold = hold,
@@ -561,43 +545,42 @@ static bool read_head(struct server_connection *connection) {
     return true;
 }
 
-static bool read_chunked_body(struct server_connection *connection) {
-    struct evbuffer *in = bufferevent_get_input(connection->stream);
-    while (evbuffer_get_length(in) && !connection->chunks.done) {
-        struct evbuffer_iovec run;
-        evbuffer_peek(in, -1, NULL, &run, 1);
-        struct bytes piece;
-        size_t taken = http_chunks_take(&connection->chunks,
-                                        (struct bytes){run.iov_base, run.iov_len}, &piece);
-        if (piece.count && !take_body(connection, piece)) return false;
-        evbuffer_drain(in, taken);
-        if (connection->chunks.broken) {
-            refuse(connection, 400, "the chunked body is broken");
-            return false;
-        }
-    }
-    return connection->chunks.done;
-}
-
-static bool read_plain_body(struct server_connection *connection) {
-    struct evbuffer *in = bufferevent_get_input(connection->stream);
-    while (connection->body.came < connection->head.body_bytes) {
-        if (evbuffer_get_length(in) == 0) return false;
-        struct evbuffer_iovec run;
-        evbuffer_peek(in, -1, NULL, &run, 1);
-        size_t left = connection->head.body_bytes - connection->body.came;
-        size_t count = run.iov_len < left ? run.iov_len : left;
-        if (!take_body(connection, (struct bytes){run.iov_base, count})) return false;
-        evbuffer_drain(in, count);
-    }
+/* A piece that took long to decode gives others the thread for as long; a body that waits for that is not
+ * late. */
+static bool decodes_later(struct server_connection *connection) {
+    int64_t wait_ns = connection->server->decode_ns - clock_now_ns();
+    bool waited = connection->waits_to_decode;
+    connection->waits_to_decode = connection->body.coding && wait_ns > 0;
+    if (!connection->waits_to_decode) return false;
+    if (!waited) connection->body_end_ns += wait_ns;
+    if (!waited) client_of(connection)->idle_since_ns += wait_ns;
+    event_add(connection->deadline, &(struct timeval){.tv_usec = wait_ns / 1000 + 1});
     return true;
 }
 
+static void note_decoding(struct http_server *server, int64_t began_ns) {
+    int64_t ended_ns = clock_now_ns(), took_ns = ended_ns - began_ns;
+    if (took_ns > NS_PER_MS) server->decode_ns = ended_ns + took_ns;
+}
+
 static bool read_body(struct server_connection *connection) {
-    bool whole = connection->body_left || (connection->head.chunked ? read_chunked_body(connection)
-                                                                    : read_plain_body(connection));
-    if (!whole) return false;
-    if (!request_body_is_whole(&connection->body)) return refuse_body(connection, 400);
+    struct request_body *body = &connection->body;
+    struct evict_client *client = client_of(connection);
+    if (!connection->body_left) {
+        if (decodes_later(connection)) return false;
+        int64_t began_ns = clock_now_ns();
+        size_t before = body->came;
+        struct http_refusal refusal =
+            request_body_read(body, bufferevent_get_input(connection->stream));
+        if (body->coding) note_decoding(connection->server, began_ns);
+        if (refusal.status) {
+            refuse(connection, refusal.status, refusal.message);
+            return false;
+        }
+        client->idle_since_ns =
+            evict_clients_credit(client->idle_since_ns, body->came - before, clock_now_ns());
+        if (!body->whole) return false;
+    }
     handle_request(connection);
     return true;
 }
@@ -669,6 +652,11 @@ static void on_ended(struct bufferevent *stream, short what, void *context) {
 
 static void on_deadline(evutil_socket_t socket, short what, void *context) {
     struct server_connection *connection = context;
+    if (connection->waits_to_decode) {
+        set_deadline(connection, body_ms_left(connection));
+        advance(connection);
+        return;
+    }
     if (!deadline_is_over(connection)) return;
     bool in_request = (connection->place == PLACE_HEAD && connection->head_started) ||
                       connection->place == PLACE_BODY;

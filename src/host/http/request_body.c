@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "host/http/request_body.h"
 
+#include <event2/buffer.h>
 #include <stdlib.h>
 
 #define FIRST_BYTES 4096
@@ -49,8 +50,41 @@ uint32_t request_body_take(struct request_body *body, struct bytes piece) {
     return body->coding ? keep_decoded(body, piece) : keep(body, piece);
 }
 
-bool request_body_is_whole(const struct request_body *body) {
+bool request_body_is_decoded(const struct request_body *body) {
     return !body->decoder || content_decoder_is_whole(body->decoder);
+}
+
+static struct http_refusal refuse_with(uint32_t status) {
+    return (struct http_refusal){
+        status, status == 413   ? "the request's body is too large"
+                : status == 400 ? "the body is not what its Content-Encoding says"
+                                : "too many large requests at once; try again in a moment"};
+}
+
+/* The body's bytes among the next ones; how many are taken for it. */
+static size_t find_piece(struct request_body *body, struct bytes text, struct bytes *piece_out) {
+    if (body->chunked) return http_chunks_take(&body->chunks, text, piece_out);
+    size_t left = body->announced - body->came;
+    *piece_out = (struct bytes){text.data, text.count < left ? text.count : left};
+    return piece_out->count;
+}
+
+struct http_refusal request_body_read(struct request_body *body, struct evbuffer *in) {
+    for (;;) {
+        struct evbuffer_iovec run = {NULL, 0};
+        struct bytes piece;
+        uint32_t status = 0;
+        body->whole = body->chunked ? body->chunks.done : body->came >= body->announced;
+        if (body->whole || evbuffer_get_length(in) == 0) break;
+        evbuffer_peek(in, -1, NULL, &run, 1);
+        size_t taken = find_piece(body, (struct bytes){run.iov_base, run.iov_len}, &piece);
+        if (piece.count) status = request_body_take(body, piece);
+        if (status) return refuse_with(status);
+        evbuffer_drain(in, taken);
+        if (body->chunks.broken) return (struct http_refusal){400, "the chunked body is broken"};
+    }
+    bool cut_off = body->whole && !request_body_is_decoded(body);
+    return cut_off ? refuse_with(400) : (struct http_refusal){0, NULL};
 }
 
 void request_body_clear(struct request_body *body) {

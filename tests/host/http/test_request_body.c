@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <event2/buffer.h>
 
 #include "packing.h"
 
@@ -39,7 +40,7 @@ static void pieces_become_a_body(void **state) {
     assert_true(bytes_equal((struct bytes){body.text, body.count}, BYTES_LITERAL("abcdef")));
     assert_int_equal(held, 6);
     assert_int_equal(body.capacity, 6); /* no more than was announced */
-    assert_true(request_body_is_whole(&body));
+    assert_true(request_body_is_decoded(&body));
     request_body_clear(&body);
     assert_null(body.text);
 }
@@ -50,10 +51,10 @@ static void what_is_encoded_is_decoded(void **state) {
         struct bytes packed = packing_make(coding, BYTES_LITERAL("{\"prompt\":\"abc\"}"));
         struct request_body body = open_body(coding, packed.count);
         for (size_t i = 0; i < packed.count; i++) {
-            assert_false(i && request_body_is_whole(&body));
+            assert_false(i && request_body_is_decoded(&body));
             assert_int_equal(request_body_take(&body, (struct bytes){packed.data + i, 1}), 0);
         }
-        assert_true(request_body_is_whole(&body));
+        assert_true(request_body_is_decoded(&body));
         assert_int_equal(body.came, packed.count);
         assert_true(bytes_equal((struct bytes){body.text, body.count},
                                 BYTES_LITERAL("{\"prompt\":\"abc\"}")));
@@ -120,6 +121,63 @@ static void what_is_not_of_its_coding_is_refused(void **state) {
     }
 }
 
+/* What is left is the next request's. */
+static void a_body_is_read_and_nothing_behind_it(void **state) {
+    (void)state;
+    struct evbuffer *in = evbuffer_new();
+    struct bytes packed = packing_make(CODING_GZIP, BYTES_LITERAL("{\"prompt\":\"abc\"}"));
+    struct request_body body = open_body(CODING_NONE, 5);
+    evbuffer_add(in, "abc", 3);
+    assert_int_equal(request_body_read(&body, in).status, 0);
+    assert_false(body.whole);
+    evbuffer_add(in, "deGET", 5);
+    assert_int_equal(request_body_read(&body, in).status, 0);
+    assert_true(body.whole && bytes_equal((struct bytes){body.text, 5}, BYTES_LITERAL("abcde")));
+    assert_int_equal(evbuffer_get_length(in), 3);
+    request_body_clear(&body);
+    evbuffer_drain(in, 3);
+    body = open_body(CODING_GZIP, 0);
+    body.chunked = true;
+    for (size_t i = 0; i < packed.count; i += 5) {
+        size_t count = packed.count - i < 5 ? packed.count - i : 5;
+        evbuffer_add_printf(in, "%zx\r\n", count);
+        evbuffer_add(in, packed.data + i, count);
+        evbuffer_add(in, "\r\n", 2);
+    }
+    evbuffer_add(in, "0\r\n\r\nGET", 8);
+    assert_int_equal(request_body_read(&body, in).status, 0);
+    assert_true(body.whole && body.count == 16);
+    assert_int_equal(evbuffer_get_length(in), 3);
+    request_body_clear(&body);
+    body = open_body(CODING_NONE, 0); /* there is none */
+    assert_int_equal(request_body_read(&body, in).status, 0);
+    assert_true(body.whole);
+    evbuffer_free(in);
+    packing_free(packed);
+}
+
+static void a_body_that_breaks_off_is_refused(void **state) {
+    (void)state;
+    struct evbuffer *in = evbuffer_new();
+    struct bytes packed = packing_make(CODING_ZSTD, BYTES_LITERAL("abc"));
+    struct request_body body = open_body(CODING_ZSTD, packed.count - 1);
+    evbuffer_add(in, packed.data, packed.count);
+    struct http_refusal refusal = request_body_read(&body, in);
+    assert_int_equal(refusal.status, 400);
+    assert_non_null(strstr(refusal.message, "Content-Encoding"));
+    request_body_clear(&body);
+    body = open_body(CODING_NONE, 0);
+    body.chunked = true;
+    evbuffer_drain(in, 1);
+    evbuffer_add(in, "zz\r\n", 4);
+    refusal = request_body_read(&body, in);
+    assert_int_equal(refusal.status, 400);
+    assert_non_null(strstr(refusal.message, "chunked"));
+    request_body_clear(&body);
+    evbuffer_free(in);
+    packing_free(packed);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pieces_become_a_body),
@@ -128,6 +186,8 @@ int main(void) {
         cmocka_unit_test(more_than_the_limit_does_not_come_either),
         cmocka_unit_test(no_memory_is_taken_that_was_not_given),
         cmocka_unit_test(what_is_not_of_its_coding_is_refused),
+        cmocka_unit_test(a_body_is_read_and_nothing_behind_it),
+        cmocka_unit_test(a_body_that_breaks_off_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
