@@ -252,7 +252,8 @@ static enum status set_copy(const struct option *option, struct bytes value, voi
     if (!copy) return lack_memory(option, error);
     memcpy(copy->text, value.data, value.count);
     enum status status = set_value(option, copy->text, values, error);
-    bool keeps = option->type == OPTION_TEXT || option->type == OPTION_CHOICE;
+    bool keeps =
+        option->type == OPTION_TEXT || option->type == OPTION_LIST || option->type == OPTION_CHOICE;
     if (status == STATUS_OK && keeps) {
         copy->next = kept_values;
         kept_values = copy;
@@ -634,6 +635,7 @@ static bool is_set(const struct option *option, const void *values) {
     case OPTION_NUMBER:
         return memcmp(at, &fallback.number, sizeof fallback.number) != 0;
     case OPTION_TEXT:
+    case OPTION_LIST:
     case OPTION_CHOICE:
         memcpy(&text, at, sizeof text);
         return text && (!fallback.text || strcmp(text, fallback.text) != 0);

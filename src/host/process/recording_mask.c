@@ -212,8 +212,13 @@ void recording_mask_request(const struct recording_mask *mask,
     if (out->authorization_bytes == 1) *header = '?';
     if (!has_key(record)) return;
     uint8_t sha256[SHA256_BYTES];
-    sha256_digest(client_request_authorization(record) + SCHEME_BYTES,
-                  record->authorization_bytes - SCHEME_BYTES, sha256);
+    const char *given = client_request_authorization(record);
+    size_t from = SCHEME_BYTES, to = record->authorization_bytes;
+    while (from < to && given[from] == ' ') /* the key alone is what the account's digest is of */
+        from++;
+    while (to > from && given[to - 1] == ' ')
+        to--;
+    sha256_digest(given + from, to - from, sha256);
     memcpy(header, SCHEME, SCHEME_BYTES);
     other_key(mask, sha256, header + SCHEME_BYTES);
 }

@@ -153,6 +153,9 @@ static void a_key_in_a_request_is_still_that_of_its_account(void **state) {
     assert_memory_equal(sha256, accounts_keys(accounts)->sha256, sizeof sha256);
     sha256_digest("sk-one", 6, sha256);
     assert_memory_not_equal(sha256, accounts_keys(accounts)->sha256, sizeof sha256);
+    const struct record_client_request *blanks = ask("Bearer   sk-one "); /* the same key */
+    assert_int_equal(blanks->authorization_bytes, told->authorization_bytes);
+    assert_memory_equal(client_request_authorization(blanks) + 7, key, 64);
     const struct record_client_request *other = ask("Bearer sk-two");
     assert_memory_not_equal(client_request_authorization(other) + 7, key, 64);
 }
