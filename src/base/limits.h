@@ -44,6 +44,7 @@
 #define LIMIT_BODY_KEYS 65536            /* keys in a request's JSON */
 #define LIMIT_BODY_VALUES 65536          /* values in it, integers aside */
 #define LIMIT_BODY_INTEGERS 16384        /* integers in it, besides prompts of token ids */
+#define LIMIT_TEMPLATE_STEPS (1 << 22)   /* of a chat template for one request: 20 to 50 ms */
 #define LIMIT_PROMPTS_IDS (1 << 18) /* token ids of several prompts, where a context has fewer */
 #define LIMIT_ORDER_BYTES 4096      /* body of an operator's order */
 #define LIMIT_VOCAB (1 << 20)

@@ -362,6 +362,15 @@ static enum status open_tools(const struct gateway *gateway, struct request *req
     return status ? refuse_memory(error) : STATUS_OK;
 }
 
+static enum status refuse_rendering(struct api_error *error, const struct error *reason) {
+    api_error_set(error, 413, "messages", "request_too_large",
+                  "The conversation is too long for this model's chat template: %s (at most %d "
+                  "steps). Send fewer messages and tools, or start the server with a template that "
+                  "reads each of them a few times at most (--chat-template).",
+                  reason->text, LIMIT_TEMPLATE_STEPS);
+    return STATUS_INVALID;
+}
+
 static enum status render(struct gateway *gateway, const struct request *request,
                           const struct api_request *parsed, struct chat_rendering *out,
                           struct api_error *error) {
@@ -380,7 +389,7 @@ static enum status render(struct gateway *gateway, const struct request *request
     enum status status =
         chat_template_render(gateway->options.chat_template, &ask, &gateway->scratch, out, &reason);
     if (status == STATUS_NO_MEMORY) return refuse_memory(error);
-    if (status == STATUS_TOO_LARGE) return refuse_size(error);
+    if (status == STATUS_TOO_LARGE) return refuse_rendering(error, &reason);
     return status ? refuse(error, 400, "messages", "invalid_value", reason.text) : STATUS_OK;
 }
 

@@ -165,6 +165,7 @@ enum status jinja_render(const struct jinja_program *program,
         .generation_count = machine.generation_count,
     };
     if (!find_data(&machine, &output, &rendering)) return machine.status;
+    rendering.steps = limits->steps - machine.steps_left;
     *out = rendering;
     return STATUS_OK;
 }

@@ -51,6 +51,7 @@ struct jinja_rendering {
     size_t data_count;
     const struct text_span *generations; /* what {% generation %} blocks wrote, in order */
     size_t generation_count;
+    uint64_t steps; /* that it took */
 };
 
 /* `unix_time` is what strftime_now tells, in UTC. STATUS_INVALID: Jinja2 would raise, or it is

@@ -2,6 +2,14 @@
 #include "serving/text/chat_template.h"
 
 #include "base/check.h"
+#include "base/limits.h"
+
+/* A server renders between other requests' tokens. */
+static const struct jinja_limits chat_limits = {
+    .steps = LIMIT_TEMPLATE_STEPS,
+    .memory_bytes = (size_t)256 << 20,
+    .output_bytes = (size_t)64 << 20,
+};
 
 enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                                struct chat_template *out, struct error *error) {
@@ -169,10 +177,14 @@ enum status chat_template_render(const struct chat_template *chat_template,
         return error_set(error, status,
                          "the arguments of the calls have more parts than a request may have");
     status = jinja_render(tree_count(ask->tools) ? source->with_tools : source->usual, variables,
-                          count, &jinja_limits_usual, ask->unix_time, arena, &rendering, error);
+                          count, &chat_limits, ask->unix_time, arena, &rendering, error);
     if (status) return status;
     struct chat_rendering found = {
-        .text = rendering.text, .contents = rendering.data, .content_count = rendering.data_count};
+        .text = rendering.text,
+        .contents = rendering.data,
+        .content_count = rendering.data_count,
+        .steps = rendering.steps,
+    };
     if (ask->continues) {
         status = cut(&found, error);
         if (status) return status;

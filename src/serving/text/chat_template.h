@@ -38,12 +38,13 @@ struct chat_rendering {
     const struct text_span *contents; /* [content_count] parts of it that are not the template's */
     size_t content_count;
     enum token_stream_mode stream; /* how the answer to this prompt starts */
+    uint64_t steps;                /* that the template took, of LIMIT_TEMPLATE_STEPS */
 };
 
 /* All that is taken and put out lies in `arena`, which must last as long as the rendering.
  * STATUS_INVALID: the template refuses the conversation, for the reason in *error, or the answer
- * that is to be continued does not come out of it; STATUS_TOO_LARGE: it takes more steps or memory
- * than any sensible one; STATUS_NO_MEMORY; STATUS_UNSUPPORTED: there is no template. */
+ * that is to be continued does not come out of it; STATUS_TOO_LARGE: it takes more than
+ * LIMIT_TEMPLATE_STEPS, or more memory than any sensible one; STATUS_NO_MEMORY; STATUS_UNSUPPORTED: there is no template. */
 enum status chat_template_render(const struct chat_template *chat_template,
                                  const struct chat_ask *ask, struct arena *arena,
                                  struct chat_rendering *out, struct error *error) MUST_USE;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the turns of a conversation: what messages say reaches the unit as text, whatever tags
- * it holds, and only the template's own tokens mark turns.
+ * it holds, and only the template's own tokens mark turns. A template that goes through all messages
+ * for each message does not hold the others up.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -82,10 +83,33 @@ static void plain_prompts_may_hold_added_tokens(void **state) {
     world_close(world);
 }
 
+static void a_template_of_too_many_steps_is_refused(void **state) {
+    (void)state;
+    static char body[1 << 16];
+    struct world *world = open_reading((struct gateway_options){0});
+    world_use_template(world, "{% for m in messages %}{% for k in messages %}{% if k.role == 'x' %}"
+                              "x{% endif %}{% endfor %}{{ m.content }}{% endfor %}");
+    size_t used = (size_t)snprintf(body, sizeof body, "{\"messages\":[");
+    for (int i = 0; i < 2000; i++)
+        used += (size_t)snprintf(body + used, sizeof body - used,
+                                 "{\"role\":\"user\",\"content\":\"a\"},");
+    snprintf(body + used - 1, sizeof body - used, "]}");
+    uint32_t client = world_post(world, "/v1/chat/completions", body);
+    world_settle(world);
+    const struct client *answer = &world->clients[client];
+    assert_int_equal(answer->http_status, 413);
+    assert_non_null(strstr(answer->data, "request_too_large"));
+    assert_non_null(strstr(answer->data, "needs more steps"));
+    assert_non_null(strstr(answer->data, "at most 4194304 steps"));
+    assert_non_null(strstr(answer->data, "--chat-template"));
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_cannot_forge_turns),
         cmocka_unit_test(plain_prompts_may_hold_added_tokens),
+        cmocka_unit_test(a_template_of_too_many_steps_is_refused),
     };
     return cmocka_run_group_tests_name("contents", tests, NULL, NULL);
 }

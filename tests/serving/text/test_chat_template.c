@@ -382,6 +382,54 @@ static void what_cannot_be_rendered_is_told(void **state) {
                      STATUS_NO_MEMORY);
 }
 
+/* ---- long conversations ---- */
+
+/* As many messages as a request may hold, a third of them calls and a third their results. */
+static struct chat_ask long_conversation(uint32_t count) {
+    static char text[4 << 20];
+    size_t used = (size_t)snprintf(text, sizeof text,
+                                   "{\"messages\":[{\"role\":\"user\","
+                                   "\"content\":\"q\"}");
+    for (uint32_t i = 1; i < count; i++)
+        used += (size_t)snprintf(
+            text + used, sizeof text - used,
+            i % 3 == 1   ? ",{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[{\"id\":"
+                           "\"c%u\",\"type\":\"function\",\"function\":{\"name\":\"f\","
+                           "\"arguments\":\"{}\"}}]}"
+            : i % 3 == 2 ? ",{\"role\":\"tool\",\"tool_call_id\":\"c%u\",\"content\":\"r\"}"
+                         : ",{\"role\":\"user\",\"content\":\"q%u\"}",
+            i % 3 == 2 ? i - 1 : i);
+    snprintf(text + used, sizeof text - used, "]}");
+    return asked(text);
+}
+
+static void the_longest_conversation_takes_a_part_of_the_steps(void **state) {
+    static const char *const files[] = {GOLDENS "chat_v3.json", GOLDENS "chat_v3_0324.json",
+                                        GOLDENS "chat_r1_0528.json", GOLDENS "chat_v3_1.json"};
+    struct chat_ask ask = long_conversation(12000);
+    for (size_t i = 0; i < ARRAY_COUNT(files); i++) {
+        struct chat_template found = golden(files[i]);
+        struct chat_rendering rendering;
+        if (renders(&found, &ask, &rendering)) fail_msg("%s: %s", files[i], error.text);
+        if (rendering.steps > LIMIT_TEMPLATE_STEPS / 2)
+            fail_msg("%s takes %llu steps", files[i], (unsigned long long)rendering.steps);
+    }
+}
+
+/* A template that reads all messages for each message is refused, but not before a conversation has a
+ * few hundred messages. */
+static void a_template_that_takes_too_many_steps_is_stopped(void **state) {
+    struct chat_template nested = opened("{% for m in messages %}{% for k in messages %}"
+                                         "{% if k.content == 'z' %}z{% endif %}{% endfor %}"
+                                         "{{ m.content }}{% endfor %}");
+    struct chat_rendering rendering;
+    struct chat_ask ask = long_conversation(700);
+    if (renders(&nested, &ask, &rendering)) fail_msg("%s", error.text);
+    ask = long_conversation(12000);
+    assert_int_equal(renders(&nested, &ask, &rendering), STATUS_TOO_LARGE);
+    assert_non_null(strstr(error.text, "needs more steps"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_renders_v3s_goldens),
@@ -392,6 +440,8 @@ int main(void) {
         cmocka_unit_test(an_answer_goes_on_where_it_ended),
         cmocka_unit_test(nobody_forges_a_token),
         cmocka_unit_test(what_cannot_be_rendered_is_told),
+        cmocka_unit_test(the_longest_conversation_takes_a_part_of_the_steps),
+        cmocka_unit_test(a_template_that_takes_too_many_steps_is_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
