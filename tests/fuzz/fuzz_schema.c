@@ -65,7 +65,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     arena_over(&scratch, memory + 2 * ARENA_BYTES, 2 * ARENA_BYTES);
     if (tree_parse(&trees, (struct bytes){(const char *)data, size}, "schema", &schema, &error))
         return 0;
-    const struct schema_options options = {.in_order = size % 2 == 0};
+    const struct schema_options options = {.in_order = size % 2 == 0,
+                                           .any_spelling = size % 3 == 0};
     enum status status =
         schema_compile(&kept, &scratch, schema, &options, &limits, &program, &ignored, &error);
     if (status)

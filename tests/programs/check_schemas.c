@@ -146,6 +146,7 @@ static enum status compile(struct checker *checker, const struct tree *line,
     const struct tree *form = tree_member(line, "form");
     struct tree *made = tree_make_object(&checker->parse);
     if (!form) check(tree_set(&checker->parse, made, "schema", tree_member(line, "schema")));
+    if (!form) check(tree_set(&checker->parse, made, "any_spelling", tree_make_bool(true)));
     enum status status = form_compile(&checker->compile, &checker->scratch, form ? form : made,
                                       checker->tokenizer, &schema_limits_usual, &program, error);
     if (!status) status = grammar_open(&checker->compile, program, checker->trie, grammar, error);

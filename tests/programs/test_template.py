@@ -38,6 +38,16 @@ def check_texts(folder):
     assert run("--template", own, request=more)[1] == "<s>|False|[{}]|False|[1, None]|hi <｜User｜>"
 
 
+def check_numbers(folder):
+    """Numbers of tools and of calls are printed as they were spelt, digit for digit."""
+    numbers = "[18446744073709551616, -0, 1E5, 1.50, 1e400, 1000000000000000000000000000000]"
+    own = os.path.join(folder, "numbers.jinja")
+    with open(own, "w", encoding="utf-8") as out:
+        out.write("{{ tools[0].n | tojson }}|{{ tools[0].n }}|{{ tools[0].n[0] > 1 }}|{{ tools[0].n[2] + 1 }}")
+    request = '{"messages":[{"role":"user","content":"a"}],"tools":[{"n":%s}]}' % numbers
+    assert run("--template", own, "-", data=request.encode()) == (0, f"{numbers}|{numbers}|True|100001.0", "")
+
+
 def check_models(folder):
     config = {"bos_token": "<s>", "eos_token": {"content": "</s>"}, "pad_token": None, "chat_template": [
         {"name": "tool_use", "template": "tools{{ eos_token }}"},
@@ -102,6 +112,7 @@ def check_refusals(folder):
 
 with tempfile.TemporaryDirectory() as top:
     check_texts(top)
+    check_numbers(top)
     check_ids()
     check_lines()
     check_refusals(top)

@@ -72,6 +72,9 @@ static enum status read_schema(struct reader *reader, const struct tree *form,
     const struct tree *in_order = tree_member(form, "in_order");
     if (in_order && !tree_get_bool(in_order, &options.in_order))
         return expect(reader, "in_order", "true or false", in_order);
+    const struct tree *any_spelling = tree_member(form, "any_spelling");
+    if (any_spelling && !tree_get_bool(any_spelling, &options.any_spelling))
+        return expect(reader, "any_spelling", "true or false", any_spelling);
     enum status status = schema_compile(reader->arena, &reader->passing, schema, &options,
                                         &reader->limits, &program, NULL, reader->error);
     if (status) return status;
@@ -194,7 +197,7 @@ static enum status read_repeat(struct reader *reader, const struct tree *form,
 /* The form's keyword; others only say more of it. */
 static enum status read_keyword(struct reader *reader, const struct tree *form,
                                 struct bytes *keyword_out, const struct tree **value_out) {
-    static const char *const further[] = {"in_order", "least", "most"};
+    static const char *const further[] = {"in_order", "any_spelling", "least", "most"};
     struct tree_cursor cursor = {NULL};
     struct bytes key;
     const struct tree *value;

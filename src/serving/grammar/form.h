@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Forms: what a text can be bound to, written as JSON, and compiled to one program for the matcher.
  *
- *   {"schema": SCHEMA, "in_order": BOOL}  a JSON text that fulfils the schema (schema.h)
+ *   {"schema": SCHEMA, "in_order": BOOL}  a JSON text that fulfils the schema (schema.h); also
+ *                                         "any_spelling": BOOL
  *   {"regex": PATTERN}                    the whole text matches (ECMA, as "pattern"; no lookarounds)
  *   {"choice": [TEXT, ...]}               one of them
  *   {"gbnf": GRAMMAR}                     llama.cpp's GBNF, from its rule "root" on

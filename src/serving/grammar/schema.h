@@ -18,6 +18,9 @@ struct schema_limits {
 extern const struct schema_limits schema_limits_usual;
 
 struct schema_options {
+    bool
+        any_spelling; /* numbers in every way that means them, to judge texts; else as answers write
+                        * them: integers as digits alone, nothing that a double does not hold */
     bool in_order; /* properties come as the schema lists them, keys of no property behind them */
 };
 

@@ -123,6 +123,7 @@ static enum status read_format(struct schema_reader *reader, bool brief) {
     }
     uint32_t language;
     enum status status = state_format(state, name, brief, &language);
+    reader->set.narrow |= text_format_is_narrow(name, brief);
     return status ? status : keep_strings(reader, language);
 }
 

@@ -62,6 +62,7 @@ struct object_set {
 struct value_set {
     uint32_t bits;           /* of shape_kind: null, true, false */
     uint32_t number, string; /* languages */
+    bool narrow;             /* strings are left out, for a format's sake (text_format_is_narrow) */
     uint32_t array_count, object_count;
     const struct array_set *const *arrays; /* their union */
     const struct object_set *const *objects;
@@ -130,6 +131,8 @@ struct schema_state {
 
     uint32_t number_any;   /* languages: all numbers, */
     uint32_t number_plain; /* and all without an exponent */
+    uint32_t number_broken, number_spelt,
+        whole_spelt; /* value_spell's; LANGUAGE_NONE: not made yet */
     struct array_set array_any;
     struct object_set object_any;
     struct value_set value_any, value_none;

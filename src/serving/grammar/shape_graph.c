@@ -389,6 +389,10 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     enum status status = set ? STATUS_OK : claims_read(state, claims, &set);
     if (status) return status;
     status = thin_out(graph, &set);
+    struct value_set *spelt = status ? NULL : take(graph, 1, sizeof *spelt);
+    if (!status && !spelt) return no_memory(graph);
+    if (!status) *spelt = *set;
+    if (!status) status = value_spell(state, spelt);
     if (status) return status;
     struct array_form *arrays = take(graph, set->array_count, sizeof *arrays);
     struct object_form *objects = take(graph, set->object_count, sizeof *objects);
@@ -398,7 +402,7 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     for (uint32_t i = 0; i < set->object_count && !status; i++)
         status = grow_object(graph, set->objects[i], &objects[i]);
     struct shape_node *node = &graph->nodes[index];
-    node->set = set;
+    node->set = spelt;
     node->arrays = arrays;
     node->objects = objects;
     return status;

@@ -135,6 +135,13 @@ enum text_format text_format_find(struct bytes name) {
     return formats[i].pattern ? TEXT_FORMAT_HELD : TEXT_FORMAT_NOT_HELD;
 }
 
+bool text_format_is_narrow(struct bytes name, bool brief) {
+    size_t i = find(name);
+    return bytes_equal(name, BYTES_LITERAL("hostname")) ||
+           bytes_equal(name, BYTES_LITERAL("idn-email")) ||
+           (brief && i < ARRAY_COUNT(formats) && formats[i].brief);
+}
+
 /* A leap second is the last one of a day of UTC: local times that are a quarter of an hour, or
  * several, away from it, each with its two offsets. */
 static size_t write_leap_seconds(char *out, size_t capacity) {

@@ -14,6 +14,8 @@ enum text_format {
 };
 
 enum text_format text_format_find(struct bytes name);
+/* Whether texts of the format are left out that it has, as its automaton could not hold them all. */
+bool text_format_is_narrow(struct bytes name, bool brief);
 /* Of a name that is held. Label 1. `brief`: it is to be counted far (maxLength), and so may leave
  * out hosts that are IP literals, which take most states of addresses of pages and mail. */
 enum status automaton_of_format(struct automaton_work *work, struct bytes name, bool brief,

@@ -86,7 +86,9 @@ static enum status and_numbers(struct schema_state *state, uint32_t a, uint32_t 
 
 enum status value_and(struct schema_state *state, const struct value_set *a,
                       const struct value_set *b, struct value_set *out) {
-    struct value_set both = {.bits = a->bits & b->bits};
+    bool strings = a->string != LANGUAGE_NONE && b->string != LANGUAGE_NONE;
+    struct value_set both = {.bits = a->bits & b->bits,
+                             .narrow = strings && (a->narrow || b->narrow)};
     enum status status = and_numbers(state, a->number, b->number, &both.number);
     if (status) return status;
     status = language_and(&state->languages, a->string, b->string, &both.string);
@@ -143,7 +145,7 @@ static enum status or_objects(struct schema_state *state, const struct value_set
 
 enum status value_or(struct schema_state *state, const struct value_set *a,
                      const struct value_set *b, struct value_set *out) {
-    struct value_set any = {.bits = a->bits | b->bits};
+    struct value_set any = {.bits = a->bits | b->bits, .narrow = a->narrow || b->narrow};
     enum status status = STATUS_OK;
     if (a->number == state->number_any || b->number == state->number_any)
         any.number = state->number_any;
@@ -211,13 +213,49 @@ static enum status without_numbers(struct schema_state *state, uint32_t a, uint3
 
 enum status value_without(struct schema_state *state, const struct value_set *a,
                           const struct value_set *b, struct value_set *out) {
-    struct value_set rest = {.bits = a->bits & ~b->bits};
+    struct value_set rest = {.bits = a->bits & ~b->bits, .narrow = a->narrow};
     enum status status = without_numbers(state, a->number, b->number, &rest.number);
     if (status) return status;
     status = language_without(&state->languages, a->string, b->string, &rest.string);
     if (status) return state_failed(state, status);
+    if (b->narrow && rest.string != LANGUAGE_NONE)
+        return state_error(
+            state, STATUS_UNSUPPORTED,
+            "cannot take away a format that is held in part: hostname, idn-email, or "
+            "one with hosts beside a maxLength above 256");
     status = without_arrays(state, a, b, &rest);
     if (!status) status = without_objects(state, a, b, &rest);
     if (!status) *out = rest;
     return status;
+}
+
+/* ---- as answers write it ---- */
+
+static enum status open_spellings(struct schema_state *state) {
+    const struct automaton *broken, *spelt, *whole;
+    if (state->number_broken != LANGUAGE_NONE) return STATUS_OK;
+    enum status status = automaton_of_regex(
+        &state->work, BYTES_LITERAL("-?(0|[1-9][0-9]*)\\.[0-9]*[1-9]"), &broken, state->error);
+    if (!status) status = automaton_of_spellings(&state->work, false, &spelt);
+    if (!status) status = automaton_of_spellings(&state->work, true, &whole);
+    struct language_table *languages = &state->languages;
+    if (!status) status = language_of_automaton(languages, spelt, &state->number_spelt);
+    if (!status) status = language_of_automaton(languages, whole, &state->whole_spelt);
+    if (!status) status = language_of_automaton(languages, broken, &state->number_broken);
+    return status;
+}
+
+/* Numbers that are not whole have a spelling without an exponent in every set. */
+enum status value_spell(struct schema_state *state, struct value_set *set) {
+    if (set->number == LANGUAGE_NONE || state->options->any_spelling) return STATUS_OK;
+    enum status status = open_spellings(state);
+    uint32_t broken = LANGUAGE_NONE;
+    if (!status)
+        status = language_and(&state->languages, set->number, state->number_broken, &broken);
+    uint32_t spelt = broken == LANGUAGE_NONE ? state->whole_spelt : state->number_spelt;
+    if (!status && set->number == state->number_any)
+        set->number = spelt;
+    else if (!status)
+        status = language_and(&state->languages, set->number, spelt, &set->number);
+    return status ? state_failed(state, status) : STATUS_OK;
 }

@@ -34,4 +34,7 @@ bool condition_has_other(const struct schema_state *state, uint32_t condition,
 enum status object_claims_of(struct schema_state *state, const struct object_set *object,
                              uint32_t name, uint32_t *out) MUST_USE;
 
+/* Leaves the ways to write numbers that an answer may have (schema_options). */
+enum status value_spell(struct schema_state *state, struct value_set *set) MUST_USE;
+
 #endif

@@ -209,6 +209,8 @@ static const struct rejection rejections[] = {
      "dir/config.json: hidden_size: expected an integer from 1 to 65536, found nothing"},
     {"hidden_size", "0", STATUS_INVALID, "found 0"},
     {"hidden_size", "-5", STATUS_INVALID, "found -5"},
+    {"hidden_size", "18446744073709551616", STATUS_INVALID, "found 18446744073709551616"},
+    {"rms_norm_eps", "1e400", STATUS_INVALID, "found 1e400"},
     {"hidden_size", "24.0", STATUS_INVALID, "found 24"},
     {"hidden_size", "\"24\"", STATUS_INVALID, "found '24'"},
     {"hidden_size", "[24]", STATUS_INVALID, "found an array"},

@@ -223,6 +223,7 @@ static void prompts_are_framed_as_the_files_say(void **state) {
         uint32_t front, back; /* 9: none */
     } cases[] = {
         {NULL, "{}", 9, 9},
+        {NULL, "{\"model_max_length\": 1000000000000000019884624838656, \"x\": 1e400}", 9, 9},
         {NULL, "{\"add_bos_token\": true, \"bos_token\": \"" BOS "\"}", 0, 9},
         {begins, "{}", 0, 9},
         {begins, "{\"add_bos_token\": true, \"bos_token\": {\"content\": \"" BOS "\"}}", 0, 9},

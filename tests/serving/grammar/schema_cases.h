@@ -64,6 +64,15 @@ static inline void check_value(const char *schema, const char *value, bool expec
         fail_msg("%s %s %s", schema, expected ? "rejects" : "accepts", value);
 }
 
+/* As who judges texts reads the schema. */
+static inline void check_judged(const char *schema, const char *value, bool expected) {
+    struct schema_case one = {.options = {.any_spelling = true}};
+    if (case_compile(&one, schema)) fail_msg("%s: %s", schema, one.error.text);
+    if (shape_check(one.program, case_tree(&one, value)) != expected)
+        fail_msg("%s, judged, %s %s", schema, expected ? "rejects" : "accepts", value);
+}
+
+#define judges(schema, value) check_judged((schema), (value), true)
 #define accepts(schema, value) check_value((schema), (value), true)
 #define rejects(schema, value) check_value((schema), (value), false)
 

@@ -12,20 +12,12 @@ static bool accepts(const struct automaton *automaton, struct bytes text) {
 }
 
 static bool holds_number(const struct automaton *automaton, const struct tree *value) {
-    char text[64];
-    int64_t integer;
-    double number = 0;
-    if (tree_get_integer(value, &integer)) {
-        snprintf(text, sizeof text, "%lld", (long long)integer);
-        return accepts(automaton, bytes_of(text));
-    }
-    tree_get_number(value, &number);
-    for (int digits = 15; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, number);
-        if (strtod(text, NULL) == number) break;
-    }
-    if (!strpbrk(text, ".e")) strcat(text, ".0"); /* as Python writes it */
-    return accepts(automaton, bytes_of(text));
+    char memory[1024];
+    struct arena arena;
+    arena_over(&arena, memory, sizeof memory);
+    struct bytes text = tree_text(&arena, value); /* as it was spelt */
+    if (!text.data) return false;
+    return accepts(automaton, text);
 }
 
 static bool holds_string(const struct shape_alternative *alternative, struct bytes text) {

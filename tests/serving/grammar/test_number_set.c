@@ -2,7 +2,10 @@
  * Protects sets of numbers: what an automaton accepts is a JSON number within the bounds, and every
  * number without an exponent within them is accepted. Held against arithmetic on integers.
  */
+#include <math.h>
+
 #include "automata.h"
+#include "base/check.h"
 #include "serving/grammar/number_set.h"
 
 static struct decimal read_decimal(const char *text) {
@@ -170,6 +173,36 @@ static void it_spells_one_number_in_its_ways(void **state) {
     assert_int_equal(test_label(automaton, "1"), 0);
 }
 
+/* Each text of random digits, against what strtod makes of it. */
+static void it_spells_what_a_double_holds(void **state) {
+    (void)state;
+    static const char *const tails[] = {"",     ".",     ".5",     "e",    "e5",    "E+99",
+                                        "e100", "e-999", ".0e307", "e308", "e+0307"};
+    const struct automaton *all = NULL, *whole = NULL;
+    char text[420];
+    uint64_t random = 1;
+    size_t in = 0;
+    assert_int_equal(automaton_of_spellings(test_work(), false, &all), STATUS_OK);
+    assert_int_equal(automaton_of_spellings(test_work(), true, &whole), STATUS_OK);
+    for (int round = 0; round < 20000; round++) {
+        size_t count = 1 + test_random(&random) % (round % 2 ? 4 : 320), negative = round % 3 == 0;
+        memset(text, '-', negative);
+        for (size_t i = 0; i < count; i++)
+            text[negative + i] = (char)('0' + test_random(&random) % 10);
+        const char *tail = tails[test_random(&random) % ARRAY_COUNT(tails)];
+        strcpy(text + negative + count, tail);
+        if (test_label(all, text)) {
+            char *end;
+            in++;
+            assert_true(isfinite(strtod(text, &end)) && *end == '\0');
+        }
+        bool digits = !*tail && count <= 308 && (text[negative] != '0' || count + negative == 1);
+        assert_int_equal(test_label(whole, text), digits);
+        if (digits) assert_int_equal(test_label(all, text), 1);
+    }
+    assert_true(in > 1000);
+}
+
 static void it_refuses_a_multiple_that_needs_too_many_states(void **state) {
     struct number_set set = {.has_multiple = true, .multiple = read_decimal("123456789")};
     const struct automaton *automaton = NULL;
@@ -185,6 +218,7 @@ int main(void) {
         cmocka_unit_test(it_accepts_nothing_but_json_numbers),
         cmocka_unit_test(it_knows_exponents),
         cmocka_unit_test(it_spells_one_number_in_its_ways),
+        cmocka_unit_test(it_spells_what_a_double_holds),
         cmocka_unit_test(it_refuses_a_multiple_that_needs_too_many_states),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

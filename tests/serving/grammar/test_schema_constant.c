@@ -5,7 +5,7 @@
 
 static void a_constant_holds_itself_alone(void **state) {
     accepts("{\"const\":{\"a\":[1,{\"b\":null}]}}", "{\"a\":[1,{\"b\":null}]}");
-    accepts("{\"const\":{\"a\":[1,{\"b\":null}]}}", "{\"a\":[1.0,{\"b\":null}]}");
+    judges("{\"const\":{\"a\":[1,{\"b\":null}]}}", "{\"a\":[1.0,{\"b\":null}]}");
     rejects("{\"const\":{\"a\":[1,{\"b\":null}]}}", "{\"a\":[1]}");
     rejects("{\"const\":{\"a\":[1,{\"b\":null}]}}", "{\"a\":[1,{\"b\":null}],\"c\":1}");
     rejects("{\"const\":{\"a\":[1,{\"b\":null}]}}", "{}");

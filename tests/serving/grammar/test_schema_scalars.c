@@ -3,6 +3,7 @@
  */
 #include <stdio.h>
 
+#include "base/check.h"
 #include "schema_cases.h"
 
 static void bounds_hold_in_the_forms_of_all_drafts(void **state) {
@@ -32,7 +33,99 @@ static void integers_and_multiples_are_held(void **state) {
 static void draft_4_spells_integers_without_a_fraction(void **state) {
     rejects("{\"$schema\":\"http://json-schema.org/draft-04/schema#\",\"type\":\"integer\"}",
             "1.0");
-    accepts("{\"type\":\"integer\"}", "1.0");
+    judges("{\"type\":\"integer\"}", "1.0");
+}
+
+/* Whoever judges a text takes every way to write a whole number; no answer is written so. */
+static void integers_are_written_as_digits_alone(void **state) {
+    (void)state;
+    static const char *const whole[] = {
+        "{\"type\":\"integer\"}",
+        "{\"type\":[\"integer\",\"null\"]}",
+        "{\"type\":\"integer\",\"minimum\":1}",
+        "{\"type\":\"integer\",\"maximum\":90,\"minimum\":-5}",
+        "{\"type\":\"integer\",\"multipleOf\":3}",
+        "{\"type\":\"integer\",\"not\":{\"const\":4}}",
+        "{\"type\":\"number\",\"multipleOf\":1}",
+        "{\"anyOf\":[{\"type\":\"integer\"},{\"const\":3.0}]}",
+        "{\"allOf\":[{\"type\":\"number\"},{\"type\":\"integer\"}]}",
+        "{\"const\":3.0}",
+        "{\"const\":3}",
+        "{\"enum\":[3.0,1,\"a\"]}",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(whole); i++) {
+        accepts(whole[i], "3");
+        rejects(whole[i], "3.0");
+        rejects(whole[i], "3e0");
+        rejects(whole[i], "3E+0");
+    }
+    judges("{\"type\":\"integer\"}", "6084064.8860e8860");
+    rejects("{\"type\":\"integer\"}", "6084064.8860e8860");
+    rejects("{\"type\":\"integer\"}", "-0");
+    accepts("{\"type\":\"integer\"}", "-12");
+    accepts("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}", "[0,10]");
+    rejects("{\"type\":\"array\",\"items\":{\"type\":\"integer\"}}", "[1.0]");
+    rejects("{\"properties\":{\"a\":{\"type\":\"integer\"}}}", "{\"a\":1e3}");
+    accepts("{\"not\":{\"type\":\"integer\"}}", "1.5");
+    rejects("{\"not\":{\"type\":\"integer\"}}", "1.0");
+    rejects("{\"not\":{\"type\":\"integer\"}}", "10.5e1");
+    accepts("{\"type\":\"number\"}", "3.0");
+    accepts("{\"const\":1.5}", "1.5");
+}
+
+/* A reader's double must hold what an answer says. */
+static void no_number_of_an_answer_is_infinite(void **state) {
+    (void)state;
+    static const char *const free[] = {"{}", "{\"type\":\"number\"}", "{\"minimum\":0}",
+                                       "{\"type\":\"number\",\"not\":{\"const\":7}}"};
+    for (size_t i = 0; i < ARRAY_COUNT(free); i++) {
+        rejects(free[i], "1e308");
+        rejects(free[i], "1e0400");
+        rejects(free[i], "2.5e+999");
+        rejects(free[i], "12e307");
+        judges("{}", "1e308");
+        accepts(free[i], "2.50");
+    }
+    accepts("{}", "9.99e307");
+    accepts("{}", "1e+05");
+    accepts("{}", "0e-7");
+    accepts("{}", "-1.5E-300");
+    accepts("{}", "12.5e3");
+}
+
+/* A bound may have any size; its digits count. */
+static void bounds_beyond_64_bits_are_held(void **state) {
+    (void)state;
+    static const char large[] = "{\"type\":\"integer\",\"maximum\":18446744073709551616}";
+    accepts(large, "18446744073709551616");
+    rejects(large, "18446744073709551617");
+    accepts("{\"multipleOf\":1e-2}", "0.07");
+    accepts("{\"enum\":[36893488147419103232]}", "36893488147419103232");
+    rejects("{\"enum\":[36893488147419103232]}", "36893488147419103233");
+    refuses("{\"properties\":{\"a\":{\"maximum\":1e999}}}", STATUS_UNSUPPORTED,
+            "#/properties/a/maximum: the number 1e999 has too many digits");
+    refuses("{\"multipleOf\":18446744073709551616}", STATUS_UNSUPPORTED, "#/multipleOf: ");
+}
+
+/* What is left out of a format must not come in by its contrary. */
+static void formats_that_are_held_in_part_are_not_taken_away(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "{\"not\":{\"format\":\"hostname\"}}",
+        "{\"not\":{\"type\":\"string\",\"format\":\"hostname\"},\"minLength\":1}",
+        "{\"not\":{\"format\":\"idn-email\"}}",
+        "{\"not\":{\"format\":\"uri\",\"maxLength\":300}}",
+        "{\"not\":{\"anyOf\":[{\"type\":\"null\"},{\"format\":\"email\",\"maxLength\":300}]}}",
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(texts); i++)
+        refuses(texts[i], STATUS_UNSUPPORTED,
+                "#/not: cannot take away a format that is held in part");
+    refuses("{\"oneOf\":[{\"format\":\"hostname\"},{\"format\":\"ipv6\"}]}", STATUS_UNSUPPORTED,
+            "#/oneOf: cannot take away");
+    rejects("{\"not\":{\"format\":\"uri\"}}", "\"http://[::1]/\"");
+    accepts("{\"type\":\"integer\",\"not\":{\"format\":\"hostname\",\"type\":\"string\"}}", "1");
+    accepts("{\"not\":{\"type\":\"string\",\"not\":{\"type\":\"string\"},\"format\":\"hostname\"}}",
+            "1");
 }
 
 static void lengths_count_characters(void **state) {
@@ -90,6 +183,10 @@ int main(void) {
         cmocka_unit_test(bounds_hold_in_the_forms_of_all_drafts),
         cmocka_unit_test(integers_and_multiples_are_held),
         cmocka_unit_test(draft_4_spells_integers_without_a_fraction),
+        cmocka_unit_test(integers_are_written_as_digits_alone),
+        cmocka_unit_test(no_number_of_an_answer_is_infinite),
+        cmocka_unit_test(bounds_beyond_64_bits_are_held),
+        cmocka_unit_test(formats_that_are_held_in_part_are_not_taken_away),
         cmocka_unit_test(lengths_count_characters),
         cmocka_unit_test(patterns_are_found_anywhere_and_together_with_lengths),
         cmocka_unit_test(formats_of_the_drafts_bind_and_others_are_named),

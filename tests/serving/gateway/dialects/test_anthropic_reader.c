@@ -49,7 +49,7 @@ static void calls_and_their_results_become_messages(void **state) {
              "{\"type\":\"redacted_thinking\",\"data\":\"zzz\"},"
              "{\"type\":\"text\",\"text\":\"I look.\"},"
              "{\"type\":\"tool_use\",\"id\":\"t1\",\"name\":\"look\",\"input\":{\"at\":"
-             "[1,0.5]}}]},"
+             "[1,0.50,-0,1E5,18446744073709551616,1e400]}}]},"
              "{\"role\":\"user\",\"content\":["
              "{\"type\":\"tool_result\",\"tool_use_id\":\"t1\",\"content\":[{\"type\":\"text\","
              "\"text\":\"rain\"}]},"
@@ -58,7 +58,7 @@ static void calls_and_their_results_become_messages(void **state) {
         "[{\"role\":\"user\",\"content\":\"weather?\"},"
         "{\"role\":\"assistant\",\"content\":\"I look.\",\"reasoning_content\":\"hm\","
         "\"tool_calls\":[{\"id\":\"t1\",\"type\":\"function\",\"function\":{\"name\":\"look\","
-        "\"arguments\":\"{\\\"at\\\":[1,0.5]}\"}}]},"
+        "\"arguments\":\"{\\\"at\\\":[1,0.50,-0,1E5,18446744073709551616,1e400]}\"}}]},"
         "{\"role\":\"tool\",\"content\":\"rain\",\"tool_call_id\":\"t1\"},"
         "{\"role\":\"tool\",\"content\":\"\",\"tool_call_id\":\"t2\"},"
         "{\"role\":\"user\",\"content\":\"and?\"}]");
