@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Units as processes of several hosts, through a remote shell. A unit starts on the host that has the
  * fewest of the fleet's and did not fail of late; each in a session of its own, so that it outlives the
- * shell. Who is there is what `ps` says on each host. A host that does not answer keeps what it had for
+ * shell. Who is there is what `ps` says of this user's processes on each host. A host that does not answer keeps what it had for
  * as long as gateways may still hear its units; then they count as gone, and are taken over when the host
  * comes back with them.
  */
@@ -83,7 +83,7 @@ static void read_process(const struct launch_hosts *hosts, struct launch_host *h
 
 static enum status look_at(struct launch_hosts *hosts, struct launch_host *host,
                            struct error *error) {
-    enum status status = run_on(hosts, host, "ps -ww -eo pid=,args=", error);
+    enum status status = run_on(hosts, host, "ps -ww -U \"$(id -u)\" -o pid=,args=", error);
     if (status) return status;
     char *rest = hosts->answer;
     host->unit_count = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Units as processes of this machine, each in a session of its own. Who is there is read from /proc:
- * a process whose command line has the words "--instance" and an instance of the fleet. Ranks that a
+ * a process of this user whose command line has the words "--instance" and an instance of the fleet. Ranks that a
  * unit starts for itself have that as one word, and are its own affair.
  */
 #include <ctype.h>
@@ -80,10 +80,24 @@ static const char *value_of(const char *words, size_t bytes, const char *name) {
     return found;
 }
 
+/* Another user may name its processes as it likes. The folder's owner is root's for a program with
+ * capabilities, so that does not say it. */
+static bool is_own_process(long pid) {
+    char path[64], line[128];
+    unsigned user = 0;
+    bool is_known = false;
+    snprintf(path, sizeof path, "/proc/%ld/status", pid);
+    FILE *file = fopen(path, "re");
+    while (file && !is_known && fgets(line, sizeof line, file))
+        is_known = sscanf(line, "Uid: %u", &user) == 1;
+    if (file) fclose(file);
+    return is_known && user == getuid();
+}
+
 /* 0: it is no unit of the fleet. */
 static uint32_t look_at(const struct launch_local *local, long pid, enum unit_role *role_out) {
     static char words[COMMAND_BYTES_MAX];
-    size_t bytes = read_words(pid, words);
+    size_t bytes = is_own_process(pid) ? read_words(pid, words) : 0;
     const char *instance = value_of(words, bytes, "--instance");
     const char *role = value_of(words, bytes, "--role");
     *role_out = role && strcmp(role, "prefill") == 0 ? UNIT_PREFILL : UNIT_DECODE;

@@ -21,6 +21,7 @@
 #define NAME_BYTES 64
 #define SHUN_S 120 /* after a unit failed on it, within so long of its start */
 #define SHUNNED_BYTES 1024
+#define EXCLUDED_BYTES 8192
 #define ENDED_MAX 64 /* units that were told to end at once, of which it is remembered */
 #define FIELDS 7
 
@@ -55,10 +56,31 @@ static enum status write_script(const struct launch_order *order, char script[SC
                 : error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
 }
 
+/* Adds sbatch's options but for nodes that are left out, which come into `excluded_out`, with those of
+ * the launcher behind them: of several --exclude sbatch takes the last. False: they are too many. */
+static bool add_options(const struct launch_slurm *slurm, const char *shunned,
+                        struct command_line *line, char excluded_out[EXCLUDED_BYTES]) {
+    const char *own = "";
+    for (const char *const *word = slurm->options; *word; word++) {
+        bool is_short = strncmp(*word, "-x", 2) == 0, is_long = strcmp(*word, "--exclude") == 0;
+        if (strncmp(*word, "--exclude=", 10) == 0)
+            own = *word + 10;
+        else if (is_short && (*word)[2])
+            own = *word + 2;
+        else if ((is_short || is_long) && word[1])
+            own = *++word;
+        else
+            (void)command_line_add(line, *word);
+    }
+    int bytes = snprintf(excluded_out, EXCLUDED_BYTES, "%s%s%s", own,
+                         own[0] && shunned[0] ? "," : "", shunned);
+    return bytes < EXCLUDED_BYTES;
+}
+
 static enum status submit(const struct launch_slurm *slurm, const struct launch_order *order,
                           const char *script, const char *shunned, struct error *error) {
     struct command_line line = {.count = 0};
-    char name[NAME_BYTES], nodes[16], answer[256];
+    char name[NAME_BYTES], nodes[16], answer[256], excluded[EXCLUDED_BYTES];
     name_of(slurm, order->number, order->role, name);
     snprintf(nodes, sizeof nodes, "%u", order->nodes);
     const char *const words[] = {"sbatch",      "--parsable", "--job-name",   name,
@@ -66,12 +88,11 @@ static enum status submit(const struct launch_slurm *slurm, const struct launch_
                                  "--open-mode", "append",     "--no-requeue", NULL};
     for (const char *const *word = words; *word; word++)
         (void)command_line_add(&line, *word);
-    for (const char *const *word = slurm->options; *word; word++)
-        (void)command_line_add(&line, *word);
-    if (shunned[0]) (void)command_line_add(&line, "--exclude");
-    if (shunned[0]) (void)command_line_add(&line, shunned);
+    bool fits = add_options(slurm, shunned, &line, excluded);
+    if (excluded[0]) (void)command_line_add(&line, "--exclude");
+    if (excluded[0]) (void)command_line_add(&line, excluded);
     (void)command_line_add(&line, "--wrap");
-    if (!command_line_add(&line, script))
+    if (!command_line_add(&line, script) || !fits)
         return error_set(error, STATUS_TOO_LARGE, "too many options of sbatch");
     return run_command(&line, TIMEOUT_MS, answer, sizeof answer, error);
 }

@@ -3,6 +3,7 @@
  * too, end when they are told, and a program that is not there is an error at once.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -71,6 +72,35 @@ static void a_unit_is_found_again_and_ends_when_it_is_told(void **state) {
     second.close(second.self);
 }
 
+/* Any user can give its process the words of a unit. */
+static void another_users_process_is_no_unit(void **state) {
+    (void)state;
+    struct unit_launcher launcher;
+    struct error error;
+    char instance[16];
+    if (geteuid() != 0) skip();
+    snprintf(instance, sizeof instance, "%s%06x", mark, 9u);
+    assert_int_equal(launch_local_open(mark, &launcher, &error), STATUS_OK);
+    pid_t other = fork();
+    if (other == 0) {
+        if (setgid(65534) || setuid(65534)) _exit(1);
+        execl("/bin/sh", "sh", "-c", "while :; do sleep 1; done", "unit", "--role", "decode",
+              "--instance", instance, (char *)NULL);
+        _exit(1);
+    }
+    assert_int_equal(start(&launcher, "/bin/sh", 7, &error), STATUS_OK);
+    look(&launcher, 1);
+    assert_int_equal(last.number, 7);
+    usleep(100000); /* for the other to become what it says */
+    look(&launcher, 1);
+    kill(other, SIGKILL);
+    while (kill(other, 0) == 0) /* the launcher has the kernel forget whoever ends */
+        usleep(1000);
+    launcher.stop(launcher.self, 7, true);
+    look(&launcher, 0);
+    launcher.close(launcher.self);
+}
+
 static void a_program_that_is_not_there_is_an_error_at_once(void **state) {
     (void)state;
     struct unit_launcher launcher;
@@ -88,6 +118,7 @@ int main(void) {
     launcher_mark(name, mark);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_unit_is_found_again_and_ends_when_it_is_told),
+        cmocka_unit_test(another_users_process_is_no_unit),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,6 +154,26 @@ static void nodes_on_which_a_unit_just_failed_are_left_out(void **state) {
     launcher.close(launcher.self);
 }
 
+/* Of several --exclude sbatch takes the last alone. */
+static void nodes_that_the_operator_leaves_out_stay_out(void **state) {
+    (void)state;
+    static const char *const ways[][3] = {
+        {"--exclude=n1", NULL}, {"--exclude", "n1", NULL}, {"-x", "n1", NULL}, {"-xn1", NULL}};
+    struct error error;
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        struct unit_launcher launcher;
+        assert_int_equal(launch_slurm_open("a1b2c3", ways[i], &launcher, &error), STATUS_OK);
+        write_program("sbatch", "echo \"$@\" >>$FLEET_TEST/said");
+        write_program("squeue", "true");
+        assert_excludes(&launcher, "n1");
+        write_program("squeue",
+                      "now=$(date +%s); echo "
+                      "\"17|fathom-a1b2c3-7-decode|FAILED|n3|x|$((now - 9))|$((now - 5))\"");
+        assert_excludes(&launcher, "n1,n3");
+        launcher.close(launcher.self);
+    }
+}
+
 static void a_drain_goes_to_the_batch_process_and_waiting_jobs_are_cancelled(void **state) {
     (void)state;
     struct unit_launcher launcher = open_launcher();
@@ -177,6 +197,7 @@ int main(void) {
         cmocka_unit_test(a_unit_is_a_job_with_its_name),
         cmocka_unit_test(its_jobs_are_those_with_the_mark_that_have_not_ended),
         cmocka_unit_test(nodes_on_which_a_unit_just_failed_are_left_out),
+        cmocka_unit_test(nodes_that_the_operator_leaves_out_stay_out),
         cmocka_unit_test(a_drain_goes_to_the_batch_process_and_waiting_jobs_are_cancelled),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
