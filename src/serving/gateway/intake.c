@@ -717,6 +717,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
                                     .tokens_max = fleet_tokens_max(&gateway->fleet),
                                     .tokenizer = gateway->options.tokenizer};
     if (gateway->options.chat_template) {
+        defaults.chat_template = gateway->options.chat_template;
         defaults.calls = gateway->options.chat_template->calls;
         defaults.thought = gateway->options.chat_template->thought;
         defaults.prints_tools = gateway->options.chat_template->prints_tools;

@@ -33,6 +33,12 @@ enum status chat_template_open(struct arena *arena, struct arena *scratch, struc
     return STATUS_OK;
 }
 
+bool chat_template_uses(const struct chat_template *chat_template, const char *name) {
+    const struct chat_source *source = &chat_template->source;
+    return chat_template->present &&
+           (jinja_uses(source->usual, name) || jinja_uses(source->with_tools, name));
+}
+
 /* ---- how the answer starts ---- */
 
 static const struct bytes opening = {"<think>", 7}, closing = {"</think>", 8};

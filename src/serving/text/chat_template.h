@@ -33,6 +33,9 @@ struct chat_template {
 enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                                struct chat_template *out, struct error *error) MUST_USE;
 
+/* The template speaks of a member or a variable of this name. */
+bool chat_template_uses(const struct chat_template *chat_template, const char *name);
+
 struct chat_rendering {
     struct bytes text;                /* bos included */
     const struct text_span *contents; /* [content_count] parts of it that are not the template's */

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "serving/gateway/api/api_field.h"
+#include "serving/gateway/api/api_inner.h"
 #include "serving/gateway/api/dialect.h"
 
 /* ---- reading ---- */
@@ -71,24 +72,43 @@ static void write_name(struct json_writer *writer, struct bytes name) {
     if (name.count > NAME_BYTES_MAX) json_writer_text(writer, "...");
 }
 
+struct naming { /* of those that the warning names */
+    struct api_reader *reader;
+    struct json_writer writer;
+    bool failed;
+};
+
+/* False: no more is to be named, as there is no room, or no memory. */
+static bool name_unknown(void *context, const char *place, struct bytes name) {
+    struct naming *naming = context;
+    struct json_writer *writer = &naming->writer;
+    if (!writer->out) writer->out = arena_take(naming->reader->arena, API_WARNING_BYTES_MAX);
+    naming->failed = !writer->out;
+    if (naming->failed) return false;
+    if (writer->count + strlen(place) + NAME_BYTES_MAX + 16 > writer->room) {
+        json_writer_text(writer, ", ...");
+        return false;
+    }
+    json_writer_text(writer, writer->count ? ", " : "unknown fields: ");
+    json_writer_text(writer, place);
+    if (*place) json_writer_text(writer, ".");
+    write_name(writer, name);
+    return true;
+}
+
+/* At the top, then inside. */
 static bool warn_of_unknown(struct api_reader *reader, struct api_request *out) {
-    struct json_writer writer = {.room = API_WARNING_BYTES_MAX};
+    struct naming naming = {.reader = reader, .writer = {.room = API_WARNING_BYTES_MAX}};
     struct tree_cursor cursor = {0};
     struct bytes name;
     const struct tree *value;
-    while (tree_next_member(reader->root, &cursor, &name, &value)) {
-        if (api_field_find(reader->dialect, name)) continue;
-        if (!writer.out) writer.out = arena_take(reader->arena, API_WARNING_BYTES_MAX);
-        if (!writer.out) return api_reader_no_memory(reader);
-        if (writer.count + NAME_BYTES_MAX + 16 > writer.room) { /* and more, which we do not name */
-            json_writer_text(&writer, ", ...");
-            break;
-        }
-        json_writer_text(&writer, writer.count ? ", " : "unknown fields: ");
-        write_name(&writer, name);
-    }
-    check(json_writer_fits(&writer));
-    out->warning = (struct bytes){writer.out, writer.count};
+    bool goes_on = true;
+    while (goes_on && tree_next_member(reader->root, &cursor, &name, &value))
+        if (!api_field_find(reader->dialect, name)) goes_on = name_unknown(&naming, "", name);
+    if (goes_on) api_inner_find_unknown(reader, name_unknown, &naming);
+    if (naming.failed) return api_reader_no_memory(reader);
+    check(json_writer_fits(&naming.writer));
+    out->warning = (struct bytes){naming.writer.out, naming.writer.count};
     return true;
 }
 

@@ -2,7 +2,7 @@
  * The table of all fields that a body can have at its top: one row for each name and meaning. What
  * a field does follows from its row: reading it, refusing it by name, ignoring it, and its place in
  * the document of /openapi.json. No field that would change the answer is ignored in silence: one
- * without a row is named in the client's warning.
+ * without a row is named in the client's warning. api_inner.h has the members of objects inside.
  *
  *   READ      goes into the inner request: by kind and range, or by a function of its own
  *   OWN       the dialect reads it itself (struct dialect's `read`): it belongs to others

@@ -137,7 +137,7 @@ bool api_reader_is_type(const struct tree *object, const char *type) {
     return api_reader_is(tree_member(object, "type"), type);
 }
 
-static bool has_word(const char *words, struct bytes word) {
+bool api_reader_has_word(const char *words, struct bytes word) {
     while (words && *words) {
         size_t count = strcspn(words, " ");
         if (bytes_equal((struct bytes){words, count}, word)) return true;
@@ -151,11 +151,12 @@ bool api_reader_is_one_of(const struct tree *value, const char *words) {
     double number;
     bool flag;
     char written[32];
-    if (tree_get_string(value, &text)) return has_word(words, text);
-    if (tree_get_bool(value, &flag)) return has_word(words, bytes_of(flag ? "true" : "false"));
+    if (tree_get_string(value, &text)) return api_reader_has_word(words, text);
+    if (tree_get_bool(value, &flag))
+        return api_reader_has_word(words, bytes_of(flag ? "true" : "false"));
     if (!tree_get_number(value, &number)) return false;
-    return has_word(words,
-                    (struct bytes){written, format_text(written, sizeof written, "%g", number)});
+    return api_reader_has_word(
+        words, (struct bytes){written, format_text(written, sizeof written, "%g", number)});
 }
 
 bool api_reader_is_neutral(const struct tree *value, const char *words) {

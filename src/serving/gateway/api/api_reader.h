@@ -73,6 +73,9 @@ bool api_reader_is(const struct tree *value, const char *expected);
 /* True for an object with that string as its "type". */
 bool api_reader_is_type(const struct tree *object, const char *type);
 
+/* One of the words, which are split by spaces. */
+bool api_reader_has_word(const char *words, struct bytes word);
+
 /* One of the words, which are split by spaces (NULL: none): a string, a number or a boolean that is
  * written so. */
 bool api_reader_is_one_of(const struct tree *value, const char *words);

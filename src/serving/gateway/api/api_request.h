@@ -97,6 +97,7 @@ struct api_defaults {
     bool reads_documents;              /* and one for documents */
     enum tool_format calls;            /* how the model writes them */
     const struct tokenizer *tokenizer; /* NULL: none */
+    const struct chat_template *chat_template; /* NULL: none */
 };
 
 /* The body becomes the reader's root. The reader has all else. */

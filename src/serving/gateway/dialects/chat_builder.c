@@ -89,14 +89,13 @@ void chat_builder_call(struct chat_builder *builder, const struct tree *id, cons
     append(builder, array_of(builder, &builder->calls), call);
 }
 
-/* A line each. */
-static const struct tree *join(struct chat_builder *builder, const struct tree *texts) {
+const struct tree *chat_builder_join(struct arena *arena, const struct tree *texts) {
     struct bytes text = {"", 0};
     size_t total = 0, used = 0;
     if (tree_count(texts) == 1) return tree_at(texts, 0);
     for (size_t i = 0; i < tree_count(texts); i++)
         total += tree_get_string(tree_at(texts, i), &text) ? text.count + 1 : 0;
-    char *joined = arena_take(builder->arena, total + 1);
+    char *joined = arena_take(arena, total + 1);
     if (!joined) return NULL;
     for (size_t i = 0; i < tree_count(texts); i++) {
         (void)tree_get_string(tree_at(texts, i), &text);
@@ -104,7 +103,22 @@ static const struct tree *join(struct chat_builder *builder, const struct tree *
         if (text.count) memcpy(joined + used, text.data, text.count);
         used += text.count;
     }
-    return tree_make_string(builder->arena, (struct bytes){joined, used});
+    return tree_make_string(arena, (struct bytes){joined, used});
+}
+
+const struct tree *chat_builder_with(struct arena *arena, const struct tree *message,
+                                     const char *name, const struct tree *value) {
+    struct tree *made = tree_make_object(arena);
+    struct tree_cursor cursor = {0};
+    struct bytes key;
+    const struct tree *member;
+    if (!made || !value || !tree_set(arena, made, name, value)) return NULL;
+    while (tree_next_member(message, &cursor, &key, &member)) {
+        if (bytes_equal(key, bytes_of(name))) continue;
+        struct bytes copy = arena_copy(arena, key); /* terminated, as a key must be */
+        if (!copy.data || !tree_set(arena, made, copy.data, member)) return NULL;
+    }
+    return made;
 }
 
 void chat_builder_end_turn(struct chat_builder *builder) {
@@ -112,7 +126,8 @@ void chat_builder_end_turn(struct chat_builder *builder) {
     struct tree *message =
         add_message(builder, "assistant", builder->parts ? builder->parts : tree_make_null());
     if (builder->thoughts)
-        set(builder, message, "reasoning_content", join(builder, builder->thoughts));
+        set(builder, message, "reasoning_content",
+            chat_builder_join(builder->arena, builder->thoughts));
     if (builder->calls) set(builder, message, "tool_calls", builder->calls);
     builder->thoughts = builder->parts = builder->calls = NULL;
     builder->in_turn = false;

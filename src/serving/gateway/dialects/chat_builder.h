@@ -42,6 +42,13 @@ void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
                        const struct tree *description, const struct tree *parameters,
                        const struct tree *strict);
 
+/* The texts of an array as one, a line each; NULL: no memory. */
+const struct tree *chat_builder_join(struct arena *arena, const struct tree *texts);
+
+/* A copy of the message with this value under this name; NULL: no memory. */
+const struct tree *chat_builder_with(struct arena *arena, const struct tree *message,
+                                     const char *name, const struct tree *value);
+
 /* Ends the turn. False: memory ran out. */
 bool chat_builder_end(struct chat_builder *builder);
 

@@ -5,6 +5,7 @@
 #include "serving/gateway/api/api_messages.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/api/api_tools.h"
+#include "serving/gateway/dialects/chat_thoughts.h"
 #include "serving/gateway/dialects/chat_tools.h"
 #include "serving/gateway/dialects/openai_fields.h"
 #include "serving/gateway/dialects/openai_words.h"
@@ -51,6 +52,7 @@ static bool read_chat(struct api_reader *reader, struct api_request *out) {
     out->messages = api_reader_given(reader->root, "messages");
     if (!out->messages) return api_reader_missing(reader, "messages");
     return chat_tools_messages(reader, out->messages, &out->messages) &&
+           chat_thoughts_messages(reader, out->messages, &out->messages) &&
            api_messages_check(reader, out->messages) && read_turn(reader, out) &&
            api_constraint_read(reader, out) && chat_tools_read(reader, out) &&
            read_logprobs(reader, out) && openai_fields_read(reader, out);

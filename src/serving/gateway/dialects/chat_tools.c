@@ -81,22 +81,6 @@ static const struct tree *function_calls(struct api_reader *reader, const struct
     return made;
 }
 
-/* A copy of the message with these calls. NULL: no memory. */
-static const struct tree *with_calls(struct arena *arena, const struct tree *message,
-                                     const struct tree *calls) {
-    struct tree *made = tree_make_object(arena);
-    struct tree_cursor cursor = {0};
-    struct bytes key;
-    const struct tree *value;
-    if (!made || !calls || !tree_set(arena, made, "tool_calls", calls)) return NULL;
-    while (tree_next_member(message, &cursor, &key, &value)) {
-        if (bytes_equal(key, BYTES_LITERAL("tool_calls"))) continue;
-        struct bytes name = arena_copy(arena, key); /* terminated, as a key must be */
-        if (!name.data || !tree_set(arena, made, name.data, value)) return NULL;
-    }
-    return made;
-}
-
 bool chat_tools_messages(struct api_reader *reader, const struct tree *messages,
                          const struct tree **out) {
     *out = messages;
@@ -110,7 +94,8 @@ bool chat_tools_messages(struct api_reader *reader, const struct tree *messages,
         const struct tree *message = tree_at(messages, i);
         const struct tree *calls = tree_member(message, "tool_calls");
         if (any_custom(calls))
-            message = with_calls(reader->arena, message, function_calls(reader, calls));
+            message = chat_builder_with(reader->arena, message, "tool_calls",
+                                        function_calls(reader, calls));
         if (!message || !tree_append(reader->arena, made, message))
             return api_reader_no_memory(reader);
     }
