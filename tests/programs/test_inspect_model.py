@@ -40,9 +40,7 @@ def damaged(folder):
     """A config.json whose numbers make no sense is refused in one line."""
     os.mkdir(folder)
     for key, value, words in (("rms_norm_eps", 0, "a number from 1e-12 to 1, found 0"),
-                              ("bos_token_id", 129280, "a token id from 0 to 129279, found 129280"),
                               ("eos_token_id", [1, 129280], "a token id from 0 to 129279, found 129280"),
-                              ("pad_token_id", 1 << 40, "a token id from 0 to 129279"),
                               ("rope_theta", -1, "a number from 1.001"),
                               ("routed_scaling_factor", 0, "a number from 1e-06")):
         with open(folder + "/config.json", "w", encoding="utf-8") as file:
@@ -50,10 +48,20 @@ def damaged(folder):
         refuse(1, "config.json: %s: expected %s" % (key, words), "inspect", "model", folder)
 
 
+def unused(folder):
+    """Values that nothing reads refuse no checkpoint."""
+    os.mkdir(folder)
+    for key, value in (("pad_token_id", -1), ("pad_token_id", 1 << 40), ("bos_token_id", 129280), ("eos_token_id", None)):
+        with open(folder + "/config.json", "w", encoding="utf-8") as file:
+            json.dump({**V3, key: value}, file)
+        run("inspect", "model", folder)
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         deepseek_v3(folder + "/v3")
         damaged(folder + "/damaged")
+        unused(folder + "/unused")
         refuse(1, "nowhere/config.json: not found", "inspect", "model", folder + "/nowhere")
         refuse(2, "--ep: expected", "inspect", "model", folder, "--ep", "1,zero")
 

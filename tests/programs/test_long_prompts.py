@@ -55,7 +55,7 @@ def be_refused():
     answer = post(b'{"prompt":"' + b"x" * TEXT + b'"}')
     error = json.load(answer)["error"]
     assert answer.status == 400 and error["code"] == "context_length_exceeded", (answer.status, error)
-    assert "The request has at least " in error["message"], error
+    assert "However, the request has at least " in error["message"], error
 
 
 others = [thread(stream, 0, 1), thread(stream, 1, 16), thread(ask_for_health)]
