@@ -254,7 +254,7 @@ struct unit_rank_load {
 struct record_unit_load {
     struct record record;
     uint32_t requests_waiting;
-    uint32_t requests_running;
+    uint32_t requests_running; /* or in work otherwise: their constraint is being compiled */
     uint32_t pages_free;
     uint32_t pages_held;   /* leased by running requests */
     uint32_t pages_cached; /* kept for their contents, leased by nobody */

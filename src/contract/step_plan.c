@@ -42,31 +42,42 @@ static bool row_valid(const struct step_plan *plan, const struct step_row *row) 
            row_scores_valid(row);
 }
 
-/* Each fresh constrained row has one, in their order. */
+static bool constraint_valid(const struct step_plan *plan, const struct step_constraint *it) {
+    if (it->row == STEP_NO_ROW && (it->answer_count || it->stop_count)) return false;
+    if (it->text_bytes == 0 &&
+        (it->row != STEP_NO_ROW || !record_zeros(&it->tenant, sizeof it->tenant)))
+        return false;
+    return it->slot < LIMIT_UNIT_REQUESTS && it->text_bytes <= LIMIT_CONSTRAINT_BYTES &&
+           it->stop_count <= 2 * LIMIT_STOP_TOKENS &&
+           inside(it->text_index, it->text_bytes, plan->constraint_bytes) &&
+           inside(it->answer_index, it->answer_count, plan->constraint_token_count) &&
+           inside(it->stop_index, it->stop_count, plan->constraint_token_count);
+}
+
+/* First those of slots without rows; then each fresh constrained row has one, in their order. */
 static bool constraints_valid(const struct step_plan *plan) {
     const struct step_constraint *each = step_plan_constraints(plan);
     uint32_t count = 0;
+    while (count < plan->constraint_count && each[count].row == STEP_NO_ROW)
+        count++;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         if (!row->constrained || !row->fresh) continue;
-        if (count == plan->constraint_count || each[count++].row != i) return false;
+        if (count == plan->constraint_count || each[count].row != i ||
+            each[count].slot != row->slot)
+            return false;
+        count++;
     }
     for (uint32_t i = 0; i < plan->constraint_count; i++)
-        if (each[i].reserved || each[i].text_bytes == 0 ||
-            each[i].text_bytes > LIMIT_CONSTRAINT_BYTES ||
-            each[i].stop_count > 2 * LIMIT_STOP_TOKENS ||
-            !inside(each[i].text_index, each[i].text_bytes, plan->constraint_bytes) ||
-            !inside(each[i].answer_index, each[i].answer_count, plan->constraint_token_count) ||
-            !inside(each[i].stop_index, each[i].stop_count, plan->constraint_token_count))
-            return false;
+        if (!constraint_valid(plan, &each[i])) return false;
     return count == plan->constraint_count;
 }
 
 bool step_plan_valid(const void *record) {
     const struct step_plan *plan = record;
     if (plan->overlap >= OVERLAP_KIND_COUNT || plan->rank >= LIMIT_RANKS ||
-        plan->others_draft > 1 || plan->row_count > LIMIT_STEP_ROWS ||
-        plan->token_count > LIMIT_STEP_TOKENS)
+        plan->others_draft > 1 || plan->awaits > (plan->row_count == 0) ||
+        plan->row_count > LIMIT_STEP_ROWS || plan->token_count > LIMIT_STEP_TOKENS)
         return false;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (!row_valid(plan, &step_plan_rows(plan)[i])) return false;
@@ -79,7 +90,7 @@ static bool result_row_valid(const struct step_result *result, const struct step
         (row->forced_count && (row->forced_count >= row->token_count || row->logprobs_each)) ||
         row->logprobs_each > TOKEN_LOGPROBS_MAX || row->lost > 1 || row->stuck > 1 ||
         (row->lost && (row->token_count || row->scored_count || row->stuck)) ||
-        (row->stuck && row->token_count) || row->load_ended > 1 ||
+        row->late > row->lost || (row->stuck && row->token_count) || row->load_ended > 1 ||
         !load_end_valid(&row->load_end) ||
         (!row->load_ended && !record_zeros(&row->load_end, sizeof row->load_end)) ||
         row->scored_count > LIMIT_STEP_TOKENS ||
@@ -97,5 +108,7 @@ bool step_result_valid(const void *record) {
         return false;
     for (uint32_t i = 0; i < result->row_count; i++)
         if (!result_row_valid(result, &step_result_rows(result)[i])) return false;
+    for (uint32_t i = 0; i < result->ready_count; i++)
+        if (step_result_ready(result)[i] >= LIMIT_UNIT_REQUESTS) return false;
     return token_logprobs_valid(step_result_logprobs(result), result->logprob_count);
 }

@@ -49,7 +49,8 @@ struct step_row {
                      * slices are there */
     uint32_t constrained; /* 1: only tokens that the slot's constraint lets through are chosen. It
                            * comes with the slot's first row, which is `fresh`, in the plan's
-                           * constraints; the tokens that results tell lead it on */
+                           * constraints, and once before that, ahead of the row; the tokens that
+                           * results tell lead it on */
     uint32_t first_page;  /* of the sequence's pages, the first that the row tells: page i holds
                            * positions 64i..64i+63. Those before it are as the slot's last row had
                            * them (contract/slot_pages.h); 0 of a row that is fresh */
@@ -57,17 +58,23 @@ struct step_row {
 };
 
 #define STEP_NO_TOKEN UINT32_MAX
+#define STEP_NO_ROW UINT32_MAX
 
-/* What binds the answer of a row that is fresh and constrained, and where the answer stands. */
+/* What binds the answer of a row that is fresh and constrained, and where the answer stands. Or, with
+ * STEP_NO_ROW and without an answer, what will bind one: the slot's request waits until a result says
+ * that the rank has it (step_result_ready). Without a text, too: the slot's request is over. */
 struct step_constraint {
-    uint32_t row;          /* in the plan; ascending */
+    uint32_t row;          /* in the plan, ascending; or STEP_NO_ROW: those stand first */
     uint32_t text_index;   /* first byte of its text, in the plan's constraint texts */
-    uint32_t text_bytes;   /* 1..LIMIT_CONSTRAINT_BYTES */
+    uint32_t text_bytes;   /* 1..LIMIT_CONSTRAINT_BYTES; 0: the slot's request is over */
     uint32_t answer_index; /* first token of the answer so far, in the plan's constraint tokens */
     uint32_t answer_count;
     uint32_t stop_index; /* first of the tokens that may end it, ibid. */
     uint32_t stop_count;
-    uint32_t reserved; /* zero */
+    uint32_t slot;
+    struct tenant_salt
+        tenant; /* SUBMIT's: takes turns where constraints are compiled; zeros: none, or
+                                * no text */
 };
 
 /* Of the row's tokens, the first whose logits score the one behind it. */
@@ -103,8 +110,11 @@ struct step_plan {
     struct step_cut cuts[OVERLAP_LANES - 1];
     /* Among ranks, a step is one plan for each, perhaps with no rows: all compute it together. */
     uint16_t rank;
-    uint16_t others_draft;     /* 1: a row of another rank's plan may have drafts */
-    uint32_t constraint_count; /* rows that are fresh and constrained */
+    uint8_t others_draft; /* 1: a row of another rank's plan may have drafts */
+    uint8_t awaits;       /* 1: no rank has a row, and nothing is computed: the step lasts until a
+                           * constraint or a mask is ready that a request waits for, or a moment */
+    uint32_t
+        constraint_count; /* of rows that are fresh and constrained, and of slots without rows */
     uint32_t constraint_token_count;
     uint32_t constraint_bytes; /* of their texts */
 };
@@ -117,6 +127,16 @@ RECORD_TAIL(step_plan, 4, struct token_bias, step_plan_biases)           /* [bia
 RECORD_TAIL(step_plan, 5, struct step_constraint, step_plan_constraints) /* [constraint_count] */
 RECORD_TAIL(step_plan, 6, uint32_t, step_plan_constraint_tokens) /* [constraint_token_count] */
 RECORD_TAIL(step_plan, 7, char, step_plan_constraint_texts)      /* [constraint_bytes] */
+
+/* The first constraint of a row; those of slots without rows stand before it. */
+static inline const struct step_constraint *
+step_plan_row_constraints(const struct step_plan *plan) {
+    const struct step_constraint *each = step_plan_constraints(plan);
+    const struct step_constraint *end = each + plan->constraint_count;
+    while (each < end && each->row == STEP_NO_ROW)
+        each++;
+    return each;
+}
 
 /* The index'th of a row's scored tokens; `tokens` are the row's. */
 static inline uint32_t step_scored_token(const struct step_row *row, const uint32_t *tokens,
@@ -140,6 +160,8 @@ struct step_result_row {
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */
     uint32_t lost;  /* 1: what the row waited for, a load or its constraint's mask, did not come, or
                      * another rank has died; it does not count, and chose none */
+    uint32_t late;  /* 1: it was lost for its mask, and all else of it is computed; a result says
+                     * when the mask is ready */
     uint32_t stuck; /* 1: no token can follow under its constraint, or that outgrew its memory; it
                      * chose none, and never will */
     uint32_t load_ended;      /* 1: the load that it waited for is over, as load_end says */
@@ -157,20 +179,26 @@ struct step_result {
     uint32_t row_count;
     uint32_t failed; /* 1: the engine could not run the step; no row counts */
     uint32_t logprob_count;
-    uint32_t rank; /* of the plan */
+    uint32_t rank;             /* of the plan */
+    uint32_t constraint_count; /* as the plan has it; 0: its constraints never came to the rank */
+    uint32_t ready_count;
 };
 
 RECORD_TAIL(step_result, 0, struct step_result_row,
             step_result_rows) /* [row_count], in the plan's order */
 RECORD_TAIL(step_result, 1, struct token_logprob, step_result_logprobs) /* [logprob_count] */
+/* [ready_count] slots whose constraint came ahead and is compiled, or cannot be, and those whose
+ * mask was late and is there. One is told with each result until its row comes. */
+RECORD_TAIL(step_result, 2, uint32_t, step_result_ready)
 
 /* What a result needs at most; no step scores more tokens than it has. */
 static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_max) {
     return record_bytes(
         RECORD_STEP_DONE,
         &(struct step_result){.row_count = rows_max,
-                              .logprob_count = (rows_max * (1 + LIMIT_DRAFTS) + tokens_max) *
-                                               TOKEN_LOGPROBS_MAX});
+                              .logprob_count =
+                                  (rows_max * (1 + LIMIT_DRAFTS) + tokens_max) * TOKEN_LOGPROBS_MAX,
+                              .ready_count = LIMIT_UNIT_REQUESTS});
 }
 
 /* What the fields of each may hold, for record_forms.c. */

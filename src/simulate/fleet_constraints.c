@@ -46,7 +46,6 @@ struct fleet_loan {
     struct fleet_loan *next; /* free */
     void *memory;            /* MATCHER_BYTES */
     uint32_t which;
-    uint32_t wait;           /* it is not there for the next so many times that it is asked for */
     struct matcher *matcher; /* NULL: not opened yet */
 };
 
@@ -128,6 +127,10 @@ bool fleet_constraints_is_late(struct fleet_constraints *constraints) {
     return late;
 }
 
+uint32_t fleet_constraints_wait(struct fleet_constraints *constraints) {
+    return constraints->late_of ? fleet_dice_below(&constraints->dice, 4) : 0;
+}
+
 static struct matcher *open_matcher(struct fleet_constraints *constraints, uint32_t which,
                                     void *memory) {
     struct arena arena;
@@ -138,10 +141,11 @@ static struct matcher *open_matcher(struct fleet_constraints *constraints, uint3
     return matcher;
 }
 
-static struct constrained_loan *ask(void *context, struct bytes text) {
+static struct constrained_loan *ask(void *context, struct bytes text, uint64_t client) {
     struct fleet_constraints *constraints = context;
     struct fleet_loan *loan = constraints->free;
     uint32_t which = 0;
+    (void)client; /* all are compiled already */
     while (which < FLEET_CONSTRAINTS && !bytes_equal(text, bytes_of(asked[which].text)))
         which++;
     check(loan && which < FLEET_CONSTRAINTS); /* no slot has two, and none is asked for else */
@@ -149,7 +153,6 @@ static struct constrained_loan *ask(void *context, struct bytes text) {
     constraints->loan_count++;
     constraints->begun++;
     loan->which = which;
-    loan->wait = constraints->late_of ? fleet_dice_below(&constraints->dice, 3) : 0;
     loan->matcher = NULL;
     return (struct constrained_loan *)(void *)loan;
 }
@@ -158,11 +161,6 @@ static bool ready(void *context, struct constrained_loan *lent,
                   const struct constraint **constraint_out, struct matcher **matcher_out) {
     struct fleet_constraints *constraints = context;
     struct fleet_loan *loan = (struct fleet_loan *)(void *)lent;
-    if (loan->wait) {
-        loan->wait--;
-        constraints->late++;
-        return false;
-    }
     if (!loan->matcher) loan->matcher = open_matcher(constraints, loan->which, loan->memory);
     *constraint_out = constraints->compiled[loan->which].constraint;
     *matcher_out = loan->matcher;

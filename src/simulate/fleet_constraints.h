@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * What clients of simulated fleets bind their answers to: a few constraints over the bytes of
  * fleet_tongue's vocabulary, compiled once for all lives, by the product's own compiler. In a life
- * it is who lends them to the engines (struct constrained_lender), at times late; and outside of the
- * engines it follows an answer by itself, so that the right one can be told, and judges whether a
+ * it is who lends them to the engines (struct constrained_lender), which it makes wait at times; and
+ * outside of the engines it follows an answer by itself, so that the right one can be told, and judges whether a
  * text is what was asked for, without any grammar.
  */
 #ifndef SIMULATE_FLEET_CONSTRAINTS_H
@@ -49,6 +49,9 @@ struct constrained_lender fleet_constraints_lender(struct fleet_constraints *con
 
 /* By the dice: the mask that is wanted now is not there. */
 bool fleet_constraints_is_late(struct fleet_constraints *constraints);
+
+/* By the dice: how many results do not say yet that what is waited for is ready. */
+uint32_t fleet_constraints_wait(struct fleet_constraints *constraints);
 
 /* The field of a request's body that asks for one: its name, and its value as JSON. */
 const char *fleet_constraints_field(uint32_t which);

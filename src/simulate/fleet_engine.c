@@ -15,7 +15,8 @@
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max) {
     return page_count * sizeof(struct fleet_page) +
            slot_pages_bytes(slots, (uint32_t)divide_up(context_tokens_max, KV_BLOCK_TOKENS)) +
-           constrained_rows_bytes(slots, context_tokens_max) + 32;
+           constrained_rows_bytes(slots, context_tokens_max) +
+           slots * sizeof(struct fleet_awaited) + 32;
 }
 
 bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count,
@@ -33,7 +34,8 @@ bool fleet_engine_bind(struct fleet_engine *engine, struct arena *arena,
     engine->constraints = constraints;
     engine->slot_count = slots;
     engine->bound = constrained_rows_open(arena, slots, context_tokens_max, &lender);
-    return engine->bound != NULL;
+    engine->awaited = arena_take_zeroed(arena, slots * sizeof *engine->awaited);
+    return engine->bound && engine->awaited;
 }
 
 void fleet_engine_unbind(struct fleet_engine *engine) {
@@ -48,6 +50,7 @@ void fleet_page_spoil(struct fleet_page *page) {
 void fleet_engine_spoil(struct fleet_engine *engine) {
     for (uint32_t page = 0; page < engine->page_count; page++)
         fleet_page_spoil(&engine->pages[page]);
+    if (engine->bound) memset(engine->awaited, 0, engine->slot_count * sizeof *engine->awaited);
 }
 
 size_t fleet_engine_result_bytes(const struct step_plan *plan) {
@@ -314,8 +317,51 @@ static void clear_row(struct fleet_engine *engine, const struct step_plan *plan,
     }
 }
 
+static void await(struct fleet_engine *engine, uint32_t slot) {
+    struct fleet_awaited *awaited = &engine->awaited[slot];
+    awaited->is_wanted = true;
+    awaited->is_told = false;
+    awaited->wait = fleet_constraints_wait(engine->constraints);
+}
+
+/* What comes ahead of rows; and rows that may come now. */
+static void take_bindings(struct fleet_engine *engine, const struct step_plan *plan) {
+    const struct step_constraint *rows = step_plan_row_constraints(plan);
+    for (const struct step_constraint *it = step_plan_constraints(plan); it < rows; it++) {
+        constrained_rows_end(engine->bound, it->slot);
+        engine->awaited[it->slot] = (struct fleet_awaited){.has_constraint = it->text_bytes > 0};
+        if (it->text_bytes) await(engine, it->slot);
+    }
+    for (uint32_t i = 0; i < plan->row_count; i++) {
+        const struct step_row *row = &step_plan_rows(plan)[i];
+        struct fleet_awaited *awaited = &engine->awaited[row->slot];
+        if (row->fresh && !row->constrained) *awaited = (struct fleet_awaited){.wait = 0};
+        if (!row->constrained) continue;
+        engine->early_rows += !awaited->has_constraint || !awaited->is_told;
+        awaited->is_wanted = false;
+    }
+}
+
+static void tell_ready(struct fleet_engine *engine, const struct step_plan *plan,
+                       struct step_result *result) {
+    if (!engine->bound) return;
+    result->constraint_count = plan->constraint_count;
+    for (uint32_t slot = 0; slot < engine->slot_count; slot++) {
+        struct fleet_awaited *awaited = &engine->awaited[slot];
+        if (!awaited->is_wanted) continue;
+        if (awaited->wait) {
+            awaited->wait--;
+            engine->constraints->late++;
+            continue;
+        }
+        awaited->is_told = true;
+        step_result_ready(result)[result->ready_count++] = slot;
+    }
+}
+
 void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,
                         const uint64_t *salts) {
+    if (engine->bound) take_bindings(engine, plan);
     if (engine->bound) constrained_rows_take(engine->bound, plan);
     for (uint32_t i = 0; i < plan->row_count; i++)
         clear_row(engine, plan, &step_plan_rows(plan)[i], salts[i]);
@@ -364,6 +410,8 @@ static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
     enum constrained_mask outcome = in_vain ? CONSTRAINED_MASK_LATE : take_mask(engine, row);
     uint64_t sum = read_rows(engine, plan, row);
     out->lost = outcome == CONSTRAINED_MASK_LATE;
+    out->late = out->lost && !in_vain;
+    if (out->late) await(engine, row->slot);
     out->stuck = outcome == CONSTRAINED_MASK_STUCK;
     for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
         uint64_t of = page_of(engine, plan, row, first)->salt;
@@ -404,5 +452,6 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
         run_row(engine, plan, row, salts[i], row->loads && end == FLEET_STEP_LOSES, result, out);
         tell_logprobs(row, result, out);
     }
+    if (end == FLEET_STEP_WHOLE || end == FLEET_STEP_LOSES) tell_ready(engine, plan, result);
     record_set_head(result, RECORD_STEP_DONE);
 }

@@ -31,6 +31,13 @@ struct fleet_page { /* whatever was written last, whoever owns it */
 /* Nothing stands in it that anybody wrote. */
 void fleet_page_spoil(struct fleet_page *page);
 
+struct fleet_awaited {
+    bool has_constraint; /* of the slot's request: it came ahead of its first row */
+    bool is_told;        /* a result has named the slot since */
+    bool is_wanted;      /* by a request without a row, or one whose mask was late */
+    uint32_t wait;       /* so many results do not name the slot yet */
+};
+
 struct fleet_engine {
     struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
@@ -43,6 +50,8 @@ struct fleet_engine {
     struct constrained_rows *bound;        /* those that are */
     uint32_t slot_count;                   /* of those */
     uint64_t mask[FLEET_MASK_WORDS];       /* of the row at hand */
+    struct fleet_awaited *awaited;         /* [slot_count] what a slot's request waits for */
+    uint32_t early_rows; /* that came before a result has named their slot, and must not */
 };
 
 /* With constrained rows, as fleet_engine_bind takes them. */

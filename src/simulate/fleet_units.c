@@ -199,6 +199,7 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
     result->awaited_ns = world->now_ns - due_ns;
     check(record_valid(result, result->record.bytes));
     if (engine->foreign_reads) world_breach(world, "a tenant's page was read for another");
+    if (engine->early_rows) world_breach(world, "a row came before its constraint, or its mask");
     return &result->record;
 }
 

@@ -62,7 +62,8 @@ static void each_fresh_constrained_row_has_its_constraint(void **state) {
         {offsetof(struct step_constraint, answer_count), 4},
         {offsetof(struct step_constraint, stop_index), 3},
         {offsetof(struct step_constraint, stop_count), UINT32_MAX},
-        {offsetof(struct step_constraint, reserved), 1},
+        {offsetof(struct step_constraint, slot), 1},
+        {offsetof(struct step_constraint, row), STEP_NO_ROW},
     };
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         struct step_plan *plan = good_plan();
@@ -80,6 +81,50 @@ static void each_fresh_constrained_row_has_its_constraint(void **state) {
     struct step_plan *plan = good_plan();
     step_plan_rows(plan)[1].constrained = 1; /* its constraint came before */
     assert_true(record_valid(plan, plan->record.bytes));
+}
+
+/* A plan that asks for the constraint of slot 3, and says that slot 4's is over. */
+static struct step_plan *asking_plan(void) {
+    struct step_plan *plan =
+        records_make(RECORD_RUN_STEP, &(struct step_plan){.constraint_count = 2,
+                                                          .constraint_bytes = 4,
+                                                          .constraint_token_count = 1});
+    plan->awaits = 1;
+    plan->constraint_count = 2;
+    plan->constraint_bytes = 4;
+    plan->constraint_token_count = 1;
+    step_plan_constraints(plan)[0] = (struct step_constraint){
+        .row = STEP_NO_ROW, .text_bytes = 4, .slot = 3, .tenant.bytes = {9}};
+    step_plan_constraints(plan)[1] = (struct step_constraint){.row = STEP_NO_ROW, .slot = 4};
+    return plan;
+}
+
+static void constraints_ahead_of_rows_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        size_t offset;
+        uint32_t index, value;
+    } cases[] = {
+        {offsetof(struct step_constraint, row), 0, 0},
+        {offsetof(struct step_constraint, slot), 0, LIMIT_UNIT_REQUESTS},
+        {offsetof(struct step_constraint, text_bytes), 0, 5},
+        {offsetof(struct step_constraint, answer_count), 0, 1},
+        {offsetof(struct step_constraint, stop_count), 0, 1},
+        {offsetof(struct step_constraint, tenant), 1, 1}, /* who is over takes no turn */
+    };
+    struct step_plan *plan = asking_plan();
+    assert_true(record_valid(plan, plan->record.bytes));
+    assert_ptr_equal(step_plan_row_constraints(plan), step_plan_constraints(plan) + 2);
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        plan = asking_plan();
+        memcpy((char *)&step_plan_constraints(plan)[cases[i].index] + cases[i].offset,
+               &cases[i].value, sizeof cases[i].value);
+        assert_invalid(plan);
+    }
+    plan = good_plan();
+    assert_ptr_equal(step_plan_row_constraints(plan), step_plan_constraints(plan));
+    plan->awaits = 1; /* and has rows */
+    assert_invalid(plan);
 }
 
 static void scored_tokens_are_of_their_row(void **state) {
@@ -124,6 +169,9 @@ static void results_are_checked(void **state) {
     step_result_rows(result)[0].lost = 1;
     assert_invalid(result);
     result = good_result();
+    step_result_rows(result)[1].late = 1; /* and yet it counts */
+    assert_invalid(result);
+    result = good_result();
     step_result_rows(result)[1].logprobs_each = 0;
     step_result_rows(result)[1].token_count = 3;
     step_result_rows(result)[1].forced_count = 2;
@@ -161,6 +209,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_outside_their_plan_are_refused),
         cmocka_unit_test(each_fresh_constrained_row_has_its_constraint),
+        cmocka_unit_test(constraints_ahead_of_rows_are_checked),
         cmocka_unit_test(scored_tokens_are_of_their_row),
         cmocka_unit_test(results_are_checked),
     };

@@ -112,7 +112,7 @@ with tempfile.TemporaryDirectory() as top:
 
     # one byte differs
     # the time of a request; the place of tokens; a chosen token
-    for path, kind, byte in ((told[0], "CLIENT_REQUEST", 32), (told[0], "TOKENS", 32), (told[1], "STEP_DONE", 56)):
+    for path, kind, byte in ((told[0], "CLIENT_REQUEST", 32), (told[0], "TOKENS", 32), (told[1], "STEP_DONE", 64)):
         folder = tempfile.mkdtemp(dir=top)
         copy = os.path.join(folder, os.path.basename(path))
         with open(path, "rb") as source, open(copy, "wb") as target:

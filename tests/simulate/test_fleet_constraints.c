@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the constraints of simulated fleets: their answers end, and the judge, who knows no
- * grammar, finds each right, and others wrong; loans come late where they are to, and come back.
+ * grammar, finds each right, and others wrong; loans come back, and are waited for where they are to be.
  */
 #include "simulate/fleet_constraints.h"
 
@@ -85,8 +85,8 @@ static struct bytes text_of(char *out, uint32_t which) {
     return (struct bytes){out, (size_t)bytes};
 }
 
-/* In some lives at once, in others after a while; in the next one nobody has one. */
-static void loans_may_be_late_and_come_back(void **state) {
+/* In the next life nobody has one. In some lives engines wait for them, in others they do not. */
+static void loans_come_back_and_engines_may_wait_for_them(void **state) {
     (void)state;
     struct constrained_lender lender = fleet_constraints_lender(constraints);
     uint32_t late = 0;
@@ -96,11 +96,11 @@ static void loans_may_be_late_and_come_back(void **state) {
         char text[1000];
         fleet_constraints_begin(constraints, seed);
         assert_int_equal(constraints->loan_count, 0);
-        struct constrained_loan *first = lender.ask(lender.context, text_of(text, 0));
-        struct constrained_loan *second = lender.ask(lender.context, text_of(text, 1));
+        struct constrained_loan *first = lender.ask(lender.context, text_of(text, 0), 1);
+        struct constrained_loan *second = lender.ask(lender.context, text_of(text, 1), 2);
         assert_ptr_not_equal(first, second);
-        while (!lender.ready(lender.context, first, &constraint, &matcher))
-            late++;
+        assert_true(lender.ready(lender.context, first, &constraint, &matcher));
+        late += fleet_constraints_wait(constraints);
         assert_ptr_equal(constraint, constraints->compiled[0].constraint);
         assert_non_null(matcher);
         assert_int_equal(constraints->loan_count, 2);
@@ -114,7 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_end_and_are_found_right),
         cmocka_unit_test(what_is_cut_or_changed_is_found_wrong),
-        cmocka_unit_test(loans_may_be_late_and_come_back),
+        cmocka_unit_test(loans_come_back_and_engines_may_wait_for_them),
     };
     return cmocka_run_group_tests(tests, open_memory, close_memory);
 }

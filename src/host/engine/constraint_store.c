@@ -14,18 +14,23 @@
 
 #include "base/check.h"
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/log.h"
 #include "host/process/model_text.h"
 #include "serving/grammar/matcher.h"
+#include "serving/policy/share_time.h"
+#include "serving/policy/share_turns.h"
 
 /* Of one constraint, before it is cut: what it is compiled to, and the grammar opened for it. */
 #define COMPILED_BYTES (2 * CONSTRAINT_RESULT_BYTES)
 #define TRIE_BYTES ((size_t)1 << 30)
 #define MATCHER_BYTES ((size_t)16 << 20)   /* for an answer, of which it touches about 2 MiB */
-#define MATCHERS_IDLE_MAX 32               /* that are not given back */
-#define IDLE_MAX 64                        /* constraints that nobody has a loan of */
+#define MATCHERS_IDLE_MAX 8                /* that are not given back */
+#define IDLE_MAX 256                       /* constraints without loans */
 #define IDLE_BYTES_MAX ((size_t)256 << 20) /* of all of them together */
+#define LENT_BYTES_MAX ((size_t)512 << 20) /* of those with loans */
+#define EXPECTED_BYTES ((size_t)4 << 20)   /* of one that is not compiled yet: most take less */
 
 enum { WAITS, IN_WORK, COMPILED, FAILED };
 
@@ -33,6 +38,7 @@ struct stored_constraint {
     struct stored_constraint *next;
     uint64_t hash;
     struct bytes text; /* its own */
+    uint64_t client; /* the one with the smallest turn of those that asked before it was compiled */
     _Atomic int state; /* set by the thread */
     uint32_t loans;
     uint64_t asked; /* when it was asked for last: a number that grows */
@@ -56,6 +62,7 @@ struct constraint_store {
     pthread_t thread;
     bool is_running, is_closing;
     struct stored_constraint *entries; /* the one that was asked for first in front */
+    struct share_time turns;
     uint64_t ask_count;
     struct constrained_loan *loans; /* [loans_max] */
     struct lazy_memory idle_matchers[MATCHERS_IDLE_MAX];
@@ -140,34 +147,77 @@ static struct stored_constraint *take_out(struct constraint_store *store,
     return entry;
 }
 
-/* Nobody waits for what nobody has a loan of, and what failed may go better later. What is compiled
- * is kept while it is among the last. */
+/* Constraints of one kind, and their bytes. */
+struct share {
+    uint32_t count;
+    size_t bytes;
+};
+
+static bool is_idle(const struct stored_constraint *entry) {
+    return !entry->loans && atomic_load(&entry->state) != IN_WORK;
+}
+
+/* Of one client, or of all (NULL): those that are idle, or those that are lent. */
+static struct share share_of(const struct constraint_store *store, const uint64_t *client,
+                             bool idle) {
+    struct share share = {0};
+    for (const struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
+        if (client && entry->client != *client) continue;
+        if (idle ? !is_idle(entry) : entry->loans == 0) continue;
+        share.count++;
+        if (is_done(entry)) share.bytes += entry->memory.bytes;
+    }
+    return share;
+}
+
+static bool has_more(struct share a, struct share b) {
+    return a.count * (IDLE_BYTES_MAX / IDLE_MAX) + a.bytes >
+           b.count * (IDLE_BYTES_MAX / IDLE_MAX) + b.bytes;
+}
+
+/* Of the client that has most of what is idle, the one that was asked for longest ago. */
+static const struct stored_constraint *choose_idle(const struct constraint_store *store) {
+    const struct stored_constraint *chosen = NULL;
+    struct share most = {0};
+    for (const struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
+        if (!is_idle(entry)) continue;
+        bool same = chosen && chosen->client == entry->client;
+        struct share has = same ? most : share_of(store, &entry->client, true);
+        if (same ? entry->asked > chosen->asked : chosen && !has_more(has, most)) continue;
+        chosen = entry;
+        most = has;
+    }
+    return chosen;
+}
+
+/* Without a loan nothing is compiled, and what failed may go better later. What is compiled is kept
+ * while there is room. */
 static void drop_idle(struct constraint_store *store) {
-    for (;;) {
-        uint32_t count = 0;
-        size_t bytes = 0;
-        const struct stored_constraint *oldest = NULL, *useless = NULL;
-        for (const struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
-            int state = atomic_load(&entry->state);
-            if (entry->loans || state == IN_WORK) continue;
-            if (state != COMPILED) useless = entry;
-            if (!oldest || entry->asked < oldest->asked) oldest = entry;
-            bytes += entry->memory.bytes;
-            count++;
-        }
-        if (!useless && count <= IDLE_MAX && bytes <= IDLE_BYTES_MAX) return;
-        entry_free(take_out(store, useless ? useless : oldest));
+    struct stored_constraint *next;
+    for (struct stored_constraint *entry = store->entries; entry; entry = next) {
+        next = entry->next;
+        if (is_idle(entry) && atomic_load(&entry->state) != COMPILED)
+            entry_free(take_out(store, entry));
+    }
+    struct share idle = share_of(store, NULL, true);
+    while (idle.count > IDLE_MAX || idle.bytes > IDLE_BYTES_MAX) {
+        entry_free(take_out(store, choose_idle(store)));
+        idle = share_of(store, NULL, true);
     }
 }
 
 /* The gateway has compiled it before: that it fails here is rare, and worth a line. */
 static void work_on(struct constraint_store *store, struct stored_constraint *entry) {
     struct error error = {""};
+    uint64_t client = entry->client;
     atomic_store(&entry->state, IN_WORK);
     pthread_mutex_unlock(&store->lock);
+    int64_t began_ns = clock_now_ns();
     bool fails = compile(store, entry, &error) != STATUS_OK;
+    int64_t took_ns = clock_now_ns() - began_ns;
     if (fails) log_say(LOG_WARNING, "engine", "a constraint cannot be held why=%s", error.text);
     pthread_mutex_lock(&store->lock);
+    share_time_spend(&store->turns, client, took_ns);
     atomic_store(&entry->state, fails ? FAILED : COMPILED);
     store->counts.compiled += !fails;
     store->counts.failed += fails;
@@ -177,11 +227,27 @@ static void work_on(struct constraint_store *store, struct stored_constraint *en
     pthread_mutex_lock(&store->lock);
 }
 
+static bool has_room(const struct constraint_store *store, uint64_t client, size_t lent_bytes) {
+    size_t most = store->options.bytes_max ? store->options.bytes_max : LENT_BYTES_MAX;
+    size_t left = most > lent_bytes ? most - lent_bytes : 0;
+    return lent_bytes == 0 ||
+           share_turns_admits(EXPECTED_BYTES, share_of(store, &client, false).bytes, left);
+}
+
+/* The one with the smallest turn; of one client's the first. NULL: none waits, or there is no room
+ * until a loan comes back. */
 static struct stored_constraint *first_waiting(const struct constraint_store *store) {
-    struct stored_constraint *entry = store->entries;
-    while (entry && atomic_load(&entry->state) != WAITS)
-        entry = entry->next;
-    return entry;
+    struct stored_constraint *first = NULL;
+    size_t lent_bytes = share_of(store, NULL, false).bytes;
+    uint64_t least = 0;
+    for (struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
+        if (atomic_load(&entry->state) != WAITS) continue;
+        uint64_t turn = share_time_turn(&store->turns, entry->client);
+        if ((first && turn >= least) || !has_room(store, entry->client, lent_bytes)) continue;
+        first = entry;
+        least = turn;
+    }
+    return first;
 }
 
 static void *work(void *argument) {
@@ -217,7 +283,7 @@ static struct stored_constraint *find(const struct constraint_store *store, uint
 }
 
 static struct stored_constraint *add(struct constraint_store *store, uint64_t hash,
-                                     struct bytes text) {
+                                     struct bytes text, uint64_t client) {
     struct stored_constraint *entry = calloc(1, sizeof *entry), **last = &store->entries;
     char *copy = malloc(text.count);
     if (!entry || !copy) {
@@ -227,6 +293,7 @@ static struct stored_constraint *add(struct constraint_store *store, uint64_t ha
     }
     memcpy(copy, text.data, text.count);
     entry->hash = hash;
+    entry->client = client;
     entry->text = (struct bytes){copy, text.count};
     while (*last)
         last = &(*last)->next;
@@ -236,7 +303,17 @@ static struct stored_constraint *add(struct constraint_store *store, uint64_t ha
     return entry;
 }
 
-static struct constrained_loan *lend(struct constraint_store *store, struct bytes text) {
+/* What several ask for is compiled in the turn of the one that is next. */
+static void ask_for(const struct constraint_store *store, struct stored_constraint *entry,
+                    uint64_t client) {
+    const struct share_time *turns = &store->turns;
+    if (atomic_load(&entry->state) == WAITS &&
+        share_time_turn(turns, client) < share_time_turn(turns, entry->client))
+        entry->client = client;
+}
+
+static struct constrained_loan *lend(struct constraint_store *store, struct bytes text,
+                                     uint64_t client) {
     struct constrained_loan *loan = store->loans;
     uint64_t hash = checksum_of(text.data, text.count);
     while (loan < store->loans + store->options.loans_max && loan->entry)
@@ -244,7 +321,10 @@ static struct constrained_loan *lend(struct constraint_store *store, struct byte
     if (loan == store->loans + store->options.loans_max || !is_running(store)) return NULL;
     struct stored_constraint *entry = find(store, hash, text);
     store->counts.found += entry != NULL;
-    if (!entry) entry = add(store, hash, text);
+    if (entry)
+        ask_for(store, entry, client);
+    else
+        entry = add(store, hash, text, client);
     if (!entry) return NULL;
     entry->loans++;
     entry->asked = ++store->ask_count;
@@ -253,10 +333,10 @@ static struct constrained_loan *lend(struct constraint_store *store, struct byte
     return loan;
 }
 
-static struct constrained_loan *ask(void *context, struct bytes text) {
+static struct constrained_loan *ask(void *context, struct bytes text, uint64_t client) {
     struct constraint_store *store = context;
     pthread_mutex_lock(&store->lock);
-    struct constrained_loan *loan = lend(store, text);
+    struct constrained_loan *loan = lend(store, text, client);
     pthread_mutex_unlock(&store->lock);
     return loan;
 }
@@ -307,6 +387,7 @@ static void give_back(void *context, struct constrained_loan *loan) {
     loan->entry->loans--;
     *loan = (struct constrained_loan){.entry = NULL};
     drop_idle(store);
+    pthread_cond_signal(&store->asked); /* there may be room again */
     pthread_mutex_unlock(&store->lock);
 }
 
@@ -317,6 +398,7 @@ struct constrained_lender constraint_store_lender(struct constraint_store *store
 struct constraint_store_counts constraint_store_look(struct constraint_store *store) {
     pthread_mutex_lock(&store->lock);
     struct constraint_store_counts counts = store->counts;
+    counts.lent_bytes = share_of(store, NULL, false).bytes;
     pthread_mutex_unlock(&store->lock);
     return counts;
 }

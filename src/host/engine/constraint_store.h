@@ -3,8 +3,12 @@
  * followed. A thread of its own compiles, so that whoever asks never waits; with the first
  * constraint it reads the checkpoint's tokenizer, which a rank without constraints does without.
  *
- * Who holds a loan has its constraint for as long. Constraints without loans stay as long as there
- * is room for them; the one that was used least recently goes first.
+ * Clients take turns by the time that their constraints took (serving/policy/share_time): one who
+ * asks for many large ones makes nobody wait longer than for the one in work. Who holds a loan has
+ * its constraint for as long. Constraints without loans stay as long as there is room for them: of
+ * the client that has most of it, the one that was used least recently goes first. What is lent is
+ * bounded, too: a client's next one is compiled when what it holds leaves as much to the others
+ * (share_turns_admits).
  */
 #ifndef HOST_ENGINE_CONSTRAINT_STORE_H
 #define HOST_ENGINE_CONSTRAINT_STORE_H
@@ -17,6 +21,7 @@ struct constraint_store_options {
     const char *directory; /* the checkpoint's, with its tokenizer; copied */
     uint32_t vocab;        /* rows of the model's logits */
     uint32_t loans_max;
+    size_t bytes_max; /* of what is lent, before another one is compiled; 0: the usual */
     void *context;
     void (*compiled)(void *context); /* something was; on the store's thread */
 };
@@ -45,6 +50,7 @@ struct constraint_turn *constraint_store_turn(struct constrained_loan *loan);
 struct constraint_store_counts {
     uint64_t compiled, failed, found; /* found: asked for, and there was an equal one */
     uint32_t kept;                    /* in memory */
+    size_t lent_bytes;                /* of those with loans */
 };
 struct constraint_store_counts constraint_store_look(struct constraint_store *store);
 

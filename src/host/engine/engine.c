@@ -5,8 +5,8 @@
  * it was chosen and was what had been guessed, as if it came from the step after. Logits that only
  * score known tokens are reduced to what is told of them as they come, and never kept.
  *
- * A constrained row chooses under its mask, and one whose mask is late chooses nothing: the same row
- * comes again. A draft whose mask is late counts as wrong. What comes behind chosen tokens, masks
+ * A constrained row chooses under its mask, and one whose mask is late chooses nothing: it comes
+ * again when a result has said that its mask is ready. A draft whose mask is late counts as wrong. What comes behind chosen tokens, masks
  * and forced tokens, is asked for when all rows have chosen: who makes it has worked meanwhile.
  */
 #include "host/engine/engine.h"
@@ -232,7 +232,7 @@ static bool take_mask(struct engine *engine, const struct step_row *row, const u
     if (outcome == ENGINE_MASK_FREE) *mask_out = NULL;
     if (outcome == ENGINE_MASK_FREE || outcome == ENGINE_MASK_SET) return true;
     if (out->token_count) return false; /* the draft counts as wrong */
-    out->lost = outcome == ENGINE_MASK_LATE;
+    out->lost = out->late = outcome == ENGINE_MASK_LATE;
     out->stuck = outcome == ENGINE_MASK_STUCK;
     if (out->lost) out->scored_count = 0;
     return false;
@@ -382,6 +382,19 @@ static void begin_results(struct engine *engine, const struct step_plan *plan,
     engine->scoring.result = result;
 }
 
+/* What requests wait for that have no row yet, or whose row was late. */
+static void tell_ready(struct engine *engine, const struct step_plan *plan,
+                       struct step_result *result) {
+    result->constraint_count = plan->constraint_count;
+    if (engine->masks.take_ready)
+        result->ready_count = engine->masks.take_ready(engine->masks.context, plan->awaits,
+                                                       step_result_ready(result));
+    else /* their rows will be refused */
+        for (uint32_t i = 0; i < plan->constraint_count; i++)
+            step_result_ready(result)[result->ready_count++] = step_plan_constraints(plan)[i].slot;
+    if (result->ready_count % 2) step_result_ready(result)[result->ready_count] = 0; /* 8 bytes */
+}
+
 static enum status run(struct engine *engine, const struct step_plan *plan,
                        struct step_result *result, struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
@@ -390,6 +403,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
     if (status != STATUS_OK) return status;
     begin_results(engine, plan, result);
     if (engine->masks.begin) engine->masks.begin(engine->masks.context, plan);
+    if (plan->awaits) return STATUS_OK;
     want_draws(engine, plan);
     status = forward_run(engine->model, plan, engine->logits, NULL, error);
     (void)model_want_draws(engine->model, (struct model_draws){NULL, NULL, NULL});
@@ -417,7 +431,9 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
                                    .rank = plan->rank};
     memset(step_result_rows(result), 0, plan->row_count * sizeof(struct step_result_row));
     result->failed = run(engine, plan, result, error) != STATUS_OK;
-    if (result->failed) {
+    if (!result->failed) {
+        tell_ready(engine, plan, result);
+    } else {
         result->logprob_count = 0;
         for (uint32_t i = 0; i < plan->row_count; i++)
             step_result_rows(result)[i] =

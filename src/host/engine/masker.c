@@ -2,8 +2,9 @@
  * Each constrained answer has a seat: a place among the rows of serving/constraint, a mask, and
  * perhaps a job that waits or is at work. The engine touches a seat only while none is, so an answer
  * is followed by one thread at a time; and a grammar, by its turn, too. A slot whose answer ends
- * while a thread is at work for it leaves its seat behind, which that thread clears away: hence as
- * many seats more than slots as there are threads.
+ * while a thread is at work for it leaves its seat behind, which that thread clears away; and one
+ * that begins anew takes a seat before it leaves the last one, so that its constraint is kept: hence
+ * one seat more than slots and threads.
  *
  * One lock is over all of this; it is never held while something is masked. The lock of the store
  * comes below it.
@@ -31,8 +32,16 @@ struct seat {
     enum engine_mask_want want; /* of the job; of a seat that rests, what it was */
     bool wants_mask_next;       /* when the job is done */
     bool has_mask, has_forced;  /* what follows is there */
+    bool is_late, late_told;    /* its row waits for the mask; the unit knows that it is there */
     enum constrained_mask outcome;
     uint32_t forced_count, forced[LIMIT_FORCED];
+};
+
+/* What came ahead of a slot's first row. */
+struct ahead {
+    struct constrained_loan *loan; /* NULL: nothing is held */
+    bool is_wanted;                /* a request waits for it */
+    bool is_told;                  /* the unit knows that it is ready */
 };
 
 struct masker {
@@ -48,6 +57,7 @@ struct masker {
     struct seat *seats; /* [seat_count] */
     uint32_t seat_count;
     uint32_t *seat_of;                  /* [slots] or NO_SEAT */
+    struct ahead *ahead;                /* [slots] */
     uint32_t *waiting;                  /* [seat_count] seats, the first first */
     uint32_t waiting_count, slow_count; /* slow: in work */
     int64_t wait_left_ns;               /* of this step */
@@ -190,6 +200,7 @@ static void see_compiled(void *context) {
     struct masker *masker = context;
     pthread_mutex_lock(&masker->lock);
     pthread_cond_broadcast(&masker->waits);
+    pthread_cond_broadcast(&masker->done);
     pthread_mutex_unlock(&masker->lock);
 }
 
@@ -220,6 +231,39 @@ static void take_seat(struct masker *masker, const struct step_plan *plan,
     constrained_rows_begin(masker->rows, seat, plan, from);
 }
 
+static void drop_ahead(struct masker *masker, uint32_t slot) {
+    struct constrained_lender lender = constraint_store_lender(masker->store);
+    struct ahead *ahead = &masker->ahead[slot];
+    if (ahead->loan) lender.give_back(lender.context, ahead->loan);
+    *ahead = (struct ahead){.loan = NULL};
+}
+
+/* What cannot be lent is ready, too: its row will be stuck. */
+static void take_ahead(struct masker *masker, const struct step_plan *plan,
+                       const struct step_constraint *from) {
+    struct constrained_lender lender = constraint_store_lender(masker->store);
+    struct bytes text = {step_plan_constraint_texts(plan) + from->text_index, from->text_bytes};
+    struct constrained_loan *loan = NULL;
+    check(from->slot < masker->options.slots);
+    if (text.count) loan = lender.ask(lender.context, text, constrained_rows_client(from));
+    drop_ahead(masker, from->slot);
+    leave_seat(masker, from->slot);
+    masker->ahead[from->slot] = (struct ahead){.loan = loan, .is_wanted = text.count > 0};
+}
+
+/* What came ahead is given back behind the seat's own loan: so it is found. */
+static void begin_row(struct masker *masker, const struct step_plan *plan,
+                      const struct step_row *row, const struct step_constraint *from) {
+    uint32_t before = masker->seat_of[row->slot];
+    masker->seat_of[row->slot] = NO_SEAT;
+    if (from) take_seat(masker, plan, from, row->slot);
+    uint32_t after = masker->seat_of[row->slot];
+    masker->seat_of[row->slot] = before;
+    leave_seat(masker, row->slot);
+    masker->seat_of[row->slot] = after;
+    drop_ahead(masker, row->slot);
+}
+
 /* A mask that came too late for the last step is still right: none of its tokens has come since. */
 static void want_mask(struct masker *masker, uint32_t seat) {
     struct seat *it = &masker->seats[seat];
@@ -236,17 +280,19 @@ static void start(struct masker *masker) {
 
 static void begin(void *context, const struct step_plan *plan) {
     struct masker *masker = context;
-    const struct step_constraint *next = step_plan_constraints(plan);
+    const struct step_constraint *next = step_plan_row_constraints(plan);
     if (masker->thread_count == 0 && plan->constraint_count == 0) return;
     pthread_mutex_lock(&masker->lock);
     start(masker);
     masker->wait_left_ns = masker->options.wait_ns_max;
+    for (const struct step_constraint *it = step_plan_constraints(plan); it < next; it++)
+        take_ahead(masker, plan, it);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         check(row->slot < masker->options.slots);
-        if (row->fresh) leave_seat(masker, row->slot);
-        if (row->fresh && row->constrained) take_seat(masker, plan, next++, row->slot);
+        if (row->fresh) begin_row(masker, plan, row, row->constrained ? next++ : NULL);
         uint32_t seat = masker->seat_of[row->slot];
+        if (seat != NO_SEAT) masker->seats[seat].is_late = false;
         if (row->constrained && row->sample && seat != NO_SEAT) want_mask(masker, seat);
     }
     pthread_mutex_unlock(&masker->lock);
@@ -273,10 +319,12 @@ static enum engine_mask await(void *context, uint32_t slot, const uint64_t **mas
     pthread_mutex_lock(&masker->lock);
     uint32_t seat = masker->seat_of[slot];
     if (seat != NO_SEAT && masker->thread_count) {
-        const struct seat *it = &masker->seats[seat];
+        struct seat *it = &masker->seats[seat];
         wait_for(masker, &it->has_mask);
         outcome = it->has_mask ? outcomes[it->outcome] : ENGINE_MASK_LATE;
-        masker->counts.late += outcome == ENGINE_MASK_LATE;
+        it->is_late = outcome == ENGINE_MASK_LATE;
+        it->late_told = false;
+        masker->counts.late += it->is_late;
         *mask_out = mask_of(masker, seat);
     }
     pthread_mutex_unlock(&masker->lock);
@@ -318,8 +366,58 @@ static uint32_t take_forced(void *context, uint32_t slot, uint32_t *tokens_out) 
     return count;
 }
 
+static bool is_ready_ahead(const struct ahead *ahead) {
+    return !ahead->loan || constraint_store_is_ready(ahead->loan);
+}
+
+static bool is_ready_late(const struct seat *seat) {
+    return seat->is_late && seat->has_mask;
+}
+
+/* True if something is ready that was not told before, or nothing is waited for. */
+static bool has_news(const struct masker *masker) {
+    bool waits = false;
+    for (uint32_t slot = 0; slot < masker->options.slots; slot++) {
+        const struct ahead *ahead = &masker->ahead[slot];
+        uint32_t seat = masker->seat_of[slot];
+        if (ahead->is_wanted && !ahead->is_told && is_ready_ahead(ahead)) return true;
+        if (seat != NO_SEAT && is_ready_late(&masker->seats[seat]) &&
+            !masker->seats[seat].late_told)
+            return true;
+        waits |= ahead->is_wanted && !ahead->is_told;
+        waits |= seat != NO_SEAT && masker->seats[seat].is_late && !masker->seats[seat].has_mask;
+    }
+    return !waits;
+}
+
+static void wait_for_news(struct masker *masker) {
+    int64_t until_ns = clock_now_ns() + MASKER_IDLE_NS;
+    const struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+    while (!has_news(masker) && pthread_cond_timedwait(&masker->done, &masker->lock, &until) == 0) {
+    }
+}
+
+static uint32_t take_ready(void *context, bool waits, uint32_t *slots_out) {
+    struct masker *masker = context;
+    uint32_t count = 0;
+    if (masker->thread_count == 0) return 0;
+    pthread_mutex_lock(&masker->lock);
+    if (waits) wait_for_news(masker);
+    for (uint32_t slot = 0; slot < masker->options.slots; slot++) {
+        struct ahead *ahead = &masker->ahead[slot];
+        uint32_t seat = masker->seat_of[slot];
+        bool ahead_is_ready = ahead->is_wanted && is_ready_ahead(ahead);
+        bool late_is_ready = seat != NO_SEAT && is_ready_late(&masker->seats[seat]);
+        if (ahead_is_ready) ahead->is_told = true;
+        if (late_is_ready) masker->seats[seat].late_told = true;
+        if (ahead_is_ready || late_is_ready) slots_out[count++] = slot;
+    }
+    pthread_mutex_unlock(&masker->lock);
+    return count;
+}
+
 struct engine_masks masker_masks(struct masker *masker) {
-    return (struct engine_masks){masker, begin, await, push, take_forced};
+    return (struct engine_masks){masker, begin, await, push, take_forced, take_ready};
 }
 
 struct masker_counts masker_look(struct masker *masker) {
@@ -338,7 +436,7 @@ static enum status take_memory(struct masker *masker, struct error *error) {
     const struct masker_options *options = &masker->options;
     struct constraint_store_options store = {.directory = options->directory,
                                              .vocab = options->vocab,
-                                             .loans_max = masker->seat_count,
+                                             .loans_max = masker->seat_count + options->slots,
                                              .context = masker,
                                              .compiled = see_compiled};
     size_t bytes = constrained_rows_bytes(masker->seat_count, options->context_tokens_max);
@@ -349,8 +447,9 @@ static enum status take_memory(struct masker *masker, struct error *error) {
     masker->seats = calloc(masker->seat_count, sizeof *masker->seats);
     masker->waiting = calloc(masker->seat_count, sizeof *masker->waiting);
     masker->seat_of = malloc(options->slots * sizeof *masker->seat_of);
+    masker->ahead = calloc(options->slots, sizeof *masker->ahead);
     if (!masker->rows_memory.start || !masker->mask_memory.start || !masker->seats ||
-        !masker->waiting || !masker->seat_of)
+        !masker->waiting || !masker->seat_of || !masker->ahead)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the masks of %u answers",
                          options->slots);
     for (uint32_t i = 0; i < options->slots; i++)
@@ -381,7 +480,7 @@ enum status masker_open(const struct masker_options *options, struct masker **ma
     struct masker *masker = calloc(1, sizeof *masker);
     if (!masker) return error_set(error, STATUS_NO_MEMORY, "no memory for masks");
     masker->options = *options;
-    masker->seat_count = options->slots + THREADS;
+    masker->seat_count = options->slots + THREADS + 1;
     open_lock(masker);
     enum status status = take_memory(masker, error);
     if (status) {
@@ -402,6 +501,8 @@ void masker_close(struct masker *masker) {
         pthread_join(masker->threads[i], NULL);
     for (uint32_t seat = 0; masker->rows && seat < masker->seat_count; seat++)
         constrained_rows_end(masker->rows, seat);
+    for (uint32_t slot = 0; masker->rows && slot < masker->options.slots; slot++)
+        drop_ahead(masker, slot);
     constraint_store_close(masker->store);
     lazy_memory_free(&masker->rows_memory);
     lazy_memory_free(&masker->mask_memory);
@@ -411,5 +512,6 @@ void masker_close(struct masker *masker) {
     free(masker->seats);
     free(masker->waiting);
     free(masker->seat_of);
+    free(masker->ahead);
     free(masker);
 }

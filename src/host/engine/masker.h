@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The masks of one rank's constrained answers (struct engine_masks), made by two threads beside the
- * layers of a step, on the constraints of host/engine/constraint_store. What is asked for is made
- * even if it comes too late for its step: then the row comes again, and its mask is there.
+ * The masks of one rank's constrained answers (struct engine_masks), made by two threads while a
+ * step's layers are computed, on the constraints of host/engine/constraint_store. What is asked for
+ * is made even if it comes too late for its step: the row comes again when the mask is there. A
+ * constraint is held from when it came ahead of its slot's first row.
  *
  * No answer waits for another's slow mask. Of what waits, the constraint whose masks cost least goes
  * first, and at most one of the threads works on one that is known to be slow. A constraint that was
@@ -13,6 +14,7 @@
 #include "host/engine/engine.h"
 
 #define MASKER_WAIT_NS 2000000 /* of a step behind its layers, for all of its rows together */
+#define MASKER_IDLE_NS 4000000 /* of a step that has no rows and waits for what is compiled */
 
 struct masker;
 

@@ -665,6 +665,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     struct choose_replicas_step step = replicas_step(group);
     for (uint32_t rank = 0; rank < group->count; rank++) { /* those that fail still take part */
         none.others_draft |= plans[rank]->others_draft;
+        none.awaits = plans[0]->awaits;
         see_plan(&step, plans[rank]);
     }
     choose_ways(group, &step);

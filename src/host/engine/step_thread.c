@@ -184,11 +184,14 @@ static void run_step(struct step_thread *thread, struct worker *worker) {
     struct error error = {""};
     uint32_t ranks = rank_group_count(thread->group);
     int64_t began_ns = clock_now_ns();
-    lanes_begin(&thread->lanes, thread->plans, ranks, model_shape(rank_group_model(thread->group)));
+    bool awaits = thread->plans[0]->awaits;
+    if (!awaits)
+        lanes_begin(&thread->lanes, thread->plans, ranks,
+                    model_shape(rank_group_model(thread->group)));
     rank_group_run(thread->group, (const struct step_plan *const *)thread->plans, thread->results,
                    &error);
-    lanes_end(&thread->lanes, thread->results[0]->compute_ns);
-    wait_for(began_ns + thread->step_ns_min);
+    if (!awaits) lanes_end(&thread->lanes, thread->results[0]->compute_ns);
+    if (!awaits) wait_for(began_ns + thread->step_ns_min);
     bool broken = rank_group_is_broken(thread->group);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         if (thread->results[rank]->compute_ns < thread->step_ns_min)

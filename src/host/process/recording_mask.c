@@ -95,6 +95,9 @@ static void mask_submit(const struct recording_mask *mask, struct record_submit 
 
 static void mask_plan(const struct recording_mask *mask, struct step_plan *plan) {
     struct step_row *rows = step_plan_rows(plan);
+    for (uint32_t i = 0; i < plan->constraint_count; i++)
+        mask_salt(mask, &step_plan_constraints(plan)[i].tenant);
+    if (!mask->tokens) return;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (rows[i].scored_count) rows[i].next_token = token_for(mask, rows[i].next_token);
     mask_tokens(mask, step_plan_tokens(plan), plan->token_count);
@@ -114,12 +117,11 @@ static void mask_result(const struct recording_mask *mask, struct step_result *r
 void recording_mask_unit(const struct recording_mask *mask, struct record *record) {
     void *is = record;
     if (record->kind == RECORD_SUBMIT) mask_submit(mask, is);
+    if (record->kind == RECORD_RUN_STEP) mask_plan(mask, is);
     if (!mask->tokens) return;
     if (record->kind == RECORD_CONTINUE) {
         struct record_continue *more = is;
         mask_tokens(mask, continue_tokens(more), more->token_count);
-    } else if (record->kind == RECORD_RUN_STEP) {
-        mask_plan(mask, is);
     } else if (record->kind == RECORD_STEP_DONE) {
         mask_result(mask, is);
     } else if (record->kind == RECORD_TOKENS) {

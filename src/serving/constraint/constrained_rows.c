@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/checksum.h"
 
 #define STOPS_MAX (2 * LIMIT_STOP_TOKENS)
 
@@ -66,13 +67,19 @@ void constrained_rows_end(struct constrained_rows *rows, uint32_t slot) {
     *row = (struct constrained_row){.loan = NULL};
 }
 
+uint64_t constrained_rows_client(const struct step_constraint *from) {
+    const struct tenant_salt *tenant = &from->tenant;
+    bool has_tenant = !record_zeros(tenant, sizeof *tenant);
+    return has_tenant ? checksum_of(tenant, sizeof *tenant) : from->slot;
+}
+
 void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
                             const struct step_plan *plan, const struct step_constraint *from) {
     struct constrained_row *row = row_of(rows, slot);
     const uint32_t *tokens = step_plan_constraint_tokens(plan);
     struct bytes text = {step_plan_constraint_texts(plan) + from->text_index, from->text_bytes};
     constrained_rows_end(rows, slot);
-    row->loan = rows->lender.ask(rows->lender.context, text);
+    row->loan = rows->lender.ask(rows->lender.context, text, constrained_rows_client(from));
     row->is_lost = !row->loan || from->answer_count > rows->tokens_max - STEP_ROW_TOKENS ||
                    from->stop_count > STOPS_MAX;
     if (row->is_lost) return;
@@ -83,7 +90,7 @@ void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
 }
 
 void constrained_rows_take(struct constrained_rows *rows, const struct step_plan *plan) {
-    const struct step_constraint *next = step_plan_constraints(plan);
+    const struct step_constraint *next = step_plan_row_constraints(plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         if (row->fresh && row->constrained)

@@ -15,9 +15,9 @@ struct constrained_loan; /* the lender's own */
 /* Who compiles and keeps constraints, and gives each answer its matcher. */
 struct constrained_lender {
     void *context;
-    /* A loan for a slot's answer: begins to compile `text`, or finds it; never waits. NULL: none can
-     * be given. */
-    struct constrained_loan *(*ask)(void *context, struct bytes text);
+    /* A loan for a slot's answer: begins to compile `text` in the turn of `client`, or finds it;
+     * never waits. NULL: none can be given. */
+    struct constrained_loan *(*ask)(void *context, struct bytes text, uint64_t client);
     /* True once `*constraint_out` and `*matcher_out` are there; false: not yet. NULL in both: it
      * cannot be compiled, or memory is out. */
     bool (*ready)(void *context, struct constrained_loan *loan,
@@ -43,6 +43,9 @@ void constrained_rows_take(struct constrained_rows *rows, const struct step_plan
 void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
                             const struct step_plan *plan, const struct step_constraint *from);
 void constrained_rows_end(struct constrained_rows *rows, uint32_t slot);
+
+/* Who takes turns where the constraint is compiled: a tenant. Where there is none, the slot. */
+uint64_t constrained_rows_client(const struct step_constraint *from);
 
 /* What its lender gave; NULL: none. */
 struct constrained_loan *constrained_rows_loan(const struct constrained_rows *rows, uint32_t slot);

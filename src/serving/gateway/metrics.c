@@ -252,7 +252,7 @@ static void write_counters(struct json_writer *writer, const struct record_unit_
 
 static void write_load(struct json_writer *writer, const struct metrics_gauges *gauges) {
     const struct record_unit_load *load = &gauges->load;
-    write_one(writer, "fathom_requests_running", "gauge", "Requests that hold KV pages.",
+    write_one(writer, "fathom_requests_running", "gauge", "Requests that hold KV pages, or await their constraint.",
               load->requests_running);
     write_one(writer, "fathom_requests_waiting", "gauge", "Requests that wait for KV pages.",
               load->requests_waiting);

@@ -2,7 +2,7 @@
 #include "serving/unit/level.h"
 
 #include "serving/policy/balance_prefill.h"
-#include "serving/unit/state.h"
+#include "serving/unit/binding.h"
 
 /* Prompts, and what is computed again, in turn. */
 static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
@@ -13,6 +13,7 @@ static uint32_t view_prompts(const struct unit *unit, uint32_t *answers_out) {
         const struct unit_request *request = &unit->requests[slot];
         if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL)
             continue;
+        if (binding_holds(request)) continue;
         unit->scratch.items[count++] =
             (struct schedule_item){.slot = slot,
                                    .phase = SCHEDULE_PREFILL,

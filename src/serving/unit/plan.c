@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "serving/policy/preempt.h"
 #include "serving/unit/account.h"
+#include "serving/unit/binding.h"
 #include "serving/unit/handoff.h"
 #include "serving/unit/level.h"
 #include "serving/unit/pages.h"
@@ -33,7 +34,7 @@ size_t plan_bytes_max(const struct unit_options *options) {
                             .page_count = rows * pages,
                             .history_count = rows * history,
                             .bias_count = rows * LIMIT_ROW_BIASES,
-                            .constraint_count = rows,
+                            .constraint_count = rows + BINDING_ASKS_MAX + options->requests_max,
                             .constraint_token_count = context + rows * 2 * LIMIT_STOP_TOKENS,
                             .constraint_bytes = LIMIT_CONSTRAINT_BYTES});
 }
@@ -65,6 +66,7 @@ static bool brings_constraint(const struct unit_request *request) {
 }
 
 bool plan_brings_constraints(const struct unit *unit) {
+    if (unit->unasked_count + unit->over_count > 0) return true;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++)
         if (brings_constraint(&unit->requests[slot])) return true;
     return false;
@@ -121,6 +123,7 @@ static void view_request(const struct unit_request *request, uint32_t slot,
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     uint32_t count = 0, asking = 0, end = unit->options.requests_max;
     unit->tiers.answer_by_ns = MACHINE_NEVER;
+    unit->held_count = unit->held_running = 0;
     for (uint32_t i = 0; i < unit->line_count; i++) {
         uint32_t slot = unit->line[i];
         struct unit_request *request = &unit->requests[slot];
@@ -128,6 +131,12 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
             request_prefetch_to_plan(&unit->requests[unit->line[i + UNIT_AHEAD]]);
         if (!request_steps(request)) {
             request->listed = false;
+            continue;
+        }
+        if (binding_holds(request)) {
+            unit->scratch.order[end - ++asking] = slot;
+            unit->held_count++;
+            unit->held_running += request_runs(request);
             continue;
         }
         int64_t answer_by_ns = tiers_answer_by_ns(unit, request, now_ns);
@@ -309,8 +318,8 @@ static void put_extras(struct step_plan *plan, struct step_row *row,
     used->biases += row->bias_count;
 }
 
-static void put_constraint(struct step_plan *plan, uint32_t row, struct unit_request *request,
-                           struct extras *used) {
+static void put_constraint(const struct unit *unit, struct step_plan *plan, uint32_t row,
+                           struct unit_request *request, struct extras *used) {
     request_settle(request);
     uint32_t *tokens = step_plan_constraint_tokens(plan) + used->constraint_tokens;
     uint32_t answer_count = request->output_count, stop_count = request->stop_token_count;
@@ -321,7 +330,9 @@ static void put_constraint(struct step_plan *plan, uint32_t row, struct unit_req
                                  .answer_index = used->constraint_tokens,
                                  .answer_count = answer_count,
                                  .stop_index = used->constraint_tokens + answer_count,
-                                 .stop_count = stop_count};
+                                 .stop_count = stop_count,
+                                 .slot = (uint32_t)(request - unit->requests),
+                                 .tenant = request->tenant};
     memcpy(tokens, request->tokens + request->prompt_count, answer_count * sizeof *tokens);
     memcpy(tokens + answer_count, request->stop_tokens, stop_count * sizeof *tokens);
     memcpy(step_plan_constraint_texts(plan) + used->constraint_bytes, request->constraint,
@@ -406,7 +417,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     place->tokens_used += token_count;
     put_scores(row, request);
     if (samples) put_extras(plan, row, request, &place->used);
-    if (brings_constraint(request)) put_constraint(plan, index, request, &place->used);
+    if (brings_constraint(request)) put_constraint(unit, plan, index, request, &place->used);
     request->in_step = true;
     request->fresh = false;
     request->row_tokens = token_count;
@@ -446,6 +457,7 @@ static void prefetch_row(const struct unit_request *request) {
 struct plan_sum {
     struct step_work work;
     struct extras extras;
+    struct binding_asks asks;
     uint32_t tokens, drafts, pages;
     bool pushes;
 };
@@ -466,33 +478,44 @@ static struct plan_sum sum_rows(const struct unit *unit, uint32_t row_count) {
         add_extras(&sum.extras, request, choice->token_count);
         prefetch_row(request);
     }
+    binding_choose(unit, LIMIT_CONSTRAINT_BYTES - sum.extras.constraint_bytes, &sum.asks);
     return sum;
 }
 
 static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_sum *sum) {
-    struct step_plan *plan =
-        outbox_put_bare(unit->outbox, RECORD_RUN_STEP,
-                        &(struct step_plan){.step = ++unit->step,
-                                            .row_count = row_count,
-                                            .token_count = sum->tokens,
-                                            .page_count = sum->pages,
-                                            .history_count = sum->extras.history,
-                                            .bias_count = sum->extras.biases,
-                                            .constraint_count = sum->extras.constraints,
-                                            .constraint_token_count = sum->extras.constraint_tokens,
-                                            .constraint_bytes = sum->extras.constraint_bytes});
+    uint32_t ahead = sum->asks.count + sum->asks.over_count;
+    struct step_plan *plan = outbox_put_bare(
+        unit->outbox, RECORD_RUN_STEP,
+        &(struct step_plan){.step = ++unit->step,
+                            .row_count = row_count,
+                            .token_count = sum->tokens,
+                            .page_count = sum->pages,
+                            .history_count = sum->extras.history,
+                            .bias_count = sum->extras.biases,
+                            .awaits = row_count == 0,
+                            .constraint_count = sum->extras.constraints + ahead,
+                            .constraint_token_count = sum->extras.constraint_tokens,
+                            .constraint_bytes = sum->extras.constraint_bytes + sum->asks.bytes});
     check(plan);
     struct row_place place = {.row = step_plan_rows(plan),
                               .tokens = step_plan_tokens(plan),
-                              .pages = step_plan_pages(plan)};
+                              .pages = step_plan_pages(plan),
+                              .used.constraints = ahead,
+                              .used.constraint_bytes = sum->asks.bytes};
     unit->work = sum->work;
+    binding_put(unit, plan, &sum->asks);
     for (uint32_t i = 0; i < row_count; i++)
         put_row(unit, plan, i, &unit->scratch.choices[i], &place);
     check(place.tokens_used == sum->tokens && place.pages_used == sum->pages);
+    place.used.constraints -= ahead;
+    place.used.constraint_bytes -= sum->asks.bytes;
     check(memcmp(&place.used, &sum->extras, sizeof sum->extras) == 0);
-    unit->step_row_count = unit->last_step_rows = row_count;
-    unit->last_step_tokens = sum->tokens + sum->drafts;
+    unit->step_in_flight = true;
+    unit->step_row_count = row_count;
     unit->drafts = sum->drafts > 0;
+    if (row_count == 0) return;
+    unit->last_step_rows = row_count;
+    unit->last_step_tokens = sum->tokens + sum->drafts;
 }
 
 /* What prompts may add to the next step: nothing until the next portion of the first in turn is
@@ -548,7 +571,8 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
     struct schedule_limits limits = {
-        .rows_max = unit->options.step_rows_max - unit->counts[UNIT_REQUEST_PARKED],
+        .rows_max =
+            unit->options.step_rows_max - unit->counts[UNIT_REQUEST_PARKED] - unit->held_running,
         .tokens_max = unit->options.step_tokens_max,
         .chunk_tokens_max = unit->options.chunk_tokens_max,
         .prompt_tokens_max = level_tokens(unit, count),
@@ -590,9 +614,10 @@ void plan_step(struct unit *unit, int64_t now_ns) {
         row_count = choose_rows(unit, count, now_ns);
     }
     /* Who runs has a row or waits for one that has; who waits starts where nobody runs, or parked
-     * ones, or blocks that are being copied, hold the pages. */
-    check(row_count > 0 || count == 0 || unit_parked_count(unit) + unit->tiers.keeping_count > 0);
-    if (row_count == 0) return;
+     * ones, those that wait for masks, or blocks that are being copied, hold the pages. */
+    check(row_count > 0 || count == 0 || unit->held_running > 0 ||
+          unit_parked_count(unit) + unit->tiers.keeping_count > 0);
+    if (row_count == 0 && unit->held_count + unit->unasked_count == 0) return;
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);
     struct plan_sum sum = sum_rows(unit, row_count);

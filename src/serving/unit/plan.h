@@ -10,10 +10,10 @@
 /* Bytes of the largest plan. */
 size_t plan_bytes_max(const struct unit_options *options);
 
-/* A request that is held would bring its constraint with its next row. */
+/* The next plan would bring constraints, with rows or ahead of them. */
 bool plan_brings_constraints(const struct unit *unit);
 
-/* Puts a RUN_STEP if any request is held. No step may be in flight; room has been checked. */
+/* Puts a RUN_STEP if any request has a row, or waits for its constraint or mask. No step may be in flight; room has been checked. */
 void plan_step(struct unit *unit, int64_t now_ns);
 
 #endif

@@ -72,10 +72,10 @@ struct rank_units {
     int64_t patience_ns, retry_ns; /* the first one's in the line that ends */
     bool line_wanted;              /* something has changed since the line was walked */
     enum balance_method method;
-    struct step_cost cost; /* of a step of all: learnt from its costliest rank */
-    double *full_ns;       /* [rank_count] scratch */
-    int64_t step_ns;       /* of this step, the longest that a rank has told */
-    bool step_failed;
+    struct step_cost cost;    /* of a step of all: learnt from its costliest rank */
+    double *full_ns;          /* [rank_count] scratch */
+    int64_t step_ns;          /* of this step, the longest that a rank has told */
+    bool step_failed, awaits; /* awaits: no rank has a row in this step */
     bool on_arrival, levels;
     uint64_t choices;
     uint32_t rank_count;
@@ -610,7 +610,8 @@ static void take_result(struct rank_units *units, const struct step_result *resu
     rank->work = rank->planned ? level_work(rank->unit) : (struct step_work){0};
     if (result->compute_ns > units->step_ns) units->step_ns = result->compute_ns;
     units->step_failed |= result->failed;
-    if (units->levels && units->missing == 0 && !units->step_failed) learn_cost(units);
+    if (units->levels && units->missing == 0 && !units->step_failed && !units->awaits)
+        learn_cost(units);
     if (!rank->planned) return;
     rank->planned = false;
     pass_on(units, result->rank, &result->record, now_ns);
@@ -724,8 +725,9 @@ static enum status units_receive(void *self, const struct record *record, int64_
 }
 
 /* What all ranks must know of one another's plans: whether any has drafts, and one schedule. */
-static void agree(struct step_plan *plan, bool drafts, uint32_t overlap) {
+static void agree(struct step_plan *plan, bool drafts, bool awaits, uint32_t overlap) {
     plan->others_draft = drafts;
+    plan->awaits = awaits;
     if (plan->overlap == overlap) return;
     for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
         plan->cuts[i].row = UINT32_MAX; /* one lane is enough */
@@ -735,7 +737,7 @@ static void agree(struct step_plan *plan, bool drafts, uint32_t overlap) {
 /* Plans without rows for the ranks that have none, and agreement among all. */
 static void complete_step(struct rank_units *units) {
     bool drafts = false;
-    uint32_t overlap = OVERLAP_SEQUENTIAL;
+    uint32_t overlap = OVERLAP_SEQUENTIAL, rows = 0;
     for (uint32_t i = 0; i < units->rank_count; i++) {
         struct rank_unit *rank = &units->ranks[i];
         if (rank->planned) {
@@ -744,10 +746,12 @@ static void complete_step(struct rank_units *units) {
             rank->plan = put_kind(units, RECORD_RUN_STEP, NULL);
             rank->plan->rank = (uint16_t)i;
         }
+        rows += rank->plan->row_count;
         if (rank->plan->overlap > overlap) overlap = rank->plan->overlap;
     }
     for (uint32_t i = 0; i < units->rank_count; i++)
-        agree(units->ranks[i].plan, drafts, overlap);
+        agree(units->ranks[i].plan, drafts, rows == 0, overlap);
+    units->awaits = rows == 0;
     units->missing = units->rank_count;
     units->step_ns = 0;
     units->step_failed = false;

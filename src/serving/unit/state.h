@@ -72,6 +72,7 @@ struct unit_request {
     int32_t priority;
     uint16_t recent_count;
     bool work_told; /* with TOKENS, as it is now */
+    uint8_t bind;   /* enum request_bind (serving/unit/binding.h) */
     int64_t turn;
     uint64_t arrival;
     uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
@@ -145,7 +146,14 @@ struct unit {
                      * then those that came since. Some have left */
     uint32_t line_count;
     uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* of requests in each state */
-    uint32_t step_row_count;                   /* of the step in flight; 0: none */
+    uint32_t step_row_count;                   /* of the step in flight */
+    uint32_t step_constraints;                 /* of its plan */
+    uint32_t held_count;    /* of requests that wait or run: had no row in the last plan's view */
+    uint32_t held_running;  /* of these, those that run */
+    uint32_t unasked_count; /* constrained requests in BIND_NONE */
+    uint32_t unready_count; /* constrained requests in any but BIND_READY */
+    uint32_t *over_slots;   /* [over_count] that the rank still holds a constraint for */
+    uint32_t over_count;
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
     struct step_cost cost;              /* learnt from the steps so far */
@@ -164,7 +172,8 @@ struct unit {
     int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
     size_t token_bytes; /* of a TOKENS record of one token and no more: what most rows say */
-    bool drafts;        /* a row of the step in flight has drafts */
+    bool step_in_flight;
+    bool drafts; /* a row of the step in flight has drafts */
     bool others; /* requests at other ranks, or in line before them, wait for a step to end */
 };
 

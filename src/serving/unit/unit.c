@@ -12,6 +12,7 @@
 #include "contract/kv_block.h"
 #include "serving/policy/balance.h"
 #include "serving/unit/account.h"
+#include "serving/unit/binding.h"
 #include "serving/unit/handoff.h"
 #include "serving/unit/pages.h"
 #include "serving/unit/plan.h"
@@ -69,7 +70,7 @@ size_t unit_outbox_bytes(const struct unit_options *options) {
 }
 
 size_t unit_rank_memory_bytes(const struct unit_options *options) {
-    size_t per_request = sizeof(struct unit_request) + 2 * sizeof(uint32_t);
+    size_t per_request = sizeof(struct unit_request) + 3 * sizeof(uint32_t);
     return sizeof(struct unit) + page_table_bytes(options->page_count) +
            prefix_tree_bytes(options->page_count, options->reuse_generated) +
            map_bytes(options->requests_max) + options->requests_max * per_request +
@@ -146,7 +147,9 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
     unit->step_slots = arena_take(arena, o->step_rows_max * sizeof *unit->step_slots);
     unit->line = arena_take(arena, o->requests_max * sizeof *unit->line);
-    if (!unit->requests || !unit->free_slots || !unit->step_slots || !unit->line)
+    unit->over_slots = arena_take(arena, o->requests_max * sizeof *unit->over_slots);
+    if (!unit->requests || !unit->free_slots || !unit->step_slots || !unit->line ||
+        !unit->over_slots)
         return STATUS_NO_MEMORY;
     unit_request_open_all(unit);
     enum status status = map_open(&unit->slots, arena, o->requests_max);
@@ -237,7 +240,7 @@ static struct admit_house house_of(const struct unit *unit) {
         .requests_held = unit_held_count(unit),
         .rows_max = unit->options.step_rows_max,
         .rows_running = unit_running_count(unit) + unit->counts[UNIT_REQUEST_PARKED],
-        .waits = unit->counts[UNIT_REQUEST_WAITING] > 0,
+        .waits = unit->counts[UNIT_REQUEST_WAITING] > binding_held_waiting(unit),
         .draining = unit->draining,
     };
 }
@@ -388,6 +391,7 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
     }
     copy->node = PREFIX_NONE;
     copy->state = UNIT_REQUEST_FREE;
+    copy->bind = BIND_NONE;
     copy->page_count = copy->shared_count = copy->computed_count = 0;
     copy->handoff = NULL;
     copy->tier = NULL;
@@ -571,30 +575,50 @@ static void put_scores(struct unit *unit, struct unit_request *request,
     }
 }
 
-static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
-    uint32_t end = request->computed_count + count, blocks = end / KV_BLOCK_TOKENS;
+/* The tokens up to `end` have been computed. */
+static void tokens_count(struct unit *unit, struct unit_request *request, uint32_t end) {
     uint32_t computed = request->work.computed_tokens, again = request->work.recomputed_tokens;
     account_obtained(request, ACCOUNT_COMPUTED, request->computed_count, end);
     unit->totals.prompt_tokens += request->work.computed_tokens - computed;
     unit->totals.recomputed_tokens += request->work.recomputed_tokens - again;
+}
+
+static void tokens_computed(struct unit *unit, struct unit_request *request, uint32_t count) {
+    uint32_t end = request->computed_count + count, blocks = end / KV_BLOCK_TOKENS;
     uint32_t known_blocks = request->shared_count;
+    tokens_count(unit, request, end);
     request->computed_count = end;
     if (blocks <= known_blocks) return;
     pages_share(unit, request);
     tiers_keep(unit, request, known_blocks);
 }
 
+/* The row chose nothing. What it computed for a mask that is late counts: whole blocks stay, and the
+ * rest is computed once more. Where a rank died before it had the constraint, that comes again. */
+static void row_lost(struct unit *unit, struct unit_request *request,
+                     const struct step_result *result, const struct step_result_row *row) {
+    uint32_t end = request->computed_count + request->row_tokens;
+    uint32_t whole_end = (end - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    bool keeps = row->late && !request->pushes && !request_scores(request);
+    if (request->constraint_bytes && !binding_is_taken(unit, result)) request->fresh = true;
+    if (keeps && whole_end > request->computed_count)
+        tokens_computed(unit, request, whole_end - request->computed_count);
+    if (row->late) tokens_count(unit, request, end);
+    if (request->cancelled) handoff_leave(unit, request, FINISH_CANCELLED);
+}
+
 static void row_done(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row,
                      int64_t now_ns) {
     uint32_t right = drafts_right(row);
+    if (row->late) binding_late(unit, request, now_ns);
     if (tiers_is_loading(request) && !tiers_step_done(unit, request, row)) {
         if (request->cancelled && !tiers_is_loading(request))
             handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
-    if (row->lost) { /* what may be chosen was not known in time: it is planned again */
-        if (request->cancelled) handoff_leave(unit, request, FINISH_CANCELLED);
+    if (row->lost) {
+        row_lost(unit, request, result, row);
         return;
     }
     if (row->draft_count) account_drafted(request, row->draft_count, right);
@@ -633,9 +657,10 @@ static bool speaks(const struct unit *unit) {
 
 void unit_load(const struct unit *unit, struct record_unit_load *load,
                struct unit_rank_load *rank) {
+    uint32_t held = binding_held_waiting(unit); /* for its rank, not for its turn */
     *load = (struct record_unit_load){
-        .requests_waiting = unit->counts[UNIT_REQUEST_WAITING],
-        .requests_running = unit_running_count(unit),
+        .requests_waiting = unit->counts[UNIT_REQUEST_WAITING] - held,
+        .requests_running = unit_running_count(unit) + held,
         .pages_free = unit->pages.free_count,
         .pages_held = unit->pages.held_count,
         .pages_cached = unit->pages.cached_count,
@@ -674,6 +699,9 @@ bool unit_take_load_change(struct unit *unit) {
 static void observe_step(struct unit *unit, const struct step_result *result,
                          const struct step_result_row *rows) {
     uint32_t made = 0, right = 0;
+    unit->last_step_ns = result->compute_ns;
+    unit->totals.steps++;
+    if (result->failed) return;
     for (uint32_t i = 0; i < result->row_count; i++) {
         if (rows[i].lost) continue;
         made += rows[i].draft_count;
@@ -693,14 +721,13 @@ static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_coun
 static enum status receive_step_done(struct unit *unit, const struct step_result *result,
                                      int64_t now_ns) {
     if (!unit_can_put(unit, unit_reaction_bytes(&unit->options))) return STATUS_FULL;
-    check(unit->step_row_count > 0 && result->step == unit->step);
+    check(unit->step_in_flight && result->step == unit->step);
     check(result->failed || result->row_count == unit->step_row_count);
     const struct step_result_row *rows = step_result_rows(result);
     uint32_t row_count = unit->step_row_count;
     unit->step_row_count = 0;
-    unit->last_step_ns = result->compute_ns;
-    unit->totals.steps++;
-    if (!result->failed) observe_step(unit, result, rows);
+    unit->step_in_flight = false;
+    if (row_count) observe_step(unit, result, rows);
     for (uint32_t i = 0; i < row_count; i++) {
         struct unit_request *request = &unit->requests[unit->step_slots[i]];
         prefetch_rows(unit, i, row_count);
@@ -717,9 +744,10 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(rows[i].slot == unit->step_slots[i]);
         row_done(unit, request, result, &rows[i], now_ns);
     }
+    binding_take(unit, result, now_ns);
     unit->plan_wanted = unit_active_count(unit) > 0;
-    unit->load_changed = true;
-    if (speaks(unit)) put_load(unit);
+    unit->load_changed |= row_count > 0;
+    if (speaks(unit) && unit->load_changed) put_load(unit);
     return STATUS_OK;
 }
 
@@ -759,7 +787,7 @@ void unit_abandon(struct unit *unit) {
 static bool has_work(const struct unit *unit) {
     bool ends = unit->abandoned && handoff_may_any_end(unit);
     return ends || (speaks(unit) && (!unit->hello_sent || unit->load_changed)) ||
-           (unit->plan_wanted && !unit->abandoned && unit->step_row_count == 0);
+           (unit->plan_wanted && !unit->abandoned && !unit->step_in_flight);
 }
 
 static void unit_step(void *self, int64_t now_ns) {
@@ -771,7 +799,7 @@ static void unit_step(void *self, int64_t now_ns) {
     if (speaks(unit) && !unit->hello_sent) put_hello(unit);
     if (unit->abandoned)
         handoff_end_all(unit, answer_bytes(&unit->options));
-    else if (unit->plan_wanted && unit->step_row_count == 0)
+    else if (unit->plan_wanted && !unit->step_in_flight)
         plan_step(unit, now_ns);
     if (speaks(unit) && unit->load_changed) put_load(unit);
 }
@@ -818,7 +846,7 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
 static int64_t unit_next_wake_ns(const void *self) {
     const struct unit *unit = self;
     if (has_work(unit)) return 0;
-    bool plans = unit->step_row_count == 0 && !unit->abandoned;
+    bool plans = !unit->step_in_flight && !unit->abandoned;
     int64_t found_ns = plans ? unit->tiers.answer_by_ns : MACHINE_NEVER;
     return found_ns < unit->give_up_ns ? found_ns : unit->give_up_ns;
 }
@@ -840,6 +868,7 @@ static uint32_t step_share(const struct unit *unit, const struct unit_request *r
     uint32_t left = request_known(request) - request->computed_count;
     uint32_t share = unit->options.step_tokens_max / 4 * 3;
     if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL) return 0;
+    if (binding_holds(request)) return 0;
     return left < share ? left : share;
 }
 
@@ -873,11 +902,11 @@ struct unit_offer unit_offer(const struct unit *unit, const struct predict_lengt
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         unit_prefetch_slot(unit, slot);
-        if (request->state == UNIT_REQUEST_FREE) continue;
+        bool waits = request->state == UNIT_REQUEST_WAITING;
+        if (request->state == UNIT_REQUEST_FREE || (waits && binding_holds(request))) continue;
         offer.pages_expected += pages_expected(request, lengths);
         answers += request->state == UNIT_REQUEST_DECODE;
-        if (request->state == UNIT_REQUEST_WAITING)
-            promised += admit_start_pages(request_need(request), request_known(request));
+        if (waits) promised += admit_start_pages(request_need(request), request_known(request));
         if (request->state != UNIT_REQUEST_WAITING && request->state != UNIT_REQUEST_PREFILL)
             continue;
         offer.tokens_ahead += request_known(request) - request->computed_count;
@@ -928,7 +957,7 @@ bool unit_drafts(const struct unit *unit) {
 }
 
 bool unit_step_in_flight(const struct unit *unit) {
-    return unit->step_row_count > 0;
+    return unit->step_in_flight;
 }
 
 static void audit_request(const struct unit *unit, uint32_t slot) {
@@ -951,6 +980,7 @@ void unit_audit(const struct unit *unit) {
     page_table_audit(&unit->pages);
     pages_audit(unit);
     unit_request_audit(unit);
+    binding_audit(unit);
     uint32_t in_step = 0;
     uint64_t leases = 0;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {

@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "contract/kv_block.h"
 #include "serving/unit/account.h"
+#include "serving/unit/binding.h"
 #include "serving/unit/tiers.h"
 
 /* States that a load report does not tell apart. */
@@ -106,6 +107,7 @@ void unit_request_enter(struct unit *unit, struct unit_request *request, int64_t
     request->arrival = unit->arrivals++;
     request->waits_since_ns = now_ns;
     map_add(&unit->slots, key_of(request->id), slot_of(unit, request));
+    binding_enter(unit, request);
     set_state(unit, request, UNIT_REQUEST_WAITING);
     unit->plan_wanted = true;
 }
@@ -175,6 +177,7 @@ void unit_request_end(struct unit *unit, struct unit_request *request, enum fini
 void unit_request_drop(struct unit *unit, struct unit_request *request) {
     check(request->state != UNIT_REQUEST_FREE && !request->in_step);
     pages_release(unit, request);
+    binding_leave(unit, request);
     map_remove(&unit->slots, key_of(request->id));
     set_state(unit, request, UNIT_REQUEST_FREE);
     unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1] = slot_of(unit, request);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the compiled constraints of a rank: who asks never waits, equal texts are compiled once
  * and while somebody may want them, what cannot be held is told, and the memory of what nobody uses
- * goes back.
+ * goes back. And clients from one another: by the time that their constraints take, and by the memory
+ * that they hold, used or not.
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -25,11 +26,15 @@ static struct constrained_lender lender;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static uint32_t compiled_count;
+static struct constrained_loan *watched;
+static uint32_t watched_at;   /* compiled_count, when that was first seen to be ready; 0: never */
+static size_t lent_bytes_max; /* of the store that is opened */
 
 static void compiled(void *context) {
     assert_ptr_equal(context, directory);
     pthread_mutex_lock(&lock);
     compiled_count++;
+    if (watched && !watched_at && constraint_store_is_ready(watched)) watched_at = compiled_count;
     pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
 }
@@ -39,9 +44,11 @@ static void open_store(const char *where) {
     const struct constraint_store_options options = {.directory = where,
                                                      .vocab = VOCAB,
                                                      .loans_max = LOANS,
+                                                     .bytes_max = lent_bytes_max,
                                                      .context = directory,
                                                      .compiled = compiled};
-    compiled_count = 0;
+    compiled_count = watched_at = 0;
+    watched = NULL;
     if (constraint_store_open(&options, &store, &error)) fail_msg("%s", error.text);
     lender = constraint_store_lender(store);
 }
@@ -65,8 +72,19 @@ static void await_compiled(uint32_t count) {
     pthread_mutex_unlock(&lock);
 }
 
+static void await_ready(const struct constrained_loan *loan) {
+    pthread_mutex_lock(&lock);
+    while (!constraint_store_is_ready(loan))
+        pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+}
+
+static struct constrained_loan *ask_as(uint64_t client, const char *text) {
+    return lender.ask(lender.context, bytes_of(text), client);
+}
+
 static struct constrained_loan *ask(const char *text) {
-    return lender.ask(lender.context, bytes_of(text));
+    return ask_as(1, text);
 }
 
 static void give_back(struct constrained_loan *loan) {
@@ -146,10 +164,12 @@ static void more_loans_than_answers_are_not_given(void **state) {
         give_back(loans[i]);
 }
 
+enum { KEPT_LESS_THAN = 300 };
+
 static void what_was_not_asked_for_lately_goes_first(void **state) {
     char text[128];
     (void)state;
-    for (uint32_t i = 0; i < 100; i++) {
+    for (uint32_t i = 0; i < KEPT_LESS_THAN; i++) {
         struct constrained_loan *loan = ask(schema(i, text));
         await_compiled(i + 1);
         assert_non_null(matcher_of(loan));
@@ -159,13 +179,113 @@ static void what_was_not_asked_for_lately_goes_first(void **state) {
         assert_true(constraint_store_is_ready(loan));
         give_back(loan);
     }
-    assert_true(constraint_store_look(store).kept < 100);
-    struct constrained_loan *last = ask(schema(99, text)), *second = ask(schema(1, text));
+    assert_true(constraint_store_look(store).kept < KEPT_LESS_THAN);
+    struct constrained_loan *last = ask(schema(KEPT_LESS_THAN - 1, text)),
+                            *second = ask(schema(1, text));
     assert_true(constraint_store_is_ready(last));
-    await_compiled(101);
+    await_compiled(KEPT_LESS_THAN + 1);
     assert_non_null(matcher_of(second));
     give_back(last);
     give_back(second);
+}
+
+/* What takes 2^least states. */
+static char *large(uint32_t number, uint32_t least, char out[128]) {
+    snprintf(out, 128, "{\"form\":{\"regex\":\"[ab]*a[ab]{%u}%u\"}}", least, number);
+    return out;
+}
+
+/* One client asks for many that take long. Another one's, which is asked for last, waits for the one
+ * that is in work. */
+static void who_asks_for_little_waits_only_for_what_is_in_work(void **state) {
+    struct constrained_loan *loans[LOANS];
+    char text[128];
+    (void)state;
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i + 1 < LOANS; i++)
+            loans[i] = ask_as(1, large(10 * round + i, 11, text));
+        pthread_mutex_lock(&lock);
+        uint32_t before = compiled_count;
+        loans[LOANS - 1] = watched = ask_as(2, schema(round, text));
+        watched_at = 0;
+        pthread_mutex_unlock(&lock);
+        await_compiled((round + 1) * LOANS);
+        pthread_mutex_lock(&lock);
+        watched = NULL;
+        assert_true(watched_at > before && watched_at <= before + 2);
+        pthread_mutex_unlock(&lock);
+        for (uint32_t i = 0; i < LOANS; i++)
+            give_back(loans[i]);
+    }
+}
+
+/* What two ask for is compiled once, in the turn of the one who is next. */
+static void what_another_asked_for_before_is_no_reason_to_wait(void **state) {
+    struct constrained_loan *loans[LOANS];
+    char text[128];
+    (void)state;
+    for (uint32_t i = 0; i + 1 < LOANS; i++)
+        loans[i] = ask_as(1, large(i, 11, text));
+    await_compiled(1);
+    pthread_mutex_lock(&lock);
+    uint32_t before = compiled_count;
+    loans[LOANS - 1] = watched = ask_as(2, large(LOANS - 2, 11, text));
+    pthread_mutex_unlock(&lock);
+    await_compiled(LOANS - 1);
+    pthread_mutex_lock(&lock);
+    watched = NULL;
+    assert_true(watched_at <= before + 2 || before + 2 >= LOANS - 1);
+    pthread_mutex_unlock(&lock);
+    assert_int_equal(constraint_store_look(store).compiled, LOANS - 1);
+    for (uint32_t i = 0; i < LOANS; i++)
+        give_back(loans[i]);
+}
+
+/* However many one client asks for, another one's stays. */
+static void a_client_drops_its_own_first(void **state) {
+    char text[128];
+    (void)state;
+    struct constrained_loan *loan = ask_as(2, schema(0, text));
+    await_compiled(1);
+    give_back(loan);
+    for (uint32_t i = 1; i <= 2 * KEPT_LESS_THAN; i++) {
+        loan = ask_as(1, schema(i, text));
+        await_compiled(i + 1);
+        give_back(loan);
+    }
+    assert_true(constraint_store_look(store).kept < KEPT_LESS_THAN);
+    loan = ask_as(2, schema(0, text));
+    assert_true(constraint_store_is_ready(loan));
+    give_back(loan);
+}
+
+/* One client's answers hold what it may: its next one waits until a loan comes back, and meanwhile
+ * another client's does not. */
+static void what_is_lent_is_bounded_and_leaves_room_for_others(void **state) {
+    struct constrained_loan *loans[LOANS];
+    uint32_t ready = 0;
+    char text[128];
+    (void)state;
+    lent_bytes_max = (size_t)16 << 20;
+    open_store(directory);
+    for (uint32_t i = 0; i + 1 < LOANS; i++)
+        loans[i] = ask_as(1, large(i, 13, text));
+    loans[LOANS - 1] = ask_as(2, schema(1, text));
+    await_ready(loans[0]);
+    await_ready(loans[LOANS - 1]);
+    struct constraint_store_counts counts = constraint_store_look(store);
+    for (uint32_t i = 0; i + 1 < LOANS; i++)
+        ready += constraint_store_is_ready(loans[i]);
+    print_message("# %u of %u, %zu KiB are lent\n", ready, LOANS - 1, counts.lent_bytes >> 10);
+    assert_true(ready >= 1 && ready < LOANS - 1);
+    assert_true(counts.lent_bytes <= lent_bytes_max);
+    for (uint32_t i = 0; i + 1 < LOANS; i++) { /* as each comes back, the next are compiled */
+        await_ready(loans[i]);
+        give_back(loans[i]);
+    }
+    give_back(loans[LOANS - 1]);
+    constraint_store_close(store);
+    lent_bytes_max = 0;
 }
 
 static void a_store_closes_while_it_compiles(void **state) {
@@ -192,6 +312,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(more_loans_than_answers_are_not_given, open_one, close_one),
         cmocka_unit_test_setup_teardown(what_was_not_asked_for_lately_goes_first, open_one,
                                         close_one),
+        cmocka_unit_test_setup_teardown(who_asks_for_little_waits_only_for_what_is_in_work,
+                                        open_one, close_one),
+        cmocka_unit_test_setup_teardown(what_another_asked_for_before_is_no_reason_to_wait,
+                                        open_one, close_one),
+        cmocka_unit_test_setup_teardown(a_client_drops_its_own_first, open_one, close_one),
+        cmocka_unit_test(what_is_lent_is_bounded_and_leaves_room_for_others),
         cmocka_unit_test(a_store_closes_while_it_compiles),
     };
     const char *source = getenv("FATHOM_SOURCE");

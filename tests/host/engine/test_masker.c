@@ -2,7 +2,7 @@
  * Protects constrained answers on the model that comes with Fathom: each is what its constraint
  * says, and the same to the last token alone or among others, with drafts or without, with forced
  * tokens or without, after it was interrupted anywhere, and over masks that come too late, which
- * cost a step and never a token. And the masks' seats: none is left over when slots change hands.
+ * cost a step and never a token, and are told when they are there. And the masks' seats: none is left over when slots change hands.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -153,6 +153,7 @@ static void put_constraint(uint32_t row, const struct sequence *sequence, uint32
         .answer_count = answer,
         .stop_index = *token_index + answer,
         .stop_count = 1,
+        .slot = sequence->slot,
     };
     uint32_t *tokens = step_plan_constraint_tokens(plan) + *token_index;
     memcpy(tokens, sequence->tokens + sequence->prompt_count, answer * sizeof(uint32_t));
@@ -630,6 +631,81 @@ static void equal_constraints_are_compiled_once(void **state) {
         assert_same(&sequences[0], &sequences[i]);
 }
 
+/* A plan without rows that asks for `constraint` ahead of the slot's first row; "": its answer is over. */
+static void ask_ahead(uint32_t slot, const char *constraint) {
+    struct error error = {""};
+    memset(plan_memory, 0, sizeof plan_memory);
+    *plan = (struct step_plan){
+        .awaits = 1, .constraint_count = 1, .constraint_bytes = (uint32_t)strlen(constraint)};
+    record_set_head(plan, RECORD_RUN_STEP);
+    step_plan_constraints(plan)[0] =
+        (struct step_constraint){.row = STEP_NO_ROW,
+                                 .text_bytes = (uint32_t)strlen(constraint),
+                                 .slot = slot,
+                                 .tenant.bytes[0] = constraint[0] != 0};
+    memcpy(step_plan_constraint_texts(plan), constraint, strlen(constraint));
+    assert_true(record_valid(plan, plan->record.bytes));
+    engine_run(engine, plan, result, &error);
+    assert_false(result->failed);
+    assert_int_equal(result->constraint_count, 1);
+    assert_true(record_valid(result, result->record.bytes));
+}
+
+/* Another step without rows, in which the engine waits for a moment. */
+static void await_once(void) {
+    struct error error = {""};
+    *plan = (struct step_plan){.awaits = 1};
+    record_set_head(plan, RECORD_RUN_STEP);
+    engine_run(engine, plan, result, &error);
+    assert_false(result->failed);
+}
+
+static bool is_told(uint32_t slot) {
+    for (uint32_t i = 0; i < result->ready_count; i++)
+        if (step_result_ready(result)[i] == slot) return true;
+    return false;
+}
+
+/* It is compiled once, for both: what came ahead is there until the row has it. */
+static void a_constraint_that_came_ahead_is_told_when_it_is_there(void **state) {
+    (void)state;
+    struct masker_counts before = masker_look(masker);
+    struct sequence sequence = sequence_of(3);
+    sequence.constraint = "{\"form\":{\"schema\":{\"enum\":[\"ahead\",\"behind\"]}}}";
+    ask_ahead(sequence.slot, sequence.constraint);
+    while (!is_told(sequence.slot))
+        await_once();
+    assert_int_equal(masker_look(masker).compiled, before.compiled + 1);
+    await_once(); /* again, until its row comes */
+    assert_true(is_told(sequence.slot));
+    finish(&sequence, 1);
+    assert_false(sequence.is_stuck || sequence.lost);
+    assert_false(is_told(sequence.slot));
+    assert_int_equal(masker_look(masker).compiled, before.compiled + 1);
+    ask_ahead(sequence.slot, "{\"form\":{\"schema\":{\"type\":\"nothing\"}}}");
+    while (!is_told(sequence.slot)) /* that it cannot be held, its row says */
+        await_once();
+    ask_ahead(sequence.slot, "");
+    assert_false(is_told(sequence.slot));
+}
+
+/* The first mask of a step that has no time for it is late, and then it is told. */
+static void a_mask_that_was_late_is_told_when_it_is_there(void **state) {
+    (void)state;
+    struct sequence sequence = sequence_of(0);
+    close_masker();
+    open_masker(0);
+    step(&sequence, 1);
+    assert_int_equal(sequence.lost, 1);
+    while (!is_told(sequence.slot))
+        await_once();
+    step(&sequence, 1);
+    assert_int_equal(sequence.lost, 1);
+    assert_true(sequence.known > sequence.prompt_count);
+    close_masker();
+    open_masker(PATIENT_NS);
+}
+
 static void an_engine_without_masks_refuses_constrained_rows(void **state) {
     (void)state;
     const struct engine_masks none = {0};
@@ -659,6 +735,8 @@ int main(void) {
         cmocka_unit_test(a_slow_constraint_changes_no_other_answer),
         cmocka_unit_test(slots_change_hands_at_any_time),
         cmocka_unit_test(equal_constraints_are_compiled_once),
+        cmocka_unit_test(a_constraint_that_came_ahead_is_told_when_it_is_there),
+        cmocka_unit_test(a_mask_that_was_late_is_told_when_it_is_there),
         cmocka_unit_test(an_engine_without_masks_refuses_constrained_rows),
     };
     const char *source = getenv("FATHOM_SOURCE");

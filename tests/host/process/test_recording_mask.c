@@ -92,14 +92,20 @@ static void with_prompts_a_submission_has_another_salt_alone(void **state) {
 static void steps_are_of_the_same_tokens_as_what_was_submitted(void **state) {
     (void)state;
     open_mask(VOCAB);
-    struct step_plan *plan = outbox_put(
-        &box, RECORD_RUN_STEP,
-        &(struct step_plan){.row_count = 2, .token_count = 2, .history_count = 1, .bias_count = 1});
+    struct step_plan *plan = outbox_put(&box, RECORD_RUN_STEP,
+                                        &(struct step_plan){.row_count = 2,
+                                                            .token_count = 2,
+                                                            .history_count = 1,
+                                                            .bias_count = 1,
+                                                            .constraint_count = 1});
+    const struct tenant_salt salt = {{1, 2, 3}};
+    step_plan_constraints(plan)->tenant = salt;
     step_plan_tokens(plan)[0] = step_plan_tokens(plan)[1] = 5;
     step_plan_history(plan)[0] = 9;
     step_plan_biases(plan)[0].token = 9;
     step_plan_rows(plan)[1] = (struct step_row){.scored_count = 1, .next_token = 5};
     recording_mask_unit(&mask, &plan->record);
+    assert_memory_not_equal(&step_plan_constraints(plan)->tenant, &salt, sizeof salt);
     assert_int_equal(step_plan_tokens(plan)[1], tokens[5]);
     assert_int_equal(step_plan_history(plan)[0], tokens[9]);
     assert_int_equal(step_plan_biases(plan)[0].token, tokens[9]);

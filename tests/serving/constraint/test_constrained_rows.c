@@ -26,7 +26,10 @@ static struct {
     bool is_ready, refuses, fails;
 } lender;
 
-static struct constrained_loan *ask(void *context, struct bytes text) {
+static const struct tenant_salt tenant = {{7, 7}};
+
+static struct constrained_loan *ask(void *context, struct bytes text, uint64_t client) {
+    assert_true(client == constrained_rows_client(&(struct step_constraint){.tenant = tenant}));
     struct constrained_loan *loan = &lender.loans[lender.asked++];
     assert_ptr_equal(context, &lender);
     assert_true(lender.asked <= LOANS && text.count < TEXT_BYTES);
@@ -116,7 +119,9 @@ static void take(const char *const texts[SLOTS], const char *answer) {
                 .answer_index = first,
                 .answer_count = answer_count,
                 .stop_index = first + answer_count,
-                .stop_count = 1};
+                .stop_count = 1,
+                .slot = slot,
+                .tenant = tenant};
             for (uint32_t i = 0; i < answer_count; i++)
                 *tokens++ = case_token((const char[]){answer[i], 0});
             *tokens++ = CASE_STOP;
@@ -262,6 +267,17 @@ static void forced_tokens_are_told_ahead(void **state) {
     assert_int_equal(constrained_rows_mask(rows, 0, mask), CONSTRAINED_MASK_STUCK); /* it ended */
 }
 
+/* Answers of one tenant take its turns; where there is none, each slot stands alone. */
+static void tenants_take_turns(void **state) {
+    (void)state;
+    struct step_constraint one = {.slot = 1}, two = {.slot = 2};
+    assert_true(constrained_rows_client(&one) != constrained_rows_client(&two));
+    one.tenant.bytes[5] = two.tenant.bytes[5] = 9;
+    assert_true(constrained_rows_client(&one) == constrained_rows_client(&two));
+    two.tenant.bytes[31] = 1;
+    assert_true(constrained_rows_client(&one) != constrained_rows_client(&two));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_slot_follows_its_own_answer, open_rows, close_rows),
@@ -273,6 +289,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(what_never_will_be_is_stuck, open_rows, close_rows),
         cmocka_unit_test_setup_teardown(an_answer_may_fill_the_context, open_rows, close_rows),
         cmocka_unit_test_setup_teardown(forced_tokens_are_told_ahead, open_rows, close_rows),
+        cmocka_unit_test(tenants_take_turns),
     };
     return cmocka_run_group_tests(tests, case_open, NULL);
 }

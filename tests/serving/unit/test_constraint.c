@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects constrained answers in the unit: who begins anew brings the constraint and the answer so
- * far, forced tokens join the answer and are computed with its next row, a late mask delays nobody
- * else, and texts stay within the plan and the prompts' memory. The world checks on the way that
+ * far, forced tokens join the answer and are computed with its next row, and texts stay within the plan and the prompts' memory. The world checks on the way that
  * every fresh row brings the right text and tokens, and that every other finds them at the engine.
  */
 #include <setjmp.h>
@@ -153,46 +152,6 @@ static void forced_tokens_leave_room_for_others(void **state) {
     }
     assert_true(parts > 0 && world->known[prompt].received > 0);
     world_run(world);
-    world_assert_empty(world);
-    world_close(world);
-}
-
-/* The mask of one row is late again and again: its row comes again as it was, as often as prompts
- * may beside answers, and the other answer goes on. The account does not know of it. */
-static void a_late_mask_delays_nobody_else(void **state) {
-    (void)state;
-    struct unit_options options = world_options();
-    struct world *world = open_binding(&options);
-    uint32_t late = world_submit(world, 70, 3);
-    world->constraint_bytes = 0;
-    uint32_t free_one = world_submit(world, 70, 30);
-    world->late_odds = 1;
-    for (uint32_t i = 0; i < 20; i++) {
-        world_step(world);
-        world_drain(world);
-        for (uint32_t r = 0; r < world->plan->row_count; r++) {
-            const struct step_row *row = &step_plan_rows(world->plan)[r];
-            if (row->sampling.seed != late) continue;
-            assert_true(row->first_position == 0 && row->token_count == 70);
-            assert_int_equal(row->fresh, i == 0);
-        }
-        world_complete(world, false);
-        world_drain(world);
-        assert_int_equal(world->known[free_one].received, i + 1);
-    }
-    assert_true(world->known[late].received == 0 && world->known[late].late > 1);
-    world->late_odds = 0;
-    while (!world->known[late].received)
-        turn(world);
-    world->late_odds = 1; /* a generated row */
-    turn(world);
-    turn(world);
-    assert_int_equal(world->known[late].received, 1);
-    world->late_odds = 0;
-    world_run(world);
-    assert_int_equal(world->known[late].received, 3);
-    assert_int_equal(world->known[late].work.computed_tokens, 70);
-    assert_int_equal(world->known[late].work.recomputed_tokens, 0);
     world_assert_empty(world);
     world_close(world);
 }
@@ -373,7 +332,6 @@ int main(void) {
         cmocka_unit_test(no_draft_is_made_while_forced_tokens_are_to_be_computed),
         cmocka_unit_test(nothing_follows_the_end_of_an_answer),
         cmocka_unit_test(forced_tokens_leave_room_for_others),
-        cmocka_unit_test(a_late_mask_delays_nobody_else),
         cmocka_unit_test(one_that_is_late_can_be_cancelled),
         cmocka_unit_test(scores_of_a_late_row_are_told_once),
         cmocka_unit_test(a_stuck_answer_ends),

@@ -462,7 +462,7 @@ static void steps_that_break_off_are_made_again(void **state) {
 static void the_storage_is_the_second_way(void **state) {
     (void)state;
     uint32_t handed = 0, partial = 0, loaded = 0, fresh = 0, waited = 0, lost = 0;
-    for (uint64_t seed = 0; seed < 64; seed++) {
+    for (uint64_t seed = 0; seed < 96; seed++) {
         struct unit_options prefill = options_of(seed, 0), decode = options_of(seed, 1);
         decode.prefix_cache = prefill.prefix_cache = decode.kv_storage = true;
         prefill.kv_storage = seed % 4 > 0; /* else nobody has stored anything but answers */

@@ -223,7 +223,10 @@ static void check_constraint(struct world *world, const struct step_plan *plan,
     uint32_t number = (uint32_t)row->sampling.seed;
     const struct known *known = &world->known[number];
     struct bound *bound = &world->bound[plan->rank][row->slot];
+    struct awaited *awaited = &world->awaited[plan->rank][row->slot];
     assert_int_equal(row->constrained, known->constraint_bytes > 0);
+    if (row->constrained) assert_true(awaited->is_asked && awaited->is_told);
+    awaited->is_wanted = false;
     if (!row->fresh) {
         assert_int_equal(bound->number, row->constrained ? number : REQUESTS_MAX);
         if (row->constrained) assert_int_equal(bound->answer_count, known->received);
@@ -244,6 +247,29 @@ static void check_constraint(struct world *world, const struct step_plan *plan,
                         known->received * sizeof *tokens);
     assert_int_equal(brought->stop_count, 1);
     assert_int_equal(tokens[brought->stop_index], STOP_TOKEN);
+}
+
+/* It is that of the slot's request, unless that has ended since the plan was made. */
+static bool is_asked_rightly(const struct world *world, uint32_t rank,
+                             const struct step_constraint *asked) {
+    const struct unit_request *request = &world->units[rank]->requests[asked->slot];
+    return request->state == UNIT_REQUEST_FREE ||
+           asked->text_bytes == world->known[request->sampling.seed].constraint_bytes;
+}
+
+/* What comes ahead of rows; returns how many. */
+static uint32_t take_asked(struct world *world, const struct step_plan *plan) {
+    uint32_t count = 0;
+    for (; count < plan->constraint_count; count++) {
+        const struct step_constraint *asked = &step_plan_constraints(plan)[count];
+        if (asked->row != STEP_NO_ROW) break;
+        bool asks = asked->text_bytes > 0;
+        struct awaited *awaited = &world->awaited[plan->rank][asked->slot];
+        if (!asks) assert_true(awaited->is_asked);
+        if (asks) assert_true(is_asked_rightly(world, plan->rank, asked));
+        *awaited = (struct awaited){.is_asked = asks, .is_wanted = asks};
+    }
+    return count;
 }
 
 /* What the engine makes of all that it was told is what the unit holds. */
@@ -268,7 +294,7 @@ static void take_plan(struct world *world, const struct step_plan *told) {
     world->plans[told->rank] = plan;
     world->told_pages += told->page_count;
     world->plan_count++;
-    uint32_t constraints = 0;
+    uint32_t constraints = take_asked(world, plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct known *known = &world->known[row->sampling.seed];
@@ -321,7 +347,7 @@ static void check_step(struct world *world, uint32_t plans_before) {
         assert_int_equal(world->plans[rank]->others_draft, drafts);
 }
 
-void world_drain(struct world *world) {
+static void drain_once(struct world *world) {
     struct outbox *outbox = world->machine.outbox;
     uint32_t plans_before = world->plan_count;
     for (const struct record *r = NULL; (r = outbox_next(outbox, r));) {
@@ -359,6 +385,19 @@ void world_drain(struct world *world) {
     check_step(world, plans_before);
 }
 
+/* A step without rows goes by at once, and the next one comes. */
+void world_drain(struct world *world) {
+    drain_once(world);
+    while (world->plan_count == world->ranks && world->plans[0]->awaits) {
+        if (world->shows_empty_steps) return;
+        world->empty_steps++;
+        world_complete(world, false);
+        drain_once(world);
+        world_step(world);
+        drain_once(world);
+    }
+}
+
 static enum status send(struct world *world, const void *record) {
     assert_true(record_valid(record, ((const struct record *)record)->bytes));
     return world->machine.receive(world->machine.self, record, world->now_ns);
@@ -367,7 +406,7 @@ static enum status send(struct world *world, const void *record) {
 void world_send(struct world *world, const void *record) {
     if (send(world, record) == STATUS_OK) return;
     world->fulls++;
-    world_drain(world); /* an empty outbox takes anything */
+    drain_once(world); /* an empty outbox takes anything */
     assert_int_equal(send(world, record), STATUS_OK);
 }
 
@@ -648,6 +687,35 @@ static void choose_tokens(struct world *world, const struct step_plan *plan,
     if (row->constrained) world->bound[plan->rank][row->slot].answer_count += out->token_count;
 }
 
+/* All but the choice is done. Whole blocks stay, unless they are on their way to another unit or
+ * scores are to be told. */
+static void be_late(struct world *world, const struct step_plan *plan, const struct step_row *row,
+                    struct step_result_row *out) {
+    struct known *known = &world->known[row->sampling.seed];
+    uint32_t end = row->first_position + row->token_count;
+    uint32_t whole = (end - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
+    bool pushes = world->units[plan->rank]->requests[row->slot].pushes;
+    bool keeps = row->scored_count == 0 && !pushes && whole > row->first_position;
+    known->late++;
+    known->next_first = keeps ? whole : row->first_position;
+    note_row(world, row, 0);
+    out->lost = out->late = 1;
+    world->awaited[plan->rank][row->slot].is_wanted = true;
+    world->awaited[plan->rank][row->slot].is_told = false;
+}
+
+static void tell_ready(struct world *world, const struct step_plan *plan,
+                       struct step_result *result) {
+    result->constraint_count = plan->constraint_count;
+    for (uint32_t slot = 0; slot < world->requests_max; slot++) {
+        struct awaited *awaited = &world->awaited[plan->rank][slot];
+        if (!awaited->is_wanted || (!awaited->is_told && draw(world, world->unready_odds)))
+            continue;
+        awaited->is_told = true;
+        step_result_ready(result)[result->ready_count++] = slot;
+    }
+}
+
 static void run_row(struct world *world, const struct step_plan *plan, const struct step_row *row,
                     struct step_result *result, struct step_result_row *out) {
     struct known *known = &world->known[row->sampling.seed];
@@ -661,14 +729,11 @@ static void run_row(struct world *world, const struct step_plan *plan, const str
         lose_row(world, plan, row, out);
         return;
     }
+    uint64_t chain = compute_row(world, plan, row);
     if (late) {
-        spoil_row(world, plan, row);
-        known->late++;
-        known->next_first = row->first_position;
-        out->lost = 1;
+        be_late(world, plan, row, out);
         return;
     }
-    uint64_t chain = compute_row(world, plan, row);
     uint32_t right = known->right;
     known->next_first = row->first_position + row->token_count;
     if (row->sample) choose_tokens(world, plan, row, chain, out);
@@ -690,9 +755,10 @@ static void complete_plan(struct world *world, uint32_t rank, bool failed) {
                               .row_count = row_count,
                               .failed = failed,
                               .logprob_count = row_count ? count_scores(plan) : 0,
+                              .ready_count = world->requests_max,
                               .rank = rank,
                           });
-    result->logprob_count = 0; /* counts up again as they are told */
+    result->logprob_count = result->ready_count = 0; /* count up again as they are told */
     struct step_result_row *rows = step_result_rows(result);
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
@@ -702,6 +768,7 @@ static void complete_plan(struct world *world, uint32_t rank, bool failed) {
         }
         run_row(world, plan, row, result, &rows[i]);
     }
+    if (!failed && !world->breaks) tell_ready(world, plan, result);
     record_set_head(result, RECORD_STEP_DONE);
     world_send(world, result);
     free(plan);

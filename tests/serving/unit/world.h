@@ -44,6 +44,13 @@ struct bound {
     uint32_t answer_count;
 };
 
+/* What a slot's request waits for, as the engine knows it. */
+struct awaited {
+    bool is_asked;  /* its constraint came ahead of its first row */
+    bool is_wanted; /* and it has no row yet, or its row was late */
+    bool is_told;   /* a result has said that it is ready */
+};
+
 /* A KV row of the invented engine: it stands for numbers that depend on every token up to its own
  * and on the form in which each was computed. */
 struct kv_row {
@@ -88,7 +95,13 @@ struct world {
      * nothing may follow. */
     double forced_odds, late_odds, stuck_odds;
     uint32_t constraint_bytes; /* of the requests to come that world_submit_head is not told */
-    struct bound bound[RANKS_MAX][REQUESTS_MAX]; /* by slot */
+    struct bound bound[RANKS_MAX][REQUESTS_MAX];     /* by slot */
+    struct awaited awaited[RANKS_MAX][REQUESTS_MAX]; /* by slot */
+    /* That a result does not say yet that what a request waits for is ready; and steps without rows
+     * are left to the test. Else all is ready with the next result, and such steps go by unseen. */
+    double unready_odds;
+    bool shows_empty_steps;
+    uint32_t empty_steps;
     uint32_t draws;
     bool reuse_generated;
     int64_t now_ns, step_ns, token_ns; /* a step takes step_ns, and token_ns for each token */
