@@ -9,6 +9,7 @@
 #include "base/limits.h"
 #include "host/fleet/fleet_folder.h"
 #include "host/process/host_list.h"
+#include "host/process/log.h"
 #include "host/process/yaml_tree.h"
 
 #define NS 1e9
@@ -246,18 +247,26 @@ static void check_launcher(struct fleet_reader *reader, const struct tree *root,
     }
 }
 
-static void check_hosts(struct fleet_reader *reader, const struct fleet_file *file) {
+/* A word that is no host name is left out with a line in the log: the remote shell would take it as
+ * an option, and the fleet still runs on the other hosts. */
+static void check_hosts(struct fleet_reader *reader, struct fleet_file *file) {
+    struct fleet_words *hosts = &file->hosts;
+    uint32_t kept = 0;
     struct error why;
-    if (strcmp(file->launcher, "hosts") == 0 && !file->hosts.count)
+    if (strcmp(file->launcher, "hosts") == 0 && !hosts->count)
         complain(reader, "hosts", "where units may run, as [a, b]");
-    for (uint32_t i = 0; i < file->hosts.count && !reader->status; i++) {
-        if (host_list_check_name(bytes_of(file->hosts.words[i]), &why))
-            reader->status = error_set(reader->error, STATUS_INVALID, "%.200s: hosts: %.200s",
-                                       reader->path, why.text);
-        for (uint32_t other = 0; other < i; other++)
-            if (strcmp(file->hosts.words[i], file->hosts.words[other]) == 0)
-                complain(reader, "hosts", "each host once");
+    for (uint32_t i = 0; i < hosts->count && !reader->status; i++) {
+        const char *word = hosts->words[i];
+        for (uint32_t other = 0; other < kept; other++)
+            if (strcmp(word, hosts->words[other]) == 0) complain(reader, "hosts", "each host once");
+        if (host_list_check_name(bytes_of(word), &why))
+            log_say(LOG_ERROR, "fleet", "a host of the file is left out file=%s why=%s",
+                    reader->path, why.text);
+        else
+            hosts->words[kept++] = word;
     }
+    hosts->count = kept;
+    hosts->words[kept] = NULL;
 }
 
 /* The launcher finds its jobs by what it sets itself. */
