@@ -71,6 +71,7 @@ bool constrain_valid(const void *record) {
 
 bool constrained_valid(const void *record) {
     const struct record_constrained *constrained = record;
-    return record_request_valid(constrained) && constrained->verdict < CONSTRAINT_VERDICT_COUNT &&
+    return record_request_valid(constrained) && constrained->took_ns >= 0 &&
+           constrained->verdict < CONSTRAINT_VERDICT_COUNT &&
            (constrained->verdict == CONSTRAINT_HOLDS) == (constrained->message_bytes == 0);
 }

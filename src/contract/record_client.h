@@ -128,6 +128,7 @@ RECORD_TAIL(record_tokenized, 0, uint32_t, tokenized_tokens) /* [token_count] */
 struct record_constrain {
     struct record record;
     struct request_id request;
+    uint64_t client;     /* requests of one number are one client's */
     uint32_t text_bytes; /* 1..LIMIT_CONSTRAINT_BYTES */
     uint32_t reserved;   /* zero */
 };
@@ -146,6 +147,7 @@ enum constraint_verdict {
 struct record_constrained {
     struct record record;
     struct request_id request;
+    int64_t took_ns;        /* of the thread */
     uint32_t verdict;       /* enum constraint_verdict */
     uint32_t message_bytes; /* 0 if it holds */
 };

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "command/model_run.h"
 #include "compute/weights/checkpoint.h"
 #include "host/http/web_assets.h"
@@ -57,7 +58,9 @@ static void constrain(void *context, struct worker *worker, const struct record 
     struct error error;
     struct bytes text = {constrain_text(asked), asked->text_bytes};
     struct record_constrained fixed = {.request = asked->request};
-    fixed.verdict = constraint_judge_ask(side->judge, text, &error);
+    int64_t began_ns = clock_now_ns();
+    fixed.verdict = constraint_judge_ask(side->judge, asked->client, text, &error);
+    fixed.took_ns = clock_now_ns() - began_ns;
     if (fixed.verdict) fixed.message_bytes = (uint32_t)strlen(error.text);
     struct record_constrained *answer = outbox_put(&box, RECORD_CONSTRAINED, &fixed);
     check(answer);

@@ -73,11 +73,12 @@ static void a_constraint_and_its_verdict_are_whole(void **state) {
         if (i == 2) constrain->reserved = 1;
         assert_invalid(constrain);
     }
-    for (uint32_t i = 0; i < 3; i++) {
+    for (uint32_t i = 0; i < 4; i++) {
         struct record_constrained *constrained = good_constrained();
         if (i == 0) constrained->verdict = CONSTRAINT_VERDICT_COUNT;
         if (i == 1) constrained->verdict = CONSTRAINT_HOLDS; /* and yet there is a message */
         if (i == 2) constrained->message_bytes = 100;        /* beyond the record */
+        if (i == 3) constrained->took_ns = -1;
         assert_invalid(constrained);
     }
     struct record_constrained *silent = records_make(RECORD_CONSTRAINED, NULL);

@@ -9,7 +9,7 @@
 #include "host/process/lazy_memory.h"
 #include "serving/constraint/constraint.h"
 
-#define REMEMBERED 64 /* verdicts */
+#define REMEMBERED 512 /* verdicts */
 
 struct remembered {
     uint8_t text_sha256[SHA256_BYTES]; /* a verdict must not be forged by another text */
@@ -21,6 +21,7 @@ struct remembered {
 struct constraint_judge {
     const struct tokenizer *tokenizer;
     uint64_t asked, compiled;
+    uint64_t clients[REMEMBERED]; /* that asked for each first */
     struct remembered remembered[REMEMBERED];
 };
 
@@ -77,25 +78,51 @@ static enum constraint_verdict compile(struct constraint_judge *judge, struct by
     return verdict_of(status);
 }
 
-/* The text's place; else that which was asked for longest ago. */
+/* The text's place, or else a free one; NULL: there is none. */
 static struct remembered *find_place(struct constraint_judge *judge,
                                      const uint8_t text_sha256[SHA256_BYTES]) {
-    struct remembered *oldest = judge->remembered;
+    struct remembered *empty = NULL;
     for (uint32_t i = 0; i < REMEMBERED; i++) {
         struct remembered *each = &judge->remembered[i];
-        if (each->asked && memcmp(each->text_sha256, text_sha256, SHA256_BYTES) == 0) return each;
-        if (each->asked < oldest->asked) oldest = each;
+        if (!each->asked)
+            empty = each;
+        else if (memcmp(each->text_sha256, text_sha256, SHA256_BYTES) == 0)
+            return each;
     }
-    oldest->asked = 0;
-    return oldest;
+    return empty;
 }
 
-enum constraint_verdict constraint_judge_ask(struct constraint_judge *judge, struct bytes text,
-                                             struct error *error) {
+static uint32_t count_of(const struct constraint_judge *judge, uint64_t client) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < REMEMBERED; i++)
+        count += judge->clients[i] == client;
+    return count;
+}
+
+/* All places are taken. The client that has most of them loses the one that was asked for longest
+ * ago; among clients that have as many, the longest ago of all. */
+static struct remembered *forget_one(struct constraint_judge *judge) {
+    uint32_t chosen = 0, most = 0;
+    for (uint32_t i = 0; i < REMEMBERED; i++) {
+        bool same = i > 0 && judge->clients[i] == judge->clients[chosen];
+        uint32_t count = same ? most : count_of(judge, judge->clients[i]);
+        bool older = judge->remembered[i].asked < judge->remembered[chosen].asked;
+        if (count < most || (count == most && !older)) continue;
+        chosen = i;
+        most = count;
+    }
+    judge->remembered[chosen].asked = 0;
+    return &judge->remembered[chosen];
+}
+
+enum constraint_verdict constraint_judge_ask(struct constraint_judge *judge, uint64_t client,
+                                             struct bytes text, struct error *error) {
     uint8_t text_sha256[SHA256_BYTES];
     sha256_digest(text.data, text.count, text_sha256);
     struct remembered *place = find_place(judge, text_sha256);
+    if (!place) place = forget_one(judge);
     if (!place->asked) {
+        judge->clients[place - judge->remembered] = client;
         place->verdict = compile(judge, text, &place->error);
         if (place->verdict == CONSTRAINT_HOLDS) place->error.text[0] = '\0'; /* of what it tried */
         memcpy(place->text_sha256, text_sha256, SHA256_BYTES);

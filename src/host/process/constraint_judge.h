@@ -21,9 +21,10 @@ enum status constraint_judge_open(const struct tokenizer *tokenizer,
 /* NULL is closed, too. */
 void constraint_judge_close(struct constraint_judge *judge);
 
-/* *error says why; it is empty if it holds. One thread at a time. */
-enum constraint_verdict constraint_judge_ask(struct constraint_judge *judge, struct bytes text,
-                                             struct error *error);
+/* *error says why; it is empty if it holds. The verdict is remembered: where there are too many, the
+ * client that has most of them loses one first. One thread at a time. */
+enum constraint_verdict constraint_judge_ask(struct constraint_judge *judge, uint64_t client,
+                                             struct bytes text, struct error *error);
 
 /* Constraints compiled so far: the others were remembered. */
 uint64_t constraint_judge_compiled(const struct constraint_judge *judge);

@@ -117,7 +117,6 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     gateway->texts.kind = RECORD_TOKENIZE;
     texts_open(&gateway->texts, &gateway->outbox, texts, o->texts_bytes, o->requests_max);
     gateway->constraints.kind = RECORD_CONSTRAIN;
-    gateway->constraints.bytes_least = LIMIT_CONSTRAINT_BYTES;
     texts_open(&gateway->constraints, &gateway->outbox, constraints, CONSTRAINTS_BYTES,
                o->requests_max);
     if (o->tokenizer) {

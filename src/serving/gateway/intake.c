@@ -786,8 +786,10 @@ enum status intake_constrained(struct gateway *gateway, const struct record_cons
         if (!status) status = go_on(gateway, leader, now_ns, &error);
         if (status == STATUS_INVALID) status = refuse_late(gateway, leader, now_ns, &error);
     }
-    if (!status) texts_answered(&gateway->constraints);
-    return status;
+    if (status) return status;
+    texts_spend(&gateway->constraints, record->took_ns);
+    texts_answered(&gateway->constraints);
+    return STATUS_OK;
 }
 
 enum status intake_give_up(struct gateway *gateway, struct request *leader, int64_t now_ns) {

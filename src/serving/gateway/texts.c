@@ -81,8 +81,8 @@ static struct record_tokenize tokenize_of(const struct texts_ask *ask) {
                                     .tokens_max = ask->tokens_max};
 }
 static struct record_constrain constrain_of(const struct texts_ask *ask) {
-    return (struct record_constrain){.request = ask->request,
-                                     .text_bytes = (uint32_t)ask->text.count};
+    return (struct record_constrain){
+        .request = ask->request, .client = ask->client, .text_bytes = (uint32_t)ask->text.count};
 }
 
 static bool put_tokenize(struct outbox *outbox, const struct texts_ask *ask) {
@@ -106,11 +106,6 @@ static size_t bytes_of_record(const struct texts *texts, const struct texts_ask 
     struct record_constrain constrain = constrain_of(ask);
     return texts->kind == RECORD_TOKENIZE ? record_bytes(RECORD_TOKENIZE, &tokenize)
                                           : record_bytes(RECORD_CONSTRAIN, &constrain);
-}
-
-/* What a text of so many bytes takes of the thread. */
-static size_t work_of(const struct texts *texts, size_t bytes) {
-    return bytes > texts->bytes_least ? bytes : texts->bytes_least;
 }
 
 static enum status give(struct texts *texts, const struct texts_ask *ask, uint64_t turn) {
@@ -151,9 +146,14 @@ enum status texts_take(struct texts *texts, struct waiting_text *waiting,
     size_t client_bytes;
     if (bytes_of_record(texts, ask) > texts->outbox->capacity) return STATUS_TOO_LARGE;
     uint64_t before = last_turn(texts, ask->client, &client_bytes);
-    uint64_t turn = share_turns_turn(texts->now, before, work_of(texts, ask->text.count));
+    uint64_t turn = share_turns_turn(texts->now, before, ask->text.count);
     if (!texts->busy && !texts->first) return give(texts, ask, turn);
     return keep(texts, waiting, ask, turn, client_bytes);
+}
+
+void texts_spend(struct texts *texts, int64_t took_ns) {
+    check(texts->kind == RECORD_CONSTRAIN && texts->busy);
+    share_time_spend(&texts->time, texts->busy_client, took_ns);
 }
 
 void texts_answered(struct texts *texts) {
@@ -164,17 +164,27 @@ bool texts_want(const struct texts *texts) {
     return !texts->busy && texts->first;
 }
 
+/* The smallest turn; among equals the last of the list, which came first. */
+static struct waiting_text *texts_next(const struct texts *texts) {
+    bool by_time = texts->kind == RECORD_CONSTRAIN;
+    struct waiting_text *next = NULL;
+    uint64_t least = UINT64_MAX;
+    for (struct waiting_text *waiting = texts->first; waiting; waiting = waiting->next) {
+        uint64_t turn = by_time ? share_time_turn(&texts->time, waiting->client) : waiting->turn;
+        if (turn > least) continue;
+        next = waiting;
+        least = turn;
+    }
+    return next;
+}
+
 void texts_run(struct texts *texts, uint32_t tokens_max) {
     if (!texts_want(texts)) return;
-    struct waiting_text *next = texts->first;
-    /* The smallest turn; among equals the last of the list, which came first. */
-    for (struct waiting_text *waiting = next; waiting; waiting = waiting->next)
-        if (waiting->turn <= next->turn) next = waiting;
+    struct waiting_text *next = texts_next(texts);
     struct texts_ask ask = {next->request, next->client, next->text, next->plain, tokens_max};
     if (texts->client_count > texts->clients_max) texts->clients_max = texts->client_count;
     if (give(texts, &ask, next->turn)) return; /* the outbox is full */
-    size_t work = work_of(texts, next->text.count);
-    texts->now = share_turns_after(texts->now, work, texts->clients_max);
+    texts->now = share_turns_after(texts->now, next->text.count, texts->clients_max);
     texts_forget(texts, next);
     if (!texts->first) texts->clients_max = 0;
 }

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Texts on their way to a thread of the host: long ones to the tokenizer, constraints to whoever
  * says whether they can be held. A thread is given one at a time, and the next one when it has said
- * TOKENIZED or CONSTRAINED; the others wait here, in memory of their own, in the order of
- * serving/policy/share_turns, which also says what a turn, a client and virtual time are.
+ * TOKENIZED or CONSTRAINED; the others wait here, in memory of their own.
+ *
+ * Long texts wait in the order of serving/policy/share_turns, by their bytes. The length of a
+ * constraint does not say how long it takes to compile: those wait in the order of
+ * serving/policy/share_time, by the time that the thread has measured.
  */
 #ifndef SERVING_GATEWAY_TEXTS_H
 #define SERVING_GATEWAY_TEXTS_H
@@ -10,15 +13,16 @@
 #include "base/arena.h"
 #include "contract/machine.h"
 #include "contract/record_client.h"
+#include "serving/policy/share_time.h"
 #include "serving/text/tokenizer.h"
 
 struct waiting_text {   /* the place for one request's text; zeros but for arena if none waits */
     struct arena arena; /* of the pool: holds the copies of text and spans */
     struct request_id request;
-    uint64_t client; /* whose turns it takes: all texts of one number are one client's */
+    uint64_t client; /* takes turns: all texts of one number are one client's */
     struct bytes text;
     struct plain_text plain; /* of text */
-    uint64_t turn;           /* virtual time */
+    uint64_t turn;           /* of a long text: virtual time */
     bool waits;              /* in the list of struct texts */
     struct waiting_text *next;
 };
@@ -26,13 +30,13 @@ struct waiting_text {   /* the place for one request's text; zeros but for arena
 struct texts {                  /* of one thread */
     struct outbox *outbox;      /* the gateway's */
     enum record_kind kind;      /* in which a text goes out: RECORD_TOKENIZE or RECORD_CONSTRAIN */
-    size_t bytes_least;         /* a shorter text takes as much of the thread as one of so many */
     struct pool pool;           /* what waits lies here */
     size_t bytes_max, bytes;    /* of texts and spans: that may wait, and that do */
     struct waiting_text *first; /* list of the texts that wait, the latest first */
     uint32_t client_count;      /* clients with texts that wait */
     uint32_t clients_max;       /* the largest client_count since the list was last empty */
-    uint64_t now;               /* virtual time */
+    uint64_t now;               /* virtual time of long texts */
+    struct share_time time;     /* that constraints took */
     bool busy;                  /* the thread has a text */
     uint64_t busy_client;       /* that text's */
     uint64_t busy_turn;         /* that text's */
@@ -42,8 +46,7 @@ struct texts {                  /* of one thread */
  * pool's chunk. Untouched memory costs nothing. */
 size_t texts_memory_bytes(size_t bytes_max, uint32_t requests_max);
 
-/* Keeps `memory` and the gateway's outbox for the gateway's life. `texts` is zeros but for `kind`
- * and `bytes_least`. */
+/* Keeps `memory` and the gateway's outbox for the gateway's life. `texts` is zeros but for `kind`. */
 void texts_open(struct texts *texts, struct outbox *outbox, void *memory, size_t bytes_max,
                 uint32_t requests_max);
 /* Once for the place of each request, which is zeroed. */
@@ -62,6 +65,9 @@ struct texts_ask { /* about a text; the last two are the tokenizer's */
  * outbox either. NO_MEMORY: too many texts wait. */
 enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) MUST_USE;
+
+/* The thread has spent so long on the constraint in work; before texts_answered. */
+void texts_spend(struct texts *texts, int64_t took_ns);
 
 /* The thread has answered, or the record put last is taken back: it is idle until texts_run. */
 void texts_answered(struct texts *texts);

@@ -18,10 +18,10 @@
  * most half of the room that is left (Choudhury and Hahne, 1998: dynamic thresholds). So there is
  * always room for short ones, however many long ones there are.
  *
- * The host's compiler of constraints is shared in the same way. What a constraint costs there is
- * not seen from its length, so each counts as much as the longest: clients take turns.
+ * The length of a constraint does not say what it costs to compile: that is shared by
+ * serving/policy/share_time.
  *
- * And so are the units, among accounts: a request's turn is made in the same way of the work that it
+ * The units are shared among accounts: a request's turn is made in the same way of the work that it
  * is predicted to be, and virtual time is the turn of the request that got a unit last (self-clocked
  * fair queueing: Golestani, 1994), since how many are served at the same time is the units' choice.
  */

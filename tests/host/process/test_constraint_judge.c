@@ -39,10 +39,14 @@ static struct constraint_judge *open_judge(void) {
     return judge;
 }
 
+enum { REMEMBERED = 512 };
+
+static uint64_t client; /* that asks */
+
 static enum constraint_verdict ask(struct constraint_judge *judge, const char *text,
                                    const char *words) {
     struct error error = {"unset"};
-    enum constraint_verdict verdict = constraint_judge_ask(judge, bytes_of(text), &error);
+    enum constraint_verdict verdict = constraint_judge_ask(judge, client, bytes_of(text), &error);
     if (!strstr(error.text, words)) fail_msg("%s: '%s'", text, error.text);
     if ((verdict == CONSTRAINT_HOLDS) != (error.text[0] == '\0'))
         fail_msg("%s: %d, '%s'", text, (int)verdict, error.text);
@@ -83,15 +87,38 @@ static void a_verdict_is_remembered_for_its_text_alone(void **state) {
         assert_int_equal(ask(judge, bad, "type"), CONSTRAINT_INVALID);
     }
     assert_int_equal(constraint_judge_compiled(judge), 2);
-    for (uint32_t i = 0; i < 63; i++) { /* the one that is asked for now and then stays */
+    for (uint32_t i = 0; i < REMEMBERED - 1;
+         i++) { /* the one that is asked for now and then stays */
         char text[64];
         format_text(text, sizeof text, "{\"form\":{\"schema\":{\"const\":%u}}}", i);
         assert_int_equal(ask(judge, text, ""), CONSTRAINT_HOLDS);
         assert_int_equal(ask(judge, good, ""), CONSTRAINT_HOLDS);
     }
-    assert_int_equal(constraint_judge_compiled(judge), 2 + 63);
+    assert_int_equal(constraint_judge_compiled(judge), 2 + REMEMBERED - 1);
     assert_int_equal(ask(judge, bad, "type"), CONSTRAINT_INVALID);
-    assert_int_equal(constraint_judge_compiled(judge), 2 + 63 + 1);
+    assert_int_equal(constraint_judge_compiled(judge), 2 + REMEMBERED);
+    constraint_judge_close(judge);
+}
+
+/* However many others another client asks for meanwhile. */
+static void a_client_forgets_its_own_first(void **state) {
+    (void)state;
+    static const char *const kept[] = {"{\"form\":{\"schema\":{\"type\":\"object\"}}}",
+                                       "{\"form\":{\"schema\":{\"type\":\"array\"}}}"};
+    struct constraint_judge *judge = open_judge();
+    client = 1;
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(ask(judge, kept[i], ""), CONSTRAINT_HOLDS);
+    client = 2;
+    for (uint32_t i = 0; i < 2 * REMEMBERED; i++) {
+        char text[64];
+        format_text(text, sizeof text, "{\"form\":{\"schema\":{\"const\":%u}}}", i);
+        assert_int_equal(ask(judge, text, ""), CONSTRAINT_HOLDS);
+    }
+    client = 1;
+    for (uint32_t i = 0; i < 2; i++)
+        assert_int_equal(ask(judge, kept[i], ""), CONSTRAINT_HOLDS);
+    assert_int_equal(constraint_judge_compiled(judge), 2 + 2 * REMEMBERED);
     constraint_judge_close(judge);
 }
 
@@ -100,6 +127,7 @@ int main(void) {
         cmocka_unit_test(a_refusal_says_what_cannot_be_held),
         cmocka_unit_test(tokens_are_those_of_the_model),
         cmocka_unit_test(a_verdict_is_remembered_for_its_text_alone),
+        cmocka_unit_test(a_client_forgets_its_own_first),
     };
     return cmocka_run_group_tests(tests, open_tokenizer, close_tokenizer);
 }

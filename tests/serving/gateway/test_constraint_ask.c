@@ -305,8 +305,8 @@ static void a_large_one_is_refused_by_its_size(void **state) {
     close_empty(world);
 }
 
-/* One at a time is judged; of accounts each has its turn. */
-static void an_account_delays_its_own_alone(void **state) {
+/* "many" and "few", by the keys key-m and key-f. */
+static struct world *open_two_accounts(void) {
     static _Alignas(8) char memory[4096];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
     struct record_accounts *record = outbox_put(
@@ -317,7 +317,12 @@ static void an_account_delays_its_own_alone(void **state) {
         sha256_digest(i ? "key-f" : "key-m", 5, accounts_keys(record)[i].sha256);
         accounts_keys(record)[i].account = i;
     }
-    struct world *world = open_world((struct gateway_options){.accounts = record});
+    return open_world((struct gateway_options){.accounts = record});
+}
+
+/* One at a time is judged; of accounts each has its turn. */
+static void an_account_delays_its_own_alone(void **state) {
+    struct world *world = open_two_accounts();
     uint32_t many[6];
     world->authorization = "Bearer key-m";
     for (uint32_t i = 0; i < 6; i++)
@@ -337,6 +342,33 @@ static void an_account_delays_its_own_alone(void **state) {
     for (uint32_t i = 0; i < 6; i++)
         world_hang_up(world, many[i]);
     world_hang_up(world, few);
+    world_settle(world);
+    world_close(world);
+}
+
+/* Several short ones of one account wait for the long one in work, and for no other. Their lengths
+ * say nothing about their times. */
+static void accounts_share_the_thread_by_time(void **state) {
+    struct world *world = open_two_accounts();
+    uint32_t many[4], few[4];
+    world->authorization = "Bearer key-m";
+    for (uint32_t i = 0; i < 4; i++)
+        many[i] = complete(world, "[5]", OBJECT);
+    world->authorization = "Bearer key-f";
+    for (uint32_t i = 0; i < 4; i++)
+        few[i] = complete(world, "[6]", "\"guided_choice\":[\"a\",\"b\",\"c\",\"d\",\"e\"]");
+    for (uint32_t i = 0; i < 8; i++) {
+        bool is_few = i >= 1 && i <= 4;
+        uint32_t next = is_few ? few[i - 1] : many[i ? i - 4 : 0];
+        world->constraint_ns = is_few ? 1000000 : 1000000000;
+        assert_true(world_constrain(world));
+        world_deliver_all(world);
+        assert_int_equal(world->last_submit->request.high, 0x1000 + next);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        world_hang_up(world, many[i]);
+        world_hang_up(world, few[i]);
+    }
     world_settle(world);
     world_close(world);
 }
@@ -387,6 +419,7 @@ int main(void) {
         cmocka_unit_test(both_units_that_share_it_have_it),
         cmocka_unit_test(a_large_one_is_refused_by_its_size),
         cmocka_unit_test(an_account_delays_its_own_alone),
+        cmocka_unit_test(accounts_share_the_thread_by_time),
         cmocka_unit_test(stop_strings_do_not_cut_what_is_bound),
         cmocka_unit_test(a_server_that_ends_does_not_wait_for_verdicts),
     };

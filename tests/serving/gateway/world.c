@@ -575,6 +575,7 @@ bool world_constrain(struct world *world) {
     struct record_constrained *done =
         make(RECORD_CONSTRAINED, &(struct record_constrained){.message_bytes = bytes});
     done->request = asked->request;
+    done->took_ns = world->constraint_ns;
     done->verdict = fault ? world->constraint_verdict : CONSTRAINT_HOLDS;
     if (fault) memcpy(constrained_message(done), fault, bytes);
     world->constraints++;

@@ -50,6 +50,7 @@ struct world {
     struct unit_id last_unit; /* the unit that was spoken to last */
     uint32_t submits_to[16];  /* of `submits`, each of the first units */
     struct request_id last_tokenized;
+    int64_t constraint_ns;        /* that each takes the thread */
     const char *constraint_fault; /* the verdict about each constraint; NULL: it holds */
     enum constraint_verdict constraint_verdict;
     uint32_t constraints; /* judged so far */
