@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients of a simulated fleet who chat, most of them with tools: what they ask for, and whether
- * the content and the calls that they are told, whole or joined from a stream, are those of the
- * undisturbed answer. Each call's name and id are told once, and indices count up.
+ * Chat clients of a simulated fleet, most of them with tools: their requests, and the check that
+ * the content and the calls they receive, whole or joined from a stream, are those of the
+ * undisturbed answer. Each call's name and id arrive once, and indices count up.
  */
 #ifndef SIMULATE_FLEET_CHATS_H
 #define SIMULATE_FLEET_CHATS_H
@@ -13,19 +13,19 @@
 size_t fleet_chats_bytes(void);
 bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena);
 
-/* Makes the client one who chats: fills in what it asks for, and writes the body, out[room]. Returns
- * its bytes. */
+/* Turns the client into a chat client: fills in its request and writes the body to out[room].
+ * Returns the body's bytes. */
 size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *client,
                        struct sampling *sampling, uint32_t *answer_max, char *out, size_t room);
 
-/* The tokens that each choice may have at most are known; now so is what it says. */
+/* Computes the expected text, once the token limit of each choice is known. */
 void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *client);
 
-/* A "message" or a "delta" of the choice. */
+/* Checks a "message" or a "delta" of the choice. */
 void fleet_chats_take(struct fleet_clients *clients, struct fleet_client *client,
                       struct fleet_choice *choice, const struct tree *said);
 
-/* The choice is to end so, and has ended so: all of it must have been told. */
+/* Checks that the choice ended in the expected way and that all of it has arrived. */
 const char *fleet_chats_finish(const struct fleet_choice *choice, bool stops);
 void fleet_chats_end(struct fleet_clients *clients, struct fleet_client *client,
                      struct fleet_choice *choice);

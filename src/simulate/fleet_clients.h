@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients of a simulated fleet: what they ask for, over the API, and whether what they are told is
- * what the engine would say undisturbed. A breach is a text that says what was wrong; the first one
- * is kept.
+ * Clients of a simulated fleet: their API requests, and the check that each receives what an
+ * undisturbed engine would answer. A breach is a text that says what was wrong. The first one is
+ * kept.
  */
 #ifndef SIMULATE_FLEET_CLIENTS_H
 #define SIMULATE_FLEET_CLIENTS_H
@@ -11,19 +11,19 @@
 #include "contract/machine.h"
 #include "contract/sampling.h"
 
-/* What units' numerics are called: those that clients expect at first, and those of renewed units. */
+/* Names of the units' numerics: those that clients expect first, and those of renewed units. */
 extern const char *const fleet_numerics[2];
 
 struct fleet_constraints; /* simulate/fleet_constraints.h */
 struct fleet_speech;      /* simulate/fleet_tongue.h */
 struct fleet_tongue;
 
-#define FLEET_UNPAID_CODE "invalid_request_error" /* of the error 402 */
+#define FLEET_UNPAID_CODE "invalid_request_error" /* the code of error 402 */
 
 enum {
     FLEET_TENANTS = 2, /* 1..FLEET_TENANTS; account 0 is the operator's */
     FLEET_GATEWAYS_MAX = 3,
-    FLEET_CHOICES_MAX = 3, /* to a prompt that comes alone; else one less */
+    FLEET_CHOICES_MAX = 3, /* for a prompt that comes alone; otherwise one less */
     FLEET_PROMPTS_MAX = 3,
     FLEET_ANSWERS_MAX =
         (FLEET_CHOICES_MAX - 1) * FLEET_PROMPTS_MAX, /* no gateway has fewer places */
@@ -34,21 +34,21 @@ enum {
 
 struct fleet_prompt {
     uint32_t tokens[FLEET_PROMPT_MAX];
-    uint32_t scores[FLEET_PROMPT_MAX]; /* that are to come back with it, if it is echoed */
+    uint32_t scores[FLEET_PROMPT_MAX]; /* expected with the prompt, if it is echoed */
     uint32_t count;
 };
 
 struct fleet_choice {
     uint32_t expected[FLEET_ANSWER_MAX];
-    uint32_t expected_count, count; /* the first `count` have been told */
-    uint32_t echoed;                /* the first so many of the prompt's have been told */
+    uint32_t expected_count, count; /* the first `count` have arrived */
+    uint32_t echoed;                /* prompt tokens that have arrived */
     bool finished;
-    /* of a chat: */
-    struct fleet_speech *speech;       /* that is expected */
-    uint32_t content_told, calls_told; /* bytes of it */
+    /* Of a chat: */
+    struct fleet_speech *speech;       /* the expected one */
+    uint32_t content_told, calls_told; /* bytes that have arrived */
     uint32_t calls_begun;
-    char last_id[64];   /* of a call */
-    const char *strays; /* how what is told differs, unless it is given up; NULL */
+    char last_id[64];   /* of the last call */
+    const char *strays; /* how the received text differs, unless the answer is given up; NULL */
 };
 
 struct fleet_client {
@@ -57,40 +57,43 @@ struct fleet_client {
     bool gone, abandoned; /* abandoned: by a gateway that died */
     uint64_t tenant;
     int64_t asked_ns;
-    uint32_t gateway, gateway_life; /* whom it asked; so many lives of any had begun before */
-    bool lacks;                     /* its account had nothing left to pay from then */
-    bool beside;                    /* another of its account's was under way at the same time */
+    uint32_t gateway, gateway_life; /* the gateway it asked; the number of earlier gateway
+                                     * incarnations */
+    bool lacks;                     /* its account had nothing left from then on */
+    bool beside;                    /* another request of its account was under way at the same
+                                     * time */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;
-    bool tells_ids; /* it asks for the tokens, besides what they say */
-    bool echo;      /* the prompts are to come back, with their scores */
-    bool bound;     /* its answers have to be what the constraint says: */
+    bool tells_ids; /* it asks for token ids in addition to text */
+    bool echo;      /* the prompts come back, with their log probabilities */
+    bool bound;     /* Its answers must meet the constraint: */
     uint32_t constraint;
-    uint32_t numerics; /* by which it is answered, as the answer says itself */
+    uint32_t numerics; /* the numerics that the answer names */
     struct sampling sampling;
-    uint32_t answer_max; /* 0: only the prompts are asked about */
+    uint32_t answer_max; /* 0: asks about the prompts only */
     bool told_usage;
-    int64_t told_prompt, told_hits, told_output; /* by it */
+    int64_t told_prompt, told_hits, told_output; /* the usage that it received */
     uint32_t http_status;
-    char code[32];         /* of the error */
-    uint32_t choice_count; /* of all prompts, prompt by prompt */
+    char code[32];         /* the error's code */
+    uint32_t choice_count; /* of all prompts, in the order of prompts */
     struct fleet_choice choices[FLEET_ANSWERS_MAX];
 };
 
 struct fleet_clients {
     uint64_t seed;
-    bool has_keys;    /* they send those of their accounts */
-    uint64_t flooder; /* a tenant that asks far more than others; 0: none */
-    bool scarce;      /* the gateway may lack memory to let answers go on elsewhere */
-    const struct fleet_tongue *tongue; /* without a tokenizer nobody chats, nor binds an answer */
-    struct fleet_constraints *constraints; /* NULL: nobody binds an answer */
+    bool has_keys;    /* they send their accounts' keys */
+    uint64_t flooder; /* the tenant that asks far more than others; 0: none */
+    bool scarce;      /* the gateway may lack memory to continue answers on other units */
+    const struct fleet_tongue *tongue;     /* without a tokenizer no client chats or constrains an
+                                        * answer */
+    struct fleet_constraints *constraints; /* NULL: no client constrains an answer */
     struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */
     uint32_t count;
-    struct fleet_speech *speeches; /* of those who chat */
+    struct fleet_speech *speeches; /* of the chat clients */
     uint32_t speech_count;
-    char *body;           /* scratch of one request */
-    struct arena scratch; /* of one answer's JSON */
+    char *body;           /* scratch for one request */
+    struct arena scratch; /* for one answer's JSON */
     char breach[200];     /* empty: none so far */
 };
 
@@ -98,30 +101,30 @@ size_t fleet_clients_bytes(void);
 bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
                         const struct fleet_tongue *tongue, uint64_t seed);
 
-/* The draw-th number of the client that is to come, below the bound. */
+/* The draw-th random number of the next client, less than `bound`. */
 static inline uint32_t fleet_clients_below(const struct fleet_clients *clients, uint32_t draw,
                                            uint32_t bound) {
     return (uint32_t)(random_uniform(clients->seed, 1000 + clients->count, draw) * bound);
 }
 
-/* Decides whether the next client binds its answers; writes the field that asks for it, and a comma
- * in front. Returns its bytes. */
+/* Decides whether the next client constrains its answers. Writes the field that asks for it, with a
+ * comma before it. Returns its bytes. */
 size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
                           char *out, size_t room);
 
-/* The next client's CLIENT_REQUEST, in memory that the next one takes over. */
+/* The next client's CLIENT_REQUEST, in memory that the next call reuses. */
 const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t unix_time);
 
 /* The API key of a tenant's account; 0: the operator's. */
 size_t fleet_clients_key(uint64_t tenant, char *out, size_t room);
 
-/* A RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. */
+/* Checks a RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. */
 void fleet_clients_hear(struct fleet_clients *clients, const struct record *record);
 
 /* The salt of a client's account. */
 uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t number);
 
-/* "client 7: text" */
+/* Records a breach: "client 7: text". */
 void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_client *client,
                           const char *text);
 

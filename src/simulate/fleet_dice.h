@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Chance in a simulated fleet: a stream of its own for each part of it, so that one part's draws do
- * not depend on how often another one draws.
+ * Randomness in a simulated fleet: each part has a stream of its own, so one part's draws do not
+ * depend on how often another part draws.
  */
 #ifndef SIMULATE_FLEET_DICE_H
 #define SIMULATE_FLEET_DICE_H
@@ -24,7 +24,7 @@ static inline uint32_t fleet_dice_below(struct fleet_dice *dice, uint32_t bound)
     return (uint32_t)(fleet_dice_draw(dice) * bound);
 }
 
-/* Between the two, and more often nearer to the first. */
+/* A time between the two, more often near the first. */
 static inline int64_t fleet_dice_time(struct fleet_dice *dice, int64_t least_ns, int64_t most_ns) {
     double share = fleet_dice_draw(dice);
     return least_ns + (int64_t)(share * share * (double)(most_ns - least_ns));

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An engine that computes nothing but chains of numbers, on pages of numbers. A token's KV row is a
- * number that depends on its form and on every row before it, as they stand in the pages now, in
- * every slice; the next token depends on all of them, on the seed, the choice, the place in the
- * answer, and on what penalties would see. So an answer that goes on elsewhere with a token
- * missing, doubled or computed in the wrong form is another answer, and so is one that reads a page
- * into which somebody else wrote. What the right one is can be told without any engine
- * (fleet_engine_answer).
- * To who chats it speaks a grammar (fleet_tongue), by the same numbers. Of a constrained answer it
- * chooses among what may come, by the same numbers, and forces what alone may come.
+ * An engine that computes chains of numbers on pages of numbers. A token's KV row is a number that
+ * depends on its form and on every earlier row as read from the pages now, in every slice. The next
+ * token depends on all of them, on the seed, the choice, the place in the answer, and on the state
+ * that penalties see. An answer that continues on another unit with a token missing, doubled or
+ * computed in the wrong form is therefore a different answer, and so is one that reads a page that
+ * another request wrote to. The expected answer needs no engine (fleet_engine_answer). For chats it
+ * follows a grammar (fleet_tongue), by the same numbers. For a constrained answer it chooses among
+ * the allowed tokens, by the same numbers, and forces a token that is the only allowed one.
  *
- * Engines of other numerics begin their chains elsewhere: all their rows and tokens are others.
+ * Engines of other numerics begin their chains with another number: all their rows and tokens
+ * differ.
  *
- * Tokens do not tell whose pages they were computed from where two tenants ask the same; so a page
- * also says for which salt it was written, and who reads another's is counted.
+ * Tokens do not show which tenant's pages they were computed from if two tenants ask the same. A
+ * page therefore also has the salt it was written for, and reads with another salt are counted.
  */
 #ifndef SIMULATE_FLEET_ENGINE_H
 #define SIMULATE_FLEET_ENGINE_H
@@ -23,12 +23,12 @@
 
 enum { FLEET_VOCAB = 1000, FLEET_STOP_TOKEN = 1, FLEET_SLICES = 3 };
 
-struct fleet_page { /* whatever was written last, whoever owns it */
+struct fleet_page { /* holds what was written last, by any request */
     uint64_t rows[FLEET_SLICES][KV_BLOCK_TOKENS];
-    uint64_t salt; /* of who wrote its first row */
+    uint64_t salt; /* of the request that wrote its first row */
 };
 
-/* Nothing stands in it that anybody wrote. */
+/* Fills the page with numbers that no request wrote. */
 void fleet_page_spoil(struct fleet_page *page);
 
 struct fleet_awaited {
@@ -42,70 +42,71 @@ struct fleet_engine {
     struct fleet_page *pages; /* [page_count] */
     uint32_t page_count;
     struct slot_pages slots;
-    uint32_t numerics;      /* where its chains begin */
+    uint32_t numerics;      /* selects the start of its chains */
     uint32_t foreign_reads; /* of another tenant's pages */
-    bool repeats; /* a step was broken off: what was told written of it may still be on its way */
-    uint64_t read[FLEET_SLICES];           /* by the row of the step that waits for its load */
+    bool repeats; /* a step was interrupted: a report of written slices may still be in transit */
+    uint64_t read[FLEET_SLICES];           /* read by the row of the step that waits for its load */
     struct fleet_constraints *constraints; /* NULL: no answer is constrained */
-    struct constrained_rows *bound;        /* those that are */
-    uint32_t slot_count;                   /* of those */
-    uint64_t mask[FLEET_MASK_WORDS];       /* of the row at hand */
-    struct fleet_awaited *awaited;         /* [slot_count] what a slot's request waits for */
-    uint32_t early_rows; /* that came before a result has named their slot, and must not */
+    struct constrained_rows *bound;        /* the constrained rows */
+    uint32_t slot_count;                   /* of the constrained rows */
+    uint64_t mask[FLEET_MASK_WORDS];       /* of the current row */
+    struct fleet_awaited *awaited;         /* [slot_count] state of each slot's waiting request */
+    uint32_t early_rows; /* rows that came before a result named their slot; there must be none */
 };
 
-/* With constrained rows, as fleet_engine_bind takes them. */
+/* Bytes for an engine with constrained rows (fleet_engine_bind). */
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max);
 
-/* Of a unit with so many slots. False when the arena is out of memory. */
+/* Opens the engine of a unit with so many slots. Returns false if the arena is out of memory. */
 bool fleet_engine_open(struct fleet_engine *engine, struct arena *arena, uint32_t page_count,
                        uint32_t slots, uint32_t context_tokens_max);
 
-/* It obeys constraints. False when the arena is out of memory. */
+/* Makes the engine obey constraints. Returns false if the arena is out of memory. */
 bool fleet_engine_bind(struct fleet_engine *engine, struct arena *arena,
                        struct fleet_constraints *constraints, uint32_t slots,
                        uint32_t context_tokens_max);
-/* It is gone, and gives back what it was lent. */
+/* The engine ends, and returns its loans. */
 void fleet_engine_unbind(struct fleet_engine *engine);
 
-/* Rows of a page's slice have this checksum. */
+/* The checksum of these rows of a page's slice. */
 uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count);
 
-/* Bytes of the largest result of the plan. */
+/* Bytes of the plan's largest possible result. */
 size_t fleet_engine_result_bytes(const struct step_plan *plan);
 
-/* The step has begun: what it will write holds anything until then. `salts` [row_count]: each row's
- * tenant's. */
+/* Begins the step. The places that it writes hold arbitrary values until its end. `salts`
+ * [row_count]: each row's tenant's. */
 void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *plan,
                         const uint64_t *salts);
 
-/* In mid-step: the row that waits for its load, if there is one, reads a slice of what stands
- * before it, as it stands now; before the step ends, each of them. */
+/* In mid-step: if a row waits for its load, it reads one slice of the rows before it, as they are
+ * now. Each slice must be read before the step ends. */
 void fleet_engine_read(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice);
 
-/* In mid-step a slice has been written, as it will be at the end; but by the row that waits. */
+/* In mid-step: writes a slice for all rows except the waiting one, with the values that it will
+ * have at the end. */
 void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice);
 
-/* LOSES: the row that waits for its load did so in vain. BREAKS: the step was broken off, and all its
- * rows come again. FAILS: it has written anything, and says so. */
+/* LOSES: the row that waited for its load did so in vain. BREAKS: the step was interrupted, and
+ * all its rows will be run again. FAILS: the step has written arbitrary values and reports its
+ * failure. */
 enum fleet_step_end { FLEET_STEP_WHOLE, FLEET_STEP_LOSES, FLEET_STEP_BREAKS, FLEET_STEP_FAILS };
 
-/* The step ends; `result` has room for the above; `salts` as above. */
+/* Ends the step. `result` has fleet_engine_result_bytes; `salts` as above. */
 void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
                       const uint64_t *salts, enum fleet_step_end end, struct step_result *result);
 
-/* Whatever stood in the pages is gone. */
+/* Discards everything in the pages. */
 void fleet_engine_spoil(struct fleet_engine *engine);
 
-/* The whole answer to a prompt by an engine of these numerics: at most new_tokens_max tokens, up to the stop token, which counts.
- * `bound`: where the answer stands under its constraint, at its start; NULL: it has none. Returns
- * how many. */
+/* The whole answer to a prompt by an engine of these numerics: at most new_tokens_max tokens, up to
+ * the stop token, which counts. `bound`: the answer's constraint at its start, or NULL. Returns the
+ * number of tokens. */
 uint32_t fleet_engine_answer(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
                              const struct sampling *sampling, struct constrained_answer *bound,
                              uint32_t new_tokens_max, uint32_t *tokens_out);
 
-/* What is told of each token of a prompt but the first: minus scores_out[prompt_count] is the log
- * probability. */
+/* The log probabilities of a prompt's tokens except the first: minus scores_out[prompt_count]. */
 void fleet_engine_scores(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
                          uint32_t *scores_out);
 

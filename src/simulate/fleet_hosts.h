@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Hosts of a simulated fleet: each unit's ranks are processes on some of them, an agent for each of
- * the unit's hosts launches them and tells of them, and a supervisor for each unit says what happens.
- * The supervisor's decisions are the product's (serving/policy/supervise_unit.h); agents, processes
- * and the network between them are invented here, after host/process/agent.h, unit_hosts.h and
- * compute/exchange/job.h. A supervisor stands on a machine that never fails, or on its unit's first
- * host. What a rank does when it lives is the unit's business (fleet_units).
+ * Hosts of a simulated fleet. Each unit's ranks are processes on some of the hosts. An agent on
+ * each of the unit's hosts launches them and reports on them, and a supervisor for each unit
+ * decides. The supervisor's decisions are the product's (serving/policy/supervise_unit.h). Agents,
+ * processes and the network between them are models of host/process/agent.h, unit_hosts.h and
+ * compute/exchange/job.h. A supervisor runs on a machine that never fails, or on its unit's first
+ * host. The work of a living rank is in fleet_units.
  *
- * A rank that is started again while the others serve reads its weights and says that it is there; all
- * who live hear of it, come together anew and go on with it, on empty pages. On its way it may die, again
- * and again, hang for ever, or be cut off with its host.
+ * A rank that is started again while the others serve reads its weights and reports that it is
+ * there. All living ranks learn of it, regroup, and go on with it, on empty pages. Until then it
+ * may die, again and again, hang for ever, or be cut off with its host.
  *
- * The network keeps the order of a connection's frames, delays them, and holds them while it is cut.
+ * The network keeps the order of a connection's frames, delays them, and holds them while it is
+ * cut.
  *
- * What must hold: a unit that cannot go on is seen and started again in time; no rank has two lives in
- * one supervisor's job; nobody living is said to be gone, and nobody goes on without one who lives; who
- * goes on does so without all who are gone; no rank outlives its supervisor's word by long; a host that
- * is lost has no ranks left; a rank that is back takes requests, and a dead one none; one that hangs on
- * its way back is ended in time.
+ * Invariants: a unit that cannot go on is detected and started again in time. No rank has two
+ * incarnations in one supervisor's job. No living rank is reported gone, and no unit goes on
+ * without a living rank. A unit that goes on does so without all ranks that are gone. No rank
+ * outlives the loss of its supervisor by long. A lost host has no ranks left. A returned rank takes
+ * requests, and a dead one takes none. A rank that hangs while it returns is ended in time.
  */
 #ifndef SIMULATE_FLEET_HOSTS_H
 #define SIMULATE_FLEET_HOSTS_H
@@ -30,7 +31,7 @@ struct world;
 enum {
     FLEET_HOSTS_MAX = 4,
     FLEET_HOME = FLEET_HOSTS_MAX, /* the machine that never fails */
-    FLEET_AGENTS_EACH = 4, /* of a unit on a host: those that are left of earlier links, too */
+    FLEET_AGENTS_EACH = 4, /* agents of a unit on a host, including those left from earlier links */
     FLEET_FRAMES_MAX = 4096,
     FLEET_HOST_FAULTS = 13,
     FLEET_ALL_RANKS = FLEET_RANKS_MAX
@@ -44,7 +45,7 @@ enum fleet_frame_kind {
     FRAME_GONE,   /* the rank, as of that epoch, or */
     FRAME_BACK,   /* it is there again */
     FRAME_KILL,   /* the rank, or FLEET_ALL_RANKS */
-    FRAME_AGAIN,  /* that rank */
+    FRAME_AGAIN,  /* start that rank again */
     FRAME_PING,
     FRAME_END,   /* the supervisor's end of the link is closed */
     FRAME_FACTS, /* from here on: to the supervisor */
@@ -59,35 +60,36 @@ struct fleet_frame {
     enum fleet_frame_kind kind;
     uint32_t unit, part; /* the unit's host */
     uint32_t link;
-    uint32_t number,
-        rank;       /* of a start; HERE, GONE, BACK, KILL, ENDED; CONNECT: the supervisor's life */
-    uint32_t epoch; /* SIGNS: that the unit goes on in; GONE, BACK */
-    uint32_t gone;  /* GONE, BACK: all ranks, as bits, that are */
+    uint32_t number, rank; /* of a start; HERE, GONE, BACK, KILL, ENDED; CONNECT: the supervisor's
+                     * incarnation */
+    uint32_t epoch;        /* SIGNS: the epoch in which the unit runs; GONE, BACK */
+    uint32_t gone;         /* GONE, BACK: bits of all gone ranks */
     struct supervise_how how;
     struct supervise_signs signs[FLEET_RANKS_MAX]; /* SIGNS */
     int64_t due_ns;
-    uint64_t order; /* of sending */
+    uint64_t order; /* the order of sending */
 };
 
-struct fleet_process {                   /* a rank in one start */
-    bool alive, is_here, has_met, spins; /* spins: it is run while it stands still */
-    bool returns;                        /* it is none of those that serve, yet */
+struct fleet_process {                   /* one rank in one start */
+    bool alive, is_here, has_met, spins; /* spins: it uses processor time while it hangs */
+    bool returns;                        /* it does not serve yet */
     int64_t seen_ns;           /* since when its supervisor has been able to see that it hangs */
-    uint32_t gone, epoch;      /* ranks, as bits, that it was told are, and as of when */
-    int64_t here_ns, ready_ns; /* when it comes, and is ready */
-    int64_t stopped_ns;        /* when it goes on; MACHINE_NEVER: somebody has to end it */
+    uint32_t gone, epoch;      /* bits of the ranks reported gone to it, and the epoch of that
+                                * report */
+    int64_t here_ns, ready_ns; /* when it starts, and when it is ready */
+    int64_t stopped_ns;        /* when it continues; MACHINE_NEVER: only a kill ends it */
     int64_t end_ns;            /* when it ends by itself; MACHINE_NEVER */
-    struct supervise_how how;  /* it does */
+    struct supervise_how how;  /* how it ends */
     uint64_t ran, tiles;
 };
 
 struct fleet_agent {
     bool alive;
-    uint32_t link, life, number; /* of the supervisor; of the start */
+    uint32_t link, life, number; /* the supervisor's link and incarnation; the start's number */
     struct supervise_hearing hearing;
     int64_t signed_ns, tick_ns, out_ns;
     int64_t stopped_ns;
-    int64_t orphan_ns; /* since when nobody has wanted it; 0: somebody does */
+    int64_t orphan_ns; /* since when no supervisor has wanted it; 0: one does */
     struct fleet_process processes[FLEET_RANKS_MAX];
 };
 
@@ -102,9 +104,9 @@ struct fleet_supervisor {
     bool alive, is_checking;
     uint32_t life;
     uint32_t place;      /* its host */
-    uint32_t here, gone; /* ranks, as bits, that have come to the meeting, and left */
-    uint32_t told;       /* how often that has changed, which all ranks are told */
-    uint32_t epoch;      /* as rank 0 said last */
+    uint32_t here, gone; /* bits of the ranks that have joined the meeting, and that have left */
+    uint32_t told;       /* the number of changes so far, each sent to all ranks */
+    uint32_t epoch;      /* the epoch that rank 0 reported last */
     int64_t up_ns, tick_ns, stopped_ns; /* up_ns: when it begins; MACHINE_NEVER */
     int64_t trouble_ns;                 /* since when its unit has needed it; 0: it does not */
     struct fleet_agent_link links[FLEET_HOSTS_MAX];
@@ -115,21 +117,22 @@ struct fleet_supervisor {
     struct supervise_member members[FLEET_RANKS_MAX];
 };
 
-/* The ranks of a unit's last start, as they are with one another. */
+/* The ranks of a unit's last start as a group. */
 struct fleet_crew {
     uint32_t life, number;
     bool serves;        /* all have met and are ready */
-    bool is_cursed;     /* who is started again does not get as far as to be there */
-    uint32_t without;   /* ranks, as bits, that it goes on without */
-    uint32_t epoch;     /* since when */
-    int64_t regroup_ns; /* when it does so; MACHINE_NEVER: those that live have not come together */
+    bool is_cursed;     /* a rank that is started again never joins */
+    uint32_t without;   /* bits of the ranks that it goes on without */
+    uint32_t epoch;     /* the epoch of that */
+    int64_t regroup_ns; /* when it regroups; MACHINE_NEVER: the living ranks are not ready to
+                         * regroup */
     int64_t regroup_by_ns;
 };
 
 struct fleet_machine {
     bool up;
     int64_t up_ns;  /* when it comes back */
-    int64_t off_ns; /* until then its network is off */
+    int64_t off_ns; /* its network is off until then */
     int64_t slow_ns;
 };
 
@@ -140,17 +143,17 @@ struct fleet_host_fault {
 
 struct fleet_hosts {
     bool present;
-    struct fleet_dice dice, returns; /* returns: what becomes of ranks on their way back */
+    struct fleet_dice dice, returns; /* returns: the fates of returning ranks */
     int64_t timeout_ns;
-    uint32_t slots_needed; /* living ranks that it takes for all experts */
-    int64_t struck_ns;     /* the last fault of these hosts */
-    uint32_t links;        /* ever opened */
+    uint32_t slots_needed; /* living ranks that it takes to have all experts */
+    int64_t struck_ns;     /* time of the last fault of these hosts */
+    uint32_t links;        /* number ever opened */
     struct fleet_machine machines[FLEET_HOSTS_MAX + 1];
     int64_t cut_ns[FLEET_HOSTS_MAX + 1][FLEET_HOSTS_MAX + 1];
     struct fleet_supervisor supervisors[FLEET_UNITS_MAX];
     struct fleet_crew crews[FLEET_UNITS_MAX];
     uint32_t part_count[FLEET_UNITS_MAX];
-    uint32_t ranks_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX];   /* of a part */
+    uint32_t ranks_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX];   /* bits of the ranks of a part */
     uint32_t machine_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX]; /* of a part */
     struct fleet_agent agents[FLEET_UNITS_MAX][FLEET_HOSTS_MAX][FLEET_AGENTS_EACH];
     struct fleet_host_fault faults[FLEET_HOST_FAULTS];
@@ -159,53 +162,53 @@ struct fleet_hosts {
     uint64_t sent;
 };
 
-/* In lives that have hosts; before any unit begins. */
+/* Opens the hosts in runs that have them, before any unit begins. */
 void fleet_hosts_open(struct world *world);
 
-/* All that is due; and when something is next. */
+/* Handles all that is due; the time of the next event. */
 void fleet_hosts_run(struct world *world);
 int64_t fleet_hosts_wake_ns(const struct world *world);
 
-/* No fault is left, nor comes any more. */
+/* Ends all faults; no new ones occur. */
 void fleet_hosts_heal(struct world *world);
 
-/* A rank is on its way back. */
+/* True if a rank is returning. */
 bool fleet_hosts_awaits(const struct world *world);
 
-/* The unit's ranks cannot end a step: one of them has died or stands still, or the network between
- * two is cut. */
+/* True if the unit's ranks cannot end a step: one has died or hangs, or the network between two is
+ * cut. */
 bool fleet_hosts_holds(const struct world *world, uint32_t unit);
 
-/* The machine's network is off for a while. */
+/* Turns the machine's network off for a while. */
 void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice);
 
-/* A rank's process dies, if it lives. */
+/* Kills a rank's process if it lives. */
 void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank);
 
-/* The unit has drained: its processes end. */
+/* Ends the processes of a drained unit. */
 void fleet_hosts_finish(struct world *world, uint32_t unit);
 
-/* At rest. */
+/* Checks the end of the run. */
 void fleet_hosts_judge(struct world *world);
 
 /* ---- the network (fleet_hosts.c) ---- */
 
-/* Until when the two do not hear each other; 0: they do. */
+/* Until when the two do not reach each other; 0: they do. */
 int64_t fleet_hosts_cut_ns(const struct world *world, uint32_t machine, uint32_t other);
 
-/* Of the frame only what its kind needs is set. */
+/* Sets only the fields of the frame that its kind needs. */
 void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *out_ns);
 
 /* ---- fleet_agents.c ---- */
 
-/* The living process of the unit's present start, but for one that returns; NULL. */
+/* The living process of the unit's current start, unless it is returning; NULL. */
 struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank);
 
 void fleet_agents_take(struct world *world, const struct fleet_frame *frame);
 void fleet_agents_run(struct world *world, uint32_t unit);
 int64_t fleet_agents_wake_ns(const struct world *world, uint32_t unit);
 
-/* Its processes end with it. `quietly`: with the whole machine, and nobody is told. */
+/* Ends an agent and its processes. `quietly`: the whole machine fails, and no peer is notified. */
 void fleet_agents_end(struct world *world, uint32_t unit, uint32_t part, struct fleet_agent *agent,
                       bool quietly);
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ledger of a simulated fleet: one database, and for each gateway one who writes for it, as in
- * host/ledger. A writer takes what its gateway says of requests, writes it down some time later, all
- * that waits in one go, and says so. It may lose its process between the writing and the saying: then
- * the same entries are written once more. With a gateway's death all that its writer has not written
- * is lost; the others go on. Prices change within a life, by the calendar that `--prices` reads.
+ * The ledger of a simulated fleet: one database, and one writer for each gateway, as in
+ * host/ledger. A writer collects the entries that its gateway reports, writes all pending ones at
+ * once some time later, and confirms them. It may lose its process between the write and the
+ * confirmation. The same entries are then written once more. If a gateway dies, all entries that
+ * its writer has not written are lost; the other gateways go on. Prices change within a run, by the
+ * calendar that `--prices` reads.
  *
- * What must hold: a client has one entry; who has seen the end of an answer finds it written down,
- * with the same figures, and at the price of the moment in which it ended; sums by account and by
- * hour are those of what clients were told; and where nothing went wrong, entries come to what units
- * have counted. A unit at rest whose gateways all saw it from its start on has counted what they
- * entered; no other one has counted less.
+ * Invariants: a client has one entry. A client that has seen the end of an answer has its entry in
+ * the database, with the same figures, and at the price of the moment in which the answer ended.
+ * Sums by account and by hour equal those of the usage that clients received. If nothing went
+ * wrong, entries add up to the counts of units. A unit at rest that all its gateways saw from its
+ * start has counted exactly what they entered. No other unit has counted less.
  */
 #ifndef SIMULATE_FLEET_LEDGER_H
 #define SIMULATE_FLEET_LEDGER_H
@@ -23,50 +24,51 @@
 
 enum { FLEET_HOURS_MAX = 4, FLEET_TALLIES_MAX = 1024 };
 
-struct fleet_line { /* of a client */
+struct fleet_line { /* of one client */
     bool said, written, is_charged;
-    uint32_t gateway, life; /* that said it */
+    uint32_t gateway, life; /* that reported it */
     uint64_t sequence;
-    int64_t said_ns, ended_s; /* as the clock has it; as the entry has it */
+    int64_t said_ns, ended_s; /* by the clock; by the entry */
     int64_t amount,
-        charged; /* nanos, at the price of that moment; at that which its gateway knew */
+        charged; /* nanos, at the price of that moment; at the price that its gateway knew */
     uint32_t hit_tokens, miss_tokens, output_tokens;
-    uint64_t made_tokens, computed_tokens; /* by units */
+    uint64_t made_tokens, computed_tokens; /* counted by units */
 };
 
-struct fleet_writer {                /* of a gateway */
-    uint32_t life;                   /* of the gateway */
-    uint64_t said, writing, written; /* sequences: the last one said, of those in work, written */
-    int64_t done_ns;                 /* these are then written; MACHINE_NEVER: none are in work */
+struct fleet_writer {                /* of one gateway */
+    uint32_t life;                   /* the gateway's incarnation */
+    uint64_t said, writing, written; /* sequences: the last one reported, the last one being
+                                      * written, the last one written */
+    int64_t done_ns;                 /* when the write ends; MACHINE_NEVER: none is under way */
 };
 
-struct fleet_sum { /* of an hour, or of all */
+struct fleet_sum { /* of an hour, or of the whole run */
     int64_t amount, requests, tokens;
 };
 
-/* What a gateway's life told last of a unit. */
+/* The last tally of a unit by one incarnation of a gateway. */
 struct fleet_told_tally {
     uint32_t life;
-    bool is_lost; /* ever */
+    bool is_lost; /* some counts were lost at any time */
     struct record_unit_tally tally;
 };
 
 struct fleet_ledger {
     bool kept;            /* gateways wait for it */
     bool faults;          /* writers may lose their process */
-    int64_t write_ns_max; /* one writing takes so long */
+    int64_t write_ns_max; /* the longest write */
     struct fleet_dice dice;
     struct prices prices;
     struct fleet_line *lines; /* [FLEET_CLIENTS_MAX] */
     struct fleet_writer writers[FLEET_GATEWAYS_MAX];
-    /* What the database has: sums of charged entries, by account. */
+    /* The database: sums of charged entries by hour and account, and by account; */
     struct fleet_sum hours[FLEET_HOURS_MAX][1 + FLEET_TENANTS], accounts[1 + FLEET_TENANTS];
-    /* and of those that each gateway's life has written. */
+    /* the sums that each gateway's current incarnation has written. */
     struct fleet_sum own[FLEET_GATEWAYS_MAX][1 + FLEET_TENANTS];
     struct fleet_told_tally *tallies; /* [tally_count] of FLEET_TALLIES_MAX */
     uint32_t tally_count;
-    uint64_t entries, again, losses; /* said; written once more; of writers' processes */
-    uint64_t repriced;               /* entries at another price than the first one's */
+    uint64_t entries, again, losses; /* reported; written once more; lost processes of writers */
+    uint64_t repriced;               /* entries with another price than the first one */
     char breach[200];
 };
 
@@ -74,45 +76,47 @@ size_t fleet_ledger_bytes(void);
 bool fleet_ledger_open(struct fleet_ledger *ledger, struct arena *arena, uint64_t seed,
                        bool faults);
 
-/* Seconds since 1970, at a time of the life. */
+/* Seconds since 1970 at a time of the run. */
 int64_t fleet_ledger_unix_time(int64_t now_ns);
 
-/* At a time of the life, and when it is another one next; MACHINE_NEVER. */
+/* The price at a time of the run; the time of the next change, or MACHINE_NEVER. */
 struct token_price fleet_ledger_price(const struct fleet_ledger *ledger, int64_t unix_time);
 int64_t fleet_ledger_next_price_ns(const struct fleet_ledger *ledger, int64_t now_ns);
 
-/* A life of the gateway begins, and counts from the beginning. */
+/* Begins an incarnation of the gateway, which counts from the beginning. */
 void fleet_ledger_begin(struct fleet_ledger *ledger, uint32_t gateway, uint32_t life);
 
-/* An ENTRY of the gateway, which knows this price. */
+/* Records an ENTRY of the gateway, which knows this price. */
 void fleet_ledger_hear(struct fleet_ledger *ledger, uint32_t gateway,
                        const struct token_price *known, const struct record_entry *entry,
                        int64_t now_ns);
 
-/* A UNIT_TALLY of it. */
+/* Records a UNIT_TALLY of the gateway. */
 void fleet_ledger_tally(struct fleet_ledger *ledger, uint32_t gateway,
                         const struct record_unit_tally *tally);
 
-/* Writes what is due of the gateway's. True: *settled_out is to be said to it. */
+/* Writes the gateway's entries that are due. If true, the caller sends *settled_out to the
+ * gateway. */
 bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now_ns,
                       const struct fleet_clients *clients, struct record_settled *settled_out);
 
-/* The gateway is gone. */
+/* Ends the gateway's incarnation. */
 void fleet_ledger_forget(struct fleet_ledger *ledger, uint32_t gateway,
                          const struct fleet_clients *clients);
 
-/* The client has been told something. */
+/* Checks the entry of a client that has received something. */
 void fleet_ledger_check(struct fleet_ledger *ledger, const struct fleet_client *client);
 
-/* At the end: everybody has an entry, and the sums are those of what clients were told. */
+/* Checks at the end that each client has an entry, and that the sums equal those of the usage that
+ * clients received. */
 void fleet_ledger_judge(struct fleet_ledger *ledger, const struct fleet_clients *clients);
 
-/* The unit is at rest, has counted so much, and so many gateways have lived since it began. True: all
- * of them have told of that, and it is what they entered. */
+/* The unit is at rest, has counted `counted`, and so many gateways have run since it began. Returns
+ * true if all of them have reported that count and it equals their entries. */
 bool fleet_ledger_judge_unit(struct fleet_ledger *ledger, uint64_t instance,
                              const struct unit_books *counted, uint32_t gateway_lives);
 
-/* What all entries say that units did. */
+/* The units' work as all entries have it. */
 struct unit_books fleet_ledger_books(const struct fleet_ledger *ledger);
 
 #endif

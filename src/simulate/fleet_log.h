@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The last things that happened in a simulated fleet, for whoever has to find out why it broke:
- * numbers when they happen, text only when asked for.
+ * The last events in a simulated fleet, to debug a breach: numbers when they happen, text only on
+ * request.
  */
 #ifndef SIMULATE_FLEET_LOG_H
 #define SIMULATE_FLEET_LOG_H
@@ -14,7 +14,7 @@ enum { FLEET_LOG_EVENTS = 4096, FLEET_LOG_LINE_BYTES = 160, FLEET_LOG_NOWHERE = 
 
 struct fleet_event {
     int64_t now_ns;
-    const char *what; /* a literal */
+    const char *what; /* a string literal */
     uint8_t unit, rank;
     uint32_t attempt;
     uint64_t request; /* the client's number * 64 + choice; FLEET_LOG_NOBODY */
@@ -28,14 +28,14 @@ struct fleet_log {
     uint64_t count;
 };
 
-/* About no request. */
+/* Adds an event without a request. */
 void fleet_log_add(struct fleet_log *log, int64_t now_ns, const char *what, uint32_t unit,
                    uint32_t rank, uint64_t a, uint64_t b);
 
 void fleet_log_request(struct fleet_log *log, int64_t now_ns, const char *what, uint32_t unit,
                        uint32_t rank, struct request_id request, uint64_t a, uint64_t b);
 
-/* The line of the event that is `back` before the last one; 0: there is none. */
+/* Formats the event that is `back` before the last one. Returns 0 if there is none. */
 size_t fleet_log_line(const struct fleet_log *log, uint32_t back, char *line, size_t line_bytes);
 
 #endif

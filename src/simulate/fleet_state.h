@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inside of a simulated fleet: its units, its gateway, and what passes between them. The files
- * around it: fleet_world (a life, and what must hold at its end), fleet_units (the units' host),
- * fleet_gateway (the gateway's), fleet_ledger, fleet_faults, fleet_hosts (in some lives: what units stand
- * on), fleet_managers (in some: who starts and ends units for their load), fleet_inside (what can be seen only within a unit).
+ * The inside of a simulated fleet: its units, its gateways, and the messages between them. The
+ * modules around it: fleet_world (a run, and its invariants at the end), fleet_units (the units'
+ * host), fleet_gateway (the gateways' hosts and clients), fleet_ledger, fleet_faults, fleet_hosts
+ * (in some runs: the machines of units), fleet_managers (in some runs: starts and ends units by
+ * load), fleet_inside (checks inside a unit).
  */
 #ifndef SIMULATE_FLEET_STATE_H
 #define SIMULATE_FLEET_STATE_H
@@ -21,8 +22,8 @@
 #include "simulate/fleet_tongue.h"
 #include "simulate/fleet_world.h"
 
-#define REST_NS (300 * FLEET_SECOND)      /* nothing to do behind it */
-#define SETTLED_NS (5 * FLEET_SECOND / 2) /* of rest, in which everything is told */
+#define REST_NS (300 * FLEET_SECOND)      /* after it nothing may be left to do */
+#define SETTLED_NS (5 * FLEET_SECOND / 2) /* of rest, enough for every report to arrive */
 #define SIGN_NS (FLEET_SECOND / 2)
 
 enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
@@ -32,60 +33,61 @@ enum { OPEN_MAX = 128, SAID_BYTES = 1024 };
 struct fleet_submitted {
     struct request_id id;
     uint32_t prompt_count;
-    uint32_t connection; /* 0: its gateway is not told of it any more */
+    uint32_t connection; /* 0: its gateway no longer receives reports about it */
 };
 
 struct fleet_gateway_link { /* of a unit to a gateway */
-    uint32_t connection;    /* 0: none; else no two are alike, whichever gateway's */
-    int64_t in_ns, out_ns;  /* when the last message each way arrives */
+    uint32_t connection;    /* 0: none; otherwise unique among all gateways */
+    int64_t in_ns, out_ns;  /* when the last message in each direction arrives */
     int64_t connect_ns;     /* when it connects next; MACHINE_NEVER */
 };
 
-/* For its load, a rank's row in the step in flight. */
+/* A rank's row in the step in flight that waits for its load. */
 struct fleet_wait {
     uint32_t asked; /* blocks of the load; 0: no row waits */
     uint32_t slot;  /* the row's */
-    bool in_vain;   /* the engine waits no more */
+    bool in_vain;   /* the engine has stopped waiting */
 };
 
 struct fleet_unit_host {
-    char *memory; /* of the machine and the engines of its present life */
+    char *memory; /* of the unit and the engines of its present incarnation */
     struct rank_units *units;
     struct machine machine;
     struct fleet_engine engines[FLEET_RANKS_MAX];
     struct fleet_post inbox;
     struct fleet_post wires; /* to the hosts of its ranks' pages */
     uint32_t role;           /* enum unit_role */
-    uint32_t numerics;       /* of its present life */
+    uint32_t numerics;       /* of its present incarnation */
     uint32_t life;
-    uint32_t gateways_found, gateway_lives; /* when it started: alive, and ever begun */
+    uint32_t gateways_found, gateway_lives; /* at its start: gateways alive, and incarnations so
+                                             * far */
     bool up, draining;
-    bool goes; /* it drains, and will end when it has nothing left; else it may be called back */
-    uint32_t number;                /* where there is a manager: as it knows the unit */
-    bool ends;                      /* it was told to end, and nobody calls it back */
-    bool dead[FLEET_RANKS_MAX];     /* ranks whose unit goes on without them */
-    bool was_dead[FLEET_RANKS_MAX]; /* in this life of the unit */
-    uint32_t dies; /* 1 + the rank that does not live to see the end of the next step */
-    bool failing;  /* the step in flight fails, or */
-    bool breaks;   /* it is broken off: those that live come again with their rows */
-    bool tells[FLEET_RANKS_MAX]; /* the step in flight tells the carriers how far it is */
+    bool goes; /* it drains, and ends when it has nothing left; otherwise it may be called back */
+    uint32_t number;                /* the manager's number for it, if there is a manager */
+    bool ends;                      /* it was ordered to end and is not called back */
+    bool dead[FLEET_RANKS_MAX];     /* ranks that the unit goes on without */
+    bool was_dead[FLEET_RANKS_MAX]; /* in this incarnation of the unit */
+    uint32_t dies;                  /* 1 + the rank that dies before the end of the next step */
+    bool failing;                   /* the step in flight fails, or */
+    bool breaks;                    /* it is interrupted: the living ranks run its rows again */
+    bool tells[FLEET_RANKS_MAX];    /* the step in flight reports its progress to the carriers */
     struct fleet_wait waits[FLEET_RANKS_MAX];
-    bool looks;            /* it looks whether the blocks that its rows wait for are whole */
+    bool looks;            /* it checks whether the blocks that its rows wait for are whole */
     uint32_t step_rows;    /* of all ranks */
     int64_t wait_until_ns; /* its rows wait for loads until then */
-    int64_t behind_ns;     /* it ends then, after it has waited in vain */
+    int64_t behind_ns;     /* when it ends after it has waited in vain */
     int64_t step_began_ns;
     struct fleet_gateway_link links[FLEET_GATEWAYS_MAX];
     int64_t wire_ns[FLEET_RANKS_MAX];
-    int64_t frozen_ns;                     /* until then it does nothing */
-    int64_t up_ns;                         /* when it comes back; MACHINE_NEVER */
+    int64_t frozen_ns;                     /* it is frozen until then */
+    int64_t up_ns;                         /* when it restarts; MACHINE_NEVER */
     int64_t sign_ns;                       /* when it repeats its load */
-    struct fleet_submitted open[OPEN_MAX]; /* that it was given, and has not ended */
+    struct fleet_submitted open[OPEN_MAX]; /* requests that it was given and has not ended */
     uint32_t open_count;
-    _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones */
+    _Alignas(8) char hello[SAID_BYTES], load[SAID_BYTES]; /* the last ones sent */
 };
 
-#define FLEET_FAULTS 13 /* kinds of them (fleet_faults.c) */
+#define FLEET_FAULTS 13 /* number of kinds (fleet_faults.c) */
 
 struct fleet_fault { /* of one kind */
     struct fleet_dice dice;
@@ -98,7 +100,7 @@ struct fleet_gateway_host {
     struct machine machine;
     struct fleet_post inbox;
     struct fleet_shares shares;
-    int64_t up_ns; /* when another one comes; MACHINE_NEVER */
+    int64_t up_ns; /* when it restarts; MACHINE_NEVER */
 };
 
 struct world {
@@ -106,13 +108,13 @@ struct world {
     struct fleet_world_report *report;
     struct fleet_log *log;
     int64_t now_ns;
-    int64_t healed_ns, asked_ns; /* no fault behind the one, no client behind the other */
+    int64_t healed_ns, asked_ns; /* no fault after the one, no client after the other */
     struct fleet_dice dice;
     uint32_t connections, turns;
     struct unit_options unit_options;
     size_t unit_bytes;
     uint32_t ranks, unit_count;
-    struct fleet_dice renewals; /* of units, which then compute otherwise */
+    struct fleet_dice renewals; /* of units, which then compute with other numerics */
     struct fleet_unit_host units[FLEET_UNITS_MAX];
     struct fleet_carriers carriers;
     struct fleet_storage storage;
@@ -120,9 +122,9 @@ struct world {
     struct gateway_options *gateway_options;
     uint32_t gateway_count;
     struct fleet_gateway_host gateways[FLEET_GATEWAYS_MAX];
-    uint32_t gateway_lives;   /* that have begun */
+    uint32_t gateway_lives;   /* incarnations so far */
     struct fleet_dice crowds; /* whether a gateway's outbox is nearly full */
-    struct fleet_dice drains; /* whether a unit that drains goes at once */
+    struct fleet_dice drains; /* whether a draining unit ends at once */
     struct fleet_tongue tongue;
     struct fleet_clients clients;
     struct fleet_accounts accounts;
@@ -130,14 +132,14 @@ struct world {
     struct fleet_hosts hosts;
     struct fleet_managers managers;
     int64_t ask_ns, leave_ns;     /* the next ones */
-    struct fleet_client *stalled; /* does not read, and is given up at stall_ns */
+    struct fleet_client *stalled; /* it does not read, and is dropped at stall_ns */
     int64_t stall_ns;
     int64_t rest_ns; /* since when nothing is left to do; MACHINE_NEVER */
-    char *result;    /* [RESULT_BYTES] of a step, until the unit has taken it */
-    char *envelope;  /* [RESULT_BYTES] what is carried */
+    char *result;    /* [RESULT_BYTES] of a step, until the unit has processed it */
+    char *envelope;  /* [RESULT_BYTES] the forwarded record */
 };
 
-/* Says what was found not to hold. The first such text is kept. */
+/* Records a breach. The first text is kept. */
 static inline void world_breach(struct world *world, const char *text) {
     struct fleet_world_report *report = world->report;
     if (!report->breach[0])
@@ -145,7 +147,7 @@ static inline void world_breach(struct world *world, const char *text) {
                     (long long)(world->now_ns / FLEET_MS));
 }
 
-/* When a message that is sent now arrives: not before the last one. */
+/* When a message that is sent now arrives, which is not before the previous one. */
 static inline int64_t world_arrival_ns(struct world *world, int64_t *last_ns) {
     int64_t due_ns = world->now_ns + fleet_dice_time(&world->dice, FLEET_MS / 10, 3 * FLEET_MS);
     if (due_ns < *last_ns) due_ns = *last_ns;
@@ -154,35 +156,35 @@ static inline int64_t world_arrival_ns(struct world *world, int64_t *last_ns) {
 
 /* ---- fleet_units.c ---- */
 
-/* Does all that is due at the unit. */
+/* Handles all that is due at the unit. */
 void fleet_units_run(struct world *world, uint32_t index);
 int64_t fleet_units_wake_ns(const struct world *world, uint32_t index);
 uint32_t fleet_units_held(const struct world *world, const struct fleet_unit_host *unit);
 
-/* True if no step is in flight and nothing is on the way to it or its pages' hosts. */
+/* True if no step is in flight and no message is in transit to the unit or its pages' hosts. */
 bool fleet_units_quiet(const struct world *world, uint32_t unit);
 
 void fleet_units_kill(struct world *world, uint32_t index);
 
-/* The unit goes on without a rank that has died, or again with it, when another process has come in its
- * place. A step in flight is broken off. */
+/* Makes the unit go on without a rank that has died, or with its replacement process. A step in
+ * flight is interrupted. */
 void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank);
 void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank);
 
-/* Its connection to a gateway is gone, it is not. `told`: the gateway's host is told of it. */
+/* Breaks the unit's connection to a gateway. `told`: the gateway's host is notified. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told);
 
-/* Likewise, and it cannot come back before that time: the gateway's host learns of it late, behind
- * the time after which it takes the unit for silent. */
+/* Cuts the unit from a gateway until that time. The gateway's host notices late, after the time
+ * after which it regards the unit as silent. */
 void fleet_units_part(struct world *world, uint32_t index, uint32_t gateway, int64_t until_ns);
 
-/* It is connected to all gateways. */
+/* True if the unit is connected to all gateways. */
 bool fleet_units_is_connected(const struct world *world, uint32_t index);
 
-/* An operator's wish, at the unit itself: that it takes nothing new. */
+/* An operator asks the unit itself to drain. */
 void fleet_units_ask_drain(struct world *world, uint32_t unit);
 
-/* A record from the host of its pages or of the KV storage. */
+/* Receives a record from the host of the unit's pages or of the KV storage. */
 void fleet_units_hear(void *context, uint32_t unit, const struct record *record);
 struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank);
 
@@ -191,19 +193,19 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
 void fleet_gateway_start(struct world *world, uint32_t index);
 void fleet_gateway_kill(struct world *world, uint32_t index);
 
-/* All that is due at any of them, and at their clients. */
+/* Handles all that is due at any gateway and at their clients; the time of the next event. */
 void fleet_gateway_run(struct world *world);
 int64_t fleet_gateway_wake_ns(const struct world *world);
 
-/* An operator's wishes, told to a gateway that the unit is connected to: that the unit takes nothing
- * new, or serves again, or takes another role. */
+/* An operator's wishes, sent to a gateway that the unit is connected to: the unit drains, serves
+ * again, or takes another role. */
 void fleet_gateway_ask_drain(struct world *world, uint32_t gateway, uint32_t connection, bool back);
 void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t connection,
                             uint32_t role);
 
 void fleet_gateway_audit(struct world *world);
 
-/* Nothing is left at the end. */
+/* Checks that nothing is left at the end. */
 void fleet_gateway_judge(struct world *world);
 
 /* ---- fleet_faults.c ---- */
@@ -218,11 +220,11 @@ void fleet_faults_heal(struct world *world);
 /* The tenants of the plan's rows: salts_out[row_count]. */
 void fleet_inside_salts(const struct unit *unit, const struct step_plan *plan, uint64_t *salts_out);
 
-/* The rank takes no more requests: its process has died, and no other one has come in its place. */
+/* True if the rank takes no more requests: its process has died, and has no replacement. */
 bool fleet_inside_abandoned(const struct fleet_unit_host *host, uint32_t rank);
 
-/* Every page that somebody may write to or read has one owner, who knows of it. NULL, or what is
- * wrong. */
+/* Checks that every page that is written to or read by anything has one owner, which knows of the
+ * access. Returns NULL or a text that says what is wrong. */
 const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32_t rank);
 
 #endif
