@@ -9,14 +9,15 @@
 
 #define STREAM 7
 #define STREAM_FLOOD 10
-#define FLOODED_PLACES 30 /* that an account may have at a gateway of 66 */
-#define PAID_FIRST 60000  /* nanos, of who pays in advance; a request costs some thousands */
+#define FLOODED_PLACES 30 /* places of one account at a gateway, of 66 */
+/* Nanos of the account that pays in advance; a request costs some thousands. */
+#define PAID_FIRST 60000
 #define PAID_MORE 12000
-#define NEWS_NS_MAX (FLEET_SECOND / 5) /* until a price that has changed is told */
+#define NEWS_NS_MAX (FLEET_SECOND / 5) /* delay until a gateway learns of a changed price */
 
 enum { PREPAID = 1 };
 
-/* Nanos that a request may come to, at the highest price. */
+/* The most that a request can cost in nanos, at the highest price. */
 #define MOST                                                                                       \
     ((int64_t)10 * FLEET_PROMPTS_MAX * FLEET_PROMPT_MAX +                                          \
      (int64_t)20 * FLEET_ANSWERS_MAX * FLEET_ANSWER_MAX)
@@ -29,7 +30,8 @@ static void draw_limits(struct fleet_dice *dice, struct account_limits *limits) 
         limits->requests_max = FLEET_ANSWERS_MAX + fleet_dice_below(dice, 20);
 }
 
-/* Of some fleets an account takes all it can get: places at gateways are for all, shares differ. */
+/* In some fleets one account floods: it takes all it can get. Places at gateways are for all
+ * accounts, shares differ. */
 static void draw_flood(struct fleet_accounts *accounts, struct account *account) {
     static const uint32_t weights[] = {50, ACCOUNT_WEIGHT, ACCOUNT_WEIGHT, 300};
     account->weight = weights[fleet_dice_below(&accounts->flood, ARRAY_COUNT(weights))];
@@ -62,7 +64,7 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
                                         .gateway_count = gateway_count};
     accounts->present = fleet_dice_below(&accounts->dice, 2);
     accounts->flood = (struct fleet_dice){.seed = seed, .stream = STREAM_FLOOD};
-    bool is_alone = gateway_count == 1; /* then balances are judged, which a flood leaves out */
+    bool is_alone = gateway_count == 1; /* balances are judged then, which excludes a flood */
     if (accounts->present && !is_alone && fleet_dice_below(&accounts->flood, 4))
         accounts->flooder = 1 + fleet_dice_below(&accounts->flood, FLEET_TENANTS);
     for (uint32_t i = 0; i < gateway_count; i++) {
@@ -78,9 +80,9 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
     }
 }
 
-/* ---- what a gateway is told ---- */
+/* ---- what a gateway receives ---- */
 
-/* What others than this life of the gateway have written. */
+/* The sum that writers other than this incarnation of the gateway have written. */
 static struct fleet_sum others_of(const struct fleet_accounts *accounts,
                                   const struct fleet_ledger *ledger, uint32_t gateway,
                                   uint32_t tenant) {
@@ -90,7 +92,8 @@ static struct fleet_sum others_of(const struct fleet_accounts *accounts,
                               .tokens = all->tokens - own->tokens + beyond->tokens};
 }
 
-/* An entry that is written down, but not said to be, is no part of the balance for its own gateway. */
+/* An entry that is written, but not yet confirmed to its gateway, is not part of that gateway's
+ * balance. */
 static int64_t unsaid_amount(const struct fleet_ledger *ledger, uint32_t gateway,
                              const struct fleet_clients *clients, uint32_t tenant) {
     const struct fleet_writer *writer = &ledger->writers[gateway];
@@ -141,9 +144,9 @@ const struct record *fleet_accounts_tell(struct fleet_accounts *accounts,
     return &fleet_accounts_read(accounts, ledger, clients, gateway, now_ns)->record;
 }
 
-/* ---- what it knows ---- */
+/* ---- the balance that a gateway knows ---- */
 
-/* As told last, less what it has charged since, at the price that it was told. */
+/* The balance received last, less the charges since, at the price received last. */
 static int64_t known_balance(const struct fleet_accounts *accounts,
                              const struct fleet_ledger *ledger, const struct fleet_clients *clients,
                              uint32_t gateway, uint64_t tenant) {
@@ -182,8 +185,8 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
 
 /* ---- rates ---- */
 
-/* What the client's answer says that it began: an answer that was given up may have given back its
- * tokens, and whether one that nobody waited for has begun is not known. */
+/* Whether the client's answer shows that it began. An answer that was given up may have returned
+ * its tokens. Whether an answer without a client began is unknown. */
 static bool has_begun(const struct fleet_client *client, uint64_t tenant, uint32_t life) {
     return client->tenant == tenant && client->gateway_life == life && client->ended &&
            !client->refused && !client->cut;
@@ -201,7 +204,7 @@ static bool exceeds(uint64_t count, uint64_t per_minute, int64_t ns) {
     return per_minute && (double)count > most + 1e-3;
 }
 
-/* All that its account began from the first client on. */
+/* Judges everything that the account began from the first client on. */
 static void judge_from(const struct fleet_accounts *accounts, struct fleet_clients *clients,
                        const struct fleet_client *first) {
     const struct account_limits *limits =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Agents and the processes of ranks in virtual time, as host/process/agent.h and compute/exchange/job.h
- * have them: processes come, meet, read what they need and serve; who hears that another one is gone
- * leaves, and those that live come together again, or their rank 0 ends.
+ * Agents and rank processes in virtual time, after host/process/agent.h and compute/exchange/job.h.
+ * Processes start, meet, read their weights and serve. A process that learns of a lost rank leaves
+ * the step. The living ranks regroup, or their rank 0 exits.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -10,9 +10,10 @@
 #define TICK_NS (100 * FLEET_MS)
 #define TICK_START_NS (20 * FLEET_MS)
 #define REGROUP_NS_MAX (5 * FLEET_SECOND)
-#define JOIN_NS (50 * FLEET_MS) /* for those that live and one that is back */
-#define MEETING_TIMEOUTS 60     /* for all ranks to be there, as host/process/rank_watch.c has it */
-#define STARTS_AGAIN 3          /* the status of a unit that cannot go on */
+#define JOIN_NS (50 * FLEET_MS) /* time for the living ranks and one that returned to regroup */
+/* Timeouts until all ranks must be there, as in host/process/rank_watch.c. */
+#define MEETING_TIMEOUTS 60
+#define STARTS_AGAIN 3 /* exit status of a unit that cannot go on */
 
 static const struct supervise_how killed = {.by_signal = true, .number = 9};
 
@@ -20,7 +21,7 @@ static bool is_crew(const struct fleet_crew *crew, const struct fleet_agent *age
     return agent->alive && agent->life == crew->life && agent->number == crew->number;
 }
 
-/* The living process of the unit's present start; NULL. */
+/* The living process of the unit's current start, or NULL. */
 static struct fleet_process *process_of(struct fleet_hosts *hosts, uint32_t unit, uint32_t rank) {
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
         for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
@@ -42,7 +43,8 @@ static void tell(struct world *world, struct fleet_agent *agent, uint32_t unit, 
     frame.unit = unit;
     frame.part = part;
     frame.link = agent->link;
-    if (agent->out_ns < agent->stopped_ns) agent->out_ns = agent->stopped_ns; /* it says it then */
+    /* it reports this then */
+    if (agent->out_ns < agent->stopped_ns) agent->out_ns = agent->stopped_ns;
     fleet_hosts_send(world, frame, &agent->out_ns);
 }
 
@@ -55,7 +57,7 @@ static enum pulse_state state_of(const struct world *world, uint32_t unit) {
     return fleet_hosts_holds(world, unit) ? PULSE_WAITS : PULSE_COMPUTES;
 }
 
-/* A rank that does not stand still is run, and computes where it can. */
+/* A rank that is not stopped is scheduled, and computes if it can. */
 static struct supervise_signs sign(const struct world *world, uint32_t unit, uint32_t rank,
                                    struct fleet_process *process) {
     bool still = process->stopped_ns > world->now_ns;
@@ -90,7 +92,7 @@ static void end_process(struct world *world, uint32_t unit, uint32_t part,
     if (!process->alive) return;
     fleet_log_add(world->log, world->now_ns, "process ends", unit, rank, agent->number,
                   (uint64_t)how.number);
-    if (!quietly) send_signs(world, agent, unit, part); /* the last ones go ahead */
+    if (!quietly) send_signs(world, agent, unit, part); /* the last signs are sent first */
     process->alive = false;
     if (rank == 0 && world->units[unit].up) fleet_units_kill(world, unit);
     if (rank == 0) world->units[unit].up_ns = MACHINE_NEVER;
@@ -137,7 +139,7 @@ void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank) {
     process->how = killed;
 }
 
-/* ---- what agents are told ---- */
+/* ---- messages to agents ---- */
 
 static void connect(struct world *world, const struct fleet_frame *frame) {
     struct fleet_agent *agents = world->hosts.agents[frame->unit][frame->part];
@@ -154,7 +156,8 @@ static void connect(struct world *world, const struct fleet_frame *frame) {
                                         .hearing = {world->now_ns, world->now_ns}};
 }
 
-/* The unit's last agent here ends before this one says what it finds (host/process/agent_lock.h). */
+/* The unit's previous agent on this host ends before the new one reports what it finds
+ * (host/process/agent_lock.h). */
 static void look_at_host(struct world *world, const struct fleet_frame *frame,
                          struct fleet_agent *agent) {
     struct fleet_agent *agents = world->hosts.agents[frame->unit][frame->part];
@@ -181,7 +184,7 @@ static void launch(struct world *world, const struct fleet_frame *frame,
             .end_ns = MACHINE_NEVER};
 }
 
-/* What becomes of a rank on its way back. */
+/* Draws the fate of a returning rank. */
 static void try_return(struct world *world, const struct fleet_frame *frame,
                        struct fleet_process *process) {
     struct fleet_dice *dice = &world->hosts.returns;
@@ -193,7 +196,7 @@ static void try_return(struct world *world, const struct fleet_frame *frame,
         process->how = killed;
         world->report->return_ends++;
     } else if (faulty && fate < 6) {
-        process->stopped_ns = MACHINE_NEVER; /* it takes somebody to end it */
+        process->stopped_ns = MACHINE_NEVER; /* only a kill ends it */
         process->spins = fleet_dice_below(dice, 2);
         world->report->return_hangs++;
     } else if (faulty && fate == 6) {
@@ -234,8 +237,8 @@ static void take_roster(struct world *world, struct fleet_agent *agent) {
     }
 }
 
-/* Whoever has not begun to serve cannot go on, nor does anybody without rank 0. One that comes back has
- * nothing to do with the others until they are told of it. */
+/* A rank that does not serve yet cannot go on, and no rank can without rank 0. A returning rank has
+ * no contact with the others until they learn of it. */
 static void take_change(struct world *world, const struct fleet_frame *frame,
                         struct fleet_agent *agent) {
     const struct fleet_crew *crew = &world->hosts.crews[frame->unit];
@@ -296,9 +299,9 @@ void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
     }
 }
 
-/* ---- ranks among one another ---- */
+/* ---- ranks among themselves ---- */
 
-/* Nobody else stands between those that live: they run, and hear one another. */
+/* True if only living ranks remain, all of them run, and all are connected to one another. */
 static bool is_whole(const struct world *world, uint32_t unit, uint32_t without) {
     struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
     uint32_t rank = 0;
@@ -333,19 +336,19 @@ static void begin_serving(struct world *world, uint32_t unit) {
         if (!process || !process->has_met || process->ready_ns > world->now_ns) return;
     }
     if (!is_whole(world, unit, 0)) return;
-    if (world->units[unit].up) world_breach(world, "a unit begins beside itself");
+    if (world->units[unit].up) world_breach(world, "a unit begins while it runs");
     crew->serves = true;
     world->units[unit].up_ns = world->now_ns;
 }
 
-/* Of experts that no living rank has; now and then from a drive that hangs. */
+/* Time to read the experts that no living rank has. Now and then the drive hangs. */
 static int64_t reading_ns(struct world *world) {
     struct fleet_dice *dice = &world->hosts.dice;
     return fleet_dice_below(dice, 8) ? fleet_dice_time(dice, 10 * FLEET_MS, 200 * FLEET_MS)
                                      : fleet_dice_time(dice, FLEET_SECOND, 60 * FLEET_SECOND);
 }
 
-/* All of this epoch go on, also those that have come back. */
+/* All ranks of this epoch continue, including returned ones. */
 static void go_on(struct world *world, uint32_t unit, const struct fleet_process *first) {
     struct fleet_crew *crew = &world->hosts.crews[unit];
     world->report->survived += (first->gone & ~crew->without) != 0;
@@ -359,7 +362,8 @@ static void go_on(struct world *world, uint32_t unit, const struct fleet_process
                   crew->epoch);
 }
 
-/* Those that live have all heard of the same epoch, and hear one another; then it takes a moment. */
+/* Regroups once all living ranks know the same epoch and are connected. Regrouping takes a
+ * moment. */
 static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
     struct fleet_crew *crew = &world->hosts.crews[unit];
     uint32_t gone = first->gone, living = 0;
@@ -387,7 +391,7 @@ static void regroup(struct world *world, uint32_t unit, struct fleet_process *fi
     }
 }
 
-/* The unit is told of ranks that it goes on without, and of those that are back. */
+/* Reports lost and returned ranks to the unit. */
 static void tell_unit(struct world *world, uint32_t unit) {
     const struct fleet_unit_host *host = &world->units[unit];
     uint32_t without = world->hosts.crews[unit].without;

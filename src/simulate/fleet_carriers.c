@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An event is whatever will happen at one end of a connection at some time: a slice leaves, comes,
- * has been written; a finish or an end comes; a broken connection is noticed.
+ * An event is due at one end of a connection: a slice leaves, arrives or has been written, a finish
+ * or an end arrives, or the end notices that its connection is broken.
  */
 #include "simulate/fleet_carriers.h"
 
@@ -13,34 +13,34 @@ enum { EVENTS_MAX = 4096, LINKS_MAX = 256, TICKETS_MAX = 24 };
 
 #define DRAIN_NS_MAX FLEET_SECOND
 
-/* Odds of a slice under faults: one in so many. */
+/* Odds of a fault per slice: one in this many. */
 enum { LOST_OF = 250, DAMAGED_OF = 250, DOUBLED_OF = 60, SLOW_OF = 40, SLOW_WRITE_OF = 200 };
 
 struct fleet_link { /* from a sender to a receiver */
-    uint64_t id;    /* at both ends; TRANSFER_NO_PEER: free */
+    uint64_t id;    /* the same at both ends; TRANSFER_NO_PEER: free */
     struct fleet_place from, to;
     bool broken;
-    int64_t ready_ns, next_ns; /* it is open then; its last slice has left then */
+    int64_t ready_ns, next_ns; /* when it is open; when its last slice has left */
 };
 
 enum fleet_link_event_kind {
-    LINK_EVENT_LEAVES, /* a slice, at its sender */
-    LINK_EVENT_COMES,  /* a slice, at its receiver */
+    LINK_EVENT_LEAVES, /* a slice leaves its sender */
+    LINK_EVENT_COMES,  /* a slice arrives at its receiver */
     LINK_EVENT_WRITTEN,
     LINK_EVENT_FINISH,
-    LINK_EVENT_END,   /* of the other side's ticket */
-    LINK_EVENT_BROKEN /* this end notices that the link is */
+    LINK_EVENT_END,   /* the other side's ticket ends */
+    LINK_EVENT_BROKEN /* this end notices that the link is broken */
 };
 
 struct fleet_link_event {
     int64_t due_ns;
     enum fleet_link_event_kind kind;
-    struct fleet_place at; /* where it happens */
+    struct fleet_place at; /* where the event happens */
     uint64_t link;
     struct transfer_ticket ticket;
     uint32_t block, slice, row_count;
-    struct page_id page;         /* LEAVES: where it stands */
-    uint32_t slot;               /* LEAVES: of the ledger */
+    struct page_id page;         /* LEAVES: the page of the slice */
+    uint32_t slot;               /* LEAVES: the ledger's slot */
     struct transfer_write write; /* WRITTEN */
     uint64_t slice_count;        /* FINISH */
     enum transfer_end end;
@@ -82,7 +82,7 @@ static struct fleet_link_event *first_event(const struct fleet_carriers *carrier
     return carriers->event_count ? &carriers->events[carriers->order[0]] : NULL;
 }
 
-/* Behind all that are due no later. */
+/* Inserts the event after all events that are due no later. */
 static void add_event(struct fleet_carriers *carriers, const struct fleet_link_event *event) {
     check(carriers->event_count < EVENTS_MAX);
     uint32_t at = carriers->event_count, index = carriers->order[at];
@@ -105,7 +105,7 @@ static struct fleet_link_event take_event(struct fleet_carriers *carriers, uint3
 
 /* ---- places ---- */
 
-/* NULL: it is another life's. */
+/* NULL if the place belongs to another incarnation. */
 static struct fleet_carrier *carrier_at(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = &carriers->places[place.unit][place.rank];
     return carrier->up && carrier->life == place.life ? carrier : NULL;
@@ -151,7 +151,7 @@ void fleet_carriers_address(struct fleet_place place, char address[KV_ADDRESS_BY
     format_text(address, KV_ADDRESS_BYTES, "%u %u %u", place.unit, place.rank, place.life);
 }
 
-/* The digits up to a blank or the end. */
+/* Reads the digits up to a blank or the end. */
 static uint32_t take_number(const char **text) {
     uint32_t value = 0;
     while (**text >= '0' && **text <= '9')
@@ -189,7 +189,7 @@ static void notice(struct fleet_carriers *carriers, const struct fleet_link *lin
     add_event(carriers, &event);
 }
 
-/* What is on the way is lost; both ends notice it some time. */
+/* Slices in transit are lost. Each end notices the break at its own time. */
 static void break_link(struct fleet_carriers *carriers, struct fleet_link *link, int64_t now_ns) {
     if (link->broken) return;
     link->broken = true;
@@ -226,7 +226,7 @@ static struct fleet_link *open_link(struct fleet_carriers *carriers, struct flee
     return link;
 }
 
-/* A link whose ends are both gone or know that it is broken. */
+/* Frees a link if each end is gone or knows that it is broken. */
 static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
     struct fleet_link *link = link_of(carriers, id);
     for (uint32_t at = 0; at < carriers->event_count; at++) {
@@ -238,7 +238,7 @@ static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
 
 /* ---- transfers ---- */
 
-/* Its one and only end. */
+/* Ends the transfer. This happens exactly once. */
 static void end(struct fleet_carriers *carriers, struct fleet_place place,
                 struct transfer_order *order, bool arrived, uint32_t blocks) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
@@ -311,7 +311,7 @@ static void push(struct fleet_carriers *carriers, struct fleet_place place,
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct transfer_order *order = transfer_orders_find(&carrier->orders, record->request);
     struct error error;
-    if (!order && !record->first) return; /* it has ended meanwhile */
+    if (!order && !record->first) return; /* it has already ended */
     if (!order) {
         struct fleet_place to = place_of(record->route.address);
         struct fleet_link *link = open_link(carriers, place, to, now_ns);
@@ -346,7 +346,7 @@ static void cancel(struct fleet_carriers *carriers, struct fleet_carrier *carrie
                             "cancelled");
 }
 
-/* A rank whose process is gone: every transfer begins and ends at once. */
+/* Answers for a rank without a process: every transfer begins and ends at once. */
 static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place place,
                             const struct record *record) {
     bool begins =
@@ -356,7 +356,7 @@ static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place 
     if (begins) end(carriers, place, transfer_orders_begin(orders, record), false, 0);
 }
 
-/* ---- what happens ---- */
+/* ---- events that are due ---- */
 
 static void tell_end(struct fleet_carriers *carriers, struct fleet_place from, uint64_t link_id,
                      struct transfer_ticket ticket, enum transfer_end how, int64_t now_ns) {
@@ -370,7 +370,7 @@ static void tell_end(struct fleet_carriers *carriers, struct fleet_place from, u
     add_event(carriers, &event);
 }
 
-/* A slice is read from its page, and is on its way. */
+/* Reads a slice from its page and puts it in transit. */
 static void leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
                   struct fleet_link_event *event) {
     struct fleet_dice *dice = &carriers->dice;
@@ -439,7 +439,7 @@ static void written(struct fleet_carriers *carriers, struct fleet_carrier *carri
     transfer_ledger_written(&carrier->ledger, &event->write, how);
 }
 
-/* Slices of this link that are being written will not be. */
+/* Drops the slices of this link that are still being written. */
 static void give_up_writes(struct fleet_carriers *carriers, struct fleet_place place,
                            uint64_t link) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
@@ -492,7 +492,7 @@ static void happen(struct fleet_carriers *carriers, struct fleet_link_event *eve
     }
 }
 
-/* Slices of ended tickets need not leave. */
+/* Drops the slices of ended tickets. */
 static void prune(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     for (uint32_t at = carriers->event_count; at-- > 0;) {
@@ -617,7 +617,7 @@ void fleet_carriers_bury(struct fleet_carriers *carriers, uint32_t unit, uint32_
         end(carriers, place, &carrier->order_places[0], false, 0);
 }
 
-/* What the last process had begun with its pages is nobody's. */
+/* Discards all transfers that the previous process began with its pages. */
 void fleet_carriers_return(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank) {
     struct fleet_carrier *carrier = &carriers->places[unit][rank];
     struct fleet_place place = {(uint8_t)unit, (uint8_t)rank, carrier->life};

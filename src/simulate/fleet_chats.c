@@ -16,9 +16,9 @@ bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena) {
     return clients->speeches != NULL;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-enum { FIRST_DRAW = 60 }; /* those before are of who completes */
+enum { FIRST_DRAW = 60 }; /* earlier draws belong to clients that complete */
 
 static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32_t bound) {
     return fleet_clients_below(clients, FIRST_DRAW + draw, bound);
@@ -83,15 +83,15 @@ void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *clie
 
 /* ---- answers ---- */
 
-/* An answer that the gateway has to give up says what it held back, whatever that would have
- * become: where that may be, it is judged when it ends. */
+/* If the gateway gives up an answer, it reports the text it held back, whatever that would have
+ * become. Such text is recorded here and judged at the answer's end. */
 static void stray(struct fleet_clients *clients, struct fleet_client *client,
                   struct fleet_choice *choice, const char *what) {
     if (!clients->scarce) fleet_clients_breach(clients, client, what);
     choice->strays = what;
 }
 
-/* The text is what is to come next. */
+/* True if the text is the next part of what is expected. */
 static bool comes_next(const char *expected, uint32_t count, uint32_t *told, struct bytes text) {
     if (text.count > count - *told || memcmp(expected + *told, text.data, text.count) != 0)
         return false;
@@ -104,7 +104,8 @@ static bool call_goes_on(struct fleet_choice *choice, struct bytes text) {
     return comes_next(speech->calls, speech->calls_bytes, &choice->calls_told, text);
 }
 
-/* The model's own id, if it wrote one; else any that the call before has not. */
+/* Accepts the model's own id if it wrote one, otherwise any id that differs from the previous
+ * call's. */
 static bool id_is_right(struct fleet_choice *choice, struct bytes id) {
     if (call_goes_on(choice, BYTES_LITERAL("\2"))) {
         bool new = !bytes_equal(id, bytes_of(choice->last_id));
@@ -118,7 +119,7 @@ static void begin_call(struct fleet_clients *clients, struct fleet_client *clien
                        struct fleet_choice *choice, int64_t index, struct bytes id,
                        struct bytes name) {
     if (index < choice->calls_begun)
-        fleet_clients_breach(clients, client, "a call's name is told again");
+        fleet_clients_breach(clients, client, "a call's name arrives again");
     else if (index > choice->calls_begun)
         fleet_clients_breach(clients, client, "a call is left out");
     choice->calls_begun++;
@@ -157,7 +158,7 @@ void fleet_chats_take(struct fleet_clients *clients, struct fleet_client *client
     if (choice->finished && (content.count || tree_count(calls)))
         fleet_clients_breach(clients, client, "words behind the end");
     if (tree_get_string(tree_member(said, "reasoning_content"), &reasoning))
-        fleet_clients_breach(clients, client, "thoughts that nobody had");
+        fleet_clients_breach(clients, client, "unexpected reasoning text");
     if (!choice->strays &&
         !comes_next(speech->content, speech->content_bytes, &choice->content_told, content))
         stray(clients, client, choice, "another content than undisturbed");

@@ -37,9 +37,10 @@ void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_clie
                 (unsigned long long)client->number, text);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-/* The next turn of an earlier client's prompt: it, its answer, and a little more. False: there is none that fits. */
+/* Makes the next turn of an earlier client's prompt: that prompt, its answer, and a little more.
+ * Returns false if none fits. */
 static bool go_on(const struct fleet_clients *clients, struct fleet_client *client) {
     if (clients->count == 0 || fleet_clients_below(clients, 13, 3)) return false;
     const struct fleet_client *before =
@@ -68,7 +69,7 @@ static void make_prompt(const struct fleet_clients *clients, struct fleet_prompt
         prompt->tokens[i] = 2 + (i < alike ? family * 31 + i * 7 : clients->count * 17 + i) % 990;
 }
 
-/* One prompt, or several, short and long, of which some are equal. */
+/* Makes one prompt or several, short and long ones, some of them equal. */
 static void make_prompts(const struct fleet_clients *clients, struct fleet_client *client) {
     client->prompt_count = fleet_clients_below(clients, 18, 5)
                                ? 1
@@ -89,7 +90,7 @@ static void make_prompts(const struct fleet_clients *clients, struct fleet_clien
     }
 }
 
-/* The array of all prompts, or of the only one's tokens. */
+/* Writes the array of all prompts, or the tokens of the only one. */
 static size_t write_prompts(const struct fleet_client *client, char *out, size_t room) {
     bool several = client->prompt_count > 1;
     size_t used = format_text(out, room, several ? "[" : "");
@@ -119,8 +120,8 @@ size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_clie
 
 const char *const fleet_numerics[2] = {"simulated", "renewed"};
 
-/* A constrained answer as the engine would say it undisturbed. One that ends is what was asked
- * for. */
+/* The constrained answer of an undisturbed engine. If it ends by itself, it meets its
+ * constraint. */
 static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client *client,
                              const struct fleet_prompt *prompt, const struct sampling *sampling,
                              uint32_t *tokens_out) {
@@ -134,7 +135,7 @@ static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client 
     return count;
 }
 
-/* What the engine would say undisturbed; no answer where only the prompts are asked about. */
+/* Computes the undisturbed engine's answer. There is none if only the prompts are asked about. */
 static void expect(struct fleet_clients *clients, struct fleet_client *client) {
     struct sampling sampling = client->sampling;
     uint32_t answer_max = client->answer_max;
@@ -157,7 +158,7 @@ static void expect(struct fleet_clients *clients, struct fleet_client *client) {
     if (client->chats) fleet_chats_expect(clients, client);
 }
 
-/* Writes the body, and what is expected of the answer. */
+/* Writes the body and computes the expected answer. */
 static size_t make_completion(struct fleet_clients *clients, struct fleet_client *client) {
     make_prompts(clients, client);
     uint32_t answer_max = 1 + fleet_clients_below(clients, 2, FLEET_ANSWER_MAX - 1);
@@ -204,7 +205,7 @@ size_t fleet_clients_key(uint64_t tenant, char *out, size_t room) {
     return format_text(out, room, "key-%u", (unsigned)tenant);
 }
 
-/* The header that brings it; empty: none is asked for. */
+/* Writes the header with the account's key, or nothing if no key is asked for. */
 static size_t authorize(const struct fleet_clients *clients, uint64_t tenant, char *out,
                         size_t room) {
     if (!clients->has_keys) return 0;
@@ -251,14 +252,14 @@ uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t numb
 
 /* ---- answers ---- */
 
-/* Of one of its answers. */
+/* The prompt of one of its answers. */
 static const struct fleet_prompt *prompt_of(const struct fleet_client *client,
                                             const struct fleet_choice *choice) {
     uint32_t each = client->choice_count / client->prompt_count;
     return &client->prompts[(uint32_t)(choice - client->choices) / each];
 }
 
-/* The prompt's tokens come first. */
+/* Checks the log probabilities. The prompt's tokens come first. */
 static void take_scores(struct fleet_clients *clients, struct fleet_client *client,
                         struct fleet_choice *choice, const struct tree *logprobs) {
     const struct fleet_prompt *prompt = prompt_of(client, choice);
@@ -342,7 +343,7 @@ static int64_t number_in(const struct tree *object, const char *name) {
     return number;
 }
 
-/* Of a whole answer. */
+/* Checks the usage of a whole answer. */
 static void take_usage(struct fleet_clients *clients, struct fleet_client *client,
                        const struct tree *usage) {
     int64_t prompt = number_in(usage, "prompt_tokens"), told = 0, asked = 0;
@@ -369,7 +370,7 @@ static bool was_told(const struct fleet_client *client) {
     return false;
 }
 
-/* An answer says by which numerics it was computed, from its first word to its last. */
+/* An answer names the numerics that computed it, the same ones from its first event to its last. */
 static void take_fingerprint(struct fleet_clients *clients, struct fleet_client *client,
                              struct bytes text) {
     bool renewed = bytes_contain(text, BYTES_LITERAL("\"fathom-0-renewed\""));
@@ -405,7 +406,7 @@ static void take_json(struct fleet_clients *clients, struct fleet_client *client
         take_usage(clients, client, tree_member(root, "usage"));
 }
 
-/* Whole events; comments and the last word are no JSON. */
+/* Checks whole events. Comments and [DONE] are no JSON. */
 static void take_events(struct fleet_clients *clients, struct fleet_client *client,
                         struct bytes text) {
     static const char head[] = "data: ";
@@ -420,7 +421,7 @@ static void take_events(struct fleet_clients *clients, struct fleet_client *clie
     }
 }
 
-/* Blank lines come in front of a whole answer that is waited for. */
+/* Blank lines precede a whole answer while it is pending. */
 static void take_data(struct fleet_clients *clients, struct fleet_client *client,
                       struct bytes text) {
     if (client->stream)

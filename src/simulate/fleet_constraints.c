@@ -38,7 +38,7 @@ const char *fleet_constraints_value(uint32_t which) {
 
 /* ---- opening ---- */
 
-#define COMPILED_BYTES ((size_t)64 << 20) /* of all of them; little of it is touched */
+#define COMPILED_BYTES ((size_t)64 << 20) /* for all of them; little of it is touched */
 #define SCRATCH_BYTES ((size_t)64 << 20)
 #define MATCHER_BYTES ((size_t)3 << 20)
 
@@ -55,7 +55,7 @@ size_t fleet_constraints_bytes(void) {
            FLEET_LOANS_MAX * sizeof(struct fleet_loan) + 256;
 }
 
-/* Marks and parts of calls are added tokens: no text has them. */
+/* Marks and parts of calls are added tokens, so no text contains them. */
 static enum status build_trie(struct fleet_constraints *constraints, struct arena *arena,
                               struct arena *scratch) {
     struct bytes *tokens = arena_take_zeroed(arena, FLEET_VOCAB * sizeof *tokens);
@@ -148,7 +148,8 @@ static struct constrained_loan *ask(void *context, struct bytes text, uint64_t c
     (void)client; /* all are compiled already */
     while (which < FLEET_CONSTRAINTS && !bytes_equal(text, bytes_of(asked[which].text)))
         which++;
-    check(loan && which < FLEET_CONSTRAINTS); /* no slot has two, and none is asked for else */
+    /* No slot has two loans, and no other constraint is asked for. */
+    check(loan && which < FLEET_CONSTRAINTS);
     constraints->free = loan->next;
     constraints->loan_count++;
     constraints->begun++;

@@ -8,9 +8,9 @@
 
 #define STOP_ODDS 90 /* one token in so many is the stop token */
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
-#define DRAFTS_RIGHT_OF 3 /* all but one draft in so many are right */
+#define DRAFTS_RIGHT_OF 3 /* all but one draft in so many are accepted */
 
-#define ENDS_OF 4 /* an answer ends, where it may, one time in so many */
+#define ENDS_OF 4 /* an answer that may end does so one time in so many */
 
 size_t fleet_engine_bytes(uint32_t page_count, uint32_t slots, uint32_t context_tokens_max) {
     return page_count * sizeof(struct fleet_page) +
@@ -72,24 +72,24 @@ uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count) {
     return sum;
 }
 
-/* What a row is in a slice. */
+/* The value of a row in a slice. */
 static uint64_t in_slice(uint64_t row, uint32_t slice) {
     return row * (2 * slice + 3) + slice;
 }
 
-/* What the rows so far come to, with the one at `position`, which stands in all slices. */
+/* Adds the row at `position` to the sum of the rows before it. The row is in all slices. */
 static uint64_t sum_with(uint64_t sum, uint64_t row, uint32_t position) {
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
         sum += in_slice(row, slice) * (2 * ((uint64_t)position * FLEET_SLICES + slice) + 1);
     return sum;
 }
 
-/* The KV row of a token behind those. */
+/* The KV row of a token after those that sum to `sum`. */
 static uint64_t row_behind(uint64_t sum, uint32_t token, uint32_t form) {
     return mix(sum * 3 + token * 2 + form + 1) | 1;
 }
 
-/* What penalties would see. */
+/* The state that penalties depend on. */
 static uint64_t sum_history(const uint32_t *tokens, uint32_t count, uint32_t prompt_count) {
     uint64_t sum = prompt_count;
     for (uint32_t i = 0; i < count; i++)
@@ -101,7 +101,8 @@ static bool is_set(const uint64_t *mask, uint32_t token) {
     return mask[token / 64] >> token % 64 & 1;
 }
 
-/* One of the mask's; the end alone where nothing else may come, whatever forbids it. */
+/* Chooses a token of the mask. If nothing else is allowed, that is the stop token, even if it is
+ * forbidden otherwise. */
 static uint32_t choose_of(const uint64_t *mask, uint64_t number, bool may_stop) {
     uint32_t tokens[FLEET_VOCAB], count = 0;
     bool ends = is_set(mask, FLEET_STOP_TOKEN);
@@ -112,7 +113,7 @@ static uint32_t choose_of(const uint64_t *mask, uint64_t number, bool may_stop) 
     return tokens[(number >> 20) % count];
 }
 
-/* `mask` [FLEET_MASK_WORDS] is what may come; NULL: everything. */
+/* `mask` [FLEET_MASK_WORDS] has the allowed tokens. NULL allows all. */
 static uint32_t choose(uint64_t sum, const struct sampling *sampling, uint32_t position,
                        uint32_t last, uint64_t history, bool may_stop, const uint64_t *mask) {
     uint64_t number = mix(sum ^ mix(sampling->seed + 7) ^ mix(sampling->choice * 13 + 5) ^
@@ -124,7 +125,7 @@ static uint32_t choose(uint64_t sum, const struct sampling *sampling, uint32_t p
     return 2 + (uint32_t)((number >> 20) % (FLEET_VOCAB - 2));
 }
 
-/* Of a token behind those that come to `sum`. */
+/* The log probability of a token after those that sum to `sum`. */
 static uint32_t score_of(uint64_t sum, uint32_t token) {
     return (uint32_t)(mix(sum * 5 + token) % 9000);
 }
@@ -176,7 +177,7 @@ static void write_row(struct fleet_engine *engine, const struct step_plan *plan,
         page->rows[slice][position % KV_BLOCK_TOKENS] = in_slice(value, slice);
 }
 
-/* What the rows before the first of the step come to in a slice, as they stand in the pages. */
+/* The sum of the rows before the first row of the step in one slice, read from the pages. */
 static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *plan,
                            const struct step_row *row, uint32_t slice) {
     uint64_t sum = 0;
@@ -190,8 +191,8 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
     return sum;
 }
 
-/* What the rows before the first of the step come to in all slices: as they stand now, or, of a row
- * that waits for its load, as they stood when each slice came. */
+/* The sum of the rows before the first row of the step in all slices: read now or, for a row that
+ * waits for its load, as it was when each slice arrived. */
 static uint64_t read_rows(struct fleet_engine *engine, const struct step_plan *plan,
                           const struct step_row *row) {
     uint64_t sum = engine->numerics;
@@ -222,7 +223,7 @@ static void tell_logprobs(const struct step_row *row, struct step_result *result
 
 /* ---- constraints ---- */
 
-/* What may come, into the engine's mask. It may be late, as if another thread made it. */
+/* Fills the engine's mask with the allowed tokens. It may be late, as if another thread made it. */
 static enum constrained_mask take_mask(struct fleet_engine *engine, const struct step_row *row) {
     if (!row->constrained || !row->sample) return CONSTRAINED_MASK_FREE;
     if (fleet_constraints_is_late(engine->constraints)) return CONSTRAINED_MASK_LATE;
@@ -235,7 +236,7 @@ static void push(struct fleet_engine *engine, const struct step_row *row,
     if (row->constrained) constrained_rows_push(engine->bound, row->slot, token);
 }
 
-/* The only one of the mask. */
+/* True if the mask allows exactly one token. */
 static bool is_alone(const uint64_t *mask, uint32_t *token_out) {
     uint32_t count = 0;
     for (uint32_t token = 0; token < FLEET_VOCAB; token++)
@@ -246,7 +247,8 @@ static bool is_alone(const uint64_t *mask, uint32_t *token_out) {
     return count == 1;
 }
 
-/* What alone may come, as masks tell it: more than constrained_rows_forced looks for. */
+/* Finds the only allowed token from the mask. It finds more than constrained_rows_forced looks
+ * for. */
 static bool find_forced(struct fleet_engine *engine, const struct step_row *row,
                         uint32_t *token_out) {
     if (!engine->constraints->looks_ahead)
@@ -267,8 +269,8 @@ static void force(struct fleet_engine *engine, const struct step_row *row,
     }
 }
 
-/* The token behind those that come to `sum`, and perhaps one more behind a guess, which counts as
- * wrong if it is not known in time what may follow it. */
+/* Samples the token after those that sum to `sum`, and perhaps a second one after a draft. The
+ * draft counts as rejected if the mask after it is late. */
 static void sample(struct fleet_engine *engine, const struct step_plan *plan,
                    const struct step_row *row, uint64_t sum, enum constrained_mask outcome,
                    struct step_result_row *out) {
@@ -297,8 +299,8 @@ static void sample(struct fleet_engine *engine, const struct step_plan *plan,
                 history, stops, mask));
 }
 
-/* Nothing stands where the row will write, but for what it has written already in a step that was
- * broken off: there the same bits come again. */
+/* Clears the row's place. A place that the row itself has written, in a step that was interrupted,
+ * is kept: the same bits are written again. */
 static void clear_row(struct fleet_engine *engine, const struct step_plan *plan,
                       const struct step_row *row, uint64_t salt) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
@@ -324,7 +326,7 @@ static void await(struct fleet_engine *engine, uint32_t slot) {
     awaited->wait = fleet_constraints_wait(engine->constraints);
 }
 
-/* What comes ahead of rows; and rows that may come now. */
+/* Receives the constraints that precede rows, and the constrained rows. */
 static void take_bindings(struct fleet_engine *engine, const struct step_plan *plan) {
     const struct step_constraint *rows = step_plan_row_constraints(plan);
     for (const struct step_constraint *it = step_plan_constraints(plan); it < rows; it++) {
@@ -377,7 +379,8 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-        bool writes = row->form == TOKEN_PROMPT && !row->loads; /* that one is not done reading */
+        /* that row has not finished reading */
+        bool writes = row->form == TOKEN_PROMPT && !row->loads;
         uint64_t sum = writes ? read_rows(engine, plan, row) : 0;
         for (uint32_t t = 0; writes && t < row->token_count; t++) {
             uint32_t position = row->first_position + t;
@@ -389,7 +392,7 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
     }
 }
 
-/* The index'th of the row's tokens that it asks about, behind those that come to `sum`. */
+/* Scores token `index` of those that the row asks about, after the tokens that sum to `sum`. */
 static void score(const struct step_row *row, const uint32_t *tokens, uint32_t index, uint64_t sum,
                   struct step_result *result, struct step_result_row *out) {
     uint32_t token = step_scored_token(row, tokens, index);
@@ -444,7 +447,7 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
     for (uint32_t i = 0; i < result->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct step_result_row *out = &step_result_rows(result)[i];
-        if (end == FLEET_STEP_BREAKS) { /* its pages are as they are */
+        if (end == FLEET_STEP_BREAKS) { /* its pages stay unchanged */
             engine->repeats = true;
             *out = (struct step_result_row){.slot = row->slot, .lost = 1};
             continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What goes wrong in a simulated fleet, until it is healed. Each fault has a stream of chance and a
- * timetable of its own, so a fault that is added, or comes more often, changes a seed's life by
- * what it does and not by what it draws.
+ * The faults of a simulated fleet, until it is healed. Each fault has a random stream and a
+ * timetable of its own. A fault that is added, or is made more frequent, therefore changes a seed's
+ * run only by its effects, not by its draws.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -15,7 +15,7 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
     return (uint32_t)(unit - world->units);
 }
 
-/* Where there is only one nothing is drawn. */
+/* With a single gateway nothing is drawn. */
 static uint32_t any_gateway(const struct world *world, struct fleet_dice *dice) {
     return world->gateway_count > 1 ? fleet_dice_below(dice, world->gateway_count) : 0;
 }
@@ -52,7 +52,7 @@ static void cut_unit(struct world *world, struct fleet_dice *dice) {
     world->report->cuts++;
 }
 
-/* One of those that are left, but not the last. */
+/* Dooms one of the living ranks, but not the last. */
 static void doom_rank(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
     uint32_t rank = fleet_dice_below(dice, world->ranks), left = 0;
@@ -77,7 +77,7 @@ static void order_drain(struct world *world, struct fleet_dice *dice) {
         fleet_gateway_ask_drain(world, gateway, unit->links[gateway].connection, false);
 }
 
-/* Whoever asked for it, at whatever gateway. */
+/* Calls back a draining unit, at any gateway, no matter which client drained it. */
 static void call_back(struct world *world, struct fleet_dice *dice) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
@@ -87,7 +87,7 @@ static void call_back(struct world *world, struct fleet_dice *dice) {
     }
 }
 
-/* A unit and a gateway do not reach each other; all others do. */
+/* Cuts one unit from one gateway. All other pairs still reach each other. */
 static void part_unit(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = any_unit(world, dice);
     uint32_t gateway = any_gateway(world, dice);
@@ -126,17 +126,18 @@ static void flip_bits(struct world *world, struct fleet_dice *dice) {
         fleet_storage_flip(&world->storage);
 }
 
-/* Nobody calls them back any more. */
+/* Lets draining units end, as nothing calls them back any more. */
 static void let_drained_go(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
-        unit->goes |= unit->draining && !world->managers.present; /* else its manager ends it */
+        /* otherwise its manager ends it */
+        unit->goes |= unit->draining && !world->managers.present;
     }
 }
 
-#define STREAM_FIRST 16 /* those before are other parts' */
+#define STREAM_FIRST 16 /* lower numbers belong to other modules */
 
-/* A fault comes at most so many milliseconds after the last of its kind, on average a third. */
+/* The longest time between two faults of the kind; on average it is a third of that. */
 static const struct {
     int64_t after_ms_max;
     void (*strike)(struct world *world, struct fleet_dice *dice);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hosts of gateways in virtual time, and their clients, who ask any that lives. A gateway may die:
- * its clients get nothing more, units cancel what it had and connect to the next one in its place,
- * which knows nothing of either. The other gateways go on.
+ * The hosts of gateways in virtual time, and their clients, which ask any living gateway. A gateway
+ * may die. Its clients then receive nothing more, and units cancel its requests and connect to its
+ * successor, which knows nothing of either. The other gateways go on.
  */
 #include "serving/gateway/gateway.h"
 
@@ -11,15 +11,15 @@
 #include "serving/gateway/gateway_state.h"
 #include "simulate/fleet_state.h"
 
-#define ASKED_APART_NS (400 * FLEET_MS) /* at most */
-#define FLOODED_NS (100 * FLEET_MS)     /* where an account floods */
+#define ASKED_APART_NS (400 * FLEET_MS) /* the most time between two clients */
+#define FLOODED_NS (100 * FLEET_MS)     /* the most where an account floods */
 
-enum { RECENT = 12 }; /* the clients of whom one leaves */
+enum { RECENT = 12 }; /* one of so many recent clients leaves */
 
-#define OPERATOR UINT32_MAX /* a connection to whose answers nobody listens */
+#define OPERATOR UINT32_MAX /* a connection that ignores its answers */
 
 #define CROWDED_OF 32           /* one message of so many finds the outbox nearly full */
-#define CROWDED_BYTES_MAX 20000 /* that are then left */
+#define CROWDED_BYTES_MAX 20000 /* the bytes that are free then */
 
 static void carry(struct world *world, uint32_t index, const struct record_carried *carried) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
@@ -27,7 +27,8 @@ static void carry(struct world *world, uint32_t index, const struct record_carri
         struct fleet_gateway_link *link = &unit->links[index];
         struct record *inner = carried_inner(carried);
         if (!unit->up || link->connection != carried->unit.value) continue;
-        if (inner->kind == RECORD_SUBMIT && !world->accounts.present) { /* as if it had one */
+        /* as if it had an account */
+        if (inner->kind == RECORD_SUBMIT && !world->accounts.present) {
             struct record_submit *submit = (struct record_submit *)(void *)inner;
             uint64_t salt = fleet_clients_tenant(&world->clients, submit->request.low / 64);
             memcpy(submit->tenant.bytes, &salt, sizeof salt);
@@ -37,7 +38,7 @@ static void carry(struct world *world, uint32_t index, const struct record_carri
     }
 }
 
-/* Nobody here asks for a constraint that cannot be held. */
+/* No client here asks for a constraint that the units cannot enforce. */
 static void judge_constraint(struct world *world, struct fleet_gateway_host *host,
                              const struct record *record) {
     struct record_constrained verdict = {
@@ -48,7 +49,7 @@ static void judge_constraint(struct world *world, struct fleet_gateway_host *hos
     fleet_post_send(&host->inbox, world->now_ns, 0, &verdict.record);
 }
 
-/* Now and then its outbox is nearly full, of what nobody listens to. */
+/* Now and then fills the gateway's outbox nearly full with records that nothing reads. */
 static void crowd(struct world *world, struct fleet_gateway_host *host) {
     struct outbox *outbox = host->machine.outbox;
     uint32_t left = (uint32_t)fleet_dice_time(&world->crowds, 0, CROWDED_BYTES_MAX);
@@ -124,7 +125,7 @@ static void hand_over(struct world *world, uint32_t index, const struct record *
     fleet_shares_look(&host->shares, host->gateway);
 }
 
-/* An operator's wish: over the API, as any client's. */
+/* Sends an operator's request over the API, as any client would. */
 static void ask_operator(struct world *world, uint32_t index, const char *path, const char *body) {
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
     char key[32] = "Bearer ";
@@ -164,7 +165,7 @@ void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t conn
 
 /* ---- clients ---- */
 
-/* One of those that live, of whom there is one. */
+/* A random living gateway. There is at least one. */
 static uint32_t choose_gateway(const struct world *world) {
     uint32_t living[FLEET_GATEWAYS_MAX], count = 0;
     for (uint32_t i = 0; i < world->gateway_count; i++)
@@ -172,7 +173,8 @@ static uint32_t choose_gateway(const struct world *world) {
     return living[fleet_clients_below(&world->clients, 60, count)];
 }
 
-/* Others of its account are under way, and what they may come to is set aside. */
+/* Marks requests of the same account that run at the same time: the most they can cost is set
+ * aside. */
 static void note_beside(struct world *world, struct fleet_client *client) {
     for (uint32_t i = 0; i + 1 < world->clients.count; i++) {
         struct fleet_client *other = &world->clients.clients[i];
@@ -205,13 +207,14 @@ static void lose_client(struct world *world, struct fleet_client *client) {
     struct record_client_gone gone = {record_head(RECORD_CLIENT_GONE, sizeof gone),
                                       {client->number}};
     hand_over(world, client->gateway, &gone.record);
-    drain(world, client->gateway); /* what was said before it left is lost, or arrives */
+    drain(world, client->gateway); /* output sent before it left is lost or arrives */
     client->gone = true;
     fleet_log_add(world->log, world->now_ns, "client goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
                   client->number, 0);
 }
 
-/* One goes, or stops reading: then its host buffers what it is told, and gives it up a while later.
+/* One client leaves, or stops reading. If it stops, its host buffers its output and drops it a
+ * while later.
  */
 static void leave(struct world *world) {
     struct fleet_clients *clients = &world->clients;
@@ -242,7 +245,7 @@ static void give_up_stalled(struct world *world) {
     lose_client(world, world->stalled);
 }
 
-/* ---- lives ---- */
+/* ---- incarnations ---- */
 
 void fleet_gateway_start(struct world *world, uint32_t index) {
     struct fleet_gateway_host *host = &world->gateways[index];
@@ -299,7 +302,7 @@ static bool any_lives(const struct world *world) {
     return false;
 }
 
-/* What its ledger says. */
+/* Passes the ledger's confirmations to the gateway. */
 static void hear_ledger(struct world *world, uint32_t index) {
     struct record_settled settled;
     if (!world->gateways[index].gateway) return;
@@ -380,11 +383,12 @@ static struct unit_books books_of(const struct gateway *gateway) {
     return sum;
 }
 
-/* Where nothing went wrong, all that units have counted stands in entries, and in the gateway's
+/* If nothing went wrong, everything that units have counted is in entries and in the gateway's
  * books. */
 static void judge_books(struct world *world) {
     struct unit_books entries = fleet_ledger_books(&world->ledger), books = {0}, counted = {0};
-    if (world->options.faults || world->managers.present) return; /* units are gone with theirs */
+    /* the books of gone units are gone, too */
+    if (world->options.faults || world->managers.present) return;
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         struct unit_books own = books_of(world->gateways[i].gateway);
         books.made_tokens += own.made_tokens;
@@ -402,12 +406,12 @@ static void judge_books(struct world *world) {
         world_breach(world, "units have computed other tokens than entries say");
 }
 
-/* Under faults, unit by unit, as far as can be told. */
+/* Under faults, compares unit by unit, as far as possible. */
 static void judge_tallies(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_hello *hello = (const void *)unit->hello;
-        if (!unit->up) continue; /* nobody has asked for it */
+        if (!unit->up) continue; /* no node runs it */
         const struct unit_counters *totals =
             &((const struct record_unit_load *)(const void *)unit->load)->totals;
         struct unit_books counted = {totals->output_tokens,
@@ -419,7 +423,8 @@ static void judge_tallies(struct world *world) {
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
-/* Units that serve are there for every gateway, whoever drained them and called them back. */
+/* Units that serve are available to every gateway, no matter which one drained them and called them
+ * back. */
 static void judge_fleet(struct world *world, const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (fleet->units[i].bound) world_breach(world, "a unit at rest has requests bound");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The machines that ranks stand on, the network between them, what goes wrong with both, and what must
- * hold all the time.
+ * The machines that ranks run on, the network between them, the faults of both, and the invariants
+ * that are checked all the time.
  */
 #include "simulate/fleet_hosts.h"
 
@@ -11,9 +11,10 @@
 
 #define STREAM 64
 #define STREAM_RETURNS 63
-#define STREAM_FAULTS 65 /* and as many behind it as there are kinds */
-#define DEADLOCKS 5 /* times the timeout, at most, until ranks that wait for one another are seen */
-#define GOES_ON_NS (10 * FLEET_SECOND) /* for those that live to go on */
+#define STREAM_FAULTS 65 /* followed by one stream for each kind of fault */
+/* Times the timeout at most, until ranks that wait for one another are detected. */
+#define DEADLOCKS 5
+#define GOES_ON_NS (10 * FLEET_SECOND) /* for the living ranks to go on */
 #define CHECKS_NS (30 * FLEET_SECOND)  /* for hosts to answer, and between two starts */
 #define ENDS_NS (5 * FLEET_SECOND)     /* for killed ranks to be gone */
 
@@ -32,7 +33,7 @@ static bool is_up(const struct fleet_frame *frame) {
     return frame->kind >= FRAME_FACTS;
 }
 
-/* Of those that arrive at the same time, the one that was sent first comes first. */
+/* Inserts the frame. Frames that arrive at the same time stay in the order of sending. */
 static void put(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
     uint32_t at = hosts->frame_count;
     check(hosts->frame_count < FLEET_FRAMES_MAX);
@@ -69,7 +70,7 @@ static struct fleet_agent *agent_of(struct fleet_hosts *hosts, const struct flee
     return NULL;
 }
 
-/* When the frame can be taken; not later than now: it can. */
+/* When the frame can be received. It can be received now if the result is not later than now. */
 static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
     struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
@@ -81,7 +82,7 @@ static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
     return agent ? agent->stopped_ns : 0;
 }
 
-/* A host that is down answers nothing, or its network says so. */
+/* A host that is down does not answer, or its network reports it. */
 static void refuse(struct world *world, const struct fleet_frame *frame) {
     struct fleet_frame lost = {.kind = FRAME_LOST,
                                .unit = frame->unit,
@@ -112,9 +113,9 @@ static void deliver(struct world *world) {
     }
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
-/* What goes on longer than that is not cut short. */
+/* Sets the end of a fault. A fault that would already last longer is not shortened. */
 static void last(struct world *world, int64_t *until_ns, struct fleet_dice *dice, int64_t most_ns) {
     int64_t ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, most_ns);
     if (*until_ns < ns) *until_ns = ns;
@@ -136,7 +137,7 @@ static void stop_process(struct world *world, struct fleet_dice *dice) {
     if (process) last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
-/* It computes for ever, and nothing comes of it. */
+/* One process computes for ever without a result. */
 static void hang_process(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = any_unit(world, dice);
     struct fleet_process *process =
@@ -168,7 +169,7 @@ static void stop_agent(struct world *world, struct fleet_dice *dice) {
     if (agent) last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
 }
 
-/* The other ends of its connections see it at once, or are told nothing. */
+/* A machine fails. The other ends of its connections notice at once or are not notified. */
 static void lose_machine(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     struct fleet_hosts *hosts = &world->hosts;
     hosts->machines[machine].up = false;
@@ -200,7 +201,7 @@ static void kill_first_host(struct world *world, struct fleet_dice *dice) {
     if (world->hosts.machines[machine].up) lose_machine(world, machine, dice);
 }
 
-/* Two at once, or what is left of them. */
+/* Kills two processes at once, or one if no more are left. */
 static void kill_processes(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = any_unit(world, dice);
     uint32_t first = 1 + fleet_dice_below(dice, world->ranks);
@@ -208,7 +209,7 @@ static void kill_processes(struct world *world, struct fleet_dice *dice) {
         fleet_hosts_kill_rank(world, unit, rank);
 }
 
-/* Rank 0's connections to gateways go the same way. */
+/* Rank 0's connections to gateways are cut in the same way. */
 void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     int64_t *until_ns = &world->hosts.machines[machine].off_ns;
     if (!world->hosts.machines[machine].up) return;
@@ -240,8 +241,8 @@ static void slow_host(struct world *world, struct fleet_dice *dice) {
     last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
 }
 
-/* An agent on its host dies with it; others hear it, or are told nothing. One on the machine that never
- * fails does not die. */
+/* A supervisor dies. An agent on its host dies with it; others notice or are not notified. An agent
+ * on the machine that never fails does not die. */
 static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
     uint32_t unit = any_unit(world, dice);
     struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
@@ -294,7 +295,7 @@ static void strike(struct world *world) {
     }
 }
 
-/* What was held comes in the order in which it was sent. */
+/* Delivers held frames in the order of sending. */
 static void let_all_through(struct world *world) {
     struct fleet_hosts *hosts = &world->hosts;
     uint32_t count = hosts->frame_count;
@@ -333,9 +334,9 @@ void fleet_hosts_heal(struct world *world) {
     let_all_through(world);
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
-/* Several agents may live, of links that were lost. */
+/* Several agents may live, from links that were lost. */
 static void audit_lives(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
@@ -351,7 +352,8 @@ static void audit_lives(struct world *world, uint32_t unit) {
     }
 }
 
-/* What came late may have let it wait once more. */
+/* Checks that ranks without a supervisor end in time. A late frame may have prolonged their wait
+ * once. */
 static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
                          struct fleet_agent *agent) {
     const struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
@@ -366,7 +368,7 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
         world_breach(world, "ranks outlive their supervisor's word");
 }
 
-/* The unit's supervisor and all its agents hear one another. */
+/* True if the unit's supervisor and all its agents reach one another. */
 static bool is_heard(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *it = &hosts->supervisors[unit];
@@ -386,7 +388,7 @@ static bool is_heard(struct world *world, uint32_t unit) {
     return true;
 }
 
-/* The time counts from when the supervisor last could not see it. */
+/* The time counts from the moment when the supervisor could first see the hang. */
 static void audit_return(struct world *world, uint32_t unit, const struct fleet_agent *agent,
                          struct fleet_process *process) {
     bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
@@ -409,12 +411,12 @@ static bool needs_help(const struct world *world, uint32_t unit) {
     return fleet_hosts_holds(world, unit) && world->units[unit].open_count > 0;
 }
 
-/* The time that a state may last when nothing goes wrong anew. */
+/* The longest that a state may last without a new fault. */
 static int64_t most_ns(const struct world *world, const struct supervise_unit *unit) {
     int64_t timeout_ns = world->hosts.timeout_ns, slack_ns = 2 * timeout_ns + 2 * FLEET_SECOND;
     switch (unit->state) {
     case SUPERVISE_RUNS:
-        if (!unit->ready) return 64 * timeout_ns + slack_ns; /* the ranks see to it themselves */
+        if (!unit->ready) return 64 * timeout_ns + slack_ns; /* the ranks handle it themselves */
         return slack_ns +
                (DEADLOCKS * timeout_ns > GOES_ON_NS ? DEADLOCKS * timeout_ns : GOES_ON_NS);
     case SUPERVISE_FAILS:
@@ -435,14 +437,15 @@ static void audit_trouble(struct world *world, uint32_t unit) {
     else if (!it->trouble_ns || it->trouble_ns < since_ns)
         it->trouble_ns = world->now_ns;
     if (!needed || world->now_ns - it->trouble_ns <= most_ns(world, &it->unit)) return;
-    fleet_log_add(world->log, world->now_ns, "nobody helps", unit, FLEET_LOG_NOWHERE,
+    fleet_log_add(world->log, world->now_ns, "no host helps", unit, FLEET_LOG_NOWHERE,
                   it->unit.state, world->hosts.crews[unit].without);
     world_breach(world, it->unit.state == SUPERVISE_RUNS
                             ? "a unit that cannot go on is not seen in time"
                             : "a unit does not start again in time");
 }
 
-/* Of a unit that goes on, whoever its supervisor knows to be gone. */
+/* Checks the supervisor's claims about a running unit: it goes on without every rank reported gone,
+ * and a lost host has no ranks left. */
 static void audit_word(struct world *world, uint32_t unit) {
     const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     bool goes_on = it->alive && it->unit.state == SUPERVISE_RUNS && it->unit.ready;
@@ -493,7 +496,7 @@ void fleet_hosts_judge(struct world *world) {
     }
 }
 
-/* ---- lives ---- */
+/* ---- placement and runs ---- */
 
 static void place_unit(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;

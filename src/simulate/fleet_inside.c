@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What can be seen of a simulated unit only from within: whose rows a step has, and that whoever
- * writes to a page, or reads it, outside of steps, does so under a lease.
+ * Checks that need the inside of a simulated unit: which tenant's rows a step has, and that every
+ * write to a page, or read of it, outside of steps is under a lease.
  */
 #include "base/check.h"
 #include "serving/unit/state.h"
@@ -22,13 +22,13 @@ struct writers {
 };
 
 static const char *add_writer(const struct unit *unit, struct writers *writers, uint32_t page) {
-    if (unit->pages.pages[page].leases == 0) return "a page is written to that nobody owns";
+    if (unit->pages.pages[page].leases == 0) return "a page without an owner is written to";
     if (unit->pages.pages[page].kept) return "a page is written to that is shared";
     if (writers->count[page]++) return "two write to one page";
     return NULL;
 }
 
-/* Rows of the step in flight. */
+/* Adds the rows of the step in flight. */
 static const char *add_steps(const struct unit *unit, struct writers *writers) {
     const char *wrong = NULL;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
@@ -56,7 +56,7 @@ const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32
             if (order->side == TRANSFER_IN)
                 wrong = add_writer(unit, &writers, page);
             else if (unit->pages.pages[page].leases == 0)
-                wrong = "a page is sent that nobody owns";
+                wrong = "a page without an owner is sent";
         }
     }
     struct page_id pages[FLEET_STORAGE_KEYS_MAX];
@@ -67,7 +67,7 @@ const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32
             if (writes)
                 wrong = add_writer(unit, &writers, pages[k].index);
             else if (unit->pages.pages[pages[k].index].leases == 0)
-                wrong = "a page is stored that nobody owns";
+                wrong = "a page without an owner is stored";
         }
     }
     return wrong;

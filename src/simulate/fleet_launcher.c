@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The launcher of a simulated fleet: jobs, each of them a unit, and nodes, each of them the place of a
- * unit. It goes on by itself, whether a manager is there or not.
+ * The launcher of a simulated fleet: jobs, each of them a unit, and nodes, each with space for one
+ * unit. It goes on by itself, with or without a manager.
  */
 #include "base/check.h"
 #include "base/number.h"
@@ -8,7 +8,7 @@
 
 #define START_NS_LEAST (FLEET_SECOND / 5)
 
-/* One launch of so many, until the healing, is refused, ends before it serves, or waits for ever. */
+/* Until the healing, one launch in so many is refused, ends before it serves, or waits for ever. */
 enum { REFUSED_OF = 6, FAILS_OF = 6, NEVER_OF = 16 };
 
 static struct fleet_unit_job *find(struct world *world, uint32_t number) {
@@ -111,7 +111,7 @@ bool fleet_launcher_start(struct world *world, uint32_t number, uint32_t role) {
     return true;
 }
 
-/* The first signal is the word to end, a second one the end. */
+/* The first signal asks the job to end, the second one kills it. */
 void fleet_launcher_stop(struct world *world, uint32_t number, bool at_once) {
     struct fleet_unit_job *job = find(world, number);
     if (!number || !job || is_silent(world)) return;

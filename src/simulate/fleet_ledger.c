@@ -5,16 +5,16 @@
 #include "base/format.h"
 #include "simulate/fleet_engine.h"
 
-#define STREAM 5       /* of chance */
-#define STREAM_HOURS 8 /* of the calendar's */
-#define LOST_OF 8      /* of so many writings its process is lost behind one */
-#define HICCUP_OF 4    /* in one of so many lives a writing may take very long */
+#define STREAM 5       /* random stream */
+#define STREAM_HOURS 8 /* random stream of the calendar */
+#define LOST_OF 8      /* one write in so many loses the process after it */
+#define HICCUP_OF 4    /* in one run of so many a write may take very long */
 #define OFF_NS_MAX (2 * FLEET_SECOND)
 
 #define HOUR_S 3600
-/* A life begins in the middle of a day, ten seconds before an hour is full. */
+/* A run begins in the middle of a day, ten seconds before the full hour. */
 #define LIFE_BEGINS_S ((int64_t)1764000000 - 1764000000 % 86400 + 12 * HOUR_S - 10)
-#define PICOS_OF_MILLION 1e6 /* a price of a million tokens, in picos a token */
+#define PICOS_OF_MILLION 1e6 /* factor from a price per million tokens to picos per token */
 
 size_t fleet_ledger_bytes(void) {
     return FLEET_CLIENTS_MAX * sizeof(struct fleet_line) +
@@ -23,12 +23,12 @@ size_t fleet_ledger_bytes(void) {
 
 /* ---- prices ---- */
 
-/* A token costs as much as a million would, in the calendar's terms. */
+/* A token costs what a million tokens would cost in the calendar. */
 static const struct token_prices peak = {.input_hit = 0.0005, .input_miss = 0.01, .output = 0.02},
                                  off_peak = {
                                      .input_hit = 0.0002, .input_miss = 0.003, .output = 0.007};
 
-/* Off-peak hours of seconds begin and end within a life. */
+/* Off-peak periods of seconds begin and end within a run. */
 static void draw_prices(struct fleet_ledger *ledger, uint64_t seed) {
     struct fleet_dice dice = {.seed = seed, .stream = STREAM_HOURS};
     double hour = (double)(LIFE_BEGINS_S % 86400) / HOUR_S;
@@ -70,7 +70,7 @@ int64_t fleet_ledger_next_price_ns(const struct fleet_ledger *ledger, int64_t no
     return MACHINE_NEVER;
 }
 
-/* ---- life ---- */
+/* ---- runs ---- */
 
 bool fleet_ledger_open(struct fleet_ledger *ledger, struct arena *arena, uint64_t seed,
                        bool faults) {
@@ -99,7 +99,7 @@ static void breach(struct fleet_ledger *ledger, uint64_t client, const char *tex
 
 /* ---- writing ---- */
 
-/* All that has been said goes in one writing. */
+/* Starts one write of all entries reported so far. */
 static void begin(struct fleet_ledger *ledger, struct fleet_writer *writer, int64_t now_ns) {
     if (writer->done_ns != MACHINE_NEVER || writer->said == writer->written) return;
     writer->writing = writer->said;
@@ -158,7 +158,7 @@ static void write_line(struct fleet_ledger *ledger, struct fleet_line *line, uin
     uint64_t hour = hour_of(line->ended_s);
     check(tenant <= FLEET_TENANTS);
     ledger->again += line->written;
-    if (line->written) return; /* it stays as it is */
+    if (line->written) return; /* a written entry does not change */
     line->written = true;
     if (!line->is_charged || hour >= FLEET_HOURS_MAX) return;
     add(&ledger->hours[hour][tenant], line);
@@ -196,7 +196,7 @@ bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now
     return true;
 }
 
-/* What it was writing may be there or not. */
+/* The entries being written may or may not be stored. */
 void fleet_ledger_forget(struct fleet_ledger *ledger, uint32_t gateway,
                          const struct fleet_clients *clients) {
     struct fleet_writer *writer = &ledger->writers[gateway];
@@ -216,7 +216,7 @@ static struct fleet_told_tally *find_tally(struct fleet_ledger *ledger, uint64_t
     return NULL;
 }
 
-/* In place of the last one; but what was lost once stays so. */
+/* Replaces the last tally. Lost counts stay lost. */
 void fleet_ledger_tally(struct fleet_ledger *ledger, uint32_t gateway,
                         const struct record_unit_tally *tally) {
     uint32_t life = ledger->writers[gateway].life;
@@ -269,7 +269,7 @@ struct unit_books fleet_ledger_books(const struct fleet_ledger *ledger) {
     return sum;
 }
 
-/* ---- what must hold ---- */
+/* ---- invariants ---- */
 
 static bool is_whole(const struct fleet_client *client) {
     for (uint32_t i = 0; i < client->choice_count; i++)
@@ -290,7 +290,7 @@ void fleet_ledger_check(struct fleet_ledger *ledger, const struct fleet_client *
         breach(ledger, client->number, "its entry differs from its usage");
 }
 
-/* Both parts of an entry's time are whole seconds, so that it may be one second early. */
+/* The two parts of an entry's time are rounded to seconds, so it may be one second early. */
 static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_client *client,
                               const struct fleet_line *line) {
     int64_t ended_s = fleet_ledger_unix_time(line->said_ns);
@@ -299,13 +299,13 @@ static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_cl
     struct token_price first = fleet_ledger_price(ledger, LIFE_BEGINS_S),
                        own = fleet_ledger_price(ledger, line->ended_s);
     ledger->repriced += !same_price(&first, &own);
-    if (!client->told_usage || client->cut) return line->amount; /* nothing else is known */
+    if (!client->told_usage || client->cut) return line->amount; /* no other figure is known */
     return token_price_amount(&own, (uint64_t)client->told_hits,
                               (uint64_t)(client->told_prompt - client->told_hits),
                               (uint64_t)client->told_output);
 }
 
-/* Sums by hour and by account are those of receipts. */
+/* Sums by hour and by account equal those of the receipts. */
 static void judge_money(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
     int64_t hours[FLEET_HOURS_MAX][1 + FLEET_TENANTS] = {{0}}, accounts[1 + FLEET_TENANTS] = {0};
     for (uint32_t i = 0; i < clients->count; i++) {
@@ -333,7 +333,7 @@ void fleet_ledger_judge(struct fleet_ledger *ledger, const struct fleet_clients 
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_line *line = &ledger->lines[i];
         const struct fleet_client *client = &clients->clients[i];
-        /* Who has left may have had its request still at units when the gateway died. */
+        /* A client that left may still have had its request at units when the gateway died. */
         bool lives = ledger->writers[client->gateway].life == client->gateway_life;
         if (!line->said && (lives || !client->gone)) breach(ledger, i, "has no entry");
         if (line->said && line->life != client->gateway_life)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The process of a fleet's manager in virtual time, and what goes wrong with it. The state that dies with
- * the process is what it has kept; the book, the launcher's jobs and operators' wishes stay.
+ * The process of a fleet's manager in virtual time, and its faults. The state that dies with the
+ * process is in fleet_kept. The book, the launcher's jobs and operators' wishes remain.
  */
 #include "simulate/fleet_managers.h"
 
@@ -12,15 +12,16 @@
 #include "simulate/fleet_state.h"
 
 #define DAY_NS (20 * FLEET_SECOND)
-#define WALL_NS (1000 * DAY_NS)     /* when a life begins, by the wall's clock */
-#define LOOK_NS (FLEET_SECOND / 5)  /* from look to look */
-#define ORPHAN_NS (FLEET_SECOND)    /* whoever lives so long is known */
-#define SHOWS_NS (FLEET_SECOND / 2) /* what is launched is seen by then */
-#define GIVEN_NS (FLEET_SECOND)     /* behind its time a promised node is free, at the latest */
-#define BEGINS_NS_MAX (6 * FLEET_SECOND) /* until another manager comes */
-#define CALM_NS (12 * FLEET_SECOND) /* behind the healing everything lost has been told again */
-#define DIES_IN_LOOK_OF 50          /* looks with actions, until the healing */
-#define NIGHT 0.3                   /* of the load at noon */
+#define WALL_NS (1000 * DAY_NS)          /* when a run begins, by the wall clock */
+#define LOOK_NS (FLEET_SECOND / 5)       /* between two looks */
+#define ORPHAN_NS (FLEET_SECOND)         /* a job that runs so long is known to the manager */
+#define SHOWS_NS (FLEET_SECOND / 2)      /* a launched job is visible by then */
+#define GIVEN_NS (FLEET_SECOND)          /* the most delay of a promised node */
+#define BEGINS_NS_MAX (6 * FLEET_SECOND) /* until another manager starts */
+/* After the healing, until everything lost has been reported again. */
+#define CALM_NS (12 * FLEET_SECOND)
+#define DIES_IN_LOOK_OF 50 /* looks with actions, until the healing */
+#define NIGHT 0.3          /* of the load at noon */
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
 
@@ -40,7 +41,7 @@ static bool strikes(const struct world *world) {
     return world->options.faults && world->now_ns < world->healed_ns;
 }
 
-/* ---- what the fleet is like ---- */
+/* ---- properties of the fleet ---- */
 
 static double rate_between(struct fleet_dice *dice, double least, double most) {
     return least + fleet_dice_draw(dice) * (most - least);
@@ -172,7 +173,7 @@ static uint32_t sight_of(const struct fleet *fleet, uint32_t unit) {
                                                            : FLEET_SEEN_STARTING;
 }
 
-/* Where gateways differ, the one that would send it requests counts. */
+/* If gateways differ, the report of one that would send the unit requests counts. */
 static void merge(struct fleet_kept *kept, uint32_t sight) {
     if (kept->seen == FLEET_SEEN_COUNT || sight == FLEET_SEEN_SERVING) kept->seen = sight;
     if (kept->seen == FLEET_SEEN_STARTING) kept->seen = sight;
@@ -237,9 +238,9 @@ static void look_at_gateways(struct world *world) {
     }
 }
 
-/* ---- telling the manager ---- */
+/* ---- reports to the manager ---- */
 
-/* Of what is told it forgets nothing: one with too much to say says it at its next look. */
+/* The manager forgets no report. If its outbox is full, it acts at its next look. */
 static void tell(struct world *world, const struct record *record) {
     struct machine *machine = &world->managers.machine;
     check(record_valid(record, record->bytes));
@@ -293,9 +294,10 @@ static void tell_wishes(struct world *world) {
     it->wish_count = 0;
 }
 
-/* ---- what must hold of what it says ---- */
+/* ---- invariants of its decisions ---- */
 
-/* As the manager was told: of a role, units that serve, and are not to drain as far as it knows. */
+/* By the reports to the manager: the units of a role that serve and, as far as it knows, are not to
+ * drain. */
 static uint32_t count_serving(const struct world *world, uint32_t role) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units), serving = 0;
@@ -318,7 +320,7 @@ static void judge_start(struct world *world) {
         world_breach(world, "a unit was started on nodes that there are not");
 }
 
-/* For whoever has to find out why it broke. */
+/* Logs the view of the manager, to debug a breach. */
 static void tell_view(struct world *world) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units);
@@ -333,7 +335,7 @@ static void judge_leaving(struct world *world, const struct fleet_kept *kept,
     bool is_asked = action->reason == SCALE_PINNED || action->reason == SCALE_PROMISED;
     if (kept->told != FLEET_SEEN_SERVING || is_asked) return;
     if (action->act == FLEET_ACT_ROLE && kept->managed_role == action->role) return;
-    if (kept->managed_state != MANAGED_SERVING) return; /* it is told again */
+    if (kept->managed_state != MANAGED_SERVING) return; /* the order is repeated */
     if (count_serving(world, kept->managed_role) > 0) return;
     tell_view(world);
     world_breach(world, serves_no_more);
@@ -360,7 +362,7 @@ static void judge_action(struct world *world, const struct record_fleet_action *
         judge_end(world, kept, action);
 }
 
-/* ---- carrying out ---- */
+/* ---- execution ---- */
 
 static void start(struct world *world, const struct record_fleet_action *action) {
     struct fleet_managers *it = &world->managers;
@@ -375,7 +377,7 @@ static void start(struct world *world, const struct record_fleet_action *action)
     *kept = it->kept[--it->kept_count];
 }
 
-/* Of every gateway that knows the unit, until one does not answer. */
+/* Asks each gateway that knows the unit, until one does not answer. */
 static void order(struct world *world, const struct record_fleet_action *action) {
     const struct fleet_kept *kept = find(&world->managers, action->number);
     for (uint32_t i = 0; kept && i < world->gateway_count; i++) {
@@ -416,7 +418,7 @@ static void die(struct world *world) {
                   0, 0);
 }
 
-/* What it has said and not carried out yet dies with it. */
+/* Actions that are decided and not executed yet die with the process. */
 static void obey(struct world *world) {
     struct fleet_managers *it = &world->managers;
     struct outbox *outbox = it->machine.outbox;
@@ -431,7 +433,7 @@ static void obey(struct world *world) {
     if (dies) die(world);
 }
 
-/* ---- what must hold of what runs ---- */
+/* ---- invariants of the jobs ---- */
 
 static void look_for_orphans(struct world *world) {
     struct fleet_managers *it = &world->managers;
@@ -460,7 +462,7 @@ static void look_for_orphans(struct world *world) {
         world_breach(world, "starts are not counted as they are");
 }
 
-/* Where nothing fails, or has for long. */
+/* Judges only if nothing fails, or nothing has for long. */
 static void judge_promise(struct world *world) {
     const struct fleet_managers *it = &world->managers;
     int64_t within_ns = wall_ns(world) % DAY_NS - it->promise_from_ns;
@@ -489,9 +491,9 @@ static void look(struct world *world) {
     if (count > world->report->units_most) world->report->units_most = count;
 }
 
-/* ---- lives ---- */
+/* ---- incarnations ---- */
 
-/* It pins as the one before it did, and knows of the units that stand in the book. */
+/* Restores the pin and the units that the previous manager wrote to the book. */
 static void take_over(struct world *world) {
     struct fleet_managers *it = &world->managers;
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
@@ -505,7 +507,7 @@ static void take_over(struct world *world) {
         add(world, book.units[i].number, book.units[i].role)->held = book.units[i].held;
 }
 
-/* One that finds another one there ends: the lock is held as long as a process lives. */
+/* A manager that finds another one ends: a process holds the lock as long as it lives. */
 static void begin(struct world *world) {
     struct fleet_managers *it = &world->managers;
     struct fleet_manager_options options = it->options;
@@ -531,7 +533,7 @@ static void begin(struct world *world) {
     take_over(world);
 }
 
-/* ---- what goes wrong ---- */
+/* ---- faults ---- */
 
 static void kill_manager(struct world *world, struct fleet_dice *dice) {
     (void)dice;
@@ -580,7 +582,7 @@ static void lose_in_drain(struct world *world, struct fleet_dice *dice) {
     }
 }
 
-/* Its nodes are wanted by somebody else: a signal, and later the end. */
+/* Another job preempts the unit's nodes: a signal, and later a kill. */
 static void preempt(struct world *world, struct fleet_dice *dice) {
     struct fleet_unit_host *unit = &world->units[fleet_dice_below(dice, world->unit_count)];
     if (!unit->up || unit->ends) return;
@@ -620,9 +622,9 @@ static void operate_again(struct world *world, struct fleet_dice *dice) {
     operate(world, dice);
 }
 
-#define STREAM_FIRST 64 /* those before are other parts' */
+#define STREAM_FIRST 64 /* lower numbers belong to other modules */
 
-/* A fault comes at most so many milliseconds after the last of its kind, on average a third. */
+/* The longest time between two faults of the kind; on average it is a third of that. */
 static const struct {
     int64_t after_ms_max;
     void (*strike)(struct world *world, struct fleet_dice *dice);
@@ -650,7 +652,7 @@ static void strike(struct world *world) {
     }
 }
 
-/* Operators take back what they wished. */
+/* Operators withdraw their wishes. */
 static void take_wishes_back(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->wish_count = 0;
@@ -677,7 +679,7 @@ void fleet_managers_heal(struct world *world) {
     take_wishes_back(world);
 }
 
-/* ---- a life ---- */
+/* ---- runs ---- */
 
 size_t fleet_managers_bytes(void) {
     return fleet_manager_bytes() + 64;

@@ -4,9 +4,9 @@
 #include "base/check.h"
 #include "serving/gateway/gateway_state.h"
 
-#define ROUNDING 1e-3 /* of the bound: turns are whole numbers */
+#define ROUNDING 1e-3 /* relative to the bound: turns are whole numbers */
 
-/* ---- whom to compare ---- */
+/* ---- comparison ---- */
 
 static bool is_compared(const struct fleet_shares *shares, uint32_t account) {
     return shares->waits[account] && !shares->passes[account];
@@ -22,7 +22,7 @@ static void compare(struct fleet_shares *shares) {
         }
 }
 
-/* ---- who waits ---- */
+/* ---- waiting requests ---- */
 
 /* Work of high priority counts a quarter, of low priority four times. */
 static double share_of(const struct account *account) {
@@ -34,7 +34,7 @@ static double share_of(const struct account *account) {
 static uint32_t number_of(const struct gateway *gateway, uint32_t slot) {
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++)
         if (gateway->accounts.named[i] == slot) return i;
-    check(!"an account that nobody named");
+    check(!"an account without a name");
     return 0;
 }
 
@@ -67,7 +67,7 @@ static void take_out(struct fleet_shares *shares, struct fleet_waiting *waiting)
     shares->waits[account]--;
 }
 
-/* Nobody took it, and it waits no more. */
+/* Drops requests that wait no more although no unit got them. */
 static void drop_gone(struct fleet_shares *shares) {
     for (uint32_t i = shares->waiting_count; i-- > 0;) {
         struct fleet_waiting *waiting = &shares->waiting[i];
@@ -77,7 +77,7 @@ static void drop_gone(struct fleet_shares *shares) {
     }
 }
 
-/* Its other choices have begun where tokens come out in one way, and units of other ways are there,
+/* True if the request's other choices run with some numerics and there are units of other numerics,
  * which it cannot use. */
 static bool is_bound(const struct gateway *gateway, const struct request *request) {
     uint32_t numerics = request->leader->life.numerics;
@@ -111,7 +111,7 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
     compare(shares);
 }
 
-/* ---- what units get ---- */
+/* ---- work of units ---- */
 
 static bool has_roles(const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)

@@ -5,34 +5,35 @@
 
 enum { BLOCKS_MAX = 320, JOBS_MAX = 512, STALE_OF = 60, TORN_OF = 2 };
 
-#define OTHERS_SEE_NS (FLEET_SECOND / 2) /* what one unit has written, others find by then */
+/* After that time a unit finds blocks that another one wrote. */
+#define OTHERS_SEE_NS (FLEET_SECOND / 2)
 
 enum block_state { BLOCK_FREE, BLOCK_QUEUED, BLOCK_WRITTEN };
 
 struct fleet_block {
     enum block_state state;
-    uint8_t unit;      /* whose process wrote or writes it */
-    uint8_t in_memory; /* a bit for each unit that has it in host memory, too */
-    uint8_t seen;      /* a bit for each unit that has looked for what others wrote */
+    uint8_t unit;      /* the unit that wrote it or is writing it */
+    uint8_t in_memory; /* bits of the units that also have it in host memory */
+    uint8_t seen;      /* bits of the units that have looked for others' blocks */
     struct block_key key;
     int64_t written_ns;
     uint64_t checksums[FLEET_SLICES];
     struct fleet_page page;
 };
 
-/* A question on its way, or being done. */
+/* A request in transit or in work. */
 struct fleet_job {
-    enum record_kind kind; /* of the record */
+    enum record_kind kind; /* of the request's record */
     uint8_t unit, rank;
     int64_t asked_ns, due_ns;
     struct request_id request;
-    uint32_t count, slice; /* LOAD: the next slice to be read */
-    uint32_t whole, host;  /* LOAD: leading blocks that are so far */
-    uint32_t slot;         /* LOAD: as told */
-    bool in_step, over;    /* LOAD: the engine takes its end, which has come */
-    bool lost;             /* whom it was asked of is dead */
-    int64_t took_ns;       /* LOAD: that is over */
-    bool fresh;            /* FIND: also what others wrote a moment ago */
+    uint32_t count, slice; /* LOAD: the next slice to read */
+    uint32_t whole, host;  /* LOAD: leading blocks that are whole so far; that are in host memory */
+    uint32_t slot;         /* LOAD: the slot in the request */
+    bool in_step, over;    /* LOAD: the engine receives its end, which is due */
+    bool lost;             /* the process that it was sent to is dead */
+    int64_t took_ns;       /* LOAD: its duration */
+    bool fresh;            /* FIND: also finds blocks that others wrote a moment ago */
     uint32_t last_page, dropped;
     bool taken[FLEET_STORAGE_KEYS_MAX]; /* KEEP: these blocks are copied */
     struct block_key keys[FLEET_STORAGE_KEYS_MAX];
@@ -52,7 +53,7 @@ bool fleet_storage_open(struct fleet_storage *storage, struct arena *arena, uint
 
 /* ---- blocks ---- */
 
-/* Written, and known to the unit; NULL. */
+/* A written block that the unit can find, or NULL. */
 static struct fleet_block *find_block(struct fleet_storage *storage, const struct block_key *key,
                                       uint32_t unit, int64_t now_ns) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
@@ -80,7 +81,8 @@ static uint32_t count_queued(const struct fleet_storage *storage, uint32_t unit)
     return count;
 }
 
-/* Room for one more, if need be that of any written one; NULL: all wait to be written. */
+/* Finds space for one more block, evicting a written one if necessary. Returns NULL if all wait to
+ * be written. */
 static struct fleet_block *make_room(struct fleet_storage *storage) {
     struct fleet_block *written[BLOCKS_MAX];
     uint32_t count = 0;
@@ -103,7 +105,7 @@ static void look_for_others(struct fleet_storage *storage, uint32_t unit) {
             storage->blocks[i].seen |= (uint8_t)(1u << unit);
 }
 
-/* ---- questions ---- */
+/* ---- requests ---- */
 
 static void find(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
     struct record_kv_found told = {.record = record_head(RECORD_KV_FOUND, sizeof told),
@@ -126,13 +128,13 @@ static bool is_whole(const struct fleet_block *block, uint32_t slice) {
            block->checksums[slice];
 }
 
-/* The pages of the process that it was asked of; NULL: that is dead. */
+/* The pages of the process that the job was sent to, or NULL if it is dead. */
 static struct fleet_engine *engine_of(struct fleet_storage *storage, const struct fleet_job *job) {
     return job->lost ? NULL : storage->engine_of(storage->context, job->unit, job->rank);
 }
 
-/* One slice of all blocks; true when it was the last. What is behind a bad one is written, too, and
- * does not count. */
+/* Reads one slice of all blocks. Returns true if it was the last. Blocks after a damaged one are
+ * written, too, but do not count. */
 static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
     struct fleet_engine *engine = engine_of(storage, job);
     if (!engine) job->whole = 0;
@@ -145,7 +147,7 @@ static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int
             memcpy(page->rows[job->slice], block->page.rows[job->slice],
                    sizeof page->rows[job->slice]);
             if (is_whole(block, job->slice)) continue;
-            block->state = BLOCK_FREE; /* for everybody, and for good */
+            block->state = BLOCK_FREE; /* for all units, for ever */
             storage->counts.refused++;
         }
         if (job->whole > i) job->whole = i;
@@ -176,7 +178,7 @@ static void drop_job(struct fleet_storage *storage, struct fleet_job *job) {
     *job = storage->jobs[--storage->job_count];
 }
 
-/* The slot's load with in_step; NULL: there is none. */
+/* The slot's load with in_step, or NULL. */
 static struct fleet_job *job_of_slot(const struct fleet_storage *storage, uint32_t unit,
                                      uint32_t rank, uint32_t slot) {
     for (uint32_t i = 0; i < storage->job_count; i++) {
@@ -198,7 +200,7 @@ static void park(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
     drop_job(storage, job);
 }
 
-/* The blocks are copied out of their pages, and wait to be written. */
+/* Copies the blocks out of their pages. They then wait to be written. */
 static void copy(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
     const struct fleet_engine *engine = engine_of(storage, job);
     for (uint32_t i = 0; i < job->count; i++) {
@@ -288,7 +290,7 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     job->slot = finds ? 0 : load->slot;
     job->in_step = !finds && load->in_step;
     struct fleet_engine *engine = engine_of(storage, job);
-    for (uint32_t i = 0; !finds && engine && i < job->count; i++) /* they are the load's now */
+    for (uint32_t i = 0; !finds && engine && i < job->count; i++) /* they belong to the load now */
         fleet_page_spoil(&engine->pages[job->pages[i].index]);
     for (uint32_t i = 0; !finds && i < job->count; i++) {
         const struct fleet_block *block = find_block(storage, &job->keys[i], unit, now_ns);
@@ -312,7 +314,7 @@ static void write_blocks(struct fleet_storage *storage, int64_t now_ns) {
     }
 }
 
-/* True when it is answered. */
+/* Returns true if the job is answered. */
 static bool run_job(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
     if (job->kind == RECORD_KV_FIND) {
         find(storage, job, now_ns);
@@ -397,7 +399,7 @@ void fleet_storage_bury(struct fleet_storage *storage, uint32_t unit, uint32_t r
         storage->jobs[i].lost |= storage->jobs[i].unit == unit && storage->jobs[i].rank == rank;
 }
 
-/* Of the blocks that still waited, some are there by half. */
+/* Some of the blocks that still waited are left half written. */
 void fleet_storage_stop(struct fleet_storage *storage, uint32_t unit) {
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
         struct fleet_block *block = &storage->blocks[i];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A unit's supervisor in virtual time: its links to agents, what it is told over them, and the orders
- * of serving/policy/supervise_unit.h, carried out as host/process/supervisor.h and unit_hosts.h do.
+ * A unit's supervisor in virtual time: its links to agents, the messages over them, and the orders
+ * of serving/policy/supervise_unit.h, executed as in host/process/supervisor.h and unit_hosts.h.
  */
 #include "base/check.h"
 #include "base/number.h"
 #include "simulate/fleet_state.h"
 
-#define CONNECT_NS_MAX (30 * FLEET_SECOND) /* as host/process/unit_hosts.c has it */
+#define CONNECT_NS_MAX (30 * FLEET_SECOND) /* as in host/process/unit_hosts.c */
 #define TICK_NS (100 * FLEET_MS)
 #define TICK_START_NS (20 * FLEET_MS)
-#define GIVEN_UP_NS (3 * FLEET_SECOND) /* until somebody starts all anew */
+#define GIVEN_UP_NS (3 * FLEET_SECOND) /* until an operator starts everything anew */
 
 static void obey(struct world *world, uint32_t unit);
 
@@ -32,7 +32,7 @@ static void close_link(struct world *world, uint32_t unit, uint32_t part) {
     world->hosts.supervisors[unit].links[part] = (struct fleet_agent_link){.id = 0};
 }
 
-/* ---- lives ---- */
+/* ---- incarnations ---- */
 
 void fleet_supervisors_begin(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
@@ -107,7 +107,7 @@ static void launch(struct world *world, uint32_t unit, uint32_t number) {
     send_all(world, unit, (struct fleet_frame){.kind = FRAME_LAUNCH, .number = number});
 }
 
-/* Everybody hears of each change, in one order. */
+/* Sends each change to all agents in the same order. */
 static void tell_change(struct world *world, uint32_t unit, enum fleet_frame_kind kind,
                         uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
@@ -119,7 +119,7 @@ static void tell_change(struct world *world, uint32_t unit, enum fleet_frame_kin
 
 static void tell_gone(struct world *world, uint32_t unit, uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    if (it->gone >> rank & 1) return; /* it never came back */
+    if (it->gone >> rank & 1) return; /* it never returned */
     if (fleet_agents_process(&world->hosts, unit, rank))
         world_breach(world, "a rank that lives is said to be gone");
     tell_change(world, unit, FRAME_GONE, rank);
@@ -185,7 +185,7 @@ static void carry_out(struct world *world, uint32_t unit, const struct supervise
         fleet_log_add(world->log, world->now_ns, "unit is stuck", unit, order->finding.rank,
                       order->finding.verdict, (uint64_t)order->finding.silent_ns / FLEET_MS);
         break;
-    default: /* news for a log */
+    default: /* only for a log */
         break;
     }
 }
@@ -196,7 +196,7 @@ static void obey(struct world *world, uint32_t unit) {
         carry_out(world, unit, &order);
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 static void lose(struct world *world, uint32_t unit, uint32_t part) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
@@ -215,7 +215,7 @@ static void take_signs(struct fleet_supervisor *it, const struct fleet_frame *fr
     if (frame->part == 0) it->epoch = frame->epoch;
 }
 
-/* At the start, or of one that comes back. */
+/* Records that a rank has joined, at the start or after its return. */
 static void take_here(struct world *world, const struct fleet_frame *frame) {
     struct fleet_supervisor *it = &world->hosts.supervisors[frame->unit];
     uint32_t all = (1u << world->ranks) - 1;

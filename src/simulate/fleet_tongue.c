@@ -19,11 +19,11 @@ enum word {
     SEEK,
     SEP,    /* between the name and the arguments */
     OBJECT, /* arguments, up to a string */
-    EMPTY,  /* arguments: none */
+    EMPTY,  /* empty arguments */
     LETTERS,
     ESCAPE,
     PART_OF_MARK, /* in arguments */
-    CLOSE,        /* the string and the arguments */
+    CLOSE,        /* ends the string and the arguments */
     CALL_END,
     SECTION_END,
     SO,
@@ -49,7 +49,7 @@ static const struct tongue_words words_of[FLEET_TONGUES] = {
       "<|tool_calls_section_end|>", " so"}},
 };
 
-/* Which format it is, a template's source tells by its marks. */
+/* The marks in a template's source identify the format. */
 #define TEMPLATE(mark)                                                                             \
     "{# " mark " #}{% for t in tools or [] %}{{ t.function.name }};{% endfor %}"                   \
     "{% for m in messages %}#{{ m.content }}{% endfor %}{% if add_generation_prompt %}>{% endif "  \
@@ -63,7 +63,7 @@ const char fleet_tongue_tools[] = "[{\"type\":\"function\",\"function\":{\"name\
 
 /* ---- the grammar ---- */
 
-#define LAST_HALF BYTE(0x97) /* of a letter in the content, behind BYTE(0xC4) */
+#define LAST_HALF BYTE(0x97) /* of a letter in the content, after BYTE(0xC4) */
 #define ARGUMENTS_GO_ON                                                                            \
     { LETTERS, LETTERS, ESCAPE, BYTE(0xC3), PART_OF_MARK, CLOSE, CLOSE, CLOSE }
 
@@ -71,7 +71,7 @@ static const uint16_t text_goes_on[8] = {SO,         SO,      BYTE('<'), BYTE('\
                                          BYTE(0xC4), SECTION, SECTION,   SECTION};
 
 static const struct {
-    uint16_t last, next[8]; /* each as likely; 0: the stop token */
+    uint16_t last, next[8]; /* each equally likely; 0: the stop token */
 } follows[] = {
     {SECTION, {CALL, CALL, CALL, CALL, CALL, CALL, CALL, SO}},
     {CALL, {LO, LO, LO, LO, LO, SEEK, SEEK, SO}},
@@ -105,7 +105,7 @@ uint32_t fleet_tongue_follow(uint64_t number, uint32_t last, uint32_t stop_token
 
 /* ---- the vocabulary ---- */
 
-/* The printable character that a byte is spelled with (serving/text/byte_level.h). */
+/* The printable character that stands for a byte (serving/text/byte_level.h). */
 static uint32_t spelled(uint32_t byte) {
     bool plain = (byte > 0x20 && byte < 0x7F) || (byte > 0xA0 && byte != 0xAD);
     if (plain) return byte;
@@ -215,7 +215,7 @@ static void add(char *to, uint32_t *bytes, struct bytes more) {
     *bytes += (uint32_t)more.count;
 }
 
-/* A call's beginning: a mark unless its id has written it. */
+/* Begins a call: writes the mark unless the call's id has written it. */
 static void begin_call(struct fleet_speech *speech, enum token_stream_part part) {
     bool has_id = speech->calls_bytes && speech->calls[speech->calls_bytes - 1] == '\2';
     speech->ended = speech->ended || (speech->one_call && speech->call_count > 0 && !has_id);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The host of a unit in virtual time: what it says goes to the gateway, to its engine, to the hosts
- * of its ranks' pages; a step takes a while, and what it writes is there only at its end.
+ * The host of a unit in virtual time. It delivers the unit's records to the gateway, to its engine
+ * and to the hosts of its ranks' pages. A step takes a while, and its results are there only at its
+ * end.
  */
 #include "base/check.h"
 #include "base/number.h"
 #include "simulate/fleet_state.h"
 
 #define STEP_NS_MAX (30 * FLEET_MS)
-#define WAIT_NS (FLEET_SECOND / 2)           /* for a load, behind a step's end without it */
-#define WAIT_NS_LEAST (20 * FLEET_MS)        /* where it waits only up to so long */
-#define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: messages that say a slice's end */
+/* The longest wait for a load after a step would have ended. */
+#define WAIT_NS (FLEET_SECOND / 2)
+#define WAIT_NS_LEAST (20 * FLEET_MS)        /* the shortest such limit */
+#define OF_SLICE (UINT32_MAX - FLEET_SLICES) /* no connection: messages that report a slice's end */
 
 /* ---- to the gateway ---- */
 
@@ -35,14 +37,14 @@ static void tell_gateway(struct world *world, struct fleet_unit_host *unit, uint
                     link->connection, outbox_next(&box, NULL));
 }
 
-/* What a unit says of itself. */
+/* Sends a record about the unit itself to all gateways. */
 static void tell_all(struct world *world, struct fleet_unit_host *unit,
                      const struct record *record) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
         tell_gateway(world, unit, i, record);
 }
 
-/* What a unit says of a request, to the gateway whose it is; to nobody if that has gone. */
+/* Sends a record about a request to the request's gateway, or drops it if that gateway is gone. */
 static void tell_owner(struct world *world, struct fleet_unit_host *unit,
                        const struct record *record) {
     struct request_id request = record_request(record);
@@ -66,7 +68,7 @@ static void check_work(struct world *world, const struct unit_work *work, uint32
         world_breach(world, "a prompt's tokens are not all accounted for");
 }
 
-/* The last word on a request, of which there is one. */
+/* Handles the FINISHED of a request. There is exactly one. */
 static void take_finished(struct world *world, struct fleet_unit_host *unit,
                           const struct record_finished *finished) {
     for (uint32_t i = 0; i < unit->open_count; i++) {
@@ -85,7 +87,8 @@ static uint32_t index_of(const struct world *world, const struct fleet_unit_host
     return (uint32_t)(unit - world->units);
 }
 
-/* The row that waits for a load, if one does; that was said together with the plan. */
+/* The row of the plan that waits for a load, if any. The load was requested together with the
+ * plan. */
 static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_host *unit,
                                  const struct step_plan *plan) {
     struct fleet_wait wait = {0};
@@ -107,7 +110,7 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
     return wait;
 }
 
-/* As an engine takes it: with all pages of its rows. */
+/* Adds all pages of its rows to the plan, as an engine needs them. */
 static const struct step_plan *take_plan(struct world *world, struct fleet_unit_host *unit,
                                          const struct step_plan *plan) {
     struct slot_pages *slots = &unit->engines[plan->rank].slots;
@@ -120,8 +123,8 @@ static const struct step_plan *take_plan(struct world *world, struct fleet_unit_
     return whole;
 }
 
-/* The plan waits in the unit's own inbox until its time has passed, and for the end of each slice
- * where somebody wants to know of it, or a row waits for it to be loaded. */
+/* Puts the plan into the unit's own inbox until its time has passed, with a message for the end of
+ * each slice if something needs it: a reported progress, or a row that waits for its load. */
 static void begin_step(struct world *world, struct fleet_unit_host *unit,
                        const struct step_plan *told, int64_t done_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
@@ -142,7 +145,7 @@ static void begin_step(struct world *world, struct fleet_unit_host *unit,
                         OF_SLICE + slice, &plan->record);
 }
 
-/* A failing step gets nowhere near its last slice. */
+/* A failing step stops long before its last slice. */
 static void write_slice(struct world *world, struct fleet_unit_host *unit,
                         const struct step_plan *plan, uint32_t slice) {
     bool fails = unit->failing && slice == FLEET_SLICES - 1;
@@ -153,7 +156,8 @@ static void write_slice(struct world *world, struct fleet_unit_host *unit,
                             slice + 1, world->now_ns);
 }
 
-/* What became of the row that waited. An engine may leave it to the unit whether all blocks came.
+/* The result for the row that waited. An engine may leave it to the unit whether all blocks
+ * arrived.
  */
 static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host *unit,
                                     uint32_t rank, struct load_end *load_out, bool *ended_out) {
@@ -203,8 +207,8 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
     return &result->record;
 }
 
-/* The step that a rank dies in fails on all, and behind its news comes that of the death. Whatever
- * stood in its pages is gone. */
+/* The step in which a rank dies fails on all ranks. The report of the death follows the step's. The
+ * rank's pages are lost. */
 static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_t rank,
                       int64_t done_ns) {
     struct record_drain drain = {
@@ -218,12 +222,12 @@ static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_
     fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
 }
 
-/* Of steps, no slice. */
+/* True for the message of a step, not of one of its slices. */
 static bool is_step(const struct fleet_message *message) {
     return message->record.kind == RECORD_RUN_STEP && message->connection < OF_SLICE;
 }
 
-/* What is told of ranks comes behind a step in flight, which is broken off; returns when. */
+/* Interrupts a step in flight. Reports about ranks follow it. Returns its end. */
 static int64_t break_step(struct world *world, struct fleet_unit_host *unit) {
     const struct fleet_message *message;
     int64_t due_ns = world->now_ns;
@@ -242,7 +246,7 @@ void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank) {
     bury_rank(world, unit, rank, break_step(world, unit));
 }
 
-/* Its pages are empty. */
+/* The rank returns with empty pages. */
 void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank) {
     struct fleet_unit_host *unit = &world->units[index];
     struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain),
@@ -258,14 +262,14 @@ void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank) {
     fleet_post_send(&unit->inbox, break_step(world, unit), 0, &drain.record);
 }
 
-/* ---- what a unit says ---- */
+/* ---- the unit's records ---- */
 
 static void say(char *said, const struct record *record) {
     check(record->bytes <= SAID_BYTES);
     memcpy(said, record, record->bytes);
 }
 
-/* Rank 0's pages are the unit's own process's, the others' a wire away. */
+/* Rank 0's pages belong to the unit's own process. Those of other ranks are reached over a wire. */
 static void tell_pages(struct world *world, struct fleet_unit_host *unit,
                        const struct record *record) {
     uint32_t rank = record_kv_rank(record);
@@ -306,14 +310,14 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
 
-/* All its requests are cancelled. */
+/* Cancels all its requests. */
 static void cut_all(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
         fleet_units_cut(world, index_of(world, unit), i, true);
     world->report->cuts++;
 }
 
-/* A step has begun on all ranks. Where a row waits for a load, more than elsewhere goes wrong. */
+/* Begins a step on all ranks. If a row waits for a load, faults are more frequent. */
 static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t done_ns) {
     struct fleet_dice *dice = &world->dice;
     bool faulty = world->options.faults && world->now_ns < world->healed_ns, waiting = false;
@@ -363,8 +367,8 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
             tell_owner(world, unit, record);
             take_finished(world, unit, (const struct record_finished *)record);
             continue;
-        case RECORD_DRAIN: /* its experts go to the others */
-        case RECORD_ROLE:  /* its experts may lie otherwise */
+        case RECORD_DRAIN: /* the other ranks adopt its experts */
+        case RECORD_ROLE:  /* its experts may be placed differently */
             continue;
         default:
             check(record->kind == RECORD_TOKENS || record->kind == RECORD_SCORES ||
@@ -379,7 +383,7 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
     if (stepped) set_out(world, unit, done_ns);
 }
 
-/* ---- what a unit gets ---- */
+/* ---- the unit's inbox ---- */
 
 static void hand_over(struct world *world, struct fleet_unit_host *unit,
                       const struct record *record) {
@@ -389,10 +393,10 @@ static void hand_over(struct world *world, struct fleet_unit_host *unit,
     check(status == STATUS_FULL && machine->outbox->used > 0);
     drain(world, unit);
     status = machine->receive(machine->self, record, world->now_ns);
-    check(status == STATUS_OK); /* an empty outbox takes anything */
+    check(status == STATUS_OK); /* an empty outbox accepts any record */
 }
 
-/* It is not from a connection that has gone. */
+/* True unless the message is from a connection that is gone. */
 static bool is_known(const struct world *world, const struct fleet_unit_host *unit,
                      const struct fleet_message *message) {
     if (message->connection == 0) return true;
@@ -420,8 +424,8 @@ static bool waits(const struct world *world, const struct fleet_unit_host *unit,
     return wait->asked && !wait->in_vain && !look(world, unit, rank).over;
 }
 
-/* Not for ever, nor for what it sees is broken; then it computes the layers that are left,
- * whatever comes meanwhile. */
+/* Stops waiting after a limit, or if a load is broken. The row then computes the remaining layers,
+ * no matter what arrives meanwhile. */
 static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_wait *wait = &unit->waits[rank];
@@ -433,7 +437,7 @@ static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     }
 }
 
-/* The end of a slice, or of the step on all ranks, that is due, but waits for a load. */
+/* True for the due end of a slice, or of the step on all ranks, that waits for a load. */
 static bool is_held(const struct world *world, const struct fleet_unit_host *unit,
                     const struct fleet_message *message) {
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
@@ -456,7 +460,7 @@ static void fail_step(struct world *world, struct fleet_unit_host *unit) {
     unit->dies = 0;
 }
 
-/* Who drains goes when it has nothing left; some wait, and may be called back. */
+/* A drained unit ends when it has nothing left. Some wait, and may be called back. */
 static void note_drain(struct world *world, struct fleet_unit_host *unit,
                        const struct record_drain *drain) {
     unit->draining = !drain->back;
@@ -523,9 +527,10 @@ struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t r
     return world->units[unit].dead[rank] ? NULL : &world->units[unit].engines[rank];
 }
 
-/* ---- lives ---- */
+/* ---- incarnations ---- */
 
-/* Where a fleet is renewed some units begin as new ones, and each later life may be one. */
+/* If the fleet is being renewed, some units begin with new numerics, and each later incarnation
+ * may. */
 static void renew(struct world *world, struct fleet_unit_host *unit) {
     if (world->report->renewed && fleet_dice_below(&world->renewals, 3) == 0) unit->numerics = 1;
 }
@@ -590,7 +595,7 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
 static void connect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
     const struct record *hello = (const struct record *)(void *)unit->hello;
     struct fleet_gateway_link *link = &unit->links[gateway];
-    if (!world->gateways[gateway].gateway) { /* again when there is one */
+    if (!world->gateways[gateway].gateway) { /* it retries when there is one */
         link->connect_ns = world->gateways[gateway].up_ns + FLEET_MS;
         return;
     }
@@ -598,12 +603,12 @@ static void connect(struct world *world, struct fleet_unit_host *unit, uint32_t 
                                         .connect_ns = MACHINE_NEVER};
     send_link(world, gateway, RECORD_UNIT_JOINED, link->connection,
               world_arrival_ns(world, &link->out_ns));
-    if (hello->bytes == 0) return; /* it will say it */
+    if (hello->bytes == 0) return; /* it sends the hello later */
     tell_gateway(world, unit, gateway, hello);
     tell_gateway(world, unit, gateway, (const struct record *)(void *)unit->load);
 }
 
-/* The gateway's host learns of it late; what was on the way is lost from some moment on. */
+/* The gateway's host notices late. Messages in transit are lost from some moment on. */
 static void disconnect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
     struct fleet_dice *dice = &world->dice;
     struct fleet_gateway_link *link = &unit->links[gateway];
@@ -630,13 +635,13 @@ void fleet_units_kill(struct world *world, uint32_t index) {
     unit->frozen_ns = 0;
     unit->up_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 8 * FLEET_SECOND);
-    /* Its supervisor starts it again, or its manager another one. */
+    /* Its supervisor restarts it, or its manager starts another one. */
     if (world->hosts.present || world->managers.present) unit->up_ns = MACHINE_NEVER;
     world->report->deaths++;
     fleet_log_add(world->log, world->now_ns, "unit dies", index, FLEET_LOG_NOWHERE, 0, 0);
 }
 
-/* What the connection submitted is cancelled; the unit goes on, and connects again. */
+/* Cancels everything that the connection submitted. The unit goes on, and connects again. */
 void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told) {
     struct fleet_unit_host *unit = &world->units[index];
     struct fleet_gateway_link *link = &unit->links[gateway];
@@ -710,13 +715,13 @@ void fleet_units_run(struct world *world, uint32_t index) {
         if (load->bytes) tell_all(world, unit, load);
     }
     if (!unit->goes || unit->open_count) return;
-    if (world->hosts.present) /* it may go */
+    if (world->hosts.present) /* it may end */
         fleet_hosts_finish(world, index);
     else
         fleet_units_kill(world, index);
 }
 
-/* The first message that is not held; what is held is looked at whenever anything happens. */
+/* The first message that is not held. Held messages are checked at every event. */
 static int64_t next_message_ns(const struct world *world, const struct fleet_unit_host *unit) {
     const struct fleet_message *message;
     int64_t next_ns = MACHINE_NEVER;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Time goes from one thing that is due to the next.
+ * Virtual time advances from one due event to the next.
  */
 #include "simulate/fleet_world.h"
 
@@ -12,7 +12,8 @@
 #include "simulate/fleet_state.h"
 
 #define MEMORY_STEP ((size_t)64 << 10)
-#define STANDING_MAX 4 /* units without a manager; with one they come and go on so many nodes: */
+/* Units without a manager; with one, nodes on which they start and end. */
+#define STANDING_MAX 4
 #define NODES_LEAST 4
 
 /* ---- time ---- */
@@ -37,7 +38,7 @@ static bool is_at_rest(const struct world *world) {
     }
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
-        if (world->managers.present && !unit->up) continue; /* nobody wants it */
+        if (world->managers.present && !unit->up) continue; /* nothing requires it */
         if (!unit->up || !fleet_units_is_connected(world, i) || unit->open_count) return false;
         if (fleet_units_held(world, unit)) return false;
         if (!fleet_units_quiet(world, i)) return false;
@@ -45,7 +46,7 @@ static bool is_at_rest(const struct world *world) {
     return !fleet_hosts_awaits(world) && !fleet_managers_awaits(world);
 }
 
-/* It has been at rest for so long that gateways have told of it. */
+/* True if the fleet has been at rest for long enough for every report to arrive. */
 static bool is_over(struct world *world) {
     if (!is_at_rest(world))
         world->rest_ns = MACHINE_NEVER;
@@ -64,11 +65,12 @@ static void audit(struct world *world) {
         }
 }
 
-/* ---- a life ---- */
+/* ---- runs ---- */
 
-/* Of several units, in two lives of three; each kind is there, and at times combined ones, too. */
+/* In two of three runs with several units, units have roles. Each role is there, and sometimes
+ * combined units, too. */
 static void choose_roles(struct world *world) {
-    if (world->options.manager) return; /* it says */
+    if (world->options.manager) return; /* the manager chooses */
     if (world->unit_count < 2 || fleet_dice_below(&world->dice, 3) == 0) return;
     world->report->apart = true;
     for (uint32_t i = 0; i < world->unit_count; i++) {
@@ -139,7 +141,7 @@ static void choose_gateway_options(struct world *world) {
         .outbox_bytes = 1 << 20,
         .keep_alive_ns = FLEET_SECOND,
         .unit_silence_ns = 2 * FLEET_SECOND,
-        .unit_wait_ns = (3 + fleet_dice_below(dice, 8)) * FLEET_SECOND, /* units come within 2 */
+        .unit_wait_ns = (3 + fleet_dice_below(dice, 8)) * FLEET_SECOND, /* units start within 2 */
         .settles = world->ledger.kept,
         .tally_ns = FLEET_SECOND,
         .ttft_limit_ns = fleet_dice_below(&world->crowds, 4)
@@ -148,7 +150,7 @@ static void choose_gateway_options(struct world *world) {
     };
 }
 
-/* Whoever stands between units and pages. */
+/* Opens the hosts between units and pages: carriers and storage. */
 static void choose_hosts(struct world *world) {
     struct fleet_dice *dice = &world->dice;
     struct fleet_carriers *carriers = &world->carriers;
@@ -165,7 +167,8 @@ static void choose_hosts(struct world *world) {
     storage->queue_max = 2 + fleet_dice_below(dice, 60);
     storage->read_ns_max = fleet_dice_below(dice, 3)
                                ? fleet_dice_time(dice, FLEET_MS / 10, 50 * FLEET_MS)
-                               : fleet_dice_time(dice, FLEET_MS / 20, FLEET_MS); /* beside others */
+                               /* fast enough for steps with other rows */
+                               : fleet_dice_time(dice, FLEET_MS / 20, FLEET_MS);
     storage->write_ns_max = fleet_dice_time(dice, FLEET_MS, FLEET_SECOND);
 }
 
@@ -176,7 +179,7 @@ static size_t unit_bytes_max(uint32_t ranks, const struct unit_options *options)
            64;
 }
 
-/* Of the largest unit that choose_unit_options can come to. */
+/* The options of the largest unit that choose_unit_options can choose. */
 static struct unit_options largest_unit(void) {
     return (struct unit_options){.requests_max = 12,
                                  .page_count = FLEET_PAGES_MAX,
@@ -235,14 +238,14 @@ static void open_gateways(struct world *world, struct arena *arena) {
     }
 }
 
-/* In two lives of three there are several. */
+/* There are several in two of three runs. */
 static void choose_gateways(struct world *world) {
     struct fleet_dice dice = {.seed = world->options.seed, .stream = 9};
     world->gateway_count = fleet_dice_below(&dice, 3) ? 2 + (fleet_dice_below(&dice, 3) == 0) : 1;
     world->report->gateways = world->gateway_count;
 }
 
-/* In every other life. */
+/* In every other run. */
 static void choose_tongue(struct world *world, struct arena *arena) {
     struct fleet_dice dice = {.seed = world->options.seed, .stream = 3};
     if (fleet_dice_below(&dice, 2)) return;
@@ -300,9 +303,9 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     return world;
 }
 
-/* Clients may be refused for want of room at any time, for want of units only under faults, by their
- * account where there are any. The last unit of a numerics ends under faults, or for nodes that are promised to
- * others, whoever waits for it. */
+/* True if the refusal is allowed. Lack of space may refuse clients at any time, lack of units only
+ * under faults, and accounts only in runs that have them. The last unit of a numerics ends under
+ * faults, or for nodes that are promised to others, even if clients wait for it. */
 static bool may_refuse(const struct world *world, const struct fleet_client *client) {
     static const char *const codes[FLEET_REFUSALS] = {
         [FLEET_QUEUE_FULL] = "queue_full",      [FLEET_NO_MEMORY] = "out_of_memory",
@@ -354,7 +357,7 @@ static void judge(struct world *world) {
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
-/* Nothing is left of anything. */
+/* Checks that nothing is left. */
 static void judge_rest(struct world *world) {
     struct fleet_world_report *report = world->report;
     audit(world);
@@ -364,7 +367,7 @@ static void judge_rest(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_load *load = (const void *)unit->load;
-        if (!unit->up) continue; /* nobody wants it */
+        if (!unit->up) continue; /* nothing requires it */
         report->preempted += load->totals.preemptions;
         report->recomputed += load->totals.recomputed_tokens;
         if (load->pages_held || load->requests_waiting || load->requests_running)
