@@ -26,7 +26,7 @@ def main():
     fathom = os.path.join(build, "fathom")
     assert run(fathom, "version").startswith("fathom ")
     libraries = run("ldd", fathom)
-    for name in ("event", "pcre", "crypto", "ssl", "cyaml", "yaml"):
+    for name in ("event", "pcre", "crypto", "ssl", "yaml"):
         assert "lib" + name not in libraries, "the engine links lib%s:\n%s" % (name, libraries)
     print(run(sys.executable, os.path.join(root, "bench", "goldens.py"), fathom))
 

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -13,56 +14,17 @@
 #include "base/file.h"
 #include "contract/machine.h"
 #include "contract/record_ledger.h"
-#include "host/process/yaml_complaint.h"
+#include "host/process/yaml_tree.h"
 
 #define FILE_BYTES_MAX ((size_t)4 << 20)
+#define TREE_BYTES_PER_BYTE 64 /* yaml_tree.h */
 #define DIGEST_WORD "sha256:"
-
-/* ---- the schema ---- */
-
-struct entry {
-    char *name, *group;
-    char **keys;
-    unsigned key_count;
-    uint32_t requests_max;
-    bool is_operator;
-};
-
-struct entries {
-    struct entry *accounts;
-    unsigned account_count;
-};
-
-static const cyaml_schema_value_t key_schema = {
-    CYAML_VALUE_STRING(CYAML_FLAG_POINTER, char, 0, CYAML_UNLIMITED)};
-
-static const cyaml_schema_field_t entry_fields[] = {
-    CYAML_FIELD_STRING_PTR("name", CYAML_FLAG_POINTER, struct entry, name, 0, CYAML_UNLIMITED),
-    CYAML_FIELD_STRING_PTR("group", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct entry, group,
-                           0, CYAML_UNLIMITED),
-    CYAML_FIELD_SEQUENCE_COUNT("keys", CYAML_FLAG_POINTER, struct entry, keys, key_count,
-                               &key_schema, 0, LIMIT_ACCOUNT_KEYS),
-    CYAML_FIELD_UINT("requests-max", CYAML_FLAG_OPTIONAL, struct entry, requests_max),
-    CYAML_FIELD_BOOL("operator", CYAML_FLAG_OPTIONAL, struct entry, is_operator),
-    CYAML_FIELD_END,
-};
-
-static const cyaml_schema_value_t entry_schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct entry, entry_fields)};
-
-static const cyaml_schema_field_t file_fields[] = {
-    CYAML_FIELD_SEQUENCE_COUNT("accounts", CYAML_FLAG_POINTER, struct entries, accounts,
-                               account_count, &entry_schema, 0, LIMIT_ACCOUNTS),
-    CYAML_FIELD_END,
-};
-
-static const cyaml_schema_value_t file_schema = {
-    CYAML_VALUE_MAPPING(CYAML_FLAG_POINTER, struct entries, file_fields)};
 
 /* ---- what it means ---- */
 
 struct accounts_reading {
     struct bytes text;
+    struct arena *arena; /* for texts that end with a zero byte */
     const char *path;
     const uint8_t *secret;
     struct record_accounts *record;
@@ -166,72 +128,168 @@ static enum status check_name(const struct accounts_reading *reading, const char
                      line_of(reading, name), why.text);
 }
 
-static enum status read_entry(struct accounts_reading *reading, uint32_t number,
-                              const struct entry *entry) {
+/* A member's string, ended by a zero byte; "" if it is absent. */
+static enum status read_text(struct accounts_reading *reading, const struct tree *account,
+                             const char *name, const char **text_out) {
+    const struct tree *value = tree_member(account, name);
+    struct bytes text = {"", 0};
+    *text_out = "";
+    if (!value) return STATUS_OK;
+    if (!tree_get_string(value, &text) || memchr(text.data, 0, text.count))
+        return wrong(reading, name, "is no text", "write one, in quotes if need be");
+    *text_out = arena_copy(reading->arena, text).data;
+    return *text_out ? STATUS_OK
+                     : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
+                                 reading->path);
+}
+
+static enum status read_number(struct accounts_reading *reading, const struct tree *account,
+                               const char *name, uint32_t *out) {
+    const char *text;
+    char *end;
+    *out = 0;
+    enum status status = read_text(reading, account, name, &text);
+    if (status || !tree_member(account, name)) return status;
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 0);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || number > UINT32_MAX)
+        return wrong(reading, name, "is no whole number from 0 to 4294967295", "write one");
+    *out = (uint32_t)number;
+    return STATUS_OK;
+}
+
+static enum status read_flag(struct accounts_reading *reading, const struct tree *account,
+                             const char *name, bool *out) {
+    static const char *const words[][2] = {
+        {"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
+    const char *text;
+    *out = false;
+    enum status status = read_text(reading, account, name, &text);
+    if (status || !tree_member(account, name)) return status;
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++)
+        for (int yes = 0; yes < 2; yes++)
+            if (strcasecmp(text, words[i][yes]) == 0) {
+                *out = yes;
+                return STATUS_OK;
+            }
+    return wrong(reading, name, "is neither true nor false", "write one of them");
+}
+
+static enum status check_members(const struct accounts_reading *reading,
+                                 const struct tree *account) {
+    static const char *const known[] = {"name", "group", "keys", "requests-max", "operator"};
+    struct tree_cursor cursor = {0};
+    const struct tree *value;
+    struct bytes key;
+    while (tree_next_member(account, &cursor, &key, &value)) {
+        bool found = false;
+        for (size_t i = 0; i < ARRAY_COUNT(known); i++)
+            found = found || bytes_equal(key, bytes_of(known[i]));
+        if (!found)
+            return wrong(reading, key.data, "is no member of an account",
+                         "there are name, group, keys, requests-max and operator");
+    }
+    return STATUS_OK;
+}
+
+static enum status read_account(struct accounts_reading *reading, uint32_t number,
+                                const struct tree *entry) {
     struct account *account = &reading->accounts[number];
-    enum status status = check_name(reading, entry->name, "an account");
-    if (!status && entry->group) status = check_name(reading, entry->group, "a group");
+    const struct tree *keys = tree_member(entry, "keys");
+    const char *name = "", *group = "", *key;
+    bool is_operator = false;
+    enum status status = check_members(reading, entry);
+    if (!status) status = read_text(reading, entry, "name", &name);
+    if (!status) status = read_text(reading, entry, "group", &group);
+    if (!status)
+        status = read_number(reading, entry, "requests-max", &account->limits.requests_max);
+    if (!status) status = read_flag(reading, entry, "operator", &is_operator);
+    if (!status) status = check_name(reading, name, "an account");
+    if (!status && tree_member(entry, "group")) status = check_name(reading, group, "a group");
+    if (!status && (!keys || tree_kind(keys) != TREE_ARRAY))
+        status = wrong(reading, name, "has no list of keys", "write keys: [], or the keys");
     if (status) return status;
     for (uint32_t i = 0; i < number; i++)
-        if (strcmp(reading->accounts[i].name, entry->name) == 0)
-            return wrong(reading, entry->name, "names two accounts", "give each its own name");
-    memcpy(account->name, entry->name, strlen(entry->name));
-    if (entry->group) memcpy(reading->groups[number], entry->group, strlen(entry->group));
-    account->tenant = accounts_file_salt(reading->secret, entry->name, entry->group, 0);
-    account->limits.requests_max = entry->requests_max;
+        if (strcmp(reading->accounts[i].name, name) == 0)
+            return wrong(reading, name, "names two accounts", "give each its own name");
+    memcpy(account->name, name, strlen(name));
+    memcpy(reading->groups[number], group, strlen(group));
+    account->tenant = accounts_file_salt(reading->secret, name, group, 0);
     account->weight = ACCOUNT_WEIGHT;
-    account->is_operator = entry->is_operator;
-    for (unsigned i = 0; i < entry->key_count && !status; i++)
-        status = read_key(reading, number, entry->keys[i]);
+    account->is_operator = is_operator;
+    for (size_t i = 0; i < tree_count(keys) && !status; i++) {
+        struct bytes text;
+        if (!tree_get_string(tree_at(keys, i), &text) || memchr(text.data, 0, text.count))
+            return wrong(reading, name, "has a key that is no text",
+                         "write sha256: and 64 hexadecimal digits");
+        key = arena_copy(reading->arena, text).data;
+        status = key ? read_key(reading, number, key)
+                     : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
+                                 reading->path);
+    }
     return status;
 }
 
-static enum status read_entries(struct accounts_reading *reading, const struct entries *entries) {
-    uint64_t key_count = 0;
+static enum status read_accounts(struct accounts_reading *reading, const struct tree *list) {
+    size_t key_count = 0, count = tree_count(list);
     enum status status = STATUS_OK;
-    for (unsigned i = 0; i < entries->account_count; i++)
-        key_count += entries->accounts[i].key_count;
-    if (key_count > LIMIT_ACCOUNT_KEYS)
-        return error_set(reading->error, STATUS_INVALID,
-                         "%.200s: %llu keys; at most %d are possible: take out old ones",
-                         reading->path, (unsigned long long)key_count, LIMIT_ACCOUNT_KEYS);
-    struct record_accounts fixed = {.account_count = entries->account_count,
+    for (size_t i = 0; i < count; i++)
+        key_count += tree_count(tree_member(tree_at(list, i), "keys"));
+    if (count > LIMIT_ACCOUNTS || key_count > LIMIT_ACCOUNT_KEYS)
+        return error_set(
+            reading->error, STATUS_INVALID,
+            "%.200s: %zu accounts and %zu keys; at most %d and %d are possible: remove "
+            "old ones",
+            reading->path, count, key_count, LIMIT_ACCOUNTS, LIMIT_ACCOUNT_KEYS);
+    struct record_accounts fixed = {.account_count = (uint32_t)count,
                                     .key_count = (uint32_t)key_count};
     size_t bytes = record_bytes(RECORD_ACCOUNTS, &fixed);
     reading->record = calloc(1, bytes);
-    reading->groups = calloc(entries->account_count + 1, sizeof *reading->groups);
+    reading->groups = calloc(count + 1, sizeof *reading->groups);
     if (!reading->record || !reading->groups)
         return error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory", reading->path);
     *reading->record = fixed;
     record_set_head(reading->record, RECORD_ACCOUNTS);
     reading->accounts = accounts_named(reading->record);
     reading->keys = accounts_keys(reading->record);
-    for (uint32_t i = 0; i < entries->account_count && !status; i++)
-        status = read_entry(reading, i, &entries->accounts[i]);
+    for (uint32_t i = 0; i < count && !status; i++)
+        status = read_account(reading, i, tree_at(list, i));
     return status;
 }
 
-/* `groups_out` NULL: nobody wants them. */
+static enum status read_root(struct accounts_reading *reading) {
+    const struct tree *root = NULL;
+    enum status status =
+        yaml_tree_parse_words(reading->arena, reading->text, reading->path, &root, reading->error);
+    if (status) return status;
+    const struct tree *list = tree_member(root, "accounts");
+    struct tree_cursor cursor = {0};
+    const struct tree *value;
+    struct bytes key;
+    bool alone = tree_next_member(root, &cursor, &key, &value) &&
+                 !tree_next_member(root, &cursor, &key, &value);
+    if (!alone || !list || tree_kind(list) != TREE_ARRAY)
+        return error_set(
+            reading->error, STATUS_INVALID,
+            "%.200s: expected 'accounts:' and a list of accounts, each with 'name' and "
+            "'keys' (docs/api.md has an example)",
+            reading->path);
+    return read_accounts(reading, list);
+}
+
+/* `groups_out` may be NULL. */
 static enum status parse(struct bytes text, const char *path, const uint8_t secret[SHA256_BYTES],
                          struct record_accounts **record_out, account_group_name **groups_out,
                          struct error *error) {
-    struct yaml_complaint complaint = {0};
-    const cyaml_config_t settings = yaml_complaint_settings(&complaint);
-    struct entries *entries = NULL;
-    cyaml_err_t failure = cyaml_load_data((const uint8_t *)text.data, text.count, &settings,
-                                          &file_schema, (cyaml_data_t **)&entries, NULL);
-    if (failure == CYAML_ERR_OOM)
-        return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
-    if (failure != CYAML_OK || !entries)
-        return error_set(error, STATUS_INVALID,
-                         "%.200s: %s%s; expected 'accounts:' and a list of accounts, each with "
-                         "'name' and 'keys' (docs/api.md has an example)",
-                         path, complaint.what[0] ? complaint.what : "it names no accounts",
-                         complaint.where);
+    size_t bytes = TREE_BYTES_PER_BYTE * (text.count + 64);
+    struct arena arena;
+    void *memory = malloc(bytes);
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
+    arena_over(&arena, memory, bytes);
     struct accounts_reading reading = {
-        .text = text, .path = path, .secret = secret, .error = error};
-    enum status status = read_entries(&reading, entries);
-    cyaml_free(&settings, &file_schema, entries, 0);
+        .text = text, .arena = &arena, .path = path, .secret = secret, .error = error};
+    enum status status = read_root(&reading);
+    free(memory);
     if (status || !groups_out) free(reading.groups);
     if (status) {
         free(reading.record);

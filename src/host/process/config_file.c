@@ -1,106 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The schema handed to libcyaml is built from the option table: every key is an optional string,
- * which options_set then reads as it reads a flag, so that file and flag can never differ in what
- * they accept.
+ * Every key's value is a string that options_set reads as it reads a flag, so a file and a flag
+ * accept the same.
  */
 #include "host/process/config_file.h"
 
-#include <cyaml/cyaml.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
 #include "base/file.h"
-#include "host/process/yaml_complaint.h"
+#include "host/process/yaml_tree.h"
 
 #define CONFIG_BYTES_MAX ((size_t)64 << 10)
 #define CONFIG_KEYS_MAX 256
+#define TREE_BYTES_PER_BYTE 64 /* yaml_tree.h */
 
-/* What options keep of a file's texts lives on with the process: here, who looks for leaks finds it. */
+/* Options point to these texts as long as the process lives. A leak checker finds them here. */
 static char *volatile kept[CONFIG_KEYS_MAX];
 
-/* One string field a row; field i lands in the i-th pointer of a plain array. */
-static void build_fields(const struct option_table *table,
-                         cyaml_schema_field_t fields[CONFIG_KEYS_MAX + 1]) {
-    size_t count = 0;
-    check(table->option_count <= CONFIG_KEYS_MAX);
-    for (size_t i = 0; i < table->option_count; i++) {
-        if (!strcmp(table->options[i].name, "config")) continue; /* a file does not name a file */
-        fields[count++] = (cyaml_schema_field_t){
-            .key = table->options[i].name,
-            .data_offset = (uint32_t)(i * sizeof(char *)),
-            .value = {.type = CYAML_STRING,
-                      .flags = CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL,
-                      .data_size = sizeof(char),
-                      .string = {.min = 0, .max = CYAML_UNLIMITED}},
-        };
-    }
-    fields[count] = (cyaml_schema_field_t)CYAML_FIELD_END;
+static const struct option *find_option(const struct option_table *table, struct bytes key) {
+    for (size_t i = 0; i < table->option_count; i++)
+        if (bytes_equal(key, bytes_of(table->options[i].name)) &&
+            strcmp(table->options[i].name, "config") != 0) /* a file names no other file */
+            return &table->options[i];
+    return NULL;
 }
 
-static enum status explain(const struct yaml_complaint *complaint, cyaml_err_t failure,
-                           const char *path, const struct option_table *table,
-                           struct error *error) {
-    if (failure == CYAML_ERR_OOM)
-        return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
-    if (failure == CYAML_ERR_INVALID_KEY) {
-        const char *colon = strstr(complaint->what, ": ");
-        const char *key = colon ? colon + 2 : complaint->what;
-        const char *nearest = options_nearest(table, bytes_of(key));
-        return error_set(error, STATUS_INVALID,
-                         "%.200s: unknown key '%s'%s%s; `fathom %s --help` "
-                         "lists the names",
-                         path, key, nearest ? ", did you mean " : "", nearest ? nearest : "",
-                         table->command);
-    }
-    return error_set(error, STATUS_INVALID,
-                     "%.200s: %s%s; expected lines of 'name: value' with the names of `fathom %s "
-                     "--help`",
-                     path, complaint->what[0] ? complaint->what : cyaml_strerror(failure),
-                     complaint->where, table->command);
+static enum status set_option(const struct option_table *table, const struct option *option,
+                              struct bytes text, const char *path, void *values,
+                              struct error *error) {
+    struct error cause;
+    bool keeps =
+        option->type == OPTION_TEXT || option->type == OPTION_LIST || option->type == OPTION_CHOICE;
+    char *copy = strndup(text.data, text.count);
+    if (!copy) return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
+    enum status status = options_set(table, option->name, copy, values, &cause);
+    if (status) error_set(error, status, "%.200s: %s", path, cause.text);
+    if (!status && keeps)
+        kept[option - table->options] = copy;
+    else
+        free(copy);
+    return status;
 }
 
-/* Hands each text to its option. */
-static enum status apply(const struct option_table *table, char **texts, const char *path,
-                         void *values, struct error *error) {
-    for (size_t i = 0; i < table->option_count; i++) {
-        struct error cause;
-        const struct option *option = &table->options[i];
-        if (!texts[i]) continue;
-        enum status status = options_set(table, option->name, texts[i], values, &cause);
-        if (status != STATUS_OK) return error_set(error, status, "%.200s: %s", path, cause.text);
-        bool keeps = option->type == OPTION_TEXT || option->type == OPTION_LIST ||
-                     option->type == OPTION_CHOICE;
-        if (!keeps) continue;
-        kept[i] = texts[i];
-        texts[i] = NULL;
+static enum status apply(const struct option_table *table, const struct tree *root,
+                         const char *path, void *values, struct error *error) {
+    struct tree_cursor cursor = {0};
+    const struct tree *value;
+    struct bytes key, text;
+    while (tree_next_member(root, &cursor, &key, &value)) {
+        const struct option *option = find_option(table, key);
+        const char *nearest = option ? NULL : options_nearest(table, key);
+        if (!option)
+            return error_set(error, STATUS_INVALID,
+                             "%.200s: unknown key '%.*s'%s%s; `fathom %s --help` lists the names",
+                             path, (int)(key.count < 80 ? key.count : 80), key.data,
+                             nearest ? ", did you mean " : "", nearest ? nearest : "",
+                             table->command);
+        if (!tree_get_string(value, &text))
+            return error_set(error, STATUS_INVALID,
+                             "%.200s: %s: expected one value, as behind --%s, found %s", path,
+                             option->name, option->name, tree_kind_name(tree_kind(value)));
+        if (memchr(text.data, 0, text.count))
+            return error_set(error, STATUS_INVALID,
+                             "%.200s: %s: expected a text without a zero byte", path, option->name);
+        enum status status = set_option(table, option, text, path, values, error);
+        if (status) return status;
     }
     return STATUS_OK;
 }
 
 enum status config_file_parse(struct bytes text, const char *path, const struct option_table *table,
                               void *values, struct error *error) {
-    cyaml_schema_field_t fields[CONFIG_KEYS_MAX + 1];
-    build_fields(table, fields);
-    const cyaml_schema_value_t schema = {
-        .type = CYAML_MAPPING,
-        .flags = CYAML_FLAG_POINTER,
-        .data_size = (uint32_t)(table->option_count * sizeof(char *)),
-        .mapping = {.fields = fields},
-    };
-    struct yaml_complaint complaint = {0};
-    const cyaml_config_t settings = yaml_complaint_settings(&complaint);
-    char **texts = NULL;
-    if (table->option_count == 0)
-        return error_set(error, STATUS_INVALID, "%.200s: `fathom %s` has no options", path,
-                         table->command);
-    cyaml_err_t failure = cyaml_load_data((const uint8_t *)text.data, text.count, &settings,
-                                          &schema, (cyaml_data_t **)&texts, NULL);
-    if (failure != CYAML_OK) return explain(&complaint, failure, path, table, error);
-    if (!texts) return STATUS_OK; /* an empty file */
-    enum status status = apply(table, texts, path, values, error);
-    cyaml_free(&settings, &schema, texts, 0);
+    size_t bytes = TREE_BYTES_PER_BYTE * (text.count + 64);
+    const struct tree *root = NULL;
+    struct arena arena;
+    check(table->option_count <= CONFIG_KEYS_MAX);
+    void *memory = malloc(bytes);
+    if (!memory) return error_set(error, STATUS_NO_MEMORY, "%.200s: out of memory", path);
+    arena_over(&arena, memory, bytes);
+    enum status status = yaml_tree_parse_words(&arena, text, path, &root, error);
+    if (!status && root && tree_kind(root) != TREE_OBJECT)
+        status = error_set(error, STATUS_INVALID,
+                           "%.200s: expected lines of 'name: value' with the names of `fathom %s "
+                           "--help`, found %s",
+                           path, table->command, tree_kind_name(tree_kind(root)));
+    if (!status && root) status = apply(table, root, path, values, error);
+    free(memory);
     return status;
 }
 

@@ -17,6 +17,7 @@ struct yaml_reading {
     yaml_event_t event; /* the one that is looked at */
     struct arena *arena;
     const char *name;
+    bool words; /* every scalar is a string; an empty text is none */
     struct error *error;
 };
 
@@ -117,7 +118,7 @@ static struct bytes text_of(const yaml_event_t *event) {
 
 static enum status read_scalar(struct yaml_reading *reading, const struct tree **value_out) {
     struct bytes text = text_of(&reading->event);
-    if (reading->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+    if (reading->event.data.scalar.style == YAML_PLAIN_SCALAR_STYLE && !reading->words)
         return read_plain(reading, text, value_out);
     *value_out = tree_make_string(reading->arena, text);
     return *value_out ? STATUS_OK : lack_memory(reading);
@@ -207,6 +208,7 @@ static enum status read_value(struct yaml_reading *reading, uint32_t depth,
 static enum status read_document(struct yaml_reading *reading, const struct tree **root_out) {
     enum status status = advance(reading); /* the stream begins */
     if (!status) status = advance(reading);
+    if (!status && reading->event.type == YAML_STREAM_END_EVENT && reading->words) return STATUS_OK;
     if (!status && reading->event.type == YAML_STREAM_END_EVENT)
         return refuse(reading, "there is nothing in it", (struct bytes){NULL, 0});
     if (!status) status = advance(reading);
@@ -218,9 +220,9 @@ static enum status read_document(struct yaml_reading *reading, const struct tree
     return status;
 }
 
-enum status yaml_tree_parse(struct arena *arena, struct bytes text, const char *name,
-                            const struct tree **root_out, struct error *error) {
-    struct yaml_reading reading = {.arena = arena, .name = name, .error = error};
+static enum status parse(struct arena *arena, struct bytes text, const char *name, bool words,
+                         const struct tree **root_out, struct error *error) {
+    struct yaml_reading reading = {.arena = arena, .name = name, .words = words, .error = error};
     const struct tree *root = NULL;
     if (text.count > YAML_TREE_BYTES_MAX)
         return error_set(error, STATUS_TOO_LARGE, "%.200s: more than %zu MiB of YAML", name,
@@ -234,6 +236,16 @@ enum status yaml_tree_parse(struct arena *arena, struct bytes text, const char *
     yaml_parser_delete(&reading.parser);
     if (!status) *root_out = root;
     return status;
+}
+
+enum status yaml_tree_parse(struct arena *arena, struct bytes text, const char *name,
+                            const struct tree **root_out, struct error *error) {
+    return parse(arena, text, name, false, root_out, error);
+}
+
+enum status yaml_tree_parse_words(struct arena *arena, struct bytes text, const char *name,
+                                  const struct tree **root_out, struct error *error) {
+    return parse(arena, text, name, true, root_out, error);
 }
 
 enum status yaml_tree_read(struct arena *arena, const char *path, const struct tree **root_out,

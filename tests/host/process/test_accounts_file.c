@@ -46,7 +46,7 @@ static void accounts_are_read_from_their_file(void **state) {
                                                 "  - name: acme\n"
                                                 "    keys: [\"sha256:" A64 "\", sha256:" B64 "]\n"
                                                 "    requests-max: 8\n"
-                                                "    operator: true\n"
+                                                "    operator: yes\n"
                                                 "  - {name: b.2_-, keys: []}\n",
                                                 secret);
     if (!record) fail_msg("%s", error.text);
@@ -96,11 +96,18 @@ static void it_says_what_is_wrong_and_where(void **state) {
         const char *text, *part, *line;
     } cases[] = {
         {"", "expected 'accounts:'", ""},
-        {"accounts: 7\n", "expected 'accounts:'", "line: 1"},
-        {"accounts:\n  - name: a\n", "Missing required", "line: 2"},
-        {"accounts:\n  - name: a\n    keyz: []\n", "keyz", "line: "},
+        {"accounts: 7\n", "expected 'accounts:'", ""},
+        {"accounts: []\nother: 1\n", "expected 'accounts:'", ""},
+        {"accounts:\n  - name: ab\n", "'ab' has no list of keys", "line 2"},
+        {"accounts:\n  - keys: []\n", "no name of an account", ""},
+        {"accounts:\n  - name: ab\n    keys: [[a]]\n", "a key that is no text", "line 2"},
+        {"accounts:\n  - name: a\n    keyz: []\n", "'keyz' is no member of an account", "line 3"},
+        {"accounts:\n  - {name: a, keys: [], operator: perhaps}\n", "neither true nor false",
+         "line 2"},
+        {"accounts:\n  - {name: a, name: b, keys: []}\n", "the key stands here twice: name",
+         "line 2"},
         {"accounts:\n  - name: a\n    keys: []\n    requests-max: many\n", "requests-max",
-         "line: 4"},
+         "line 4"},
         {"accounts:\n  - name: a b\n    keys: []\n", "no name of an account", "line 2"},
         {"accounts:\n  - name: a\n    group: \"\"\n    keys: []\n", "no name of a group", ""},
         {"accounts:\n  - name: a\n    keys:\n      - sk-secret\n", "fathom keygen --api-key",
