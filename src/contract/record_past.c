@@ -6,9 +6,12 @@
 #include "base/bytes.h"
 #include "contract/record_unit.h"
 
-/* Version 12 told DRAIN without the process that has come in a dead rank's place. */
+/* Version 12 had DRAIN without the process that has come in a dead rank's place, and SUBMIT without
+ * the account's own salt. */
 static const struct record_past_form forms[] = {
     {.kind = RECORD_DRAIN, .gaps = {{offsetof(struct record_drain, pid), sizeof(int64_t)}}},
+    {.kind = RECORD_SUBMIT,
+     .gaps = {{offsetof(struct record_submit, account), sizeof(struct tenant_salt)}}},
 };
 
 const struct record_past record_past = {.version = RECORD_VERSION - 1,

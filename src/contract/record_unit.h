@@ -64,12 +64,14 @@ struct record_submit {
     int32_t priority;          /* higher runs first */
     uint32_t bias_count;
     uint32_t resumed_count;
-    uint32_t task;             /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
-    uint32_t first_block;      /* SUBMIT_PREFILL: the other unit has the blocks before this one */
-    uint32_t constraint_bytes; /* at most LIMIT_CONSTRAINT_BYTES; 0: the answer is free */
-    uint32_t name_bytes;       /* at most LIMIT_REQUEST_NAME */
-    struct tenant_salt tenant;
-    struct kv_route route; /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
+    uint32_t task;              /* enum submit_task; only SUBMIT_ANSWER may have resumed tokens */
+    uint32_t first_block;       /* SUBMIT_PREFILL: the other unit has the blocks before this one */
+    uint32_t constraint_bytes;  /* at most LIMIT_CONSTRAINT_BYTES; 0: the answer is free */
+    uint32_t name_bytes;        /* at most LIMIT_REQUEST_NAME */
+    struct tenant_salt tenant;  /* it may find this one's cached blocks: clients narrow it */
+    struct tenant_salt account; /* takes turns with others; the account's own salt, which clients
+                                 * cannot change; zeros: none */
+    struct kv_route route;      /* SUBMIT_ANSWER: zeros; SUBMIT_RESERVE: the ticket alone */
 };
 RECORD_TAIL(record_submit, 0, uint32_t, submit_tokens)          /* [prompt_count + resumed_count] */
 RECORD_TAIL(record_submit, 1, uint32_t, submit_stop_tokens)     /* [stop_token_count] */

@@ -45,7 +45,7 @@ static bool row_valid(const struct step_plan *plan, const struct step_row *row) 
 static bool constraint_valid(const struct step_plan *plan, const struct step_constraint *it) {
     if (it->row == STEP_NO_ROW && (it->answer_count || it->stop_count)) return false;
     if (it->text_bytes == 0 &&
-        (it->row != STEP_NO_ROW || !record_zeros(&it->tenant, sizeof it->tenant)))
+        (it->row != STEP_NO_ROW || !record_zeros(&it->account, sizeof it->account)))
         return false;
     return it->slot < LIMIT_UNIT_REQUESTS && it->text_bytes <= LIMIT_CONSTRAINT_BYTES &&
            it->stop_count <= 2 * LIMIT_STOP_TOKENS &&

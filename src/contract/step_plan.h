@@ -72,9 +72,8 @@ struct step_constraint {
     uint32_t stop_index; /* first of the tokens that may end it, ibid. */
     uint32_t stop_count;
     uint32_t slot;
-    struct tenant_salt
-        tenant; /* SUBMIT's: takes turns where constraints are compiled; zeros: none, or
-                                * no text */
+    struct tenant_salt account; /* SUBMIT's: takes turns where constraints are compiled; zeros:
+                                 * none, or no text */
 };
 
 /* Of the row's tokens, the first whose logits score the one behind it. */

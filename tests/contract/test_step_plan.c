@@ -94,7 +94,7 @@ static struct step_plan *asking_plan(void) {
     plan->constraint_bytes = 4;
     plan->constraint_token_count = 1;
     step_plan_constraints(plan)[0] = (struct step_constraint){
-        .row = STEP_NO_ROW, .text_bytes = 4, .slot = 3, .tenant.bytes = {9}};
+        .row = STEP_NO_ROW, .text_bytes = 4, .slot = 3, .account.bytes = {9}};
     step_plan_constraints(plan)[1] = (struct step_constraint){.row = STEP_NO_ROW, .slot = 4};
     return plan;
 }
@@ -110,7 +110,7 @@ static void constraints_ahead_of_rows_are_checked(void **state) {
         {offsetof(struct step_constraint, text_bytes), 0, 5},
         {offsetof(struct step_constraint, answer_count), 0, 1},
         {offsetof(struct step_constraint, stop_count), 0, 1},
-        {offsetof(struct step_constraint, tenant), 1, 1}, /* who is over takes no turn */
+        {offsetof(struct step_constraint, account), 1, 1}, /* who is over takes no turn */
     };
     struct step_plan *plan = asking_plan();
     assert_true(record_valid(plan, plan->record.bytes));

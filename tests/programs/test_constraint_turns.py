@@ -152,11 +152,11 @@ def check_leavers(service):
 
 
 def check_turns(service, first, where):
-    """All of a flood has come before some small ones of another account: few of the flood end before the last of them,
-    since accounts share the thread by the time that theirs take, not one by one."""
+    """All of a flood has come before some small ones of another account: few of the flood end before the first of them."""
     Asker.done.clear()
     held = service.metrics()["fathom_requests_held"]
-    flood = [Asker(service, "attacker", {"prompt": "a", "max_tokens": 2, "guided_json": expensive(first + i)})
+    flood = [Asker(service, "attacker", {"prompt": "a", "max_tokens": 2, "guided_json": expensive(first + i),
+                                          "cache_salt": "salt %d" % i})  # which makes no other account of it
              for i in range(FLOOD)]
     service.wait_until(lambda metrics: metrics["fathom_requests_held"] + len(Asker.done) >= held + FLOOD)
     ended = len(Asker.done)
@@ -164,7 +164,7 @@ def check_turns(service, first, where):
     wait_for_all([Asker(service, "bystander", {"prompt": "a", "max_tokens": 2, "guided_json": small(first + i)})
                   for i in range(BURST)])
     took = time.monotonic() - began
-    before = sum(name == "attacker" for name in Asker.done[ended:len(Asker.done) - Asker.done[::-1].index("bystander")])
+    before = Asker.done.index("bystander") - ended
     print("%s: %d of %d ended before, %d small ones took %.2f s" % (where, before, FLOOD - ended, BURST, took))
     wait_for_all(flood)
     # Those in work at the gateway and at the rank, and what came to its end meanwhile.

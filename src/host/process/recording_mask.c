@@ -85,6 +85,7 @@ static void mask_salt(const struct recording_mask *mask, struct tenant_salt *ten
 
 static void mask_submit(const struct recording_mask *mask, struct record_submit *submit) {
     mask_salt(mask, &submit->tenant);
+    mask_salt(mask, &submit->account);
     if (!mask->tokens) return;
     mask_tokens(mask, submit_tokens(submit), (size_t)submit->prompt_count + submit->resumed_count);
     mask_tokens(mask, submit_stop_tokens(submit), submit->stop_token_count);
@@ -96,7 +97,7 @@ static void mask_submit(const struct recording_mask *mask, struct record_submit 
 static void mask_plan(const struct recording_mask *mask, struct step_plan *plan) {
     struct step_row *rows = step_plan_rows(plan);
     for (uint32_t i = 0; i < plan->constraint_count; i++)
-        mask_salt(mask, &step_plan_constraints(plan)[i].tenant);
+        mask_salt(mask, &step_plan_constraints(plan)[i].account);
     if (!mask->tokens) return;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (rows[i].scored_count) rows[i].next_token = token_for(mask, rows[i].next_token);

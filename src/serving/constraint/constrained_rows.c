@@ -68,9 +68,9 @@ void constrained_rows_end(struct constrained_rows *rows, uint32_t slot) {
 }
 
 uint64_t constrained_rows_client(const struct step_constraint *from) {
-    const struct tenant_salt *tenant = &from->tenant;
-    bool has_tenant = !record_zeros(tenant, sizeof *tenant);
-    return has_tenant ? checksum_of(tenant, sizeof *tenant) : from->slot;
+    const struct tenant_salt *account = &from->account;
+    bool has_account = !record_zeros(account, sizeof *account);
+    return has_account ? checksum_of(account, sizeof *account) : from->slot;
 }
 
 void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,

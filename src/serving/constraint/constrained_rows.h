@@ -44,7 +44,7 @@ void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
                             const struct step_plan *plan, const struct step_constraint *from);
 void constrained_rows_end(struct constrained_rows *rows, uint32_t slot);
 
-/* Who takes turns where the constraint is compiled: a tenant. Where there is none, the slot. */
+/* Who takes turns where the constraint is compiled: an account. Where there is none, the slot. */
 uint64_t constrained_rows_client(const struct step_constraint *from);
 
 /* What its lender gave; NULL: none. */

@@ -239,11 +239,14 @@ static void narrow(struct tenant_salt *tenant, struct bytes domain, struct bytes
     sha256_final(&hash, tenant->bytes);
 }
 
+struct tenant_salt accounts_salt(const struct accounts *accounts, uint32_t account) {
+    return account == ACCOUNT_NONE ? (struct tenant_salt){{0}} : accounts->slots[account].is.tenant;
+}
+
 struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
                                    struct bytes user_id, struct bytes cache_salt) {
     static const char user_domain[] = "fathom user id", salt_domain[] = "fathom cache salt";
-    struct tenant_salt tenant = {{0}};
-    if (account != ACCOUNT_NONE) tenant = accounts->slots[account].is.tenant;
+    struct tenant_salt tenant = accounts_salt(accounts, account);
     narrow(&tenant, (struct bytes){user_domain, sizeof user_domain}, user_id);
     narrow(&tenant, (struct bytes){salt_domain, sizeof salt_domain}, cache_salt);
     return tenant;

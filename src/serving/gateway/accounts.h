@@ -86,6 +86,10 @@ void accounts_take(struct accounts *accounts, const struct record_accounts *reco
 uint32_t accounts_find(const struct accounts *accounts, struct bytes authorization,
                        uint32_t *key_out);
 
+/* The account's own salt, which no client can change; zeros: none. Accounts that share a cache share
+ * it. */
+struct tenant_salt accounts_salt(const struct accounts *accounts, uint32_t account);
+
 /* Of that account (or ACCOUNT_NONE), narrowed by what the client chose (empty: not). */
 struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t account,
                                    struct bytes user_id, struct bytes cache_salt);

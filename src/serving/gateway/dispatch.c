@@ -49,6 +49,7 @@ struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct 
         submit->sampling.flags &= ~SAMPLING_SCORES;
     submit->new_tokens_max = asked->new_tokens_max;
     submit->tenant = asked->tenant;
+    submit->account = accounts_salt(&gateway->accounts, asked->account);
     uint32_t *tokens = submit_tokens(submit);
     memcpy(tokens, asked->prompt, asked->prompt_tokens * sizeof *tokens);
     token_list_visit(&request->answered.tokens, 0, submit->resumed_count, write_token,

@@ -63,7 +63,7 @@ void binding_put(struct unit *unit, struct step_plan *plan, const struct binding
                                          .text_index = bytes,
                                          .text_bytes = request->constraint_bytes,
                                          .slot = asks->slots[i],
-                                         .tenant = request->tenant};
+                                         .account = request->account};
         memcpy(texts + bytes, request->constraint, request->constraint_bytes);
         bytes += request->constraint_bytes;
         request->bind = BIND_ASKED;

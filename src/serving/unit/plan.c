@@ -332,7 +332,7 @@ static void put_constraint(const struct unit *unit, struct step_plan *plan, uint
                                  .stop_index = used->constraint_tokens + answer_count,
                                  .stop_count = stop_count,
                                  .slot = (uint32_t)(request - unit->requests),
-                                 .tenant = request->tenant};
+                                 .account = request->account};
     memcpy(tokens, request->tokens + request->prompt_count, answer_count * sizeof *tokens);
     memcpy(tokens + answer_count, request->stop_tokens, stop_count * sizeof *tokens);
     memcpy(step_plan_constraint_texts(plan) + used->constraint_bytes, request->constraint,

@@ -92,7 +92,7 @@ struct unit_request {
 
     struct unit_work work;  /* serving/unit/account.h keeps it; changed by request_work alone */
     struct history history; /* empty unless the sampling needs it */
-    struct tenant_salt tenant;
+    struct tenant_salt tenant, account; /* SUBMIT's */
     uint32_t bias_count;
     struct token_bias *biases; /* [bias_count] in arena */
     char *constraint;          /* [constraint_bytes] in arena, as SUBMIT brought it */

@@ -308,6 +308,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     request->tokens_here_max = need.new_tokens_max;
     request->scored_count = submit->sampling.flags & SAMPLING_SCORES ? 1 : submit->prompt_count;
     request->tenant = submit->tenant;
+    request->account = submit->account;
     request->node = PREFIX_NONE;
     request->turn = unit_turn(unit, submit, now_ns);
     request->arrived_ns = now_ns;

@@ -642,7 +642,7 @@ static void ask_ahead(uint32_t slot, const char *constraint) {
         (struct step_constraint){.row = STEP_NO_ROW,
                                  .text_bytes = (uint32_t)strlen(constraint),
                                  .slot = slot,
-                                 .tenant.bytes[0] = constraint[0] != 0};
+                                 .account.bytes[0] = constraint[0] != 0};
     memcpy(step_plan_constraint_texts(plan), constraint, strlen(constraint));
     assert_true(record_valid(plan, plan->record.bytes));
     engine_run(engine, plan, result, &error);

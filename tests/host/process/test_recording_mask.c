@@ -56,6 +56,7 @@ static struct record_submit *make_submit(uint8_t salt) {
     memcpy(submit_constraint(submit), "ab", 2);
     memcpy(submit_name(submit), "mine", 4);
     memset(&submit->tenant, salt, sizeof submit->tenant);
+    memset(&submit->account, salt, sizeof submit->account);
     return submit;
 }
 
@@ -76,6 +77,7 @@ static void a_submission_is_another_of_the_same_form(void **state) {
     struct tenant_salt salt, none = {{0}};
     memset(&salt, 7, sizeof salt);
     assert_memory_not_equal(&one->tenant, &salt, sizeof salt);
+    assert_memory_not_equal(&one->account, &salt, sizeof salt);
     assert_memory_equal(&bare->tenant, &none, sizeof none); /* nobody's stays nobody's */
 }
 
@@ -85,7 +87,9 @@ static void with_prompts_a_submission_has_another_salt_alone(void **state) {
     struct record_submit *submit = make_submit(7), *before = make_submit(7);
     recording_mask_unit(&mask, &submit->record);
     assert_memory_not_equal(&submit->tenant, &before->tenant, sizeof submit->tenant);
+    assert_memory_not_equal(&submit->account, &before->account, sizeof submit->account);
     submit->tenant = before->tenant;
+    submit->account = before->account;
     assert_memory_equal(submit, before, submit->record.bytes);
 }
 
@@ -99,13 +103,13 @@ static void steps_are_of_the_same_tokens_as_what_was_submitted(void **state) {
                                                             .bias_count = 1,
                                                             .constraint_count = 1});
     const struct tenant_salt salt = {{1, 2, 3}};
-    step_plan_constraints(plan)->tenant = salt;
+    step_plan_constraints(plan)->account = salt;
     step_plan_tokens(plan)[0] = step_plan_tokens(plan)[1] = 5;
     step_plan_history(plan)[0] = 9;
     step_plan_biases(plan)[0].token = 9;
     step_plan_rows(plan)[1] = (struct step_row){.scored_count = 1, .next_token = 5};
     recording_mask_unit(&mask, &plan->record);
-    assert_memory_not_equal(&step_plan_constraints(plan)->tenant, &salt, sizeof salt);
+    assert_memory_not_equal(&step_plan_constraints(plan)->account, &salt, sizeof salt);
     assert_int_equal(step_plan_tokens(plan)[1], tokens[5]);
     assert_int_equal(step_plan_history(plan)[0], tokens[9]);
     assert_int_equal(step_plan_biases(plan)[0].token, tokens[9]);

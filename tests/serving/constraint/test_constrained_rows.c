@@ -29,7 +29,7 @@ static struct {
 static const struct tenant_salt tenant = {{7, 7}};
 
 static struct constrained_loan *ask(void *context, struct bytes text, uint64_t client) {
-    assert_true(client == constrained_rows_client(&(struct step_constraint){.tenant = tenant}));
+    assert_true(client == constrained_rows_client(&(struct step_constraint){.account = tenant}));
     struct constrained_loan *loan = &lender.loans[lender.asked++];
     assert_ptr_equal(context, &lender);
     assert_true(lender.asked <= LOANS && text.count < TEXT_BYTES);
@@ -121,7 +121,7 @@ static void take(const char *const texts[SLOTS], const char *answer) {
                 .stop_index = first + answer_count,
                 .stop_count = 1,
                 .slot = slot,
-                .tenant = tenant};
+                .account = tenant};
             for (uint32_t i = 0; i < answer_count; i++)
                 *tokens++ = case_token((const char[]){answer[i], 0});
             *tokens++ = CASE_STOP;
@@ -272,9 +272,9 @@ static void tenants_take_turns(void **state) {
     (void)state;
     struct step_constraint one = {.slot = 1}, two = {.slot = 2};
     assert_true(constrained_rows_client(&one) != constrained_rows_client(&two));
-    one.tenant.bytes[5] = two.tenant.bytes[5] = 9;
+    one.account.bytes[5] = two.account.bytes[5] = 9;
     assert_true(constrained_rows_client(&one) == constrained_rows_client(&two));
-    two.tenant.bytes[31] = 1;
+    two.account.bytes[31] = 1;
     assert_true(constrained_rows_client(&one) != constrained_rows_client(&two));
 }
 

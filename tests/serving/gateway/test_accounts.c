@@ -149,6 +149,7 @@ static void the_account_makes_the_tenant(void **state) {
     struct world *world = open_with_accounts();
     struct tenant_salt acme = answer(world, "Bearer key-a", "");
     struct tenant_salt narrow = answer(world, "Bearer key-a", ",\"cache_salt\":\"x\"");
+    assert_true(same(acme, world->last_submit->account)); /* its turns stay the account's */
     assert_int_equal(acme.bytes[0], 1);
     assert_true(same(acme, answer(world, "Bearer key-a", ",\"user\":\"busy\"")));
     assert_true(same(acme, answer(world, "Bearer key-c", ""))); /* of one group */
@@ -199,6 +200,7 @@ static void a_request_keeps_its_tenant(void **state) {
     lose(world, unit);
     assert_int_equal(world->last_unit.value, 3 - unit);
     assert_int_equal(world->last_submit->tenant.bytes[0], 2);
+    assert_int_equal(world->last_submit->account.bytes[0], 2);
     tell_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
     tell_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
     close_empty(world);
