@@ -134,10 +134,10 @@ class Drawing:
         return self.one(
             "trim", "upper", "lower", "title", "capitalize", "length|string", "reverse", f"replace({lit()}, {lit()})", "e", "escape", "safe",
             f"trim({lit()})", "indent", "indent(2)", "indent(3, true)", "indent(first=true, blank=true)", f"indent({lit()})", "wordcount|string",
-            "truncate(9)", "truncate(12, true)", "truncate(5, true, '', 0)", "truncate(11, false, '…', 2)", "wordwrap(10)", "wordwrap(7, false, '|')",
+            "truncate(9)", "truncate(12, true)", "truncate(5, true, '', 0)", "truncate(11, false, '…', 2)",
             "center(11)", "int|string", "float|string", "int(-1)|string", "int(0, 16)|string", "float(1.5)|string", "list|string", "urlencode",
-            "striptags", "forceescape", "first", "last", "default('x', true)", "d('y')", f"count|string", "string", "pprint", "safe|e", "e ~ '<'",
-            "list|join(',')", "list|unique|join", "sort|join", "batch(3)|list|string", "slice(2)|list|string", "xmlattr", "filesizeformat")
+            "forceescape", "first", "last", "default('x', true)", "d('y')", f"count|string", "string", "safe|e", "e ~ '<'",
+            "list|join(',')", "list|unique|join", "sort|join", "batch(3)|list|string", "slice(2)|list|string")
 
     def int(self):
         e = self.expression
@@ -210,7 +210,7 @@ class Drawing:
             lambda: self.leaf("any"), lambda: self.leaf("any"), lambda: f"({e('dict')})[{e('text')}]", lambda: f"({e('dict')}).{self.one('a', 'role', 'items', 'keys', 'content', 'x', 'get')}",
             lambda: f"({e('dict')}).get({e('text')}{self.maybe(0.5, ', ' + e())})", lambda: f"({e('list')})[{e('int')}]", lambda: f"({e('list')})[{self.one('0', '-1', '1')}]",
             lambda: f"({e('any')} and {e()})", lambda: f"({e()} if {e('bool')}" + self.maybe(0.6, f" else {e()}") + ")", lambda: f"({e('list')})|first", lambda: f"({e('list')})|last",
-            lambda: f"({e('dict')})|attr('{self.one('a', 'items', 'role', '__class__')}')", lambda: f"({e('list')}).0", lambda: f"({e()})|{self.one('length', 'list', 'tojson', 'string', 'first', 'abs', 'round', 'int', 'float', 'sum', 'max', 'min', 'upper', 'pprint', 'default(3)')}",
+            lambda: f"({e('dict')})|attr('{self.one('a', 'items', 'role', '__class__')}')", lambda: f"({e('list')}).0", lambda: f"({e()})|{self.one('length', 'list', 'tojson', 'string', 'first', 'abs', 'round', 'int', 'float', 'sum', 'max', 'min', 'upper', 'default(3)')}",
             lambda: f"{e()} {self.one('+', '-', '*', '/', '//', '%', '~', '<', 'in', '==')} {e()}",
         ))()
 

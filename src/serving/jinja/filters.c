@@ -7,7 +7,6 @@
 #include "serving/jinja/item_filters.h"
 #include "serving/jinja/numerals.h"
 #include "serving/jinja/pieces.h"
-#include "serving/jinja/pretty.h"
 #include "serving/jinja/routine.h"
 #include "serving/jinja/text_filters.h"
 
@@ -167,12 +166,6 @@ static bool round_number(struct jinja_machine *machine, const struct call *call,
            round_common(machine, &call->subject, to_whole, precision, out);
 }
 
-static bool pretty(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    struct text_builder builder;
-    text_builder_open(&builder, machine);
-    return pretty_add(&builder, &call->subject) && text_builder_finish(&builder, false, out);
-}
-
 static bool tojson(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct json_style style = {.ascii = routine_flag(call, 0, false),
                                .sorted = routine_flag(call, 3, false)};
@@ -206,7 +199,8 @@ static const struct routine rows[] = {
     {.name = "abs", .run = absolute, .nameless = true},
     {.name = "round", .run = round_number, .parameters = {"precision", "method"}},
     {.name = "attr", .run = attribute, .parameters = {"name"}, .required = 1},
-    {.name = "pprint", .run = pretty},
+    {.name = "pprint",
+     .refused = "the filter pprint is not supported: tojson(indent=2) prints values"},
 };
 
 const struct routine *filter_find(struct bytes name) {

@@ -4,8 +4,9 @@
  * {% generation %}, `tojson` without escapes for HTML, raise_exception() and strftime_now().
  * Where Jinja2 raises, rendering fails with STATUS_INVALID and the reason in one line.
  *
- * Refused, because nobody prompts with it: include, import, extends, the filters random and
- * urlize, lipsum(), integers beyond 64 bits, and printing what Python prints with an address.
+ * Refused by name, since no published template uses them: include, import, extends, the filters
+ * random, pprint, urlize, striptags, wordwrap, xmlattr and filesizeformat, lipsum(), integers beyond
+ * 64 bits, and values that Python prints with an address.
  * A program never changes once compiled, so threads may share it. A rendering takes all its memory
  * from the arena given, within limits, and keeps what it points to there.
  */

@@ -17,13 +17,4 @@ bool markup_add(struct text_builder *builder, const struct value *value) MUST_US
 bool markup_fit(struct jinja_machine *machine, const struct value_text *whole,
                 const struct value_text *text, const struct value_text **out) MUST_USE;
 
-/* Markup.striptags, of any text: without comments and tags, white space made one space each, and
- * entities replaced by their characters. The result is plain. */
-bool markup_strip_tags(struct jinja_machine *machine, const struct value_text *text,
-                       struct value *out) MUST_USE;
-
-/* html.unescape; the result is plain. */
-bool markup_unescape(struct jinja_machine *machine, const struct value_text *text,
-                     struct value *out) MUST_USE;
-
 #endif

@@ -7,12 +7,10 @@
 #include "base/format.h"
 #include "serving/jinja/letters.h"
 #include "serving/jinja/markup.h"
-#include "serving/jinja/numerals.h"
 #include "serving/jinja/percent.h"
 #include "serving/jinja/pieces.h"
 #include "serving/jinja/routine.h"
 #include "serving/jinja/unicode.h"
-#include "serving/jinja/wrap.h"
 
 /* ---- as the methods of the same name, of anything's text ---- */
 
@@ -62,11 +60,6 @@ static bool forceescape(struct jinja_machine *machine, const struct call *call, 
     const struct value_text *text;
     return routine_plain(machine, &call->subject, &text) && as_text(machine, text, false, &plain) &&
            value_escape(machine, &plain, out);
-}
-
-static bool striptags(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_text *text;
-    return routine_subject(machine, &call->subject, &text) && markup_strip_tags(machine, text, out);
 }
 
 static bool replace(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -218,32 +211,6 @@ static bool truncate(struct jinja_machine *machine, const struct call *call, str
            text_builder_add_text(&builder, end) && text_builder_finish(&builder, text->markup, out);
 }
 
-static bool wordwrap(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    static const struct value_text newline = {.data = "\n", .count = 1, .length = 1};
-    const struct value *subject = &call->subject, *hyphens = &call->arguments[3];
-    struct wrap_style style = {.break_long_words = routine_flag(call, 1, true),
-                               .cut_at_hyphens = hyphens->kind == VALUE_MISSING ||
-                                                 (hyphens->kind == VALUE_BOOL && hyphens->truth),
-                               .break_at_hyphens = routine_flag(call, 3, true),
-                               .mark = &newline};
-    struct text_builder builder;
-    struct value lines;
-    if (!check_text(machine, subject) || !routine_integer(machine, call, 0, 79, &style.width))
-        return false;
-    if (routine_told(call, 2) && !routine_text(machine, call, 2, NULL, &style.mark)) return false;
-    if (!pieces_lines(machine, subject->text, false, &lines)) return false;
-    if (style.width <= 0 && lines.list->count > 0)
-        return machine_fail(machine, "invalid width %lld (must be > 0)", (long long)style.width);
-    text_builder_open(&builder, machine);
-    for (uint32_t i = 0; i < lines.list->count; i++) {
-        const struct value_text *line = lines.list->items[i].text;
-        if ((i > 0 && !text_builder_add_text(&builder, style.mark)) ||
-            !wrap_add(&builder, line, 0, line->count, &style))
-            return false;
-    }
-    return text_builder_finish(&builder, style.mark->markup, out);
-}
-
 /* ---- for other languages ---- */
 
 /* Percent-encoding; in the values of a query '/' is encoded too and a space is '+'. */
@@ -297,78 +264,8 @@ static bool urlencode(struct jinja_machine *machine, const struct call *call, st
     return text_builder_finish(&builder, false, out);
 }
 
-static bool check_attribute_name(struct jinja_machine *machine, const struct value *name) {
-    if (name->kind != VALUE_TEXT)
-        return machine_fail(machine, "expected string or bytes-like object, got '%s'",
-                            value_type_name(name));
-    for (size_t i = 0; i < name->text->count; i++)
-        if (name->text->data[i] && strchr(" \t\n\r\f\v/>=", name->text->data[i]))
-            return machine_fail(machine, "Invalid character in attribute name");
-    return true;
-}
-
-static bool xmlattr(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    const struct value_dict *dict = call->subject.dict;
-    struct text_builder builder;
-    bool spaced = routine_flag(call, 0, true);
-    text_builder_open(&builder, machine);
-    if (call->subject.kind != VALUE_DICT)
-        return routine_refuse(machine, &call->subject, "has no attribute 'items'");
-    for (uint32_t i = 0; i < dict->count; i++) {
-        const struct value *key = &dict->pairs[i].key, *value = &dict->pairs[i].value;
-        if (value->kind == VALUE_NONE || value->kind == VALUE_UNDEFINED) continue;
-        if (!check_attribute_name(machine, key) ||
-            (spaced && !text_builder_add(&builder, " ", 1, VALUE_TRUSTED)) ||
-            !markup_add(&builder, key) || !text_builder_add(&builder, "=\"", 2, VALUE_TRUSTED) ||
-            !markup_add(&builder, value) || !text_builder_add(&builder, "\"", 1, VALUE_TRUSTED))
-            return false;
-        spaced = true;
-    }
-    return text_builder_finish(&builder, false, out);
-}
-
-/* ---- numbers ---- */
-
-static bool read_bytes(struct jinja_machine *machine, const struct value *value, double *out) {
-    if (value_is_number(value)) {
-        *out = value_number(value);
-        return true;
-    }
-    if (value->kind == VALUE_TEXT) {
-        struct bytes text = value_text_bytes(value->text);
-        if (numerals_read_real(text, out) == NUMERALS_READ) return true;
-        return machine_fail(machine, "could not convert string to float");
-    }
-    return routine_refuse(machine, value, "is neither a string nor a number");
-}
-
-static bool filesizeformat(struct jinja_machine *machine, const struct call *call,
-                           struct value *out) {
-    static const char prefixes[] = "kMGTPEZY";
-    bool binary = routine_flag(call, 0, false);
-    double bytes = 0, base = binary ? 1024 : 1000;
-    char text[400];
-    size_t which = 0;
-    if (!read_bytes(machine, &call->subject, &bytes)) return false;
-    if (bytes == 1) return make_literal(machine, "1 Byte", out);
-    if (bytes < base) {
-        if (isinf(bytes)) return machine_fail(machine, "cannot convert float infinity to integer");
-        format_text(text, sizeof text, "%.0f Bytes", trunc(bytes) + 0.0);
-        return make_literal(machine, text, out);
-    }
-    double unit = base * base;
-    for (; which + 1 < sizeof prefixes - 1 && !(bytes < unit); which++)
-        unit *= base;
-    double shown = base * bytes / unit;
-    char prefix = prefixes[which];
-    if (binary && prefix == 'k') prefix = 'K';
-    if (isnan(shown) || isinf(shown))
-        format_text(text, sizeof text, "%s %c%sB", isnan(shown) ? "nan" : "inf", prefix,
-                    binary ? "i" : "");
-    else
-        format_text(text, sizeof text, "%.1f %c%sB", shown, prefix, binary ? "i" : "");
-    return make_literal(machine, text, out);
-}
+/* Filters for web pages, which no published chat template calls. */
+#define REFUSED(name) "the filter " name " is not supported: it is for web pages"
 
 static const struct routine rows[] = {
     {.name = "trim", .run = as_method, .parameters = {"chars"}},
@@ -384,17 +281,15 @@ static const struct routine rows[] = {
     {.name = "e", .run = escape},
     {.name = "escape", .run = escape},
     {.name = "forceescape", .run = forceescape},
-    {.name = "striptags", .run = striptags},
+    {.name = "striptags", .refused = REFUSED("striptags")},
     {.name = "format", .run = format, .rest = true, .named = true},
     {.name = "wordcount", .run = wordcount},
     {.name = "truncate", .run = truncate, .parameters = {"length", "killwords", "end", "leeway"}},
-    {.name = "wordwrap",
-     .run = wordwrap,
-     .parameters = {"width", "break_long_words", "wrapstring", "break_on_hyphens"}},
+    {.name = "wordwrap", .refused = REFUSED("wordwrap")},
     {.name = "urlencode", .run = urlencode},
-    {.name = "urlize", .refused = "the filter urlize is not supported: no prompt needs links"},
-    {.name = "xmlattr", .run = xmlattr, .parameters = {"autospace"}},
-    {.name = "filesizeformat", .run = filesizeformat, .parameters = {"binary"}},
+    {.name = "urlize", .refused = REFUSED("urlize")},
+    {.name = "xmlattr", .refused = REFUSED("xmlattr")},
+    {.name = "filesizeformat", .refused = REFUSED("filesizeformat")},
 };
 
 const struct routine *text_filters_find(struct bytes name) {

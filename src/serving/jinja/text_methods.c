@@ -307,14 +307,6 @@ static bool escape(struct jinja_machine *machine, const struct call *call, struc
     return check_markup(machine, call) && value_escape(machine, &call->arguments[0], out);
 }
 
-static bool striptags(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return check_markup(machine, call) && markup_strip_tags(machine, call->subject.text, out);
-}
-
-static bool unescape(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return check_markup(machine, call) && markup_unescape(machine, call->subject.text, out);
-}
-
 #define SEARCH                                                                                     \
     { "sub", "start", "end" }
 
@@ -378,8 +370,8 @@ static const struct routine rows[] = {
      .required = 1,
      .nameless = true},
     {.name = "escape", .run = escape, .parameters = {"s"}, .required = 1, .nameless = true},
-    {.name = "striptags", .run = striptags},
-    {.name = "unescape", .run = unescape},
+    {.name = "striptags", .refused = "the method striptags is not supported: it is for web pages"},
+    {.name = "unescape", .refused = "the method unescape is not supported: it is for web pages"},
     {.name = "encode", .refused = "str.encode() is not supported: templates write text"},
     {.name = "translate", .refused = "str.translate() is not supported"},
     {.name = "maketrans", .refused = "str.maketrans() is not supported"},

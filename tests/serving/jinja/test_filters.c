@@ -144,6 +144,21 @@ static void unknown_filters_are_refused(void **state) {
     AGREES(rows_4);
 }
 
+static void filters_for_web_pages_are_refused_by_name(void **state) {
+    (void)state;
+    static const char *const names[] = {"urlize",   "striptags",      "wordwrap",
+                                        "xmlattr",  "filesizeformat", "pprint"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct jinja_rendering out;
+        struct error error;
+        char source[64], needle[64];
+        snprintf(source, sizeof source, "{{ 'a'|%s }}", names[i]);
+        snprintf(needle, sizeof needle, "the filter %s is not supported", names[i]);
+        assert_int_equal(agreement_render(source, &out, &error), STATUS_INVALID);
+        if (!strstr(error.text, needle)) fail_msg("%s: %s", names[i], error.text);
+    }
+}
+
 /* clang-format on */
 
 int main(void) {
@@ -153,6 +168,7 @@ int main(void) {
         cmocka_unit_test(attributes_are_not_items),
         cmocka_unit_test(json_is_written_as_transformers_writes_it),
         cmocka_unit_test(unknown_filters_are_refused),
+        cmocka_unit_test(filters_for_web_pages_are_refused_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,6 @@ static const struct agreement rows_0[] = {
     {"{{ nums|map('string')|count }}", NULL},
     {"{{ nums|map('string')|dictsort }}", NULL},
     {"{{ nums|map('string')|tojson }}", NULL},
-    {"{{ nums|map('string')|xmlattr }}", NULL},
     {"{{ nums|map('string')|urlencode }}", NULL},
     {"{{ objs|map(attribute='v')|sum }}", "6"},
     {"{{ nums|map(attribute='v')|sum }}", NULL},

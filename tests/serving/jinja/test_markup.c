@@ -7,7 +7,6 @@
 static const struct agreement rows_0[] = {
     {"{{ u|e }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
     {"{{ s|e }}", " Hello World\tfoo-bar  baz\n"},
-    {"{{ 'x'*20|striptags|e }}", NULL},
     {"{{ u|e|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
     {"{{ s|e|list }}", "[' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
     {"{{ u|escape }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
@@ -22,9 +21,6 @@ static const struct agreement rows_0[] = {
     {"{{ s|safe }}", " Hello World\tfoo-bar  baz\n"},
     {"{{ u|safe|list }}", "['h', 'é', 'l', 'l', 'o', ' ', 'W', 'ö', 'r', 'l', 'd', ' ', 'ǅ', ' ', 'ß', ' ', 'ﬁ', ' ', 'Α', 'Σ', ' ', 'Σ', 'Α', 'Σ', '.']"},
     {"{{ s|safe|list }}", "[' ', 'H', 'e', 'l', 'l', 'o', ' ', 'W', 'o', 'r', 'l', 'd', '\\t', 'f', 'o', 'o', '-', 'b', 'a', 'r', ' ', ' ', 'b', 'a', 'z', '\\n']"},
-    {"{{ u|e|striptags }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
-    {"{{ s|e|striptags }}", "Hello World foo-bar baz"},
-    {"{{ 'x'*20|e|striptags }}", NULL},
     {"{{ u|safe|forceescape }}", "héllo Wörld ǅ ß ﬁ ΑΣ ΣΑΣ."},
     {"{{ s|safe|forceescape }}", " Hello World\tfoo-bar  baz\n"},
     {"{{ 'x'*20|safe|forceescape }}", NULL},
@@ -39,8 +35,6 @@ static const struct agreement rows_0[] = {
     {"{{ ['b','a','B','A']|safe|count }}", "20"},
     {"{{ ['b','a','B','A']|safe|dictsort }}", NULL},
     {"{{ ['b','a','B','A']|safe|tojson }}", "\"['b', 'a', 'B', 'A']\""},
-    {"{{ ['b','a','B','A']|safe|pprint }}", "Markup(\"['b', 'a', 'B', 'A']\")"},
-    {"{{ ['b','a','B','A']|safe|xmlattr }}", NULL},
     {"{{ ['b','a','B','A']|safe|urlencode }}", "%5B%27b%27%2C%20%27a%27%2C%20%27B%27%2C%20%27A%27%5D"},
     {"{{ ['b','a','B','A']|safe|string }}", "['b', 'a', 'B', 'A']"},
     {"{{ h|e|e }}", "&lt;b&gt;a &amp; &#39;b&#39; &#34;c&#34;&lt;/b&gt;"},
@@ -55,9 +49,6 @@ static const struct agreement rows_0[] = {
     {"{{ (h|e).replace('b','<') }}", "&lt;&lt;&gt;a &amp; &#39;&lt;&#39; &#34;c&#34;&lt;/&lt;&gt;"},
     {"{{ (h|e).split('&')|map('e')|list }}", "[Markup(''), Markup('lt;b'), Markup('gt;a '), Markup('amp; '), Markup('#39;b'), Markup('#39; '), Markup('#34;c'), Markup('#34;'), Markup('lt;/b'), Markup('gt;')]"},
     {"{{ (h|safe)[0]|e }}", "<"},
-    {"{{ (h|e).unescape() }}", "<b>a & 'b' \"c\"</b>"},
-    {"{{ (h|safe).striptags() }}", "a & 'b' \"c\""},
-    {"{{ ''.striptags() }}", NULL},
     {"{{ (''|safe).escape('<') }}", "&lt;"},
     {"{{ ('ab'|safe).center(8,'<') }}", NULL},
 };
@@ -66,49 +57,11 @@ static void escaping_happens_once(void **state) {
     AGREES(rows_0);
 }
 
-static const struct agreement rows_1[] = {
-    {"{{ html|striptags }}", "Hello & world <x> ééé¬it;©2 �€"},
-    {"{{ h|striptags }}", "a & 'b' \"c\""},
-    {"{{ '<!-- <b> --> a'|striptags }}", "a"},
-    {"{{ '<!<!-- -->-- b -->c'|striptags }}", "c"},
-    {"{{ 'a < b'|striptags }}", "a < b"},
-    {"{{ 'a <b > c > d'|striptags }}", "a c > d"},
-    {"{{ '<<a>>'|striptags }}", ">"},
-    {"{{ '<!-- open'|striptags }}", "<!-- open"},
-    {"{{ '  x \\n y '|striptags }}", "x y"},
-    {"{{ 12|striptags }}", "12"},
-    {"{{ nope|striptags }}", ""},
-    {"{{ l|striptags }}", "[3, 1, 2]"},
-};
-
-static void tags_and_comments_vanish(void **state) {
-    AGREES(rows_1);
-}
-
-static const struct agreement rows_2[] = {
-    {"{{ \"&amp;&lt;&gt;&quot;&apos;\"|striptags }}", "&<>\"'"},
-    {"{{ \"&eacute;&Eacute;&notit;&not;&notin;\"|striptags }}", "éÉ¬it;¬∉"},
-    {"{{ \"&#65;&#x41;&#X41;&#65\"|striptags }}", "AAAA"},
-    {"{{ \"&#0;&#128;&#x9f;&#xD800;&#x110000;&#1;&#xFFFE;\"|striptags }}", "�€Ÿ��"},
-    {"{{ \"&;&#;&#x;&a\"|striptags }}", "&;&#;&#x;&a"},
-    {"{{ \"&CounterClockwiseContourIntegral;\"|striptags }}", "∳"},
-    {"{{ \"&ampamp;&amp\"|striptags }}", "&amp;&"},
-    {"{{ \"&copy2\"|striptags }}", "©2"},
-    {"{{ \"&hearts;&NotEqualTilde;\"|striptags }}", "♥≂̸"},
-    {"{{ \"&zzz;&thisisaverylongnamethatisnoentityatallreally;\"|striptags }}", "&zzz;&thisisaverylongnamethatisnoentityatallreally;"},
-};
-
-static void entities_become_characters(void **state) {
-    AGREES(rows_2);
-}
-
 /* clang-format on */
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(escaping_happens_once),
-        cmocka_unit_test(tags_and_comments_vanish),
-        cmocka_unit_test(entities_become_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
