@@ -29,6 +29,7 @@
 #include "compute/model/model.h"
 #include "host/engine/lanes.h"
 #include "host/engine/rank_group.h"
+#include "host/process/own_file.h"
 
 #define WORDS 40 /* of a child's command line */
 #define TRANSFER_ROUNDS 3
@@ -729,7 +730,7 @@ static enum status measure(struct calibration *all, struct error *error) {
 
 static enum status write_out(const struct calibration *all, struct error *error) {
     const char *path = all->values->out;
-    FILE *file = path ? fopen(path, "w") : stdout;
+    FILE *file = path ? own_file_report(path) : stdout;
     if (!file) return error_set(error, STATUS_IO, "%s: cannot be written", path);
     write_file(file, all);
     bool whole = !ferror(file);

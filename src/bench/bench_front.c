@@ -26,6 +26,7 @@
 #include "host/http/http_client.h"
 #include "host/process/file_limit.h"
 #include "host/process/model_text.h"
+#include "host/process/own_file.h"
 #include "host/process/rank_board.h"
 
 #define BODIES 64        /* different prompts */
@@ -347,7 +348,7 @@ static enum status start_nginx(struct front *front, struct error *error) {
     unsigned port = (unsigned)strtoul(strrchr(front->url, ':') + 1, NULL, 10);
     port = port > 40000 ? port - 10007 : port + 10007;
     snprintf(path, sizeof path, "%s/nginx.conf", folder);
-    FILE *file = fopen(path, "w");
+    FILE *file = own_file_report(path);
     if (!file) return error_set(error, STATUS_IO, "cannot write %s", path);
     fprintf(file, form, folder, folder, folder, folder, folder, folder, behind, port);
     fclose(file);

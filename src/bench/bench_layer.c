@@ -19,6 +19,7 @@
 #include "bench/machine_limits.h"
 #include "command/model_run.h"
 #include "host/engine/engine.h"
+#include "host/process/own_file.h"
 
 #define MIB(bytes) ((double)(bytes) / (1 << 20))
 #define CASES_MAX (2 + 2 * MODEL_RUN_SIZES_MAX * MODEL_RUN_SIZES_MAX + MODEL_RUN_SIZES_MAX)
@@ -578,7 +579,7 @@ static enum status run_all(struct layer_bench *bench, struct error *error) {
         status = error_set(error, STATUS_INVALID,
                            "--processor-time: a device's time is its own clock's; leave it out");
     if (status != STATUS_OK) return status;
-    if (path && !(bench->table = fopen(path, "w"))) /* before anything takes long */
+    if (path && !(bench->table = own_file_report(path))) /* before anything takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
     status = prepare(bench, error);
     if (status == STATUS_OK) status = run_cases(bench, error);

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #include "bench/load_stats.h"
+#include "host/process/own_file.h"
 
 #define WIDTH 960
 #define HEIGHT 630
@@ -216,7 +217,7 @@ enum status load_chart_write(const char *path, const struct load_outcome *outcom
                              size_t request_count, const char *title, struct error *error) {
     double *values = malloc((request_count + 1) * sizeof *values);
     if (!values) return error_set(error, STATUS_NO_MEMORY, "no memory for the chart");
-    FILE *out = fopen(path, "w");
+    FILE *out = own_file_report(path);
     bool good = out != NULL;
     if (good) {
         write_all(out, outcome, request_count, title, values);

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "host/ledger/ledger_verify.h"
+#include "host/process/own_file.h"
 #include "programs/ledger_page.h"
 #include "programs/money.h"
 #include "programs/programs.h"
@@ -238,12 +239,13 @@ static enum status write_page(const struct ledger_found *found, const char *path
     struct json_writer writer = {.out = text, .room = measured.count};
     if (!text) return error_set(error, STATUS_NO_MEMORY, "no memory for the page");
     ledger_page_write(&writer, found);
-    FILE *file = fopen(path, "w");
+    FILE *file = own_file_report(path);
     bool whole = file && fwrite(text, 1, writer.count, file) == writer.count;
     if (file) whole &= fclose(file) == 0;
     free(text);
-    return whole ? STATUS_OK
-                 : error_set(error, STATUS_IO, "cannot write %.300s: %s", path, strerror(errno));
+    return whole
+               ? STATUS_OK
+               : error_set(error, STATUS_IO, "cannot write %.300s: %s", path, own_file_why(errno));
 }
 
 /* ---- subjects ---- */

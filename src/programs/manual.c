@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "host/process/own_file.h"
 #include "programs/programs.h"
 
 /* ---- text in a manual page ---- */
@@ -148,7 +149,7 @@ static enum status write_page(const char *directory, const struct program *progr
     char path[4096];
     int bytes = snprintf(path, sizeof path, "%s/fathom%s%s.1", directory, program ? "-" : "",
                          program ? program->name : "");
-    FILE *out = bytes < (int)sizeof path ? fopen(path, "w") : NULL;
+    FILE *out = bytes < (int)sizeof path ? own_file_report(path) : NULL;
     if (!out) return error_set(error, STATUS_IO, "cannot write %.200s: %s", path, strerror(errno));
     if (program)
         print_program(program, out);

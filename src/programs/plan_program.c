@@ -4,6 +4,7 @@
  * until the cheapest holds (simulate/twin/size_growth.h). What a plan may cost is counted in records,
  * not in seconds, so equal arguments and seeds give equal texts.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "host/process/lazy_memory.h"
+#include "host/process/own_file.h"
 #include "programs/plan_load.h"
 #include "programs/programs.h"
 #include "programs/sim_files.h"
@@ -495,8 +497,10 @@ static enum status show(const struct planning *plan, struct error *error) {
     enum status status =
         write_to(stdout, values->json ? plan_words_json : plan_words_text, &plan->found, error);
     if (status || !values->report) return status;
-    FILE *file = fopen(values->report, "w");
-    if (!file) return error_set(error, STATUS_IO, "%.200s: cannot be written", values->report);
+    FILE *file = own_file_report(values->report);
+    if (!file)
+        return error_set(error, STATUS_IO, "cannot write %.200s: %s", values->report,
+                         own_file_why(errno));
     status = write_to(file, plan_words_page, &plan->found, error);
     if (fclose(file) && !status)
         status = error_set(error, STATUS_IO, "%.200s: could not be written", values->report);

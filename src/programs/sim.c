@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "host/process/lazy_memory.h"
+#include "host/process/own_file.h"
 #include "programs/programs.h"
 #include "programs/sim_against.h"
 #include "programs/sim_day.h"
@@ -226,12 +227,13 @@ static enum status write_page(const struct sim_job *job, struct error *error) {
     struct bytes text;
     enum status status = take_text(job, SIM_PAGE, &text, error);
     if (status) return status;
-    FILE *file = fopen(path, "wb");
+    FILE *file = own_file_report(path);
     bool written = file && fwrite(text.data, 1, text.count, file) == text.count;
     if (file && fclose(file)) written = false;
     free((void *)(uintptr_t)text.data);
     if (written) return STATUS_OK;
-    return error_set(error, STATUS_IO, "--report: cannot write %.300s: %s", path, strerror(errno));
+    return error_set(error, STATUS_IO, "--report: cannot write %.300s: %s", path,
+                     own_file_why(errno));
 }
 
 static enum status show(const struct sim_job *job, struct error *error) {

@@ -2,6 +2,7 @@
 #include "programs/trace_picture.h"
 
 #include "base/number.h"
+#include "host/process/own_file.h"
 
 #include <errno.h>
 #include <math.h>
@@ -107,7 +108,7 @@ enum status trace_picture_write(const char *path, const struct picture_event *ev
                                             : last_end(events, count);
     if (!(picture.from_us < picture.to_us))
         return error_set(error, STATUS_INVALID, "no stage of rank 0 to draw");
-    picture.file = fopen(path, "w");
+    picture.file = own_file_report(path);
     if (!picture.file)
         return error_set(error, STATUS_IO, "cannot write %.300s: %s", path, strerror(errno));
     draw(&picture, events, count);

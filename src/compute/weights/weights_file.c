@@ -220,6 +220,11 @@ static enum status use(const struct weights_file_plan *plan, struct team *team,
     if (fstat(file->descriptor, &info)) return failed(path, error);
     *again = info.st_nlink == 0; /* replaced while we waited */
     if (*again) return STATUS_OK;
+    if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink > 1)
+        return error_set(error, STATUS_INVALID,
+                         "%.400s: expected a file of user %u, who runs this, with one name: its "
+                         "weights could be others'; remove it",
+                         path, (unsigned)geteuid());
     if (info.st_size == 0) {
         status = fill_new(plan, team, file, path, error);
         if (status != STATUS_OK) unlink(path);

@@ -2,6 +2,7 @@
 #include "host/engine/trace.h"
 
 #include "base/clock.h"
+#include "host/process/own_file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -131,10 +132,10 @@ static void print_event(FILE *file, const struct trace_event *event, uint32_t ra
 
 enum status trace_write(const char *path, const struct trace_part *parts, uint32_t rank_count,
                         struct error *error) {
-    FILE *file = fopen(path, "w");
+    FILE *file = own_file_report(path);
     if (!file)
         return error_set(error, STATUS_IO, "cannot write the trace %.300s: %s", path,
-                         strerror(errno));
+                         own_file_why(errno));
     int64_t origin_ns = first_ns(parts, rank_count);
     size_t id = 0;
     fprintf(file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");

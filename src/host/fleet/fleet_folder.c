@@ -17,12 +17,13 @@
 #include "base/file.h"
 #include "contract/record_unit.h"
 #include "host/process/log.h"
+#include "host/process/own_file.h"
 
 #define SAID_AGAIN_NS ((int64_t)60000000000)
 #define BOOK_BYTES ((size_t)64 << 10)
 
 static enum status complain(struct error *error, const char *path) {
-    return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
+    return error_set(error, STATUS_IO, "%.300s: %s", path, own_file_why(errno));
 }
 
 static void path_of(char path[FLEET_PATH_BYTES], const char *folder, const char *name) {
@@ -35,6 +36,11 @@ enum status fleet_folder_make(const char *folder, struct error *error) {
         char path[FLEET_PATH_BYTES];
         path_of(path, folder, inside[i]);
         if (mkdir(path, 0755) && errno != EEXIST) return complain(error, path);
+        int made = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (i ? O_NOFOLLOW : 0));
+        if (made < 0) return complain(error, path);
+        enum status status = own_file_check_folder(made, path, error);
+        close(made);
+        if (status) return status;
     }
     return STATUS_OK;
 }
@@ -45,7 +51,7 @@ pid_t fleet_folder_holder(const char *folder) {
     char path[FLEET_PATH_BYTES];
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     path_of(path, folder, "lock");
-    int file = open(path, O_RDWR | O_CLOEXEC);
+    int file = own_file_open(path, O_RDWR, 0);
     if (file < 0) return 0;
     bool known = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
     close(file);
@@ -56,7 +62,7 @@ enum status fleet_folder_lock(const char *folder, struct error *error) {
     char path[FLEET_PATH_BYTES];
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     path_of(path, folder, "lock");
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644); /* open while the process lives */
+    int file = own_file_open(path, O_RDWR | O_CREAT, 0644); /* open while the process lives */
     if (file < 0) return complain(error, path);
     if (fcntl(file, F_SETLK, &lock) == 0) return STATUS_OK;
     pid_t holder = fcntl(file, F_GETLK, &lock) == 0 ? lock.l_pid : 0;
@@ -83,7 +89,7 @@ enum status fleet_folder_write(const char *folder, const char *name, struct byte
     char path[FLEET_PATH_BYTES], temporary[FLEET_PATH_BYTES + 16];
     path_of(path, folder, name);
     snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid());
-    int file = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    int file = own_file_open(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
     bool whole = file >= 0 && write_all(file, text) && fdatasync(file) == 0;
     if (file >= 0 && close(file)) whole = false;
     if (whole && rename(temporary, path) == 0) return STATUS_OK;
@@ -96,7 +102,7 @@ enum status fleet_folder_append(const char *folder, const char *name, const char
                                 struct error *error) {
     char path[FLEET_PATH_BYTES];
     path_of(path, folder, name);
-    int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    int file = own_file_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     bool whole = file >= 0 && write_all(file, bytes_of(line));
     enum status status = whole ? STATUS_OK : complain(error, path);
     if (file >= 0) close(file);

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "host/fleet/launcher.h"
+#include "host/process/own_file.h"
 
 #define SHOWS_NS ((int64_t)2000000000)
 #define COMMAND_BYTES_MAX 65536
@@ -28,7 +29,7 @@ struct launch_local {
 /* In the child: says its errno into the pipe and ends, or becomes the unit. */
 static void become(const struct launch_order *order, int report) {
     sigset_t none;
-    int output = open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    int output = own_file_open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     int input = open("/dev/null", O_RDONLY);
     setsid();
     sigemptyset(&none);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "host/process/own_file.h"
 
 #define APPLICATION_ID 0x4674684c /* "FthL" */
 #define TURN_US 200               /* who waits for his turn looks this often */
@@ -366,19 +367,55 @@ static enum status bring_up(struct database *database, struct error *error) {
     return status;
 }
 
+/* The files that SQLite keeps next to a database are as much of it as itself. */
+static enum status check_companions(int folder, const char *name, const char *path,
+                                    struct error *error) {
+    static const char *const suffixes[] = {"-wal", "-shm", "-journal"};
+    for (size_t i = 0; i < ARRAY_COUNT(suffixes); i++) {
+        char whole[NAME_MAX + 1];
+        if (snprintf(whole, sizeof whole, "%s%s", name, suffixes[i]) >= (int)sizeof whole) continue;
+        int file = own_file_openat(folder, whole, O_RDONLY, 0);
+        if (file < 0 && (errno == ELOOP || errno == EPERM))
+            return error_set(error, STATUS_INVALID, "%.300s%s: %s", path, suffixes[i],
+                             own_file_why(errno));
+        if (file >= 0) close(file);
+    }
+    return STATUS_OK;
+}
+
 /* With our own mode: SQLite gives its other files the mode of this one. */
-static enum status find_file(const char *path, enum database_missing missing, struct error *error) {
-    int flags = O_RDWR | O_CLOEXEC | (missing == DATABASE_MAKE ? O_CREAT : 0);
-    int file = open(path, flags, 0600);
-    if (file < 0 && (errno == EACCES || errno == EROFS)) file = open(path, O_RDONLY | O_CLOEXEC);
+static enum status open_file(int folder, const char *name, const char *path,
+                             enum database_missing missing, struct error *error) {
+    int flags = O_RDWR | (missing == DATABASE_MAKE ? O_CREAT : 0);
+    int file = own_file_openat(folder, name, flags, 0600);
+    if (file < 0 && (errno == EACCES || errno == EROFS))
+        file = own_file_openat(folder, name, O_RDONLY, 0);
     if (file < 0)
         return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
-                         "%.300s: cannot open this database: %s%s", path, strerror(errno),
+                         "%.300s: cannot open this database: %s%s", path, own_file_why(errno),
                          errno == ENOENT && missing == DATABASE_REFUSE
                              ? "; `fathom account create` makes one"
                              : "");
     close(file);
-    return STATUS_OK;
+    return check_companions(folder, name, path, error);
+}
+
+/* The operator's name for it may be a link; where that leads, others may not write. */
+static enum status find_file(const char *path, enum database_missing missing, struct error *error) {
+    char whole[PATH_MAX];
+    if (!realpath(path, whole) && snprintf(whole, sizeof whole, "%s", path) >= PATH_MAX)
+        return error_set(error, STATUS_INVALID, "%.300s: this name is too long", path);
+    char *end = strrchr(whole, '/');
+    const char *name = end ? end + 1 : whole, *above = !end ? "." : end == whole ? "/" : whole;
+    if (end) *end = 0;
+    int folder = open(above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
+                         "%.300s: cannot open this database's folder: %s", path, strerror(errno));
+    enum status status = own_file_check_mode(folder, above, error);
+    if (!status) status = open_file(folder, name, path, missing, error);
+    close(folder);
+    return status;
 }
 
 static enum status connect(struct database *database, struct error *error) {

@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "host/process/log.h"
+#include "host/process/own_file.h"
 #include "host/process/recording.h"
 
 #define BEHIND_BYTES_MAX ((size_t)256 << 20) /* that wait to be written */
@@ -289,7 +290,7 @@ enum status recorder_open(const struct recorder_options *options, struct recorde
 
 static enum status cannot(const struct recorder *recorder, const char *what, struct error *error) {
     return error_set(error, STATUS_IO, "--record: cannot %s %s: %s", what, recorder->path,
-                     strerror(errno));
+                     own_file_why(errno));
 }
 
 static bool write_start(struct recorder *recorder, struct bytes head) {
@@ -313,7 +314,7 @@ enum status recorder_start(struct recorder *recorder, struct bytes head, struct 
     if (length < 0 || length >= PATH_BYTES)
         return error_set(error, STATUS_INVALID, "--record: the folder's name is too long");
     if (mkdir(options->directory, 0700) && errno != EEXIST) return cannot(recorder, "make", error);
-    recorder->file = open(recorder->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    recorder->file = own_file_open(recorder->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     if (recorder->file < 0) return cannot(recorder, "open", error);
     if (!write_start(recorder, head)) return cannot(recorder, "write", error);
     if (pthread_create(&recorder->thread, NULL, write_on, recorder))

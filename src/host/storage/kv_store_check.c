@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/format.h"
+#include "host/process/own_file.h"
 #include "host/storage/kv_store_files.h"
 
 struct looked { /* at one folder */
@@ -145,7 +146,7 @@ static enum status look_at_folder(const char *directory, const char *name, bool 
     if (!store_format_parse_folder(name, &looked.check.shape)) return STATUS_OK;
     format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
     enum status status =
-        kv_store_files_open(&looked.files, directory, &looked.check.shape, NULL, error);
+        kv_store_files_open(&looked.files, directory, &looked.check.shape, NULL, false, error);
     if (status) return status;
     looked.check.block_bytes = looked.files.block_bytes;
     looked.block = aligned_alloc(STORE_PAGE_BYTES, looked.files.block_bytes);
@@ -229,7 +230,7 @@ static void sweep_name(void *context, const char *name) {
     if (known_name(files, name) ? !ends_with(name, ".new")
                                 : !data && !ends_with(name, ".idx") && !ends_with(name, ".new"))
         return;
-    int file = data ? openat(files->folder, name, O_RDWR | O_CLOEXEC) : -1;
+    int file = data ? own_file_openat(files->folder, name, O_RDWR, 0) : -1;
     if (!data || (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0))
         unlinkat(files->folder, name, 0);
     if (file >= 0) close(file);
@@ -257,7 +258,8 @@ static void list_folder(void *context, const char *name) {
     struct store_shape shape;
     struct kv_files files;
     if (!store_format_parse_folder(name, &shape)) return;
-    enum status status = kv_store_files_open(&files, olds->directory, &shape, NULL, olds->error);
+    enum status status =
+        kv_store_files_open(&files, olds->directory, &shape, NULL, false, olds->error);
     if (status) {
         olds->status = status;
         return;
@@ -276,7 +278,7 @@ static int older(const void *a, const void *b) {
 
 static void remove_old(struct olds *olds, const struct old *old) {
     struct kv_files files;
-    if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, olds->error)) return;
+    if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, false, olds->error)) return;
     kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for (uint32_t i = 0; i < files.segment_count; i++) {
         if (!files.segments[i] || files.segments[i]->id != old->id) continue;

@@ -17,6 +17,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "host/process/own_file.h"
 
 #define NAME_BYTES 32
 #define ENTRIES_AT_ONCE 1024
@@ -44,42 +45,68 @@ static int64_t ns_of(struct timespec time) {
 
 /* ---- the folder ---- */
 
-static enum status make_folder(const char *path, struct error *error) {
-    if (mkdir(path, FOLDER_MODE) == 0 || errno == EEXIST) return STATUS_OK;
-    return error_set(error, STATUS_IO, "%.300s: cannot make this folder for the KV storage: %s",
-                     path, strerror(errno));
+static int open_folder(int at, const char *name, int flags) {
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags);
+}
+
+/* Makes a folder if it is to be made, opens it and looks at who may write to it. */
+static enum status check_folder(const struct kv_files *files, bool makes, int at, const char *name,
+                                int flags, int *folder_out, struct error *error) {
+    const char *path = files->path;
+    if (makes && mkdirat(at, name, FOLDER_MODE) && errno != EEXIST)
+        return error_set(error, STATUS_IO, "%.300s: cannot make this folder for the KV storage: %s",
+                         path, strerror(errno));
+    int folder = open_folder(at, name, flags);
+    if (folder < 0)
+        return error_set(error,
+                         files->guarded && (errno == ELOOP || errno == ENOTDIR) && flags
+                             ? STATUS_INVALID
+                             : STATUS_IO,
+                         "%.300s: cannot open this folder: %s", path, strerror(errno));
+    enum status status = files->guarded ? own_file_check_folder(folder, path, error) : STATUS_OK;
+    if (status)
+        close(folder);
+    else
+        *folder_out = folder;
+    return status;
 }
 
 static bool same_file(const struct stat *a, const struct stat *b) {
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Opens the folder that the path leads to now, if that is not the one that is open. */
-static void follow_path(struct kv_files *files) {
+/* Closes the folder if the path leads to another one now, or to none. */
+static void leave_folder(struct kv_files *files) {
     struct stat ours, now;
-    if (files->folder >= 0 && fstat(files->folder, &ours) == 0) {
+    if (files->folder < 0) return;
+    if (fstat(files->folder, &ours) == 0) {
         bool there = stat(files->path, &now) == 0;
         if (there ? same_file(&ours, &now) : errno != ENOENT && errno != ENOTDIR) return;
-        close(files->folder);
     }
-    files->folder = open(files->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    close(files->folder);
+    files->folder = -1;
     files->scanned_ns = -1;
+}
+
+/* Opens the folder that the path leads to now, if that is not the one that is open. The operator's
+ * name for the directory may be a link; the folder in it may be none. */
+static enum status follow_path(struct kv_files *files, bool makes, struct error *error) {
+    char *end = strrchr(files->path, '/');
+    int directory;
+    leave_folder(files);
+    if (files->folder >= 0) return STATUS_OK;
+    *end = 0;
+    enum status status = check_folder(files, makes, AT_FDCWD, files->path, 0, &directory, error);
+    *end = '/';
+    if (status) return status;
+    status = check_folder(files, makes, directory, end + 1, O_NOFOLLOW, &files->folder, error);
+    close(directory);
+    return status;
 }
 
 /* Makes the folder, and the directory that it stands in, if they are not there. */
 static enum status have_folder(struct kv_files *files, struct error *error) {
-    char *end = strrchr(files->path, '/');
-    follow_path(files);
-    if (files->folder >= 0) return STATUS_OK;
-    *end = 0;
-    enum status status = make_folder(files->path, error);
-    *end = '/';
-    if (!status) status = make_folder(files->path, error);
-    if (status) return status;
-    follow_path(files);
-    if (files->folder >= 0) return STATUS_OK;
-    return error_set(error, STATUS_IO, "%.300s: cannot open this folder: %s", files->path,
-                     strerror(errno));
+    return follow_path(files, true, error);
 }
 
 /* Is the file the one that has this name in the folder? Nobody of ours removes or replaces one that
@@ -88,8 +115,8 @@ static bool is_listed(const struct kv_files *files, uint64_t id, const char *suf
     char name[NAME_BYTES];
     struct stat ours, now;
     name_of(id, suffix, name);
-    return file >= 0 && fstat(file, &ours) == 0 && fstatat(files->folder, name, &now, 0) == 0 &&
-           same_file(&ours, &now);
+    return file >= 0 && fstat(file, &ours) == 0 &&
+           fstatat(files->folder, name, &now, AT_SYMLINK_NOFOLLOW) == 0 && same_file(&ours, &now);
 }
 
 static bool data_listed(const struct kv_files *files, const struct kv_segment *segment) {
@@ -117,11 +144,12 @@ static bool is_whole(const struct kv_files *files, const struct kv_segment *segm
 
 enum status kv_store_files_open(struct kv_files *files, const char *directory,
                                 const struct store_shape *shape, const struct kv_io_faults *faults,
-                                struct error *error) {
+                                bool guarded, struct error *error) {
     char name[STORE_NAME_BYTES];
     check(store_format_shape_valid(shape));
     *files = (struct kv_files){
         .folder = -1,
+        .guarded = guarded,
         .shape = *shape,
         .block_bytes = store_format_block_bytes(shape),
         .slice_bytes = store_format_slice_bytes(shape),
@@ -210,15 +238,14 @@ static struct kv_segment *new_segment(struct kv_files *files, uint32_t index, ui
 static void open_sidecar(const struct kv_files *files, struct kv_segment *segment) {
     char name[NAME_BYTES];
     name_of(segment->id, ".idx", name);
-    segment->sidecar = openat(files->folder, name, O_RDWR | O_APPEND | O_CLOEXEC);
+    segment->sidecar = own_file_openat(files->folder, name, O_RDWR | O_APPEND, 0);
     segment->sidecar_bytes = 0;
 }
 
 /* Direct I/O where the file system has it. */
 static int open_data(const struct kv_files *files, const char *name, int flags) {
-    flags |= O_CLOEXEC;
-    int file = openat(files->folder, name, flags | O_DIRECT, FILE_MODE);
-    if (file < 0 && errno == EINVAL) file = openat(files->folder, name, flags, FILE_MODE);
+    int file = own_file_openat(files->folder, name, flags | O_DIRECT, FILE_MODE);
+    if (file < 0 && errno == EINVAL) file = own_file_openat(files->folder, name, flags, FILE_MODE);
     return file;
 }
 
@@ -364,9 +391,10 @@ static bool recover_slot(struct kv_files *files, uint32_t index, uint32_t slot,
     return true;
 }
 
+/* What has the name, left behind or a link, goes. */
 static int make_sidecar(const struct kv_files *files, const char *name) {
-    return openat(files->folder, name, O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC,
-                  FILE_MODE);
+    unlinkat(files->folder, name, 0);
+    return own_file_openat(files->folder, name, O_RDWR | O_CREAT | O_EXCL | O_APPEND, FILE_MODE);
 }
 
 /* Puts an empty sidecar in the place of one that is no use; entries follow. */
@@ -469,8 +497,9 @@ static bool list_segments(struct kv_files *files) {
 static void scan_folder(struct kv_files *files, const struct kv_files_listener *listener) {
     struct stat folder;
     struct timespec now;
-    follow_path(files);
-    bool there = files->folder >= 0 && fstat(files->folder, &folder) == 0;
+    struct error ignored;
+    bool there =
+        follow_path(files, false, &ignored) == STATUS_OK && fstat(files->folder, &folder) == 0;
     if (there && ns_of(folder.st_mtim) == files->scanned_ns) return;
     drop_unlisted(files, listener);
     if (!there || !list_segments(files)) return;

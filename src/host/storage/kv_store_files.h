@@ -47,8 +47,9 @@ struct kv_segment {
 };
 
 struct kv_files {
-    char *path; /* of the folder */
-    int folder; /* -1: the path leads to none */
+    char *path;   /* of the folder */
+    int folder;   /* -1: the path leads to none */
+    bool guarded; /* neither it nor the directory may be one that others write to */
     struct store_shape shape;
     size_t block_bytes, slice_bytes;
     struct kv_io_faults faults;
@@ -66,10 +67,11 @@ struct kv_files_listener {
     void *context;
 };
 
-/* Makes DIRECTORY and the folder in it if need be. */
+/* Makes DIRECTORY and the folder in it if need be. Who writes is `guarded`: then STATUS_INVALID
+ * where another user may write to either (host/process/own_file), now or after they were replaced. */
 enum status kv_store_files_open(struct kv_files *files, const char *directory,
                                 const struct store_shape *shape, const struct kv_io_faults *faults,
-                                struct error *error) MUST_USE;
+                                bool guarded, struct error *error) MUST_USE;
 void kv_store_files_close(struct kv_files *files);
 
 enum kv_scan {

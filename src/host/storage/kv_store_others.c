@@ -30,7 +30,7 @@ struct others {
 };
 
 static DIR *open_folder(int at, const char *name) {
-    int folder = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int folder = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *directory = folder < 0 ? NULL : fdopendir(folder);
     if (!directory && folder >= 0) close(folder);
     return directory;
@@ -106,7 +106,7 @@ uint64_t kv_store_others_bytes(const struct kv_files *files) {
 static bool remove_segment(int directory, const struct other *other) {
     char name[STORE_NAME_BYTES + STEM_BYTES + 8];
     format_text(name, sizeof name, "%s/%s" SUFFIX, other->folder, other->stem);
-    int file = openat(directory, name, O_RDWR | O_CLOEXEC);
+    int file = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool ours = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
     if (ours) {
         unlinkat(directory, name, 0);

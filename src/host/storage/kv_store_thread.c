@@ -266,7 +266,13 @@ static enum status open_disk(struct kv_store *store, struct error *error) {
     if (!store->disk) return STATUS_OK;
     allow_files();
     enum status status =
-        kv_store_files_open(&store->files, o->directory, &o->shape, o->faults, error);
+        kv_store_files_open(&store->files, o->directory, &o->shape, o->faults, true, error);
+    if (status == STATUS_INVALID) { /* another user's folder costs hits and nothing else */
+        kv_store_say(store, LOG_WARNING, "is not used, nothing is kept on disk why=%s",
+                     error->text);
+        store->disk = false;
+        return STATUS_OK;
+    }
     if (!status)
         status = kv_store_io_open(o->io, KV_TASKS, store->event, o->faults, &store->io, error);
     if (status) return status;
