@@ -4,12 +4,12 @@
 #include "base/check.h"
 
 #define BISECTIONS 24
-#define CLOCK_STEPS 4 /* whose mean counts: experts' loads flicker */
+#define CLOCK_STEPS 4 /* steps to average, as the experts' loads vary */
 #define SECONDS 1e9
 
 /* ---- segments ---- */
 
-/* The next change of the load or the nodes behind that hour. */
+/* The next change of the load or of the nodes after that hour. */
 static double next_change(const struct day_options *day, double hour) {
     double next = (double)(uint32_t)hour + 1;
     for (uint32_t i = 0; i < day->step_count; i++)
@@ -24,7 +24,7 @@ static const struct day_step *step_at(const struct day_options *day, double hour
     return step;
 }
 
-/* Decode units times hours, of the hour of the day that begins at `hour`. */
+/* Decode units times hours, in the hour of the day that begins at `hour`. */
 static double unit_hours_of(const struct day_options *day, uint32_t hour) {
     double sum = 0;
     for (double at = hour; at < hour + 1.0;) {
@@ -36,7 +36,7 @@ static double unit_hours_of(const struct day_options *day, uint32_t hour) {
 }
 
 uint32_t day_segments(const struct day_options *day, struct day_segment *segments_out) {
-    double sum = 0, owed = 0; /* prefill units that the sample is short of, in hours */
+    double sum = 0, owed = 0; /* prefill units that the sample lacks so far, in hours */
     uint32_t count = 0;
     for (uint32_t i = 0; i < DAY_HOURS; i++)
         sum += day->load[i];
@@ -45,7 +45,7 @@ uint32_t day_segments(const struct day_options *day, struct day_segment *segment
         double hours = next_change(day, hour) - hour;
         uint32_t whole = (uint32_t)hour;
         double follows = step->decode_units / unit_hours_of(day, whole);
-        double part = day->load[whole] / sum / 3600 * follows; /* of the day's tokens, a second */
+        double part = day->load[whole] / sum / 3600 * follows; /* of the day's tokens, per second */
         double wanted = (double)step->prefill_units / step->decode_units;
         uint32_t taken = (uint32_t)wanted;
         owed += (wanted - taken) * hours;
@@ -66,7 +66,7 @@ uint32_t day_segments(const struct day_options *day, struct day_segment *segment
     return count;
 }
 
-/* ---- the start ---- */
+/* ---- the state at the start ---- */
 
 double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_kind overlap,
                         double kv_mean, double rows, bool drafts) {
@@ -74,7 +74,7 @@ double day_step_seconds(struct step_clock *clock, uint32_t ranks, enum overlap_k
     double ns = 0;
     for (int step = 0; step < CLOCK_STEPS; step++) {
         for (uint32_t rank = 0; rank < ranks; rank++) {
-            /* Of `rows` the fraction is spread over the ranks. */
+            /* Spreads the fractional part of `rows` over the ranks. */
             uint32_t own = (uint32_t)(rows + ((double)rank + 0.5) / ranks);
             shares[rank] = (struct step_share){.answer_rows = own,
                                                .answer_tokens = drafts ? 2 * own : own,

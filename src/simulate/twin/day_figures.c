@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What was published: DeepSeek's "Inference System Overview" (open-infra-index, day 6) and its
+ * The published figures: DeepSeek's "Inference System Overview" (open-infra-index, day 6) and its
  * profile-data.
  */
 #include "simulate/twin/day_figures.h"
@@ -17,7 +17,7 @@ static double prompt_tokens_of(const struct twin_report *report) {
     return (double)report->roles[UNIT_PREFILL].prompt_tokens;
 }
 
-/* The first token of an answer comes from the prefill unit. */
+/* The first token of an answer is made by the prefill unit. */
 static double output_tokens_of(const struct twin_report *report) {
     return (double)(report->roles[UNIT_PREFILL].output_tokens +
                     report->roles[UNIT_DECODE].output_tokens);
@@ -170,7 +170,7 @@ static void put_predictions(struct figure_list *list, const struct day_sums *sum
     put(list, "kv_bytes_per_token", "bytes", FIGURE_IDENTITY, 70272, model->kv_bytes_per_token);
     put_range(list, "tokens_per_s_per_user", "tokens/s", 20, 22, speed);
     put(list, "decode_profile_step_ms", "ms", FIGURE_PREDICTION, 87.32, profile->decode_ms);
-    list->figures[list->count - 1].fitted = true; /* grouped products' rate, and launches */
+    list->figures[list->count - 1].fitted = true; /* the rate of grouped products, and launches */
     put(list, "prefill_profile_step_ms", "ms", FIGURE_PREDICTION, 2090, profile->prefill_ms);
     put_range(list, "requests_per_decode_gpu", "requests", 84.1, 92.5,
               sums->rows_gpu_hours / sums->gpu_hours);
@@ -218,7 +218,7 @@ uint32_t day_figures(const struct day_sums *sums, const struct day_prices *price
     put_tokens(&list, sums);
     put_predictions(&list, sums, model, profile);
     put_hours(&list, sums);
-    /* What the windows brought of what was offered, before they were scaled. */
+    /* The windows' tokens relative to the offered load, before scaling. */
     put(&list, "window_input_of_offered", "%", FIGURE_PREDICTION, 0,
         sums->window_input / sums->offered_input * 100);
     put(&list, "window_output_of_offered", "%", FIGURE_PREDICTION, 0,
@@ -267,7 +267,7 @@ enum status day_profile_steps(const struct hardware *hardware, const struct mode
         status = profile_step(hardware, model, memory, 32, 32, &prefill, OVERLAP_PREFILL_DUAL_BATCH,
                               &of_prefill, error);
     if (status) return status;
-    /* Of decode, the layers' time was published, without head and sampling. */
+    /* For decode only the layers' time was published, without head and sampling. */
     profile_out->decode_ms = (double)of_decode.layers_ns / 1e6;
     profile_out->prefill_ms = (double)of_prefill.ns / 1e6;
     return STATUS_OK;

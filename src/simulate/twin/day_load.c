@@ -7,14 +7,14 @@
 #include "base/number.h"
 #include "base/random.h"
 
-#define GRID 4096 /* quantiles by which means are taken */
+#define GRID 4096 /* quantiles for the computation of means */
 #define BISECTIONS 60
 #define STREAM_ARRIVALS 1
 #define STREAM_SHIFT 2
 
 /* ---- the normal distribution ---- */
 
-/* Its quantile: P. J. Acklam's rational approximation, off by 1.2e-9 at most, relatively. */
+/* Quantile by P. J. Acklam's rational approximation, with a relative error of 1.2e-9 at most. */
 static double normal_quantile(double p) {
     static const double a[] = {-3.969683028665376e+01, 2.209460984245205e+02,
                                -2.759285104469687e+02, 1.383577518672690e+02,
@@ -38,7 +38,7 @@ static double normal_quantile(double p) {
            (((((b[0] * r + b[1]) * r + b[2]) * r + b[3]) * r + b[4]) * r + 1);
 }
 
-/* A bounded whole number of tokens. */
+/* Converts to a bounded whole number of tokens. */
 static uint32_t whole_tokens(double tokens, uint32_t most) {
     if (tokens >= most) return most;
     return tokens < 1 ? 1 : (uint32_t)(tokens + 0.5);
@@ -54,7 +54,7 @@ struct grid_means {
     double first, second; /* of tokens, of their squares */
 };
 
-/* Lengths at the grid's quantiles, where mu is 0. */
+/* Lengths at the grid's quantiles if mu is 0. */
 struct grid {
     double lengths[GRID];
 };
@@ -75,7 +75,7 @@ static struct grid_means means_of(double mu, const struct grid *grid, uint32_t m
     return means;
 }
 
-/* The mu with which the bounded mean is `mean`. */
+/* The mu for which the bounded mean is `mean`. */
 static double mu_of(double mean, const struct grid *grid, uint32_t most) {
     double low = log(mean) - 8, high = log(mean) + 8;
     for (int i = 0; i < BISECTIONS; i++) {
@@ -107,8 +107,8 @@ bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengt
     struct grid grid;
     double low = 1, high = moments->kv_mean;
     if (moments->in_out <= 0 || moments->kv_mean <= 1) return false;
-    /* KV tokens of an answer's token: its prompt, and half of an answer, of which long ones have
-     * more tokens: E[P] + E[O^2] / (2 E[O]). */
+    /* KV tokens of an answer's token: its prompt and half of its answer. Long answers have more
+     * tokens: E[P] + E[O^2] / (2 E[O]). */
     grid_set(&grid, lengths.answer_sigma);
     for (int i = 0; i < BISECTIONS; i++) {
         double answer = (low + high) / 2;
@@ -136,7 +136,8 @@ bool day_load_solve(const struct day_moments *moments, struct day_lengths *lengt
 
 /* ---- requests ---- */
 
-/* The dimension's share of the index'th point: evenly spread, in all three together. */
+/* The coordinate of the index'th point in this dimension. Points are evenly spread in all three
+ * dimensions together. */
 static double spread(const struct day_load *load, uint64_t index, uint32_t dimension) {
     static const double steps[] = {0.8191725133961645, 0.6710436067037893, 0.5497004779019703};
     double at = random_uniform(load->seed, STREAM_SHIFT, dimension) +
@@ -145,7 +146,7 @@ static double spread(const struct day_load *load, uint64_t index, uint32_t dimen
     return share < 1e-9 ? 1e-9 : share > 1 - 1e-9 ? 1 - 1e-9 : share;
 }
 
-/* One that is in the middle of its answer. */
+/* Draws a request in the middle of its answer. */
 static void draw_standing(const struct day_load *load, uint64_t index, struct twin_request *out) {
     const struct day_lengths *lengths = &load->lengths;
     double sigma = lengths->answer_sigma;

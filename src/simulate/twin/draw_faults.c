@@ -6,7 +6,7 @@
 #include "base/number.h"
 #include "base/random.h"
 
-#define STREAM_FIRST 64 /* two for each kind; a third says where */
+#define STREAM_FIRST 64 /* two streams for each kind; a third one draws the place */
 #define HOUR_NS 3600e9
 
 enum { GAP, LENGTH, PLACE, STREAMS };
@@ -38,7 +38,7 @@ static uint32_t rank_count(const struct twin_options *options, uint32_t unit) {
     return 1;
 }
 
-/* A rack's units follow one another: a quarter of the fleet. */
+/* The units of a rack are consecutive: a quarter of the fleet. */
 static uint32_t rack_units(uint32_t units) {
     return max_u32(1, units / 4);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Faults drawn at random: each kind comes at a rate of its own (a Poisson process), lasts for an
- * exponential time, and strikes any place alike. Each kind has a stream of chance of its own, so a
- * rate that changes leaves the other kinds' faults where they are.
+ * Faults drawn at random. Each kind is a Poisson process with a rate of its own, lasts for an
+ * exponential time, and strikes all places with the same probability. Each kind has a random stream
+ * of its own, so a change of one rate does not change the faults of other kinds.
  */
 #ifndef SIMULATE_TWIN_DRAW_FAULTS_H
 #define SIMULATE_TWIN_DRAW_FAULTS_H
@@ -10,26 +10,26 @@
 #include "simulate/twin/twin_faults.h"
 
 struct fault_rate {
-    double per_hour; /* of the whole fleet */
-    double lasts_s;  /* mean; at least a hundredth of it is drawn, and ten times at most */
-    double factor;   /* of kinds that have one */
+    double per_hour; /* in the whole fleet */
+    double lasts_s;  /* mean; drawn between a hundredth of it and ten times it */
+    double factor;   /* for kinds that have one */
 };
 
 struct fault_rates {
     struct fault_rate kinds[TWIN_FAULT_KIND_COUNT];
 };
 
-/* Faults of `options`' fleet that begin in [begin_ns, end_ns), by time. Returns how many; faults
- * beyond `max` are left out, the latest of each kind first. */
+/* Draws faults of the fleet of `options` that begin in [begin_ns, end_ns), sorted by time. Returns
+ * how many. Of more than `max` faults the latest of each kind are left out first. */
 uint32_t draw_faults(const struct twin_options *options, const struct fault_rates *rates,
                      int64_t begin_ns, int64_t end_ns, uint64_t seed, struct twin_fault *faults_out,
                      uint32_t max);
 
-/* Where a fault of that kind strikes, for the index-th time: sets its unit and other. */
+/* Sets unit and other: the place of the index-th fault of that kind. */
 void draw_faults_place(const struct twin_options *options, uint64_t seed, uint32_t index,
                        struct twin_fault *fault);
 
-/* By time; those of the same time stay in their order. */
+/* Sorts by time. Faults at the same time keep their order. */
 void draw_faults_sort(struct twin_fault *faults, uint32_t count);
 
 #endif

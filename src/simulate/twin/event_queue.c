@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-#define CHILDREN 4 /* of a place in the heap: they share a cache line or two */
+#define CHILDREN 4 /* children of a node of the heap: they share a cache line or two */
 
 size_t event_queue_bytes(uint32_t capacity) {
     return capacity * sizeof(struct event) + 16;

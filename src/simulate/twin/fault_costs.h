@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What faults cost: the same requests in two runs that differ in their faults alone, compared one by
- * one. A request belongs to a fault if it was in the fleet, in either run, at some time from the
- * fault's beginning until FAULT_COSTS_AFTER_NS behind its end, by when units that came back empty
- * have their caches again. Where faults of several kinds meet, each kind is charged.
+ * The cost of faults: the same requests in two runs that differ in their faults alone, compared one
+ * by one. A request belongs to a fault if it was in the fleet, in either run, at some time from the
+ * fault's beginning to FAULT_COSTS_AFTER_NS after its end, when restarted units have filled their
+ * caches again. If faults of several kinds overlap, each kind is charged.
  */
 #ifndef SIMULATE_TWIN_FAULT_COSTS_H
 #define SIMULATE_TWIN_FAULT_COSTS_H
@@ -16,25 +16,26 @@ struct fault_limits { /* 0: none */
     int64_t ttft_ns, tpot_ns;
 };
 
-/* The ends of a run's requests, by their numbers: ends[number - 1]. */
+/* The ends of a run's requests by number: ends[number - 1]. */
 struct fault_ends {
-    struct twin_ended *ends; /* [max]; the caller's, zeroed */
-    uint64_t max, count;     /* count: the largest number seen; beyond max none is kept */
+    struct twin_ended *ends; /* [max] zeroed memory of the caller */
+    uint64_t max, count;     /* count: the largest number seen; requests beyond max are ignored */
 };
 
-struct fault_cost { /* of a kind */
+struct fault_cost { /* of one kind */
     uint64_t times;
-    uint64_t requests;                   /* that belong to its faults */
-    uint64_t ttft_missed, tpot_missed;   /* of them, with the faults; a failed one misses both */
-    uint64_t ttft_without, tpot_without; /* the same requests without any fault */
-    uint64_t failed;                     /* refused or cut, of them */
+    uint64_t requests;                   /* requests that belong to its faults */
+    uint64_t ttft_missed, tpot_missed;   /* of them, with the faults; a failed request misses
+                                          * both */
+    uint64_t ttft_without, tpot_without; /* of them, without any fault */
+    uint64_t failed;                     /* of them, refused or cut */
 };
 
-/* As twin_options.ended, with the struct fault_ends as context. */
+/* The callback twin_options.ended. Its context is the struct fault_ends. */
 void fault_costs_note(void *context, const struct twin_ended *ended);
 
-/* Requests in the middle of their answers when the run began have no TTFT. Adds to
- * costs[TWIN_FAULT_KIND_COUNT]. */
+/* Adds to costs[TWIN_FAULT_KIND_COUNT]. Requests in the middle of their answers at the start of the
+ * run have no TTFT. */
 void fault_costs_add(const struct fault_limits *limits, const struct twin_fault *faults,
                      uint32_t fault_count, const struct fault_ends *with,
                      const struct fault_ends *without, struct fault_cost *costs);

@@ -7,11 +7,11 @@
 #include "base/number.h"
 #include "serving/policy/speculate.h"
 
-#define SLOT_CHOICES 3 /* slots a rank: one for each expert, and one and two more */
-#define BEST_PREFILL 3 /* in a family of units apart */
+#define SLOT_CHOICES 3 /* slots per rank: one for each expert, and one and two more */
+#define BEST_PREFILL 3 /* candidates in a family of separate prefill and decode units */
 #define BEST_DECODE 2
 #define BEST_COMBINED 2
-#define CLOCK_STEPS 2 /* whose mean counts: experts' loads flicker */
+#define CLOCK_STEPS 2 /* steps to average, as the experts' loads vary */
 #define REACH_MOST (1u << 17)
 #define LOAD_MOST 0.95 /* of a unit's capacity */
 #define SECONDS 1e9
@@ -21,12 +21,12 @@ static const uint32_t answer_nodes[] = {1, 2, 3, 4, 6, 8, 9, 10, 12, 16, 18};
 static const uint32_t prompt_nodes[] = {1, 2, 3, 4, 6, 8};
 static const uint32_t prompt_tokens[] = {2048, 4096, 8192, 16384};
 
-struct sizing { /* a shape of a unit, whose clock is open */
+struct sizing { /* a shape of a unit with an open clock */
     const struct size_options *options;
     struct size_search *search;
     struct step_clock *clock;
     struct size_unit shape;
-    double prompt_cost[2];                        /* nodes for a request a second; [storage] */
+    double prompt_cost[2];                        /* nodes for one request per second; [storage] */
     double answer_cost[SIZE_CURVES][SIZE_SPEEDS]; /* 0: none yet */
 };
 
@@ -40,13 +40,12 @@ static double row_tokens(const struct size_options *options, bool mtp) {
     return mtp ? 1 + options->model->mtp_acceptance : 1;
 }
 
-/* Of `whole` each rank has its part; the fraction is spread over the ranks. */
+/* A rank's part of `whole`. The fractional part is spread over the ranks. */
 static uint32_t part_of(double whole, uint32_t rank, uint32_t ranks) {
     return (uint32_t)(whole + ((double)rank + 0.5) / ranks);
 }
 
-/* Seconds of a step with so many rows and tokens of prompts on each rank, by the fastest overlap.
- */
+/* Seconds of a step with so many rows and prompt tokens on each rank, with the fastest overlap. */
 static double step_seconds(struct step_clock *clock, const struct size_options *options,
                            struct size_unit *unit, double rows, double prompts) {
     struct step_share shares[LIMIT_RANKS];
@@ -76,7 +75,7 @@ static double step_seconds(struct step_clock *clock, const struct size_options *
     return best / CLOCK_STEPS / SECONDS + options->hardware->step_gap_us * 1e-6;
 }
 
-/* Seconds until a prompt is computed on one rank, chunk by chunk, while all others rest. */
+/* Seconds to compute a prompt on one rank, chunk by chunk, while all other ranks rest. */
 static double alone_seconds(struct step_clock *clock, const struct size_unit *unit, double tokens) {
     struct step_share shares[LIMIT_RANKS] = {{0}};
     double chunk = tokens < unit->step_tokens ? tokens : unit->step_tokens;
@@ -90,7 +89,7 @@ static double alone_seconds(struct step_clock *clock, const struct size_unit *un
     return seconds * tokens / chunk;
 }
 
-/* Prompt tokens of a rank's step, for each of its rows, such that prompts keep up with answers. */
+/* Prompt tokens for each row of a rank's step such that prompts keep up with answers. */
 static double prompts_per_row(const struct size_options *options, const struct size_unit *unit) {
     const struct size_load *load = &options->load;
     if (unit->role != UNIT_BOTH) return 0;
@@ -98,7 +97,7 @@ static double prompts_per_row(const struct size_options *options, const struct s
            (1 - hits_of(options, unit->storage));
 }
 
-/* The unit with so many rows. */
+/* Times the unit with so many rows. */
 static void time_rows(struct step_clock *clock, const struct size_options *options, double rows,
                       struct size_unit *unit) {
     double each = row_tokens(options, unit->mtp);
@@ -196,7 +195,7 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
         keep_speed(sizing, &unit);
     } else if (memory_rows == 0) {
         format_text(unit.lost, sizeof unit.lost,
-                    "no KV of %.0f tokens fits: %u pages beside %.0f "
+                    "no KV of %.0f tokens fits: %u pages with %.0f "
                     "GB of weights",
                     options->load.kv_mean, unit.page_count, unit.weight_bytes / GIGA);
     } else {
@@ -205,7 +204,8 @@ static void size_answers(struct sizing *sizing, enum unit_role role, bool mtp, b
                     probe.tpot_s * 1e3, options->tpot_s * 1e3);
     }
     unit.rows = low;
-    double prompts = 1.5 * low * prompts_per_row(options, &unit); /* room for what comes at once */
+    /* Space for simultaneous arrivals. */
+    double prompts = 1.5 * low * prompts_per_row(options, &unit);
     uint32_t tokens = (uint32_t)(low * (mtp ? 2 : 1) + prompts);
     unit.step_tokens = min_u32(LIMIT_STEP_TOKENS, (max_u32(tokens, 256) + 255) / 256 * 256);
     double computed = options->load.prompt_mean * (1 - hits_of(options, storage));
@@ -285,7 +285,7 @@ static enum status open_clock(struct sizing *sizing, struct arena *arena, uint32
     return STATUS_OK;
 }
 
-/* Seconds of the prompt behind a step like each of its own. */
+/* Seconds of the prompt after a step of the same size. */
 static double reach_seconds(const struct sizing *sizing, const struct size_unit *unit,
                             double tokens) {
     double steps = tokens > unit->step_tokens ? tokens / unit->step_tokens : 1;
@@ -312,7 +312,7 @@ static void reach_of(struct sizing *sizing, uint32_t tokens, struct size_reach *
     reach->tokens = low;
 }
 
-/* A hardware without such a unit (measured steps of some ranks alone) has no such candidate. */
+/* Hardware without such a unit (measured steps of only some ranks) has no such candidate. */
 enum status size_fleet_reach(const struct size_options *options, struct arena *arena,
                              struct size_reach *reach_out, struct error *error) {
     struct sizing sizing = {.options = options};
@@ -331,7 +331,7 @@ enum status size_fleet_search(const struct size_options *options, struct arena *
     struct sizing sizing = {.options = options, .search = search};
     enum status status = STATUS_OK;
     *search = (struct size_search){0};
-    for (int i = 0; i < SIZE_SPEEDS; i++) /* from 5 to 160 tokens/s: three to a doubling */
+    for (int i = 0; i < SIZE_SPEEDS; i++) /* from 5 to 160 tokens/s: three points per doubling */
         search->pareto.speeds[i] = 5 * pow(2, i / 3.0);
     for (size_t i = 0; i < ARRAY_COUNT(answer_nodes); i++)
         for (uint32_t more = 0; more < SLOT_CHOICES; more++) {
@@ -367,12 +367,13 @@ static bool is_cheaper(const struct size_options *options, const struct size_uni
     return part_nodes(options, a) < part_nodes(options, b);
 }
 
-/* Prefill units differ by their steps, which TTFT waits for: ranks hardly matter to what they cost. */
+/* Prefill units differ by their step size, which TTFT waits for. The number of ranks hardly changes
+ * their cost. */
 static bool is_alike(const struct size_unit *a, const struct size_unit *b) {
     return a->role == UNIT_PREFILL ? a->step_tokens == b->step_tokens : a->ranks == b->ranks;
 }
 
-/* The best few of a role and family, of each shape one; returns how many. */
+/* Writes the best few units of a role and family, one of each shape, and returns how many. */
 static uint32_t take_best(const struct size_options *options, const struct size_search *search,
                           enum unit_role role, bool mtp, bool storage, uint32_t most,
                           const struct size_unit **out) {
@@ -446,8 +447,8 @@ static void put_one(const struct size_unit *unit, struct size_fleet *fleets, uin
     format_text(fleet->why, sizeof fleet->why, "%s", unit->lost);
 }
 
-/* The largest unit whose weights do not fit; and of each role the one that misses its limit by the
- * least. */
+/* Writes the largest unit of which the weights do not fit, and for each role the one that misses
+ * its limit by the least. */
 static void put_lost(const struct size_search *search, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *heavy = NULL;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {

@@ -8,13 +8,14 @@
 #include "base/limits.h"
 #include "base/number.h"
 
-#define MISSES_MAX 8 /* of a part; then no more units are tried */
-#define FINE 0.06    /* of a part's units: what lies between too few and enough is not looked at */
+#define MISSES_MAX 8 /* of a part; then no larger number is tried */
+/* Of a part's units: no number between too few and enough is tried within this distance. */
+#define FINE 0.06
 #define BEHIND 0.99  /* of prompts that must have begun within the limit */
-#define CROWDED 0.95 /* of decode rows: then TTFT waits for decode units */
+#define CROWDED 0.95 /* of decode rows: above it TTFT waits for decode units */
 #define GROWTH_LEAST 0.05
 #define GROWTH_MOST 0.75
-#define GROWTH_MISS 0.6 /* for each time its limit that it missed by */
+#define GROWTH_MISS 0.6 /* for each multiple of its limit by which it missed */
 
 /* ---- parts ---- */
 
@@ -55,13 +56,13 @@ static void aim(struct size_part *part) {
 
 static void note_enough(struct size_part *part, uint32_t count, const struct size_trial *trial) {
     part->trials++;
-    if (count < part->least) return; /* another run said otherwise */
+    if (count < part->least) return; /* contradicts an earlier run */
     part->enough = part->enough ? min_u32(part->enough, count) : count;
     part->trial = *trial;
     aim(part);
 }
 
-/* More units, the more of them the farther it missed. */
+/* Increases the number of units, by more the farther the part missed its limit. */
 static void note_miss(struct size_part *part, uint32_t count, double missed_by,
                       const struct size_trial *trial, const char *why) {
     double growth = GROWTH_LEAST + GROWTH_MISS * (missed_by - 1);
@@ -76,12 +77,13 @@ static void note_miss(struct size_part *part, uint32_t count, double missed_by,
     part->enough = 0;
     part->trial = *trial;
     part->lost = part->misses == MISSES_MAX;
-    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed, or never began */
+    if (growth < GROWTH_LEAST) growth = GROWTH_LEAST; /* requests failed or never began */
     if (growth > GROWTH_MOST) growth = GROWTH_MOST;
     part->next = max_u32(part->least, (uint32_t)(count * (1 + growth) + 0.5));
 }
 
-/* Units without storage that take as long steps miss, too, where they would be as full by the clock. */
+/* Prefill units without storage that take equally long steps miss, too, if the clock finds them
+ * equally full. */
 static void note_dry(struct size_growth *growth, const struct size_part *wet) {
     for (uint32_t i = 0; i < growth->part_count; i++) {
         struct size_part *dry = &growth->parts[i];
@@ -97,7 +99,7 @@ static void note_dry(struct size_growth *growth, const struct size_part *wet) {
     }
 }
 
-/* ---- what is next ---- */
+/* ---- the next run ---- */
 
 static bool is_open(const struct size_growth *growth, uint32_t index) {
     const struct size_fleet *fleet = &growth->fleets[index];
@@ -112,7 +114,7 @@ bool size_growth_whole(const struct size_load *load, const struct size_fleet *fl
            fleet->counts[0] + fleet->counts[1] <= LIMIT_FLEET_UNITS;
 }
 
-/* Units below which nothing is looked at any more. */
+/* The number of units below which nothing is tried any more. */
 static uint32_t bound_of(const struct size_part *part) {
     return part->enough && part->next == part->enough ? part->enough : part->least;
 }
@@ -136,7 +138,8 @@ static struct size_fleet at_bound(const struct size_growth *growth, uint32_t ind
     return fleet;
 }
 
-/* As its parts are to be run next, but with less than `most` nodes, which it has at its bound. */
+/* The fleet with the numbers of units that its parts run next, but with fewer than `most` nodes,
+ * which it has at its bound. */
 static struct size_fleet grown(const struct size_growth *growth, uint32_t index, double most) {
     struct size_fleet fleet = at_bound(growth, index);
     for (uint32_t k = 0; k < fleet.kind_count; k++) {
@@ -154,7 +157,7 @@ static bool is_split(const struct size_growth *growth, const struct size_fleet *
     return fleet->kind_count == 2 && !size_growth_whole(&growth->options->load, fleet);
 }
 
-/* Whether it is known to hold, and how. */
+/* True if the fleet is known to hold; writes how. */
 static bool holds(const struct size_growth *growth, uint32_t index, struct size_fleet *held_out) {
     struct size_fleet fleet = growth->fleets[index];
     bool parts = true, whole = fleet.verdict == SIZE_HOLDS;
@@ -187,7 +190,7 @@ bool size_growth_next(const struct size_growth *growth, struct size_run *run_out
     }
     if (!any) return false;
     run_out->fleet = grown(growth, run_out->index, most);
-    /* Answers first: as soon as prompts hold, too, no fleet is run that would cost more. */
+    /* Decode first: as soon as prompts hold, too, no more expensive fleet is run. */
     const struct size_part *answers = kind_part(growth, run_out->index, found.kind_count - 1);
     run_out->focus = !is_split(growth, &run_out->fleet)            ? SIZE_WHOLE
                      : answers->enough == run_out->fleet.counts[1] ? SIZE_PROMPTS
@@ -195,7 +198,7 @@ bool size_growth_next(const struct size_growth *growth, struct size_run *run_out
     return true;
 }
 
-/* ---- what a run says ---- */
+/* ---- results of a run ---- */
 
 static void say_late(const struct size_options *options, const struct size_trial *trial,
                      char out[SIZE_WHY_BYTES]) {
@@ -251,7 +254,7 @@ void size_growth_take(struct size_growth *growth, const struct size_run *run,
 
 /* ---- the end ---- */
 
-/* The part that keeps the fleet from being smaller: a lost one, or else one that missed. */
+/* The part that keeps the fleet from being smaller: a lost one, otherwise one that missed. */
 static const struct size_part *culprit(struct size_growth *growth, uint32_t index) {
     const struct size_part *found = NULL;
     for (uint32_t k = 0; k < growth->fleets[index].kind_count; k++) {
@@ -262,7 +265,7 @@ static const struct size_part *culprit(struct size_growth *growth, uint32_t inde
     return found;
 }
 
-/* Of a fleet whose roles were run for themselves. */
+/* Combines the trials of a fleet of which the roles were run separately. */
 static struct size_trial both_trials(const struct size_trial *prompts,
                                      const struct size_trial *answers) {
     struct size_trial both = *answers;

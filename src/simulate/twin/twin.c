@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Time goes from one event to the next.
+ * Virtual time advances from event to event.
  */
 #include "simulate/twin/twin.h"
 
@@ -11,9 +11,9 @@
 #include "simulate/twin/twin_state.h"
 #include "simulate/twin/twin_words.h"
 
-#define WAKES_AT_ONCE 100000 /* events of one moment: more are a machine that never rests */
+#define WAKES_AT_ONCE 100000 /* events at one time; more mean that a machine never rests */
 
-/* ---- what all files use ---- */
+/* ---- shared by all files ---- */
 
 void twin_breach(struct twin_world *world, const char *text) {
     struct twin_report *report = world->report;
@@ -137,13 +137,13 @@ static void happen(struct twin_world *world, const struct event *event) {
     }
 }
 
-/* Nobody asks and nobody waits, and so it stays. Gateways may still mean to wake in many years. */
+/* True if no request is left or to come. Gateways may still have a timer in many years. */
 static bool rests(const struct twin_world *world) {
     return world->end_ns == MACHINE_NEVER && !world->has_next &&
            world->free_count == world->client_max;
 }
 
-/* All moments up to now_ns that somebody wants to hear of, to the first at rest. */
+/* Calls `sampled` for all sample times up to now_ns, until the fleet is at rest. */
 static void sample(struct twin_world *world) {
     const struct twin_options *options = world->options;
     struct twin_sample sample = {.so_far = world->report,

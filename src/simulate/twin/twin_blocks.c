@@ -9,7 +9,7 @@ struct twin_block {
     uint64_t key;
     int64_t whole_ns;
     uint32_t chained;      /* 1 + the next one of its bucket; 0: none */
-    uint32_t newer, older; /* by their last use */
+    uint32_t newer, older; /* by last use */
 };
 
 static uint32_t buckets_of(uint32_t capacity) {
@@ -65,7 +65,7 @@ void twin_blocks_prefetch(const struct twin_blocks *set, const struct block_key 
     }
 }
 
-/* ---- the order of use ---- */
+/* ---- order of use ---- */
 
 static void unlink_use(struct twin_blocks *set, struct twin_block *block) {
     if (block->newer == NOBODY)
@@ -87,7 +87,7 @@ static void link_use(struct twin_blocks *set, struct twin_block *block) {
     if (set->oldest == NOBODY) set->oldest = index;
 }
 
-/* ---- blocks come and go ---- */
+/* ---- insertion and eviction ---- */
 
 static struct twin_block *take_oldest(struct twin_blocks *set) {
     struct twin_block *block = &set->blocks[set->oldest];

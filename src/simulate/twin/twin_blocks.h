@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which KV blocks a tier of the storage has: a set of keys of a bounded size, from which the one
- * that was used longest ago goes first. A key is known by its first eight bytes; they are a hash's.
+ * The KV blocks that a tier of the storage has: a set of keys of bounded size, which evicts the
+ * least recently used one. A key is identified by its first eight bytes, which are a hash's.
  */
 #ifndef SIMULATE_TWIN_TWIN_BLOCKS_H
 #define SIMULATE_TWIN_TWIN_BLOCKS_H
@@ -11,7 +11,7 @@
 struct twin_block;
 
 struct twin_blocks {
-    struct twin_block *blocks; /* [capacity], of them count */
+    struct twin_block *blocks; /* [capacity], `count` of them used */
     uint32_t *buckets; /* [bucket_count] a power of two: 1 + the first block of each chain */
     uint32_t capacity, bucket_count, count;
     uint32_t newest, oldest;
@@ -19,23 +19,24 @@ struct twin_blocks {
 
 size_t twin_blocks_bytes(uint32_t capacity);
 
-/* False when the arena is out of memory. A set of no capacity stays empty. */
+/* Returns false if the arena is out of memory. A set without capacity stays empty. */
 bool twin_blocks_open(struct twin_blocks *set, struct arena *arena, uint32_t capacity);
 
 void twin_blocks_clear(struct twin_blocks *set);
 
-/* It is whole from that moment on; if it was there, the earlier moment holds. */
+/* Adds a block that is whole from that time on. If it is already there, the earlier time holds. */
 void twin_blocks_add(struct twin_blocks *set, const struct block_key *key, int64_t whole_ns);
 
-/* True if it is there and whole. `use`: it counts as used. */
+/* True if it is there and whole. `use`: counts as a use. */
 bool twin_blocks_has(struct twin_blocks *set, const struct block_key *key, bool use,
                      int64_t now_ns);
 
-/* Those keys will be looked for next: 16 or so, whose blocks come from memory at the same time. */
+/* Prefetches the entries of keys that will be looked up next (16 or so), so that they are read from
+ * memory in parallel. */
 void twin_blocks_prefetch(const struct twin_blocks *set, const struct block_key *keys,
                           uint32_t count);
 
-/* True if it is there, or will be when it is whole. */
+/* True if it is there, or will be once it is whole. */
 bool twin_blocks_knows(const struct twin_blocks *set, const struct block_key *key);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The twin's clients: a request's body, what becomes of it, and its times. A request's id names the
- * gateway, the client's place and the request's number, so whoever sees a record of it knows them.
+ * The simulator's clients: a request's body, its answer, and its times. A request's id contains the
+ * gateway, the client's place and the request's number, so they can be derived from any record
+ * about it.
  *
- * Standing requests come a few at a time, whatever their number: the next one when one of those
- * before has its first token.
+ * Standing requests arrive a few at a time, whatever their number: the next one when an earlier one
+ * has its first token.
  */
 #include "base/check.h"
 #include "base/format.h"
@@ -15,15 +16,16 @@
 #include <string.h>
 
 #define PLACE_BITS 24        /* of a connection's name */
-#define STANDING_AT_ONCE 256 /* for each unit that makes answers */
+#define STANDING_AT_ONCE 256 /* for each unit that produces answers */
 #define BODY_BYTES_MAX 256   /* without a prompt of token ids */
 #define TOKEN_TEXT 7         /* an id and its comma */
 #define PARSE_BYTES ((size_t)1 << 20)
 
 /* ---- memory ---- */
 
-/* Units learn what their steps cost while the fleet settles. So a whole fleet's have steps like those
- * of a sample of it: as many standing requests come at once for each unit. */
+/* Units measure their step costs while the fleet settles. To make the steps of a whole fleet like
+ * those of a sample of it, the number of standing requests that arrive at once is proportional to
+ * the units. */
 static uint32_t standing_max(const struct twin_options *options) {
     uint32_t units = 0;
     for (uint32_t i = 0; i < options->kind_count; i++)
@@ -70,7 +72,7 @@ bool twin_clients_open(struct twin_world *world, struct arena *arena) {
     return true;
 }
 
-/* ---- requests come ---- */
+/* ---- arrivals ---- */
 
 static struct twin_gateway *gateway_of(struct twin_world *world, uint64_t number) {
     return &world->gateways[number % world->options->gateways];
@@ -161,8 +163,8 @@ void twin_clients_ask(struct twin_world *world) {
     twin_clients_fetch(world);
 }
 
-/* Its text is "#" and its number; the request that has just come is the only one whose prompt can
- * be wanted. */
+/* The text is "#" and the request's number. Only the request that has just arrived can need its
+ * prompt. */
 const struct record *twin_clients_tokenize(struct twin_world *world,
                                            const struct record_tokenize *tokenize) {
     struct record_tokenized *record = (struct record_tokenized *)(void *)world->envelope;
@@ -194,7 +196,7 @@ static void note_first(struct twin_world *world, struct twin_client *client) {
     client->first_ns = client->last_ns = world->now_ns + world->token_ns;
     if (!client->waits) return;
     client->waits = false;
-    /* The next one is expected already unless it waited for this. */
+    /* The next one is already scheduled unless it waited for this. */
     bool held_back = world->standing_waits-- == world->standing_max;
     if (held_back && world->has_next && world->next.standing) expect_next(world);
 }
@@ -209,7 +211,7 @@ static void tell_begun(struct twin_world *world, const struct twin_client *clien
     if (world->options->begun) world->options->begun(world->options->context, &so_far);
 }
 
-/* As many at once as a step brought. */
+/* Records the tokens of one step. */
 static void note_more(struct twin_world *world, struct twin_client *client, uint32_t count) {
     int64_t now_ns = world->now_ns + world->token_ns;
     double gap_s = (double)(now_ns - client->last_ns) * 1e-9;
@@ -219,7 +221,7 @@ static void note_more(struct twin_world *world, struct twin_client *client, uint
     world->report->user_tokens += count;
 }
 
-/* The same tokens may be told again where a request goes on elsewhere. */
+/* A request that continues on another unit may deliver the same tokens again. */
 static void take_tokens(struct twin_world *world, struct twin_client *client,
                         const struct record_tokens *tokens) {
     uint32_t vocab = world->options->model->vocab, end;
@@ -235,7 +237,7 @@ static void take_tokens(struct twin_world *world, struct twin_client *client,
     uint32_t fresh = end - client->told_tokens;
     if (client->told_tokens == 0) {
         note_first(world, client);
-        check(tokens->work_count); /* it comes with the first tokens */
+        check(tokens->work_count); /* it is set with the first tokens */
         client->hit_tokens = tokens_work(tokens)->prompt_hit_tokens;
         tell_begun(world, client);
         fresh--;
@@ -249,7 +251,7 @@ void twin_clients_prefetch(const struct twin_world *world, const struct record *
     uint32_t place = (uint32_t)record_request(record).high;
     if (place >= world->client_max) return;
     const struct twin_client *client = &world->clients[place];
-    __builtin_prefetch(client, 1); /* it lies on two lines of the cache, mostly */
+    __builtin_prefetch(client, 1); /* a client mostly takes two cache lines */
     __builtin_prefetch((const char *)(client + 1) - 1, 1);
 }
 
@@ -280,8 +282,8 @@ static void count_answer(struct twin_world *world, const struct twin_client *cli
                       (uint64_t)(client->last_ns - client->first_ns) / (client->told_tokens - 1));
 }
 
-/* The twin's engines never fail, and its units are not told to end: what is not answered whole was
- * refused because the gateway, or a unit's queue, was full when it came. */
+/* The simulator's engines never fail, and its units are not asked to end. An answer that is not
+ * whole was therefore refused because the gateway, or a unit's queue, was full when it arrived. */
 static void judge_failure(struct twin_world *world, const struct twin_client *client,
                           uint32_t http_status) {
     const struct twin_gateway *gateway = gateway_of(world, client->number);
@@ -310,7 +312,7 @@ static void end(struct twin_world *world, struct twin_client *client, uint32_t h
                                .standing = client->standing,
                                .failed = !whole};
     if (!whole) judge_failure(world, client, http_status);
-    if (client->waits) note_first(world, client); /* it never will have one */
+    if (client->waits) note_first(world, client); /* it will never have a token */
     if (world->counts && !client->standing) {
         if (whole) count_answer(world, client, end_ns);
         world->report->refused += !whole && client->told_tokens == 0;
@@ -328,7 +330,7 @@ static int64_t number_in(const struct tree *object, const char *name) {
     return number;
 }
 
-/* What the gateway says of a whole answer is what the twin knows of it. */
+/* Checks that the gateway's report on a whole answer matches the simulator's. */
 static void judge_answer(struct twin_world *world, struct twin_client *client,
                          const struct record_respond *respond) {
     struct arena scratch;

@@ -12,7 +12,7 @@ const char *twin_faults_name(enum twin_fault_kind kind) {
     return names[kind];
 }
 
-/* ---- what is there ---- */
+/* ---- the options' fleet ---- */
 
 static const struct twin_unit_kind *kind_of(const struct twin_options *options, uint32_t unit) {
     for (uint32_t i = 0; i < options->kind_count; i++) {
@@ -53,8 +53,8 @@ const struct twin_fault *twin_faults_wrong(const struct twin_options *options) {
 
 /* ---- crowds ---- */
 
-/* A crowd of `lasts` lets `factor` times as much of the load pass. One that begins within another
- * begins behind it. */
+/* A crowd of `lasts` lets `factor` times the load arrive. A crowd that begins within another one
+ * begins after it. */
 int64_t twin_faults_arrival(const struct twin_options *options, int64_t arrival_ns) {
     int64_t gained_ns = 0, free_ns = 0;
     for (uint32_t i = 0; i < options->fault_count; i++) {
@@ -71,7 +71,7 @@ int64_t twin_faults_arrival(const struct twin_options *options, int64_t arrival_
     return arrival_ns - gained_ns;
 }
 
-/* ---- they happen ---- */
+/* ---- events ---- */
 
 void twin_faults_plan(struct twin_world *world) {
     for (uint32_t i = 0; i < world->options->fault_count; i++)
@@ -81,7 +81,7 @@ void twin_faults_plan(struct twin_world *world) {
                                                        .stamp = BEGINS});
 }
 
-/* A unit that has died twice comes back once. */
+/* A unit that has died twice restarts once. */
 static void die(struct twin_world *world, struct twin_unit *unit, bool noticed) {
     if (unit->up) twin_units_kill(world, unit, noticed);
 }
@@ -122,7 +122,7 @@ static void begin(struct twin_world *world, const struct twin_fault *fault) {
     case TWIN_FAULT_EXPERTS_HOT:
         step_clock_heat(unit->clock, fault->factor, world->now_ns);
         break;
-    default: /* requests come as twin_faults_arrival says */
+    default: /* twin_faults_arrival changes the arrivals */
         break;
     }
 }
@@ -139,7 +139,7 @@ static void end(struct twin_world *world, const struct twin_fault *fault) {
             start_again(world, &world->units[i]);
         break;
     case TWIN_FAULT_UNITS_CUT:
-        break; /* its time says so */
+        break; /* its time is stored */
     case TWIN_FAULT_GATEWAY_CUT:
         twin_units_connect(world, unit, fault->other);
         break;

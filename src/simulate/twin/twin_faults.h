@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What goes wrong in the twin, when, and for how long. Who dies is told of by its closed
- * connection, after the network's latency; who stands on a node that is gone, or behind a network
- * that is cut, only after TWIN_NOTICE_NS without a sign. Then its requests go on elsewhere, as
- * gateways see to it.
+ * The faults of a simulation, with their times. Gateways see the death of a unit by its closed
+ * connection, after the network's latency. They notice a lost node or a cut network only after
+ * TWIN_NOTICE_NS without a sign. Then they continue its requests on other units.
  */
 #ifndef SIMULATE_TWIN_TWIN_FAULTS_H
 #define SIMULATE_TWIN_TWIN_FAULTS_H
@@ -12,17 +11,17 @@
 #define TWIN_NOTICE_NS ((int64_t)2000000000)
 
 enum twin_fault_kind {
-    TWIN_FAULT_UNIT_DIES,   /* all its processes; behind it, it comes back empty. 0 ns: never */
+    TWIN_FAULT_UNIT_DIES,   /* all its processes; it restarts empty afterwards. 0 ns: never */
     TWIN_FAULT_NODE_DIES,   /* a node of the unit, and so the unit */
     TWIN_FAULT_RACK_DIES,   /* nodes of all units from `unit` to `other`, and so these */
     TWIN_FAULT_UNITS_CUT,   /* no KV blocks pass between `unit` and `other` */
     TWIN_FAULT_GATEWAY_CUT, /* no records pass between `unit` and the gateway `other` */
     TWIN_FAULT_RANK_SLOW,   /* the unit's rank `other` takes `factor` times as long */
-    TWIN_FAULT_DISKS_SLOW,  /* all disks do */
-    TWIN_FAULT_DISKS_FAIL,  /* they neither read nor write */
+    TWIN_FAULT_DISKS_SLOW,  /* all disks take `factor` times as long */
+    TWIN_FAULT_DISKS_FAIL,  /* all disks fail to read and write */
     TWIN_FAULT_EXPERTS_HOT, /* a few experts of the unit's layers are chosen `factor` times as often
                              */
-    TWIN_FAULT_CROWD,       /* requests come `factor` times as fast; those behind it come earlier */
+    TWIN_FAULT_CROWD,       /* requests arrive `factor` times as fast; later ones arrive earlier */
     TWIN_FAULT_KIND_COUNT
 };
 
@@ -41,16 +40,16 @@ struct event;
  * "disks-fail", "experts-hot", "crowd" */
 const char *twin_faults_name(enum twin_fault_kind kind);
 
-/* NULL, or which of the options' faults names what is not there. */
+/* NULL, or the first of the options' faults that names something that does not exist. */
 const struct twin_fault *twin_faults_wrong(const struct twin_options *options);
 
-/* All of them will happen. */
+/* Schedules all faults. */
 void twin_faults_plan(struct twin_world *world);
 
-/* When a request comes that would come at that time if there were no crowds. */
+/* The arrival time of a request that would arrive at that time without crowds. */
 int64_t twin_faults_arrival(const struct twin_options *options, int64_t arrival_ns);
 
-/* One of them begins, or is over. */
+/* Begins or ends a fault. */
 void twin_faults_happen(struct twin_world *world, const struct event *event);
 
 #endif

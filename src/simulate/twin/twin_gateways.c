@@ -12,7 +12,7 @@
 #define POST_BYTES ((size_t)256 << 20) /* from units; little of it is touched */
 #define BODY_BYTES_LEAST ((size_t)64 << 10)
 #define TOKEN_TEXT 8     /* bytes of a token id in a body */
-#define EXPECTED_LEAST 8 /* messages that a gateway expects while it takes one */
+#define EXPECTED_LEAST 8 /* the least number of announced messages while it receives one */
 
 static uint32_t context_max(const struct twin_options *options) {
     uint32_t most = 0;
@@ -36,7 +36,8 @@ static struct gateway_options gateway_options(const struct twin_options *options
         .inline_text_bytes = 1, /* every text goes out to be tokenized */
         .outbox_bytes = outbox < RECORD_BYTES_MAX ? outbox : RECORD_BYTES_MAX,
         .prefix_blocks = options->prefix_blocks,
-        .keep_alive_ns = options->through_api ? 0 : INT64_MAX / 4, /* no signs: answers are whole */
+        /* No keep-alives: answers are whole. */
+        .keep_alive_ns = options->through_api ? 0 : INT64_MAX / 4,
     };
 }
 
@@ -71,9 +72,9 @@ enum status twin_gateways_open(struct twin_world *world, struct arena *arena, st
     return status;
 }
 
-/* ---- to and from the machine ---- */
+/* ---- records to and from the machine ---- */
 
-/* A prompt that is wanted comes in no time, as soon as the outbox is empty. */
+/* A requested prompt is delivered in no time, as soon as the outbox is empty. */
 static void drain(struct twin_world *world, struct twin_gateway *gateway) {
     struct outbox *outbox = gateway->machine.outbox;
     const struct record *wanted = NULL;
@@ -115,12 +116,12 @@ void twin_gateways_ask(struct twin_world *world, struct twin_gateway *gateway,
     twin_gateways_wake(world, gateway, world->now_ns);
 }
 
-/* ---- from units ---- */
+/* ---- records from units ---- */
 
 static struct record *put(struct twin_world *world, struct twin_gateway *gateway, size_t bytes) {
     int64_t due_ns = world->now_ns + world->network_ns;
     struct record *record = twin_post_put(&gateway->inbox, due_ns, 0, bytes);
-    check(record); /* more than POST_BYTES are under way to a gateway */
+    check(record); /* fails if more than POST_BYTES are in transit to a gateway */
     twin_gateways_wake(world, gateway, due_ns);
     return record;
 }
@@ -150,7 +151,7 @@ void twin_gateways_wake(struct twin_world *world, struct twin_gateway *gateway, 
     event_alarm_set(&gateway->alarm, &world->events, due_ns);
 }
 
-/* Of the messages from *at_io on that have arrived, up to GATEWAY_EXPECT_MAX; returns how many. */
+/* Lists the arrived messages from *at_io on, up to GATEWAY_EXPECT_MAX. Returns how many. */
 static uint32_t list_next(const struct twin_world *world, const struct twin_gateway *gateway,
                           const struct twin_message **at_io, const struct record **records_out) {
     const struct twin_message *message = *at_io;
@@ -163,7 +164,7 @@ static uint32_t list_next(const struct twin_world *world, const struct twin_gate
     return count;
 }
 
-/* The next messages that are to be handed over, from *ahead_io on; returns how many. */
+/* Announces the messages that are delivered next, from *ahead_io on. Returns how many. */
 static uint32_t expect(const struct twin_world *world, const struct twin_gateway *gateway,
                        const struct twin_message **ahead_io) {
     const struct record *records[2 * GATEWAY_EXPECT_MAX];
@@ -180,7 +181,7 @@ static uint32_t expect(const struct twin_world *world, const struct twin_gateway
 void twin_gateways_run(struct twin_world *world, struct twin_gateway *gateway) {
     struct machine *machine = &gateway->machine;
     const struct twin_message *message, *ahead = twin_post_first(&gateway->inbox);
-    uint32_t expected = 0; /* and not handed over yet */
+    uint32_t expected = 0; /* announced and not delivered yet */
     while ((message = twin_post_first(&gateway->inbox)) && message->due_ns <= world->now_ns) {
         if (expected <= EXPECTED_LEAST) expected += expect(world, gateway, &ahead);
         expected--;

@@ -25,8 +25,8 @@ static struct twin_message *at(const struct twin_post *post, size_t place) {
     return (struct twin_message *)(void *)(post->memory + place);
 }
 
-/* The ring's memory becomes twice as long, or longer, so that it has `bytes` behind the tail.
- * False: there is not so much. */
+/* Makes the ring twice as long, or longer, so that it has `bytes` after the tail. Returns false if
+ * the capacity is too small. */
 static bool grow(struct twin_post *post, size_t bytes) {
     size_t tail = post->wrapped ? post->end + post->tail : post->tail;
     if (tail + bytes > post->capacity) return false;

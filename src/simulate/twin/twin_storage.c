@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define QUEUE_BYTES 67108864.0 /* 64 MiB: as a host has for its unit (programs/unit_side.c) */
+#define QUEUE_BYTES 67108864.0 /* 64 MiB, as a host has for its unit (programs/unit_side.c) */
 
 size_t twin_storage_bytes(uint32_t disk_blocks, uint32_t job_max) {
     return twin_blocks_bytes(disk_blocks) + job_max * (sizeof(struct twin_job) + sizeof(uint32_t)) +
@@ -77,7 +77,7 @@ uint32_t twin_storage_open_count(const struct twin_disks *storage) {
     return storage->job_max - storage->free_count;
 }
 
-/* ---- where blocks are ---- */
+/* ---- placement of blocks ---- */
 
 enum where { NOWHERE, IN_MEMORY, ON_DISK };
 
@@ -88,9 +88,9 @@ static enum where look(struct twin_disks *storage, struct twin_blocks *memory,
     return twin_blocks_has(&storage->disk, key, use, now_ns) ? ON_DISK : NOWHERE;
 }
 
-#define AHEAD 16 /* keys whose blocks on the disk are fetched from memory at once */
+#define AHEAD 16 /* keys that are prefetched from memory at once */
 
-/* Before the keys[i] is looked for, of count. */
+/* Prefetches for lookups, before keys[i] of `count` is looked up. */
 static void look_ahead(const struct twin_disks *storage, const struct block_key *keys, uint32_t i,
                        uint32_t count) {
     if (i % AHEAD == 0) twin_blocks_prefetch(&storage->disk, keys + i, min_u32(AHEAD, count - i));
@@ -121,7 +121,7 @@ void twin_storage_load(struct twin_disks *storage, uint32_t unit, const struct r
     struct twin_store *store = &storage->stores[unit];
     struct twin_blocks *memory = &store->memories[load->rank];
     struct load_end end = {0};
-    check(!load->in_step); /* the twin's units load before a step */
+    check(!load->in_step); /* the simulator's units load before a step */
     for (; end.blocks < load->block_count; end.blocks++) {
         const struct block_key *key = &kv_load_keys(load)[end.blocks];
         enum where where = look(storage, memory, key, true, now_ns);
@@ -150,7 +150,7 @@ void twin_storage_load(struct twin_disks *storage, uint32_t unit, const struct r
     answer(storage, unit, job, end_ns);
 }
 
-/* To disk, if there is room in the queue; when it is whole there, *whole_ns_out says. */
+/* Writes a block to disk if there is space in the queue. *whole_ns_out: when it is whole there. */
 static bool write(struct twin_disks *storage, struct twin_store *store, uint32_t rank, bool free,
                   int64_t now_ns, int64_t *whole_ns_out) {
     int64_t *link_ns = &store->write_ns[rank / store->ranks_per_node];
@@ -180,7 +180,7 @@ void twin_storage_keep(struct twin_disks *storage, uint32_t unit, const struct r
         twin_blocks_add(&store->memories[keep->rank], key, now_ns);
         if (storage->disk.capacity == 0) continue;
         if (storage->failures == 0 && twin_blocks_knows(&storage->disk, key))
-            twin_blocks_add(&storage->disk, key, INT64_MAX); /* used once more */
+            twin_blocks_add(&storage->disk, key, INT64_MAX); /* counts as a use */
         else if (write(storage, store, keep->rank, free, now_ns, &whole_ns))
             twin_blocks_add(&storage->disk, key, whole_ns);
         else

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV storage of the twin: memory of each rank, and disks that all units share, which every node
- * reaches over a link of its own, one way each. Whatever is kept or loaded passes through the
- * rank's memory and stays there until others need the room.
+ * The simulator's KV storage: memory of each rank, and disks that all units share, which every node
+ * reaches over a link of its own in each direction. Stored and loaded blocks pass through the
+ * rank's memory and stay there until their space is needed.
  *
- * Rules: looking for blocks takes no time, as the index is in memory. Between a rank and its memory
- * blocks move at the rate of the rank's network link (both hang on the same bus), one load beside
- * the other. Loads from disk wait for each other at their node's link, and so do writes; a rank may
- * have QUEUE_BYTES waiting to be written, and what comes beyond that is dropped. A block that is on
- * disk is not written again.
+ * Rules: a lookup takes no time, as the index is in memory. Blocks move between a rank and its
+ * memory at the rate of the rank's network link (both are on the same bus), and loads do not delay
+ * each other there. Loads from disk queue at their node's link, and so do writes. A rank may have
+ * QUEUE_BYTES waiting to be written; more are dropped. A block that is on disk is not written
+ * again.
  */
 #ifndef SIMULATE_TWIN_TWIN_STORAGE_H
 #define SIMULATE_TWIN_TWIN_STORAGE_H
@@ -15,9 +15,9 @@
 #include "contract/record_kv.h"
 #include "simulate/twin/twin_blocks.h"
 
-#define TWIN_DISK_BLOCKS_MAX (1u << 22) /* that are remembered at once */
+#define TWIN_DISK_BLOCKS_MAX (1u << 22) /* blocks remembered at once */
 
-struct twin_job { /* an answer that is on its way */
+struct twin_job { /* an answer in transit */
     uint32_t unit, connection;
     uint64_t stamp; /* 0: none */
     union {
@@ -29,55 +29,56 @@ struct twin_job { /* an answer that is on its way */
     } answer;
 };
 
-struct twin_store {               /* of a unit */
+struct twin_store {               /* of one unit */
     struct twin_blocks *memories; /* [ranks] */
     int64_t *read_ns, *write_ns;  /* [nodes] when the node's links are free */
     double memory_byte_ns, disk_byte_ns;
     int64_t latency_ns;
     uint32_t ranks, ranks_per_node;
-    uint32_t connection; /* of its life */
+    uint32_t connection; /* of its present incarnation */
 };
 
 struct twin_disks {
     struct twin_store *stores; /* [unit] */
     struct twin_blocks disk;
     struct twin_job *jobs; /* [job_max] */
-    uint32_t *free_jobs;   /* of them free_count */
+    uint32_t *free_jobs;   /* free_count of them */
     uint32_t job_max, free_count;
     uint64_t stamps;
     double block_bytes;
     double read_bytes, written_bytes; /* from and to disk, so far */
-    double slowness;                  /* of the disks; 1 */
+    double slowness;                  /* factor on the disks' times; normally 1 */
     uint32_t failures;                /* > 0: they neither read nor write */
     void *context;
-    /* The job's answer is to be told then (twin_storage_end). */
+    /* Schedules the job's answer at that time (twin_storage_end). */
     void (*due)(void *context, uint32_t job, int64_t due_ns, uint64_t stamp);
 };
 
 size_t twin_storage_bytes(uint32_t disk_blocks, uint32_t job_max);
 size_t twin_storage_unit_bytes(uint32_t memory_blocks, uint32_t ranks);
 
-/* `due`, the figures and the stores are the caller's to set. False: the arena is out of memory. */
+/* The caller sets `due`, the figures and the stores. Returns false if the arena is out of
+ * memory. */
 bool twin_storage_open(struct twin_disks *storage, struct arena *arena, uint32_t disk_blocks,
                        uint32_t job_max);
 bool twin_storage_open_unit(struct twin_store *store, struct arena *arena, uint32_t memory_blocks,
                             uint32_t ranks, uint32_t ranks_per_node);
 
-/* The unit dies, and its memory with it. */
+/* The unit dies and loses its memory. */
 void twin_storage_stop(struct twin_disks *storage, uint32_t unit);
 
-/* A unit's KV_FIND: of its keys, the first `stored` were on disk before the run began. */
+/* Handles a unit's KV_FIND. The first `stored` of its keys were on disk before the run. */
 void twin_storage_find(struct twin_disks *storage, uint32_t unit, const struct record_kv_find *find,
                        uint32_t stored, int64_t now_ns);
 
-/* KV_LOAD, KV_KEEP. `free`: it takes no time. */
+/* Handles KV_LOAD and KV_KEEP. `free`: it takes no time. */
 void twin_storage_load(struct twin_disks *storage, uint32_t unit, const struct record_kv_load *load,
                        bool free, int64_t now_ns);
 void twin_storage_keep(struct twin_disks *storage, uint32_t unit, const struct record_kv_keep *keep,
                        bool free, int64_t now_ns);
 
-/* The moment that `due` named: what to tell whom; NULL: nothing any more. Valid until the next
- * call of anything here. */
+/* Call it at the time that `due` was given. Returns the record to send and its receiver, or NULL if
+ * the job is no longer valid. Valid until the next call of this module. */
 const struct record *twin_storage_end(struct twin_disks *storage, uint32_t index, uint64_t stamp,
                                       uint32_t *unit_out);
 

@@ -47,8 +47,8 @@ static void open_side(struct twin_transfer *transfer, enum twin_side side, struc
     transfer->sides[side].open = true;
 }
 
-/* The first end that is told to a side holds, but a failure comes before an arrival that has not
- * been told yet. */
+/* The first end reported to a side holds, but a failure replaces an arrival that has not been
+ * reported yet. */
 static void end_side(struct twin_transfers *transfers, struct twin_transfer *transfer,
                      enum twin_side side, bool arrived, int64_t due_ns) {
     bool worse = transfer->sides[side].arrived && !arrived;
@@ -69,8 +69,8 @@ void twin_transfer_expect(struct twin_transfers *transfers, uint32_t unit,
     open_side(transfer, TWIN_IN, (struct twin_place){unit, expect->rank}, expect->request);
 }
 
-/* Both links are taken for as long as the bytes take; those that are being made come no sooner
- * than their last layer. */
+/* Occupies both links for the duration of the bytes. Blocks that are being computed arrive no
+ * sooner than their last layer. */
 static void carry(struct twin_transfers *transfers, struct twin_transfer *transfer,
                   const struct record_kv_push *push, int64_t step_ns, int64_t now_ns) {
     struct twin_place from = transfer->sides[TWIN_OUT].place, to = transfer->sides[TWIN_IN].place;
@@ -88,7 +88,7 @@ static void carry(struct twin_transfers *transfers, struct twin_transfer *transf
     if (end_ns > transfer->arrive_ns) transfer->arrive_ns = end_ns;
 }
 
-/* Nobody expects it, or no more: the sender is told, and need not send on. */
+/* Ends a transfer that is not expected, or no longer: the sender is notified, and stops sending. */
 static void refuse(struct twin_transfers *transfers, struct twin_transfer *transfer,
                    int64_t now_ns) {
     end_side(transfers, transfer, TWIN_OUT, false, now_ns + transfers->latency_ns);
@@ -131,7 +131,7 @@ void twin_transfer_push(struct twin_transfers *transfers, uint32_t unit,
     end_side(transfers, transfer, TWIN_OUT, true, end_ns + 2 * transfers->latency_ns);
 }
 
-/* A side wants it no more, and the other learns of it. */
+/* One side cancels the transfer, and the other one is notified. */
 static void fail(struct twin_transfers *transfers, struct twin_transfer *transfer,
                  enum twin_side side, int64_t now_ns) {
     enum twin_side other = side == TWIN_IN ? TWIN_OUT : TWIN_IN;
@@ -164,7 +164,7 @@ void twin_transfer_lose(struct twin_transfers *transfers, uint32_t unit, int64_t
         struct twin_transfer *transfer = &transfers->transfers[i];
         for (int side = 0; transfer->taken && side < TWIN_SIDES; side++) {
             if (!transfer->sides[side].open || transfer->sides[side].place.unit != unit) continue;
-            transfer->sides[side].open = false; /* nobody is there to be told */
+            transfer->sides[side].open = false; /* no process is left to notify */
             end_side(transfers, transfer, side == TWIN_IN ? TWIN_OUT : TWIN_IN, false,
                      now_ns + after_ns);
             release(transfers, transfer);

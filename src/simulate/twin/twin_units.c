@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hosts of the twin's units: what a unit says goes to gateways, to its engines, to the hosts of
- * its pages; a step's answers come when the clock says that it is done.
+ * The hosts of the simulator's units. They deliver a unit's records to gateways, to its engines and
+ * to the hosts of its pages. A step's results arrive when the clock's duration has passed.
  */
 #include "base/check.h"
 #include "base/format.h"
@@ -11,11 +11,11 @@
 #include <string.h>
 
 #define POST_BYTES ((size_t)512 << 20)   /* from gateways; little of it is touched */
-#define PROMPT_BYTES ((size_t)128 << 10) /* that a rank keeps of a request, about */
-#define ROWS_DEFAULT 64                  /* as `fathom unit` has it, likewise below */
+#define PROMPT_BYTES ((size_t)128 << 10) /* approximate bytes that a rank stores per request */
+#define ROWS_DEFAULT 64                  /* defaults of `fathom unit`, as the following */
 #define STEP_TOKENS_DEFAULT 512
 #define CONTEXT_DEFAULT 131072
-#define NO_STEP_NS 1000 /* of a step whose prompts take no time */
+#define NO_STEP_NS 1000 /* duration of a step with prompts that take no time */
 #define SECOND 1e9
 
 /* ---- options ---- */
@@ -26,7 +26,7 @@ static uint32_t pages_most(const struct twin_options *options, const struct twin
     return (uint32_t)(kind->hardware->hbm_bytes / block_bytes) + 1;
 }
 
-/* In a rank's memory beside its pages. */
+/* The blocks that fit in a rank's memory in addition to its pages. */
 static uint32_t memory_blocks(const struct twin_options *options,
                               const struct twin_unit_kind *kind) {
     double block_bytes = KV_BLOCK_TOKENS * options->model->kv_bytes_per_token;
@@ -90,9 +90,9 @@ static struct step_clock_options clock_options(const struct twin_options *option
     };
 }
 
-/* ---- requests that it has ---- */
+/* ---- open requests ---- */
 
-/* A batch of arrivals may all be refused before the unit's word on them is heard. */
+/* The unit may refuse a whole batch of arrivals before its refusals are processed. */
 static uint32_t requests_max(const struct unit_options *own, uint32_t ranks) {
     return ranks * own->requests_max + 4096;
 }
@@ -122,7 +122,7 @@ static struct map_key key_of(struct request_id id) {
 }
 
 static void add_request(struct twin_unit *unit, struct request_id id) {
-    if (map_find(&unit->open_places, key_of(id)) != MAP_NONE) return; /* a repeat */
+    if (map_find(&unit->open_places, key_of(id)) != MAP_NONE) return; /* a repeated request */
     check(unit->open_count < unit->open_max);
     map_add(&unit->open_places, key_of(id), unit->open_count);
     unit->open[unit->open_count++] = id;
@@ -164,7 +164,7 @@ static size_t kind_bytes(const struct twin_options *options, const struct twin_u
            options->gateways * sizeof(uint32_t) + requests_bytes(&own, kind->ranks) + 256;
 }
 
-/* Questions and blocks to be kept that are not answered. */
+/* Lookups and stores that are not answered. */
 static uint32_t jobs_max(const struct twin_options *options) {
     uint32_t jobs = 64;
     for (uint32_t i = 0; i < options->kind_count; i++) {
@@ -254,7 +254,7 @@ static const struct record_unit_load *load_of(const struct twin_unit *unit) {
     return (const struct record_unit_load *)(const void *)unit->load;
 }
 
-/* ---- lives ---- */
+/* ---- incarnations ---- */
 
 static void name_address(const struct twin_unit *unit, uint32_t rank,
                          char address[KV_ADDRESS_BYTES]) {
@@ -262,7 +262,7 @@ static void name_address(const struct twin_unit *unit, uint32_t rank,
     format_text(address, KV_ADDRESS_BYTES, "unit%u.rank%u.life%u", unit->index, rank, unit->life);
 }
 
-/* It says hello by itself if it has not yet. */
+/* If the unit has not said hello yet, it does so itself. */
 void twin_units_connect(struct twin_world *world, struct twin_unit *unit, uint32_t gateway) {
     if (!unit->up || unit->connections[gateway]) return;
     uint32_t connection = ++unit->connected * world->unit_count + unit->index;
@@ -297,7 +297,7 @@ void twin_units_kill(struct twin_world *world, struct twin_unit *unit, bool noti
     twin_storage_stop(&world->storage, unit->index);
 }
 
-/* A new machine in the old one's memory; it says hello with its first step. */
+/* Creates a new machine in the old one's memory. It says hello with its first step. */
 static enum status start(struct twin_world *world, struct twin_unit *unit, struct error *error) {
     static char addresses[LIMIT_RANKS][KV_ADDRESS_BYTES];
     struct arena arena;
@@ -330,7 +330,7 @@ static enum status start(struct twin_world *world, struct twin_unit *unit, struc
 void twin_units_start(struct twin_world *world, struct twin_unit *unit) {
     struct error error;
     enum status status = start(world, unit, &error);
-    check(status == STATUS_OK); /* it did before */
+    check(status == STATUS_OK); /* it succeeded before */
 }
 
 /* ---- opening ---- */
@@ -425,7 +425,7 @@ static void storage_due(void *context, uint32_t job, int64_t due_ns, uint64_t st
 static enum status open_storage(struct twin_world *world, struct arena *arena,
                                 struct error *error) {
     struct twin_disks *storage = &world->storage;
-    struct twin_store *stores = storage->stores; /* the units have opened theirs */
+    struct twin_store *stores = storage->stores; /* of units that are already open */
     bool opened =
         twin_storage_open(storage, arena, disk_blocks(world->options), jobs_max(world->options));
     if (!opened) return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the storage");
@@ -436,8 +436,9 @@ static enum status open_storage(struct twin_world *world, struct arena *arena,
     return STATUS_OK;
 }
 
-/* From the last one to the first, and behind them the storage, whose tables are as large as there are
- * units: a fleet with fewer of the first kind lies alike in memory that a larger one has had. */
+/* Opens units from the last to the first, and then the storage, with tables proportional to the
+ * number of units. A fleet with fewer units of the first kind thus has the same memory layout as a
+ * larger one before it. */
 enum status twin_units_open(struct twin_world *world, struct arena *arena, struct error *error) {
     const struct twin_options *options = world->options;
     world->unit_count = unit_count(options);
@@ -463,7 +464,7 @@ enum status twin_units_open(struct twin_world *world, struct arena *arena, struc
     return status;
 }
 
-/* ---- what a unit says ---- */
+/* ---- the unit's records ---- */
 
 static void take_load(struct twin_world *world, struct twin_unit *unit,
                       const struct record_unit_load *load) {
@@ -473,7 +474,7 @@ static void take_load(struct twin_world *world, struct twin_unit *unit,
     memcpy(unit->load, load, load->record.bytes);
 }
 
-/* To those whom it concerns: a request's gateway, or all. */
+/* Sends a record to the request's gateway, or to all gateways. */
 static void tell_gateways(struct twin_world *world, struct twin_unit *unit,
                           const struct record *record) {
     uint32_t gateway = UINT32_MAX;
@@ -540,14 +541,14 @@ static void tell_pages(struct twin_world *world, struct twin_unit *unit,
     }
 }
 
-/* All ranks' plans are there. While the fleet settles, prompts take no time. */
+/* Begins a step when all ranks' plans are there. While the fleet settles, prompts take no time. */
 static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     struct twin_engine *engine = &unit->engine;
     bool settles = twin_settles(world);
     unit->sum = twin_engine_begin(engine, world->now_ns, settles);
     if (settles && unit->sum.load[TWIN_LOAD_ROWS] == 0) engine->time.ns = NO_STEP_NS;
     if (!settles) twin_engine_observe(engine, engine->time.ns);
-    /* Units learn what prompts cost from their steps, also from these. */
+    /* Units learn the cost of prompts from their steps, including these. */
     unit->told_ns = settles ? engine->told_ns : engine->time.ns;
     unit->in_step = true;
     unit->step_ns = world->now_ns;
@@ -556,7 +557,8 @@ static void begin_step(struct twin_world *world, struct twin_unit *unit) {
     twin_units_wake(world, unit, unit->done_ns);
 }
 
-/* Plans first: how long the step takes that makes blocks must be known where those are sent. */
+/* Plans are handled first: the duration of a step that computes blocks must be known when the
+ * blocks are sent. */
 static void drain(struct twin_world *world, struct twin_unit *unit) {
     struct outbox *outbox = unit->machine.outbox;
     bool begins = false;
@@ -573,7 +575,7 @@ static void drain(struct twin_world *world, struct twin_unit *unit) {
     outbox_clear(outbox);
 }
 
-/* ---- what it gets ---- */
+/* ---- the unit's inbox ---- */
 
 static void hand_over(struct twin_world *world, struct twin_unit *unit,
                       const struct record *record) {
@@ -593,7 +595,7 @@ void twin_units_send(struct twin_world *world, uint32_t gateway, uint32_t connec
     if (!unit->up || unit->connections[gateway] != connection) return;
     int64_t due_ns = world->now_ns + world->network_ns;
     struct record *copy = twin_post_put(&unit->inbox, due_ns, connection, record->bytes);
-    check(copy); /* more than POST_BYTES are under way to a unit */
+    check(copy); /* fails if more than POST_BYTES are in transit to a unit */
     memcpy(copy, record, record->bytes);
     twin_units_wake(world, unit, due_ns);
 }
@@ -642,7 +644,7 @@ static bool is_connected(const struct twin_world *world, const struct twin_unit 
     return false;
 }
 
-/* What was on its way when the network was cut does not arrive. */
+/* Records in transit when the network was cut do not arrive. */
 static void deliver(struct twin_world *world, struct twin_unit *unit,
                     const struct twin_message *message) {
     if (!is_connected(world, unit, message->connection)) return;
@@ -653,7 +655,7 @@ static void deliver(struct twin_world *world, struct twin_unit *unit,
     hand_over(world, unit, &message->record);
 }
 
-/* As the unit's host does when it loses its gateway. */
+/* The unit's host does the same when it loses its gateway. */
 void twin_units_cut(struct twin_world *world, struct twin_unit *unit, uint32_t gateway) {
     if (!unit->up || !unit->connections[gateway]) return;
     disconnect(world, unit, gateway, TWIN_NOTICE_NS);
@@ -683,12 +685,12 @@ void twin_units_run(struct twin_world *world, struct twin_unit *unit) {
     if (unit->in_step) twin_units_wake(world, unit, unit->done_ns);
 }
 
-/* ---- begin and end of what is counted ---- */
+/* ---- begin and end of counting ---- */
 
 void twin_units_begin(struct twin_world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct twin_unit *unit = &world->units[i];
-        count_pages(world, unit); /* not counted: it begins now */
+        count_pages(world, unit); /* resets the counters: counting begins now */
         unit->preempted_before = unit->preempted + load_of(unit)->totals.preemptions;
         unit->moves = step_clock_moves(unit->clock);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The tokens of the twin's prompts and answers, which are numbers that follow from names: of a
- * block of a prompt, from the block's id; of what is behind the blocks and of answers, from the
- * request's number. And the tokenizer that a gateway needs in order to ask for a prompt's tokens:
- * its texts have one character, "#", and a request's number; none of the tokens of prompts and
- * answers has a text.
+ * The tokens of the simulator's prompts and answers: numbers that follow from ids. The tokens of a
+ * prompt's block follow from the block's id; those after the blocks and those of answers from the
+ * request's number. In addition the tokenizer that a gateway needs to ask for a prompt's tokens:
+ * its texts have one character, "#", and a request's number. No token of a prompt or an answer has
+ * a text.
  */
 #ifndef SIMULATE_TWIN_TWIN_WORDS_H
 #define SIMULATE_TWIN_TWIN_WORDS_H
@@ -13,7 +13,7 @@
 
 struct tokenizer;
 
-enum { TWIN_WORDS_FIRST = 512 }; /* the least token; all up to the vocabulary's end occur */
+enum { TWIN_WORDS_FIRST = 512 }; /* the smallest token; all up to the vocabulary's end are used */
 
 /* Scatters the bits of a number. */
 static inline uint64_t twin_words_mix(uint64_t x) {
@@ -22,18 +22,18 @@ static inline uint64_t twin_words_mix(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/* A token that a number stands for, of a vocabulary of so many. */
+/* The token for a number, in a vocabulary of this size. */
 static inline uint32_t twin_words_token(uint64_t number, uint32_t vocab) {
     uint64_t bits = twin_words_mix(number) >> 32;
     return TWIN_WORDS_FIRST + (uint32_t)(bits * (vocab - TWIN_WORDS_FIRST) >> 32);
 }
 
-/* The answer's token at that place, from 0. */
+/* The token at that position of the answer, from 0. */
 static inline uint32_t twin_words_answer(uint64_t request, uint32_t place, uint32_t vocab) {
     return twin_words_token((request << 24) + place, vocab);
 }
 
-/* True: a draft of the token at that place is right, of a share `acceptance`. */
+/* True if a draft of the token at that position is accepted, with probability `acceptance`. */
 static inline bool twin_words_draft(uint64_t request, uint32_t place, double acceptance) {
     uint64_t bits = twin_words_mix(twin_words_mix(request) + place) >> 11;
     return (double)bits * 0x1p-53 < acceptance;
@@ -45,7 +45,7 @@ void twin_words_prompt(const struct twin_request *request, uint64_t number, uint
 
 size_t twin_words_bytes(void);
 
-/* The tokenizer lies in `arena`. */
+/* Opens the tokenizer in `arena`. */
 enum status twin_words_open(struct arena *arena, struct tokenizer **out,
                             struct error *error) MUST_USE;
 void twin_words_close(struct tokenizer *tokenizer);
