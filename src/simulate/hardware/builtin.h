@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hardware, model, prices and scenario files that the binary carries: those of twin/, byte for byte.
+ * The hardware, model, prices and scenario files that are embedded in the binary: those of twin/,
+ * byte for byte.
  */
 #ifndef SIMULATE_HARDWARE_BUILTIN_H
 #define SIMULATE_HARDWARE_BUILTIN_H
@@ -8,10 +9,10 @@
 
 enum builtin_kind { BUILTIN_HARDWARE, BUILTIN_MODEL, BUILTIN_PRICES, BUILTIN_SCENARIO };
 
-/* YAML text; data is NULL where no file of that kind has the name ("h800", "deepseek-v3"). */
+/* YAML text. `data` is NULL if no file of that kind has the name ("h800", "deepseek-v3"). */
 struct bytes builtin_text(enum builtin_kind kind, struct bytes name);
 
-/* The names of a kind, one by one; NULL behind the last. */
+/* The names of a kind by index, NULL after the last. */
 const char *builtin_name(enum builtin_kind kind, uint32_t index);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Loads only change at full hours, so looks that would see the same loads again are left out.
+ * Loads change only at full hours, so looks that would see the same loads again are skipped.
  */
 #include "simulate/hardware/expert_world.h"
 
@@ -13,15 +13,15 @@
 #include "serving/policy/rebalance.h"
 
 #define HOUR_NS 3600000000000
-/* As host/engine/rebalancer and the options of `fathom serve` have them. */
+/* The values of host/engine/rebalancer and of the options of `fathom serve`. */
 #define LOOK_NS 30000000000
 #define GAIN 0.05
 #define LAYER_GAIN 0.02
 #define REPORTS_A_LOOK 4
 #define CHOICES_PER_EXPERT_MIN 32
 #define MEMORY_CHOICES_PER_EXPERT 256
-#define LOOKS 6              /* an hour: two for a map, two more, and what is left over */
-#define HOT_SHARE (1.0 / 32) /* of a layer's experts, when some are hot */
+#define LOOKS 6              /* per hour: two for a map, two more, and what is left over */
+#define HOT_SHARE (1.0 / 32) /* of a layer's experts that become hot */
 #define LOAD_UNIT 1e12       /* a layer's load as the balancer's whole number */
 
 static uint32_t slots_of(const struct expert_world_options *options) {
@@ -55,7 +55,7 @@ size_t expert_world_bytes(const struct expert_world_options *options) {
     return layers * each + once + rebalance_bytes(&shape) + 4096;
 }
 
-/* ---- chance ---- */
+/* ---- random numbers ---- */
 
 /* A normal variable by Box and Muller. */
 static double normal_at(uint64_t seed, uint64_t at) {
@@ -64,7 +64,7 @@ static double normal_at(uint64_t seed, uint64_t at) {
     return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
 }
 
-/* The next one of the world's. */
+/* The next one of the world's sequence. */
 static double draw_normal(struct expert_world *world) {
     return normal_at(world->options.seed, world->draws++);
 }
@@ -94,13 +94,13 @@ static void drift(struct expert_world *world, int64_t hours) {
     choose_loads(world);
 }
 
-/* ---- what ranks get ---- */
+/* ---- the pairs of each rank ---- */
 
 void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, double *pairs_out) {
     const uint32_t ranks = world->options.ranks;
     const double *shares = world->shares + (size_t)layer * ranks, all = mean * ranks;
     const double *deviations = world->deviations + (size_t)layer * ranks, root = sqrt(all);
-    /* Steps of the golden ratio come near to no place twice in a row. */
+    /* Steps of the golden ratio never come near the same place twice in a row. */
     uint64_t at = world->pair_draws++ * 0x9e3779b97f4a7c15 >> 32;
     for (uint32_t r = 0; r < ranks; r++) {
         double chance = root * deviations[r] * world->noise[(at + r) % EXPERT_NOISE];
@@ -108,7 +108,7 @@ void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, 
     }
 }
 
-/* Nodes that a token of the layer goes to. */
+/* The nodes that a token of the layer goes to. */
 static double count_copies(struct expert_world *world, uint32_t layer) {
     const struct rebalance_shape shape = shape_of(&world->options);
     const double *chosen = world->chosen + (size_t)layer * world->experts;
@@ -156,7 +156,7 @@ double expert_world_balance(const struct expert_world *world, uint32_t layer) {
 
 /* ---- maps ---- */
 
-/* Consecutive experts on a rank; a rank that would have none has another one's, too. */
+/* Consecutive experts on a rank. A rank that would have none gets a copy of another rank's. */
 static void lay_in_order(struct expert_world *world) {
     const uint32_t ranks = world->options.ranks, room = world->slots_per_rank;
     for (uint32_t layer = 0; layer < world->layers; layer++)
@@ -168,8 +168,9 @@ static void lay_in_order(struct expert_world *world) {
         }
 }
 
-/* What an average over the last choices shows: of n of them, a share s with the variance s / n. A
- * report that is larger than the memory takes its place. Before the world began: no noise. */
+/* The average over the last choices as the rebalancer sees it: over n choices a share s has the
+ * variance s / n. A report that exceeds the memory replaces it. Before the world began there is no
+ * noise. */
 static void see_loads(struct expert_world *world, uint32_t layer) {
     const double *chosen = world->chosen + (size_t)layer * world->experts;
     double remembered = 2.0 * MEMORY_CHOICES_PER_EXPERT * world->experts +
@@ -204,7 +205,7 @@ static void adopt(struct expert_world *world) {
     }
 }
 
-/* Which experts move, and until when. */
+/* Determines the experts that move, and the end of the move. */
 static void begin_moving(struct expert_world *world, const struct rebalance_rule *rule,
                          int64_t now_ns) {
     const struct rebalance_shape shape = shape_of(&world->options);
@@ -319,7 +320,7 @@ static bool take_memory(struct expert_world *world, struct arena *arena) {
            (world->place_memory = arena_take(arena, rebalance_bytes(&shape)));
 }
 
-/* With balancing, the unit's life before the world's begins has left the best map for its loads. */
+/* With balancing, the unit starts with the best map for its loads, as if it had run before. */
 bool expert_world_open(struct expert_world *world, struct arena *arena,
                        const struct expert_world_options *options) {
     *world = (struct expert_world){.options = *options,

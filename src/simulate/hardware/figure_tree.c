@@ -30,7 +30,7 @@ static bool is_one_of(const char *key, const char *const *keys) {
     return false;
 }
 
-/* A figure: a number, or an object with a value. */
+/* Reads a figure: a number, or an object with a value. */
 static bool get_figure(const struct tree *member, double *out) {
     if (tree_get_number(member, out)) return true;
     return tree_get_number(tree_member(member, "value"), out);

@@ -3,8 +3,8 @@
 
 #include "base/bytes.h"
 
-/* Lane 0's stages stand where `places` has a bit; lane 1 begins the round with `first`, and what
- * comes before that in a layer is of the layer in front. */
+/* The bits of `places` are the stages of lane 0. Lane 1 begins the round with `first`; its earlier
+ * stages belong to the previous layer. */
 static void lay_rows(uint32_t places, uint32_t first, struct overlap_row *rows) {
     uint8_t next = 0, other = (uint8_t)first;
     for (uint32_t row = 0; row < BOUND_ROWS; row++)

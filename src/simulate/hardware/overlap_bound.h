@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What no overlap schedule of two lanes can go below (overlap_walk.h): a lane's stages follow each
- * other, so a table of two lanes says how they interleave and how far they are apart. There are few
- * enough such tables to walk all of them. Times are microseconds.
+ * A lower bound for all overlap schedules of two lanes (overlap_walk.h). A lane's stages follow one
+ * another, so a table of two lanes only determines how they interleave and how far apart they are.
+ * There are few enough such tables to walk all of them. Times are in microseconds.
  */
 #ifndef SIMULATE_HARDWARE_OVERLAP_BOUND_H
 #define SIMULATE_HARDWARE_OVERLAP_BOUND_H
@@ -12,13 +12,13 @@
 
 struct overlap_bound {
     double us, waited;                   /* of the best walk */
-    struct overlap_row rows[BOUND_ROWS]; /* its table; lane 0 begins a layer in front */
+    struct overlap_row rows[BOUND_ROWS]; /* its table; lane 0 is one layer ahead */
 };
 
 /* The best walk of two lanes of size 0. */
 void overlap_bound_find(const struct walk_work *work, struct overlap_bound *out);
 
-/* What the lanes of a table compute, and what the link carries for them. */
+/* The compute time of a table's lanes, and the time of their transfers on the link. */
 double overlap_bound_computed(const struct walk_work *work, uint32_t lanes);
 double overlap_bound_carried(const struct walk_work *work, uint32_t lanes);
 

@@ -5,16 +5,17 @@
 
 #include "base/number.h"
 
-#define WALK_SETTLES 4 /* layers with experts until a table with an urgency has its pace, */
-#define WALK_PACES 6   /* by which it is measured, */
-#define WALK_ENDS 2    /* and behind which it runs out */
+#define WALK_SETTLES 4 /* layers with experts until a table with dynamic order has a steady pace, */
+#define WALK_PACES 6   /* layers to measure the pace, */
+#define WALK_ENDS 2    /* layers to finish after that */
 #define WALK_FEW (WALK_SETTLES + WALK_PACES + WALK_ENDS)
 
 struct table_walk {
     const struct walk_work *work;
-    double stride; /* layers with experts for each one that is walked; 0: one */
+    double stride; /* layers with experts per walked one; 0: one */
     double now, link_free, waited;
-    double settled, settled_waited, paced, paced_waited; /* when all lanes were so far */
+    double settled, settled_waited, paced, paced_waited; /* times at which all lanes had reached
+                                                          * that layer */
     double arrival[OVERLAP_LANES];
 };
 
@@ -29,7 +30,7 @@ static void wait_until(struct table_walk *walk, double time) {
     walk->now = time;
 }
 
-/* A wave's results leave when they are computed. */
+/* The results of a wave leave when they are computed. */
 static void run_experts(struct table_walk *walk, uint32_t lane, const struct walk_layer *experts) {
     uint32_t waves = max_u32(walk->work->waves, 1);
     for (uint32_t wave = 0; wave < waves; wave++) {
@@ -93,14 +94,14 @@ static void walk_rows(struct table_walk *walk, const struct overlap *overlap) {
         }
 }
 
-/* A transfer is waited for by the stages behind it. */
+/* True if a transfer is not awaited by any stage so far. */
 static bool still_waits(const struct table_walk *walk, const struct overlap_place *place,
                         uint32_t lane) {
     return (place->stage == STAGE_MLP || place->stage == STAGE_COMBINE) &&
            place->layer >= walk->work->dense_layers && walk->arrival[lane] > walk->now;
 }
 
-/* The lane has ended a layer: perhaps the last of all to do so. */
+/* The lane has ended a layer, perhaps as the last lane. */
 static void note_pace(struct table_walk *walk, const struct overlap_place *places, uint32_t count) {
     const uint32_t first = walk->work->dense_layers + WALK_SETTLES;
     uint32_t least = UINT32_MAX;
@@ -139,7 +140,7 @@ static void walk_urgency(struct table_walk *walk, const struct overlap *overlap)
     }
 }
 
-/* The experts of `from` to `to` in one layer. */
+/* The mean experts of the layers `from` to `to`. */
 static struct walk_layer mean_of(const struct walk_layer *layers, uint32_t from, uint32_t to) {
     struct walk_layer mean = {0};
     for (uint32_t i = from; i < to; i++) {

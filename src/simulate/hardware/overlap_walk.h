@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * An overlap table (contract/overlap.h) walked in virtual time: one processor, which runs stages in
- * the table's order, and one link, which carries a lane's dispatch and combine one after the other.
- * MLP waits until its lane's dispatch is there, COMBINE for what its experts sent back: all at MLP's
- * end, or in waves while it runs.
+ * Walks an overlap table (contract/overlap.h) in virtual time: one processor, which runs stages in
+ * the table's order, and one link, which transfers a lane's dispatch and combine one after the
+ * other. MLP waits for its lane's dispatch. COMBINE waits for the results of its experts, which
+ * leave all at MLP's end, or in waves while it runs.
  *
- * Where lanes go abreast by urgency, a table repeats itself after some layers: of models with many,
- * a few are walked, with the experts' times of several layers on average, and the rest follows from
- * their pace.
+ * If the table orders lanes dynamically by urgency, the schedule repeats after some layers. For
+ * models with many layers a few are walked, with the mean expert times of several layers, and the
+ * rest is extrapolated from their pace.
  *
- * One rank stands for all of a unit. Where ranks differ, a follower takes the order of the stages
- * from here and walks all of them (unit_walk.h). Times are microseconds.
+ * One rank represents all of a unit. If ranks differ, a follower receives the order of the stages
+ * and walks all ranks (unit_walk.h). Times are in microseconds.
  */
 #ifndef SIMULATE_HARDWARE_OVERLAP_WALK_H
 #define SIMULATE_HARDWARE_OVERLAP_WALK_H
@@ -19,34 +19,35 @@
 
 struct walk_lane { /* the same in all layers */
     double attention_0, attention_1, shared, dense;
-    double send, sum; /* what DISPATCH and COMBINE compute themselves */
+    double send, sum; /* compute times of DISPATCH and COMBINE */
 };
 
-struct walk_layer { /* of a lane, its experts; dense layers have none */
+struct walk_layer { /* the experts of a lane's layer; dense layers have none */
     double mlp, dispatch, combine;
 };
 
 #define WALK_WAVES 4 /* in which results leave in this engine (compute/exchange/exchange.h) */
 
-#define WALK_SIZES 2 /* of lanes: a table has large and small ones */
+#define WALK_SIZES 2 /* sizes of lanes: a table has large and small ones */
 
-/* Is told of each stage in the order in which it runs, with the layer whose experts it has. */
+/* Receives each stage in the order of execution, with the layer of its experts. */
 struct walk_follower {
     void (*run)(struct walk_follower *self, enum stage stage, uint32_t lane, uint32_t layer);
-    double walked; /* set at the end: how long the stages that it was told of took here. It is less
-                    * than the whole where only a few layers are walked */
+    double walked; /* set at the end: how long the stages it received took here. It is less than the
+                    * whole time if only a few layers are walked */
 };
 
 struct walk_work {
-    uint32_t layers, dense_layers;  /* the first ones */
+    uint32_t layers, dense_layers;  /* dense layers are the first ones */
     uint32_t waves;                 /* in which results leave; 0: one */
-    struct walk_follower *follower; /* NULL: nobody is told */
+    struct walk_follower *follower; /* may be NULL */
     uint8_t sizes[OVERLAP_LANES];   /* of each lane, below WALK_SIZES */
     struct walk_lane lanes[WALK_SIZES];
     struct walk_layer experts[WALK_SIZES][LIMIT_LAYERS];
 };
 
-/* Until the last lane is through; *waited_out: of it, what the processor waited for transfers. */
+/* Returns the time until the last lane has finished. *waited_out: the part of it in which the
+ * processor waited for transfers. */
 double overlap_walk(const struct overlap *overlap, const struct walk_work *work,
                     double *waited_out);
 

@@ -7,7 +7,7 @@
 #include "base/number.h"
 #include "simulate/hardware/stage_table.h"
 
-/* A micro-batch at which DeepEP's low-latency kernels are measured. */
+/* The size of a micro-batch for which DeepEP's low-latency kernels are measured. */
 #define LOW_LATENCY_TOKENS 128
 
 static double product_flop(const struct model_figures *model, enum stage_product product) {
@@ -45,7 +45,7 @@ static double product_us(const struct hardware_stages *stages, const struct mode
     return max_double(memory * stages->hbm_scale, rows * flop / (rates->tflops * 1e6 * share));
 }
 
-/* ---- of rates ---- */
+/* ---- from rates ---- */
 
 /* FlashMLA: 2 (512 + 64 + 512) operations for each head, query token and position. */
 static double answer_core(const struct hardware_stages *stages, const struct model_figures *model,
@@ -101,7 +101,7 @@ static struct stage_times times_of_rates(const struct hardware_stages *stages,
     return us;
 }
 
-/* The weights of the experts that get a token are read: 1 - e^-n of those with n on average. */
+/* Only the weights of experts that get a token are read: 1 - e^-n of those with n on average. */
 static double experts_of_rates(const struct hardware_stages *stages,
                                const struct model_figures *model, double pairs, double slots,
                                bool prompts) {
@@ -121,9 +121,10 @@ static double experts_of_rates(const struct hardware_stages *stages,
            max_double(rest, answer->experts_us);
 }
 
-/* ---- of a table ---- */
+/* ---- from a table ---- */
 
-/* Of all parts of a stage but the core's, whose context matters, and the dense MLP's. */
+/* The time of all parts of a stage except the core's, which depends on the context, and the dense
+ * MLP's. */
 static double table_stage(const struct stage_table *table, enum stage_table_phase phase,
                           enum stage stage, double tokens) {
     double us = 0;
@@ -136,9 +137,9 @@ static double table_stage(const struct stage_table *table, enum stage_table_phas
     return us;
 }
 
-/* As many equal chunks of c tokens, each behind r positions, as give all three sums: attended are
- * k (c r + c (c + 1) / 2), cached k r, tokens k c. Chunks shorter than the table's first count as
- * that one's shares. */
+/* The number k of equal chunks of c tokens, each after r positions, that has all three sums:
+ * attended is k (c r + c (c + 1) / 2), cached k r, tokens k c. Chunks shorter than the table's
+ * first one count as shares of it. */
 static double table_core(const struct stage_table *table, const struct stage_work *work) {
     double tokens = work->prompt_tokens, above = work->attended - tokens / 2;
     double first = table->grids[STAGE_TABLE_PROMPT][PART_CORE_PROMPT].tokens.at[0];
@@ -189,9 +190,9 @@ double stage_rates_experts(const struct hardware_stages *stages, const struct mo
 
 /* ---- transfers ---- */
 
-/* Nodes that a token goes to. It chooses k of g groups, each with e / k of its e experts. Where a
- * node has g / n groups: n (1 - C(g - g / n, k) / C(g, k)); where a group has w = n / g nodes, of
- * each group's as many as its picks hit. */
+/* The nodes that a token goes to. It chooses k of g groups, each with e / k of its e experts. If a
+ * node has g / n groups: n (1 - C(g - g / n, k) / C(g, k)). If a group has w = n / g nodes: for
+ * each group, as many as its picks hit. */
 double stage_rates_copies(const struct model_figures *model, double nodes) {
     double groups = model->expert_groups, chosen = model->groups_per_token;
     if (nodes <= 1) return 1;

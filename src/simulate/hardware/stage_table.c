@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lines go into their part's grid one by one, in any order; what the grid lacks at the end is seen
- * by the points that were never set.
+ * Lines are added to their part's grid one by one, in any order. Points that were never set are
+ * missing at the end.
  */
 #include "simulate/hardware/stage_table.h"
 
@@ -34,9 +34,9 @@ static enum status refuse(const struct stage_reading *reading, const char *expec
                      reading->line, expected);
 }
 
-/* ---- a line ---- */
+/* ---- one line ---- */
 
-/* Digits, and perhaps a point and more digits. */
+/* Reads digits with an optional decimal point. */
 static bool read_decimal(struct bytes text, double most, double *out) {
     double value = 0, scale = 1;
     bool fraction = false, digits = false;
@@ -60,7 +60,7 @@ static bool read_count(struct bytes text, double *out) {
     return !memchr(text.data, '.', text.count) && read_decimal(text, COUNT_MAX, out);
 }
 
-/* Exactly FIELDS of them. */
+/* Splits into exactly FIELDS fields. */
 static bool split(struct bytes line, struct bytes fields[FIELDS]) {
     for (int i = 0; i < FIELDS; i++) {
         const char *comma = line.count ? memchr(line.data, ',', line.count) : NULL;
@@ -114,7 +114,8 @@ static enum status read_point(const struct stage_reading *reading, struct bytes 
 
 /* ---- the grid ---- */
 
-/* Where the value stands; before it, if it is new, room is made. STAGE_TABLE_POINTS_MAX: none. */
+/* The index of the value, which is inserted if it is new. STAGE_TABLE_POINTS_MAX: no space is
+ * left. */
 static uint32_t find_or_insert(struct stage_axis *axis, double value, bool *new_out) {
     uint32_t at = 0;
     while (at < axis->count && axis->at[at] < value)
@@ -161,7 +162,7 @@ static enum status add_point(const struct stage_reading *reading, const struct p
     return STATUS_OK;
 }
 
-/* Parts without which a layer of DeepSeek-V3 is not whole. */
+/* True for the parts that a whole layer of DeepSeek-V3 needs. */
 static bool is_needed(enum stage_table_phase phase, enum stage_part part) {
     bool experts = part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT;
     if (part == PART_DENSE) return false;
@@ -241,7 +242,7 @@ static struct stage_place place_of(const struct stage_axis *axis, double value) 
                                 (value - axis->at[low]) / (axis->at[low + 1] - axis->at[low])};
 }
 
-/* Behind the last point a time that falls from point to point stays. */
+/* After the last point a falling time stays constant. */
 static double between(struct stage_place place, double low, double high) {
     if (place.low == place.high) return low + low * place.f;
     if (place.f > 1 && high < low) return high;

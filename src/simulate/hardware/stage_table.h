@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Measured times of a layer's parts (contract/stage_part.h), as `fathom bench layer --table` writes
- * them, and times between its points. Text:
+ * them, and interpolated times between its points. Text:
  *
  *   # lines like this one are skipped
  *   phase,part,tokens,context,expert_rows,experts,us,flop,bytes
  *   decode,core,16,4096,0,0,798003.900,18258120704,84410368
  *   experts,expert_up,0,0,64,2,283524.300,7516192768,64501760
  *
- * phase "decode": one token of each of `tokens` sequences; "prompt": a chunk of `tokens` tokens;
- * "experts": `experts` routed experts compute `expert_rows` rows each. `context` is what stands
- * before the tokens; `us` are microseconds; `flop` and `bytes` are there for readers of the table.
- * Columns that do not matter to a part are 0. Of each part the lines form a grid of all its tokens
- * (or expert_rows) and contexts.
+ * Phases: "decode" has one token of each of `tokens` sequences, "prompt" a chunk of `tokens`
+ * tokens. In "experts", `experts` routed experts compute `expert_rows` rows each. `context` is the
+ * number of earlier tokens; `us` are microseconds. `flop` and `bytes` are for people who read the
+ * table. Columns that do not matter to a part are 0. The lines of each part form a grid of all its
+ * tokens (or expert_rows) and contexts.
  *
- * Between points times are linear in each column, so exact at the points, and never fall where the
- * points do not. Below the first point of a column they stay (weights are read for however few
- * tokens); behind the last they go on as between the last two, or with only one in proportion.
+ * Between points times are linear in each column, so they are exact at the points, and fall only
+ * where the points do. Below the first point of a column they stay constant (the weights are read
+ * for any number of tokens). After the last point the line between the last two continues. With
+ * only one point they are proportional.
  */
 #ifndef SIMULATE_HARDWARE_STAGE_TABLE_H
 #define SIMULATE_HARDWARE_STAGE_TABLE_H
@@ -31,9 +32,9 @@ enum stage_table_phase {
     STAGE_TABLE_PHASE_COUNT
 };
 
-#define STAGE_TABLE_POINTS_MAX 32 /* in a column of a part */
+#define STAGE_TABLE_POINTS_MAX 32 /* values in a column of a part */
 
-/* Values of a column, ascending. */
+/* The values of a column, ascending. */
 struct stage_axis {
     uint32_t count;
     double at[STAGE_TABLE_POINTS_MAX];
@@ -49,13 +50,13 @@ struct stage_table {
     struct stage_grid grids[STAGE_TABLE_PHASE_COUNT][STAGE_PART_COUNT];
 };
 
-/* STATUS_INVALID names the text, the line and what was expected there; or the part of DeepSeek-V3's
- * layer that has no lines, or the point that its grid lacks. */
+/* STATUS_INVALID names the text, the line and what was expected there, or the part of DeepSeek-V3's
+ * layer without lines, or the point that is missing in its grid. */
 enum status stage_table_read(struct bytes text, const char *name, struct stage_table *table_out,
                              struct error *error) MUST_USE;
 
-/* Microseconds of a part; `tokens`: expert_rows for parts of the experts. 0 for a part that has no
- * lines, or no tokens. */
+/* The microseconds of a part. `tokens`: expert_rows for parts of the experts. The result is 0 for a
+ * part without lines, or without tokens. */
 double stage_table_us(const struct stage_table *table, enum stage_table_phase phase,
                       enum stage_part part, double tokens, double context);
 

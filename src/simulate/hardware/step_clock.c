@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A step in three parts: what each rank computes of a lane, how long experts take by the pairs that
- * come to them, and the walk of the overlap table by all ranks with both. A rank that has the mean of
- * all walks the same table alone: what it waits is owed to communication, and the rest to the ranks'
- * being different.
+ * A step's time has three inputs: each rank's compute time for a lane, the experts' time by the
+ * pairs that they get, and the walk of the overlap table by all ranks with both. A rank with the
+ * mean of all walks the same table alone. Its waits are attributed to communication, and the rest
+ * to the differences between ranks.
  */
 #include "simulate/hardware/step_clock.h"
 
@@ -24,14 +24,15 @@
 struct step_clock {
     struct step_clock_options options;
     const struct hardware_stages *stages;
-    const struct step_fit *fit; /* of measured steps; else NULL, and the rest counts */
+    const struct step_fit *fit; /* of measured steps; otherwise NULL, and the members below are
+                                 * used */
     struct expert_world experts;
     struct stage_transfers transfers[2]; /* of steps without prompts, with prompts */
     struct walk_work work;               /* of a rank with the mean of all */
     struct unit_walk walk;
 };
 
-/* The ranks of a node, as the rebalancer has them: one node where not all have as many. */
+/* The ranks of a node, as in the rebalancer: one node if not all have the same number. */
 static uint32_t node_ranks_of(const struct step_clock_options *options) {
     uint32_t each = options->ranks_per_node;
     return each && options->ranks % each == 0 ? each : 0;
@@ -67,7 +68,8 @@ static enum status check_options(const struct step_clock_options *options,
     return STATUS_OK;
 }
 
-/* Of a step of prompts, by the hardware's rates: as what the product's rebalancer measures. */
+/* The prices in a step of prompts by the hardware's rates, in place of the product's rebalancer's
+ * measurements. */
 static struct rebalance_prices prices_of(const struct step_clock_options *options) {
     const struct model_figures *model = options->model;
     const double nodes = max_double(1, (double)options->ranks / options->ranks_per_node);
@@ -181,7 +183,7 @@ static struct stage_work work_of(const struct step_share *share, double part, bo
                                .prompts = prompts};
 }
 
-/* The table has the core attention of some answers in ATTENTION_0, where it begins once more. */
+/* The table runs the core attention of some answers in ATTENTION_0, where it begins once more. */
 static void begin_early(const struct overlap *overlap, struct stage_times *us) {
     double early = us->core * overlap->early_sixteenths / 16;
     if (early <= 0) return;
@@ -189,7 +191,7 @@ static void begin_early(const struct overlap *overlap, struct stage_times *us) {
     us->attention_1 -= early;
 }
 
-/* Times of one size of lane, for each rank; the ranks' mean goes to the even walk. */
+/* The times of lanes of one size for each rank. The ranks' mean goes to the even walk. */
 static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
                        const struct step_share *shares, double part, bool prompts,
                        struct unit_walk_lane *lane, struct walk_lane *mean) {
@@ -211,7 +213,7 @@ static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
     lane->pairs = tokens / ranks * clock->options.model->experts_per_token;
 }
 
-/* Experts' times by their rank's pairs; those of the mean go to the even walk. */
+/* The experts' times by their rank's pairs. Those of the mean go to the even walk. */
 static void time_experts(struct step_clock *clock, bool prompts, struct unit_walk_lane *lane,
                          struct walk_layer *layers) {
     const struct model_figures *model = clock->options.model;
@@ -247,8 +249,8 @@ static void begin_walk(struct step_clock *clock, const struct step_share *shares
         walk->slowness[r] = shares[r].slowness;
 }
 
-/* Where the time of all ranks went. What the even walk waited is communication that nothing hides;
- * what ranks took beyond it they waited for each other. */
+/* Attributes the time of all ranks. The waits of the even walk are communication that nothing
+ * hides. The time beyond it is the ranks' wait for each other. */
 static void spend(const struct step_clock *clock, struct step_time *time, double us, double waited,
                   double other, double stall) {
     const double ranks = clock->options.ranks;
@@ -262,7 +264,7 @@ static void spend(const struct step_clock *clock, struct step_time *time, double
     time->spent[SPENT_IMBALANCE] = max_double(0, ranks * us * US_S - known);
 }
 
-/* What one size of lane adds to the ranks' own times. */
+/* The contribution of lanes of one size to the ranks' own times. */
 static void spend_lanes(const struct step_clock *clock, struct step_time *time,
                         const struct walk_lane *mean, double lanes) {
     const double ranks = clock->options.ranks, all = clock->work.layers;
@@ -313,7 +315,8 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
         spend_lanes(clock, &time, &work->lanes[size], counts[size]);
     }
     double even = overlap_walk(overlap, work, &waited);
-    double part = even / work->follower->walked; /* 1, or how much more there is than was walked */
+    double part = even / work->follower->walked; /* 1, or the ratio of the whole time to the walked
+                                                  * one */
     double layers = unit_walk_end(&clock->walk) * part;
     clock->walk.experts_us *= part;
     double other = max_double(prompts ? clock->stages->prompt.step_us : 0,
@@ -325,7 +328,7 @@ struct step_time step_clock_step(struct step_clock *clock, const struct step_sha
     return time;
 }
 
-/* ---- what there is ---- */
+/* ---- queries ---- */
 
 void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns) {
     expert_world_heat(&clock->experts, factor, now_ns);

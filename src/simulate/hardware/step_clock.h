@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How long a step of a unit takes on a given hardware with a given model, where it computes
- * nothing: a clock for worlds in virtual time. A unit has one clock, because its experts lie
- * somewhere, are loaded unevenly, and move.
+ * The duration of a unit's step on given hardware with a given model, without computing anything: a
+ * clock for simulations in virtual time. A unit has a clock of its own, because its experts have a
+ * placement, are loaded unevenly, and move.
  *
- * Stage times of each rank follow from what it computes (struct step_share) and from the hardware
- * file; the unit's ranks wait for each other where the overlap table makes them (dispatch and
- * combine), so the step's time is that of the table, walked in virtual time by all ranks, each with
- * one link and one processor (unit_walk.h). Where stage times are a table of this engine's, results leave
- * in waves as its exchange sends them; by DeepSeek's published rates they leave at once, as DeepEP has
- * it. Hardware whose whole steps were measured (`fathom bench calibrate`) has no stages: its steps are
- * interpolated.
+ * Stage times of each rank follow from its work (struct step_share) and from the hardware file. The
+ * unit's ranks wait for each other where the overlap table requires it (dispatch and combine). The
+ * step's time is therefore that of the table, walked in virtual time by all ranks, each with one
+ * link and one processor (unit_walk.h). If stage times come from a table of this engine, results
+ * leave in waves, as its exchange sends them. By DeepSeek's published rates they leave at once, as
+ * in DeepEP. Hardware with measured whole steps (`fathom bench calibrate`) has no stages: its steps
+ * are interpolated.
  */
 #ifndef SIMULATE_HARDWARE_STEP_CLOCK_H
 #define SIMULATE_HARDWARE_STEP_CLOCK_H
@@ -21,41 +21,44 @@
 struct step_clock;
 
 struct step_clock_options {
-    const struct hardware *hardware; /* live as long as the clock */
+    const struct hardware *hardware; /* both must live as long as the clock */
     const struct model_figures *model;
     uint32_t ranks;             /* DP ranks of the unit, each with its share of the experts (EP) */
     uint32_t ranks_per_node;    /* consecutive ones */
-    uint32_t redundant_experts; /* slots beyond one for each expert, in all */
-    bool balance_experts;       /* placed and moved by serving/policy; else consecutive experts lie
-                                 * together and stay there */
-    bool makes_answers;         /* and computes no prompts: experts lie with all nodes alike */
-    bool whole_groups;          /* of experts, on nodes where they divide, whatever it costs */
+    uint32_t redundant_experts; /* slots beyond one for each expert, in total */
+    bool balance_experts;       /* placed and moved by serving/policy; otherwise consecutive experts
+                                 * stay together */
+    bool makes_answers;         /* the unit computes no prompts: experts are placed with all nodes
+                                 * treated alike */
+    bool whole_groups;          /* keeps groups of experts on one node if they divide, at any
+                                 * cost */
     double expert_skew;         /* sigma of the lognormal loads of a layer's experts; 0: all are
                                  * chosen equally often in every step, as in DeepSeek's profiles */
-    const double *expert_logs;  /* [layers with experts][experts] NULL: loads are drawn; else their
-                                 * logarithms by expert_skew, at first */
+    const double *expert_logs;  /* [layers with experts][experts] initial logarithms of the loads,
+                                 * scaled by expert_skew; NULL: loads are drawn */
     double expert_drift;        /* share of the logarithm's variance that is new each hour, 0..1 */
     uint64_t seed;
 };
 
-/* What a rank computes in a step. Zeros: it only computes for the others. */
+/* The work of a rank in a step. Zeros: it only computes for the others. */
 struct step_share {
     uint32_t prompt_tokens; /* in the form PROMPT */
     uint32_t answer_rows;   /* requests with tokens in the form GENERATED */
-    uint32_t answer_tokens; /* of them: one each, drafts, forced ones */
+    uint32_t answer_tokens; /* of these requests: one each, drafts, forced ones */
     uint64_t attended;      /* positions that the prompt tokens attend to, summed over them */
     uint64_t cached;        /* positions before the prompt rows that are read back and expanded */
     uint64_t context;       /* positions that the answer rows read, summed over them */
-    double slowness;        /* its processor takes so many times as long; 1: as the file says */
+    double slowness;        /* factor on its compute times; 1: as in the file */
 };
 
-/* Where the ranks' time went: seconds, summed over ranks. */
+/* The ranks' time by cause: seconds, summed over ranks. */
 enum step_spent {
     SPENT_ATTENTION,
     SPENT_EXPERTS,   /* routed ones and dense layers */
     SPENT_SHARED,    /* the shared expert */
     SPENT_COMM,      /* a transfer that nothing hides */
-    SPENT_IMBALANCE, /* for other ranks: longer contexts, busier experts, a slow processor */
+    SPENT_IMBALANCE, /* waiting for other ranks: longer contexts, busier experts, a slow
+                      * processor */
     SPENT_OTHER,     /* head, sampling, launches */
     SPENT_MOVES,     /* experts that change their rank */
     STEP_SPENT_COUNT
@@ -63,8 +66,8 @@ enum step_spent {
 
 struct step_time {
     int64_t ns;
-    int64_t layers_ns; /* of it: what the layers take; the rest are head, sampling, launches, moves.
-                        * 0 where whole steps were measured */
+    int64_t layers_ns; /* the part of the layers; the rest is head, sampling, launches and moves. 0
+                        * if whole steps were measured */
     double spent[STEP_SPENT_COUNT];
 };
 
@@ -74,25 +77,26 @@ size_t step_clock_bytes(const struct step_clock_options *options);
 enum status step_clock_open(struct arena *arena, const struct step_clock_options *options,
                             struct step_clock **clock_out, struct error *error) MUST_USE;
 
-/* A step that begins at now_ns, of all ranks: shares[ranks]. Times never go back. Experts' loads
- * drift, and experts move, with the time. */
+/* The time of a step that begins at now_ns, of all ranks: shares[ranks]. now_ns never decreases.
+ * Experts' loads drift, and experts move, with the time. */
 struct step_time step_clock_step(struct step_clock *clock, const struct step_share *shares,
                                  enum overlap_kind kind, int64_t now_ns);
 
-/* Largest rank load over mean, of experts: of a layer, or over all layers (mean). 1: even. */
+/* The largest rank's load of experts over the mean: of a layer, or over all layers (mean). 1:
+ * even. */
 double step_clock_balance(const struct step_clock *clock, uint32_t layer);
 double step_clock_balance_mean(const struct step_clock *clock);
-uint64_t step_clock_moves(const struct step_clock *clock); /* experts that came to a rank so far */
-uint64_t step_clock_moves_far(const struct step_clock *clock); /* of those: from another node */
-/* Nodes that a prompt's token goes to, its own too, mean over layers; 0: groups of experts do not
- * divide over nodes. */
+uint64_t step_clock_moves(const struct step_clock *clock); /* experts that moved to a rank so far */
+uint64_t step_clock_moves_far(const struct step_clock *clock); /* those of them from another node */
+/* The nodes that a prompt's token goes to, including its own, mean over layers. 0: groups of
+ * experts do not divide over nodes. */
 double step_clock_copies(const struct step_clock *clock);
 
-/* From the next step on, a few experts of each layer (one in 32, drawn anew) are chosen so many
- * times as often as they would be; 1: no more. The balancer learns of it as of any other load. */
+/* From the next step on, a few experts of each layer (one in 32, drawn anew) are chosen `factor`
+ * times as often; 1: no more. The balancer sees it as any other load. */
 void step_clock_heat(struct step_clock *clock, double factor, int64_t now_ns);
 
-/* Bytes of weights on a rank, and of KV pages that the rest of its memory holds. */
+/* The bytes of weights on a rank, and the number of KV pages that fit in the rest of its memory. */
 double step_clock_weight_bytes(const struct step_clock *clock);
 uint32_t step_clock_page_count(const struct step_clock *clock);
 

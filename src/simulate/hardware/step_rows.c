@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The piecewise linear parts are sums of pieces, each as long as the features reach into it, so all
- * weights enter linearly. Rows and weights are scaled (relative errors, columns of norm 1) before
- * the descent.
+ * The piecewise linear parts are sums of pieces, each as long as the features extend into it, so
+ * all weights enter linearly. Rows and weights are scaled (relative errors, columns of norm 1)
+ * before the descent.
  */
 #include "simulate/hardware/step_rows.h"
 
@@ -27,7 +27,7 @@ enum column {
 
 /* ---- a fit's value ---- */
 
-/* How far `value` reaches into each piece: up to the first bend, from there to the second… */
+/* The length of `value` in each piece: up to the first bend, from there to the second, etc. */
 static void reach(const struct step_bends *bends, double value, double *out) {
     double before = 0;
     for (uint32_t i = 0; i < bends->count; i++) {
@@ -87,12 +87,13 @@ static const double *row_of(const struct step_fitting *fitting, uint32_t i) {
     return table->at + (size_t)i * table->column_count;
 }
 
-/* A row that tells f: all ranks had the same. */
+/* True for a row in which all ranks had the same share, which therefore measures f. */
 static bool is_even(const struct step_fitting *fitting, const double *row) {
     return row[COLUMN_RANKS] == fitting->fit->ranks && row[COLUMN_BUSY] == row[COLUMN_RANKS];
 }
 
-/* A bend at each value, or, where those are too many, at those that are far from the one before. */
+/* Places a bend at each value or, if there are too many, at those that are far from the previous
+ * one. */
 static void bend_at(struct step_bends *bends, double value) {
     uint32_t at = 0;
     while (at < bends->count && bends->at[at] < value)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Measured steps of a hardware file (`steps:`, twin/hardware/README.md), and how long any other
- * step takes by them:
+ * The measured steps of a hardware file (`steps:`, twin/hardware/README.md), and the time of any
+ * other step by interpolation:
  *
  *   f = fixed + G(prompt_tokens + answer_tokens) + A(answer_rows)
  *       + a prompt_tokens + b attended + c cached + d context
  *
- * G and A are piecewise linear, with bends where the rows are. All weights, those of the pieces'
- * slopes included, are 0 or more: the least sum of squared relative errors over the rows of as many
- * ranks, by coordinate descent. Where ranks have different shares, a step takes (1 - e) of the
- * slowest rank's f and e of the mean share's.
+ * G and A are piecewise linear, with bends at the rows. All weights, including the slopes of the
+ * pieces, are 0 or more. They minimise the sum of squared relative errors over the rows with the
+ * same number of ranks, by coordinate descent. If ranks have different shares, a step takes (1 - e)
+ * of the slowest rank's f plus e of the mean share's.
  */
 #ifndef SIMULATE_HARDWARE_STEP_ROWS_H
 #define SIMULATE_HARDWARE_STEP_ROWS_H
@@ -20,7 +20,7 @@
 #define STEP_ROWS_WEIGHTS (STEP_ROWS_PLAIN + 2 * STEP_ROWS_BENDS)
 #define STEP_ROWS_RANKS 16 /* different counts of ranks */
 
-struct step_bends { /* ascending; the last piece goes on */
+struct step_bends { /* ascending; the last piece has no end */
     uint32_t count;
     double at[STEP_ROWS_BENDS];
 };
@@ -40,7 +40,7 @@ struct step_rows {
     struct step_fit fits[STEP_ROWS_RANKS];
 };
 
-struct step_features { /* of a rank; fractions where it is a mean */
+struct step_features { /* of a rank; fractions if it is a mean */
     double prompt_tokens, attended, cached, answer_rows, answer_tokens, context;
 };
 
@@ -48,7 +48,7 @@ struct step_features { /* of a rank; fractions where it is a mean */
 enum status step_rows_read(struct arena *arena, const struct figure_place *place,
                            struct step_rows *rows_out) MUST_USE;
 
-/* NULL: no rows have so many ranks. */
+/* Returns NULL if no rows have so many ranks. */
 const struct step_fit *step_rows_of(const struct step_rows *rows, uint32_t ranks);
 
 /* f in us. */

@@ -5,7 +5,7 @@
 
 #include "base/number.h"
 
-/* What of a transfer a rank sends and takes, as factors of each rank's tokens or pairs. */
+/* A transfer's times: each rank's tokens or pairs are the factors. */
 struct walk_transfer {
     double latency, send, take; /* us; us for each of `sent` and of `taken` */
     const double *sent, *taken; /* [ranks] */
@@ -38,11 +38,11 @@ static void wait_for(struct unit_walk *walk, uint32_t lane) {
 
 static double experts_us(const struct unit_walk_lane *lane, double pairs) {
     double at = pairs / lane->pairs * ((double)UNIT_WALK_TIMES / UNIT_WALK_TIMES_MEANS);
-    uint32_t i = min_u32((uint32_t)at, UNIT_WALK_TIMES - 1); /* beyond the last: as it went there */
+    uint32_t i = min_u32((uint32_t)at, UNIT_WALK_TIMES - 1); /* beyond the last: extrapolated */
     return lane->experts[i] + (lane->experts[i + 1] - lane->experts[i]) * (at - i);
 }
 
-/* One of so many waves. */
+/* Runs one wave of the experts. */
 static void run_experts(struct unit_walk *walk, uint32_t lane, const struct unit_walk_lane *times,
                         uint32_t waves) {
     for (uint32_t r = 0; r < walk->ranks; r++) {
@@ -52,7 +52,8 @@ static void run_experts(struct unit_walk *walk, uint32_t lane, const struct unit
     }
 }
 
-/* Where groups of experts lie whole on nodes, a token goes to fewer nodes or to more than rates have. */
+/* If groups of experts are whole on nodes, a token goes to fewer or more nodes than in the
+ * rates. */
 static double copies_of(const struct unit_walk *walk, uint32_t layer) {
     double copies = walk->world->copies[layer];
     return walk->whole_copies > 0 && copies > 0 ? copies / walk->whole_copies : 1;

@@ -8,7 +8,7 @@
 #include "base/number.h"
 
 #define STEPS 25     /* of the noise */
-#define UNITS_MAX 48 /* of a side */
+#define UNITS_MAX 48 /* of one side */
 #define MINUTE_NS ((int64_t)60000000000)
 #define PRICE_LEAST 0.0 /* logarithms to the base of ten, of node-windows */
 #define PRICE_MOST 5.0
@@ -17,7 +17,7 @@
 
 enum { UP, DOWN, DIRECTIONS };
 
-struct values { /* node-windows until the end: by units, so that loops over units are dense */
+struct values { /* node-windows until the end, by units, so that loops over units are dense */
     double of[STEPS][DIRECTIONS][UNITS_MAX];
 };
 
@@ -26,7 +26,7 @@ struct bound {
     const struct scale_rule_side *rule;
     uint32_t side;
     double share[STEPS][STEPS]; /* [now][next window] of the chain */
-    double weight[STEPS];       /* of each step in the long run */
+    double weight[STEPS];       /* long-term probability of each step */
     double noise[STEPS];
     double miss_price, turn_price;
     struct values later, now;
@@ -34,7 +34,8 @@ struct bound {
 
 /* ---- noise ---- */
 
-/* Rouwenhorst's chain of STEPS values, built up from two; `kept` is its correlation from window to window. */
+/* Rouwenhorst's chain of STEPS values, built up from two. `kept` is its correlation from window to
+ * window. */
 static void make_chain(struct bound *bound, double kept) {
     double stays = (1 + kept) / 2, before[STEPS][STEPS];
     memset(bound->share, 0, sizeof bound->share);
@@ -49,7 +50,7 @@ static void make_chain(struct bound *bound, double kept) {
                 bound->share[i + 1][j] += (1 - stays) * before[i][j];
                 bound->share[i + 1][j + 1] += stays * before[i][j];
             }
-        for (uint32_t i = 1; i < n; i++) /* rows in the middle have come twice */
+        for (uint32_t i = 1; i < n; i++) /* rows in the middle were added twice */
             for (uint32_t j = 0; j <= n; j++)
                 bound->share[i][j] /= 2;
     }
@@ -66,7 +67,8 @@ static void open_noise(struct bound *bound) {
     }
 }
 
-/* Mean and deviation of the noise over the windows from ahead_ns - over_ns to ahead_ns, for each of what it is now. */
+/* Mean and deviation of the noise over the windows from ahead_ns - over_ns to ahead_ns, for each
+ * present value. */
 static void look_ahead(const struct bound *bound, int64_t over_ns, double *kept_out,
                        double *deviation_out) {
     const struct scaled_options *day = bound->day;
@@ -96,7 +98,8 @@ static double tokens_at(const struct bound *bound, int64_t at_ns) {
     return requests * day->prompt_tokens * times;
 }
 
-/* Nodes, and what misses a start's time later cost, of each number of units in each step of the noise. */
+/* The cost of nodes and of misses one start's time later, for each number of units in each step of
+ * the noise. */
 static void price_window(const struct bound *bound, int64_t at_ns, double kept, double deviation,
                          int64_t over_ns, double costs[STEPS][UNITS_MAX]) {
     const struct scaled_options *day = bound->day;
@@ -114,7 +117,7 @@ static void price_window(const struct bound *bound, int64_t at_ns, double kept, 
     }
 }
 
-/* Behind a choice of each number of units: what comes later, on average over the noise of the next window. */
+/* The mean cost after a choice of each number of units, over the noise of the next window. */
 static void average(const struct bound *bound, uint32_t step, uint32_t direction, double *sums) {
     uint32_t count = bound->rule->most + 1;
     memset(sums, 0, count * sizeof *sums);
@@ -127,7 +130,8 @@ static void average(const struct bound *bound, uint32_t step, uint32_t direction
     }
 }
 
-/* From each number of units and the direction of the last move: the cheapest of staying, growing and shrinking. */
+/* The cheapest of staying, growing and shrinking, for each number of units and each direction of
+ * the last move. */
 static void choose(const struct bound *bound, const double *cost, double grown[UNITS_MAX],
                    double shrunk[UNITS_MAX], double now[DIRECTIONS][UNITS_MAX]) {
     uint32_t count = bound->rule->most + 1;
@@ -136,20 +140,20 @@ static void choose(const struct bound *bound, const double *cost, double grown[U
         grown[u] += cost[u];
         shrunk[u] += cost[u];
     }
-    for (uint32_t u = count; u-- > 0;) { /* `best` of those that are more */
+    for (uint32_t u = count; u-- > 0;) { /* `best` of the larger numbers */
         now[UP][u] = fmin(grown[u], best);
         now[DOWN][u] = fmin(shrunk[u], best + bound->turn_price);
         best = fmin(best, grown[u]);
     }
     best = INFINITY;
-    for (uint32_t u = 0; u < count; u++) { /* `best` of those that are fewer */
+    for (uint32_t u = 0; u < count; u++) { /* `best` of the smaller numbers */
         now[UP][u] = fmin(now[UP][u], best + bound->turn_price);
         now[DOWN][u] = fmin(now[DOWN][u], best);
         best = fmin(best, shrunk[u]);
     }
 }
 
-/* The cheapest rule's node-windows, misses and turns at their prices. */
+/* The cheapest rule's node-windows, plus its misses and turns at their prices. */
 static double live(struct bound *bound) {
     const struct scaled_options *day = bound->day;
     int64_t over_ns = bound->side == SCALE_PREFILL ? MINUTE_NS : 0;
@@ -188,7 +192,7 @@ static double nodes_at(struct bound *bound, const struct scaled_bound_limits *li
     return (live(bound) - paid - bound->turn_price * limits->turns) / windows;
 }
 
-/* Golden section: the result is concave in either price. */
+/* Golden-section search: the result is concave in either price. */
 static double narrow(struct bound *bound, const struct scaled_bound_limits *limits,
                      double prices[2], uint32_t which) {
     const double golden = (sqrt(5) - 1) / 2;

@@ -11,7 +11,8 @@
 #define DAY (24 * HOUR)
 #define OUTPUT_A_DAY 168e9
 #define COMPUTED_A_DAY 266e9
-#define ANSWER_TOKENS 1211.0 /* homogeneous requests of the published KV a token */
+/* Tokens of an answer: homogeneous requests with the published KV per token. */
+#define ANSWER_TOKENS 1211.0
 #define CROWD_FACTOR 3
 #define SURPRISE_FACTOR 1.5
 #define LEARN_DAYS 2
@@ -19,13 +20,13 @@
 #define WEEKEND_FACTOR 0.6
 #define TRACE_PARTS 58 /* minutes of a published hour */
 
-/* Thousands of dollars from midnight on (UTC+8), read from the published chart; the day that was
- * published began at noon. */
+/* Thousands of dollars from midnight on (UTC+8), read from the published chart. The published day
+ * began at noon. */
 static const double incomes[24] = {21.7, 18.0, 13.1, 8.0,  6.4,  6.4,  8.0,  13.7,
                                    23.1, 29.5, 30.4, 29.9, 27.0, 28.5, 30.4, 30.9,
                                    30.4, 27.8, 26.8, 29.6, 30.7, 30.8, 31.0, 29.8};
 
-/* Tokens that came in each minute, in hundredths of their mean, from 2023-11-16 18:15:46 on:
+/* Tokens of each minute, in hundredths of their mean, from 2023-11-16 18:15:46 on:
  * AzureLLMInferenceTrace_conv (CC-BY 4.0); and of Mooncake's conversation trace (Apache-2.0). */
 static const uint8_t azure_answers[TRACE_PARTS] = {
     63,  109, 117, 105, 127, 119, 107, 106, 111, 96,  109, 98,  115, 104, 113,
@@ -63,7 +64,7 @@ const char *scaled_load_name(enum scaled_load load) {
     return names[load];
 }
 
-/* Straight lines between the middles of hours. */
+/* Linear interpolation between the middles of hours. */
 double scaled_day_arrivals(int64_t at_ns) {
     double sum = 0, hour = (double)(at_ns % DAY) / (double)HOUR - 0.5;
     for (int i = 0; i < 24; i++)
@@ -75,7 +76,7 @@ double scaled_day_arrivals(int64_t at_ns) {
     return income / (sum / 24) * OUTPUT_A_DAY / 86400 / ANSWER_TOKENS;
 }
 
-/* Straight lines between the middles of parts. */
+/* Linear interpolation between the middles of parts. */
 static double trace_at(const uint8_t *parts, int64_t at_ns) {
     double at = (double)(at_ns % DAY) / (double)DAY * TRACE_PARTS - 0.5;
     if (at < 0) at += TRACE_PARTS;
@@ -84,7 +85,7 @@ static double trace_at(const uint8_t *parts, int64_t at_ns) {
     return (parts[first] * (1 - share) + parts[(first + 1) % TRACE_PARTS] * share) / 100;
 }
 
-/* From 15:00 until 17:00, and ten minutes to come and to go. */
+/* From 15:00 until 17:00, with ten minutes of rise and of fall. */
 static double ramp(int64_t within_ns) {
     double come = (double)(within_ns - 15 * HOUR) / (double)(10 * MINUTE);
     double go = (double)(17 * HOUR - within_ns) / (double)(10 * MINUTE);
@@ -109,7 +110,7 @@ static double held_out(const struct scaled_day *day, int64_t at_ns) {
     }
 }
 
-/* How many times as long as ever: by the trace's prompts and answers. */
+/* The factor on prompts' lengths, by the trace's prompts and answers. */
 static double prompts(const void *load, int64_t at_ns) {
     const struct scaled_day *day = load;
     if (at_ns < (LEARN_DAYS + 1) * DAY) return 1;

@@ -9,13 +9,14 @@
 
 #define UNITS_MAX MANAGED_UNITS_MAX
 #define HOUR_NS 3.6e12
-#define REACTIVE_TARGET 0.8    /* of what a unit bears */
-#define REACTIVE_TOLERANCE 0.1 /* a ratio so near to 1 changes nothing */
+#define REACTIVE_TARGET 0.8    /* of a unit's capacity */
+#define REACTIVE_TOLERANCE 0.1 /* a ratio so near to 1 causes no change */
 #define REACTIVE_NS ((int64_t)15000000000)
-#define REACTIVE_DOWN_NS ((int64_t)300000000000) /* the most of so long counts, before it shrinks */
+/* The maximum over this time counts before it shrinks. */
+#define REACTIVE_DOWN_NS ((int64_t)300000000000)
 #define REACTIVE_LOOKS 20
 #define DYNAMO_NS ((int64_t)180000000000)
-#define ASTRAY_NS ((int64_t)60000000000) /* what goes astray is noticed, and told again, by then */
+#define ASTRAY_NS ((int64_t)60000000000) /* a lost order is noticed and repeated by then */
 
 enum { DICE_NOISE, DICE_START, DICE_DEATH, DICE_MANAGER, DICE_BLIND, DICE_ACTION };
 
@@ -24,7 +25,7 @@ struct scaled_unit {
     uint32_t role;
     bool serves, drains, never, fails;
     int64_t begun_ns, ready_ns, drained_ns;
-    int64_t astray_ns; /* the manager saw so long that it does not know it, or has it otherwise */
+    int64_t astray_ns; /* since when the manager has not known it, or has had a wrong state of it */
 };
 
 struct scaled_world {
@@ -33,13 +34,13 @@ struct scaled_world {
     int64_t now_ns;
     struct scaled_unit units[UNITS_MAX];
     uint32_t last_number;
-    void *memory; /* of a manager's life */
+    void *memory; /* of the manager's present incarnation */
     struct fleet_manager *manager;
     struct machine machine;
     int64_t blind_until_ns;
     double noise;                        /* factor on the load */
-    double queue;                        /* prompt tokens that wait */
-    double arrived, ended;               /* requests in all */
+    double queue;                        /* waiting prompt tokens */
+    double arrived, ended;               /* requests in total */
     double arrived_tokens, ended_tokens; /* of their prompts */
     double late, slow;                   /* of them */
     double recent_arrived;               /* requests, in the last interval of a rule */
@@ -47,12 +48,12 @@ struct scaled_world {
     uint32_t asked[SCALE_SIDES][REACTIVE_LOOKS];
     uint32_t asked_count;
     int64_t ruled_ns;
-    double most[SCALE_SIDES]; /* tokens a second, of all that come */
+    double most[SCALE_SIDES]; /* tokens a second, the maximum of the whole run */
     int direction[SCALE_SIDES];
     uint32_t before[SCALE_SIDES];
     uint64_t reversals[SCALE_SIDES];
     uint32_t wanted[SCALE_SIDES]; /* by the manager */
-    int64_t wanted_ns;            /* since then */
+    int64_t wanted_ns;            /* since when */
     uint32_t draws[8];
 };
 
@@ -127,7 +128,8 @@ static double answer_ns(const struct scaled_world *world) {
     return world->options->answer_tokens * (double)world->options->manager.tpot_limit_ns;
 }
 
-/* Of a unit that drains ever fewer: none is left when an answer that had just begun has ended. */
+/* The requests of a unit. A draining unit has ever fewer: none is left once the youngest answer has
+ * ended. */
 static double requests_of(const struct scaled_world *world, const struct scaled_unit *unit,
                           double rate) {
     uint32_t side = side_of(unit->role), count = count_serving(world, side);
@@ -200,7 +202,7 @@ static void flow(struct scaled_world *world, double rate) {
     world->utilisation[SCALE_PREFILL] =
         (rate * prompt + world->queue / limit_s) / fmax(prompts, 1e-9);
     world->utilisation[SCALE_DECODE] = rate * options->answer_tokens / fmax(answers, 1e-9);
-    /* Clients that wait too long for a token are gone: a queue is no longer than a minute. */
+    /* Clients leave if they wait too long for a token: a queue is never longer than a minute. */
     world->queue = fmin(world->queue, 60 * fmax(prompts, 1));
     double through = is_slow ? answers / options->answer_tokens * seconds : requests;
     if (is_late) through = fmin(through, prompts / prompt * seconds);
@@ -309,7 +311,7 @@ static void carry_out(struct scaled_world *world, const struct record_fleet_acti
         start(world, action->number, action->role);
         return;
     }
-    if (!unit) return; /* it died meanwhile */
+    if (!unit) return; /* it has died in the meantime */
     switch ((enum fleet_act)action->act) {
     case FLEET_ACT_DRAIN:
         if (unit->serves && !unit->drains) drain(world, unit);
@@ -334,7 +336,7 @@ static void carry_out(struct scaled_world *world, const struct record_fleet_acti
     }
 }
 
-/* A manager that is killed loses what it has said and nobody carried out yet. */
+/* A manager that is killed loses its orders that are not executed yet. */
 static void obey(struct scaled_world *world, double rate) {
     const struct scaled_faults *faults = &world->options->faults;
     const struct record *record = NULL;
@@ -348,13 +350,14 @@ static void obey(struct scaled_world *world, double rate) {
     outbox_clear(world->machine.outbox);
 }
 
-/* What must not last: nobody knows it, an order to drain got lost, its start never comes. */
+/* Finds a state that must not last: an unknown unit, a lost order to drain, or a start that never
+ * ends. */
 static const char *find_astray(const struct scaled_world *world, const struct scaled_unit *unit,
                                const struct managed_unit *known, int64_t *bound_ns_out) {
     *bound_ns_out = ASTRAY_NS;
     if (!known) return "a unit runs that its manager does not know";
     if (known->state == MANAGED_DRAINING && unit->serves && !unit->drains)
-        return "a unit was to drain, and was not told again";
+        return "a unit was to drain, and the order was not repeated";
     *bound_ns_out += world->options->manager.start_ns_max;
     return unit->never ? "a start that never comes is waited for" : NULL;
 }
@@ -444,7 +447,7 @@ static double tokens_of(const struct scaled_world *world, uint32_t side) {
     return side == SCALE_PREFILL ? prompt_tokens(world) : world->options->answer_tokens;
 }
 
-/* Tokens a second, the most of all that come. */
+/* Tokens per second: the maximum of the whole run. */
 static void find_most(struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     int64_t now_ns = world->now_ns;
@@ -470,8 +473,8 @@ static uint32_t react(struct scaled_world *world, uint32_t side) {
     return most;
 }
 
-/* What arrived in the last interval is what is expected of the next; for decode corrected by how much
- * slower tokens come than the limit says (its correction factor for prefill never asks for more). */
+/* Expects the arrivals of the last interval in the next one. For decode this is corrected by how
+ * much slower tokens are than the limit (its correction factor for prefill never asks for more). */
 static uint32_t plan_dynamo(const struct scaled_world *world, uint32_t side, double interval_s) {
     const struct scaled_options *options = world->options;
     double rate = world->recent_arrived / interval_s * tokens_of(world, side);
@@ -533,7 +536,8 @@ static void check_promise(struct scaled_world *world, uint32_t nodes) {
         breach(world, "promised nodes were not given");
 }
 
-/* When nothing has failed for a while, and what is wanted has had the time to start. */
+/* Checks the end, if nothing has failed for a while and the wanted units have had the time to
+ * start. */
 static void check_end(struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     if (!options->calm_ns || options->rule != SCALED_MANAGER) return;

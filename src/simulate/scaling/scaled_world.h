@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fleet whose units come and go, for days: the product's own manager (serving/fleet) beside simpler rules,
- * in virtual time, with tokens that flow like water. A unit bears so many tokens a second; what comes on
- * top waits, or makes answers slower:
+ * A fleet with a changing number of units, for days: the product's own manager (serving/fleet) and
+ * simpler rules to compare with, in virtual time, with tokens as a continuous flow. A unit serves a
+ * number of tokens per second. The excess waits, or makes answers slower:
  *
- *   TTFT is missed in a window in which a prompt that comes would wait longer than the limit:
- *   prompts' tokens that wait over what the prefill units that serve can do
- *   TPOT is missed in a window in which answers want more tokens a second than the decode units that
- *   serve can make within the limit
+ *   TTFT is missed in a window in which an arriving prompt would wait longer than the limit:
+ *   waiting prompt tokens over the capacity of the serving prefill units
+ *   TPOT is missed in a window in which answers need more tokens a second than the serving decode
+ *   units can make within the limit
  *
- * Who launches units, and who watches them, fails as told: starts that fail or never come, units that
- * die, a manager that is killed and begins anew, looks that see nothing, actions that are lost. What must
- * hold is checked all the time; a breach is a text.
+ * Launches and observation fail as configured: starts fail or never end, units die, the manager is
+ * killed and restarted, looks see nothing, actions are lost. Invariants are checked all the time; a
+ * breach is a text.
  */
 #ifndef SIMULATE_SCALING_SCALED_WORLD_H
 #define SIMULATE_SCALING_SCALED_WORLD_H
@@ -18,11 +18,12 @@
 #include "serving/fleet/fleet_manager.h"
 
 enum scaled_rule {
-    SCALED_MANAGER, /* the product's */
-    SCALED_STATIC,  /* as many units as the largest load wants, all day */
-    SCALED_CLAIRVOYANT, /* as few as bear the load of each window, known beforehand; moves cost nothing */
-    SCALED_REACTIVE, /* utilisation over a target, as Kubernetes' horizontal autoscaler has it */
-    SCALED_DYNAMO,   /* NVIDIA Dynamo's planner, throughput-based, with its last-value predictor */
+    SCALED_MANAGER,     /* the product's */
+    SCALED_STATIC,      /* as many units as the largest load requires, all day */
+    SCALED_CLAIRVOYANT, /* the fewest that serve the load of each window, known beforehand; changes
+                         * cost nothing */
+    SCALED_REACTIVE,    /* utilisation over a target, as in Kubernetes' horizontal autoscaler */
+    SCALED_DYNAMO, /* NVIDIA Dynamo's planner, throughput-based, with its last-value predictor */
     SCALED_RULE_COUNT
 };
 
@@ -33,31 +34,31 @@ struct scaled_faults {    /* zeros: none */
     double never_comes;   /* share of starts that stay in their queue */
     double dies_per_hour; /* of each unit that serves */
     double manager_dies_per_hour;
-    double blind_per_hour; /* times that nothing can be looked at, */
-    int64_t blind_ns;      /* for so long */
-    double action_lost;    /* share of actions that nobody carries out */
+    double blind_per_hour; /* times at which nothing can be observed, */
+    int64_t blind_ns;      /* and their duration */
+    double action_lost;    /* share of actions that are never executed */
 };
 
 struct scaled_options {
     struct fleet_manager_options manager;
     enum scaled_rule rule;
-    /* Requests that come a second. */
+    /* Requests per second. */
     double (*arrivals)(const void *load, int64_t at_ns);
     const void *load;
-    double prompt_tokens, answer_tokens; /* of a request; prompts' computed ones */
-    /* How many times as long prompts are then; NULL: as long as ever. */
+    double prompt_tokens, answer_tokens; /* of a request; only computed prompt tokens */
+    /* The factor on prompts' lengths at that time; NULL: 1. */
     double (*prompts)(const void *load, int64_t at_ns);
-    double noise;       /* relative, of the load of a while: its standard deviation */
-    int64_t noise_ns;   /* that while */
+    double noise;       /* relative standard deviation of the load */
+    int64_t noise_ns;   /* the time over which it changes */
     int64_t tick_ns;    /* a window */
-    int64_t begin_ns;   /* lived from here, */
-    int64_t measure_ns; /* counted from here, */
-    int64_t end_ns;     /* to here */
+    int64_t begin_ns;   /* start of the run, */
+    int64_t measure_ns; /* start of counting, */
+    int64_t end_ns;     /* end */
     uint64_t seed;
     struct scaled_faults faults;
-    int64_t
-        calm_ns; /* before the end no fault strikes for so long; > 0: then all must be in order */
-    /* A line of the manager's calendar, which must be kept: from_ns < until_ns of each day. */
+    int64_t calm_ns; /* no fault strikes for so long before the end; > 0: then everything must be in
+                  * order */
+    /* A promise of the manager's calendar, which must be kept: from_ns < until_ns of each day. */
     struct {
         int64_t from_ns, until_ns;
         uint32_t nodes;
@@ -65,16 +66,15 @@ struct scaled_options {
 };
 
 struct scaled_outcome {
-    uint64_t windows, late_windows, slow_windows, missed_windows; /* missed: one or the other */
+    uint64_t windows, late_windows, slow_windows, missed_windows; /* missed: late or slow */
     double node_hours;
     double nodes_mean;
     uint32_t nodes_max;
     uint64_t starts, drains, kills;
-    uint64_t
-        reversals; /* growth behind shrinking, or the opposite, of the side with more of them */
+    uint64_t reversals; /* growth after shrinking, or the reverse, of the side with more of them */
     uint64_t manager_lives;
-    uint32_t hour_nodes[24]; /* at the middle of each 24th of the day, of the last day */
-    const char *breach;      /* NULL: what must hold held */
+    uint32_t hour_nodes[24]; /* at the middle of each 24th of the last day */
+    const char *breach;      /* NULL: all invariants held */
     int64_t breach_ns;
 };
 
