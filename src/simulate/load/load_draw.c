@@ -8,7 +8,7 @@
 #define PI 3.14159265358979323846
 #define FIT_ROUNDS 200
 #define FIT_CLOSE 1e-9
-#define FIT_NEAR 1e-4 /* a fit that is worse is none */
+#define FIT_NEAR 1e-4 /* a fit with a larger error is rejected */
 
 double load_draw_uniform(struct load_dice *dice) {
     const uint32_t counter[4] = {(uint32_t)dice->name, (uint32_t)(dice->name >> 32), dice->purpose,

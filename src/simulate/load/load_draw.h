@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Draws for loads: a dice gives numbers that depend on its seed, its name and how many it gave
- * before, so that what one request draws never changes with what others do. Lengths are lognormal,
+ * Random draws for loads. A dice yields numbers that depend on its seed, its name and the number of
+ * earlier draws, so the draws of one request never depend on other requests. Lengths are lognormal,
  * times are exponential or gamma.
  */
 #ifndef SIMULATE_LOAD_LOAD_DRAW_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Zeroed but for these: a dice at its first throw. */
+/* A dice before its first draw: set these, zero the rest. */
 struct load_dice {
     uint64_t seed, name;
     uint32_t purpose, thrown;
@@ -27,11 +27,12 @@ struct draw_lengths {
     uint32_t most;
 };
 
-/* Lengths whose mean and cv are these behind the cut; false: the cut leaves no room for them. */
+/* Finds lengths that have this mean and cv after the cut. Returns false if the cut makes them
+ * impossible. */
 bool load_draw_fit(double mean, double cv, uint32_t most, struct draw_lengths *lengths_out);
 uint32_t load_draw_length(struct load_dice *dice, const struct draw_lengths *lengths);
 
-/* A number from two others in which no pattern is left (splitmix64's finalizer). */
+/* A number from two others without any pattern (splitmix64's finalizer). */
 uint64_t load_draw_hash(uint64_t a, uint64_t b);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A heap holds the conversations that will have another turn, by its time. What a turn brings is
- * drawn from the conversation's number and the turn's alone; block ids are hashes of the
- * conversation (or of its system prompt) and the block's place, since prompts only grow.
+ * A heap holds the conversations that will have another turn, by its time. A turn is drawn from the
+ * conversation's number and the turn's alone. Block ids are hashes of the conversation (or of its
+ * system prompt) and the block's position, since prompts only grow.
  */
 #include "simulate/load/load_mix.h"
 
@@ -10,7 +10,7 @@
 #include "base/limits.h"
 
 #define HEAP_SPARE 1024
-#define PAST_TURNS 16 /* mean turns, in times, that the past reaches back */
+#define PAST_TURNS 16 /* length of the past in mean times of a turn */
 #define SYSTEM_NAMES ((uint64_t)1 << 63)
 
 enum { DRAW_START, DRAW_TURN, DRAW_SYSTEM };
@@ -19,8 +19,8 @@ struct mix_turn {
     int64_t at_ns;
     uint64_t talk;   /* the conversation's number */
     uint32_t turn;   /* 0: the first */
-    uint32_t said;   /* tokens of the turns before, answers and all */
-    uint32_t stored; /* of its prompt, before the run */
+    uint32_t said;   /* tokens of earlier turns, including answers */
+    uint32_t stored; /* part of its prompt from before the run */
 };
 
 struct load_mix {
@@ -30,7 +30,7 @@ struct load_mix {
     size_t count, room;
     uint64_t talks, given, cut;
     double start_s;   /* of the next conversation */
-    uint64_t *blocks; /* [tokens_max / KV_BLOCK_TOKENS + 1] of the request given last */
+    uint64_t *blocks; /* [tokens_max / KV_BLOCK_TOKENS + 1] of the last request returned */
 };
 
 /* ---- the heap ---- */
@@ -88,10 +88,10 @@ static int64_t ns_of(double seconds) {
 
 /* ---- turns ---- */
 
-/* Tokens of a conversation's system prompt: whole blocks, of which the mean is right. */
+/* Tokens of a conversation's system prompt: whole blocks with the right mean. */
 static uint32_t system_tokens(const struct load_mix *mix, uint64_t system) {
     double blocks = mix->options.shape.system_tokens / KV_BLOCK_TOKENS, whole = floor(blocks);
-    /* Of the systems, the first so many have a block more. */
+    /* The first so many system prompts have one block more. */
     double more = (blocks - whole) * mix->options.shape.systems;
     return KV_BLOCK_TOKENS * ((uint32_t)whole + ((double)system + 0.5 < more ? 1 : 0));
 }
@@ -100,7 +100,7 @@ static uint64_t system_of(const struct load_mix *mix, uint64_t talk) {
     return load_draw_hash(mix->options.seed ^ SYSTEM_NAMES, talk) % mix->options.shape.systems;
 }
 
-/* What one turn is: drawn when its time comes. */
+/* One turn, drawn when its time comes. */
 struct drawn_turn {
     uint32_t prompt, answer;
     bool fits, goes_on;
@@ -121,7 +121,7 @@ static struct drawn_turn draw_turn(const struct load_mix *mix, const struct mix_
     return drawn;
 }
 
-/* The next turn of all conversations, taken off. */
+/* Removes the next turn of all conversations. */
 static struct mix_turn take_turn(struct load_mix *mix) {
     int64_t start_ns = ns_of(mix->start_s);
     if (mix->count && mix->heap[0].at_ns <= start_ns) return heap_pop(mix);
@@ -153,7 +153,8 @@ static void fill_blocks(struct load_mix *mix, const struct mix_turn *turn, uint3
         mix->blocks[i] = load_draw_hash(i < shared ? system_name : talk_name, i);
 }
 
-/* A turn of the past that is still being answered at 0 stands there; false: it is over. */
+/* Makes a turn of the past a standing request if it is still being answered at 0. Returns false if
+ * it is over. */
 static bool place_in_past(const struct load_mix *mix, const struct mix_turn *turn, int64_t end_ns,
                           const struct drawn_turn *drawn, struct twin_request *request) {
     if (end_ns <= 0) return false;

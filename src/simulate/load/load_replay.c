@@ -5,7 +5,7 @@
 #include "base/number.h"
 #include "simulate/load/load_draw.h"
 
-struct play {       /* one of those abreast */
+struct play {       /* one of those that run at the same time */
     size_t row;     /* next */
     uint64_t gone;  /* rows since it began */
     double shift_s; /* from the rows' times to its own, before scaling */
@@ -14,13 +14,13 @@ struct play {       /* one of those abreast */
 struct load_replay {
     struct load_replay_options options;
     struct play plays[LOAD_REPLAY_ABREAST_MAX];
-    double span_s; /* of the trace, from its first row to where the next play's first one comes */
+    double span_s; /* of the trace, from its first row to the next play's first row */
     double speed;
     uint64_t given;
-    uint64_t *blocks; /* [the trace's most in a row] of the request given last */
+    uint64_t *blocks; /* [the most of a row of the trace] of the last request returned */
 };
 
-/* Without times of its own, a trace's rows come one each second before scaling. */
+/* If a trace has no times, its rows arrive one per second before scaling. */
 static double row_s(const struct load_replay *replay, size_t row) {
     const struct load_trace *trace = replay->options.trace;
     return trace->has_arrivals ? trace->rows[row].arrival : (double)row;
@@ -103,7 +103,7 @@ enum status load_replay_open(struct arena *arena, const struct load_replay_optio
     replay->options = *options;
     replay->blocks = blocks;
     double rows = (double)trace->count;
-    /* As far behind the last row as rows are apart on average. */
+    /* The mean distance of rows, after the last row. */
     replay->span_s = row_s(replay, trace->count - 1) * rows / (rows > 1 ? rows - 1 : 1);
     if (replay->span_s <= 0) replay->span_s = 1;
     replay->speed = options->speed;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source of requests from a trace (struct twin_source): its lengths scaled by a stated factor,
- * its times by another, played several times over. Each play has prompts of its own: what a
- * trace's prompts share, they share within a play. Several plays may run at the same time, each
- * beginning elsewhere in the trace, so that a small service's trace loads a large one without
- * bursts that nobody saw.
+ * A source of requests from a trace (struct twin_source): its lengths scaled by a given factor, its
+ * times by another, played several times. Each play has prompts of its own: prompts share prefixes
+ * only within a play. Several plays may run at the same time, each starting elsewhere in the trace.
+ * A small service's trace can thus load a large one without bursts that never occurred.
  */
 #ifndef SIMULATE_LOAD_LOAD_REPLAY_H
 #define SIMULATE_LOAD_LOAD_REPLAY_H
@@ -14,12 +13,14 @@
 #define LOAD_REPLAY_ABREAST_MAX 256
 
 struct load_replay_options {
-    const struct load_trace *trace; /* lives as long as the source */
-    uint32_t block_tokens;          /* for LOAD_TRACE_BLOCK_TOKENS of the trace: scales lengths */
-    uint32_t tokens_max;            /* longer prompts are cut, and then answers, to fit; 0: none */
+    const struct load_trace *trace; /* must live as long as the source */
+    uint32_t block_tokens;          /* replaces LOAD_TRACE_BLOCK_TOKENS of the trace: scales
+                                     * lengths */
+    uint32_t tokens_max;            /* longer prompts are cut, and then answers, to fit; 0: no
+                                     * limit */
     double speed;                   /* times as fast as recorded */
-    double requests_per_s;          /* instead of speed, where > 0: of all plays together */
-    uint32_t plays;                 /* one after another, >= 1; 0: no end */
+    double requests_per_s;          /* replaces speed if > 0: of all plays together */
+    uint32_t plays;                 /* consecutive plays, >= 1; 0: no end */
     uint32_t abreast;               /* at the same time, 1..LOAD_REPLAY_ABREAST_MAX */
     uint64_t requests;              /* at most so many; 0: all */
     uint64_t seed;
@@ -29,7 +30,7 @@ struct load_replay;
 
 size_t load_replay_bytes(const struct load_replay_options *options);
 
-/* STATUS_INVALID: the trace has no arrival times and no rate was given. */
+/* Returns STATUS_INVALID if the trace has no arrival times and no rate was given. */
 enum status load_replay_open(struct arena *arena, const struct load_replay_options *options,
                              struct load_replay **replay_out, struct error *error) MUST_USE;
 

@@ -3,7 +3,8 @@
 
 #include "base/limits.h"
 
-#define BLOCK_LOSS ((KV_BLOCK_TOKENS - 1) / 2.0) /* of a prompt's end that fills no block, mean */
+/* Mean part of a prompt's end that fills no block. */
+#define BLOCK_LOSS ((KV_BLOCK_TOKENS - 1) / 2.0)
 
 struct mix_moments load_shape_moments(const struct load_shape *shape) {
     double later = 1 - 1 / shape->turns;

@@ -10,7 +10,7 @@
 #define SCRATCH_BYTES_MIN 4096
 #define DRAW_SAMPLE 0x5A3B1E
 
-/* What is known while reading. */
+/* The state while reading. */
 struct trace_reading {
     struct load_trace trace;
     char *scratch; /* [scratch_bytes] of one row's tree */
@@ -40,13 +40,13 @@ static enum status add_row(struct trace_reading *reading, double time, int64_t p
     trace->rows[trace->count++] = (struct load_trace_row){
         .arrival = arrival,
         .prompt_tokens = (uint32_t)prompt,
-        .output_tokens = output ? (uint32_t)output : 1, /* an answer has a token at least */
+        .output_tokens = output ? (uint32_t)output : 1, /* an answer has one token at least */
         .block_index = trace->block_count,
     };
     return STATUS_OK;
 }
 
-/* The next line without its end; false at the text's end. */
+/* The next line without its end. Returns false at the end of the text. */
 static bool take_line(struct bytes *text, struct bytes *line_out) {
     if (text->count == 0) return false;
     const char *end = memchr(text->data, '\n', text->count);
@@ -91,8 +91,8 @@ static double days_from_civil(int year, int month, int day) {
     return era * 146097.0 + days - 719468;
 }
 
-/* Takes at most digits_max digits off the text's beginning, and what must stand behind them ('\0':
- * nothing must). */
+/* Reads at most digits_max digits at the text's beginning, and then the character `behind` ('\0':
+ * none). */
 static bool take_digits(struct bytes *text, size_t digits_max, char behind, int *out) {
     size_t at = 0;
     int number = 0;
@@ -111,8 +111,8 @@ static bool take_digits(struct bytes *text, size_t digits_max, char behind, int 
     return true;
 }
 
-/* "2023-11-16 18:15:46.6805900", a 'T' in the middle and a zone behind allowed, the zone ignored;
- * or a plain number of seconds. */
+/* Reads "2023-11-16 18:15:46.6805900", also with a 'T' in the middle and a zone at the end, which
+ * is ignored; or a plain number of seconds. */
 static bool read_time(struct bytes field, double *out) {
     int year, month, day, hour, minute;
     double second;
@@ -149,9 +149,10 @@ static enum status read_csv_head(struct trace_reading *reading, struct bytes lin
     }
     reading->trace.has_arrivals = columns[TIME] >= 0;
     if (columns[PROMPT] >= 0 && columns[OUTPUT] >= 0) return STATUS_OK;
-    return bad(reading, "no trace: expected JSON Lines, or CSV whose first line names the columns "
-                        "TIMESTAMP,ContextTokens,GeneratedTokens (or num_prefill_tokens, "
-                        "num_decode_tokens)");
+    return bad(reading,
+               "no trace: expected JSON Lines, or CSV with a first line that names the columns "
+               "TIMESTAMP,ContextTokens,GeneratedTokens (or num_prefill_tokens, "
+               "num_decode_tokens)");
 }
 
 static enum status read_csv_row(struct trace_reading *reading, struct bytes line,
@@ -208,7 +209,7 @@ static enum status read_json_row(struct trace_reading *reading, struct bytes lin
     return status;
 }
 
-/* ---- both ---- */
+/* ---- both formats ---- */
 
 static bool is_blank(struct bytes line) {
     for (size_t i = 0; i < line.count; i++)
@@ -238,7 +239,7 @@ static enum status read_lines(struct trace_reading *reading, struct bytes text) 
     return error_set(reading->error, STATUS_INVALID, "%s: no requests in it", reading->name);
 }
 
-/* What a text could have at most. */
+/* The most that a text can contain. */
 struct trace_room {
     size_t rows, blocks, scratch_bytes;
 };

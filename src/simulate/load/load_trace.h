@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Request traces: when requests came and how long they were. Read as they are published:
+ * Request traces: arrival times and lengths of requests. The published formats:
  *
  *   Azure LLM inference traces (CSV): TIMESTAMP,ContextTokens,GeneratedTokens, the first as
  *     2023-11-16 18:15:46.6805900
@@ -8,7 +8,7 @@
  *   any CSV with columns num_prefill_tokens and num_decode_tokens and, if it has arrival times,
  *     arrived_at in seconds
  *
- * Times become seconds from the first request; rows must not go back in time.
+ * Times become seconds from the first request. Rows must not go back in time.
  */
 #ifndef SIMULATE_LOAD_LOAD_TRACE_H
 #define SIMULATE_LOAD_LOAD_TRACE_H
@@ -30,26 +30,26 @@ struct load_trace {
     size_t count;
     uint64_t *blocks; /* [block_count] */
     size_t block_count;
-    bool has_arrivals; /* false, too, where all rows come at once */
+    bool has_arrivals; /* also false if all rows arrive at once */
 };
 
-/* Arena bytes that suffice for reading such a text. */
+/* Arena bytes that suffice to read such a text. */
 size_t load_trace_bytes(struct bytes text);
 
-/* `name` stands for the text in messages. STATUS_INVALID names the line and what is wrong with it.
- * The trace lives in the arena; the text may go. */
+/* `name` is the text's name in messages. STATUS_INVALID names the line and the error in it. The
+ * trace is stored in the arena; the text may be freed. */
 enum status load_trace_read(struct arena *arena, struct bytes text, const char *name,
                             struct load_trace *trace_out, struct error *error) MUST_USE;
 
-/* So many tokens of a trace where its blocks have block_tokens instead of LOAD_TRACE_BLOCK_TOKENS:
- * the one way to make a trace's lengths smaller that keeps what its prompts share. At least 1, at
- * most LOAD_TRACE_TOKENS_MAX. */
+/* Scales a number of tokens for blocks of block_tokens instead of LOAD_TRACE_BLOCK_TOKENS. Only
+ * this way of shortening a trace preserves the prefixes that its prompts share. The result is 1 at
+ * least and LOAD_TRACE_TOKENS_MAX at most. */
 uint32_t load_trace_scale(uint32_t tokens, uint32_t block_tokens);
 
-/* Keeps one conversation of `one_in`, drawn from the seed, and moves the arrivals so that the first
- * row comes at 0: requests that share their second block (many traces have one first block for all)
- * stay together, so what they have in common is kept, too; those without blocks are drawn one by
- * one. May leave none. */
+/* Keeps one conversation of `one_in`, drawn from the seed, and shifts the arrivals so that the
+ * first row arrives at 0. Requests with the same second block (many traces have one first block for
+ * all) stay together, so the prefixes that they share are kept, too. Those without blocks are drawn
+ * one by one. The result may be empty. */
 void load_trace_sample(struct load_trace *trace, uint64_t one_in, uint64_t seed);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Charts as inline SVG: lines over numbers, stacked bars over names. Colours come from the page's
- * classes (.c0 to .c7), so that one style sheet serves light and dark. Axes have round numbers and
- * labels with units. Nothing here knows what is shown.
+ * Charts as inline SVG: lines over numbers, stacked bars over names. Colours are the page's classes
+ * (.c0 to .c7), so one style sheet serves light and dark. Axes have round numbers and labels with
+ * units. The module is independent of the data.
  */
 #ifndef SIMULATE_REPORT_CHART_H
 #define SIMULATE_REPORT_CHART_H
@@ -12,7 +12,7 @@
 
 struct chart_series {
     const char *name;
-    const double *values; /* [count] of the chart; NaN: there is none */
+    const double *values; /* [count] of the chart; NaN: none */
 };
 
 struct chart {
@@ -25,16 +25,16 @@ struct chart {
     bool steps;   /* a line keeps its value up to the next point */
     bool log_x;   /* x > 0 */
     double y_min; /* where a line's axis begins; no value may be less */
-    double y_max; /* 0: by the values */
+    double y_max; /* 0: derived from the values */
 };
 
-/* Lines, one for each series. Without points: a text that says so. */
+/* Lines, one for each series. Without points it writes a text that says so. */
 void chart_lines(struct json_writer *writer, const struct chart *chart);
 
-/* One horizontal bar for each name; the series lie behind each other in it. */
+/* One horizontal bar for each name, with the series one after the other. */
 void chart_bars(struct json_writer *writer, const struct chart *chart);
 
-/* The style of what the functions above write, for the page's head. */
+/* The style for the elements of the functions above, for the page's head. */
 extern const char chart_style[];
 
 #endif

@@ -76,7 +76,7 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
     day_sums_add(&outcome->sums, segment, shared, options, report);
 }
 
-/* By hour; there are few. */
+/* Sorts by hour; there are few windows. */
 static void order_windows(struct day_outcome *outcome) {
     for (uint32_t i = 1; i < outcome->window_count; i++)
         for (uint32_t j = i;

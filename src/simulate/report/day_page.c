@@ -8,10 +8,10 @@
 #include "simulate/report/chart.h"
 #include "simulate/report/outcome_page.h"
 
-#define POINTS_MAX (DAY_SEGMENTS_MAX + 1) /* one more, where the last segment ends */
+#define POINTS_MAX (DAY_SEGMENTS_MAX + 1) /* one more for the end of the last segment */
 #define HOUR_LABEL "hours from the day's first"
 
-/* What a segment has of each series. */
+/* Computes a segment's values of all series. */
 typedef void segment_values(const struct day_outcome *outcome,
                             const struct day_window_outcome *window, double *values_out);
 
@@ -82,7 +82,8 @@ static void first_of(const struct day_outcome *outcome, const struct day_window_
     values_out[1] = window->ttft_p99_s;
 }
 
-/* Of all tokens, and of answers that came and ended in the window: short ones. NaN: there is none. */
+/* Writes the values of all tokens, and of answers that began and ended in the window: short ones.
+ * NaN: none. */
 static void further_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                        double *values_out) {
     (void)outcome;
@@ -101,7 +102,7 @@ static void pages_of(const struct day_outcome *outcome, const struct day_window_
 static void balance_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
                        double *values_out) {
     (void)outcome;
-    values_out[0] = max_double(window->prefill_balance, 1); /* 0: it took no step */
+    values_out[0] = max_double(window->prefill_balance, 1); /* 0: it ran no step */
     values_out[1] = max_double(window->decode_balance, 1);
 }
 
@@ -114,7 +115,7 @@ static void hits_of(const struct day_outcome *outcome, const struct day_window_o
     values_out[2] = hits * window->disk_share;
 }
 
-/* Shares of the whole day's time. */
+/* Writes the shares of the whole day's time. */
 static void write_spent(struct json_writer *writer, const struct day_outcome *outcome) {
     static const char *const names[] = {"prefill", "decode"};
     double shares[STEP_SPENT_COUNT + 1][2] = {{0}};
@@ -144,7 +145,7 @@ static void write_spent(struct json_writer *writer, const struct day_outcome *ou
     json_writer_text(writer, "</div>\n");
 }
 
-/* By layer, mean over the day. */
+/* Writes the balance by layer, mean over the day. */
 static void write_layers(struct json_writer *writer, const struct day_outcome *outcome) {
     static const char *const names[] = {"prefill", "decode"};
     const struct model_figures *model = outcome->scenario->options.model;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A day as one HTML page: the two charts that DeepSeek published (nodes, cost and income by hour)
- * drawn again, what it did not publish by hour, the figures beside the published ones, and the
- * parameters with where each comes from.
+ * drawn again, further series by hour that it did not publish, the figures next to the published
+ * ones, and the parameters with their sources.
  */
 #ifndef SIMULATE_REPORT_DAY_PAGE_H
 #define SIMULATE_REPORT_DAY_PAGE_H

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What faults cost (simulate/twin/fault_costs.h), as a table of text, of a page, and as JSON: for
- * each kind of fault how often it came, how many requests were there, and the share of them that
- * missed the limits of TTFT and TPOT, with the faults and without them. Nothing is written of a run
- * that was not compared.
+ * The cost of faults (simulate/twin/fault_costs.h), as a table in text, as a table of a page, and
+ * as JSON. For each kind of fault it has the number of faults, the number of affected requests, and
+ * the share of them that missed the limits of TTFT and TPOT, with the faults and without them. If
+ * the run was not compared, nothing is written.
  */
 #ifndef SIMULATE_REPORT_FAULT_TABLE_H
 #define SIMULATE_REPORT_FAULT_TABLE_H
 
 #include "simulate/report/outcome.h"
 
-/* Whether the outcome has costs. */
+/* True if the outcome has costs. */
 bool fault_table_any(const struct outcome *outcome);
 
 void fault_table_text(struct json_writer *writer, const struct outcome *outcome);

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-/* ---- listening ---- */
+/* ---- callbacks ---- */
 
 static bool is_measured(const struct outcome *outcome, int64_t ns) {
     return ns >= outcome->begin_ns && ns <= outcome->end_ns;
@@ -114,7 +114,7 @@ struct outcome_money outcome_money_of(const struct outcome *outcome) {
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         const struct twin_role_counts *counts = &outcome->report.roles[role];
         output += (double)counts->output_tokens;
-        if (role == UNIT_DECODE) continue; /* its prompts came computed */
+        if (role == UNIT_DECODE) continue; /* its prompts arrive computed */
         computed += (double)counts->computed_tokens;
         hits += (double)(counts->device_hits + counts->host_hits + counts->disk_hits);
     }
@@ -162,7 +162,7 @@ static void add_times(struct outcome_list *list, const struct outcome *outcome) 
     }
 }
 
-/* Names of figures by role; "both" has those of both. */
+/* Adds a role's figures. Role "both" has the figures of both roles. */
 static void add_role(struct outcome_list *list, const struct outcome *outcome,
                      enum unit_role role) {
     static const char *const names[UNIT_ROLE_COUNT][6] = {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A run as one JSON object: `figures`, and everything that was counted. No time of a clock is in
- * it, so equal runs are equal texts.
+ * A run as one JSON object: `figures`, and all counters. It contains no real time, so equal runs
+ * yield equal texts.
  */
 #ifndef SIMULATE_REPORT_OUTCOME_JSON_H
 #define SIMULATE_REPORT_OUTCOME_JSON_H

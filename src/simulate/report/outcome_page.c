@@ -10,7 +10,7 @@
 #define TIMES_POINTS 96 /* of a cumulative curve */
 #define PATH_BYTES 160
 #define LEVELS_MAX 12
-#define ITEMS_MAX 16 /* of a list, that are shown */
+#define ITEMS_MAX 16 /* of a list; the rest is not shown */
 
 /* ---- the page's frame ---- */
 
@@ -216,7 +216,7 @@ static void write_pages(struct json_writer *writer, const struct outcome *outcom
     write_series(writer, outcome, &chart, &room, offsets, names, count, 100);
 }
 
-/* The share of requests up to a time, on a logarithmic axis. */
+/* Writes the share of requests up to a time, on a logarithmic axis. */
 static void write_times(struct json_writer *writer, const char *title,
                         const struct time_spread *spread) {
     double x[TIMES_POINTS], share[TIMES_POINTS];

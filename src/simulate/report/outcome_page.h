@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A run as one HTML page: charts as inline SVG, tables, and the parameters with where each comes
- * from. It needs no script and nothing from elsewhere, and is light or dark as the reader's system.
+ * A run as one HTML page: charts as inline SVG, tables, and the parameters with their sources. It
+ * needs no script and no other file, and is light or dark as the reader's system.
  */
 #ifndef SIMULATE_REPORT_OUTCOME_PAGE_H
 #define SIMULATE_REPORT_OUTCOME_PAGE_H
@@ -10,7 +10,7 @@
 
 void outcome_page_write(struct json_writer *writer, const struct outcome *outcome);
 
-/* Parts that other pages have, too: the head up to <body>, a table of figures, and a tree's values
+/* Parts that other pages use, too: the head up to <body>, a table of figures, and a tree's values
  * with their sources. */
 void outcome_page_head(struct json_writer *writer, const char *title);
 void outcome_page_figures(struct json_writer *writer, const struct day_figure *figures,

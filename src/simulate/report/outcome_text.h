@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A run as a table that a person reads in a terminal.
+ * A run as a table for the terminal.
  */
 #ifndef SIMULATE_REPORT_OUTCOME_TEXT_H
 #define SIMULATE_REPORT_OUTCOME_TEXT_H

@@ -7,7 +7,7 @@
 #include "simulate/report/chart.h"
 
 #define HOUR_S 3600
-#define TEXT_SPEEDS 3 /* each so many points of the curves stand in the text */
+#define TEXT_SPEEDS 3 /* one of so many points of the curves is in the text */
 
 static const char *const curve_names[SIZE_CURVES] = {"apart", "apart, MTP", "combined",
                                                      "combined, MTP"};
@@ -16,7 +16,7 @@ static const char *const verdict_names[] = {[SIZE_BOUND] = "bound",
                                             [SIZE_MISSES] = "misses",
                                             [SIZE_CANNOT] = "cannot"};
 
-/* ---- who won ---- */
+/* ---- verdicts ---- */
 
 static bool has_run(const struct size_fleet *fleet) {
     return fleet->trials > 0;
@@ -44,7 +44,7 @@ static bool is_before(const struct size_fleet *a, const struct size_fleet *b) {
     return a->load < b->load;
 }
 
-/* Beside what it would take, what was missed with less. */
+/* Says how many more nodes it would need, and what a smaller fleet missed. */
 static void say_bound(double more, struct size_fleet *fleet) {
     char missed[SIZE_WHY_BYTES], rest[SIZE_WHY_BYTES + 16] = "by the clock", beyond[32] = "";
     format_text(missed, sizeof missed, "%s", fleet->why);
@@ -104,7 +104,8 @@ enum plan_choice {
     CHOICES
 };
 
-/* What the unit has of a choice. Rows follow from the others; so do a decode unit's tokens. */
+/* The unit's value of a choice. The number of rows follows from the others, and so do a decode
+ * unit's tokens. */
 static uint32_t value_of(const struct size_unit *unit, int choice) {
     const uint32_t values[CHOICES] = {[CHOICE_RANKS] = unit->ranks,
                                       [CHOICE_EXPERTS] = unit->redundant_experts,
@@ -115,7 +116,7 @@ static uint32_t value_of(const struct size_unit *unit, int choice) {
     return values[choice];
 }
 
-/* Other ranks have other redundant experts, too: then any. */
+/* A different number of ranks implies different redundant experts, so these may differ then. */
 static bool differs_by(const struct size_unit *a, const struct size_unit *b, int choice) {
     if (a->role != b->role) return false;
     for (int i = 0; i < CHOICES; i++) {
@@ -125,7 +126,7 @@ static bool differs_by(const struct size_unit *a, const struct size_unit *b, int
     return true;
 }
 
-/* The one that needs the fewest nodes of those with this value; NULL: none can do it. */
+/* The unit with this value that needs the fewest nodes, or NULL if none can serve the load. */
 static const struct size_unit *best_with(const struct plan_found *found,
                                          const struct size_unit *unit, int choice, uint32_t value) {
     const struct size_unit *best = NULL;
@@ -161,7 +162,7 @@ static void write_choice(struct json_writer *writer, const struct plan_found *fo
     json_writer_text(writer, "\n");
 }
 
-/* Each choice alone, of the units of the fleet that won. */
+/* Writes each choice alone, for the units of the chosen fleet. */
 static void write_choices(struct json_writer *writer, const struct plan_found *found) {
     const struct size_fleet *best = &found->fleets[0];
     if (found->count == 0 || best->verdict != SIZE_HOLDS) return;
@@ -226,7 +227,7 @@ static void write_load(struct json_writer *writer, const struct plan_found *foun
                  options->ttft_s, options->tpot_s * 1e3);
 }
 
-/* What the limit of TTFT is about. */
+/* Writes which requests the limit of TTFT counts. */
 static void write_counted(struct json_writer *writer, const struct plan_found *found) {
     const struct size_load *load = &found->options.load;
     if (!load->counted_prompt) return;
@@ -395,7 +396,7 @@ static void write_chart(struct json_writer *writer, const struct plan_found *fou
     chart_lines(writer, &chart);
 }
 
-/* The text's table stands in the page as it is; the caller gives room for it. */
+/* Writes the text's table into the page. The caller provides the memory. */
 void plan_words_page(struct json_writer *writer, const struct plan_found *found) {
     char name[SIZE_TEXT_BYTES];
     json_writer_text(writer, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"

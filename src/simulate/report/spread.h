@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How times are spread: counts in buckets of less than 1 % of their value, so that a percentile is
- * as exact as anybody reads it, and memory does not grow with the requests. A zeroed struct is an
- * empty spread.
+ * The distribution of times: counts in buckets with a width of less than 1 % of their value, so a
+ * percentile has enough digits for any report, and memory does not grow with the requests. A zeroed
+ * struct is empty.
  */
 #ifndef SIMULATE_REPORT_SPREAD_H
 #define SIMULATE_REPORT_SPREAD_H
@@ -17,10 +17,10 @@ struct time_spread {
     double sum;
 };
 
-/* Nanoseconds; negative ones count as 0, what is beyond 2^48 (three days) as that. */
+/* Adds nanoseconds. Negative values count as 0, values beyond 2^48 (three days) as 2^48. */
 void spread_add(struct time_spread *spread, int64_t ns);
 
-/* The value below which a share of all lies; 0 where there are none. */
+/* The value below which this share of all values is; 0 if there are none. */
 double spread_quantile(const struct time_spread *spread, double share);
 double spread_mean(const struct time_spread *spread);
 

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Numbers and members in texts that a run writes: JSON with the digits that mean a number and no
- * more, and numbers as people read them.
+ * Numbers and members in the output of a run: JSON with the digits that determine a number and no
+ * more, and numbers for people.
  */
 #ifndef SIMULATE_REPORT_WORDS_H
 #define SIMULATE_REPORT_WORDS_H
 
 #include "base/json_writer.h"
 
-/* A JSON number; null for what is none (infinite, NaN). */
+/* A JSON number; null for infinity and NaN. */
 void words_number(struct json_writer *writer, double value);
 
-/* ,"name": and a number; the comma unless `first`. */
+/* Writes ,"name": and a number, without the comma if `first`. */
 void words_member(struct json_writer *writer, bool first, const char *name, double value);
 void words_member_text(struct json_writer *writer, bool first, const char *name,
                        struct bytes value);
 
-/* Formatted text. */
+/* Writes formatted text. */
 void words_format(struct json_writer *writer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -23,7 +23,7 @@ void words_format(struct json_writer *writer, const char *format, ...)
 #define WORDS_SHORT_BYTES 24
 void words_short(double value, char out[WORDS_SHORT_BYTES]);
 
-/* The text with < > & " as HTML has them. */
+/* Writes the text with < > & " escaped for HTML. */
 void words_html(struct json_writer *writer, struct bytes text);
 
 #endif

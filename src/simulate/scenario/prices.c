@@ -9,7 +9,7 @@
 #define MODEL(member) offsetof(struct prices_model, member)
 #define PERIOD(member) offsetof(struct prices_period, member)
 
-/* Of a calendar, in an object of either kind. */
+/* The keys of a calendar, in an object of either kind. */
 #define LIST_KEYS(AT)                                                                              \
     {.name = "input_hit",                                                                          \
      .kind = SCENARIO_NUMBER,                                                                      \
@@ -64,7 +64,7 @@ static const struct scenario_key period_keys[] = {
     {.name = "output", .kind = SCENARIO_NUMBER, .offset = PERIOD(tokens.output)},
 };
 
-/* The array under that key, which must not have more elements; NULL: there is none. */
+/* The array with that key, which must not have more elements, or NULL. */
 static enum status find_array(const struct scenario_place *list, const struct tree *tree,
                               const char *key, size_t most, const struct tree **array_out) {
     const struct tree *array = tree ? tree_member(tree, key) : NULL;

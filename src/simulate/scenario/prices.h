@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Prices: what a node costs an hour, and what tokens bring in by the time of the day. A prices file
- * has a list price and may have periods in which another one holds (an off-peak discount). A model may
- * have a calendar of its own, by the name it is asked for.
+ * Prices: the cost of a node per hour, and the income from tokens by the time of the day. A prices
+ * file has a list price and may have periods with another one (an off-peak discount). A model may
+ * have a calendar of its own, selected by the name in the request.
  */
 #ifndef SIMULATE_SCENARIO_PRICES_H
 #define SIMULATE_SCENARIO_PRICES_H
@@ -16,12 +16,12 @@ struct token_prices { /* of a million tokens */
 };
 
 struct prices_period {
-    double from_hour, to_hour; /* of the day, UTC; over midnight where to < from */
+    double from_hour, to_hour; /* of the day, UTC; over midnight if to < from */
     struct token_prices tokens;
 };
 
 struct prices_calendar {
-    struct token_prices tokens; /* at list prices, and where no period is */
+    struct token_prices tokens; /* list prices, which hold outside of all periods */
     struct prices_period periods[PRICES_PERIODS_MAX];
     uint32_t period_count;
 };
@@ -35,21 +35,21 @@ struct prices {
     char name[SCENARIO_TEXT_BYTES];
     char currency[SCENARIO_TEXT_BYTES];
     double node_hour;                              /* 0: there are no prices */
-    struct prices_calendar calendar;               /* of every model that is not among `models` */
-    struct prices_model models[PRICES_MODELS_MAX]; /* [model_count], no two of one name */
+    struct prices_calendar calendar;               /* of every model that is not in `models` */
+    struct prices_model models[PRICES_MODELS_MAX]; /* [model_count] with different names */
     uint32_t model_count;
 };
 
 enum status prices_read(const struct scenario_place *place, const struct tree *tree,
                         struct prices *prices_out) MUST_USE;
 
-/* The one of the model that is asked for by that name. */
+/* The calendar of the model with that name. */
 const struct prices_calendar *prices_of_model(const struct prices *prices, struct bytes model);
 
-/* Those of an hour of the day (UTC, any real number; taken modulo 24). */
+/* The prices at an hour of the day (UTC, any real number; taken modulo 24). */
 struct token_prices prices_at(const struct prices_calendar *calendar, double hour);
 
-/* What so many tokens bring in. */
+/* The income from so many tokens. */
 double prices_income(const struct token_prices *prices, double hit_tokens, double miss_tokens,
                      double output_tokens);
 

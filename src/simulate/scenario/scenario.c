@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Defaults stand in one place each: beside the rows of the keys that change them.
+ * Defaults are defined in one place each: next to the rows of the keys that change them.
  */
 #include "simulate/scenario/scenario.h"
 
@@ -72,7 +72,8 @@ static const struct scenario_key fleet_keys[] = {
     {.name = "units", .kind = SCENARIO_OTHER, .needed = true},
 };
 
-/* What a kind of units says in words; the numbers go straight to twin_unit_kind. */
+/* A kind of units as the scenario writes it in words. The numbers are read directly into
+ * twin_unit_kind. */
 struct kind_words {
     struct twin_unit_kind kind;
     uint32_t role, overlap;
@@ -150,7 +151,7 @@ static const struct scenario_key kind_keys[] = {
      .maximum = 1e6},
 };
 
-/* Hardware that is written where it is used; else the fleet's. */
+/* Hardware that is written at its use, otherwise the fleet's. */
 static enum status read_hardware(struct arena *arena, const struct scenario_place *place,
                                  const struct tree *tree, struct hardware *out) {
     struct scenario_place below = scenario_keys_below(place, "hardware");
@@ -393,12 +394,12 @@ static enum status read_trace(const struct scenario_place *load_place, const str
     load->kind = SCENARIO_LOAD_TRACE;
     enum status status =
         scenario_keys_read(&place, tree, trace_keys, ARRAY_COUNT(trace_keys), load);
-    /* Blocks have whole tokens: this is the scale that holds. */
+    /* Blocks have whole tokens, so this is the effective scale. */
     load->replay.block_tokens = (uint32_t)lround(load->length_scale * LOAD_TRACE_BLOCK_TOKENS);
     return status;
 }
 
-/* The windows' times are the scenario's. */
+/* The windows' times are those of the scenario. */
 static enum status read_day(const struct scenario_place *place, const struct tree *tree,
                             struct scenario *scenario) {
     struct day_options *day = &scenario->load.day;
@@ -442,7 +443,8 @@ static enum status read_load(const struct scenario_place *root, struct scenario 
 
 static void set_defaults(struct scenario *scenario) {
     scenario->options.gateways = 1;
-    /* A gateway's tables are written when it is made: of a million requests that is 1 GB and 3 s. */
+    /* A gateway's tables are written when it is created. For a million requests that is 1 GB and 3
+     * s. */
     scenario->options.gateway_requests_max = 65536;
     scenario->options.seed = 1;
     scenario->load.mix = (struct load_mix_options){
@@ -456,7 +458,7 @@ static void set_defaults(struct scenario *scenario) {
     scenario->load.replay = (struct load_replay_options){.speed = 1, .plays = 1, .abreast = 1};
 }
 
-/* Of things beside the fleet: hardware, model, prices. */
+/* Reads everything except the fleet: hardware, model, prices. */
 static enum status read_parts(struct arena *arena, const struct scenario_place *root,
                               struct scenario *scenario) {
     const struct tree *model = tree_member(scenario->tree, "model");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A scenario: a fleet, its hardware and model, a load, prices, and for how long, read from a tree
- * in which names are resolved (scenario_edit.h). What it does not say is as the product's defaults
- * are. Its load becomes a source of requests when it is opened: a trace is read by the program,
- * since files are not for pure rooms.
+ * A scenario: a fleet, its hardware and model, a load, prices, and a duration, read from a tree
+ * with resolved names (scenario_edit.h). Keys that it lacks have the product's defaults. Its load
+ * becomes a source of requests when it is opened. The program reads a trace's file, since pure
+ * modules do not read files.
  */
 #ifndef SIMULATE_SCENARIO_SCENARIO_H
 #define SIMULATE_SCENARIO_SCENARIO_H
@@ -14,13 +14,15 @@
 #include "simulate/scenario/scenario_day.h"
 #include "simulate/twin/fault_costs.h"
 
-/* A day is run in windows, each with a load of its own (simulate/twin/day.h): it has no source. */
+/* A day is run in windows, each with a load of its own (simulate/twin/day.h), so it has no
+ * source. */
 enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE, SCENARIO_LOAD_DAY };
 
 struct scenario_load {
     enum scenario_load_kind kind;
     struct load_mix_options mix;
-    struct mix_moments asked; /* moments that the shape was solved for; zeros: it was given */
+    struct mix_moments asked;        /* moments that the shape was solved for; zeros: the shape was
+                               * given */
     char trace[SCENARIO_TEXT_BYTES]; /* a name or a file */
     double length_scale;
     struct load_replay_options replay; /* without its trace */
@@ -34,20 +36,21 @@ struct scenario {
     struct model_figures model;
     struct scenario_load load;
     struct prices prices;
-    struct fault_limits limits; /* that requests keep or miss, where faults' costs are told */
-    double start_hour;          /* of the day, UTC, when the measured time begins */
-    const struct tree *tree;    /* that it was read from */
+    struct fault_limits limits; /* for requests, if the cost of faults is reported */
+    double start_hour;          /* of the day, UTC, at the start of the measured time */
+    const struct tree *tree;    /* the tree that it was read from */
 };
 
-/* Reads; everything stays in `arena` and in *scenario_out, which points into itself. `file` stands
- * for the tree in messages. STATUS_INVALID names the key and the cure. */
+/* Reads a scenario. Everything is stored in `arena` and in *scenario_out, which contains pointers
+ * to itself. `file` names the tree in messages. STATUS_INVALID names the key and the cure. */
 enum status scenario_read(struct arena *arena, const struct tree *tree, const char *file,
                           struct scenario *scenario_out, struct error *error) MUST_USE;
 
-/* Arena bytes for scenario_open_load. `trace`: what the program read for load.trace, or NULL. */
+/* Arena bytes for scenario_open_load. `trace`: the trace that the program read for load.trace, or
+ * NULL. */
 size_t scenario_load_bytes(const struct scenario *scenario, const struct load_trace *trace);
 
-/* Makes the source of the options; none of a day. */
+/* Makes the source of the options. A day has none. */
 enum status scenario_open_load(struct arena *arena, struct scenario *scenario,
                                const struct load_trace *trace, struct error *error) MUST_USE;
 

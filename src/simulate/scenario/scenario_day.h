@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The load of a scenario that is a day: `load.day`, with the load of each hour, the units at each
- * hour, and what is known of the day's requests (simulate/twin/day.h).
+ * hour, and the known moments of the day's requests (simulate/twin/day.h).
  */
 #ifndef SIMULATE_SCENARIO_SCENARIO_DAY_H
 #define SIMULATE_SCENARIO_SCENARIO_DAY_H

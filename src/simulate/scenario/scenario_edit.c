@@ -7,7 +7,7 @@
 
 static const char *const references[] = {"hardware", "model", "prices"};
 
-/* What is known while one setting is applied. */
+/* The state while one setting is applied. */
 struct edit {
     struct arena *arena;
     const char *setting;
@@ -23,7 +23,7 @@ static enum status no_memory(const struct edit *edit) {
     return error_set(edit->error, STATUS_NO_MEMORY, "--set %.200s: no memory", edit->setting);
 }
 
-/* An object's copy in which one member is another; shares the rest. */
+/* A copy of an object with one member replaced. It shares the other members. */
 static struct tree *with_member(struct arena *arena, const struct tree *object, const char *key,
                                 const struct tree *value) {
     struct tree *copy = tree_make_object(arena);
@@ -54,7 +54,7 @@ static bool takes_a_value(const struct tree *place) {
     return place && tree_kind(place) == TREE_OBJECT && tree_member(place, "value");
 }
 
-/* What stands at the path's end: the value, or {value, source} around it. */
+/* Sets the value at the path's end: the value, or {value, source} around it. */
 static enum status set_leaf(const struct edit *edit, const struct tree *old,
                             const struct tree **out) {
     *out = edit->value;
@@ -68,7 +68,7 @@ static enum status set_leaf(const struct edit *edit, const struct tree *old,
     return STATUS_OK;
 }
 
-/* One step of a path: "key", "[3]". `rest` is behind it. */
+/* One step of a path: "key", "[3]". `rest` follows it. */
 struct path_step {
     char key[KEY_BYTES]; /* "": an index */
     size_t index;
@@ -100,12 +100,12 @@ static bool read_step(struct bytes path, struct path_step *step_out) {
     return true;
 }
 
-/* The steps that lead to a value are few; a path that is longer has more than any tree. */
+/* The depth of a path. No tree is deeper. */
 #define STEPS_MAX 16
 
 struct path_walk {
     struct path_step steps[STEPS_MAX];
-    const struct tree *places[STEPS_MAX]; /* that the steps start from */
+    const struct tree *places[STEPS_MAX]; /* where the steps start */
     size_t count;
 };
 
@@ -171,7 +171,7 @@ enum status scenario_edit_set(struct arena *arena, const struct tree *root, cons
 
 /* ---- names ---- */
 
-/* Puts what the object's names stand for in their places. */
+/* Replaces the names in the object by what they refer to. */
 static enum status resolve_in(struct arena *arena, const struct tree *object,
                               const struct scenario_library *library, const struct tree **out,
                               struct error *error) {
@@ -212,7 +212,7 @@ static enum status resolve(struct arena *arena, const struct tree *root,
     return status;
 }
 
-/* Whether the setting's path ends with a name that stands for something. */
+/* True if the setting's path ends with a name that refers to an object. */
 static bool sets_a_name(const char *setting) {
     size_t bytes = strcspn(setting, "=");
     for (size_t i = 0; i < ARRAY_COUNT(references); i++) {

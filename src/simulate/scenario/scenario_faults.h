@@ -5,9 +5,9 @@
  *     list:   [{kind: unit-dies, at_s: 60, lasts_s: 30, unit: 2}, {kind: crowd, at_s: 90, …}]
  *     random: [{kind: disks-slow, per_hour: 2, lasts_s: 20, factor: 10}]
  *
- *   faults: {ttft_limit_s: 2, tpot_limit_s: 0.05, list: …}   (as they are if not given)
+ *   faults: {ttft_limit_s: 2, tpot_limit_s: 0.05, list: …}   (the defaults)
  *
- * Where `unit` is left out, the seed draws the place. Random ones begin between from_s (warm_s) and
+ * If `unit` is omitted, the seed draws the place. Random ones begin between from_s (warm_s) and
  * until_s (the end of the measured time).
  */
 #ifndef SIMULATE_SCENARIO_SCENARIO_FAULTS_H
@@ -20,8 +20,8 @@
 
 #define SCENARIO_FAULTS_MAX 1024
 
-/* Sets the options' faults, and which times miss their limit; the options kinds of units, gateways, times and seed are set already.
- * STATUS_INVALID names the key and the cure. */
+/* Sets the options' faults, and the limits of times. The options must already have kinds of units,
+ * gateways, times and seed. STATUS_INVALID names the key and the cure. */
 enum status scenario_faults_read(struct arena *arena, const struct scenario_place *root,
                                  const struct tree *tree, struct twin_options *options,
                                  struct fault_limits *limits_out) MUST_USE;

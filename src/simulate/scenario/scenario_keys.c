@@ -8,7 +8,7 @@
 #include "base/nearest.h"
 
 #define COUNT_MAX 4294967295.0
-#define LARGE_MAX 9007199254740992.0 /* beyond, not every whole number is a double */
+#define LARGE_MAX 9007199254740992.0 /* beyond it not every whole number is a double */
 
 struct scenario_place scenario_keys_below(const struct scenario_place *place, const char *key) {
     struct scenario_place below = {.file = place->file, .error = place->error};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading an object of a scenario by a table: each row is a key, what its value is, and where it
- * goes. A key that no row has is an error that names the key's whole path and the nearest known
- * one; so is a value of another kind, or out of its range. Where a value stands, an object
- * {value: …, source: "…"} may stand as well: it says where the number comes from.
+ * Reads an object of a scenario by a table. Each row has a key, the type of its value, and its
+ * destination. A key without a row is an error that names the key's whole path and the nearest
+ * known key. A value of another type, or out of its range, is an error, too. A value may also be an
+ * object {value: …, source: "…"}, which documents the source of the number.
  */
 #ifndef SIMULATE_SCENARIO_SCENARIO_KEYS_H
 #define SIMULATE_SCENARIO_SCENARIO_KEYS_H
@@ -21,7 +21,7 @@ enum scenario_kind {
     SCENARIO_FLAG,   /* bool */
     SCENARIO_TEXT,   /* char[SCENARIO_TEXT_BYTES] */
     SCENARIO_CHOICE, /* uint32_t: the place of a word in `choices` ("a|b|c") */
-    SCENARIO_OTHER,  /* read by somebody else */
+    SCENARIO_OTHER,  /* read by another function */
 };
 
 struct scenario_key {
@@ -33,7 +33,7 @@ struct scenario_key {
     bool needed;
 };
 
-/* Where an object stands, for messages: the file and the path of keys to it. */
+/* The place of an object for messages: the file and the path of keys to it. */
 struct scenario_place {
     const char *file;
     char path[SCENARIO_PATH_BYTES];
@@ -44,17 +44,17 @@ struct scenario_place {
 struct scenario_place scenario_keys_below(const struct scenario_place *place, const char *key);
 struct scenario_place scenario_keys_element(const struct scenario_place *place, size_t index);
 
-/* Writes into `out` what the object says; members that it does not say stay as they are. `object`
- * NULL: it says nothing. STATUS_INVALID. */
+/* Writes the object's members into `out`. Members that it lacks stay as they are. `object` may be
+ * NULL. Returns STATUS_OK or STATUS_INVALID. */
 enum status scenario_keys_read(const struct scenario_place *place, const struct tree *object,
                                const struct scenario_key *keys, size_t key_count,
                                void *out) MUST_USE;
 
-/* "file: path: message", as STATUS_INVALID. */
+/* Reports "file: path: message" as STATUS_INVALID. */
 enum status scenario_keys_refuse(const struct scenario_place *place, const char *format, ...)
     __attribute__((format(printf, 2, 3))) MUST_USE;
 
-/* The value itself, where it may be {value: …, source: …}. */
+/* The value itself, if it may be {value: …, source: …}. */
 const struct tree *scenario_keys_plain(const struct tree *value);
 
 #endif
