@@ -69,6 +69,30 @@ assert ids(complete([answer["tokens"] for answer in lists])) == ids(together)
 pairs = ids(complete(texts[:2], n=2, temperature=1, seed=7))
 assert pairs == ids(complete(texts[0], n=2, temperature=1, seed=7)) + ids(complete(texts[1], n=2, temperature=1, seed=7))
 
+# A stop that is a special token's text ends the answer at that token, and the answer names it.
+END = "<｜end▁of▁sentence｜>"
+asked = {"messages": [{"role": "user", "content": "What is 12 + 15?"}], "temperature": 0, "max_tokens": 200}
+for stops, reason, sequence in (["zzz", END], "stop_sequence", END), ([], "end_turn", None):
+    answer = ask("/v1/messages", {**asked, "model": "tiny-r1", "stop_sequences": stops})
+    assert (answer["stop_reason"], answer["stop_sequence"]) == (reason, sequence), answer
+    assert answer["content"][-1]["text"] == "12 + 15 = 27", answer
+    with post("/v1/messages", {**asked, "model": "tiny-r1", "stop_sequences": stops, "stream": True}) as streamed:
+        last = [json.loads(line[6:]) for line in streamed.read().decode().splitlines() if line.startswith("data: ")][-2]
+    assert last["delta"] == {"stop_reason": reason, "stop_sequence": sequence}, last
+    choice = ask("/v1/chat/completions", {**asked, "stop": stops})["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ("12 + 15 = 27", "stop"), choice
+endless = ask("/v1/completions", {"prompt": "What is 12 + 15?", "temperature": 0, "max_tokens": 200, "ignore_eos": True,
+                                  "stop": END})["choices"][0]
+assert endless["finish_reason"] == "stop" and endless["text"].endswith("12 + 15 = 27"), endless
+
+for path, body, param in (("/detokenize", {"tokens": [5, 4096]}, "tokens"),
+                          ("/v1/completions", {"prompt": [5, 4096]}, "prompt"),
+                          ("/v1/completions", {"prompt": "a", "logit_bias": {"4096": 1}}, "logit_bias"),
+                          ("/v1/completions", {"prompt": "a", "stop_token_ids": [4096]}, "stop_token_ids")):
+    with post(path, body) as refused:  # the limit is the model's vocabulary
+        error = json.load(refused)["error"]
+    assert refused.status == 422 and error["param"] == param and "end at 4095" in error["message"], error
+
 with post("/v1/completions", {"prompt": ["a", "a " * 90000]}) as refused:  # each judged, and named
     assert refused.status == 400 and json.load(refused)["error"]["param"] == "prompt[1]"
 with post("/v1/completions", {"prompt": ["a", [5]]}) as refused:

@@ -77,6 +77,20 @@ static bool read_tokens(struct api_reader *reader, struct api_prompt *out) {
     return true;
 }
 
+/* The model's ids; the tokenizer's until a unit has said how many the model has. */
+static bool check_ids(const struct gateway *gateway, const struct api_prompt *prompt,
+                      struct api_error *error) {
+    uint32_t vocab = gateway->fleet.model.vocab_count;
+    if (!vocab) vocab = gateway->options.vocab_count;
+    if (!vocab) vocab = tokenizer_vocab_count(gateway->options.tokenizer);
+    for (size_t i = 0; i < prompt->token_count; i++)
+        if (prompt->tokens[i] >= vocab)
+            return api_error_set(error, 422, "tokens", "out_of_range",
+                                 "'tokens[%zu]' is %u; the model's ids end at %u.", i,
+                                 prompt->tokens[i], vocab - 1);
+    return true;
+}
+
 static bool decode(struct gateway *gateway, const struct api_prompt *prompt, struct bytes *out,
                    struct api_error *error) {
     const struct tokenizer *tokenizer = gateway->options.tokenizer;
@@ -84,6 +98,7 @@ static bool decode(struct gateway *gateway, const struct api_prompt *prompt, str
     if (!tokenizer)
         return api_error_set(error, 400, "tokens", "no_tokenizer",
                              "This checkpoint has no tokenizer.");
+    if (!check_ids(gateway, prompt, error)) return false;
     enum status status =
         tokenizer_decode(tokenizer, prompt->tokens, prompt->token_count, false, NULL, 0, &count);
     char *text = arena_take(&gateway->scratch, count + 1);

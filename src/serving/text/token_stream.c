@@ -265,6 +265,15 @@ static void release(struct output *output, uint32_t keep) {
     stream->held_bytes = keep;
 }
 
+/* Ends the answer: the text that is held ends with a stop string of `bytes` bytes. */
+static void stop_here(struct output *output, uint32_t bytes) {
+    struct token_stream *stream = output->stream;
+    release(output, bytes);
+    stream->held_bytes = 0;
+    stream->stopped = true;
+    think_to_the_end(output);
+}
+
 /* Whole characters come in, and tags. */
 static void watch(void *context, struct bytes text) {
     struct output *output = context;
@@ -284,10 +293,7 @@ static void watch(void *context, struct bytes text) {
             stream->held[stream->held_bytes++] = text.data[at];
             uint32_t ended = stops_advance(stream, tag ? OPENING_TAG[0] : text.data[at], &hold);
             if (ended == 0) continue;
-            release(output, ended);
-            stream->held_bytes = 0;
-            stream->stopped = true;
-            think_to_the_end(output);
+            stop_here(output, ended);
             return;
         }
     }
@@ -363,12 +369,24 @@ void token_stream_bind(struct token_stream *stream, const struct token_stream_bo
         stream->bound_waits = bound->opens == TOKEN_STREAM_NO_TOKEN ? BOUND_BEHIND : BOUND_OPENS;
 }
 
-/* What a token says to the reader; nothing for most special ones. */
-static struct bytes text_of(const struct token_stream *stream, uint32_t token) {
-    struct bytes text = tokenizer_token_bytes(stream->tokenizer, token);
-    bool hidden = tokenizer_token_is_special(stream->tokenizer, token) &&
-                  !(stream->calls.set && tool_format_has_mark(stream->calls.set->format, text));
-    return hidden ? (struct bytes){"", 0} : text;
+/* A special token makes no text, but for the marks of the calls' format. */
+static bool is_hidden(const struct token_stream *stream, uint32_t token, struct bytes text) {
+    return tokenizer_token_is_special(stream->tokenizer, token) &&
+           !(stream->calls.set && tool_format_has_mark(stream->calls.set->format, text));
+}
+
+/* A special token that makes no text ends the answer where a stop string is its text. */
+static void push_hidden(struct output *output, struct bytes text) {
+    struct token_stream *stream = output->stream;
+    for (uint32_t i = 0; stream->stops && i < stream->stops->count; i++) {
+        const struct stop_string *stop = &stream->stops->strings[i];
+        if (!bytes_equal((struct bytes){stop->text, stop->bytes}, text)) continue;
+        utf8_join_end(&stream->joiner, watch, output);
+        if (stream->stopped) return;
+        stream->stopped_by = i;
+        stop_here(output, 0);
+        return;
+    }
 }
 
 static bool in_reasoning(const struct token_stream *stream) {
@@ -387,11 +405,14 @@ static struct bytes tag_of_token(const struct token_stream *stream, uint32_t tok
 static void push_text(struct output *output, uint32_t token) {
     struct token_stream *stream = output->stream;
     struct bytes tag = tag_of_token(stream, token);
+    struct bytes text = tokenizer_token_bytes(stream->tokenizer, token);
     if (tag.count) {
         utf8_join_end(&stream->joiner, watch, output);
         if (!stream->stopped) watch(output, tag);
+    } else if (is_hidden(stream, token, text)) {
+        push_hidden(output, text);
     } else {
-        utf8_join(&stream->joiner, text_of(stream, token), watch, output);
+        utf8_join(&stream->joiner, text, watch, output);
     }
 }
 

@@ -8,7 +8,8 @@
  *
  * Whatever the pushes, the concatenated output is the same. Stop strings are looked for in the
  * whole generated text, reasoning, tags and marks included, but not where the answer is bound to a
- * form (token_stream_bind), which a cut would break.
+ * form (token_stream_bind), which a cut would break. A special token that makes no text stops the
+ * answer where a stop string is that token's text.
  *
  * Tags are the tokens "<think>" and "</think>"; the same characters of other tokens are text. Where
  * the tokenizer has no such tokens the characters are tags. "<think>" opens reasoning at the start

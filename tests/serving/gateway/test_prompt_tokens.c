@@ -107,6 +107,8 @@ static void what_cannot_be_is_refused_by_name(void **state) {
         {"/detokenize", "{\"tokens\":\"a\"}", "tokens", "invalid_type", 400},
         {"/detokenize", "{\"tokens\":[1,\"a\"]}", "tokens", "invalid_type", 400},
         {"/detokenize", "{\"tokens\":[-1]}", "tokens", "out_of_range", 422},
+        {"/detokenize", "{\"tokens\":[1,4096]}", "tokens", "out_of_range", 422},
+        {"/detokenize", "{\"tokens\":[4294967295]}", "tokens", "out_of_range", 422},
         {"/detokenize", "{\"tokens\":[1],\"model\":\"b\"}", "model", "model_not_found", 404},
     };
     struct world *world = open_world();

@@ -505,6 +505,37 @@ static void it_puts_all_out_when_a_stop_string_ends_it(void **state) {
     kimi_shows("x\n</thSTOP", TOKEN_STREAM_IN_REASONING, "STOP", tools, "x\n</th");
 }
 
+/* The special token has no text, and the same characters of other tokens have. */
+static void a_special_token_stops_it_where_a_stop_string_is_its_text(void **state) {
+    const struct tool_set *tools = &kimi_tools;
+    kimi_shows("ab5cd", TOKEN_STREAM_PLAIN, "<|im_end|>", NULL, "ab");
+    kimi_shows("ab5cd", TOKEN_STREAM_PLAIN, "im_end", NULL, "abcd");
+    kimi_shows("ab<|im_end|>cd", TOKEN_STREAM_PLAIN, "<|im_end|>", NULL, "ab");
+    kimi_shows("ab<|im5cd", TOKEN_STREAM_PLAIN, "<|im_end|>", NULL, "ab<|im");
+    kimi_shows("ab\xE4"
+               "5cd",
+               TOKEN_STREAM_PLAIN, "<|im_end|>", NULL, "ab\xEF\xBF\xBD");
+    kimi_shows("ab0cd", TOKEN_STREAM_PLAIN, kimi_specials[0], NULL, "ab");
+    kimi_shows("x01a2{}345y", TOKEN_STREAM_PLAIN, "<|im_end|>", tools, "x«a#a({})»");
+    kimi_shows("hm5</think>yes", TOKEN_STREAM_IN_REASONING, "<|im_end|>", tools, "hm");
+}
+
+static void it_says_which_stop_string_a_special_token_was(void **state) {
+    struct stop_strings stops = stops_of(STOPS("no", "<｜end▁of▁sentence｜>", "never"));
+    struct gathered all = {.pieces = 0};
+    struct token_stream stream;
+    token_stream_open(&stream, tiny, &stops, TOKEN_STREAM_PLAIN, NULL);
+    assert_false(token_stream_push(&stream, byte_ids['n'], gather, &all));
+    assert_true(token_stream_push(&stream, eos, gather, &all));
+    assert_int_equal(stream.stopped_by, 1);
+    assert_int_equal(all.content_bytes, 1); /* "n" was held back */
+    struct token_stream_bound at_once = {TOKEN_STREAM_NO_TOKEN, TOKEN_STREAM_NO_TOKEN,
+                                         TOKEN_STREAM_NO_TOKEN};
+    token_stream_open(&stream, tiny, &stops, TOKEN_STREAM_PLAIN, NULL);
+    token_stream_bind(&stream, &at_once);
+    assert_false(token_stream_push(&stream, eos, gather, &all));
+}
+
 struct counted {
     size_t bytes;
 };
@@ -573,6 +604,8 @@ int main(void) {
         cmocka_unit_test(it_does_not_depend_on_the_tokens),
         cmocka_unit_test(it_reads_calls_out_of_the_content_alone),
         cmocka_unit_test(it_puts_all_out_when_a_stop_string_ends_it),
+        cmocka_unit_test(a_special_token_stops_it_where_a_stop_string_is_its_text),
+        cmocka_unit_test(it_says_which_stop_string_a_special_token_was),
         cmocka_unit_test(it_puts_out_no_more_than_it_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
