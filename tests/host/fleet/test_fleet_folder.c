@@ -60,6 +60,21 @@ static void a_second_manager_is_refused_until_the_first_has_ended(void **state) 
     assert_int_equal(fleet_folder_lock(folder, &error), STATUS_OK);
 }
 
+static void links_and_folders_that_others_write_to_are_refused(void **state) {
+    (void)state;
+    struct error error;
+    char victim[300], name[300];
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    snprintf(name, sizeof name, "%s/lock", folder);
+    assert_int_equal(symlink(victim, name), 0);
+    assert_int_equal(fleet_folder_lock(folder, &error), STATUS_IO);
+    assert_non_null(strstr(error.text, "it is a link"));
+    assert_int_equal(access(victim, F_OK), -1); /* not made through the link */
+    assert_int_equal(chmod(folder, 0777), 0);
+    assert_int_equal(fleet_folder_make(folder, &error), STATUS_INVALID);
+    assert_non_null(strstr(error.text, "chmod go-w"));
+}
+
 static void a_book_comes_back_as_it_was_written(void **state) {
     (void)state;
     struct error error;
@@ -168,6 +183,8 @@ static void a_line_of_the_history_has_three_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_second_manager_is_refused_until_the_first_has_ended,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(links_and_folders_that_others_write_to_are_refused,
                                         make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_book_comes_back_as_it_was_written, make_folder,
                                         remove_folder),
