@@ -196,6 +196,15 @@ static bool run_row(struct puppet *puppet, const struct step_plan *plan, const s
     return true;
 }
 
+/* It compiles nothing: every constraint that comes ahead of its request is ready at once. */
+static void report_ready(const struct step_plan *plan, struct step_result *result) {
+    result->constraint_count = plan->constraint_count;
+    for (uint32_t i = 0; i < plan->constraint_count; i++)
+        if (step_plan_constraints(plan)[i].row == STEP_NO_ROW)
+            step_result_ready(result)[result->ready_count++] = step_plan_constraints(plan)[i].slot;
+    if (result->ready_count % 2) step_result_ready(result)[result->ready_count] = 0; /* 8 bytes */
+}
+
 static void run_step(void *context, struct worker *worker, const struct record *record) {
     if (!record) return; /* it is called once to look around */
     struct puppet *puppet = context;
@@ -215,6 +224,7 @@ static void run_step(void *context, struct worker *worker, const struct record *
         result->failed =
             !run_row(puppet, plan, &step_plan_rows(plan)[i], &step_result_rows(result)[i]);
     if (result->failed) result->row_count = result->logprob_count = 0;
+    report_ready(plan, result);
     record_set_head(result, RECORD_STEP_DONE);
     worker_answer(worker, &result->record);
 }
