@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench: measures, one subject a file. Figures go to stdout as a table or, with --json, as
- * one JSON object; both state them as fractions of what the machine can do (machine_limits.h).
+ * fathom bench: one subject per file. Figures go to stdout as a table or, with --json, as one JSON
+ * object. Both express them as fractions of what the machine can do (machine_limits.h).
  */
 #include "bench/bench.h"
 
@@ -10,15 +10,15 @@ const struct command_subject bench_subjects[] = {
 #ifdef FATHOM_SERVING
     {"calibrate", "this machine, into a hardware file for the twin", bench_calibrate,
      &bench_calibrate_options},
-    {"cache", "the KV storage's disk bandwidth beside fio, and its index", bench_cache,
+    {"cache", "the KV storage's disk bandwidth compared with fio, and its index", bench_cache,
      &bench_cache_options},
     {"front", "a gateway under load: requests and streamed tokens a second, latency, memory",
      bench_front, &bench_front_options},
 #endif
-    {"exchange", "dispatch and combine between ranks, beside bare messages", bench_exchange,
+    {"exchange", "dispatch and combine between ranks, compared with bare messages", bench_exchange,
      &bench_exchange_options},
     {"kernels", "matrix products and vector kernels", bench_kernels, &bench_kernels_options},
-    {"layer", "one layer at real size, part by part, beside published times", bench_layer,
+    {"layer", "one layer at real size, part by part, compared with published times", bench_layer,
      &bench_layer_options},
     {"model", "prefill and decode of a whole model", bench_model, &bench_model_options},
     {"overlap", "what schedules hide of the ranks' communication", bench_overlap,
@@ -28,7 +28,7 @@ const struct command_subject bench_subjects[] = {
     {"serve", "load on any OpenAI-style server", bench_serve, &bench_serve_options},
     {"ttft", "a prompt's first token: computed, from the KV storage, as the server chooses",
      bench_ttft, &bench_ttft_options},
-    {"transfer", "KV blocks between processes, beside TCP and memcpy", bench_transfer,
+    {"transfer", "KV blocks between processes, compared with TCP and memcpy", bench_transfer,
      &bench_transfer_options},
 #endif
 };

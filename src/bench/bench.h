@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench, and its subjects, one file each (bench_<subject>.c).
+ * The command fathom bench and its subjects, one file each (bench_<subject>.c).
  */
 #ifndef BENCH_BENCH_H
 #define BENCH_BENCH_H
@@ -8,7 +8,7 @@
 
 int bench_run(int argc, char **argv);
 
-/* Also for `inspect options`. */
+/* Also used by `inspect options`. */
 extern const struct command_subject bench_subjects[];
 extern const size_t bench_subject_count;
 

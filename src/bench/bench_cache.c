@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench cache: what the KV storage makes of a disk. Blocks are kept and loaded through the
- * store, past the page cache; fio, if it is installed, writes and reads as many bytes in the same
- * directory, in turn in the same rounds, in transfers of the same size and depth. Then: how long
- * opening takes with sidecars of many blocks, and what a block costs in memory.
+ * fathom bench cache: how much of a disk's bandwidth the KV storage uses. Blocks are stored and
+ * loaded through the store, past the page cache. If fio is installed, it writes and reads as many
+ * bytes in the same directory, in turn in the same rounds, in transfers of the same size and depth.
+ * In addition: the time to open sidecars of many blocks, and the memory per block.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,13 +24,14 @@
 #include "serving/cache/store_index.h"
 
 #define ROUNDS_MAX 99
-#define SIZES 16         /* in the store's bound, so that a segment takes a sixteenth, as usual */
-#define SOURCE_BLOCKS 16 /* kept in turn under ever new keys */
+/* In the store's bound, so that a segment is a sixteenth of it, as usual. */
+#define SIZES 16
+#define SOURCE_BLOCKS 16              /* stored in turn under ever new keys */
 #define RUN_BYTES ((size_t)128 << 20) /* one load */
 #define FIO_WRITE_BW 47               /* fields of fio's terse output, version 3: KiB/s */
 #define FIO_READ_BW 6
 #define WAIT_NS_MAX 60000000000
-#define TINY_SLOTS 65536 /* of the segments that the index is rebuilt from */
+#define TINY_SLOTS 65536 /* of the segments from which the index is rebuilt */
 
 struct bench_cache_values {
     const char *dir, *io, *keep;
@@ -94,7 +95,7 @@ static const struct option cache_rows[] = {
 const struct option_table bench_cache_options = {
     .command = "bench cache",
     .arguments = "",
-    .description = "Cold writes and reads of the KV storage beside fio, and its index.",
+    .description = "Cold writes and reads of the KV storage compared with fio, and its index.",
     .options = cache_rows,
     .option_count = ARRAY_COUNT(cache_rows),
 };
@@ -102,7 +103,7 @@ const struct option_table bench_cache_options = {
 struct cache_bench {
     struct bench_cache_values values;
     struct store_shape shape;
-    char directory[400]; /* of ours, under --dir */
+    char directory[400]; /* our own, under --dir */
     size_t block_bytes, read_bytes, write_bytes;
     uint32_t blocks;
     bool fio;
@@ -159,7 +160,7 @@ static double write_blocks(const struct cache_bench *bench, struct kv_store *sto
     return machine_limits_now() - begun;
 }
 
-/* Seconds; 0: a block did not come. */
+/* Returns seconds, or 0 if a block could not be loaded. */
 static double read_blocks(const struct cache_bench *bench, struct kv_store *store, uint32_t round,
                           char *memory, uint32_t run) {
     struct block_key *keys = calloc(run, sizeof *keys);
@@ -191,7 +192,7 @@ static enum status clear(const struct cache_bench *bench, struct error *error) {
     enum status status = kv_store_check_shrink(bench->directory, 0, &removed, &left, error);
     store_format_folder(&bench->shape, name);
     format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
-    if (rmdir(folder) || rmdir(bench->directory)) return status; /* others' files stay */
+    if (rmdir(folder) || rmdir(bench->directory)) return status; /* files of others stay */
     return status;
 }
 
@@ -232,7 +233,7 @@ static enum status measure_store(struct cache_bench *bench, uint32_t round, stru
 
 /* ---- fio ---- */
 
-/* A field of fio's terse line, KiB/s as bytes/s. */
+/* A field of fio's terse line, converted from KiB/s to bytes/s. */
 static double terse_field(struct bytes text, uint32_t field) {
     const char *at = text.data;
     while (at && field-- > 0) {
@@ -283,7 +284,7 @@ static enum status measure_fio(struct cache_bench *bench, uint32_t round, struct
 
 /* ---- the index ---- */
 
-/* A segment of blocks that are not there (a file of holes), with its sidecar. */
+/* Makes a segment of missing blocks (a file of holes) with its sidecar. */
 static bool write_sidecar(const char *folder, const struct store_shape *shape, uint32_t number,
                           uint32_t slots) {
     char path[600];
@@ -337,11 +338,11 @@ static enum status measure_index(struct cache_bench *bench, struct error *error)
 /* ---- the report ---- */
 
 struct cache_report {
-    double write, read, fio_write, fio_read; /* bytes a second; of fio: if it was there */
-    double index_s_per_million;              /* if there was an index */
+    double write, read, fio_write, fio_read; /* bytes per second; fio's if it is installed */
+    double index_s_per_million;              /* if there is an index */
 };
 
-/* What was not measured is null. */
+/* Prints null for figures that were not measured. */
 static void print_figure(const char *name, bool measured, int digits, double value) {
     if (measured)
         printf("\"%s\":%.*f,", name, digits, value);

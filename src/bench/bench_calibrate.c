@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench calibrate: what the engine, the serving plane, KV transfers and the KV storage take
- * on this machine, as a hardware file for the twin (twin/hardware/README.md). Steps are measured in
- * processes of their own, one for each number of ranks (this program again, with --rows); the gap
- * between steps and the gateway's time on a server; transfers and the disk by the subjects of
- * `bench` that measure them.
+ * fathom bench calibrate: measures the engine, the serving plane, KV transfers and the KV storage
+ * on this machine, and writes a hardware file for the simulator (twin/hardware/README.md). Steps
+ * are measured in processes of their own, one for each number of ranks (this program again, with
+ * --rows), the gap between steps and the gateway's time on a server, transfers and the disk by the
+ * subjects of `bench` that measure them.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -44,10 +44,10 @@ struct calibrate_step {
 };
 
 #define CALIBRATE_SERVICE_TOKENS 65 /* of an answer */
-#define CALIBRATE_SERVICE_PROMPT 32 /* tokens: contexts are 64 in the mean */
+#define CALIBRATE_SERVICE_PROMPT 32 /* tokens: the mean context is 64 */
 
 struct calibrate_service {
-    double token_us; /* between two tokens of an answer that is alone: median over answers */
+    double token_us; /* between two tokens of a lone answer: median over answers */
     double first_us; /* from a request to its first token */
     double low_token_us, high_token_us, low_first_us, high_first_us; /* quartiles */
 };
@@ -130,9 +130,9 @@ const struct option_table bench_calibrate_options = {
 
 /* ---- timed steps ---- */
 
-/* Step plans go to all ranks' engines, which choose tokens too, as when serving. Shapes are timed in
- * turn, round by round, so that what the machine does meanwhile meets all of them; in a round a shape
- * comes twice, and the second time counts. Tokens are random. All pages are filled with rows of such
+/* Step plans go to all ranks' engines, which choose tokens too, as when serving. Shapes are timed
+ * in turn, round by round, so that a disturbance affects all of them alike. In a round a shape runs
+ * twice, and the second time counts. Tokens are random. All pages are filled with rows of such
  * prompts first, so that contexts are read from memory. */
 
 struct step_timer {
@@ -161,7 +161,7 @@ static void begin_plan(struct step_timer *timer, uint32_t rank,
     record_set_head(plan, RECORD_RUN_STEP);
 }
 
-/* The index'th row of a rank's plan, of the sequence of that number. */
+/* Row `index` of a rank's plan, for this sequence. */
 static void set_row(struct step_timer *timer, struct step_plan *plan, uint32_t index,
                     uint32_t sequence, struct step_row row) {
     row.slot = sequence;
@@ -184,7 +184,7 @@ static void make_plan(struct step_timer *timer, uint32_t rank,
     uint32_t token = 0;
     begin_plan(timer, rank, shape);
     for (uint32_t i = 0; i < plan->row_count; i++) {
-        bool answer = i < shape->rows; /* as a unit has them: answers first */
+        bool answer = i < shape->rows; /* in the order of a unit: answers first */
         struct step_row row = {
             .form = answer ? TOKEN_GENERATED : TOKEN_PROMPT,
             .first_position = answer ? shape->context - 1 : shape->cached,
@@ -212,7 +212,7 @@ static enum status run_step(struct step_timer *timer, double *us_out, struct err
     return STATUS_OK;
 }
 
-/* Every page of every sequence has rows. */
+/* Writes rows to every page of every sequence. */
 static enum status fill_pages(struct step_timer *timer, struct error *error) {
     const struct calibrate_limits *limits = timer->limits;
     enum status status = STATUS_OK;
@@ -235,7 +235,7 @@ static enum status fill_pages(struct step_timer *timer, struct error *error) {
     return status;
 }
 
-/* Of two steps the second is timed: while serving, most steps follow one of their kind, whose
+/* Times the second of two steps: while serving, most steps follow one of the same kind, so its
  * weights and rows are still in the caches. */
 static enum status time_shape(struct step_timer *timer, const struct calibrate_shape *shape,
                               double *us_out, struct error *error) {
@@ -248,7 +248,7 @@ static enum status time_shape(struct step_timer *timer, const struct calibrate_s
     return status;
 }
 
-/* ---- room ---- */
+/* ---- memory ---- */
 
 static enum status open_timer(struct step_timer *timer, struct error *error) {
     const struct calibrate_limits *limits = timer->limits;
@@ -293,7 +293,8 @@ static enum status time_all(struct step_timer *timer, uint32_t rounds, struct ca
     static double us[CALIBRATE_SHAPES_MAX][CALIBRATE_ROUNDS_MAX];
     double warm;
     enum status status = fill_pages(timer, error);
-    for (uint32_t i = 0; i < count && !status; i++) /* the first of a shape touches its memory */
+    for (uint32_t i = 0; i < count && !status; i++) /* the first step of a shape touches its
+                                                     * memory */
         status = time_shape(timer, &steps[i].shape, &warm, error);
     for (uint32_t round = 0; round < rounds; round++)
         for (uint32_t i = 0; i < count && !status; i++)
@@ -387,12 +388,12 @@ static enum status measure_rows(const struct calibrate_values *values, struct er
 
 /* ---- a server ---- */
 
-/* One client after another asks it. Between two tokens of one answer there is a step and a gap;
- * before the first there are the gateway, the prompt's step and the way back. The client runs on the
- * same machine, so its own part is in these times, as it is in those of `bench serve`. */
+/* Clients send one request after another. Between two tokens of one answer there is a step and a
+ * gap. Before the first token there are the gateway, the prompt's step and the way back. The client
+ * runs on the same machine, so these times include it, as in `bench serve`. */
 
 #define START_SECONDS_MAX 300
-#define WARM 3 /* answers before those that count */
+#define WARM 3 /* answers before the measured ones */
 #define TOKEN_LOW 300
 
 static void quartiles(double *figures, size_t count, double *low, double *median, double *high) {
@@ -433,7 +434,7 @@ static enum status ask_server(const char *url, uint32_t answers, uint32_t token_
     struct load_options options = {.url = url,
                                    .concurrency = 1,
                                    .ignore_eos = true,
-                                   /* A token may be half a letter, which alone is no text. */
+                                   /* A token may be half a letter, which has no text by itself. */
                                    .extra = "\"return_token_ids\":true",
                                    .token_low = TOKEN_LOW,
                                    .token_high = token_high,
@@ -472,7 +473,7 @@ struct calibration {
     char own[400];
     void *memory;
     struct arena arena;
-    const struct tree *alone, *ranks; /* what --rows says; `ranks` NULL: one rank alone */
+    const struct tree *alone, *ranks; /* output of --rows; `ranks` NULL: one rank only */
     struct calibrate_service service;
     double transfer_gbps, transfer_us, memory_gbps, disk_gbps;
 };
@@ -541,7 +542,7 @@ static enum status run_rows(struct calibration *all, uint64_t ranks, const struc
 static double number(const struct tree *object, const char *name) {
     double value = 0;
     bool found = tree_get_number(tree_member(object, name), &value);
-    check(found); /* our own program's word */
+    check(found); /* a key of our own program */
     return value;
 }
 
@@ -556,7 +557,7 @@ static enum status run_service(struct calibration *all, struct error *error) {
                       (uint32_t)number(all->alone, "vocab"), &all->service, error);
 }
 
-/* The rates of the fastest cases, and what the smallest takes beyond its bytes. */
+/* The rates of the fastest cases, and the time of the smallest case beyond its bytes. */
 static enum status run_transfer(struct calibration *all, struct error *error) {
     struct command_words words = {.count = 0};
     const struct tree *tree;
@@ -599,7 +600,7 @@ static enum status run_disk(struct calibration *all, struct error *error) {
 
 /* ---- the file ---- */
 
-/* The time of the row with just this share; 0: there is none. */
+/* The time of the row with exactly this share; 0: none. */
 static double step_us(const struct tree *measured, double prompt, double rows, double context) {
     const struct tree *all = tree_member(measured, "rows");
     for (size_t i = 0; i < tree_count(all); i++) {
@@ -690,7 +691,7 @@ static void write_file(FILE *file, const struct calibration *all) {
     if (all->ranks) write_rows(file, all->ranks);
 }
 
-/* The median row's width of the middle half of its times, in percent. */
+/* The median row's interquartile range of times, in percent. */
 static double spread(const struct tree *measured) {
     const struct tree *all = tree_member(measured, "rows");
     static double widths[CALIBRATE_SHAPES_MAX];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench exchange: dispatch and combine of random tokens between ranks, without a model, as
- * medians with their spread, beside messages of as many bytes between contiguous buffers and nothing
- * else (job_swap), in turn in the same rounds: the floor. The exchange's times include all it does: choosing slots, gathering rows
- * into messages, sorting what came by expert. What writing and reading cost depends on where rows lie, so each is
- * also timed together with the writing of all rows and one reading of all that came, a rank's own among them.
+ * medians with their spread. The floor next to them is bare messages of as many bytes between
+ * contiguous buffers (job_swap), in turn in the same rounds. The exchange's times include all its
+ * work: choosing slots, gathering rows into messages, sorting received rows by expert. The cost of
+ * writing and reading depends on where rows are in memory, so each is also timed together with one
+ * writing of all rows and one reading of all received ones, including a rank's own.
  *
- * With groups of experts, each lies on as few ranks, or nodes, as it can, tokens choose among some groups as a
- * router does, and the exchange whose results are summed by groups runs beside the one whose
- * results come back one by one. With nodes (`--experiment ranks-per-node=N`) either runs by nodes,
- * too. The sums that are made on the way are in these times, those that are left for home are not.
+ * With groups of experts, each group is on as few ranks, or nodes, as possible, tokens choose among
+ * some groups as a router does, and the exchange that sums results by groups runs next to the one
+ * that returns results one by one. With nodes (`--experiment ranks-per-node=N`) either runs by
+ * nodes, too. Sums made on the way are part of these times, sums left for the receiver are not.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,12 +98,14 @@ static const struct option exchange_rows[] = {
 const struct option_table bench_exchange_options = {
     .command = "bench exchange",
     .arguments = "",
-    .description = "Times the expert exchange between ranks beside bare messages of as many bytes.",
+    .description =
+        "Times the expert exchange between ranks, compared with bare messages of as many "
+        "bytes.",
     .options = exchange_rows,
     .option_count = ARRAY_COUNT(exchange_rows),
 };
 
-/* Ways to carry the same tokens; each has a dispatch and a combine. */
+/* Ways to exchange the same tokens. Each has a dispatch and a combine. */
 enum exchange_way { WAY_PLAIN, WAY_GROUPS, WAY_NODES, WAY_GROUPS_NODES, WAY_COUNT };
 #define FIGURE_COUNT (2 * WAY_COUNT)
 
@@ -119,12 +122,12 @@ struct exchange_bench {
     float *weights;                         /* [tokens][per_token] */
     char *activations;                      /* [tokens][dispatch_bytes] */
     char *out, *in;                         /* [ranks][largest] for bare messages */
-    uint64_t bytes[FIGURE_COUNT];           /* that rank 0 sends */
-    uint64_t bytes_between[FIGURE_COUNT];   /* of those: to other nodes */
+    uint64_t bytes[FIGURE_COUNT];           /* bytes that rank 0 sends */
+    uint64_t bytes_between[FIGURE_COUNT];   /* the part that goes to other nodes */
     double seconds[FIGURE_COUNT][ROUNDS_MAX], swap_seconds[FIGURE_COUNT][ROUNDS_MAX];
-    /* with the writing and reading of all rows */
+    /* including writing and reading all rows */
     double whole[FIGURE_COUNT][ROUNDS_MAX], swap_whole[FIGURE_COUNT][ROUNDS_MAX];
-    uint64_t sum_read; /* so that what is read is needed */
+    uint64_t sum_read; /* keeps the compiler from removing the reads */
 };
 
 static void draw_experts(struct exchange_bench *bench) {
@@ -133,7 +136,8 @@ static void draw_experts(struct exchange_bench *bench) {
     for (uint32_t token = 0; token < values->tokens; token++) {
         uint32_t wanted = (uint32_t)values->per_token, kept = (uint32_t)values->groups_kept;
         uint32_t left = kept * (experts / groups);
-        for (uint32_t group = 0; group < groups; group++) { /* ascending, each set as likely */
+        /* Ascending, each set with the same probability. */
+        for (uint32_t group = 0; group < groups; group++) {
             if (groups > 1 &&
                 random_uniform(job_rank(), token, experts + group) * (groups - group) >= kept)
                 continue;
@@ -149,9 +153,9 @@ static void draw_experts(struct exchange_bench *bench) {
     check(at == values->tokens * values->per_token);
 }
 
-/* Experts in their order, so that a group lies on as few ranks as it can; or, where ranks are of
- * nodes, on as few nodes, whose experts are dealt to their ranks in turn, since a balancer may put them
- * anywhere on the node. Behind them replicas. */
+/* Places experts in order, so that a group is on as few ranks as possible. If ranks belong to
+ * nodes, a group is on as few nodes as possible, and its experts are dealt to the node's ranks in
+ * turn, since a balancer may put them anywhere on the node. Replicas follow. */
 static void place_in_order(struct placement *placement, bool nodes) {
     uint32_t each = nodes ? placement->node_ranks : 1, room = each * placement->slots_per_rank;
     for (uint32_t slot = 0; slot < placement->ranks * placement->slots_per_rank; slot++) {
@@ -166,7 +170,7 @@ static struct exchange_link link_of(double gbps, double us) {
                                   .latency_ns = (int64_t)(us * 1e3)};
 }
 
-/* As the model does (compute/model/experts.c), in one thread. */
+/* Same as the model (compute/model/experts.c), in one thread. */
 static void make_sums(void *context, const struct exchange_sum *sums, uint32_t count) {
     struct exchange_bench *bench = context;
     uint32_t hidden = (uint32_t)bench->values.hidden;
@@ -260,8 +264,9 @@ static void read_returned(struct exchange_bench *bench, const struct exchange_re
                      bench->combine_bytes);
 }
 
-/* One dispatch and combine; the ranks begin each together. What is sent was just written, as a layer
- * leaves it: else it lies in the receiver's cache from the round before. */
+/* One dispatch and combine, each begun by all ranks together. The sent rows are written just
+ * before, as by a layer; otherwise they would be in the receiver's cache from the previous
+ * round. */
 static void run_exchange(struct exchange_bench *bench, uint32_t way, uint32_t round) {
     struct exchange *exchange = bench->exchanges[way];
     uint32_t dispatch = 2 * way, combine = dispatch + 1;
@@ -302,7 +307,7 @@ static void run_exchanges(struct exchange_bench *bench, uint32_t round) {
         if (bench->exchanges[way]) run_exchange(bench, way, round);
 }
 
-/* Of what was just written, too. */
+/* Also sends what was just written. */
 static void run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t round,
                      double *seconds_out, double *whole_out) {
     double began = machine_limits_now();
@@ -316,7 +321,7 @@ static void run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t roun
     *whole_out = written + machine_limits_now() - start;
 }
 
-/* All ranks swap as much as rank 0 sends to each of the others, on average. */
+/* Makes all ranks swap as much as rank 0 sends to each of the others, on average. */
 static void agree_on_bytes(struct exchange_bench *bench, uint64_t each[static FIGURE_COUNT]) {
     uint32_t others = job_count() - 1;
     for (uint32_t i = 0; i < FIGURE_COUNT; i++)
@@ -349,7 +354,7 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
     return STATUS_OK;
 }
 
-/* The figures of a way's dispatch or combine. */
+/* Prints the figures of a way's dispatch or combine. */
 static void print_figure(struct exchange_bench *bench, uint32_t i) {
     static const char *const keys[FIGURE_COUNT] = {"dispatch",
                                                    "combine",
@@ -364,7 +369,7 @@ static void print_figure(struct exchange_bench *bench, uint32_t i) {
         "dispatch by nodes", "combine by nodes", "dispatch by both",   "combine by both"};
     uint32_t rounds = (uint32_t)bench->values.rounds;
     double *own = bench->seconds[i], *swap = bench->swap_seconds[i];
-    double median = machine_limits_median(own, rounds); /* sorted now */
+    double median = machine_limits_median(own, rounds); /* sorted at this point */
     double swap_median = machine_limits_median(swap, rounds);
     double whole = machine_limits_median(bench->whole[i], rounds);
     double swap_whole = machine_limits_median(bench->swap_whole[i], rounds);

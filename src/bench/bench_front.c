@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench front: the gateway's process under load, over real sockets: clients on loopback on
- * the one side, on the other a unit without an engine (bench/stub_unit.h) behind the real wire. It
- * tells what a request and a token cost the gateway in processor time, how much later a token comes
- * to its client, and what a stream takes of memory. What one core could bear follows from the
+ * one side, and a unit without an engine (bench/stub_unit.h) behind the real wire on the other. It
+ * reports the gateway's processor time per request and per token, the delay of a token on its way
+ * to the client, and the memory of a stream. The load that one core could serve is derived from the
  * processor time, since clients and unit need the other cores.
  */
 #include <signal.h>
@@ -30,7 +30,7 @@
 #include "host/process/rank_board.h"
 
 #define BODIES 64        /* different prompts */
-#define FILES_BESIDE 600 /* of a process, that are no client's; a gateway keeps 512 */
+#define FILES_BESIDE 600 /* of a process, in addition to clients; a gateway keeps 512 */
 #define START_SECONDS 30
 #define RAMP_SECONDS 60
 #define SETTLE_SECONDS 1
@@ -89,7 +89,7 @@ static const struct option front_rows[] = {
     {.name = "nginx",
      .type = OPTION_TEXT,
      .help = "an nginx (its path) between clients and gateways, as a proxy that does nothing else: "
-             "processor time told is nginx's then, to compare with",
+             "the processor time is nginx's then, for comparison",
      AT(nginx)},
     {.name = "prompt-tokens",
      .type = OPTION_COUNT,
@@ -107,7 +107,7 @@ static const struct option front_rows[] = {
      AT(seconds)},
     {.name = "model",
      .type = OPTION_TEXT,
-     .help = "directory of the checkpoint whose tokenizer is used (default: the model that comes "
+     .help = "directory of a checkpoint with the tokenizer to use (default: the model that comes "
              "with Fathom)",
      AT(model)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
@@ -122,12 +122,12 @@ const struct option_table bench_front_options = {
     .option_count = ARRAY_COUNT(front_rows),
 };
 
-/* ---- the world ---- */
+/* ---- state ---- */
 
 struct front_stream { /* a connection */
-    uint32_t told;    /* events */
+    uint32_t told;    /* events received */
     bool asks;
-    uint8_t matched; /* of MARK, at the end of what came last */
+    uint8_t matched; /* bytes of MARK at the end of the data received so far */
 };
 
 struct front {
@@ -136,20 +136,20 @@ struct front {
     uint32_t vocab;
     uint8_t model_id[32];
     struct stub_shared *shared;
-    uint32_t token; /* that the unit says */
+    uint32_t token; /* the token that the unit sends */
     char folder[64], url[320];
     struct child gateways[GATEWAYS_MAX];
-    uint32_t gateway_count; /* that have been started */
+    uint32_t gateway_count; /* number started so far */
     struct child nginx;
-    pid_t unit, holder; /* holder: stops the gateways and lets them go on */
+    pid_t unit, holder; /* holder: stops the gateways and lets them continue */
     struct http_client *client;
     char *bodies[BODIES];
     struct front_stream *streams; /* [stream_count] */
     uint32_t stream_count, open_count;
     uint32_t
         first_seed; /* streams of a run that the unit may still have do not share seeds with the
-                          * next one's */
-    bool one_token; /* a request after the other; else streams without an end */
+                     * next run's */
+    bool one_token; /* one request after another; otherwise endless streams */
     bool counts, ending;
     uint64_t requests, failed, tokens;
     double *latencies; /* seconds */
@@ -246,7 +246,7 @@ static void note_latency(struct front *front, uint32_t index, uint32_t position)
     front->latencies[front->latency_count++] = (double)(clock_now_ns() - said) * 1e-9;
 }
 
-/* Each event begins with this. */
+/* The beginning of each event. */
 static const char MARK[] = "data: {";
 
 static void on_data(void *context, uint32_t index, struct bytes data) {
@@ -303,7 +303,7 @@ static void wire_address(const struct front *front, uint32_t gateway, char out[A
     snprintf(out, ADDRESS_BYTES, "ipc://%s/%u", front->folder, gateway);
 }
 
-/* The first one chooses the port. */
+/* The first gateway chooses the port. */
 static enum status start_gateway(struct front *front, struct error *error) {
     char listen[ADDRESS_BYTES], port[16] = "0";
     uint32_t number = front->gateway_count;
@@ -331,7 +331,7 @@ static enum status start_gateway(struct front *front, struct error *error) {
     return status;
 }
 
-/* One process that passes all on, with connections to the gateway that are kept. */
+/* Starts one process that forwards all requests, with kept-alive connections to the gateway. */
 static enum status start_nginx(struct front *front, struct error *error) {
     static const char form[] =
         "daemon off; master_process off; worker_rlimit_nofile 20000; error_log stderr notice; "
@@ -364,7 +364,7 @@ static void tell_gateways(const struct front *front, int number) {
         kill(front->gateways[i].pid, number);
 }
 
-/* In a process of its own, until it is killed. */
+/* Runs in a process of its own until it is killed. */
 static void hold_gateways(const struct front *front) {
     useconds_t runs = (useconds_t)(HOLD_US * front->values->held / 100);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -416,7 +416,7 @@ static void close_client(struct front *front) {
     front->streams = NULL;
 }
 
-/* The gateways take no unit of another model. */
+/* The gateways accept no unit of another model. */
 static enum status read_front_model(struct front *front, const char *directory,
                                     struct error *error) {
     struct checkpoint *checkpoint;
@@ -428,7 +428,7 @@ static enum status read_front_model(struct front *front, const char *directory,
     return STATUS_OK;
 }
 
-/* What all measurements share. */
+/* Opens what all measurements share. */
 static enum status open_front(struct front *front, struct error *error) {
     const char *directory;
     enum status status = model_run_directory(front->values->model, &directory, error);
@@ -465,7 +465,7 @@ static enum status start_unit(struct front *front, struct error *error) {
     return stub_unit_start(&options, &front->unit, error);
 }
 
-/* A unit and gateways that nobody has asked for anything yet. */
+/* Starts a unit and gateways without any request. */
 static enum status open_world(struct front *front, struct error *error) {
     atomic_store(&front->shared->tokens_each, 1000);
     atomic_store(&front->shared->heard, 0);
@@ -480,7 +480,7 @@ static enum status open_world(struct front *front, struct error *error) {
     return status;
 }
 
-/* That nginx has left. */
+/* Removes the files that nginx has left. */
 static void remove_files(const struct front *front) {
     static const char *const names[] = {"nginx.conf", "pid",   "body", "proxy",
                                         "fastcgi",    "uwsgi", "scgi"};
@@ -508,10 +508,10 @@ static void close_world(struct front *front) {
     front->gateway_count = 0;
 }
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 struct front_requests {
-    double a_second, cpu_us, a_core; /* a_core: requests a second that one core would bear */
+    double a_second, cpu_us, a_core; /* a_core: requests a second that one core would serve */
     uint64_t failed;
 };
 
@@ -558,7 +558,7 @@ static double quantile(struct front *front, double share) {
     return front->latencies[(uint32_t)((count - 1) * share)];
 }
 
-/* All streams have begun, or time is up. */
+/* Returns when all streams have begun, or the time is over. */
 static void open_streams(struct front *front) {
     double until = machine_limits_now() + RAMP_SECONDS;
     atomic_store(&front->shared->heard, atomic_load(&front->shared->said));

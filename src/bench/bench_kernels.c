@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench kernels: each kernel at the shapes of the benchmark model (hidden 1024, q_lora 384,
- * kv_lora 512, experts 512 wide, 16 heads), as medians (or best runs), beside what the machine can
- * do at most.
+ * kv_lora 512, experts 512 wide, 16 heads), as medians (or best runs), compared with what the
+ * machine can do at most.
  *
  * Matrix products run on all threads over copies of the weights that together exceed the caches, as
- * a model's layers do (--warm: over one copy). The others run on one thread on data at hand, as a
+ * in a model's layers (--warm: over one copy). The others run on one thread on cached data, as a
  * team member runs them.
  */
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static const struct option bench_rows[] = {
      .offset = offsetof(struct kernels_values, best)},
     {"cpu-mask", OPTION_CHOICE, "auto", "use no kernels above this level",
      .offset = offsetof(struct kernels_values, cpu_mask), .choices = KERNEL_LEVEL_CHOICES},
-    {"filter", OPTION_TEXT, NULL, "measure only kernels whose name contains this",
+    {"filter", OPTION_TEXT, NULL, "measure only kernels with this in their name",
      .offset = offsetof(struct kernels_values, filter)},
     {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct kernels_values, json)},
@@ -71,20 +71,21 @@ struct kernels_bench {
     struct machine_limits one, all;
     char *pool;   /* [POOL_BYTES] random weights */
     float *x, *y; /* [M_MAX][CHANNELS_MAX], [M_MAX][OUTPUTS_MAX] */
-    /* [CHANNELS_MAX / 128][M_MAX + 1][128] x as models prepare it for all but F32 weights */
+    /* [CHANNELS_MAX / 128][M_MAX + 1][128] x in the form that models prepare for all but F32
+     * weights */
     uint16_t *blocks;
     float *scales; /* of FP8 weights */
     uint32_t printed;
 };
 
-/* One line of results; a fraction is of `limits`, and left out where `limits` is NULL. */
+/* One line of results. A fraction is relative to `limits`, and left out if `limits` is NULL. */
 struct kernels_line {
     const char *kernel, *type;
     uint32_t outputs, channels, m;
     double seconds, operations, bytes; /* of one call */
     const struct machine_limits *limits;
     double flops_limit;
-    bool warm; /* what it reads lies in a cache */
+    bool warm; /* its inputs are cached */
 };
 
 static void print_line(struct kernels_bench *bench, const struct kernels_line *line) {
@@ -117,7 +118,7 @@ static bool wanted(const struct kernels_bench *bench, const char *name) {
 
 static double seconds_of(const struct kernels_bench *bench, double *times) {
     double median = machine_limits_median(times, (uint32_t)bench->values.runs);
-    return bench->values.best ? times[0] : median; /* sorted by now */
+    return bench->values.best ? times[0] : median; /* sorted at this point */
 }
 
 static void bench_product(struct kernels_bench *bench, const char *name, enum weight_type type,
@@ -190,7 +191,7 @@ enum small_kernel {
     VALUES,
     LATENT_SCORES,
     LATENT_VALUES,
-    BF16_SCORES, /* from here to RMSNORM: of BF16 values */
+    BF16_SCORES, /* from here to RMSNORM: for BF16 values */
     BF16_VALUES,
     BF16_LATENT_SCORES,
     BF16_LATENT_VALUES,
@@ -288,7 +289,7 @@ static void call_small(const struct kernels_bench *bench, const struct small *sm
     case ADD_SCALED:
         kernels->add_scaled(y, x, 1e-9f, n);
         break;
-    case ADD_SUM: /* two rows, the experts that a token has in a group */
+    case ADD_SUM: /* two rows, for a token's experts in one group */
         kernels->add_sum_bf16(
             y, (const uint16_t *const[]){(const uint16_t *)x, (const uint16_t *)x + n},
             (const float[]){1e-9f, 1e-9f}, 2, n);
@@ -314,7 +315,7 @@ static void call_small(const struct kernels_bench *bench, const struct small *sm
 static void bench_small(struct kernels_bench *bench, const struct small *small) {
     double times[RUNS_MAX], seconds = 0;
     uint32_t calls = 1;
-    for (; seconds < VECTOR_SECONDS; calls *= 2) { /* calibration, and warming up */
+    for (; seconds < VECTOR_SECONDS; calls *= 2) { /* calibration and warm-up */
         double start = machine_limits_now();
         for (uint32_t call = 0; call < calls; call++)
             call_small(bench, small);
@@ -343,7 +344,7 @@ static void bench_small(struct kernels_bench *bench, const struct small *small) 
     print_line(bench, &line);
 }
 
-/* Random weights: moderate numbers in every type, no NaN among the codes. */
+/* Random weights: moderate numbers in every type, without NaN codes. */
 static enum status take_memory(struct kernels_bench *bench, struct error *error) {
     bench->pool = aligned_alloc(64, POOL_BYTES);
     bench->x = aligned_alloc(64, sizeof(float) * M_MAX * CHANNELS_MAX);

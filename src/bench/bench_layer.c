@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench layer: one MoE layer at real size, part by part, through the engine's own stages and
- * kernels: as one rank of many that all have as many tokens and choose experts evenly. Beside each
- * part what it costs at least on this machine, and what DeepSeek published for it on another. On a
- * device the floor is that of an H800, whatever GPU it is: one yardstick for all, and the published one's.
+ * kernels. It runs as one rank of many that all have as many tokens and choose experts evenly. Each
+ * part is compared with the least time on this machine, and with DeepSeek's published time on
+ * another one. On a device the floor is that of an H800, for any GPU, since the published times are
+ * an H800's.
  *
- * --table writes the same times over a grid of tokens, contexts and rows per expert, for whoever
- * wants to know a step's time without computing (simulate/hardware/stage_table.h reads it).
+ * --table writes the same times over a grid of tokens, contexts and rows per expert, to compute a
+ * step's time without running it (simulate/hardware/stage_table.h reads it).
  */
 #include <errno.h>
 #include <math.h>
@@ -38,7 +39,8 @@ static const struct option bench_rows[] = {
      .type = OPTION_CHOICE,
      .fallback = "v3",
      .choices = "v3|v2-lite|dsv3b|tiny",
-     .help = "whose layer: DeepSeek-V3, V2-Lite, the benchmark shape, or a very small one",
+     .help =
+         "the model of the layer: DeepSeek-V3, V2-Lite, the benchmark shape, or a very small one",
      AT(shape)},
     {.name = "weights",
      .type = OPTION_CHOICE,
@@ -157,16 +159,16 @@ const struct option_table bench_layer_options = {
     .command = "bench layer",
     .arguments = "",
     .description = "Times the parts of one transformer layer at real size, with random weights, "
-                   "beside this machine's floor and DeepSeek's published figures.",
+                   "compared with this machine's floor and DeepSeek's published figures.",
     .options = bench_rows,
     .option_count = ARRAY_COUNT(bench_rows),
 };
 
-/* What becomes of a case's times. */
+/* The use of a case's times. */
 enum use {
     USE_PRINT,
-    USE_ROW,  /* lines of the table, for all that depends on the tokens */
-    USE_CORE, /* lines of the table, for what depends on the context as well */
+    USE_ROW,  /* lines of the table that depend on the tokens only */
+    USE_CORE, /* lines of the table that depend on the context as well */
     USE_EXPERTS
 };
 
@@ -224,11 +226,11 @@ static void add_grid(struct layer_bench *bench, bool prompt, const struct model_
         for (uint32_t c = 0; c < bench->sweep_context.count; c++) {
             struct layer_case *layer = add_case(bench, c ? USE_CORE : USE_ROW, prompt,
                                                 tokens->values[t], bench->sweep_context.values[c]);
-            if (c) layer->expert_rows = 1; /* only the core is wanted */
+            if (c) layer->expert_rows = 1; /* only the core is needed */
         }
 }
 
-/* Rows by themselves: of one token, so that little else is computed. */
+/* Rows by themselves, with one token, so that little else is computed. */
 static void add_swept(struct layer_bench *bench) {
     add_grid(bench, false, &bench->sweep_tokens);
     add_grid(bench, true, &bench->sweep_prompt);
@@ -257,11 +259,11 @@ static enum status read_sweeps(struct layer_bench *bench, struct error *error) {
 
 /* ---- figures ---- */
 
-struct layer_figure { /* of a part, or of several */
+struct layer_figure { /* of one part, or of several */
     double seconds, flop, bytes, floor_seconds, published_us;
 };
 
-/* Another shape than theirs has no figures of theirs beside it. */
+/* The published figure, or none if the shape is not theirs. */
 static double published(const struct layer_bench *bench, double us) {
     return strcmp(bench->values.shape, "v3") == 0 ? us : 0;
 }
@@ -270,8 +272,9 @@ static bool is_absorbed(enum stage_part part) {
     return part == PART_ABSORB_QUERY || part == PART_ABSORB_VALUE;
 }
 
-/* Of a device's kernels (docs/gpu.md): attention multiplies BF16 values, the router floats, all else what the
- * weights are. A kv_b of FP8 lies there in BF16 for the absorbed form. */
+/* The floor of a device's kernels (docs/gpu.md). Attention multiplies BF16 values, the router
+ * floats, all other parts the weights' type. On a device an FP8 kv_b is stored as BF16 for the
+ * absorbed form. */
 static double device_floor_of(const struct layer_bench *bench, const struct layer_case *layer,
                               enum stage_part part, const struct layer_work *work) {
     const struct machine_limits *limits = &bench->limits;
@@ -286,9 +289,8 @@ static double device_floor_of(const struct layer_bench *bench, const struct laye
     return fmax(work->flop / flops, bytes / limits->read_bytes);
 }
 
-/* Bytes at the speed of reading, or products at the speed of multiply-adds: whichever is longer. Core
- * attention multiplies floats only where the kernels have no products of BF16 values, or nothing is
- * rounded. */
+/* The time to read the bytes, or to compute the products, whichever is longer. Core attention
+ * multiplies floats only if the kernels have no products of BF16 values, or nothing is rounded. */
 static double floor_of(const struct layer_bench *bench, const struct layer_case *layer,
                        enum stage_part part, const struct layer_work *work) {
     const struct machine_limits *limits = &bench->limits;
@@ -406,7 +408,7 @@ static bool is_written(enum use use, enum stage_part part) {
     return use == USE_ROW || (use == USE_CORE && is_of_context(part));
 }
 
-/* What else ran on the machine, in the last minute. */
+/* The load of other processes on the machine, in the last minute. */
 static double load_average(void) {
     double load;
     return getloadavg(&load, 1) == 1 ? load : 0;
@@ -471,7 +473,8 @@ static enum status measure_limits(struct layer_bench *bench, struct error *error
     return status;
 }
 
-/* And refuses to take more than there is: filling pages would drive others out of memory. */
+/* Reports the needed memory. Refuses to take more than there is: filling pages would push other
+ * processes out of memory. */
 static enum status tell_memory(const struct layer_bench *bench, struct error *error) {
     struct layer_run_bytes bytes = layer_run_bytes(bench->run, bench->cases, bench->case_count);
     uint64_t all = bytes.weights + bytes.source + bytes.kv + bytes.room;
@@ -479,7 +482,8 @@ static enum status tell_memory(const struct layer_bench *bench, struct error *er
             "memory: about %.0f MiB, of which weights %.0f, what they are made from %.0f, KV %.0f, "
             "room for activations %.0f\n",
             MIB(all), MIB(bytes.weights), MIB(bytes.source), MIB(bytes.kv), MIB(bytes.room));
-    bool is_gpu = strcmp(bench->values.device, "cuda") == 0; /* it says itself what it lacks */
+    /* The device reports itself what it lacks. */
+    bool is_gpu = strcmp(bench->values.device, "cuda") == 0;
     if (is_gpu || all <= machine_limits_memory()) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY,
                      "needs about %.0f MiB of memory, %.0f are available: lower tokens, context or "
@@ -579,7 +583,7 @@ static enum status run_all(struct layer_bench *bench, struct error *error) {
         status = error_set(error, STATUS_INVALID,
                            "--processor-time: a device's time is its own clock's; leave it out");
     if (status != STATUS_OK) return status;
-    if (path && !(bench->table = own_file_report(path))) /* before anything takes long */
+    if (path && !(bench->table = own_file_report(path))) /* before anything that takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
     status = prepare(bench, error);
     if (status == STATUS_OK) status = run_cases(bench, error);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench model: prefill, time to the first token and decode of a whole model, as medians,
- * beside what the machine can do at most, measured in the same run. Tokens are random: speed does
- * not depend on what they say, but which experts they choose does, so every sequence has its own.
+ * compared with what the machine can do at most, measured in the same run. Tokens are random: speed
+ * depends on the experts that they choose, not on their text, so every sequence has its own.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -101,7 +101,7 @@ struct model_bench {
     double step_seconds[MODEL_RUN_SIZES_MAX];
 };
 
-/* Multiply-adds per token, times two, without core attention. */
+/* Operations per token (two per multiply-add), without core attention. */
 static double linear_operations(const struct shape *shape) {
     double d = shape->hidden, heads = shape->heads, query = heads * shape_query_dim(shape);
     double total = (double)shape->vocab * d;
@@ -121,7 +121,8 @@ static double linear_operations(const struct shape *shape) {
     return 2 * total;
 }
 
-/* Of a prompt: all tokens' linears (the head once), and scores and values over half the context. */
+/* Operations of a prompt: all tokens' linears (the head once), and scores and values over half the
+ * context. */
 static double prefill_operations(const struct shape *shape, double tokens) {
     double head = 2.0 * shape->vocab * shape->hidden;
     double core = 2.0 * shape->layers * shape->heads * (shape_query_dim(shape) + shape->value_dim) *
@@ -144,7 +145,7 @@ static enum status measure_prefill(struct model_bench *bench, struct error *erro
     uint32_t prompt = (uint32_t)bench->values.prompt;
     uint32_t step_tokens = (uint32_t)bench->values.step_tokens;
     draw_tokens(bench, 0);
-    /* a first step, untimed, touches the memory that steps use */
+    /* A first step, untimed, touches the memory that steps use. */
     enum status warm =
         solo_prefill(bench->solo, 0, bench->tokens, prompt < step_tokens ? prompt : step_tokens, 0,
                      bench->logits, error);
@@ -202,7 +203,7 @@ static enum status measure_decode(struct model_bench *bench, uint32_t batch, dou
 }
 
 static enum status measure(struct model_bench *bench, struct error *error) {
-    /* Measuring the prompt leaves sequence 0 as fill_prompts would. */
+    /* After the measurement of the prompt, sequence 0 is as fill_prompts leaves it. */
     uint32_t filled = bench->depth == bench->values.prompt;
     enum status status = measure_prefill(bench, error);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->batches.count; i++) {
@@ -232,12 +233,12 @@ static uint64_t peak_rss_bytes(void) {
     return (uint64_t)usage.ru_maxrss * 1024;
 }
 
-/* Of the model's own; all of it is touched when the largest batch has run. */
+/* The model's own KV bytes. All of it has been touched once the largest batch has run. */
 static uint64_t kv_bytes(const struct model_bench *bench) {
     return model_kv_pages(solo_model(bench->solo))->mapped_bytes;
 }
 
-/* What the process took at most, for each byte that it had to keep. */
+/* Peak memory of the process per byte that it must hold. */
 static double peak_share(const struct model_bench *bench) {
     return (double)bench->peak_rss_bytes /
            (double)(model_weight_bytes(solo_model(bench->solo)) + kv_bytes(bench));
@@ -270,14 +271,14 @@ static enum status open_model(struct model_bench *bench, struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for the logits");
 }
 
-/* KV rows that a decode step reads on the whole: of every layer, as many as there are tokens. */
+/* KV rows that a decode step reads in total: in every layer, as many as there are tokens. */
 static double decode_rows(const struct model_bench *bench, uint32_t index) {
     double tokens = bench->depth + (double)bench->values.gen / 2;
     return tokens * bench->batches.values[index] * bench->shape->layers;
 }
 
-/* Share of the memory's bandwidth, and of the arithmetic, that a decode step uses: weights and KV
- * rows once, linears and absorbed attention. */
+/* The shares of the memory's bandwidth and of the arithmetic that a decode step uses: weights and
+ * KV rows once, linears and absorbed attention. */
 static double decode_of_read(const struct model_bench *bench, uint32_t index) {
     double row_bytes = (double)model_kv_pages(solo_model(bench->solo))->row_bytes;
     double bytes = model_step_bytes(solo_model(bench->solo), bench->batches.values[index]) +

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench overlap: what the overlap schedules hide, on ranks with a link that was slowed down.
- * Each rank computes a prompt, then decodes; every schedule in turn, several rounds, so that a
- * disturbance meets them all; medians, with the extremes beside. What is a share of something is so
- * within its round.
+ * fathom bench overlap: how much the overlap schedules hide, on ranks with a link that is slowed
+ * down. Each rank computes a prompt, then decodes. Every schedule runs in turn, for several rounds,
+ * so that a disturbance affects all of them. Figures are medians, with the extremes. Ratios are
+ * computed within a round.
  *
- *   compute   the sequential step without its waits, on a link as fast as it goes
- *   uneven    those waits: for the slower rank of each layer, with no link in the way
- *   comm      what the transfers of a sequential step take on the slow link
+ *   compute   the sequential step without its waits, on a link at full speed
+ *   uneven    those waits: for the slower rank of each layer, without any link delay
+ *   comm      the time of a sequential step's transfers on the slow link
  *   ideal     the larger of the two: all of the other hidden
- *   hidden    of the comm: what no rank waited for
- *   speed     sequential's time by its own
+ *   hidden    the part of comm that no rank waited for
+ *   speed     sequential's time divided by its own
  *   walked    the schedule's table walked in virtual time with the stage times of the sequential
- *             steps (simulate/hardware/overlap_walk.h), and the best walk of two lanes that there is
+ *             steps (simulate/hardware/overlap_walk.h), and the best walk of two lanes that exists
  *
- * With --schedule NAME that one is measured beside sequential. What --schedule auto takes is
- * measured in turns with the best once more.
+ * With --schedule NAME that schedule is compared with sequential. The choice of --schedule auto is
+ * measured in turns with the best schedule once more.
  *
- * Unless told, the link is made so slow that comm takes --ratio of compute.
+ * By default the link is made so slow that comm takes --ratio of compute.
  *
- * With --echo N there is one rank of N: what it sends comes back (exchange_open_echo), so no other
- * rank's uneven times are part of what is exposed.
+ * With --echo N there is one rank of N: what it sends is returned to it (exchange_open_echo), so no
+ * other rank's uneven times are part of the exposed time.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,8 +37,8 @@
 
 #define RUNS_MAX 99
 #define WARM_RUNS 2
-#define LEARN_RUNS 3   /* of a schedule, which the automatic choice needs */
-#define NEAR_BEST 1.02 /* of its time */
+#define LEARN_RUNS 3   /* runs of a schedule that the automatic choice needs */
+#define NEAR_BEST 1.02 /* of the best schedule's time */
 
 struct overlap_values {
     struct model_run_values run;
@@ -92,14 +92,14 @@ static const struct option overlap_rows[] = {
      .type = OPTION_NUMBER,
      .fallback = "0.8",
      .help = "communication by computation: how slow the link is made, unless --experiment "
-             "link-gbps says",
+             "link-gbps sets it",
      .minimum = 0.01,
      .maximum = 100,
      AT(ratio)},
     {.name = "echo",
      .type = OPTION_COUNT,
-     .help = "one rank of so many, whose own tokens come back to it: nobody else's time is waited "
-             "for; 0: the ranks of --ranks",
+     .help = "one rank of so many, which gets its own tokens back and so waits for no other rank; "
+             "0: the ranks of --ranks",
      .maximum = LIMIT_RANKS,
      AT(echo)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
@@ -113,16 +113,16 @@ const struct option_table bench_overlap_options = {
     .option_count = ARRAY_COUNT(overlap_rows),
 };
 
-#define CONTEXT 128u /* of a decoding sequence at first */
+#define CONTEXT 128u /* of a decoding sequence at the start */
 
-/* Times the stages of rank 0, and tells the trace of them, if one is kept. */
+/* Times the stages of rank 0, and forwards them to the trace, if there is one. */
 struct stage_watch {
     struct model_trace hook;
     const struct model_trace *next; /* or NULL */
     uint32_t dense_layers;
     double began, part_began;
     double seconds[2][STAGE_COUNT]; /* without waits: of dense layers, of those with experts */
-    double core;                    /* of them: answers' core attention */
+    double core;                    /* part of them: answers' core attention */
 };
 
 struct overlap_bench {
@@ -142,7 +142,7 @@ struct overlap_bench {
     uint32_t five_stage, any; /* the batch from which on it is faster than sequential; 0: none */
 };
 
-/* Batches come in ascending order. */
+/* Batches are in ascending order. */
 static void note_faster(uint32_t *from, uint32_t batch, bool faster) {
     if (!faster)
         *from = 0;
@@ -183,7 +183,7 @@ static void watch_stages(struct overlap_bench *bench, const struct model_trace *
     model_set_trace(solo_model(bench->solo), &watch->hook);
 }
 
-/* A run of one schedule; seconds. Transfers and waits are means over the ranks. */
+/* A run of one schedule, in seconds. Transfers and waits are means over the ranks. */
 struct timing {
     double seconds, transfer, dispatch, waited, bytes;
 };
@@ -204,7 +204,7 @@ static struct timing counts_of(struct overlap_bench *bench) {
     return sum;
 }
 
-/* ---- what is timed: a prompt on each rank, or some steps of `batch` sequences on each ---- */
+/* ---- the timed work: a prompt on each rank, or some steps of `batch` sequences on each ---- */
 
 static enum status step(struct overlap_bench *bench, uint32_t row_count, struct error *error) {
     return solo_step(bench->solo, bench->rows, row_count, bench->logits, NULL, error);
@@ -263,21 +263,22 @@ static struct spread spread_of(double *values, uint32_t count) {
     return (struct spread){median, values[0], values[count - 1]};
 }
 
-/* --schedule NAME: that one beside sequential, alone. */
+/* --schedule NAME compares only that one with sequential. */
 static bool all_wanted(const struct overlap_bench *bench) {
     return !strcmp(bench->values.run.schedule, "auto");
 }
 
 static bool is_wanted(const struct overlap_bench *bench, uint32_t batch, int kind) {
-    if (kind == OVERLAP_DECODE_EARLY && !batch) return false; /* of prompts, the five stages */
+    /* For prompts this is the five-stage schedule. */
+    if (kind == OVERLAP_DECODE_EARLY && !batch) return false;
     return kind == OVERLAP_SEQUENTIAL || all_wanted(bench) ||
            !strcmp(bench->values.run.schedule, overlap_name((enum overlap_kind)kind));
 }
 
 /* ---- runs ---- */
 
-/* What a round's sequential steps took: without waits on a link as fast as it goes, and in all and
- * on the link once that is slow. */
+/* The times of a round's sequential steps: without waits on a link at full speed, and in total and
+ * on the link once it is slow. */
 struct round {
     double compute, sequential, comm;
 };
@@ -309,17 +310,17 @@ static double median_of(double *values, uint32_t count) {
     return spread_of(values, count).median;
 }
 
-/* One batch size, or the prompt. */
+/* The results of one batch size, or of the prompt. */
 struct result {
     uint32_t batch;     /* 0: the prompt */
     struct round usual; /* medians of all rounds */
     double uneven, bytes, gbps;
     double dispatch[RUNS_MAX];         /* of sequential runs */
-    struct overlap_step_times stepped; /* their stages are sums over all runs */
+    struct overlap_step_times stepped; /* the stages are sums over all runs */
     struct runs kinds[OVERLAP_KIND_COUNT];
     struct runs chosen; /* the automatic choice, in turns with the fastest of these */
     enum overlap_kind best_kind;
-    struct choose_overlap_choice choice; /* the last of the automatic ones */
+    struct choose_overlap_choice choice; /* the last one of the automatic choices */
     double of_best;                      /* chosen seconds / the fastest's */
 };
 
@@ -384,7 +385,7 @@ static void print_schedule(struct overlap_bench *bench, const struct result *res
                overlap_name(result->best_kind), result->of_best);
 }
 
-/* A sequential run on a link as fast as it goes. */
+/* A sequential run on a link at full speed. */
 static enum status run_fast(struct overlap_bench *bench, const struct result *result,
                             struct timing *out, struct error *error) {
     rank_group_set_link(solo_group(bench->solo), 0, 0);
@@ -395,7 +396,7 @@ static enum status run_fast(struct overlap_bench *bench, const struct result *re
     return status;
 }
 
-/* How slow the link is to be made. */
+/* Sets the link's speed. */
 static enum status choose_link(struct overlap_bench *bench, struct result *result,
                                struct error *error) {
     double seconds[RUNS_MAX];
@@ -425,7 +426,7 @@ static void add_stages(const struct overlap_bench *bench, struct result *result,
     }
 }
 
-/* What a sequential step takes: the medians of its runs. */
+/* The times of a sequential step: the medians of its runs. */
 static void note_step(struct overlap_bench *bench, struct result *result, uint32_t runs) {
     struct overlap_step_times *times = &result->stepped;
     times->steps = result->batch ? (uint32_t)bench->values.steps : 1;
@@ -435,11 +436,11 @@ static void note_step(struct overlap_bench *bench, struct result *result, uint32
     times->comm = result->usual.comm;
     times->dispatch = median_of(result->dispatch, runs);
     times->in_layers /= runs;
-    if (times->in_layers > 1) times->in_layers = 1; /* one rank's stages, by what all waited */
+    if (times->in_layers > 1) times->in_layers = 1; /* one rank's stages over the wait of all */
 }
 
-/* Sequential on a fast link, then every schedule on the slow one. What these take is noted by the
- * automatic choice, too. */
+/* Sequential on a fast link, then every schedule on the slow one. The automatic choice records
+ * their times, too. */
 static enum status run_round(struct overlap_bench *bench, struct result *result, uint32_t run,
                              struct round *round, double *uneven_out, struct error *error) {
     struct timing timing;
@@ -489,7 +490,8 @@ static enum status measure_kinds(struct overlap_bench *bench, struct result *res
     return STATUS_OK;
 }
 
-/* The automatic choice beside the best, in turns: a disturbance meets both. */
+/* Measures the automatic choice and the best schedule in turns, so that a disturbance affects
+ * both. */
 static enum status measure_choice(struct overlap_bench *bench, struct result *result,
                                   struct error *error) {
     enum status status = STATUS_OK;
@@ -520,7 +522,7 @@ static void note_choice(struct overlap_bench *bench, struct result *result) {
     note_faster(&bench->any, result->batch, result->best_kind != OVERLAP_SEQUENTIAL);
 }
 
-/* The best walk of two lanes, and in which order it runs their stages. */
+/* Prints the best walk of two lanes, and the order in which it runs their stages. */
 static void print_bound(const struct overlap_bench *bench, const struct result *result) {
     const struct overlap_expected_two best = overlap_expected_of_two(&result->stepped);
     const double *stages = result->stepped.stages[1];
@@ -646,7 +648,7 @@ static enum status open_bench(struct overlap_bench *bench, struct error *error) 
     return STATUS_OK;
 }
 
-/* True: the program ends with that exit code. */
+/* Returns true if the program ends with that exit code. */
 static bool begin(struct overlap_bench *bench, int argc, char **argv, int *exit_code_out) {
     const struct option_table *table = &bench_overlap_options;
     struct overlap_values *values = &bench->values;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench peers: builds of llama.cpp and of its fork ik_llama.cpp beside ours, in turn, on the
- * same machine, the same shape of model and the same work: prompts, answers behind them, many
- * streams, and a server under load. Each round runs all of them, the one that goes first changing
- * from round to round, so that a machine that slows down slows all; the medians count.
+ * fathom bench peers: compares builds of llama.cpp and of its fork ik_llama.cpp with ours, in turn,
+ * on the same machine, the same shape of model and the same work: prompts, answers after them, many
+ * streams, and a server under load. Each round runs all of them, and the first one changes from
+ * round to round, so that a machine that slows down affects all alike. Figures are medians.
  *
  *   prefill N, decode after N    bench model    llama-batched-bench, one sequence, 32 tokens more
  *   decode, N streams            bench model    llama-batched-bench, 128 tokens of prompt, 64 more
  *   server                       serve          llama-server: 64 requests, 256 in, 64 out, 16 at a
- * time; it averages over its requests and takes longest, so it has rounds of its own
+ *                                               time; it averages over its requests and takes
+ *                                               longest, so it has rounds of its own
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@
 #define REQUESTS_MAX 4096
 #define QUICK_REQUESTS 24
 #define LENGTH_MAX (1 << 20)
-#define LENGTH_GEN "32" /* tokens generated behind a prompt */
+#define LENGTH_GEN "32" /* tokens generated after a prompt */
 #define STREAM_PROMPT "128"
 #define STREAM_GEN "64"
 #define SERVER_PROMPT 256
@@ -121,13 +122,13 @@ struct peers_figure {
     char name[40];
     const char *unit;
     bool time;       /* less is better */
-    uint32_t rounds; /* that have all sides' figure */
+    uint32_t rounds; /* rounds with the figure of all sides */
     double runs[SIDES_MAX][RUNS_MAX];
     double of_read[RUNS_MAX], of_flops[RUNS_MAX]; /* ours; 0: unknown */
 };
 
-/* A side besides ours. What makes the fork fastest on CPUs is asked for: attention over latents
- * (-mla 3), flash attention, and weights repacked when they are loaded (-rtr). */
+/* One of the peers. The fork runs with its fastest options on CPUs: attention over latents (-mla
+ * 3), flash attention, and weights repacked at load time (-rtr). */
 struct peer {
     const char *name, *folder;
     bool fork;
@@ -146,7 +147,7 @@ struct peers_bench {
     struct error *error;
 };
 
-/* A length's two figures follow each other; then streams', then the server's. */
+/* The two figures of each length come first, then those of streams, then the server's. */
 static struct peers_figure *length_figure(struct peers_bench *bench, uint32_t length, bool after) {
     return &bench->figures[2 * length + after];
 }
@@ -182,7 +183,7 @@ static void name_figures(struct peers_bench *bench) {
     bench->figure_count = 2 * bench->lengths.count + bench->streams.count + SERVER_FIGURES;
 }
 
-/* ---- reading what the tools print ---- */
+/* ---- output of the tools ---- */
 
 /* A parsed text and its memory. */
 struct document {
@@ -241,7 +242,7 @@ static void add_own_model(struct peers_command *command, const struct peers_benc
     if (run->model) add(command, "--model", run->model, NULL);
 }
 
-/* A peer's tool with its model and what makes it fast. */
+/* Adds a peer's tool with its model and its fastest options. */
 static void add_peer(struct peers_command *command, const struct peers_bench *bench,
                      const struct peer *peer, const char *tool) {
     snprintf(command->program, sizeof command->program, "%s/%s", peer->folder, tool);
@@ -250,10 +251,10 @@ static void add_peer(struct peers_command *command, const struct peers_bench *be
     if (peer->fork) add(command, "-mla", "3", "-rtr", NULL);
 }
 
-/* ---- prompts, and tokens behind them ---- */
+/* ---- prompts, and tokens after them ---- */
 
-/* `batches`: how many sequences, "1,8". Ours go to `prefill` (NULL: nowhere) and to `decode`, one
- * for each of the batches. */
+/* `batches`: numbers of sequences, "1,8". The result goes to `prefill` (NULL: nowhere) and to
+ * `decode`, one figure for each of the batches. */
 static enum status run_own(struct peers_bench *bench, const char *prompt, const char *gen,
                            const char *batches, struct peers_figure *prefill,
                            struct peers_figure *decode) {
@@ -283,7 +284,8 @@ static enum status run_own(struct peers_bench *bench, const char *prompt, const 
     return STATUS_OK;
 }
 
-/* A line of llama-batched-bench's table, whose columns are PP, TG, B, N_KV, T_PP, S_PP, T_TG, S_TG. */
+/* A line of llama-batched-bench's table with the columns PP, TG, B, N_KV, T_PP, S_PP, T_TG,
+ * S_TG. */
 #define BATCHED_CELLS 8
 struct batched_line {
     double prompt_rate, gen_rate;
@@ -300,7 +302,7 @@ static bool read_cells(const char *line, double cells_out[BATCHED_CELLS]) {
     return *line == '|';
 }
 
-/* The last one of so many sequences. */
+/* Finds the last line for so many sequences. */
 static bool find_batched_line(struct bytes text, unsigned batch, struct batched_line *line_out) {
     bool found = false;
     for (const char *at = text.data; at; at = strchr(at, '\n'), at += at != NULL) {
@@ -321,12 +323,12 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
     char context[16], warmed[128];
     enum status status = STATUS_OK;
     uint32_t tokens = (uint32_t)(strtoul(prompt, NULL, 10) + strtoul(gen, NULL, 10));
-    /* whole blocks of 256 tokens for each sequence */
+    /* Whole blocks of 256 tokens for each sequence. */
     snprintf(context, sizeof context, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
-    if (bench->peers[side - 1].fork) /* which prints its table to stderr */
+    if (bench->peers[side - 1].fork) /* it prints its table to stderr */
         add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
     add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
-    /* One sequence first, which touches the memory and does not count. */
+    /* One sequence is run first. It touches the memory and does not count. */
     snprintf(warmed, sizeof warmed, "1,%s", batches);
     add(&command, "-c", context, "-b", "2048", "-ub", "512", "-npp", prompt, "-ntg", gen, "-npl",
         warmed, NULL);
@@ -408,8 +410,8 @@ static enum status load_server(struct peers_bench *bench, uint32_t side, const c
     return status;
 }
 
-/* Llama.cpp and Fathom say which port they took; the fork has to be told one, and says that it
- * listens a moment before it does. */
+/* Llama.cpp and Fathom report the port that they took. The fork needs a port as an option, and
+ * reports that it listens a moment before it does. */
 static enum status run_server(struct peers_bench *bench, uint32_t side) {
     struct peers_command command = {.count = 0};
     struct child child;
@@ -436,7 +438,7 @@ static enum status run_server(struct peers_bench *bench, uint32_t side) {
 
 /* ---- rounds ---- */
 
-/* A part of a round: a length, or all streams, or the server. */
+/* The parts of a round: one for each length, one for all streams, one for the server. */
 static uint32_t part_count(const struct peers_bench *bench) {
     return bench->lengths.count + 2;
 }
@@ -484,8 +486,8 @@ static double median(const struct peers_figure *figure, const double *runs) {
     return machine_limits_median(sorted, figure->rounds);
 }
 
-/* Above 1: ours is better. The median of the rounds' ratios, since a round's runs are close in
- * time. */
+/* Above 1: ours is better. It is the median of the rounds' ratios, since the runs of one round are
+ * close in time. */
 static double ratio(const struct peers_figure *figure, uint32_t side) {
     double ratios[RUNS_MAX] = {0};
     for (uint32_t run = 0; run < figure->rounds; run++) {
@@ -543,7 +545,7 @@ static void print_json(struct peers_bench *bench) {
 
 /* ---- the program ---- */
 
-/* The peer draws its prompts from the same vocabulary as we do. */
+/* The peer draws its prompts from the same vocabulary as ours. */
 static enum status read_vocab(struct peers_bench *bench) {
     struct model_options options = {0};
     struct bytes text;
@@ -560,7 +562,7 @@ static enum status read_vocab(struct peers_bench *bench) {
     return status;
 }
 
-/* The fork is known by an option that it alone has, which stands in its tools as text. */
+/* The fork is recognised by an option that only it has, which is in its tools' binaries as text. */
 static enum status open_peer(struct peers_bench *bench, const char *folder) {
     struct peer *peer = &bench->peers[bench->sides - 1];
     struct bytes tool;

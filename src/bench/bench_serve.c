@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench serve: load on any OpenAI-style server, and what its clients see. Lengths and
- * arrivals are drawn from the seed, or come from a trace; everything is streamed.
+ * fathom bench serve: puts load on any OpenAI-style server and reports what its clients see.
+ * Lengths and arrivals are drawn from the seed, or taken from a trace. All answers are streamed.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -150,7 +150,7 @@ static const struct option serve_rows[] = {
      AT(temperature)},
     {.name = "extra",
      .type = OPTION_TEXT,
-     .help = "a JSON object whose members go into every request, e.g. {\"cache_prompt\":false}",
+     .help = "a JSON object with members for every request, e.g. {\"cache_prompt\":false}",
      AT(extra)},
     {.name = "warmup",
      .type = OPTION_COUNT,
@@ -181,7 +181,7 @@ static const struct option serve_rows[] = {
     {.name = "each",
      .type = OPTION_FLAG,
      .needs = "json",
-     .help = "with --json: tell each request's times and blocks, too",
+     .help = "with --json: print each request's times and blocks, too",
      AT(each)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
 };
@@ -281,7 +281,7 @@ static enum status take_trace(struct plan *plan, const struct bench_serve_values
     return STATUS_OK;
 }
 
-/* How much faster than recorded. */
+/* The factor on the recorded speed. */
 static double speed_of(const struct plan *plan, const struct bench_serve_values *values) {
     double seconds = plan->trace.rows[plan->count - 1].arrival;
     if (values->trace_rate <= 0 || seconds <= 0) return values->speed;
@@ -316,7 +316,7 @@ static enum status read_trace(struct plan *plan, const struct bench_serve_values
     return STATUS_OK;
 }
 
-/* The members of the object `text`, for every body. */
+/* The members of the JSON object `text`, for every body. */
 static enum status read_extra(const char *text, char **members_out, struct error *error) {
     struct arena arena;
     const struct tree *root;
@@ -371,7 +371,7 @@ static enum status make_plan(struct plan *plan, const struct bench_serve_values 
     return STATUS_OK;
 }
 
-/* Members of a JSON object, with a comma behind. */
+/* Writes members of a JSON object, with a trailing comma. */
 static void write_ideal(const struct load_ideal *ideal, char *out, size_t room) {
     snprintf(out, room,
              "\"ideal\":{\"prompt_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom bench transfer: KV blocks from the pages of one process to those of another, from the
- * offer to the receiver's word that all has arrived, beside what the machine does at best with the
- * same bytes between the same pages, in turn in the same rounds: a plain TCP connection over
- * loopback (send, recv, one byte back), and memcpy. The layouts are runs of 64 KiB slices, and
- * DeepSeek-V3's blocks.
+ * offer to the receiver's report that all have arrived. For comparison, the best that the machine
+ * does with the same bytes between the same pages, in turn in the same rounds: a plain TCP
+ * connection over loopback (send, recv, one byte back), and memcpy. The layouts are runs of 64 KiB
+ * slices, and DeepSeek-V3's blocks.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -60,7 +60,7 @@ static const struct option transfer_rows[] = {
 const struct option_table bench_transfer_options = {
     .command = "bench transfer",
     .arguments = "",
-    .description = "Times KV transfers between two processes beside plain TCP and memcpy.",
+    .description = "Times KV transfers between two processes, compared with plain TCP and memcpy.",
     .options = transfer_rows,
     .option_count = ARRAY_COUNT(transfer_rows),
 };
@@ -69,7 +69,7 @@ struct layout {
     const char *name;
     uint32_t width, slices; /* of a page; BF16 */
     uint32_t page_count;
-    uint32_t blocks[6]; /* of each transfer that is measured; 0: no more */
+    uint32_t blocks[6]; /* of each measured transfer; 0: no more */
 };
 
 static const struct layout layouts[] = {
@@ -79,11 +79,11 @@ static const struct layout layouts[] = {
 
 enum transfer_path { PATH_TRANSFER, PATH_TCP, PATH_MEMCPY, PATH_COUNT };
 
-/* What the parent asks of the child. */
+/* A request of the parent to the child. */
 struct bench_transfer_order {
     enum transfer_path path;
     uint32_t blocks;
-    uint64_t number; /* of the ticket */
+    uint64_t number; /* the ticket's */
 };
 
 struct transfer_bench {
@@ -96,7 +96,7 @@ struct transfer_bench {
     int to_child, from_child; /* pipes */
     int connection;           /* plain TCP */
     char address[KV_ADDRESS_BYTES];
-    bool first; /* no line was printed yet */
+    bool first; /* no line has been printed yet */
 };
 
 static enum status broke(struct error *error, const char *what) {
@@ -203,7 +203,7 @@ static int listen_plainly(struct sockaddr_in *address) {
     return file;
 }
 
-/* Says where it listens (UCX, plain), then obeys until the pipe ends. */
+/* Reports where it listens (UCX, plain), then serves orders until the pipe ends. */
 static int live_as_child(struct transfer_bench *bench) {
     struct error error;
     struct sockaddr_in plain;
@@ -314,7 +314,7 @@ static void print_case(struct transfer_bench *bench, uint32_t blocks,
     uint32_t rounds = (uint32_t)bench->values.rounds;
     double bytes = (double)transfer_bytes(bench, blocks), median[PATH_COUNT];
     for (int path = 0; path < PATH_COUNT; path++)
-        median[path] = machine_limits_median(seconds[path], rounds); /* sorted now */
+        median[path] = machine_limits_median(seconds[path], rounds); /* sorted at this point */
     uint32_t low = rounds / 10, high = rounds - 1 - rounds / 10;
     if (!bench->values.json) {
         printf("%-13s %5u %8.2f MB %9.3f ms (%.3f..%.3f) %6.2f GB/s  TCP %9.3f ms %6.2f GB/s  "
@@ -380,7 +380,7 @@ static double cpu_seconds(void) {
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-/* CPU time that an open transport takes while nothing happens, per second. */
+/* CPU time per second that an idle open transport takes. */
 static enum status measure_idle(struct transfer_bench *bench, double *share_out,
                                 struct error *error) {
     enum status status = open_pages(&layouts[0], &bench->pages, error);
@@ -409,12 +409,12 @@ int bench_transfer(int argc, char **argv) {
         printf("{\"rounds\":%u,\"cases\":[", (unsigned)values.rounds);
     else
         printf("median of %u rounds (10%% and 90%% of them)\n", (unsigned)values.rounds);
-    static struct transfer_bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one idles */
+    static struct transfer_bench benches[ARRAY_COUNT(layouts) + 1]; /* the last one is idle */
     enum status status = STATUS_OK;
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++) {
         benches[i] =
             (struct transfer_bench){.values = values, .layout = &layouts[i], .first = i == 0};
-        status = start_child(&benches[i], &error); /* before there are threads */
+        status = start_child(&benches[i], &error); /* before threads are started */
     }
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
         status = run_layout(&benches[i], &error);

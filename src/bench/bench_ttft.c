@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom bench ttft: the first token of a prompt that is computed, that comes from the KV storage's
- * disk, from its host memory, and as the server chooses by itself; then the same with a disk made
- * slow, loaded first and layer by layer in the step, and chosen again. A server for each case, all
- * alive at once and asked in turn, so that other load on the machine meets them alike; each round
- * has a prompt of its own. Disk blocks are read past the page cache. Several ranks take the prompts
- * in turn.
+ * fathom bench ttft: time to the first token of a prompt that is computed, loaded from the KV
+ * storage's disk, loaded from its host memory, and as the server chooses by itself. Then the same
+ * with a disk made slow: loaded first, loaded layer by layer in the step, and chosen again. Each
+ * case has a server. All servers run at once and are asked in turn, so that other load on the
+ * machine affects them alike. Each round has a prompt of its own. Disk blocks are read past the
+ * page cache. Several ranks take the prompts in turn.
  */
 #include <dirent.h>
 #include <math.h>
@@ -23,7 +23,7 @@
 
 #define ROUNDS_MAX 99
 #define WARM_PROMPTS                                                                               \
-    4 /* asked of each rank before, computed and loaded: it learns what both take */
+    4 /* earlier prompts per rank, computed and loaded, from which the server learns both costs */
 #define START_SECONDS_MAX 600
 #define ARGUMENTS_MAX 32
 #define ARGUMENT_BYTES 600
@@ -134,7 +134,7 @@ struct ttft_bench {
     char own[ARGUMENT_BYTES], directory[400];
     struct ttft_server servers[SIDE_COUNT];
     double seconds[SIDE_COUNT][ROUNDS_MAX];
-    uint64_t asked; /* prompts, so far */
+    uint64_t asked; /* prompts so far */
     struct error *error;
 };
 
@@ -163,7 +163,7 @@ static uint64_t warm_count(const struct ttft_bench *bench) {
     return WARM_PROMPTS * bench->values.ranks;
 }
 
-/* Prompts of the rounds, and those to learn from, which come behind them. */
+/* Prompts of the rounds, followed by those for learning. */
 static uint64_t prompt_count(const struct ttft_bench *bench) {
     return bench->values.rounds + warm_count(bench);
 }
@@ -222,11 +222,12 @@ static void stop(struct ttft_server *server) {
     server->runs = false;
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
-#define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are tails' */
+#define NEVER_SEEN ((uint64_t)1 << 32) /* numbers from here on are those of tails */
 
-/* The first token of a prompt whose stored part is known by its number; so many tokens of it. */
+/* Asks for the first token of a prompt. Its number determines the stored part; it has so many
+ * tokens. */
 static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *server,
                             uint64_t number, uint32_t tokens, double *seconds_out,
                             uint32_t *cached_out) {
@@ -239,7 +240,7 @@ static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *
     struct load_options options = {.url = server->url,
                                    .concurrency = 1,
                                    .ignore_eos = true,
-                                   /* A token may be half a letter, which alone is no text. */
+                                   /* A token may be half a letter, which has no text by itself. */
                                    .extra = "\"return_token_ids\":true",
                                    .token_low = TOKEN_LOW,
                                    .token_high = (uint32_t)bench->values.vocab,
@@ -258,7 +259,7 @@ static enum status ask_some(struct ttft_bench *bench, const struct ttft_server *
     return status;
 }
 
-/* What is stored of all prompts. */
+/* Asks for the stored part of all prompts. */
 static enum status ask_all(struct ttft_bench *bench, const struct ttft_server *server) {
     enum status status = STATUS_OK;
     double seconds;
@@ -273,7 +274,7 @@ static enum status ask(struct ttft_bench *bench, const struct ttft_server *serve
     return ask_some(bench, server, number, (uint32_t)bench->values.prompt, seconds_out, cached_out);
 }
 
-/* Everything on disk, by a server that then ends. */
+/* Fills the disk with a server that then ends. */
 static enum status fill(struct ttft_bench *bench) {
     struct ttft_command command;
     struct ttft_server server = {.runs = false};
@@ -286,7 +287,7 @@ static enum status fill(struct ttft_bench *bench) {
     return status;
 }
 
-/* Each rank has computed some prompts, and found some. */
+/* Makes each rank compute some prompts and find some. */
 static enum status warm_up(struct ttft_bench *bench, enum ttft_side side) {
     const struct ttft_server *server = &bench->servers[side];
     enum status status = STATUS_OK;
@@ -318,7 +319,7 @@ static enum status run_round(struct ttft_bench *bench, uint32_t round) {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < SIDE_COUNT && !status; i++) {
         enum ttft_side side =
-            (enum ttft_side)((i + round) % SIDE_COUNT); /* nobody always comes first */
+            (enum ttft_side)((i + round) % SIDE_COUNT); /* the order changes from round to round */
         uint32_t cached;
         if (!is_wanted(bench, side)) continue;
         status = ask(bench, &bench->servers[side], round, &bench->seconds[side][round], &cached);
@@ -338,7 +339,7 @@ static double median_of(struct ttft_bench *bench, enum ttft_side side) {
     return machine_limits_median(bench->seconds[side], (uint32_t)bench->values.rounds);
 }
 
-/* Of the choice to the better of computing and the ways to load. */
+/* The ratio of the choice to the better of computing and the ways to load. */
 static double ratio(struct ttft_bench *bench, enum ttft_side first, enum ttft_side last,
                     enum ttft_side chosen) {
     double best = median_of(bench, COMPUTED);
@@ -394,7 +395,7 @@ static enum status run(struct ttft_bench *bench) {
     return status;
 }
 
-/* Segments, the folder of their one format, and the directory; other files stay. */
+/* Removes segments, the folder of their one format, and the directory. Other files stay. */
 static void clear(const struct ttft_bench *bench) {
     struct error ignored;
     uint64_t removed, left;

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "contract/kv_block.h"
 
-/* Those of a list that are below `most`, and `most` itself. */
+/* Copies the numbers of a list that are below `most`, and `most` itself. */
 static uint32_t up_to(const uint32_t *list, uint32_t count, uint32_t most, uint32_t *out) {
     uint32_t taken = 0;
     for (uint32_t i = 0; i < count && list[i] < most; i++)

@@ -20,7 +20,7 @@ static void wait_a_moment(void) {
     nanosleep(&moment, NULL);
 }
 
-/* Everything written to the file so far, with a terminator; NULL: no memory. */
+/* The content of the file so far, with a terminator; NULL: out of memory. */
 static char *contents(FILE *file, size_t *count_out) {
     off_t end = lseek(fileno(file), 0, SEEK_END);
     if (end < 0 || end > OUTPUT_BYTES_MAX) end = end < 0 ? 0 : OUTPUT_BYTES_MAX;
@@ -32,7 +32,7 @@ static char *contents(FILE *file, size_t *count_out) {
     return text;
 }
 
-/* The last line that says something, for a message. */
+/* The last line that is not blank, for a message. */
 static void last_line(FILE *file, char out[LINE_BYTES_MAX]) {
     size_t count = 0;
     char *text = contents(file, &count);
@@ -52,10 +52,10 @@ static void last_line(FILE *file, char out[LINE_BYTES_MAX]) {
     free(text);
 }
 
-/* In the child: never returns. */
+/* Runs in the child and never returns. */
 static void become(const char *const *argv, pid_t parent, FILE *output, FILE *errors) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    if (getppid() != parent) _exit(126); /* it has gone already */
+    if (getppid() != parent) _exit(126); /* it has already ended */
     signal(SIGPIPE, SIG_DFL);
     if (dup2(fileno(output), STDOUT_FILENO) < 0 || dup2(fileno(errors), STDERR_FILENO) < 0)
         _exit(126);
@@ -111,7 +111,7 @@ enum status child_run(const char *const *argv, struct bytes *output_out, struct 
     return status;
 }
 
-/* True if the output has the mark, with white space behind what follows it. */
+/* True if the output has the mark, and white space after the text that follows it. */
 static bool find_mark(FILE *output, const char *mark, char *text_out, size_t text_bytes) {
     size_t count;
     char *text = contents(output, &count);

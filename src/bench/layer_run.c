@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The model is opened as any other, on a checkpoint that lies in memory and has one layer and next
- * to no vocabulary; a case is a step plan without logits. KV pages are filled beforehand: pages
- * never written would all be read from the same zeros. On a device its own clock is asked
- * (model_trace.took): there the host only puts work in line.
+ * The model is opened as any other, on a checkpoint in memory that has one layer and a minimal
+ * vocabulary. A case is a step plan without logits. KV pages are filled beforehand: pages that were
+ * never written would all be read from the same zeros. A device is timed by its own clock
+ * (model_trace.took), since the host only queues work there.
  */
 #include "bench/layer_run.h"
 
@@ -17,7 +17,7 @@
 #include "compute/weights/random_checkpoint.h"
 #include "compute/weights/random_tensors.h"
 
-#define VOCAB 64 /* a token's embedding is all that is needed of it */
+#define VOCAB 64 /* only a token's embedding is needed */
 
 struct stopwatch {
     bool processor;
@@ -129,7 +129,7 @@ const char *layer_run_engine(const struct layer_run *run) {
 
 /* ---- memory ---- */
 
-/* What the largest of the cases needs. */
+/* The needs of the largest case. */
 struct needs {
     uint32_t tokens, rows, pages, pairs, kv_pages;
 };
@@ -163,8 +163,8 @@ static size_t page_bytes(const struct layer_run *run) {
     return kv_block_bytes(f32 ? KV_ELEMENT_F32 : KV_ELEMENT_BF16, shape_kv_width(&run->shape), 1);
 }
 
-/* Of the parts of a token-less case, whose bytes are the weights'; kv_b lies there twice, but for
- * its value halves. */
+/* The weights' bytes, by the parts of a case without tokens. kv_b is stored twice, except its value
+ * halves. */
 static uint64_t weight_bytes(const struct layer_run *run) {
     struct layer_case bare = {
         .shape = &run->shape, .activations = run->activations, .experts = run->options.experts};
@@ -197,7 +197,7 @@ struct layer_run_bytes layer_run_bytes(const struct layer_run *run, const struct
     };
 }
 
-/* One page's rows, then the others like it. */
+/* Fills one page's rows, then copies them to all pages. */
 static void fill_pages(struct layer_run *run) {
     struct kv_pages *pages = model_kv_pages(run->model);
     uint32_t width = shape_kv_width(&run->shape), state = 1;
@@ -223,7 +223,7 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
     struct needs needs = needs_of(cases, count);
     uint32_t experts = run->options.experts;
     uint32_t ranks = (uint32_t)divide_up(run->shape.experts, experts);
-    for (uint32_t i = 0; i < count; i++) /* which may be further than the shape was made for */
+    for (uint32_t i = 0; i < count; i++) /* which may exceed the shape's limit */
         raise(&run->shape.context_max, pages_each(&cases[i]) * KV_BLOCK_TOKENS);
     struct model_options options = {
         .activations = run->activations,
@@ -278,7 +278,7 @@ static void plan_case(struct layer_run *run, const struct layer_case *layer) {
 
 static double settle(double *seconds, const struct layer_rounds *rounds) {
     double median = machine_limits_median(seconds, rounds->count);
-    return rounds->best ? seconds[0] : median; /* sorted by now */
+    return rounds->best ? seconds[0] : median; /* sorted at this point */
 }
 
 enum status layer_run_measure(struct layer_run *run, const struct layer_case *layer,
@@ -292,7 +292,7 @@ enum status layer_run_measure(struct layer_run *run, const struct layer_case *la
         run->watch = (struct stopwatch){.processor = run->options.processor_time};
         enum status status = forward_run(run->model, run->plan, NULL, NULL, error);
         if (status != STATUS_OK) return status;
-        if (round == 0) continue; /* memory is touched for the first time */
+        if (round == 0) continue; /* touches the memory for the first time */
         whole[round - 1] = 0;
         for (int part = 0; part < STAGE_PART_COUNT; part++) {
             seconds[part][round - 1] = run->watch.part[part];

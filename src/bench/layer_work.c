@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Activations are rows of floats in every mode (their scales are left out: 1 in 128); FP8 weights
+ * Activations are rows of floats in every mode (their scales are ignored: 1 in 128). FP8 weights
  * have a float for each block of 128 x 128.
  */
 #include "bench/layer_work.h"
@@ -7,7 +7,7 @@
 #include "compute/model/exchange_rows.h"
 #include "contract/kv_block.h"
 
-/* What one part does: products of `rows` inputs with matrices, and what it reads and writes. */
+/* The work of one part: products of `rows` inputs with matrices, and bytes read and written. */
 struct tally {
     const struct layer_case *layer;
     struct layer_work work;
@@ -34,7 +34,7 @@ static void multiply(struct tally *tally, enum weight_type type, double count, d
     tally->work.bytes += count * weights;
 }
 
-/* Each with inputs and results of its own. */
+/* Products with inputs and results of their own. */
 static void add_products(struct tally *tally, enum weight_type type, double count, double rows,
                          uint32_t outputs, uint32_t channels) {
     multiply(tally, type, count, rows, outputs, channels);
@@ -58,8 +58,8 @@ static double attended(const struct layer_case *layer) {
     return layer->prompt ? tokens * context + tokens * (tokens + 1) / 2 : tokens * (context + 1);
 }
 
-/* The core forms multiply floats: scores and probabilities are not rounded. Expanded keys and
- * values live for a block of positions and are not counted. */
+/* The core forms multiply floats, as scores and probabilities are not rounded. Expanded keys and
+ * values exist for a block of positions at a time and are not counted. */
 static void add_core(struct tally *tally) {
     const struct layer_case *layer = tally->layer;
     const struct shape *shape = layer->shape;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Three phases on the same connections: ask for the model's name (which also shows that somebody is
- * there), warm up, measure. In each, `slots` that have no request take the next one.
+ * Three phases on the same connections: ask for the model's name (which also shows that a server is
+ * there), warm up, measure. In each, `slots` without a request take the next one.
  */
 #include "bench/load.h"
 
@@ -16,9 +16,9 @@
 #include "host/http/http_client.h"
 
 #define SCRATCH_BYTES ((size_t)4 << 20)
-#define BODY_BYTES_MAX ((size_t)64 << 10) /* of an answer that is no stream */
+#define BODY_BYTES_MAX ((size_t)64 << 10) /* of an answer that is not a stream */
 #define DRAW_LEAVING 0x1EAF
-#define WARMUP_NUMBERS ((uint64_t)1 << 40) /* their prompts are not those of the measurement */
+#define WARMUP_NUMBERS ((uint64_t)1 << 40) /* the prompts differ from those of the measurement */
 
 enum phase { ASK, WARM, MEASURE };
 
@@ -32,7 +32,7 @@ struct slot { /* one connection */
     uint32_t event_count, token_ids;
     uint32_t leave_after; /* events; 0: it stays to the end */
     char message[160];
-    char *body; /* [BODY_BYTES_MAX] of an answer that is no stream; NULL until there is one */
+    char *body; /* [BODY_BYTES_MAX] of an answer that is not a stream; NULL until there is one */
     size_t body_count;
 };
 
@@ -62,9 +62,9 @@ static void stop(struct load *load, enum status status) {
     http_client_stop(load->client);
 }
 
-/* ---- beginning requests ---- */
+/* ---- requests ---- */
 
-/* After how many events, somewhere in its answer; 0: never. */
+/* Draws the number of events after which the client leaves; 0: never. */
 static uint32_t draw_leaving(const struct load *load, const struct load_request *request,
                              size_t index) {
     uint64_t seed = load->options->seed;
@@ -118,7 +118,7 @@ static size_t phase_count(const struct load *load) {
     return load->phase == WARM ? load->options->warmup : load->request_count;
 }
 
-/* Begins what is due and has a place. */
+/* Begins the requests that are due, if there are places. */
 static void begin_due(struct load *load) {
     bool open = load->options->open && load->phase == MEASURE;
     double end = load->phase == MEASURE ? load->options->seconds_max : 0;
@@ -146,7 +146,7 @@ static void begin_phase(struct load *load, enum phase phase) {
         begin_due(load);
 }
 
-/* ---- taking answers ---- */
+/* ---- answers ---- */
 
 static void add_gap(struct load *load, double seconds) {
     struct load_outcome *outcome = &load->outcome;
@@ -191,7 +191,7 @@ static void take_event(void *context, struct bytes data) {
         slot->result.cached_tokens = (uint32_t)answer.cached_tokens;
     }
     slot->has_words |= answer.has_tokens;
-    /* All of an answer may be one token without text, of which only the end is told. */
+    /* An answer may be a single token without text, which is visible only by its end. */
     if (!answer.has_tokens && !(answer.finished && slot->event_count == 0)) return;
     double moment = now(load);
     if (slot->event_count++ == 0)
@@ -267,7 +267,7 @@ static void note_result(struct load *load, struct slot *slot, enum http_end end)
     load->outcome.seconds = result->end;
 }
 
-/* A warm-up that fails is no measurement's fault, but says what would come. */
+/* A failed warm-up request is not counted, but predicts failures of the measurement. */
 static bool warm_enough(struct load *load, struct slot *slot, enum http_end end) {
     enum load_failure failure = judge(load, slot, end);
     if (failure == LOAD_OK) return true;
@@ -334,7 +334,7 @@ static void on_wake(void *context) {
     end_phase_if_over(load);
 }
 
-/* ---- the whole ---- */
+/* ---- the run ---- */
 
 static enum status load_open(struct load *load) {
     const struct load_options *options = load->options;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Load on an OpenAI-style server: sends streaming requests, as so many at a time or at given
- * moments, and notes what a client sees. One thread, one kept-alive connection for each request
- * under way.
+ * Puts load on an OpenAI-style server: sends streaming requests, a fixed number at a time or at
+ * given times, and records what a client sees. One thread, one kept-alive connection for each
+ * request under way.
  *
- * Moments are seconds from the measurement's start. A request's times count from its arrival, not
- * from when a place was free for it: a slow server cannot hide behind a client that waits with it
- * ("coordinated omission").
+ * Times are seconds from the measurement's start. A request's times count from its arrival, not
+ * from when a connection was free for it. A slow server therefore cannot hide behind a client that
+ * waits for it ("coordinated omission").
  */
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
@@ -19,19 +19,19 @@ struct load_request {
     double arrival; /* open load only */
     uint32_t prompt_tokens, output_tokens;
     const uint64_t *blocks; /* ids of its shared blocks (simulate/load/load_trace.h); NULL: none */
-    uint32_t block_count, block_tokens; /* of each; the last one may be cut short */
+    uint32_t block_count, block_tokens; /* of each; the last block may be shorter */
 };
 
 enum load_failure {
     LOAD_OK,
     LOAD_NO_CONNECTION,
     LOAD_TIMEOUT,
-    LOAD_BROKEN,      /* the answer ended too early or was not what such servers send */
-    LOAD_REFUSED,     /* HTTP 429 or 503: the server has enough */
+    LOAD_BROKEN,      /* the answer ended too early or is not in the format of such servers */
+    LOAD_REFUSED,     /* HTTP 429 or 503: the server is overloaded */
     LOAD_HTTP_CLIENT, /* any other HTTP status from 400 on … */
     LOAD_HTTP_SERVER, /* … and from 500 on */
     LOAD_IN_STREAM,   /* the server reported an error in the middle */
-    LOAD_LEFT,        /* no failure: the client hung up, as it was told to */
+    LOAD_LEFT,        /* no failure: the client disconnected as planned */
     LOAD_FAILURE_COUNT
 };
 
@@ -52,17 +52,17 @@ static inline const char *load_failure_name(enum load_failure failure) {
 
 struct load_result {
     double arrival, sent, first, last, end; /* first, last: of events with tokens */
-    uint32_t prompt_tokens, output_tokens;  /* as the server counts them; else events */
-    uint32_t cached_tokens;                 /* of the prompt, as the server says */
+    uint32_t prompt_tokens, output_tokens;  /* as counted by the server; otherwise events */
+    uint32_t cached_tokens;                 /* of the prompt, as reported by the server */
     enum load_failure failure;
 };
 
 struct load_options {
     const char *url, *model; /* model NULL: the first that the server lists */
-    const char *extra;       /* members of the body besides ours, JSON without braces; NULL: none */
+    const char *extra;       /* additional members of the body, JSON without braces; NULL: none */
     bool chat, text_prompts; /* chat: always text */
-    bool ignore_eos, open;   /* open: requests come at their arrivals */
-    uint32_t concurrency;    /* at most so many at a time */
+    bool ignore_eos, open;   /* open: requests are sent at their arrival times */
+    uint32_t concurrency;    /* the most at a time */
     uint32_t token_low, token_high; /* prompts draw ids in [low, high) */
     uint32_t leave_percent;         /* of the requests; in the middle of the answer */
     double seconds_max;             /* none begins later; 0: all begin */
@@ -74,7 +74,7 @@ struct load_options {
 
 struct load_outcome {
     struct load_result *results; /* [request_count] */
-    size_t request_count;        /* that began: all, or fewer because of seconds_max */
+    size_t request_count;        /* begun requests: all, or fewer because of seconds_max */
     double *gaps;                /* [gap_count] seconds from event to event within answers */
     size_t gap_count;
     double seconds; /* from the start to the last answer's end */
@@ -83,8 +83,8 @@ struct load_outcome {
     char messages[LOAD_FAILURE_COUNT][160]; /* of the first failure of each kind */
 };
 
-/* Fails only if nothing can be measured at all (bad URL, nobody there, no memory). The caller frees
- * what it gets. */
+/* Fails only if nothing can be measured at all (bad URL, no server, no memory). The caller frees
+ * the results. */
 enum status load_run(const struct load_options *options, const struct load_request *requests,
                      size_t request_count, struct load_outcome *outcome_out, struct error *error);
 void load_outcome_free(struct load_outcome *outcome);

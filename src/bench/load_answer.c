@@ -5,7 +5,7 @@
 
 #include "base/tree.h"
 
-/* One line of whole characters: control characters become blanks. */
+/* Copies one line of whole characters. Control characters become blanks. */
 static void copy_line(struct bytes text, char *out, size_t out_bytes) {
     size_t count = text.count < out_bytes ? text.count : out_bytes - 1;
     while (count && count < text.count && (text.data[count] & 0xC0) == 0x80)
@@ -42,7 +42,7 @@ static void read_choice(const struct tree *choice, struct load_answer *answer) {
     answer->token_ids += ids > UINT32_MAX ? UINT32_MAX : (uint32_t)ids;
     answer->has_tokens |= ids > 0 || has_text(delta, "content") ||
                           has_text(delta, "reasoning_content") || has_text(delta, "reasoning");
-    /* A token may be a piece of a character, with no text of its own yet. */
+    /* A token may be a piece of a character, without a text of its own yet. */
     if (text && !answer->finished) answer->has_tokens = true;
     if (has_text(choice, "text")) answer->has_tokens = true;
 }

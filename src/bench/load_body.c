@@ -8,9 +8,9 @@
 #include "base/json_writer.h"
 #include "base/random.h"
 
-#define BYTES_PER_TOKEN 12 /* the longest id, or word, and what stands between */
+#define BYTES_PER_TOKEN 12 /* the longest id or word, and the separator */
 
-/* Words that most tokenizers have as one token. */
+/* Words that are one token in most tokenizers. */
 static const char *const words[] = {
     "time",  "year",   "people", "way",    "day",    "man",     "thing", "woman",  "life",  "child",
     "world", "school", "state",  "family", "group",  "country", "hand",  "part",   "place", "case",
@@ -27,7 +27,7 @@ const char *load_body_path(const struct load_options *options) {
 
 enum { DRAW_OWN = 0x10AD, DRAW_BLOCK = 0xB10C };
 
-/* 32 random bits for a place in a prompt, or in a shared block. */
+/* 32 random bits for a position in a prompt, or in a shared block. */
 static uint32_t draw(uint64_t seed, uint32_t kind, uint64_t what, uint32_t place) {
     uint32_t counter[4] = {place, (uint32_t)what, (uint32_t)(what >> 32), kind};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
@@ -35,7 +35,8 @@ static uint32_t draw(uint64_t seed, uint32_t kind, uint64_t what, uint32_t place
     return out[0];
 }
 
-/* Of the token at `place`: from its block's id where it has one, else from the request's number. */
+/* Draws the token at `place`: from its block's id if it has one, otherwise from the request's
+ * number. */
 static uint32_t draw_token(const struct load_options *options, const struct load_request *request,
                            uint64_t number, uint32_t place) {
     uint32_t block = request->block_count ? place / request->block_tokens : 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Bodies of load requests. A prompt depends on the seed and the request's number alone, so that two
- * servers get the same prompts; requests of a trace share tokens where their blocks are the same.
+ * Bodies of load requests. A prompt depends only on the seed and the request's number, so that two
+ * servers get the same prompts. Requests of a trace share tokens if their blocks are the same.
  */
 #ifndef BENCH_LOAD_BODY_H
 #define BENCH_LOAD_BODY_H
 
 #include "bench/load.h"
 
-/* Where to send them. */
+/* The path for the requests. */
 const char *load_body_path(const struct load_options *options);
 
-/* The caller frees data; NULL when memory is out. */
+/* The caller frees data, which is NULL if memory is out. */
 struct bytes load_body_take(const struct load_options *options, const char *model,
                             const struct load_request *request, uint64_t number);
 

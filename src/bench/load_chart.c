@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Three panels for the three times, each the share of requests that are done within it; below, the
- * requests under way and the tokens per second over the run. Each axis begins at zero and ends at
- * a round number.
+ * Three panels for the three times, each with the share of requests that take no longer. Below
+ * them, the requests under way and the tokens per second over the run. Each axis begins at zero and
+ * ends at a round number.
  */
 #include "bench/load_chart.h"
 
@@ -62,12 +62,12 @@ static void write_number(FILE *out, double x, double y, const char *anchor, cons
     write_text(out, x, y, anchor, 11, color, text);
 }
 
-/* Beside the one at 0. */
+/* The number of lines in addition to the one at 0. */
 static uint32_t lines_of(double most, double step) {
     return step > 0 ? (uint32_t)(most * 1.0001 / step) : 0;
 }
 
-/* Lines and numbers of both axes; y_step 0: the y axis has none. */
+/* Draws lines and numbers of both axes. y_step 0: the y axis has none. */
 static void write_grid(FILE *out, const struct panel *panel, double x_step, double y_step) {
     for (uint32_t i = 0; i <= lines_of(panel->x_max, x_step); i++) {
         double x = i * x_step;
@@ -103,7 +103,7 @@ static size_t collect(const struct load_outcome *outcome, size_t request_count, 
     return count;
 }
 
-/* A dot on the curve with its name and value. */
+/* Draws a dot on the curve with its name and value. */
 static void write_mark(FILE *out, const struct panel *panel, const char *name, double share,
                        double value) {
     char text[48];
@@ -142,8 +142,8 @@ static void write_distribution(FILE *out, struct panel panel, const char *name, 
 
 /* ---- over time ---- */
 
-/* Means over each bin: requests under way, and tokens per second, which are spread evenly between a
- * request's first and last token. */
+/* Means over each bin: requests under way, and tokens per second, spread evenly between a request's
+ * first and last token. */
 static void fill_bins(const struct load_outcome *outcome, size_t request_count, double bin_seconds,
                       double running[BINS], double tokens[BINS]) {
     for (size_t i = 0; i < request_count; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One picture of a load, as SVG: the distributions of time to first token, time per token and whole
- * requests, and what ran when.
+ * One chart of a load, as SVG: the distributions of time to first token, time per token and whole
+ * requests, and the load over time.
  */
 #ifndef BENCH_LOAD_CHART_H
 #define BENCH_LOAD_CHART_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Server-sent events as they come: bytes in any pieces in, each event's data out (WHATWG HTML,
- * "Server-sent events", 9.2.6). Lines end with LF, CR or CR LF; several data lines of an event are
- * joined by LF; comments and other fields are skipped. Pure, but for the memory of one event.
+ * Parser of server-sent events: it receives bytes in any pieces and returns each event's data
+ * (WHATWG HTML, "Server-sent events", 9.2.6). Lines end with LF, CR or CR LF. Several data lines of
+ * an event are joined by LF. Comments and other fields are skipped. Pure, except for the memory of
+ * one event.
  */
 #ifndef BENCH_LOAD_EVENTS_H
 #define BENCH_LOAD_EVENTS_H
@@ -11,21 +12,21 @@
 
 #define LOAD_EVENTS_DATA_MAX ((size_t)16 << 20)
 
-/* Zero it first. */
+/* Set it to zero first. */
 struct load_events {
     char *line, *data; /* the line, and the event's data, so far */
     size_t line_count, line_room, data_count, data_room;
-    bool has_data; /* a data line has come, perhaps an empty one */
+    bool has_data; /* a data line has arrived, perhaps an empty one */
     bool after_cr; /* a LF now belongs to the CR before */
 };
 
 typedef void load_events_taker(void *context, struct bytes data);
 
-/* STATUS_TOO_LARGE or STATUS_NO_MEMORY: the stream cannot be read on. */
+/* STATUS_TOO_LARGE or STATUS_NO_MEMORY: the rest of the stream cannot be read. */
 enum status load_events_push(struct load_events *events, struct bytes text,
                              load_events_taker *taker, void *context);
 
-/* Forgets what has come, keeps the memory. */
+/* Discards the data and keeps the memory. */
 void load_events_reset(struct load_events *events);
 void load_events_free(struct load_events *events);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A block is known by the chain of ids up to it, hashed to 64 bits; of each chain the longest that
- * came of its last block is kept, since a prompt may end within one.
+ * A block is identified by the chain of ids up to it, hashed to 64 bits. For each chain the table
+ * has the most tokens of its last block that have been seen, since a prompt may end within a block.
  */
 #include "bench/load_ideal.h"
 
@@ -32,7 +32,7 @@ static struct seen *find(const struct ideal_table *table, uint64_t chain) {
     return &table->places[at];
 }
 
-/* Tokens at its beginning that came before; from now on all of its blocks have. */
+/* Tokens at its beginning that were seen before. Afterwards all of its blocks count as seen. */
 static uint32_t hit_of(const struct ideal_table *table, const struct load_request *request) {
     uint32_t hit = 0, left = request->prompt_tokens;
     uint64_t chain = 0;
@@ -41,7 +41,7 @@ static uint32_t hit_of(const struct ideal_table *table, const struct load_reques
         chain = extend(chain, request->blocks[i]);
         struct seen *seen = find(table, chain);
         uint32_t shared = seen->tokens < own ? seen->tokens : own;
-        hit += shared; /* nothing, behind a block that was not there in full */
+        hit += shared; /* nothing after a block that was not seen in full */
         seen->chain = chain;
         if (seen->tokens < own) seen->tokens = own;
         left -= own;

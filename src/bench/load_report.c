@@ -10,7 +10,7 @@
 
 enum report_figure { FIRST, TOKEN, WHOLE, QUEUE, PROMPTS, OUTPUTS, FIGURE_COUNT };
 
-/* False: this result has no such figure. */
+/* Returns false if this result has no such figure. */
 static bool figure_of(const struct load_result *result, enum report_figure figure, double *out) {
     switch (figure) {
     case FIRST:

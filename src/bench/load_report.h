@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a load has shown: figures, as a table for people or JSON for programs.
+ * The results of a load: figures, as a table for people or JSON for programs.
  */
 #ifndef BENCH_LOAD_REPORT_H
 #define BENCH_LOAD_REPORT_H
@@ -17,18 +17,18 @@ struct load_report {
         token;             /* mean time from token to token of an answer, after its first (TPOT) */
     struct load_stats gap; /* each time from event to event (ITL) */
     struct load_stats whole; /* arrival to end (E2E) */
-    struct load_stats queue; /* arrival to sending: how long the client waited for a place */
+    struct load_stats queue; /* arrival to sending: how long the client waited for a connection */
     struct load_stats prompt_lengths, output_lengths;
 };
 
-/* Sorts the outcome's gaps. STATUS_NO_MEMORY. */
+/* Sorts the outcome's gaps. May return STATUS_NO_MEMORY. */
 enum status load_report_make(struct load_outcome *outcome, size_t request_count,
                              struct load_report *report_out, struct error *error);
 
 void load_report_print(const struct load_report *report, const struct load_outcome *outcome,
                        const struct load_options *options);
 
-/* One object, `extra` (members with a comma behind, or "") in front. */
+/* Prints one object. `extra` (members with a trailing comma, or "") comes first. */
 void load_report_print_json(const struct load_report *report, const struct load_outcome *outcome,
                             const struct load_options *options, const struct load_request *each,
                             const char *extra);

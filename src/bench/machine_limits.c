@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each figure is the best of several runs: a limit. Every thread gets one long share, so that the
- * threads run at the same time; the memory that is read is larger than the caches.
+ * Each figure is a limit, so it is the best of several runs. Every thread gets one long share, so
+ * that the threads run at the same time. The memory that is read is larger than the caches.
  */
 #include "bench/machine_limits.h"
 
@@ -17,7 +17,7 @@
 
 #define RUNS 15
 #define READ_BYTES_MIN ((size_t)256 << 20)
-#define READ_CACHES 2 /* as many times the last cache, which a server shares among its guests */
+#define READ_CACHES 2 /* times the last cache, which a server shares among its guests */
 #define MULTIPLY_ROUNDS 500000
 
 struct meter {
@@ -87,7 +87,7 @@ static double multiply_rate(const struct meter *meter, enum probe_kind kind) {
     return best_of(rates);
 }
 
-/* How much is read, of the memory that there is. */
+/* The bytes to read, depending on the machine's memory. */
 static size_t read_bytes(void) {
     long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
     size_t bytes = cache > 0 ? (size_t)cache * READ_CACHES : 0, room = machine_limits_memory() / 4;

@@ -18,7 +18,7 @@ static double sum_of(const double *stages) {
     return sum;
 }
 
-/* Of attention, which is the same in all layers. */
+/* The time of attention, which is the same in all layers. */
 static double both(const struct overlap_step_times *times, enum stage stage) {
     return times->stages[0][stage] + times->stages[1][stage];
 }

@@ -24,7 +24,7 @@
 #define PAGES (1u << 28)
 #define NOBODY UINT32_MAX
 
-struct stub_stream { /* a request, at the place of its seed */
+struct stub_stream { /* a request, at the index of its seed */
     struct request_id id;
     bool lives;
     uint32_t prompt_tokens, told, tokens_max;
@@ -34,16 +34,16 @@ struct stub_stream { /* a request, at the place of its seed */
 struct stub {
     struct stub_options options;
     struct outbox outbox;
-    struct map places; /* of ids */
+    struct map places; /* indices by id */
     struct stub_stream *streams;
-    uint32_t *living; /* [count] places */
-    uint32_t *at;     /* [place] in `living` */
+    uint32_t *living; /* [count] indices */
+    uint32_t *at;     /* [index] in `living` */
     uint32_t count;
-    bool greeted, changed; /* what a load report tells */
+    bool greeted, changed; /* content of a load report */
     int64_t wake_ns, load_ns;
 };
 
-/* ---- what a stand-in says of itself ---- */
+/* ---- records about itself ---- */
 
 static void *put(struct outbox *outbox, const struct unit_id *from, enum record_kind kind,
                  const void *fixed) {
@@ -108,13 +108,13 @@ static int64_t pause_of(const struct stub *stub) {
 static void take(struct stub *stub, const struct record_submit *submit, int64_t now_ns) {
     uint32_t place = (uint32_t)(submit->sampling.seed % STUB_STREAMS_MAX);
     struct stub_stream *stream = &stub->streams[place];
-    check(!stream->lives); /* the client's streams have seeds of their own */
+    check(!stream->lives); /* the client's streams have different seeds */
     *stream = (struct stub_stream){.id = submit->request,
                                    .lives = true,
                                    .prompt_tokens = submit->prompt_count,
                                    .tokens_max = submit->new_tokens_max,
                                    .due_ns = now_ns};
-    if (stream->tokens_max > 1) /* not all at the same time */
+    if (stream->tokens_max > 1) /* spreads them over time */
         stream->due_ns += (int64_t)((uint64_t)place * 2654435761u % (uint64_t)pause_of(stub));
     map_add(&stub->places, key_of(submit->request), place);
     stub->at[place] = stub->count;
@@ -160,7 +160,7 @@ static void say_token(struct stub *stub, uint32_t place, int64_t now_ns) {
     atomic_store(&shared->said_ns[place][stream->told++ % STUB_TIMES], now_ns);
     atomic_fetch_add(&shared->said, 1);
     stream->due_ns += pause_of(stub);
-    if (stream->due_ns < now_ns) stream->due_ns = now_ns; /* it was held up: no hurry afterwards */
+    if (stream->due_ns < now_ns) stream->due_ns = now_ns; /* a delayed stream does not catch up */
     if (stream->told == stream->tokens_max) end(stub, place, FINISH_LENGTH);
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_bench_cache.py FATHOM: `fathom bench cache` measures a KV storage, beside fio where there is one, and leaves nothing
+"""test_bench_cache.py FATHOM: `fathom bench cache` measures a KV storage, compared with fio where there is one, and leaves nothing
 behind."""
 import json
 import os
@@ -58,7 +58,7 @@ def check_fio(directory):
     fields[6], fields[47] = "2000", "1000"
     code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory, "--json")
     report = json.loads(out) if code == 0 else {}
-    expect(report and report["fio_write_mb_s"] == 1.0 and report["fio_read_mb_s"] == 2.0, "bench cache beside fio",
+    expect(report and report["fio_write_mb_s"] == 1.0 and report["fio_read_mb_s"] == 2.0, "bench cache compared with fio",
            code, out, err)
     code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory)
     expect(code == 0 and "fio MB/s" in out and out.count("%") == 2, "its table", code, out, err)
