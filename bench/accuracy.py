@@ -40,7 +40,7 @@ def make(fathom):
 
 
 def token_bytes():
-    """What each token stands for: a character of a byte-level vocabulary is a byte."""
+    """The bytes of each token: a character of a byte-level vocabulary is a byte."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     byte_of = {**{chr(byte): byte for byte in plain}, **{chr(256 + i): byte for i, byte in enumerate(others)}}
@@ -54,7 +54,7 @@ def token_bytes():
 
 
 def text_of(table, tokens):
-    """What stands behind the thoughts; empty if they do not end."""
+    """The text after the reasoning; empty if that does not end."""
     text = b"".join(table[token] for token in tokens[:-1] if token in table).decode(errors="replace")
     return text.partition("</think>")[2].strip()
 

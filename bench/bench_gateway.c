@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bench_machines gateway: the gateway's machine alone, without sockets, threads and engines. Fake
- * units in memory accept what it submits and send one token a record; a fake tokenizer answers its
- * TOKENIZE. The machine holds all requests at once, in two runs: whole answers, and streams. The floor beside its times is what copying the same records takes.
+ * units in memory accept its requests and send one token per record. A fake tokenizer answers its
+ * TOKENIZE. The machine holds all requests at once, in two runs: whole answers, and streams. The
+ * floor next to its times is the time to copy the same records.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +23,10 @@
 
 #define PATH "/v1/completions"
 #define STEP_NS ((int64_t)50000000)
-#define SAID_AHEAD 100                 /* tokens a record, of an answer up to what is timed */
+/* Tokens per record, for the part of an answer before the timed one. */
+#define SAID_AHEAD 100
 #define INLINE_BYTES 256               /* longer prompts go out as TOKENIZE */
-#define RECORD_BYTES ((size_t)8 << 20) /* of the longest record that the puppets send */
+#define RECORD_BYTES ((size_t)8 << 20) /* the longest record that the puppets send */
 #define PAGE_COUNT (1u << 20)          /* of a rank */
 
 struct gateway_bench_values {
@@ -80,7 +82,7 @@ static const struct option gateway_bench_rows[] = {
      AT(steps)},
     {.name = "model",
      .type = OPTION_TEXT,
-     .help = "directory of the checkpoint whose tokenizer spells the answers (default: the model "
+     .help = "directory of a checkpoint with the tokenizer for the answers (default: the model "
              "that comes with Fathom)",
      AT(model)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
@@ -107,20 +109,23 @@ struct gateway_bench {
     struct lazy_memory memory, said_memory;
     struct gateway *gateway;
     struct machine machine;
-    struct puppet_request *requests; /* [values->requests] as they came */
+    struct puppet_request *requests; /* [values->requests] in the order of arrival */
     uint32_t request_count;
     uint32_t bound[LIMIT_FLEET_UNITS];
     struct request_id tokenized;
     bool tokenizes;
-    uint64_t answered, put_bytes; /* clients that have had their end; bytes of all records put */
+    uint64_t answered, put_bytes; /* clients that have received their end; bytes of all records
+                                   * put */
     int64_t now_ns;
-    struct outbox said; /* what a puppet says next */
+    struct outbox said; /* the puppet's next record */
     uint32_t vocab;
 };
 
 struct gateway_figures {
-    double take_us, submit_us; /* a request: from its body to the tokenizer; from there to a unit */
-    double token_ns, copy_ns;  /* a TOKENS record; copying it and what the gateway puts for it */
+    double take_us, submit_us; /* per request: from its body to the tokenizer; from there to a
+                                * unit */
+    double token_ns, copy_ns;  /* per TOKENS record; the time to copy it and the gateway's records
+                                * for it */
     double tokens_a_second, step_us, load_us, request_bytes, floor_bytes, end_us;
 };
 
@@ -131,7 +136,7 @@ static double seconds_now(void) {
 }
 
 static size_t resident_bytes(void) {
-    char text[128] = "", *second = text; /* pages in all, resident pages, ... */
+    char text[128] = "", *second = text; /* total pages, resident pages, ... */
     FILE *file = fopen("/proc/self/statm", "r");
     if (!file) return 0;
     if (fgets(text, sizeof text, file)) (void)strtoull(text, &second, 10);
@@ -139,7 +144,7 @@ static size_t resident_bytes(void) {
     return (size_t)strtoull(second, NULL, 10) * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- the world around the machine ---- */
+/* ---- the machine's environment ---- */
 
 static void note_submit(struct gateway_bench *bench, const struct record_carried *carried) {
     const struct record *inner = carried_inner(carried);
@@ -194,7 +199,7 @@ static void say_hello(struct gateway_bench *bench, uint32_t unit) {
     give(bench, outbox_next(&bench->said, NULL));
 }
 
-/* All that it has runs. */
+/* Reports that everything it has is running. */
 static void say_load(struct gateway_bench *bench, uint32_t unit) {
     const struct stub_shape shape = shape_of(bench);
     outbox_clear(&bench->said);
@@ -220,8 +225,8 @@ static const struct record *make_tokens(struct gateway_bench *bench, uint32_t fi
     return outbox_next(&bench->said, NULL);
 }
 
-/* One record for each request, unit after unit as their steps end; `units_step`: a load report and
- * a step of the machine with each unit's. */
+/* Sends one record for each request, unit after unit as their steps end. `units_step`: with each
+ * unit's records also a load report and a step of the machine. */
 static void say_tokens(struct gateway_bench *bench, uint32_t first, uint32_t count) {
     const struct record *record = make_tokens(bench, first, count);
     check(record);
@@ -242,7 +247,7 @@ static void say_tokens(struct gateway_bench *bench, uint32_t first, uint32_t cou
     bench->now_ns += STEP_NS;
 }
 
-/* ---- what is measured ---- */
+/* ---- measurements ---- */
 
 static size_t write_body(const struct gateway_bench *bench, bool stream, char *out, size_t room) {
     struct json_writer writer = {.out = out, .room = room};
@@ -361,7 +366,7 @@ static void end_all(struct gateway_bench *bench, struct gateway_figures *out) {
     check(gateway_request_count(bench->gateway) == 0);
 }
 
-/* All requests come, are answered and end. */
+/* Runs all requests from arrival to end. */
 static void run_way(struct gateway_bench *bench, bool stream, struct gateway_figures *out) {
     const struct gateway_bench_values *values = bench->values;
     uint32_t ahead = (uint32_t)(values->answer_tokens - values->steps);
@@ -375,7 +380,8 @@ static void run_way(struct gateway_bench *bench, bool stream, struct gateway_fig
     time_steps(bench, out);
     size_t after = resident_bytes();
     out->request_bytes = (double)(after - before) / (double)values->requests;
-    /* Its prompt, and its answer's tokens: without them it could not go on elsewhere. */
+    /* The prompt and the answer's tokens: without them a request could not continue on another
+     * unit. */
     out->floor_bytes = (double)(values->prompt_tokens + values->answer_tokens) * sizeof(uint32_t);
     end_all(bench, out);
 }
@@ -423,7 +429,7 @@ static void close_all(struct gateway_bench *bench) {
     model_text_close(&bench->text);
 }
 
-/* Each way alone, with memory that nobody has touched. */
+/* Measures each way alone, in untouched memory. */
 static enum status measure(const struct gateway_bench_values *values, bool stream,
                            struct gateway_figures *out, struct error *error) {
     struct gateway_bench bench = {.values = values, .now_ns = STEP_NS};
@@ -434,7 +440,7 @@ static enum status measure(const struct gateway_bench_values *values, bool strea
 }
 
 static void print_text(const struct gateway_figures *ways) {
-    static const char *const names[] = {"told whole", "streams"};
+    static const char *const names[] = {"whole", "streams"};
     printf("%-12s %9s %9s %8s %8s %8s %9s %9s %9s %9s %8s\n", "answers", "body us", "submit us",
            "TOKENS/s", "ns each", "copy ns", "step us", "load us", "B/request", "B floor",
            "end us");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bench_line [RANKS]: what forming a step costs a unit of several ranks while prompts wait in its
- * line. Each rank runs some answers, one of them behind a long prompt, and has too few pages for
- * another one, so the walk along the line looks at every prompt and finds a rank for none. Prompts
- * that nobody has cached, and prompts whose first 1,600 tokens every rank has. Beside it what it
- * would take to make the blocks' keys anew for each prompt, rank and step, and a step with an empty
- * line, with pages too few for all answers to grow at once and with enough. Times are of the
- * processor, one thread.
+ * bench_line [RANKS]: the cost of forming a step of a unit of several ranks while prompts wait in
+ * its line. Each rank runs some answers, one of them with a long prompt, and has too few pages for
+ * another one. The walk along the line therefore looks at every prompt and finds a rank for none.
+ * Cases: prompts that are not cached, and prompts with a prefix of 1,600 tokens that every rank
+ * has. For comparison: the time to compute the blocks' keys anew for each prompt, rank and step,
+ * and a step with an empty line, with too few pages for all answers to grow at once and with
+ * enough. Times are processor times of one thread.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum {
     ANSWERS = 32,
     PREFIX_TOKENS = 1600,
     PROMPT_TOKENS = 2000,
-    /* Two for an answer, the prefix with two of its own, and what stays free for growth. */
+    /* Two for an answer, the prefix with two of its own, and the free pages for growth. */
     PAGES = 2 * (ANSWERS - 1) + PREFIX_TOKENS / KV_BLOCK_TOKENS + 2 + 7,
     VOCAB = 100000
 };
@@ -32,7 +32,7 @@ struct world {
     struct machine machine;
     struct step_plan **plans; /* [ranks] of the step in flight */
     uint32_t ranks, plan_count, submitted;
-    uint32_t other_records; /* that answers, or ends, came out */
+    uint32_t other_records; /* records with tokens or ends of answers */
     int64_t now_ns;
     void *memory;
 };
@@ -49,7 +49,7 @@ static void *take_memory(size_t bytes) {
     return memory;
 }
 
-/* ---- a unit of ranks, and engines that answer at once ---- */
+/* ---- a unit of ranks, with engines that answer at once ---- */
 
 static void open_world(struct world *world, uint32_t ranks, uint32_t spare_pages) {
     static const uint8_t model_id[32] = {1};
@@ -98,7 +98,7 @@ static void drain(struct world *world) {
     outbox_clear(outbox);
 }
 
-/* Returns what it took. */
+/* Returns the time that it took. */
 static double receive(struct world *world, const struct record *record) {
     double start = now_us();
     enum status status = world->machine.receive(world->machine.self, record, world->now_ns);
@@ -108,7 +108,7 @@ static double receive(struct world *world, const struct record *record) {
     return took;
 }
 
-/* `shared` tokens are those of everybody, the others nobody else's. */
+/* Submits a prompt with `shared` tokens of a common prefix. All other tokens are unique. */
 static double submit(struct world *world, uint32_t tokens, uint32_t shared, uint32_t answer) {
     struct record_submit fixed = {.request.low = world->submitted++,
                                   .sampling.top_p = 1,
@@ -149,7 +149,7 @@ static void complete(struct world *world) {
     }
 }
 
-/* Returns what forming it took. */
+/* Returns the time to form the step. */
 static double step(struct world *world) {
     double start = now_us();
     world->machine.step(world->machine.self, world->now_ns);
@@ -159,7 +159,7 @@ static double step(struct world *world) {
     return took;
 }
 
-/* Every rank has its answers, the prefix, and pages too few for a prompt. */
+/* Gives every rank its answers, the prefix, and too few pages for a prompt. */
 static void fill_ranks(struct world *world) {
     step(world); /* the hello */
     for (uint32_t rank = 0; rank < world->ranks; rank++)
@@ -174,9 +174,9 @@ static void fill_ranks(struct world *world) {
         check(unit_request_count(rank_units_unit(world->units, rank)) == ANSWERS);
 }
 
-/* ---- what is printed ---- */
+/* ---- output ---- */
 
-/* Of one block, the best of many. */
+/* The best time of many for one block. */
 static double key_us(void) {
     uint32_t tokens[KV_BLOCK_TOKENS] = {1};
     uint8_t forms[KV_BLOCK_TOKENS] = {0};
@@ -197,8 +197,8 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Keys to be made for the walk if none were kept: up to the first block that is not there, and the
- * sequence's root. */
+/* The time to compute the keys for the walk if none were stored: those up to the first missing
+ * block, and the sequence's root. */
 static double keys_anew_us(uint32_t ranks, uint32_t waiting, bool shared, double one_us) {
     uint32_t looks = waiting < 16 * ranks ? waiting : 16 * ranks;
     uint32_t keys = 2 + (shared ? PREFIX_TOKENS / KV_BLOCK_TOKENS : 0);
@@ -218,7 +218,7 @@ static void run(uint32_t ranks, uint32_t waiting, bool shared, uint32_t spare_pa
         check(world.plan_count == ranks);
         complete(&world);
     }
-    for (uint32_t rank = 0; rank < ranks; rank++) /* nobody came in */
+    for (uint32_t rank = 0; rank < ranks; rank++) /* no request was admitted */
         check(unit_request_count(rank_units_unit(world.units, rank)) == ANSWERS);
     qsort(times, STEPS, sizeof times[0], by_value);
     printf("%5u ranks %5u prompts %-12s SUBMIT %6.1f us  step %8.1f us (%.1f to %.1f)  keys anew "

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bench_machines: what the serving plane's machines cost alone, without sockets, threads or an
+ * bench_machines: the cost of the serving plane's machines alone, without sockets, threads or an
  * engine. `./dev counts` counts the instructions of both subjects.
  */
 #include "bench_machines.h"

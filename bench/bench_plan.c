@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bench_machines plan: what the scheduler itself costs. One decode unit of many ranks is filled with
- * requests whose prompts came from elsewhere; then its steps are planned and their results taken,
- * with nothing computed between. Figures are milliseconds of one core a step of all ranks, beside
- * the time that this machine needs to write as many bytes as the unit does.
+ * bench_machines plan: the cost of the scheduler itself. One decode unit of many ranks is filled
+ * with requests with prompts computed elsewhere. Then its steps are planned and their results
+ * processed, with no computation in between. Figures are milliseconds of one core for a step of all
+ * ranks, next to the time that this machine needs to write as many bytes as the unit does.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,10 +82,10 @@ struct plan_bench {
     struct record_submit *submit; /* scratch */
     struct record_continue *first_token;
     struct record_kv_done *kv_done;
-    struct step_result **results;                       /* [ranks] of the step that is planned */
-    size_t plan_bytes, said_bytes, load_bytes, records; /* of a step */
+    struct step_result **results;                       /* [ranks] of the planned step */
+    size_t plan_bytes, said_bytes, load_bytes, records; /* per step */
     uint32_t step_rows;
-    double submit_s; /* of one request, in the last tenth */
+    double submit_s; /* per request, in the last tenth */
     double results_s[STEPS_MAX], plan_s[STEPS_MAX], all_s[STEPS_MAX];
 };
 
@@ -140,7 +140,7 @@ static void send(struct plan_bench *bench, const void *record) {
 
 /* ---- requests ---- */
 
-/* Like no other; blocks of different requests end in different steps. */
+/* A unique prompt. Blocks of different requests end in different steps. */
 static void submit_one(struct plan_bench *bench, uint32_t number) {
     uint32_t count = (uint32_t)bench->values.context - 1 + number % KV_BLOCK_TOKENS;
     struct record_submit *submit = bench->submit;
@@ -157,7 +157,7 @@ static void submit_one(struct plan_bench *bench, uint32_t number) {
     send(bench, submit);
 }
 
-/* Its blocks and its first token have come. */
+/* Reports that its blocks and its first token have arrived. */
 static void begin_one(struct plan_bench *bench) {
     const struct record_kv_expect *expect = NULL;
     struct outbox *outbox = bench->machine.outbox;
@@ -182,7 +182,7 @@ static void begin_one(struct plan_bench *bench) {
 static void fill(struct plan_bench *bench) {
     uint32_t count = (uint32_t)(bench->values.ranks * bench->values.rows);
     uint32_t timed = count / 10 + 1;
-    bench->machine.step(bench->machine.self, 0); /* says hello */
+    bench->machine.step(bench->machine.self, 0); /* sends the hello */
     outbox_clear(bench->machine.outbox);
     for (uint32_t number = 0; number < count; number++) {
         double begin_s = machine_limits_processor_now();
@@ -195,7 +195,7 @@ static void fill(struct plan_bench *bench) {
 
 /* ---- steps ---- */
 
-/* One token for each row of a plan. */
+/* Returns one token for each row of a plan. */
 static void answer(struct plan_bench *bench, const struct step_plan *plan) {
     struct step_result *result = bench->results[plan->rank];
     *result = (struct step_result){.step = plan->step,
@@ -213,7 +213,7 @@ static void answer(struct plan_bench *bench, const struct step_plan *plan) {
     bench->plan_bytes += plan->record.bytes;
 }
 
-/* What came out; the plans are answered. */
+/* Counts the records in the outbox and answers the plans. */
 static void look(struct plan_bench *bench) {
     struct outbox *outbox = bench->machine.outbox;
     for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
@@ -229,7 +229,7 @@ static void plan(struct plan_bench *bench) {
     bench->machine.step(bench->machine.self, bench->now_ns);
 }
 
-/* The results of one step, and the plans of the next. */
+/* Delivers the results of one step and collects the plans of the next. */
 static void step_once(struct plan_bench *bench, uint32_t index) {
     uint32_t ranks = (uint32_t)bench->values.ranks;
     double results_s = 0, last_s = 0;
@@ -253,7 +253,7 @@ static void step_once(struct plan_bench *bench, uint32_t index) {
     look(bench);
 }
 
-/* Bytes a second that one core writes. */
+/* Bytes per second that one core writes. */
 static double measure_writes(void) {
     double rates[BANDWIDTH_ROUNDS];
     char *memory = malloc(BANDWIDTH_BYTES);
@@ -271,14 +271,14 @@ static double measure_writes(void) {
 
 /* ---- the report ---- */
 
-struct plan_figure { /* of all steps; the least is what others on the machine disturb least */
+struct plan_figure { /* over all steps; the minimum is the least disturbed by other processes */
     double median_ms, least_ms;
 };
 
 struct plan_report {
     struct plan_figure plan, results, all;
     double floor_ms, ns_per_row, submit_us, records_per_s;
-    double held_mb; /* of this process */
+    double held_mb; /* resident memory of this process */
 };
 
 static double resident_mb(void) {
@@ -290,7 +290,7 @@ static double resident_mb(void) {
 
 static struct plan_figure figure_of(double *seconds, uint32_t steps) {
     struct plan_figure figure = {.median_ms = machine_limits_median(seconds, steps) * 1e3};
-    figure.least_ms = seconds[0] * 1e3; /* they are sorted now */
+    figure.least_ms = seconds[0] * 1e3; /* sorted at this point */
     return figure;
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bench_template TEMPLATE... : rendering conversations of 100 messages with each template: compiling
- * it, the values, and the text with its contents, in microseconds of processor time, as the best of
- * many passes. bench_template --request writes that conversation as a request of `fathom template`.
+ * bench_template TEMPLATE... : renders conversations of 100 messages with each template. Prints the
+ * compilation, the values, and the text with its contents, in microseconds of processor time, as
+ * the best of many passes. bench_template --request writes that conversation as a request of
+ * `fathom template`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +32,7 @@ static struct arena take_arena(void) {
     return arena;
 }
 
-/* Questions of about 150 bytes, and answers of about 400 that have thought. */
+/* Questions of about 150 bytes, and answers of about 400 bytes with reasoning. */
 static struct bytes write_request(void) {
     size_t count = 0;
 #define PUT(...) count += (size_t)snprintf(request + count, sizeof request - count, __VA_ARGS__)

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""constrained.py FATHOM [options] [-- options of serve]: what constrained output costs the steps that have it. One
-server answers the same prompts free and under a JSON schema, in phases by turns, so that a change of the machine's mood
-meets both. The schema's array is longer than an answer may be, so all answers are of equal length and each phase has
+"""constrained.py FATHOM [options] [-- options of serve]: the cost of constrained output for its steps. One
+server answers the same prompts free and under a JSON schema, in phases by turns, so that a change of the machine's load
+affects both. The schema's array is longer than an answer may be, so all answers are of equal length and each phase has
 the same steps of --streams rows; only the constraint differs. TPOT is (last token - first token) / (tokens - 1), the
-median over requests; processor time is the whole server's, a token, and beside it the share of the threads that compile
-constraints and make masks, which tells their cost even while other work fills the machine."""
+median over requests. Processor time is the whole server's per token, and in addition the share of the threads that
+compile constraints and make masks, which shows their cost even on a busy machine."""
 import argparse
 import glob
 import json
@@ -34,7 +34,7 @@ def options():
     parser.add_argument("--model", help="a checkpoint; the embedded model if not given")
     parser.add_argument("--tokenizer", help="a tokenizer.json for a checkpoint without one, as many rows of it as the "
                                             "checkpoint has")
-    parser.add_argument("--schema", help="a file with another schema than the built-in one, whose answers run as long")
+    parser.add_argument("--schema", help="a file with another schema than the built-in one, with answers that run as long")
     parser.add_argument("--streams", type=int, default=32)
     parser.add_argument("--prompt-tokens", type=int, default=16)
     parser.add_argument("--output-tokens", type=int, default=128)
@@ -45,7 +45,7 @@ def options():
 
 
 def cut_tokenizer(path, rows):
-    """Of the tokenizer so many rows: its added tokens beyond them take the last places."""
+    """The first rows of the tokenizer. Added tokens beyond them take the last places."""
     with open(path, encoding="utf-8") as file:
         read = json.load(file)
     model, added = read["model"], read["added_tokens"]
@@ -64,7 +64,7 @@ def cut_tokenizer(path, rows):
 
 
 def with_tokenizer(wanted, folder):
-    """The checkpoint in a folder of its own, with the tokenizer beside it."""
+    """The checkpoint in a folder of its own, together with the tokenizer."""
     for name in os.listdir(wanted.model):
         os.symlink(os.path.abspath(os.path.join(wanted.model, name)), os.path.join(folder, name))
     with open(os.path.join(wanted.model, "config.json"), encoding="utf-8") as file:
@@ -75,7 +75,7 @@ def with_tokenizer(wanted, folder):
 
 
 def processor_seconds(process):
-    """Of all threads that run now, and of those that are there for constraints alone."""
+    """Processor time of all running threads, and of those for constraints only."""
     whole, masks = 0, 0
     for folder in glob.glob("/proc/%d/task/*" % process.pid):
         try:

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""counts.py [--write] FATHOM ROOT: how many instructions the hot paths take, counted by valgrind's callgrind while the
+"""counts.py [--write] FATHOM ROOT: the instructions of the hot paths, counted by valgrind's callgrind while the
 program runs on one thread with AVX2 (valgrind knows nothing later) and inputs that are always the same. Fails if a
-path changed by more than 2 % against bench/counts.json, for the better, too: what was gained is not to be lost unseen.
-It says by how much, and which functions did. --write: the counts of now are the baseline.
+path changed by more than 2 % against bench/counts.json, for the better, too, so that no gain is lost unnoticed.
+It prints the change, and the functions that changed. --write: the present counts become the baseline.
 
 Only what runs inside a path's functions counts, and what those call. Counts depend on the compiler and on the C
 library (which copies memory in its own way), so the baseline names both; where others are installed, the baseline of

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""day_ablations.py FATHOM FOLDER [options]: what each cause is worth on DeepSeek's day, in node-hours. The fleet as the
-scenario has it and the same with one thing changed live windows of `fathom sim` at several loads of a unit; the largest
-load that holds the limits says how many whole units each hour of the day needs.
+"""day_ablations.py FATHOM FOLDER [options]: the value of each cause on DeepSeek's day, in node-hours. The fleet of
+the scenario and the same fleet with one change run windows of `fathom sim` at several loads of a unit. The largest
+load within the limits determines how many whole units each hour of the day needs.
 
-Windows: for answers one decode unit beside four prefill units; for prompts three prefill units, with the day's prompts,
+Windows: for answers one decode unit with four prefill units; for prompts three prefill units, with the day's prompts,
 but answers a tenth as long, so that decode costs little and a window can be long enough for TTFT's tail.
 Loads: those around the mean and the largest load that a unit has in an hour of the scenario's own curve of nodes, and
 further ones until a limit lies between two of them; between two it is interpolated (TTFT by its logarithm). The load of
@@ -26,7 +26,7 @@ import sys
 GPUS_PER_NODE = 8
 PREFILL, DECODE = "fleet.units[0].", "fleet.units[1]."
 AS_BUILT = "as built"
-# Of which role's windows it changes, and what.
+# The role of the windows that it changes, and the change.
 CHANGES = {
     AS_BUILT: ("pd", {}),
     "prefill ranks in turns": ("p", {PREFILL + "rank_balance": "round-robin"}),
@@ -99,7 +99,7 @@ class Day:
         return sum(self.nodes[role] * sum(units[role]) for role in "pd")
 
     def follow(self, loads):
-        """Whole units for each hour, of which none has more than its role's load."""
+        """Whole units for each hour, none with more than its role's load."""
         return {role: [math.ceil(rate / loads[role] - 1e-6) for rate in self.rates[role]] for role in "pd"}
 
 
@@ -117,7 +117,7 @@ class Windows:
         self.prompt_mean = None  # known from the first run
 
     def live(self, name, settings):
-        """What `fathom sim --json` says; `name` is the file's."""
+        """The output of `fathom sim --json`; `name` is the file's."""
         path = os.path.join(self.options.folder, re.sub(r"[^a-z0-9.]+", "_", name.lower()) + ".json")
         if not os.path.exists(path):
             command = [self.options.fathom, "sim", self.options.scenario, "--json"]
@@ -132,7 +132,7 @@ class Windows:
             return json.load(file)
 
     def sweep(self, change, role, turn, loads):
-        """A day whose hours have these loads of a unit in turn; the windows, one for each load."""
+        """A day with these loads of a unit in its hours, and its windows, one for each load."""
         decode_units, prefill_units = UNITS[role]
         hours = [loads[hour * len(loads) // 24] * (prefill_units if role == "p" else 1) for hour in range(24)]
         ratio = self.day.ratio * (SHORTER if role == "p" else 1)
@@ -155,7 +155,7 @@ class Windows:
 
 
 def point_of(role, window, load, ranks):
-    """What a window says; `load`: tokens a second of a unit."""
+    """The results of a window; `load`: tokens a second of a unit."""
     point = {name: window[name] for name in (
         "ttft_p50_s", "ttft_p99_s", "prefill_busy", "pages_share", "input_of_offered", "requests_per_decode_gpu")}
     rows = window["requests_per_decode_gpu"] * ranks

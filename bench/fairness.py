@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""fairness.py FATHOM [options] [-- options of serve]: what one account's flood costs the others. A server of its
+"""fairness.py FATHOM [options] [-- options of serve]: the cost of one account's flood for the others. A server of its
 own, slow on purpose, with a database and ten accounts gets the same requests at the same times in three shapes, in
 turn: the first account floods and the nine others send at a steady rate; all of it is spread evenly over the ten; the
 nine alone, which is the floor. The time to the first token (TTFT) is from the connection to the first event of the
@@ -124,7 +124,7 @@ def round_of(wanted, url, keys, rate, seed):
     return row
 
 
-LINE = ("first token, p50 and p99: the nine beside a flood %.0f, %.0f ms; all, spread evenly, %.0f, %.0f; the nine "
+LINE = ("first token, p50 and p99: the nine during a flood %.0f, %.0f ms; all, spread evenly, %.0f, %.0f; the nine "
         "alone %.0f, %.0f; the flood itself %.0f, %.0f; p99 of the nine: %.2f of the even load's, %.2f of their own "
         "alone")
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """goldens.py [--activations MODE] FATHOM [options of logits and generate]: how far an engine is from the goldens
 (tests/golden/README.md), by what its commands print: so that it asks any device, and needs no test program.
-goldens.py --expert-sums FATHOM [options]: both orders of summing experts beside each other, in f32, bf16 and fp8.
+goldens.py --expert-sums FATHOM [options]: both orders of summing experts, compared in f32, bf16 and fp8.
 
 Logits and logsumexp of each prompt's last positions, routing, MTP predictions, greedy tokens. In f32 they must
 keep to the goldens' tolerances; for the other modes the deviations are printed, to compare devices.
@@ -44,7 +44,7 @@ def run(fathom, *arguments):
 
 
 class Case:
-    """What a checkpoint's prompts came to."""
+    """The results of a checkpoint's prompts."""
 
     def __init__(self):
         self.logits = []  # |difference| of each

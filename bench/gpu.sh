@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# What a GPU machine is asked: builds the engine alone, checks it and times it, one step after the other, without
+# The steps on a GPU machine: builds the engine alone, checks it and times it, one step after the other, without
 # a network. `bench/gpu.sh help`. Needs bash, coreutils, Python, Meson, ninja, a C compiler, and cmocka
 # where it is installed or in the folder of --libs. Also runs without a GPU: on the stand-in for one (--device emulated),
 # so that all is known to work but for the device, and on the CPU.
@@ -28,13 +28,13 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
   machine       what is there: compilers, tools, libraries
   build         the engine alone (-Dserving=disabled), and its tests where there is cmocka
   inspect       the GPUs and their limits, the CPU
-  conformance   what each wrapper of a GPU's instructions leaves, beside what was recorded from the emulator; with
+  conformance   what each wrapper of a GPU's instructions leaves, compared with the record of the emulator; with
                 a GPU also the tests of all kernels for it, which compare them with their C twins
   kernels, models, programs
                 the tests of that suite, on the CPU: that the build is sound, and what others are compared with
-  goldens       logits, routing, drafts and greedy tokens beside DeepSeek's own code, in f32 by their tolerances
-  links         with two GPUs or more, or stand-ins: two ranks that are told that they are on different hosts, whose rows go
-                by NCCL, give the logits and the answer of one (needs UCX)
+  goldens       logits, routing, drafts and greedy tokens, compared with DeepSeek's own code, in f32 by their tolerances
+  links         with two GPUs or more, or stand-ins: two ranks that are configured as if on different hosts, with rows
+                sent by NCCL, give the logits and the answer of one (needs UCX)
   accuracy      the embedded model's 400 questions, in f32, bf16 and fp8
   sanitize      compute-sanitizer over a short answer, where it is installed and the device is a GPU
   time-kernels  fathom bench kernels
@@ -44,7 +44,7 @@ usage: bench/gpu.sh [options] [STEP...]      all steps but the last, if none is 
 TEXT
 }
 
-# What a machine with the packages gives one without.
+# Libraries from a machine with the packages for one without.
 gather_libs() {
     local to=$1 name=cmocka
     mkdir -p "$to/include" "$to/lib" || return 1

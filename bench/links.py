@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""links.py FATHOM [--device D] [--model DIR]: two ranks that are told that they are on different hosts, with a device each,
+"""links.py FATHOM [--device D] [--model DIR]: two ranks that are configured as if on different hosts, with a device each,
 on this machine. Their rows go over links (NCCL on GPUs, which goes by the hosts' names and so by sockets), and by the
 host: each way gives the logits and the answer of one device alone, to the last digit. Prints how long each took, start
 and end included. Code 77: names of hosts cannot be given here."""
@@ -17,7 +17,7 @@ WAYS = (("over links", []), ("by the host", ["--experiment", "device-rows=host"]
 
 
 def named(host):
-    """What stands before a command on a host of that name."""
+    """The prefix of a command on a host of that name."""
     return ["unshare", *(["--map-root-user"] if os.geteuid() else []), "--uts", "sh", "-c", 'hostname "$0" && exec "$@"', host]
 
 
@@ -35,7 +35,7 @@ def start(rank, command):
 
 
 def on_two(command, options):
-    """What rank 0 prints, and how long it took."""
+    """The output of rank 0, and the time that it took."""
     began = time.monotonic()
     command = [*command, "--ranks", "2", "--rank-meeting", "127.0.0.1:%d" % free_port(), *options]
     ranks = [start(rank, command) for rank in range(2)]

@@ -3,10 +3,10 @@
 """overlap.py FATHOM [--layers N] [--sums experts,groups] [--batch LIST] [--runs N] [--prompt N --prompts N]
 [--echo RANKS] [--pictures FOLDER]: the overlap schedules' table in docs/performance/ranks.md, for the embedded model with N
 layers: both sums of experts' results, each with communication at 0.8 of computation. Two ranks of one
-thread, each with half of the groups, dealt by the loads of random tokens: else the rank with the busier
-half would be waited for, whatever the schedule. --echo: one rank of so many, on one thread, whose own tokens come
-back to it, so that nobody else's time is part of what is exposed. --pictures: no table, but one layer of a prompt's dual
-batch and of answers' five stages drawn (SVG), of some runs the one whose rank waited least."""
+thread, each with half of the groups, dealt by the loads of random tokens: otherwise the others would wait for the
+rank with the busier half, with any schedule. --echo: one rank of so many, on one thread, which gets its own tokens
+back, so that no other rank's time is part of the exposed time. --pictures: no table, but one layer of a prompt's dual
+batch and of answers' five stages drawn (SVG), from the run in which the rank waited least."""
 import argparse
 import json
 import os
@@ -65,7 +65,7 @@ def prepare(fathom, layers, ranks, folder):
     return paths
 
 
-# Of what a picture is: answers in so many sequences of each rank.
+# The subject of a picture: answers in so many sequences of each rank.
 PICTURES = {"prefill-dual-batch": ["--prompt", "256", "--prompts", "4", "--batch", "0"],
             "decode-early": ["--prompt", "128", "--prompts", "1", "--batch", "64", "--steps", "2"]}
 

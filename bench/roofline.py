@@ -72,7 +72,7 @@ def write(path, titles, wide, tall, panels):
 
 
 def edges(rates, limits):
-    """Of operations a second: the power of ten below the least, and room above the limits."""
+    """The range of operations per second: the power of ten below the least, and space above the limits."""
     return 10 ** math.floor(math.log10(min(rates))), 2 * max(limits["fma"], limits["bf16"])
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""served.py FATHOM echo|weights [options]: what `serve` takes, asked from outside.
+"""served.py FATHOM echo|weights [options]: the processor time and memory of `serve`, measured from outside.
 
 echo     processor time of the server for a prompt alone, and with the log probabilities of its tokens
 weights  memory (the sum of all ranks' proportional shares) and start of a unit of ranks that map one packed
-         model, beside ranks that each hold their own (--weights-dir private), in turn"""
+         model, and of ranks that each hold their own (--weights-dir private), in turn"""
 import argparse
 import glob
 import http.client

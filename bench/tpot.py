@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tpot.py FATHOM [options] [-- options of serve]: what long prompts cost the answers beside them. A steady set of
+"""tpot.py FATHOM [options] [-- options of serve]: the cost of long prompts for concurrent answers. A steady set of
 streams asks a server of its own for answers, with and without a long prompt arriving each second, in phases by
-turns, so that a change of the machine's mood meets both. The time per output token (TPOT) of a request is
+turns, so that a change of the machine's load affects both. The time per output token (TPOT) of a request is
 (last token - first token) / (tokens - 1); its percentiles are over requests."""
 import argparse
 import json

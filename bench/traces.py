@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """traces.py FATHOM TRACE... [options]: request traces on this machine, the same prompts at the same moments to one
 unit, to prefill and decode apart with as many threads, and to llama.cpp's server; then, on the embedded model, with
-little KV memory and with host memory and disk behind it. Prints a table: hit rate beside that of an endless cache,
+little KV memory and with host memory and disk behind it. Prints a table: hit rate, that of an endless cache,
 times to the first token and per token, throughput.
 
 Lengths are scaled (--scale-tokens, then cut to --max-prompt). Of a trace so many whole conversations are drawn that

@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """twin_against.py FATHOM FOLDER --trace FILE [options]: the real server under a trace, several times, and the twin on
 the same requests, with the hardware file that `fathom bench calibrate` made of this machine. Fleets: one unit; a unit
-for prompts and one for answers; two units of two ranks. Prints each figure of the runs, the twin's, and how far they
-lie apart; a figure is well if it is within its aim, or within the spread of the runs.
+for prompts and one for answers; two units of two ranks. Prints each figure of the runs, the twin's, and their
+difference. A figure is good if it is within its aim, or within the spread of the runs.
 
 FOLDER gets a checkpoint of against_model.json's shape (109 M random parameters: a step of one answer takes some
-milliseconds, so what gateway and clients do beside it on the same CPUs weighs little), calibrated.yaml (unless they
-are there), a JSON file of each run, the scenarios, and what the twin said.
+milliseconds, so the work of gateway and clients on the same CPUs matters little), calibrated.yaml (unless they
+are there), a JSON file of each run, the scenarios, and the output of the twin.
 Engines have one thread each, so that on two CPUs a unit computes on one, and client and gateway on the other; two
 units of two ranks share both. All the while a loop of idle priority keeps each CPU awake: a virtual CPU that slept makes the
 next steps a third longer, for longer than an answer takes. On a machine with other work `--nice -15`, as root, keeps
@@ -47,7 +47,7 @@ def arguments():
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--fleets", default=",".join(FLEETS), help="some of them, with commas between")
     parser.add_argument("--nice", type=int, default=0, help="of all that is run for real")
-    parser.add_argument("--at-once", action="store_true", help="with --nice: it waits for nobody (SCHED_FIFO)")
+    parser.add_argument("--at-once", action="store_true", help="with --nice: it waits for no other process (SCHED_FIFO)")
     parser.add_argument("--again", action="store_true", help="the runs are in FOLDER already")
     found = parser.parse_args()
     found.name = found.name or os.path.basename(found.trace).split(".")[0]
@@ -147,8 +147,8 @@ def since_sent(found):
 
 
 def step_mean(steps):
-    """Seconds that a step computes, of all units and of the workers of each: what a hardware file tells, without what
-    gateway, clients and the unit's own loop do beside it. It says which of them a miss in TPOT comes from."""
+    """Seconds that a step computes, of all units and of the workers of each: the figure of a hardware file, without the
+    time of gateway, clients and the unit's own loop. It shows which of them causes a miss in TPOT."""
     return steps["fathom_step_compute_seconds_sum"] / steps["fathom_step_compute_seconds_count"]
 
 
@@ -185,14 +185,14 @@ fleet:
 load:  # what --against brings comes instead
   mix: {requests_per_s: 1, requests: 1, tokens: {answer: 8, text: 64}}
 """
-# As `fathom serve` has it where nothing is said; pages are those of its --kv-memory.
+# The defaults of `fathom serve`; pages are those of its --kv-memory.
 UNIT = ("  - {role: %s, count: %d, ranks: %d, rows: 64, requests: %d, step_tokens: 512, context_tokens: 2048, pages: %d, "
         "balance_experts: false}")
 UNITS = {"one unit": [("both", 1, 1)], "1+1 units": [("prefill", 1, 1), ("decode", 1, 1)],
          "2 units of 2 ranks": [("both", 2, 2)]}
 
 
-# Of a checkpoint's config.json: what the twin calls it.
+# Keys of a checkpoint's config.json, and the twin's names of them.
 FIGURES = {"layers": "num_hidden_layers", "dense_layers": "first_k_dense_replace", "hidden": "hidden_size",
            "heads": "num_attention_heads", "q_rank": "q_lora_rank", "kv_rank": "kv_lora_rank",
            "rope_dim": "qk_rope_head_dim", "nope_dim": "qk_nope_head_dim", "value_dim": "v_head_dim",
