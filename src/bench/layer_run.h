@@ -20,7 +20,7 @@ struct layer_run_options {
 
 struct layer_run;
 
-/* Parses the shape, of which one layer is used. Returns STATUS_INVALID if it does not have so many
+/* Parses the shape and uses one layer of it. Returns STATUS_INVALID if it does not have so many
  * experts. */
 enum status layer_run_open(const struct layer_run_options *options, struct layer_run **run_out,
                            struct error *error) MUST_USE;

@@ -43,7 +43,7 @@ struct fleet_choice {
     uint32_t expected_count, count; /* the first `count` have arrived */
     uint32_t echoed;                /* prompt tokens that have arrived */
     bool finished;
-    /* Of a chat: */
+    /* For a chat: */
     struct fleet_speech *speech;       /* the expected one */
     uint32_t content_told, calls_told; /* bytes that have arrived */
     uint32_t calls_begun;

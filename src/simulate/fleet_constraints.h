@@ -30,7 +30,7 @@ struct fleet_constraints {
     struct fleet_loan *free;
     void *own_memory; /* for the answer that the module follows itself */
     struct constrained_answer own;
-    /* Of this run: */
+    /* State of the present run: */
     struct fleet_dice dice;
     uint32_t late_of; /* one mask in so many is late; 0: none */
     bool looks_ahead; /* its engines force all tokens that can be forced */

@@ -266,7 +266,7 @@ static void stop_supervisor(struct world *world, struct fleet_dice *dice) {
     last(world, &supervisor->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
-/* As in fleet_faults.c. */
+/* The longest time between two faults of the kind; on average it is a third of that. */
 static const struct {
     int64_t after_ms_max;
     void (*strike)(struct world *world, struct fleet_dice *dice);

@@ -94,7 +94,7 @@ static void walk_rows(struct table_walk *walk, const struct overlap *overlap) {
         }
 }
 
-/* True if a transfer is not awaited by any stage so far. */
+/* True if the lane's next stage waits for a transfer that has not arrived yet. */
 static bool still_waits(const struct table_walk *walk, const struct overlap_place *place,
                         uint32_t lane) {
     return (place->stage == STAGE_MLP || place->stage == STAGE_COMBINE) &&

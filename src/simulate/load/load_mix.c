@@ -10,7 +10,7 @@
 #include "base/limits.h"
 
 #define HEAP_SPARE 1024
-#define PAST_TURNS 16 /* length of the past in mean times of a turn */
+#define PAST_TURNS 16 /* length of the past in mean durations of a conversation */
 #define SYSTEM_NAMES ((uint64_t)1 << 63)
 
 enum { DRAW_START, DRAW_TURN, DRAW_SYSTEM };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The load of a fleet in a steady state, derived from published means. Lengths are lognormal and
- * bounded. Prompts and answers are independent of each other. Of all distributions with the chosen
- * spreads the module takes the one with the published means (struct day_moments).
+ * bounded. Prompts and answers are independent of each other. The module chooses the
+ * distribution with the chosen spreads that has the published means (struct day_moments).
  *
  * A steady fleet has requests in the middle of their answers. The chance that one of them has an
  * answer of o tokens is o times that of an arriving request, and each of its tokens is equally

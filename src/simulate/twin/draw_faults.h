@@ -20,7 +20,7 @@ struct fault_rates {
 };
 
 /* Draws faults of the fleet of `options` that begin in [begin_ns, end_ns), sorted by time. Returns
- * how many. Of more than `max` faults the latest of each kind are left out first. */
+ * how many. If there are more than `max`, the latest of each kind are left out first. */
 uint32_t draw_faults(const struct twin_options *options, const struct fault_rates *rates,
                      int64_t begin_ns, int64_t end_ns, uint64_t seed, struct twin_fault *faults_out,
                      uint32_t max);

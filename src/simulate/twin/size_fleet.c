@@ -447,8 +447,8 @@ static void put_one(const struct size_unit *unit, struct size_fleet *fleets, uin
     format_text(fleet->why, sizeof fleet->why, "%s", unit->lost);
 }
 
-/* Writes the largest unit of which the weights do not fit, and for each role the one that misses
- * its limit by the least. */
+/* Writes the largest unit with weights that do not fit, and for each role the one that misses its
+ * limit by the least. */
 static void put_lost(const struct size_search *search, struct size_fleet *fleets, uint32_t *count) {
     const struct size_unit *heavy = NULL;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {

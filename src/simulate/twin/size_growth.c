@@ -9,7 +9,7 @@
 #include "base/number.h"
 
 #define MISSES_MAX 8 /* of a part; then no larger number is tried */
-/* Of a part's units: no number between too few and enough is tried within this distance. */
+/* A part's search ends when too few and enough units differ by at most this share of enough. */
 #define FINE 0.06
 #define BEHIND 0.99  /* of prompts that must have begun within the limit */
 #define CROWDED 0.95 /* of decode rows: above it TTFT waits for decode units */
@@ -265,7 +265,7 @@ static const struct size_part *culprit(struct size_growth *growth, uint32_t inde
     return found;
 }
 
-/* Combines the trials of a fleet of which the roles were run separately. */
+/* Combines the trials of a fleet with roles that were run separately. */
 static struct size_trial both_trials(const struct size_trial *prompts,
                                      const struct size_trial *answers) {
     struct size_trial both = *answers;

@@ -5,7 +5,7 @@
  * a few units of it under their share of the load: TTFT depends on the prefill units and TPOT on
  * the decode units. In a run for prompts answers are cut to two tokens, so that their KV blocks
  * still travel, and the run is long enough for long prompts. In a run for answers prompts take no
- * time. Of combined units one is run.
+ * time. A fleet of combined units is run as one unit.
  *
  * If answers are measured, a run begins with requests in the middle of their answers
  * (simulate/twin/day_load.h), as many as the step clock predicts. While they settle, prompts take

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The hosts of the twin's gateways.
+ * The hosts of the simulator's gateways.
  */
 #include "base/check.h"
 #include "base/number.h"
