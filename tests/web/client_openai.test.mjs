@@ -71,7 +71,7 @@ test('openai: a custom tool is called with text, and its result goes back', asyn
   const [custom, call] = message.tool_calls;
   assert.deepEqual([custom.type, custom.custom], ['custom', { name: 'edit', input: patch }]);
   assert.deepEqual([call.type, JSON.parse(call.function.arguments).place], ['function', place]);
-  assert.match(response.headers.get('x-fathom-warning'), /tools\[1\]\.custom\.format is told to the model, not held/);
+  assert.match(response.headers.get('x-fathom-warning'), /tools\[1\]\.custom\.format is shown to the model, not enforced/);
   const joined = [];
   const order = [];
   for await (const { choices: [choice] } of await chat(asked, { ...more, stream: true }))

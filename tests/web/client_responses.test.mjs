@@ -188,7 +188,7 @@ test('responses: an agent gets calls of its namespaces and custom tools, and giv
 test('responses: what an agent is not given is told in a header', async () => {
   const { response: { headers } } = await ask(say('Well.'), agent).withResponse();
   assert.equal(headers.get('x-fathom-warning'),
-    'tools[0] is left out: no tools are run here; tools[2].format is told to the model, not held');
+    'tools[0] is left out: no tools are run here; tools[2].format is shown to the model, not enforced');
 });
 
 test('responses: calls stream as items with their arguments', async () => {

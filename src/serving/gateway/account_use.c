@@ -63,7 +63,7 @@ struct account_standing account_use_standing(const struct account_use *use,
     return standing;
 }
 
-/* The other's, where only it is limited, or has less left. */
+/* True if the other has no limit, or has more left. */
 static bool is_stricter(uint64_t limit, uint64_t left, uint64_t other_limit, uint64_t other_left) {
     return other_limit && (!limit || other_left < left);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each function here first makes sure that the outbox can take all it may say, then acts: the state
- * of a token stream cannot be wound back.
+ * Each function here first makes sure that the outbox has room for all it may send, then acts: the
+ * state of a token stream cannot be rolled back.
  */
 #include "serving/gateway/answer.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- the prompt's log probabilities ---- */
 
-/* The first token of all goes in front: it has no score, so nobody tells of it. */
+/* The first prompt token comes first. It has no log probability and is not reported. */
 static bool add_scores(const struct request *request, const struct token_logprob *scores,
                        uint32_t count, struct token_list *list, struct arena *arena) {
     const struct request_asked *asked = &request->asked;
@@ -67,8 +67,8 @@ static void count_characters(void *context, uint32_t index, const struct token_l
         api_tokens_characters(characters->tokenizer, characters->list, index, entries[0].token);
 }
 
-/* STATUS_FULL: nothing is done. A prompt of which not all can be told ends the request: half of it
- * would be taken for the whole. */
+/* STATUS_FULL: nothing has changed. Ends the request if not all log probabilities of the prompt can
+ * be kept: a client would take a part for the whole. */
 static enum status take_scores(struct gateway *gateway, struct request *request,
                                const struct token_logprob *scores, uint32_t count) {
     struct request_answered *answered = &request->answered;
@@ -98,7 +98,7 @@ static enum status take_scores(struct gateway *gateway, struct request *request,
     return STATUS_OK;
 }
 
-/* False if no unit that was asked for them would say so. */
+/* False if no correct unit would send this record for a request that asks for scores. */
 static bool are_credible(const struct gateway *gateway, const struct request *request,
                          const struct record_scores *record) {
     const struct request_asked *asked = &request->asked;
@@ -133,7 +133,7 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
 
 /* ---- newly chosen tokens ---- */
 
-/* Of one request, with their log probabilities if the unit tells them. */
+/* New tokens of one request, with their log probabilities if the unit reports them. */
 struct news {
     const uint32_t *tokens;
     size_t count;
@@ -155,7 +155,7 @@ static bool tells_tokens(const struct request *request) {
     return request->asked.answer.token_ids || request->asked.answer.logprobs;
 }
 
-/* What is known of the i-th token: `bare` is filled when its log probability was not asked for. */
+/* The log probabilities of the i-th token. Fills and returns `bare` if none were asked for. */
 static const struct token_logprob *entries_of(const struct request *request,
                                               const struct news *news, size_t i,
                                               struct token_logprob *bare, uint32_t *each_out) {
@@ -165,7 +165,7 @@ static const struct token_logprob *entries_of(const struct request *request,
     return told ? news->logprobs + i * news->each : bare;
 }
 
-/* Bytes of JSON that telling these tokens takes at most. */
+/* Bytes of JSON that these tokens need at most. */
 static size_t tokens_json_bytes_max(const struct request *request, const struct news *news) {
     const struct api_answer *answer = &request->asked.answer;
     size_t bytes = answer->token_ids ? news->count * API_TOKENS_ID_BYTES_MAX : 0;
@@ -178,7 +178,8 @@ static size_t tokens_json_bytes_max(const struct request *request, const struct 
     return bytes;
 }
 
-/* The i-th new token joins a list, with what is to be told of it; false when memory is out. */
+/* Adds the i-th new token to a list, with its log probabilities if asked for. False when memory is
+ * out. */
 static bool add_token(const struct request *request, const struct news *news, size_t i,
                       struct token_list *list, struct arena *arena) {
     struct token_logprob bare;
@@ -187,8 +188,8 @@ static bool add_token(const struct request *request, const struct news *news, si
     return token_list_add(list, arena, entries, request->asked.answer.logprobs ? each : 0);
 }
 
-/* Adds token i to the tokens of the answer, which must be known should the request have to go on at
- * another unit. A request whose memory is out goes on without: it can do so only where it is. */
+/* Adds token i to the kept tokens of the answer, which another unit needs to continue it. A request
+ * that is out of memory continues without them, but can then not move to another unit. */
 static bool keep_token(struct request *request, const struct news *news, size_t i, bool reasons) {
     struct request_answered *answered = &request->answered;
     bool whole = answered->tokens.count == answered->output_tokens;
@@ -202,12 +203,12 @@ static bool keep_token(struct request *request, const struct news *news, size_t 
     return token_list_add(&answered->tokens, &request->arena, &bare, 0);
 }
 
-/* What these tokens say. */
+/* The text that new tokens release. */
 struct spoken {
     struct delivery_text text;
-    bool *reasons;           /* [count] of the tokens: they are of the reasoning */
+    bool *reasons;           /* [count] for each token: it belongs to the reasoning */
     uint32_t count;          /* tokens, up to the one that ends the answer */
-    enum request_cause ends; /* CAUSE_NONE: it goes on */
+    enum request_cause ends; /* CAUSE_NONE: the answer continues */
 };
 
 static enum request_cause push_token(const struct gateway *gateway, struct request *request,
@@ -234,14 +235,15 @@ static void speak(struct gateway *gateway, struct request *request, const struct
     }
 }
 
-/* Exactly: what repeats it is to hold as much as it can. */
+/* Exact, because repeated text may use all of its memory. */
 static size_t repeated_json_bytes(const struct request *request, const struct token_list *list) {
     struct json_writer counter = {0};
     api_tokens_logprobs(&counter, request->asked.answer.tokenizer, list, 0, list->count);
     return counter.count;
 }
 
-/* That the last events repeat these tokens, too; where not all can be kept they repeat none. */
+/* Counts these tokens as repeated in the last events. If not all can be kept, the last events
+ * repeat none. */
 static void count_repeated(const struct gateway *gateway, struct request *request,
                            const struct token_list *list, bool kept) {
     struct request_answered *answered = &request->answered;
@@ -307,7 +309,7 @@ static void take(struct gateway *gateway, struct request *request, const struct 
     }
 }
 
-/* Of what telling the news puts; the tokens have been pushed. */
+/* Bytes that sending the new tokens puts at most. The tokens have been pushed. */
 static size_t take_bytes_max(const struct gateway *gateway, const struct request *request,
                              const struct news *news, const struct spoken *spoken) {
     size_t bytes = gateway->token_bytes;
@@ -320,7 +322,7 @@ static size_t take_bytes_max(const struct gateway *gateway, const struct request
 #define RUNS_WITHOUT_CALLS 4 /* of what was held back */
 #define RUNS_PER_TOKEN 2     /* more: a tag is a token, or several */
 
-/* Whatever its tokens will turn out to say: each run of text has a byte at least. */
+/* The bound for any text of these tokens: each run of text has at least a byte. */
 static size_t take_bytes_ever(const struct gateway *gateway, const struct request *request,
                               const struct news *news) {
     size_t text = request->asked.stream ? text_bytes_max(gateway, news) : 0;
@@ -333,9 +335,9 @@ static size_t take_bytes_ever(const struct gateway *gateway, const struct reques
     return take_bytes_max(gateway, request, news, &most);
 }
 
-/* Pushes the news through the request's stream; false if the outbox has no room for what they say:
- * nothing is done. A stream cannot be wound back, and is large: it is kept aside only if it may
- * have to be. */
+/* Pushes the new tokens through the request's stream. Returns false and changes nothing if the
+ * outbox has no room for their text. A stream is large and cannot be rolled back, so it is copied
+ * only if that may be necessary. */
 static bool speak_if_room(struct gateway *gateway, struct request *request, const struct news *news,
                           struct spoken *out) {
     bool roomy = gateway_can_put(gateway, take_bytes_ever(gateway, request, news));
@@ -350,7 +352,7 @@ static bool speak_if_room(struct gateway *gateway, struct request *request, cons
     return false;
 }
 
-/* False if no unit that runs this request as it was asked for would say so. */
+/* False if no correct unit would send this record for this request. */
 static bool is_credible(const struct gateway *gateway, const struct request *request,
                         enum request_part part, const struct record_tokens *record) {
     const struct request_asked *asked = &request->asked;

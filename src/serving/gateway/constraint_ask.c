@@ -14,8 +14,8 @@ static uint32_t find_added(const struct tokenizer *tokenizer, struct bytes text)
     return tokenizer_find_added(tokenizer, text, &token) ? token : TOKEN_STREAM_NO_TOKEN;
 }
 
-/* Where the tags are no tokens, an answer that need not think does not. False: it has to, and
- * nobody could tell where the thinking ends. */
+/* If the tags are not tokens, the end of thinking cannot be recognized: an answer that need not
+ * think does not, and for one that must the result is false. */
 static bool find_bound(const struct tokenizer *tokenizer, enum token_stream_mode mode,
                        struct bytes at, struct token_stream_bound *out) {
     uint32_t opening = find_added(tokenizer, BYTES_LITERAL(OPENING));
@@ -71,7 +71,7 @@ static enum status refuse_size(struct api_error *error, const char *field, size_
     return STATUS_INVALID;
 }
 
-/* Where the form ends the model's own end token has to come, and nothing else may. */
+/* Where the constrained text ends, the model's own end token must follow. No other may. */
 static enum status refuse_both(struct api_error *error, const char *field, const char *other) {
     api_error_set(error, 400, other, "unsupported_parameter",
                   "'%s' and '%s' do not go together: the form says where the answer ends.", field,
@@ -79,7 +79,7 @@ static enum status refuse_both(struct api_error *error, const char *field, const
     return STATUS_INVALID;
 }
 
-/* In the leader's arena. */
+/* Allocated in the leader's arena. */
 static enum status keep_text(struct request *leader, const struct api_constraint *constraint,
                              const struct token_stream_bound *bound, struct api_error *error) {
     struct json_writer measure = {0};

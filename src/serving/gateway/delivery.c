@@ -49,7 +49,7 @@ void delivery_add(void *context, enum token_stream_part part, struct bytes more)
 
 struct delivery_text delivery_flush(struct gateway *gateway, struct request *request) {
     struct delivery_text text = delivery_open(gateway, request, TOKEN_STREAM_HELD_MAX);
-    /* What is held back where a second call ended the answer is that call's. */
+    /* If a second call ended the answer, the held back text belongs to that call. */
     bool whole = request->answered.flushed || request->owed.cause == CAUSE_ONE_CALL;
     if (gateway->options.tokenizer && !whole)
         token_stream_finish(&request->answered.words, delivery_add, &text);
@@ -58,8 +58,8 @@ struct delivery_text delivery_flush(struct gateway *gateway, struct request *req
 
 /* ---- events ---- */
 
-/* As the dialect says of all texts; sealed reasoning stands in its item and in the response. Where
- * else nothing is told twice, the input of a tool that takes text is, once it is whole. */
+/* How often the dialect repeats text. Sealed reasoning is repeated in its item and in the response.
+ * A dialect that repeats nothing still repeats the input of a text tool once it is complete. */
 uint32_t delivery_repeats(const struct request *request) {
     const struct api_answer *answer = &request->asked.answer;
     uint32_t repeats = answer->dialect->repeats;
@@ -116,7 +116,7 @@ static void write_keep_alive(struct json_writer *writer, const void *context) {
                       stream ? request->asked.answer.dialect->keep_alive : BYTES_LITERAL("\n"));
 }
 
-/* Once its head has gone out, an error has no status any more, and a receipt no header. */
+/* After the response head is sent an error has no status and a receipt no header. */
 static bool may_begin(const struct gateway *gateway, const struct request *leader) {
     if (leader->asked.stream) return true;
     for (uint32_t i = 0; i < leader->choice_count; i++) {
@@ -189,8 +189,8 @@ static bool keeps_text(const struct request *request) {
 bool delivery_has_room(const struct gateway *gateway, const struct request *request, size_t more) {
     const struct request_answered *answered = &request->answered;
     const struct api_answer *answer = &request->asked.answer;
-    /* A stream may have to repeat all of it and more, together with what is new. The frame has room
-     * for two runs. */
+    /* A stream may have to repeat all of the text and more, together with the new text. The frame
+     * has room for two runs. */
     uint32_t once = answer->seals_reasoning ? 2 : 1;
     uint32_t times = request->asked.stream ? 2 * delivery_repeats(request) : once;
     uint32_t choices = request->leader->choice_count;
@@ -230,8 +230,8 @@ static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS
     return bytes_of(out);
 }
 
-/* Each call is kept in any case: an event says whose arguments it has. `id` empty: the model wrote
- * none. */
+/* Keeps each call in any case: an event names the call of its arguments. `id` is empty if the model
+ * wrote none. */
 static bool keep_call(struct gateway *gateway, struct request *request, struct bytes id,
                       const struct delivery_run *run) {
     struct request_answered *answered = &request->answered;
@@ -255,14 +255,14 @@ static void say_run(struct gateway *gateway, struct request *request,
     say_piece(gateway, request, piece);
 }
 
-/* The tokens that are still to be told, turn by turn of reasoning and content. */
+/* The tokens not sent yet, split at each change between reasoning and content. */
 struct telling {
-    const struct token_list *tokens; /* NULL: none are told */
+    const struct token_list *tokens; /* NULL: tokens are not reported */
     uint32_t told;
     struct bytes call_id; /* of the next call; empty: none */
 };
 
-/* The next turn's tokens. False: there are none. */
+/* Finds the next turn's tokens. False: there are none. */
 static bool see_turn(const struct telling *telling, struct api_piece *out, bool *reasons) {
     if (!telling->tokens) return false;
     *out =
@@ -270,8 +270,8 @@ static bool see_turn(const struct telling *telling, struct api_piece *out, bool 
     return token_list_next_turn(telling->tokens, &out->to, telling->tokens->count, reasons);
 }
 
-/* Tells turns of which no run tells: they have made no text of their part yet. `before`: those in
- * front of the next turn of reasoning, or of content; NULL: all. */
+/* Sends the turns that have made no text yet, so no run reports them. `before`: only those before
+ * the next turn of reasoning, or of content. NULL: all. */
 static void say_turns(struct gateway *gateway, struct request *request, struct telling *telling,
                       const bool *before) {
     struct api_piece piece;
@@ -315,7 +315,7 @@ bool delivery_tell(struct gateway *gateway, struct request *request,
 }
 
 size_t delivery_bytes_max(const struct request *request, const struct delivery_text *text) {
-    /* Each turn may be told in an event without text. What is repeated may be new. */
+    /* Each turn may need an event without text. The repeated text may be new. */
     uint32_t repeats = delivery_repeats(request);
     return (text->run_count + text->turn_count + 2) * delivery_frame_bytes(request) +
            repeat_bytes_max(request) + (1 + repeats) * (DELIVERY_ESCAPED_PER_BYTE * text->count) +

@@ -9,13 +9,13 @@
 #include "serving/policy/share_turns.h"
 
 #define LOOKS_MAX                                                                                  \
-    1024             /* requests for which no unit is found, one behind the other, before the
-                        * others wait for their turn: a step does not grow with the queue */
+    1024             /* consecutive requests for which no unit is found before the search stops for
+                      * this step, so that the time of a step does not grow with the queue */
 #define ROLE_RESTS 5 /* times role_hold_ns, from one change to the next */
 
 /* ---- what units are told ---- */
 
-/* How much of everything the request's SUBMIT brings. */
+/* The counts of the tail of the request's SUBMIT. */
 static struct record_submit submit_counts(const struct request *request) {
     return (struct record_submit){.prompt_count = request->asked.prompt_tokens,
                                   .resumed_count = request->answered.output_tokens,
@@ -74,7 +74,8 @@ enum outcome {
     OUTCOME_NOT_FOR_TWO
 };
 
-/* A bit each: of the units that may have it. Tokens of two numerics make no answer. 0: any. */
+/* The numerics of units that may have the request, a bit each; 0: any. An answer must not mix
+ * tokens of two numerics. */
 static uint64_t numerics_of(const struct request *request) {
     uint32_t numerics = request->leader->life.numerics;
     return numerics == FLEET_NONE ? 0 : (uint64_t)1 << numerics;
@@ -96,7 +97,7 @@ static struct balance_units_need need_of(const struct request *request) {
     };
 }
 
-/* Of the tenant. The keys are the gateway's own: nothing but a choice of units hangs on them. */
+/* The keys include the tenant. They are the gateway's own and affect only the choice of units. */
 static void make_prefix_keys(struct gateway *gateway, struct request *head) {
     const struct request_asked *asked = &head->asked;
     uint32_t count = (asked->prompt_tokens - 1) / KV_BLOCK_TOKENS;
@@ -109,7 +110,7 @@ static void make_prefix_keys(struct gateway *gateway, struct request *head) {
     head->placing.prefix_key_count = count;
 }
 
-/* Blocks that a storage would have for the unit: what was computed with its numerics. */
+/* Blocks that a storage can have for the unit: those computed with its numerics. */
 static uint32_t known_for(const struct fleet *fleet, uint32_t unit, const uint32_t *hits) {
     uint32_t known = hits[unit];
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
@@ -118,8 +119,8 @@ static uint32_t known_for(const struct fleet *fleet, uint32_t unit, const uint32
     return known;
 }
 
-/* hits_out[LIMIT_FLEET_UNITS]: what each unit need not compute of the prompt, as far as is known
- * here; what another one computed counts a little less where units share a storage. */
+/* hits_out[LIMIT_FLEET_UNITS]: prompt tokens that each unit probably need not compute. Blocks that
+ * another unit computed count slightly less where units share a storage. */
 static void find_hits(struct gateway *gateway, struct request *request,
                       struct balance_units_need *need, uint32_t *hits_out) {
     const struct request_placing *heads = &request->head->placing;
@@ -139,7 +140,7 @@ static void find_hits(struct gateway *gateway, struct request *request,
     need->hit_tokens = hits_out;
 }
 
-/* Notes the reason, and what the unit will have of the prompt. */
+/* Notes the reason, and the prompt blocks that the unit will have. */
 static void note_choice(struct gateway *gateway, struct request *request,
                         const struct units_choice *choice) {
     const struct request_placing *heads = &request->head->placing;
@@ -151,7 +152,7 @@ static void note_choice(struct gateway *gateway, struct request *request,
                              heads->prefix_key_count);
 }
 
-/* What any unit has of the prompt, or can load. */
+/* Prompt tokens that any unit has or can load. */
 static uint32_t hit_tokens_of(struct gateway *gateway, struct request *head) {
     uint32_t hits[LIMIT_FLEET_UNITS];
     make_prefix_keys(gateway, head);
@@ -181,8 +182,8 @@ struct request_work dispatch_work(struct gateway *gateway, struct request *leade
 
 /* ---- two units for one request ---- */
 
-/* The numerics that may have it and of which the fleet has units for either task, a bit each; 0: there
- * are none, or the request is not one to hand over. */
+/* The numerics for which the fleet has both prefill and decode units and which may have the
+ * request, a bit each. 0: none, or the request cannot be split. */
 static uint64_t may_be_shared(const struct gateway *gateway, const struct request *request) {
     const struct request_placing *placing = &request->placing;
     uint64_t computes = 0, answers = 0, wanted = numerics_of(request);
@@ -205,7 +206,7 @@ struct kv_route dispatch_route(const struct request *request) {
     return (struct kv_route){.ticket = {request->id.high, request->id.low ^ attempt}};
 }
 
-/* The unit that is to make the answer is asked first whether it has room. `numerics` as
+/* First asks the unit that is to make the answer for pages. `numerics` is the result of
  * may_be_shared. */
 static enum outcome place_at_two(struct gateway *gateway, struct request *request,
                                  const struct balance_unit *units, uint64_t numerics) {
@@ -235,7 +236,7 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
         dispatch_put_submit(gateway, request, PART_ANSWER, SUBMIT_RESERVE);
     submit->route = dispatch_route(request);
     struct fleet_unit *asked = &gateway->fleet.units[second.unit];
-    asked->full = asked->scarce; /* until it has said yes, or moved */
+    asked->full = asked->scarce; /* until it has answered yes, or its load has changed */
     return OUTCOME_BOUND;
 }
 
@@ -244,12 +245,12 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
 int64_t dispatch_gives_up_ns(const struct gateway *gateway, const struct request *request,
                              bool any_serves) {
     int64_t since = request->life.waits_since_ns;
-    if (gateway->draining) return 0; /* none is going to come */
+    if (gateway->draining) return 0; /* no unit will connect any more */
     if (!any_serves && gateway->served_ns > since) since = gateway->served_ns;
     return since + gateway->options.unit_wait_ns;
 }
 
-/* One request; `units` as fleet_view. */
+/* Places one request; `units` is from fleet_view. */
 static enum outcome place(struct gateway *gateway, struct request *request,
                           const struct balance_unit *units, int64_t now_ns) {
     struct balance_units_need need = need_of(request);
@@ -276,7 +277,7 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     }
     note_choice(gateway, request, &choice);
     if (choice.reason == UNITS_WAITS_ROOM) return OUTCOME_ALL_FULL;
-    /* Others may serve, which are too small for it or compute otherwise. */
+    /* Units may serve that are too small for the request or have other numerics. */
     bool any_serves = fleet_serves(&gateway->fleet);
     int64_t gives_up_ns = dispatch_gives_up_ns(gateway, request, any_serves);
     bool is_bound = any_serves && choice.reason == UNITS_WAITS_UNIT;
@@ -305,7 +306,7 @@ static void end_late(struct gateway *gateway, int64_t now_ns) {
         request_cancel(gateway, &gateway->requests.slots[slot], CAUSE_QUEUED_LONG);
 }
 
-/* When the first of those that wait gives up while no unit serves. */
+/* The time at which the first waiting request gives up while no unit serves. */
 static int64_t first_gives_up_ns(const struct gateway *gateway, uint32_t *slot_out) {
     const struct request_table *requests = &gateway->requests;
     if (due_heap_first(&requests->waits_since, slot_out) == DUE_NEVER) return MACHINE_NEVER;
@@ -362,14 +363,15 @@ int64_t dispatch_wake_ns(const struct gateway *gateway) {
     int64_t wake_ns = requests->waiting.count ? gateway->retry_ns : MACHINE_NEVER;
     wake_ns = min_i64(wake_ns, due_heap_first(&requests->queue_ends, &slot));
     if (fleet_serves(&gateway->fleet)) return wake_ns;
-    if (requests->unsettled.first) /* they came in the order in which they give up */
+    if (requests->unsettled.first) /* the list is in the order in which they give up */
         wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, requests->unsettled.first, false));
     return min_i64(wake_ns, first_gives_up_ns(gateway, &slot));
 }
 
 /* ---- roles ---- */
 
-/* What it has is finished as it was asked for: a role is the choice of who gets what comes. */
+/* The unit finishes its present requests as they were submitted. A role affects only later
+ * requests. */
 enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_role role) {
     if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
                             RECORD_ROLE, &(struct record_role){.role = role}))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What clients and operators may ask for. One line here and a function that answers make an
- * endpoint: the path, who may ask for it where, its name in /metrics, the dialect that is spoken
- * there and its number follow.
+ * The paths of the HTTP API. A line of this table and a function that answers make an endpoint. The
+ * line has the path, the listeners and callers that may use it, its name in /metrics, its dialect
+ * and its number.
  */
 #ifndef SERVING_GATEWAY_ENDPOINT_H
 #define SERVING_GATEWAY_ENDPOINT_H
@@ -12,16 +12,16 @@
 struct dialect;
 struct gateway;
 
-/* Who may ask where accounts are asked for. */
+/* Callers that may use an endpoint if accounts are in use. */
 enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 
 #define ENDPOINT_PUBLIC (1u << HTTP_PUBLIC) /* listeners */
 #define ENDPOINT_ADMIN (1u << HTTP_ADMIN)
 
 /* X(number, path, method, listeners, askers, name in /metrics, function, dialect). A path may also
- * begin with /v1 or /beta; those where Anthropic's dialect is spoken with /anthropic or
- * /anthropic/v1, as that of MODELS may, behind which a model's name may follow. Without a dialect
- * errors are told as in the API whose client asks (endpoint_spoken). */
+ * begin with /v1 or /beta; that of an endpoint with Anthropic's dialect, and MODELS, with
+ * /anthropic or /anthropic/v1. A model's name may follow MODELS. Without a dialect, errors are in
+ * the dialect that the client uses (endpoint_spoken). */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \
       intake_ask, &chat_dialect)                                                                   \
@@ -63,7 +63,7 @@ enum endpoint_number {
     ENDPOINT_##number,
     ENDPOINTS(ENDPOINT_NUMBER)
 #undef ENDPOINT_NUMBER
-        ENDPOINT_OTHER, /* a path that there is not */
+        ENDPOINT_OTHER, /* an unknown path */
     ENDPOINT_COUNT
 };
 
@@ -71,24 +71,24 @@ struct endpoint {
     enum endpoint_number number;
     struct bytes path;
     enum http_method method;
-    uint32_t listeners; /* 1 << each that has it */
+    uint32_t listeners; /* bit (1 << listener) for each listener that serves it */
     enum endpoint_askers askers;
     const struct dialect *dialect; /* NULL: none */
 };
 
-/* What is asked for. */
+/* A call that is being handled. */
 struct endpoint_call {
     const struct record_client_request *record;
     enum endpoint_number endpoint;
     struct bytes rest;            /* of the path, behind "/models/" */
-    uint32_t account;             /* whose key it has; ACCOUNT_NONE */
+    uint32_t account;             /* the account of its key; ACCOUNT_NONE */
     uint32_t key;                 /* the key's place; ACCOUNT_NONE */
-    const struct dialect *spoken; /* in which errors are told; NULL: OpenAI's words */
+    const struct dialect *spoken; /* the dialect of errors; NULL means OpenAI's */
     int64_t now_ns;
 };
 
-/* The functions that answer, each in the file that its name begins with. STATUS_FULL: the outbox
- * has no room, and nothing was done. */
+/* The functions that answer. Each is in the file that begins its name. STATUS_FULL: the outbox has
+ * no room, and nothing has changed. */
 #define ENDPOINT_FUNCTION(number, path, method, listeners, askers, name, function, dialect)        \
     enum status function(struct gateway *gateway, const struct endpoint_call *call) MUST_USE;
 ENDPOINTS(ENDPOINT_FUNCTION)
@@ -97,16 +97,16 @@ ENDPOINTS(ENDPOINT_FUNCTION)
 /* NULL: no such path. */
 const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out);
 
-/* Endpoints in the table's order, from 0; NULL behind the last. */
+/* Endpoints in the table's order, from 0. NULL after the last. */
 const struct endpoint *endpoint_at(uint32_t index);
 
-/* In /metrics. */
+/* Its name in /metrics. */
 const char *endpoint_name(enum endpoint_number number);
 
 /* NULL: none. */
 const struct dialect *endpoint_dialect(enum endpoint_number number);
 
-/* The endpoint's dialect, or where it has none that of whose client asks; NULL: OpenAI's words. */
+/* The endpoint's dialect. If it has none, the client's; NULL means OpenAI's. */
 const struct dialect *endpoint_spoken(enum endpoint_number number, bool speaks_anthropic);
 
 #endif

@@ -70,7 +70,7 @@ static bool is_own(const struct fleet_own *own, const struct record_unit_hello *
            (!knows_weights || memcmp(own->model_id, hello->model_id, sizeof unknown) == 0);
 }
 
-/* Its number among those that the fleet has seen. FLEET_NONE: there are too many. */
+/* Returns its number among the numerics that the fleet has seen. FLEET_NONE: there are too many. */
 static uint32_t number_numerics(struct fleet *fleet, const char *id) {
     for (uint32_t i = 0; i < fleet->numerics_count; i++)
         if (strcmp(fleet->numerics[i], id) == 0) return i;
@@ -90,7 +90,7 @@ uint64_t fleet_room_tokens(struct fleet_room room) {
     return room.context_tokens < room.memory_tokens ? room.context_tokens : room.memory_tokens;
 }
 
-/* Of those that are there; of the last ones while nobody is. */
+/* Computed over the connected units, or over the last ones seen while none is connected. */
 static void look_at_members(struct fleet *fleet) {
     struct fleet_room most = {0, 0};
     uint32_t first = FLEET_NONE;
@@ -114,13 +114,13 @@ uint64_t fleet_tokens_max(const struct fleet *fleet) {
     return fleet_knows_model(fleet) ? fleet_room_tokens(fleet->largest) : LIMIT_CONTEXT;
 }
 
-/* A unit that could never run anything is as good as none, and its model is nobody's. */
+/* Ignore a unit too small to run any request; its model is not adopted. */
 static bool is_usable(const struct fleet_own *own, const struct record_unit_hello *hello) {
     return hello->page_count > 0 && hello->requests_max > 0 && hello->vocab_count <= LIMIT_VOCAB &&
            hello->context_tokens_max <= LIMIT_CONTEXT && is_own(own, hello);
 }
 
-/* Of one that serves: a rank of it has come back as another process. */
+/* For a unit that already serves: one of its ranks has returned as another process. */
 static void renew_ranks(struct fleet_unit *unit, const struct record_unit_hello *hello) {
     if (unit->state == FLEET_REFUSED || hello->rank_count != unit->hello.rank_count) return;
     for (uint32_t i = 0; i < hello->rank_count; i++) {
@@ -171,7 +171,7 @@ bool fleet_moves_blocks(const struct fleet *fleet, uint32_t index) {
     return fleet->units[index].ranks[0].is.kv_address[0] != 0;
 }
 
-/* A step has ended, and the next one has begun if there is work. */
+/* A step has ended. The next one has begun if there is work. */
 static void note_step(struct fleet *fleet, struct fleet_unit *unit,
                       const struct record_unit_load *load, int64_t now_ns) {
     const double kept = 1 - 1.0 / STEPS_REMEMBERED;
@@ -189,7 +189,7 @@ void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_lo
     if (!fleet_is_member(fleet, index)) return;
     if (load->totals.steps != unit->load.totals.steps) note_step(fleet, unit, load, now_ns);
     if (unit->load.draining && !load->draining)
-        unit->draining = false; /* somebody called it back */
+        unit->draining = false; /* an operator has undone the drain */
     unit->load = *load;
     unit->full = false;
     unit->fresh = 0;
@@ -238,9 +238,9 @@ enum unit_role fleet_missing_role(const struct fleet *fleet) {
     return takes[UNIT_PREFILL] ? UNIT_DECODE : UNIT_PREFILL;
 }
 
-/* What a report says is of a moment ago, and of all gateways' requests. Those that this gateway has
- * bound since then wait; and so do some of its own that the report did not know yet, where it has
- * more bound than run there. */
+/* A load report is slightly old and includes all gateways' requests. Requests that this gateway has
+ * bound since then are waiting. If it has more requests bound than run there, some of its own that
+ * the report does not include wait as well. */
 static uint32_t count_waiting(const struct fleet_unit *unit) {
     const struct record_unit_load *load = &unit->load;
     uint32_t unknown =
@@ -252,8 +252,8 @@ static uint32_t count_all(const struct fleet_unit *unit) {
     return max_u32(unit->bound, unit->load.requests_running + count_waiting(unit));
 }
 
-/* Steps in a row take about as long. One that takes longer is likely to go on, the more so the
- * longer it has: it is expected to last as long again as it is late. */
+/* Consecutive steps take about the same time. A step that is late is expected to last as long again
+ * as it is late. */
 static double step_left_ns(const struct fleet_unit *unit, int64_t now_ns) {
     int64_t left_ns = unit->step_began_ns + unit->load.last_step_ns - now_ns;
     bool runs = unit->load.requests_running + unit->load.requests_waiting > 0;
@@ -261,8 +261,8 @@ static double step_left_ns(const struct fleet_unit *unit, int64_t now_ns) {
     return left_ns >= 0 ? (double)left_ns : -(double)left_ns;
 }
 
-/* Each gateway goes by what became of its own prompts: as many gateways as there are, so much longer
- * one's pages take, and so much fewer it has. */
+/* A gateway only knows the times of its own prompts. With N gateways each sees 1/N of the prompts,
+ * so a page of its own seems to take N times as long. */
 static double prompts_ns(const struct fleet *fleet, const struct fleet_unit *unit) {
     if (fleet->prompts_pages <= 0 || !unit->hello.rank_count) return 0;
     return (double)unit->promised_pages * fleet->prompts_ns / fleet->prompts_pages /

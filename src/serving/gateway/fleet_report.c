@@ -24,7 +24,7 @@
 #include "serving/policy/balance_prefill.h"
 #include "serving/policy/rebalance.h"
 
-#define RANKS_TOLD_MAX 2048 /* in one report, which has to fit the smallest outbox */
+#define RANKS_TOLD_MAX 2048 /* in one report, which must fit the smallest outbox */
 
 static const char *state_name(const struct fleet_unit *unit) {
     static const char *const names[] = {[FLEET_FREE] = "free",
@@ -46,7 +46,7 @@ static void write_text_member(struct json_writer *writer, const char *name, cons
     json_writer_string(writer, bytes_of(value));
 }
 
-/* Nothing, where there is none. */
+/* Writes nothing if there is no storage. */
 static void write_storage(struct json_writer *writer, uint32_t state) {
     if (state != KV_STORAGE_NONE)
         json_writer_text(writer, state == KV_STORAGE_ON ? ",\"kv_storage\":\"on\""
@@ -174,16 +174,16 @@ enum status fleet_report(struct gateway *gateway, const struct endpoint_call *ca
 
 /* ---- orders ---- */
 
-/* What a body asks of a unit. */
+/* The fields of an operator's order. */
 struct fleet_order {
-    uint32_t unit; /* its place */
+    uint32_t unit; /* its index */
     struct unit_id id;
     struct record_drain drain; /* without its head; or */
     enum unit_role role;
 };
 
 struct fleet_order_kind {
-    const char *more;             /* what a body may, or must, name beside the unit */
+    const char *more;             /* members of a body other than "unit", required or optional */
     const char *const members[4]; /* all that a body may have; NULL behind the last */
     bool (*read)(const struct gateway *gateway, const struct tree *root, struct fleet_order *order,
                  struct api_error *error_out);
@@ -191,7 +191,7 @@ struct fleet_order_kind {
     void (*write)(struct json_writer *writer, const void *order);
 };
 
-/* A wish that is not understood is not carried out in part. */
+/* An order with an unknown member is rejected as a whole. */
 static bool check_members(const struct tree *root, const char *const *members,
                           struct api_error *error_out) {
     struct tree_cursor cursor = {NULL};
@@ -209,7 +209,8 @@ static bool check_members(const struct tree *root, const char *const *members,
     return true;
 }
 
-/* The body's object and the unit that it names. False: *error_out says what is wrong. */
+/* Reads the body's object and finds the unit that it names. False: *error_out says what is
+ * wrong. */
 static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
                       const char *more, const struct tree **root_out, struct fleet_order *order,
                       struct api_error *error_out) {
@@ -248,7 +249,7 @@ static enum status carry_out(struct gateway *gateway, const struct endpoint_call
     uint32_t mark = gateway->outbox.used;
     if (kind->give(gateway, &order)) return STATUS_FULL;
     if (!reply_whole(gateway, &reply, kind->write, &order)) return STATUS_OK;
-    gateway->outbox.used = mark; /* the order itself is as good given twice */
+    gateway->outbox.used = mark; /* repeating the order later is harmless */
     return STATUS_FULL;
 }
 
@@ -262,7 +263,7 @@ static void write_drained(struct json_writer *writer, const void *context) {
                      order->drain.back ? ",\"state\":\"serving\"}" : ",\"state\":\"draining\"}");
 }
 
-/* A rank may go if the others have slots for all experts. */
+/* A rank may leave if the others have slots for all experts. */
 static bool check_rank(const struct gateway *gateway, const struct fleet_order *order,
                        struct api_error *error_out) {
     const struct fleet_unit *unit = &gateway->fleet.units[order->unit];
@@ -316,7 +317,7 @@ static enum status give_drain(struct gateway *gateway, const struct fleet_order 
     struct fleet_unit *unit = &gateway->fleet.units[order->unit];
     unit->draining = !order->drain.back;
     if (order->drain.back) unit->load.draining = 0; /* until it says otherwise */
-    gateway->changed = true;                        /* who waits may go there again */
+    gateway->changed = true;                        /* waiting requests may use the unit again */
     return STATUS_OK;
 }
 

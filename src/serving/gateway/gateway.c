@@ -50,7 +50,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
     return options;
 }
 
-/* One call parses a body and renders its prompt, or spells out a few tokens. */
+/* One call parses a body and renders its prompt, or writes the text of a few tokens. */
 static size_t scratch_bytes(const struct gateway_options *options) {
     return 48 * options->body_bytes_max + options->outbox_bytes + ((size_t)16 << 20);
 }
@@ -191,8 +191,8 @@ static enum status refuse_path(struct gateway *gateway, const struct record_clie
                        endpoint && !is_elsewhere ? endpoint->number : ENDPOINT_OTHER, NULL, &error);
 }
 
-/* Where keys are asked for, a path needs one, and what concerns the whole service an operator's. A
- * body that was left unread is one whose key was not known when its head came. */
+/* If accounts are in use, a path needs a key, and one for the whole service needs an operator's. A
+ * body that was left unread belongs to a request without a known key. */
 static bool may_ask(const struct gateway *gateway, const struct record_client_request *record,
                     const struct endpoint *endpoint, struct endpoint_call *call,
                     struct api_error *error) {
@@ -259,7 +259,8 @@ static enum status receive_client_request(struct gateway *gateway,
 
 /* ---- the machine ---- */
 
-/* What it has goes elsewhere, and what it had done is told. STATUS_FULL: not done. */
+/* Requeues the unit's requests and reports its counters. STATUS_FULL: the outbox is full, and
+ * nothing has changed. */
 static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
     uint32_t mark = gateway->outbox.used;
     enum status status = tally_lost(gateway, unit);
@@ -268,8 +269,8 @@ static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now
     return status;
 }
 
-/* A unit that connects again may be here before its old connection is known to be lost. It has
- * cancelled what that brought, and its books must not stand twice. */
+/* A unit may reconnect before the loss of its old connection is detected. It has cancelled the old
+ * connection's requests. Its books must not count twice. */
 static enum status lose_former(struct gateway *gateway, uint32_t unit,
                                const struct record_unit_hello *hello, int64_t now_ns) {
     uint32_t former = fleet_find_instance(&gateway->fleet, hello->instance);
@@ -335,7 +336,7 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
 }
 
 bool gateway_refuses(const struct gateway *gateway, struct unit_id unit) {
-    if (!gateway->fleet.refused_total) return false; /* mostly, and told at once */
+    if (!gateway->fleet.refused_total) return false; /* the usual case, decided at once */
     uint32_t index = fleet_find(&gateway->fleet, unit);
     return index != FLEET_NONE && gateway->fleet.units[index].state == FLEET_REFUSED;
 }
@@ -355,7 +356,7 @@ static void drain(struct gateway *gateway, int64_t now_ns) {
     if (gateway->draining) return;
     gateway->draining = true;
     gateway->drain_ends_ns = now_ns + gateway->options.drain_ns;
-    gateway->changed = true; /* who waits for a unit that is not there waits no more */
+    gateway->changed = true; /* requests that wait for a missing unit give up */
 }
 
 static enum status shut_down(struct gateway *gateway, struct request *leader, int64_t now_ns) {
@@ -365,7 +366,7 @@ static enum status shut_down(struct gateway *gateway, struct request *leader, in
                : ending_shut_down(gateway, leader);
 }
 
-/* Its time is over: whoever still has no answer is told so. */
+/* The drain deadline has passed: fails the clients that still wait. */
 static void end_drain(struct gateway *gateway, int64_t now_ns) {
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         struct request *request = &gateway->requests.slots[slot];
@@ -412,7 +413,7 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     return STATUS_OK;
 }
 
-/* Of those records that are of a request's tokens, or its end; returns how many. */
+/* Collects the ids of records that have a request's tokens or its end; returns their count. */
 static uint32_t list_ids(const struct record *const *records, uint32_t count,
                          struct request_id ids_out[GATEWAY_EXPECT_MAX]) {
     uint32_t used = 0;
@@ -433,8 +434,8 @@ void gateway_expect(const struct gateway *gateway, const struct record *const *r
     request_prefetch_places(gateway, ids, list_ids(records + count, behind, ids));
 }
 
-/* Serves the three lists in turn; once more if one of them has changed another. Those to be ended
- * come first: their memory is wanted. */
+/* Serves the three lists in turn, and again if one of them has changed another. Requests that end
+ * come first, because they free memory. */
 static void serve_lists(struct gateway *gateway, int64_t now_ns) {
     for (bool room = true; room && gateway_queued_count(gateway);) {
         gateway->changed = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The steps here answer STATUS_OK, STATUS_FULL (undone, to be tried again) or STATUS_INVALID (the
- * api_error says why); only the two doors at the end turn the latter into a reply.
+ * Functions here return STATUS_OK, STATUS_FULL (nothing has changed, call again) or STATUS_INVALID
+ * (the api_error says why). Only the two entry points at the end turn the latter into a reply.
  */
 #include "serving/gateway/intake.h"
 
@@ -36,7 +36,7 @@ static enum status refuse_size(struct api_error *error) {
 
 /* ---- into the queue ---- */
 
-struct prompt_name { /* how errors call a prompt: among several by its place */
+struct prompt_name { /* how errors name a prompt: by its index if there are several */
     char param[32], prefix[32];
 };
 
@@ -70,8 +70,8 @@ static enum status refuse_length(const struct gateway *gateway, const struct req
     return STATUS_INVALID;
 }
 
-/* Settles the length of the answer: what was asked for, as far as there is room behind the prompt.
- * Or refuses: nothing that can never run reaches the unit. */
+/* Sets the length of the answer: as asked for, limited by the room after the prompt. Or refuses, so
+ * that no unit gets a request that can never run. */
 static enum status fit(const struct gateway *gateway, struct request *head,
                        struct api_error *error) {
     struct request_asked *asked = &head->asked;
@@ -95,8 +95,8 @@ static enum status fit(const struct gateway *gateway, struct request *head,
     return STATUS_INVALID;
 }
 
-/* Refuses a prompt whose log probabilities would outgrow the answer, as far as that can be known
- * before they are computed. A stream tells them piece by piece. */
+/* Refuses a prompt if its log probabilities would outgrow the answer, as far as that can be known
+ * before they are computed. A stream sends them piece by piece. */
 static enum status fit_echo(const struct gateway *gateway, const struct request *head,
                             struct api_error *error) {
     const struct request_asked *asked = &head->asked;
@@ -110,12 +110,12 @@ static enum status fit_echo(const struct gateway *gateway, const struct request 
     return STATUS_INVALID;
 }
 
-/* What goes around this prompt's tokens. */
+/* The tokens around this prompt. */
 static struct prompt_frame frame_of(const struct request *head) {
     return head->asked.frame ? *head->asked.frame : (struct prompt_frame){0};
 }
 
-/* A text that can never run is refused before anybody tokenizes it. */
+/* Refuses a text that can never run, before it is tokenized. */
 static enum status fit_text(const struct gateway *gateway, const struct request *head,
                             size_t tokens_min, struct api_error *error) {
     struct prompt_frame frame = frame_of(head);
@@ -140,7 +140,7 @@ static enum status check_vocab(const struct gateway *gateway, const struct reque
     return STATUS_INVALID;
 }
 
-/* So must a prompt's. */
+/* A prompt's token ids must be in the vocabulary, too. */
 static enum status check_prompt(const struct gateway *gateway, const struct request *head,
                                 struct api_error *error) {
     const struct request_asked *asked = &head->asked;
@@ -156,7 +156,7 @@ static enum status check_prompt(const struct gateway *gateway, const struct requ
     return STATUS_OK;
 }
 
-/* Choices beyond the first of a prompt are what that is. */
+/* Further choices of a prompt share its prompt. */
 static bool share(struct request *leader) {
     for (uint32_t i = 1; i < leader->choice_count; i++) {
         struct request *choice = leader->choices[i];
@@ -173,14 +173,14 @@ static bool share(struct request *leader) {
     return true;
 }
 
-/* The rate of requests does not count it: it has not begun. */
+/* Removes the request from the rate of requests: it has not begun. */
 static void uncount(struct gateway *gateway, struct request *leader) {
     if (!leader->asked.is_counted) return;
     leader->asked.is_counted = false;
     accounts_uncount(&gateway->accounts, leader->asked.account, leader->asked.key);
 }
 
-/* What its account, or its key, may not do yet. */
+/* Refuses a request that exceeds a rate of its account or key. */
 static enum status refuse_rate(struct api_error *error, enum account_verdict verdict,
                                uint32_t retry_after_seconds) {
     static const struct {
@@ -201,7 +201,7 @@ static enum status refuse_rate(struct api_error *error, enum account_verdict ver
     return STATUS_INVALID;
 }
 
-/* Nothing is left of this to pay from. */
+/* Refuses a request because this money is used up. */
 static enum status refuse_unpaid(struct api_error *error, enum entry_limit limit) {
     api_error_set(error, 402, NULL, "invalid_request_error", "Insufficient Balance");
     error->limit = limit;
@@ -216,7 +216,7 @@ static enum status refuse_tokens(struct api_error *error, uint64_t tokens) {
     return STATUS_INVALID;
 }
 
-/* The prompts' tokens are taken from their account's rate, and what all may come to is set aside. */
+/* Takes the prompts' tokens from the account's rate and sets the highest cost aside. */
 static enum status hold_tokens(struct gateway *gateway, struct request *leader,
                                struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
@@ -243,13 +243,13 @@ static enum status hold_tokens(struct gateway *gateway, struct request *leader,
     return refuse_rate(error, verdict, retry_after_seconds);
 }
 
-/* What the request asks for is judged by what the units are; then it waits for one. */
+/* Checks the request against the units' limits, then makes it wait for a unit. */
 static enum status settle(struct gateway *gateway, struct request *leader, int64_t now_ns,
                           struct api_error *error) {
     enum status status = check_vocab(gateway, leader, error);
     for (uint32_t i = 0; i < leader->prompt_count && !status; i++) {
         struct request *head = request_head(leader, i);
-        head->asked.answer.fingerprint = /* until a unit has it */
+        head->asked.answer.fingerprint = /* until a unit has the request */
             bytes_of(gateway->fingerprints[gateway->fleet.main_numerics]);
         status = check_prompt(gateway, head, error);
         if (!status) status = fit(gateway, head, error);
@@ -292,8 +292,8 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
     return STATUS_OK;
 }
 
-/* As far as it can: while a prompt is not tokenized, or it is not known whether its constraint can be
- * held, all wait for that. Whose tokens were all that was asked for has ended then. */
+/* Advances the request as far as possible. While a prompt is not tokenized or the constraint is not
+ * checked, all its choices wait. A request that asked only for tokens ends here. */
 static enum status go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
                          struct api_error *error) {
     bool whole = !leader->constraint_unjudged;
@@ -322,7 +322,7 @@ static enum status refuse_text(const struct request *head, struct api_error *err
     return STATUS_INVALID;
 }
 
-/* Too long to be tokenized here and now: the host does it. */
+/* Sends a text that is too long to be tokenized in this call to the host. */
 static enum status send_to_tokenize(struct gateway *gateway, struct request *head,
                                     struct bytes text, struct plain_text plain,
                                     struct api_error *error) {
@@ -335,7 +335,7 @@ static enum status send_to_tokenize(struct gateway *gateway, struct request *hea
     return status == STATUS_NO_MEMORY ? refuse_busy(error) : status;
 }
 
-/* `here`: it is short enough, with all that was tokenized here for this request before. */
+/* `here`: with all text tokenized in this call so far, it is short enough to be tokenized in it. */
 static enum status take_text(struct gateway *gateway, struct request *head, struct bytes text,
                              struct plain_text plain, bool here, struct api_error *error) {
     if (!here) return send_to_tokenize(gateway, head, text, plain, error);
@@ -350,7 +350,7 @@ static enum status take_text(struct gateway *gateway, struct request *head, stru
 
 /* ---- chats ---- */
 
-/* The tools whose calls are looked for in the answer; NULL: none. */
+/* The tools that the answer's parser looks for; NULL: none. */
 static enum status open_tools(const struct gateway *gateway, struct request *request,
                               const struct api_request *parsed, const struct tool_set **out,
                               struct api_error *error) {
@@ -419,13 +419,13 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
 
 /* ---- plain prompts ---- */
 
-/* The prompt in front of the answer. */
+/* Echoes the prompt before the answer. */
 static enum status echo_prompt(struct gateway *gateway, struct request *head,
                                const struct api_prompt *prompt, struct api_error *error) {
     struct bytes text = prompt->text;
     uint32_t choices = head->leader->choice_count;
     size_t most = reply_text_bytes_max(gateway, choices) / 2;
-    if (!head->asked.stream) most /= choices; /* they come all at once */
+    if (!head->asked.stream) most /= choices; /* they are all in one answer */
     if (!gateway->options.tokenizer && head->asked.answer.logprobs) return STATUS_OK; /* its ids */
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "echo", "unsupported_parameter",
@@ -447,7 +447,7 @@ static enum status echo_prompt(struct gateway *gateway, struct request *head,
     return STATUS_OK;
 }
 
-/* What is tokenized of a prompt's text. */
+/* The text of a prompt that is tokenized. */
 static enum status lay_out(struct gateway *gateway, struct bytes prompt, struct bytes suffix,
                            struct middle *out, struct api_error *error) {
     /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
@@ -461,7 +461,7 @@ static enum status lay_out(struct gateway *gateway, struct bytes prompt, struct 
     return status ? refuse_memory(error) : STATUS_OK;
 }
 
-/* *here_bytes: of texts that are tokenized here and now, with this one if it is short enough. */
+/* *here_bytes: bytes of texts tokenized in this call, including this one if it is short enough. */
 static enum status take_prompt(struct gateway *gateway, struct request *head,
                                const struct api_prompt *prompt, const struct api_request *parsed,
                                size_t *here_bytes, struct api_error *error) {
@@ -485,7 +485,8 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
     return take_text(gateway, head, laid_out.text, laid_out.plain, here, error);
 }
 
-/* Each prompt is asked about as if it came alone; only a seed that nobody gave differs. */
+/* Each prompt is treated as if it were sent alone, except for a seed that the client did not
+ * set. */
 static enum status take_prompts(struct gateway *gateway, struct request *leader,
                                 const struct api_request *parsed, struct api_error *error) {
     size_t here_bytes = 0;
@@ -506,7 +507,7 @@ static enum status take_prompts(struct gateway *gateway, struct request *leader,
 
 /* ---- the doors ---- */
 
-/* How tokens are chosen, and at which the answer ends. */
+/* Fills in how tokens are sampled and at which ones the answer ends. */
 static enum status fill_sampling(const struct gateway *gateway, struct request *request,
                                  const struct api_request *parsed,
                                  const struct record_client_request *record,
@@ -611,7 +612,7 @@ static bool refuse_count(struct api_error *error, uint32_t count, const char *wh
                          count, who, most);
 }
 
-/* Of prompts that came as token ids; a text has one at least. */
+/* The tokens of prompts that were sent as token ids. A text has at least one. */
 static uint64_t least_tokens(const struct api_request *parsed) {
     uint64_t tokens = 0;
     for (uint32_t i = 0; i < parsed->prompt_count; i++)
@@ -619,7 +620,7 @@ static uint64_t least_tokens(const struct api_request *parsed) {
     return parsed->tokens_only ? 0 : tokens;
 }
 
-/* False: there is no room for so many answers now, or never will be. */
+/* False: there is no room for so many answers now, or ever. */
 static bool hold(struct gateway *gateway, const struct endpoint_call *call, uint32_t count,
                  const struct api_request *parsed, struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
@@ -658,7 +659,7 @@ static struct request *claim(struct gateway *gateway, const struct endpoint_call
     return NULL;
 }
 
-/* It may ask for this model, and is able to pay. */
+/* Checks that the account may use this model and can pay. */
 static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
                      const struct api_request *parsed, struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
@@ -668,8 +669,8 @@ static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
     return parsed->tokens_only || !lacks || refuse_unpaid(error, lacks) == STATUS_OK;
 }
 
-/* Its client is told that it is not taken. Counted when that is said: with a full outbox it comes
- * again. */
+/* Sends the client the refusal. Counts it when that is sent: with a full outbox the record is
+ * received again. */
 static enum status turn_away(struct gateway *gateway, const struct endpoint_call *call,
                              const struct api_error *error) {
     struct reply_notes notes = {.account = call->account, .key = call->key};
@@ -703,7 +704,7 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     bool is_counted = request->asked.is_counted;
     request_release(gateway, request);
     if (status == STATUS_INVALID) status = turn_away(gateway, call, &error);
-    if (status == STATUS_FULL && is_counted) /* it comes again */
+    if (status == STATUS_FULL && is_counted) /* the record is received again */
         accounts_uncount(&gateway->accounts, call->account, call->key);
     return status;
 }
@@ -733,7 +734,7 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
     return intake_take(gateway, call, &parsed);
 }
 
-/* A keep-alive may have gone out: then the stream has begun. */
+/* If a keep-alive was sent, the stream has begun. */
 static enum status refuse_late(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                const struct api_error *error) {
     struct entry_mark mark = entry_mark(gateway);
@@ -750,14 +751,14 @@ static enum status refuse_late(struct gateway *gateway, struct request *leader, 
     return STATUS_OK;
 }
 
-/* The tokens of one of its prompts, or why there are none. */
+/* Handles the tokens of one of its prompts, or the reason why there are none. */
 static enum status take_tokens(struct gateway *gateway, struct request *head,
                                const struct record_tokenized *record, struct api_error *error) {
     enum status status = STATUS_OK;
     if (head->asked.prompt) return STATUS_OK; /* kept before the outbox was full */
     if (record->too_many) status = fit_text(gateway, head, record->too_many, error);
     if (status) return status;
-    if (record->too_many) return refuse_busy(error); /* a larger unit has come meanwhile */
+    if (record->too_many) return refuse_busy(error); /* a larger unit has joined meanwhile */
     if (record->token_count == 0) return refuse_text(head, error);
     return keep_prompt(gateway, head, tokenized_tokens(record), record->token_count, error);
 }
@@ -801,7 +802,7 @@ enum status intake_give_up(struct gateway *gateway, struct request *leader, int6
     return refuse_late(gateway, leader, now_ns, &error);
 }
 
-/* The first unit has come: what was asked can be judged. Or none has for too long. */
+/* The first unit has joined, so the request can be checked. Or none has joined for too long. */
 static enum status settle_late(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     struct api_error error;
     if (fleet_knows_model(&gateway->fleet)) {

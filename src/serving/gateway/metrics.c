@@ -35,7 +35,7 @@ void metrics_count_end(struct metrics *metrics, const struct metrics_times *time
                        const struct record_finished *record, bool stopped, int64_t now_ns) {
     metrics->ended[record->reason]++;
     metrics->output_tokens += record->output_tokens;
-    if (record->work.queue_ns >= 0) { /* else no unit has begun with its prompt */
+    if (record->work.queue_ns >= 0) { /* else no unit has begun the prompt */
         metrics->prompt_hit_tokens += record->work.prompt_hit_tokens;
         metrics->prompt_miss_tokens += record->work.prompt_miss_tokens;
         histogram_add(&metrics->queue_ns, &histogram_times, (uint64_t)record->work.queue_ns);
@@ -90,8 +90,8 @@ static void write_seconds(struct json_writer *writer, const char *name, const ch
 
 #define NS_PER_SECOND 1000000000ull
 
-/* In buckets as Prometheus wants them: each counts all values up to its bound. `unit`: 1, or
- * NS_PER_SECOND for nanoseconds that are shown as seconds. */
+/* Writes Prometheus' cumulative buckets. `unit`: 1, or NS_PER_SECOND for nanoseconds that are shown
+ * as seconds. */
 static void write_histogram(struct json_writer *writer, const char *name, const char *help,
                             const struct histogram *histogram, const struct histogram_scale *scale,
                             uint64_t unit) {
@@ -221,7 +221,7 @@ static void write_fleet(struct json_writer *writer, const struct metrics_gauges 
               "Times that a request went on at another unit.", gauges->requests_resumed);
 }
 
-/* Nothing, where no unit has one. */
+/* Writes nothing if no unit has a storage. */
 static void write_storage(struct json_writer *writer, const struct record_unit_load *load,
                           const struct fleet *fleet) {
     uint32_t ranks[KV_STORAGE_COUNT] = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Filling in a middle: the prompt of a completion with a suffix, in the order and with the tokens
+ * Fill in the middle: the prompt of a completion with a suffix, in the order and with the tokens
  * that the model was trained on.
  *
  *   DeepSeek   <｜fim▁begin｜> prompt <｜fim▁hole｜> suffix <｜fim▁end｜>
@@ -12,7 +12,7 @@
 
 struct middle {
     struct bytes text;
-    struct plain_text plain; /* prompt and suffix make no tokens of the model's */
+    struct plain_text plain; /* no special tokens are recognized in prompt and suffix */
 };
 
 /* STATUS_UNSUPPORTED: the tokenizer has no such tokens. STATUS_NO_MEMORY. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * /openapi.json: what clients may ask for, as an OpenAPI 3.1 document. It is made of the table of
- * endpoints (endpoint.h) and the table of fields (serving/gateway/api/api_field.h), so that it says
- * what they do. What comes back stands in openapi_schemas.json, under the endpoint's name: NAME_answer
- * and, of streams, NAME_event.
+ * /openapi.json: the API as an OpenAPI 3.1 document. It is generated from the table of endpoints
+ * (endpoint.h) and the table of fields (serving/gateway/api/api_field.h), so it always agrees with
+ * them. openapi_schemas.json has the answers, by the endpoint's name: NAME_answer and, for streams,
+ * NAME_event.
  */
 #include "base/format.h"
 #include "serving/gateway/api/api_field.h"
@@ -42,7 +42,7 @@ static void write_schema(struct json_writer *writer, const struct api_field *fie
     json_writer_text(writer, "}");
 }
 
-/* Fields that are refused are not there; those that change nothing may be sent. */
+/* Omits refused fields. Includes those that are accepted and ignored. */
 static void write_fields(struct json_writer *writer, const struct dialect *dialect) {
     const struct api_field *field;
     bool first = true;
@@ -81,7 +81,7 @@ static void write_request(struct json_writer *writer, const struct endpoint *end
     json_writer_text(writer, "}}},");
 }
 
-/* OpenAPI 3.1 has no words for the events of a stream: they stand beside its text. */
+/* OpenAPI 3.1 cannot describe the events of a stream. They are listed next to its text. */
 static void write_answers(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
     static const char *const errors[DIALECT_COUNT] = {[DIALECT_ANTHROPIC] = "messages"};
     const char *name = endpoint_name(endpoint->number);
@@ -106,7 +106,7 @@ static void write_answers(struct json_writer *writer, const struct endpoint *end
     json_writer_text(writer, "}}}}");
 }
 
-/* The API's own paths are told with /v1 in front; all exist without. */
+/* The API's own paths are listed with /v1; all exist without it, too. */
 static void write_path(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
     bool api = endpoint->dialect || endpoint->number == ENDPOINT_MODELS;
     json_writer_text(writer, api ? "\"/v1" : "\"");

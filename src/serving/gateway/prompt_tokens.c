@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * /tokenize and /detokenize: a text's tokens as a completion's prompt has them, and back. A text is
- * a request that takes the same way to its tokens as any prompt (intake.h), long ones by the
- * tokenizer's queue, and ends there with reply_tokens.
+ * /tokenize and /detokenize: a text's tokens as a completion's prompt has them, and the reverse. A
+ * text is a request that is tokenized like any prompt (intake.h), long ones by the tokenizer's
+ * queue. It ends there with reply_tokens.
  */
 #include "base/check.h"
 #include "serving/gateway/api/api_reader.h"
@@ -12,7 +12,7 @@
 
 /* ---- what is asked ---- */
 
-/* The body is read, and names this model. */
+/* Reads the body, which must name this model. */
 static bool open_body(struct gateway *gateway, const struct endpoint_call *call,
                       struct api_reader *reader, struct api_request *out) {
     const struct record_client_request *record = call->record;

@@ -28,7 +28,7 @@ static void write_tail(reply_writer *write, const void *context, char *out, size
     check(writer.count == bytes);
 }
 
-/* An empty outbox takes whatever we say; else somebody failed to bound it. */
+/* An empty outbox has room for any reply; otherwise its size was not bounded. */
 static void *put(struct gateway *gateway, enum record_kind kind, const void *fixed) {
     void *record = outbox_put(&gateway->outbox, kind, fixed);
     check(record || gateway->outbox.used > 0);
@@ -53,7 +53,7 @@ static void write_header(struct json_writer *writer, enum answer_header header,
     json_writer_text(writer, "\r\n");
 }
 
-/* As OpenAI tells them: "12ms", "8.64s", "6m0s". */
+/* As OpenAI writes times: "12ms", "8.64s", "6m0s". */
 static void write_reset(struct json_writer *writer, enum answer_header header, int64_t reset_ns) {
     int64_t ms = (reset_ns + 999999) / 1000000, seconds = ms / 1000 % 60;
     uint32_t places = ms % 10 ? 3 : ms % 100 ? 2 : 1;
@@ -199,7 +199,7 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) {
     size_t data_bytes = measure(write, context);
-    if (data_bytes == 0) return STATUS_OK; /* a dialect has nothing to say of it */
+    if (data_bytes == 0) return STATUS_OK; /* the dialect has no words for it */
     struct record_stream_data *data =
         put(gateway, RECORD_STREAM_DATA,
             &(struct record_stream_data){.connection = request->owed.connection,
@@ -214,7 +214,7 @@ enum status reply_end(struct gateway *gateway, const struct request *request) {
     return put(gateway, RECORD_STREAM_END, &end) ? STATUS_OK : STATUS_FULL;
 }
 
-/* All that is still to come of it. */
+/* Puts the rest of the answer. */
 static enum status put_rest(struct gateway *gateway, const struct request *leader,
                             reply_writer *write, const void *context) {
     uint32_t mark = gateway->outbox.used;

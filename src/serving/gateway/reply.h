@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Words to a client: whole answers and pieces of a stream, measured first and then written straight
- * into the outbox. STATUS_FULL: nothing was put.
+ * Sends responses to a client: whole answers and pieces of a stream. Each is measured first, then
+ * written into the outbox. STATUS_FULL: nothing was put.
  */
 #ifndef SERVING_GATEWAY_REPLY_H
 #define SERVING_GATEWAY_REPLY_H
@@ -10,9 +10,9 @@
 /* Writes a body; called twice with the same result. */
 typedef void reply_writer(struct json_writer *writer, const void *context);
 
-struct reply_notes {       /* what an answer's headers tell of its request */
-    uint32_t account, key; /* whose limits; ACCOUNT_NONE */
-    struct bytes warning;  /* as the receipt */
+struct reply_notes {       /* the data of a request's response headers */
+    uint32_t account, key; /* the limits to report; ACCOUNT_NONE */
+    struct bytes warning;  /* one line of visible ASCII; empty: none */
     struct bytes receipt;  /* one line of visible ASCII; empty: none */
 };
 
@@ -36,44 +36,44 @@ enum status reply_error(struct gateway *gateway, struct connection_id connection
                         enum endpoint_number endpoint, const struct reply_notes *notes,
                         const struct api_error *error) MUST_USE;
 
-/* STREAM_BEGIN, of a stream or of a whole answer that is still to come; counts the answer. */
+/* STREAM_BEGIN, for a stream or for a whole answer that follows later; counts the answer. */
 enum status reply_begin(struct gateway *gateway, struct request *leader) MUST_USE;
 
-/* STREAM_DATA; none where the writer writes nothing. */
+/* STREAM_DATA; none if the writer writes nothing. */
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) MUST_USE;
 
 /* STREAM_END. */
 enum status reply_end(struct gateway *gateway, const struct request *request) MUST_USE;
 
-/* The whole answer: RESPOND, or where its head has gone out, STREAM_DATA and STREAM_END. */
+/* The whole answer: RESPOND, or STREAM_DATA and STREAM_END if its head was sent. */
 enum status reply_answer(struct gateway *gateway, const struct request *leader,
                          struct bytes receipt, reply_writer *write, const void *context) MUST_USE;
 
-/* The request has no answer: RESPOND with the error, or where its answer has begun already, the
- * error as the last event or as the body, and STREAM_END. */
+/* The request has no answer: RESPOND with the error. If its answer has begun, the error is the last
+ * event or the body, and STREAM_END follows. */
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) MUST_USE;
 
-/* The HTTP status that an error of the leader's request is told with. */
+/* The HTTP status for an error of the leader's request. */
 uint32_t reply_told_status(const struct request *leader, const struct api_error *error);
 
-/* A request whose prompt's tokens are the answer gets them, and is released. STATUS_INVALID: *error
- * says that they are too many. */
+/* Answers a request that asked for its prompt's tokens and releases it. STATUS_INVALID: *error says
+ * that they are too many. */
 enum status reply_tokens(struct gateway *gateway, struct request *leader, int64_t now_ns,
                          struct api_error *error) MUST_USE;
 
 /* STATUS_INVALID: the answer would be too long. */
 enum status reply_refuse_size(struct api_error *error, const char *param) MUST_USE;
 
-/* Bytes of events around the text: enough for all but the text itself of four events. */
+/* Bytes of events around the text: enough for four events without their text. */
 #define REPLY_FRAME_BYTES ((size_t)16 << 10)
 
 /* Bytes of a STREAM_BEGIN, which has all headers but a receipt. */
 #define REPLY_BEGIN_BYTES (sizeof(struct record_stream_begin) + 768 + API_WARNING_BYTES_MAX)
 
-/* What the texts of all choices, written as JSON, may take together in a RESPOND beside its
- * receipts. */
+/* Bytes that the texts of all choices, written as JSON, may take together in a RESPOND, in addition
+ * to its receipts. */
 size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count);
 
 #endif

@@ -18,7 +18,7 @@ static uint32_t slot_of(const struct gateway *gateway, const struct request *req
 #define BEFORE_WAITING (IN(READING) | IN(TOKENIZING) | IN(UNSETTLED))
 #define UNDISTURBED (IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED))
 #define AT_UNITS (UNDISTURBED | IN(ANSWERED) | IN(CANCELLED))
-#define LEADERS_LISTED (IN(UNSETTLED) | IN(SETTLING)) /* only they stand in these lists */
+#define LEADERS_LISTED (IN(UNSETTLED) | IN(SETTLING)) /* only leaders are in these lists */
 
 static void require(const struct request *request, uint32_t states) {
     check(1u << request->life.state & states);
@@ -30,7 +30,7 @@ static bool is_listed(const struct request *request) {
     return state & (IN(WAITING) | IN(ENDING));
 }
 
-/* Of all that are listed but do not wait. */
+/* The list of a state other than WAITING; NULL if it has none. */
 static struct request_list *list_of(struct gateway *gateway, enum request_state state) {
     struct request_table *requests = &gateway->requests;
     if (state == REQUEST_UNSETTLED) return &requests->unsettled;
@@ -41,7 +41,7 @@ static void add_to_list(struct gateway *gateway, struct request *request) {
     enum request_state state = (enum request_state)request->life.state;
     if (state == REQUEST_WAITING)
         request_lines_add(&gateway->requests.waiting, request);
-    else /* of those to be ended, the last comes first */
+    else /* ENDING: the last one is first */
         request_list_add(list_of(gateway, state), request, state == REQUEST_ENDING);
 }
 
@@ -53,7 +53,7 @@ static void take_from_list(struct gateway *gateway, struct request *request) {
         request_list_take_out(list_of(gateway, state), request);
 }
 
-/* When it has waited too long to begin; DUE_NEVER: it has begun before. */
+/* The time until which it may wait to begin; DUE_NEVER: it has begun before. */
 static int64_t queue_ends_ns(const struct gateway *gateway, const struct request *request) {
     bool begun = request->answered.output_tokens || request->answered.scored_count;
     return begun ? DUE_NEVER : request->times.arrived_ns + gateway->options.queue_ns;
@@ -110,7 +110,7 @@ enum status request_open_all(struct gateway *gateway, struct arena *arena) {
     return status ? status : map_open(&requests->by_connection, arena, count);
 }
 
-/* One request whatever its attempt: only the last one is found. */
+/* The key leaves out the attempt: only the last attempt is found. */
 static struct map_key key_of_id(struct request_id id) {
     return (struct map_key){id.high, id.low, 0};
 }
@@ -126,14 +126,14 @@ struct request *request_find(struct gateway *gateway, struct request_id id) {
     return &requests->slots[slot];
 }
 
-/* Line by line: the first and the last one may be shared with what lies beside. */
+/* Prefetches line by line. The first and the last line may be shared with neighbouring data. */
 static void prefetch_from(const void *first, const void *behind) {
     const char *at = (const char *)first - (uintptr_t)first % LINE_BYTES;
     for (; at < (const char *)behind; at += LINE_BYTES)
         __builtin_prefetch(at, 1);
 }
 
-/* What a unit's TOKENS reads and writes of a request. */
+/* Prefetches the parts of a request that handling a unit's TOKENS reads and writes. */
 static void prefetch_request(const struct request *request) {
     const struct request_answered *answered = &request->answered;
     prefetch_from(&answered->words.calls.set, &answered->receipt.parts[PART_ANSWER].work);
@@ -172,7 +172,7 @@ void request_forget_connection(struct gateway *gateway, struct request *leader) 
 
 /* ---- from its claim to the wait for a unit ---- */
 
-/* The first time that a slot is used. Those that are free come lowest first. */
+/* Opens a slot that is used for the first time. Free slots are taken lowest first. */
 static void open_slot(struct gateway *gateway, uint32_t slot) {
     struct request *request = &gateway->requests.slots[slot];
     check(slot == gateway->requests.slots_used);
@@ -289,7 +289,7 @@ void request_wait(struct gateway *gateway, struct request *leader, struct reques
 
 /* ---- at units ---- */
 
-/* Until its first token it is work that is ahead of others. */
+/* Until its first token the request counts as work ahead of others. */
 static void begin_work(struct gateway *gateway, struct request *request) {
     if (request->answered.output_tokens || request->life.is_begun) return;
     request->life.is_begun = true;
@@ -302,7 +302,7 @@ static void end_work(struct gateway *gateway, struct request *request) {
     gateway->begun_tokens -= request->life.work_tokens;
 }
 
-/* What answers say that they were computed with. */
+/* Keeps the numerics that answers report. */
 static void keep_numerics(struct gateway *gateway, struct request *leader, uint32_t numerics) {
     if (leader->life.numerics == numerics) return;
     check(leader->life.numerics == FLEET_NONE);
@@ -349,7 +349,8 @@ struct receipt request_receipt(const struct gateway *gateway, const struct reque
     return receipt;
 }
 
-/* Its unit may do more for it than it has said. One that was only asked for pages does nothing. */
+/* True if its unit may do more work for it than it has reported. A unit that was only asked for
+ * pages does none. */
 static bool may_go_on(const struct request *request, enum request_part part) {
     const struct request_binding *binding = &request->life.at[part];
     bool only_reserves =
@@ -357,7 +358,7 @@ static bool may_go_on(const struct request *request, enum request_part part) {
     return binding->told && !binding->ended && !(part == PART_ANSWER && only_reserves);
 }
 
-/* All that the unit did for it goes into the account. */
+/* Adds all the unit's work to the account. */
 static void unbind_part(struct gateway *gateway, struct request *request, enum request_part part) {
     struct request_binding *binding = &request->life.at[part];
     if (binding->unit == FLEET_NONE) return;
@@ -480,7 +481,7 @@ void request_wait_again(struct gateway *gateway, struct request *request, int64_
     free_numerics(leader);
     request->id.attempt++;
     request->life.waits_since_ns = now_ns;
-    if (request->asked.stream && !leader->owed.gone) /* the pause is no silence */
+    if (request->asked.stream && !leader->owed.gone) /* the pause does not count as silence */
         request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
     set_state(gateway, request, REQUEST_WAITING);
 }
@@ -573,10 +574,10 @@ static void audit_list(const struct request_list *list, enum request_state state
     check(list->last == before && list->count == count);
 }
 
-/* Which units a request has by its state. */
+/* Checks the bound units against the state. */
 static void audit_bindings(const struct request *request) {
     uint32_t state = 1u << request->life.state;
-    bool may_lack = state & IN(ANSWERED); /* its answer's unit may be lost */
+    bool may_lack = state & IN(ANSWERED); /* the decode unit may be lost */
     bool answers = request->life.at[PART_ANSWER].unit != FLEET_NONE || may_lack;
     check(answers == ((state & AT_UNITS) != 0));
     if (state & (IN(RESERVING) | IN(PREFILLING) | IN(ANSWERED))) check(request_is_shared(request));
@@ -587,7 +588,7 @@ static void audit_bindings(const struct request *request) {
           request->life.at[PART_PROMPT].told == !(state & IN(RESERVING)));
 }
 
-/* What a unit has, by the requests' own account. */
+/* Checks a unit's counts against the requests that it has. */
 static void audit_unit(const struct gateway *gateway, uint32_t index) {
     const struct fleet_unit *unit = &gateway->fleet.units[index];
     uint64_t bound = 0, pages = 0;

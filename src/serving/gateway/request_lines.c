@@ -36,12 +36,12 @@ uint64_t request_lines_turn(struct request_lines *lines, uint32_t account, uint6
     return line->last_turn = share_turns_turn(lines->now, line->last_turn, work);
 }
 
-/* Virtual time that a line has still to come through. */
+/* Virtual time until a line's last turn. */
 static uint64_t span_of(const struct request_lines *lines, const struct request_line *line) {
     return line->last_turn > lines->now ? line->last_turn - lines->now : 0;
 }
 
-/* A line's turns lie evenly enough between now and its last one. */
+/* Assumes that a line's turns are spread evenly between now and its last one. */
 struct request_ahead request_lines_ahead(const struct request_lines *lines, uint32_t account,
                                          uint64_t work) {
     const struct request_line *own = &lines->lines[number_of(account)];
@@ -62,7 +62,7 @@ struct request_ahead request_lines_ahead(const struct request_lines *lines, uint
         .is_over_share = (double)span_of(lines, own) * (double)lines->turns.count > spans};
 }
 
-/* The line is to be seen from this request on; NULL: not at all. */
+/* Makes this request the next of the line; NULL: none. */
 static void point(struct request_lines *lines, struct request_line *line, struct request *request) {
     line->next = request;
     due_heap_set(&lines->turns, (uint32_t)(line - lines->lines),
@@ -87,7 +87,9 @@ void request_lines_take_out(struct request_lines *lines, struct request *request
     request_list_take_out(&line->list, request);
     line->tokens -= request->life.work_tokens;
     lines->count--;
-    if (!line->list.first) line->last_turn = 0; /* who waits no more has nothing to make up for */
+    if (!line->list.first)
+        line->last_turn = 0; /* an account that has no waiting request has
+                                                 * nothing to catch up */
 }
 
 uint64_t request_lines_serve(struct request_lines *lines, const struct request *request) {
@@ -131,8 +133,8 @@ void request_lines_end(struct request_lines *lines) {
     }
 }
 
-/* Those that have waited before may stand behind others until the next begin, and their turns may be
- * smaller than those of others before them, whom they have passed. */
+/* Requests that have waited before may be after others until the next begin, and may have smaller
+ * turns than others before them that they have passed. */
 static void audit_line(const struct request_lines *lines, const struct request_line *line) {
     const struct request *before = NULL;
     uint64_t tokens = 0;

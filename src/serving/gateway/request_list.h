@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Lists of requests through their own links (struct request_life): a request stands in one at most.
- * For serving/gateway/request.c and request_lines.c alone.
+ * Lists of requests that use the links in struct request_life: a request is in at most one. Only
+ * for serving/gateway/request.c and request_lines.c.
  */
 #ifndef SERVING_GATEWAY_REQUEST_LIST_H
 #define SERVING_GATEWAY_REQUEST_LIST_H
 
 #include "serving/gateway/request.h"
 
-/* Behind all others, or in front of them. */
+/* Adds at the end, or at the front. */
 void request_list_add(struct request_list *list, struct request *request, bool in_front);
 
 void request_list_take_out(struct request_list *list, struct request *request);
 
-/* Into the order of arrival, if it is not. */
+/* Sorts by arrival, if needed. */
 void request_list_sort(struct request_list *list);
 
 #endif

@@ -6,10 +6,10 @@
 #include "serving/gateway/dispatch.h"
 
 #define LOSSES_MAX 8                  /* units that a request may lose without a token in between */
-#define RETRIES_MAX 3                 /* times that units may fail it, and refuse it, likewise */
+#define RETRIES_MAX 3                 /* times that units may fail or refuse it, likewise */
 #define RETRY_NS ((int64_t)500000000) /* before the same unit is tried again; doubles each time */
 
-/* What another unit needs is there. */
+/* True if it has the data that another unit needs. */
 static bool can_go_on(const struct gateway *gateway, const struct request *request) {
     bool remembered = request->answered.tokens.count == request->answered.output_tokens;
     return remembered && request->placing.losses <= LOSSES_MAX &&
@@ -38,7 +38,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
                   enum finish_reason reason, int64_t now_ns) {
     bool asks = request_asks_for_pages(request);
     if (reason == FINISH_REFUSED_QUEUE && (asks || request->answered.output_tokens)) {
-        gateway->fleet.units[unit].full = true; /* it is asked again when it has moved */
+        gateway->fleet.units[unit].full = true; /* it is asked again after its next load report */
         gateway->fleet.units[unit].scarce |= asks;
         send_again(gateway, request, now_ns);
         return true;
@@ -46,7 +46,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
     struct request_placing *placing = &request->placing;
     bool refused = reason == FINISH_REFUSED_DRAINING || reason == FINISH_REFUSED_QUEUE;
     uint8_t *count = refused ? &placing->refusals : &placing->retries;
-    /* A unit that drains is not asked again, so that this alone never goes on for ever. */
+    /* A draining unit is not asked again, so this cannot repeat for ever. */
     bool again = reason == FINISH_REFUSED_DRAINING && !gateway->draining;
     if (request->life.state == REQUEST_CANCELLED || (*count >= RETRIES_MAX && !again)) return false;
     if (reason == FINISH_REFUSED_DRAINING) gateway->fleet.units[unit].load.draining = 1;
@@ -62,7 +62,7 @@ bool resume_after(struct gateway *gateway, struct request *request, uint32_t uni
 
 /* ---- units that are gone ---- */
 
-/* The unit, one of its two, is lost. */
+/* One of its two units is lost. */
 static void lose_one(struct gateway *gateway, struct request *request, uint32_t unit,
                      int64_t now_ns) {
     enum request_state state = (enum request_state)request->life.state;
@@ -73,7 +73,7 @@ static void lose_one(struct gateway *gateway, struct request *request, uint32_t 
         request_unbind_prompt(gateway, request);
     } else if (state == REQUEST_CANCELLED && request_is_shared(request) &&
                !request_asks_for_pages(
-                   request)) { /* the prompt's unit has still to tell its work */
+                   request)) { /* the prefill unit has still to report its work */
         request_unbind_answer(gateway, request);
     } else {
         if (request_is_shared(request)) request_put_cancel(gateway, request);
@@ -97,7 +97,7 @@ enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) 
 
 /* ---- silence ---- */
 
-/* Its requests are cancelled there, should it ever get the record. False: no room to say so. */
+/* Cancels its requests there, in case it still receives the record. False: no room for that. */
 static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
     struct fleet_unit *unit = &gateway->fleet.units[index];
     if (!gateway_can_put(gateway, 2 * unit->bound * REQUEST_CANCEL_BYTES)) return false;

@@ -71,7 +71,7 @@ enum status service_models(struct gateway *gateway, const struct endpoint_call *
     return reply_error(gateway, reply.connection, reply.endpoint, NULL, &error);
 }
 
-/* DeepSeek's form. What was granted is not told apart from what was paid in. */
+/* DeepSeek's format. Granted and paid balance are not distinguished. */
 struct balance_view {
     const struct accounts *accounts;
     const struct endpoint_call *call;

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-/* open_out[LIMIT_FLEET_UNITS]: of the requests that units have. */
+/* open_out[LIMIT_FLEET_UNITS]: sums over the requests that units have. */
 static void sum_open(const struct gateway *gateway, struct unit_books *open_out) {
     memset(open_out, 0, LIMIT_FLEET_UNITS * sizeof *open_out);
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The books that gateways keep on units, against which the ledger is checked: what a unit says that
- * it has counted (its load reports), and what it has said to this gateway that it did, request by
- * request. Told as UNIT_TALLY every gateway_options.tally_ns, when a unit has come, when it is lost,
- * and when a gateway that drains has nothing left.
+ * The gateway's counters of units, against which the ledger is checked: the counts in a unit's load
+ * reports, and the work that it has reported to this gateway, request by request. Sent as
+ * UNIT_TALLY every gateway_options.tally_ns, when a unit has joined, when it is lost, and when a
+ * draining gateway has no requests left.
  *
- * A unit's books grow with each TOKENS and FINISHED (request_note). Those of a request that the unit
- * still has are open; once it has it no more, they are entered.
+ * A unit's books grow with each TOKENS and FINISHED (request_note). Books of a request that the
+ * unit still has are open. They are entered once it has it no more.
  */
 #ifndef SERVING_GATEWAY_TALLY_H
 #define SERVING_GATEWAY_TALLY_H
 
 #include "serving/gateway/gateway_state.h"
 
-/* With the next tally_run. */
+/* Makes the next tally_run send. */
 void tally_soon(struct gateway *gateway);
 
-/* Of each member, if it is time to. */
+/* Sends the counters of each member, if it is time. */
 void tally_run(struct gateway *gateway, int64_t now_ns);
 
-/* When tally_run should be called; MACHINE_NEVER. */
+/* The time at which to call tally_run; MACHINE_NEVER. */
 int64_t tally_wake_ns(const struct gateway *gateway);
 
-/* Of a unit that is lost, and whose requests are still bound to it; none of one that is no member.
- * STATUS_FULL: not put. */
+/* Sends the counters of a lost unit while its requests are still bound to it. Sends none for a unit
+ * that is no member. STATUS_FULL: not put. */
 enum status tally_lost(struct gateway *gateway, uint32_t unit) MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The calls of tools in an answer, as they come: a list in the request's arena.
+ * The tool calls of an answer: a list in the request's arena that grows while the answer is made.
  */
 #ifndef SERVING_GATEWAY_API_ANSWER_CALLS_H
 #define SERVING_GATEWAY_API_ANSWER_CALLS_H
@@ -11,14 +11,14 @@ struct answer_call {
     struct answer_call *next;
     struct bytes id, name;
     struct answer_text arguments; /* JSON text, as the model wrote it */
-    size_t text_at;               /* bytes of the answer's text that come before it */
-    uint32_t token_at;            /* tokens of the answer before the one that began it */
+    size_t text_at;               /* bytes of the answer's text before it */
+    uint32_t token_at;            /* count of the answer's tokens before the one that began it */
 };
 
 struct answer_calls {
     struct answer_call *first, *last;
     uint32_t count;
-    size_t escaped_count; /* bytes of ids, names and arguments, once written inside JSON strings */
+    size_t escaped_count; /* bytes of ids, names and arguments when written inside JSON strings */
 };
 
 /* Copies `id` and `name`. False when the arena is out of memory. */
@@ -27,12 +27,13 @@ bool answer_calls_add(struct answer_calls *calls, struct arena *arena, struct by
 
 #define ANSWER_CALLS_ID_BYTES 64
 
-/* The id of a call to which the model gave none: the prefix and so many hexadecimal digits (at most
- * 24), which follow from the request's id, the choice and the call's index. Terminated. */
+/* Makes the id of a call without one from the model: the prefix and so many hexadecimal digits (at
+ * most 24), derived from the request's id, the choice and the call's index. Terminated. */
 void answer_calls_make_id(const char *prefix, uint32_t digits, struct request_id request,
                           uint32_t choice, uint32_t call, char out[ANSWER_CALLS_ID_BYTES]);
 
-/* Of the last call. False when the arena is out of memory; what fitted is kept. */
+/* Appends to the last call's arguments. False when the arena is out of memory; the part that fitted
+ * is kept. */
 bool answer_calls_add_arguments(struct answer_calls *calls, struct arena *arena,
                                 struct bytes piece);
 

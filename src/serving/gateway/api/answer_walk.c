@@ -11,13 +11,13 @@ static bool call_is_next(const struct answer_walk *walk) {
     return walk->call && (!walk->run || walk->call->text_at <= walk->run->from);
 }
 
-/* Where the tokens of the next block begin. */
+/* The first token of the next block. */
 static uint32_t next_token(const struct answer_walk *walk) {
     if (call_is_next(walk)) return walk->call->token_at;
     return walk->run ? walk->run->token_at : walk->choice->tokens->count;
 }
 
-/* Tokens that made no text belong to the content that follows them, but behind a call to the call. */
+/* Tokens without text belong to the content after them, but after a call to the call. */
 bool answer_walk_next(struct answer_walk *walk, struct answer_walk_block *out) {
     if (!walk->run && !walk->call) return false;
     *out = (struct answer_walk_block){.token_from = walk->token_at};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The blocks of a choice in the order in which they came: runs of reasoning and of content, and
- * calls. What dialects with blocks or items list, and where each block's tokens stand.
+ * Iterates over the blocks of a choice in order: runs of reasoning and of content, and calls. For
+ * dialects that list blocks or items, with each block's range of tokens.
  */
 #ifndef SERVING_GATEWAY_API_ANSWER_WALK_H
 #define SERVING_GATEWAY_API_ANSWER_WALK_H
@@ -9,18 +9,19 @@
 
 struct answer_walk_block {
     enum token_stream_part part;    /* REASONING, CONTENT, CALL */
-    size_t from, to;                /* of the text; not of a CALL */
+    size_t from, to;                /* bytes of the text; not for a CALL */
     const struct answer_call *call; /* CALL */
-    /* Tokens of the block, and those that made no text before and behind it, reasoning included. */
+    /* Tokens of the block, including those without text before and after it, and those of the
+     * reasoning. */
     uint32_t token_from, token_to;
-    bool last; /* nothing comes behind it */
+    bool last; /* no block follows */
 };
 
 struct answer_walk {
     const struct api_choice *choice;
-    const struct answer_run *run; /* the next ones */
+    const struct answer_run *run; /* the next run */
     const struct answer_call *call;
-    uint32_t token_at; /* from where the tokens of the next one count */
+    uint32_t token_at; /* where the tokens of the next block start */
 };
 
 struct answer_walk answer_walk_open(const struct api_choice *choice);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Inner answers: what is to be said to a client, whatever dialect says it. A whole answer is a list
- * of choices. A stream is a row of events; those of one choice come in this order, between those of
- * others:
+ * Inner answers: the content of responses, independent of the dialect. A whole answer is a list of
+ * choices. A stream is a sequence of events. Those of one choice are in this order, interleaved with
+ * those of other choices:
  *
  *   BEGIN    once, before all else of the choice
  *   PIECE    any number: text of one part, or log probabilities alone
  *   FINISH   once
  *
- * and at the end of the answer one DONE, or FAILED at any place, also before any BEGIN.
+ * The answer ends with one DONE, or with FAILED at any point, even before any BEGIN.
  */
 #ifndef SERVING_GATEWAY_API_API_ANSWER_H
 #define SERVING_GATEWAY_API_API_ANSWER_H
@@ -22,15 +22,15 @@
 
 struct dialect;
 
-/* What every answer to one request says about itself. */
+/* The fields that every answer to one request has. */
 struct api_answer {
     const struct dialect *dialect;
-    bool include_usage; /* a stream's chunks carry "usage" (null, but for the last) */
-    bool token_ids;     /* wanted, or all there is: without a tokenizer answers are ids */
+    bool include_usage; /* a stream's chunks have "usage" (null, except in the last) */
+    bool token_ids;     /* asked for, or all there is: without a tokenizer answers are ids */
     bool logprobs;
-    bool seals_reasoning; /* reasoning is told once more, in the form in which it may come back */
+    bool seals_reasoning; /* reasoning is repeated, in the form in which clients may send it back */
     struct tool_aliases aliases;
-    struct bytes told; /* what it repeats of its request: written by the dialect when it read it */
+    struct bytes told; /* fields that repeat the request, written by the dialect when it read it */
     const struct tokenizer *tokenizer; /* NULL: none */
     struct request_id id;
     int64_t created; /* unix seconds */
@@ -43,37 +43,37 @@ struct api_usage {
     uint32_t prompt_hit_tokens;
     uint32_t completion_tokens;
     uint32_t reasoning_tokens;
-    uint32_t drafts_made, drafts_right; /* tokens guessed ahead, and those that were right */
+    uint32_t drafts_made, drafts_right; /* draft tokens proposed, and those accepted */
 };
 
 enum api_finish {
     API_FINISH_NONE,        /* not yet, or never */
-    API_FINISH_STOP,        /* the model ended it, or a stop token */
+    API_FINISH_STOP,        /* the model or a stop token ended it */
     API_FINISH_STOP_STRING, /* a stop string */
     API_FINISH_LENGTH,
-    API_FINISH_CALLS, /* the model ended it, or as many calls were made as may be */
+    API_FINISH_CALLS, /* the model ended it, or the limit of calls was reached */
     API_FINISH_CUT    /* the engine failed, or the answer outgrew its memory */
 };
 
-/* One of the answers to a request; its index is its place among them. */
+/* One of the answers to a request; its index is its position among them. */
 struct api_choice {
     const struct answer_text *text;   /* reasoning and content */
-    const struct answer_calls *calls; /* each says at which byte of the text it stands */
-    const struct token_list *echoed;  /* of the prompt; NULL unless they are to be told */
-    const struct token_list *tokens;  /* empty unless ids or log probabilities are wanted */
+    const struct answer_calls *calls; /* each has its byte position in the text */
+    const struct token_list *echoed;  /* tokens of the prompt; NULL unless they are reported */
+    const struct token_list *tokens;  /* empty unless ids or log probabilities were asked for */
     enum api_finish finish;
     struct bytes stop; /* with STOP_STRING: which one */
 };
 
-struct api_piece { /* of a choice, in a stream */
-    /* REASONING, CONTENT, CALL (the text is its name), ARGUMENTS (of the last call); never CALL_ID:
-     * that is told with the CALL */
+struct api_piece { /* a part of a choice, in a stream */
+    /* REASONING, CONTENT, CALL (the text is its name), ARGUMENTS (of the last call). Never CALL_ID:
+     * the CALL has the id */
     enum token_stream_part part;
     struct bytes text;
     uint32_t call;                   /* CALL, ARGUMENTS: its index in the choice */
-    struct bytes call_id;            /* CALL: the model's own, or made */
+    struct bytes call_id;            /* CALL: the model's own, or a generated one */
     const struct token_list *echoed; /* NULL: none of the prompt's */
-    const struct token_list *tokens; /* NULL: none are told */
+    const struct token_list *tokens; /* NULL: none are reported */
     uint32_t from, to;               /* of tokens */
 };
 
@@ -87,24 +87,25 @@ enum api_event_kind {
 
 struct api_event {
     enum api_event_kind kind;
-    uint32_t choice;        /* its index; 0 with DONE and FAILED */
+    uint32_t choice;        /* index; 0 with DONE and FAILED */
     bool in_reasoning;      /* BEGIN: the prompt has opened the reasoning */
     struct api_piece piece; /* PIECE */
     enum api_finish finish; /* FINISH, DONE (the first choice's) */
-    struct bytes stop;      /* as finish: with STOP_STRING, which one */
+    struct bytes stop;      /* as `finish`: the stop string of STOP_STRING */
     const struct api_choice
-        *whole; /* PIECE, FINISH, DONE (the first): for a dialect that repeats; else NULL */
-    struct api_usage usage;        /* DONE; BEGIN: of the prompt alone */
+        *whole; /* PIECE, FINISH, DONE (the first choice): for a dialect that repeats; else NULL */
+    struct api_usage usage;        /* DONE; with BEGIN, of the prompt alone */
     struct bytes receipt;          /* DONE: JSON; empty: none */
     const struct api_error *error; /* FAILED */
 };
 
-/* What a dialect's printer knows of the events before, of one choice; zeros before the first. */
+/* The state of a dialect's event printer for one choice; zeros before the first event. */
 struct dialect_place {
-    uint32_t events; /* told */
+    uint32_t events; /* count of printed events */
     uint32_t blocks; /* opened: content blocks, output items */
-    uint32_t open;   /* what the open one is, in the dialect's own numbers; 0: none */
-    size_t told; /* tokens of the answer whose log probabilities have been told, or never will */
+    uint32_t open;   /* kind of the open one, in the dialect's own numbers; 0: none */
+    size_t told; /* tokens of the answer with reported log probabilities, or that will never have
+                  * them reported */
 };
 
 #endif

@@ -60,7 +60,7 @@ static bool read_all(struct api_reader *reader, struct api_request *out) {
 
 /* ---- names without a row ---- */
 
-/* As many bytes of a name as a header may show; the rest is cut, and what is not plain is a '?'. */
+/* Bytes of a name in a header; the rest is cut, and bytes that are not plain become '?'. */
 #define NAME_BYTES_MAX 40
 
 static void write_name(struct json_writer *writer, struct bytes name) {
@@ -72,13 +72,13 @@ static void write_name(struct json_writer *writer, struct bytes name) {
     if (name.count > NAME_BYTES_MAX) json_writer_text(writer, "...");
 }
 
-struct naming { /* of those that the warning names */
+struct naming { /* the names listed in the warning */
     struct api_reader *reader;
     struct json_writer writer;
     bool failed;
 };
 
-/* False: no more is to be named, as there is no room, or no memory. */
+/* False: no more names can be added, for lack of space or memory. */
 static bool name_unknown(void *context, const char *place, struct bytes name) {
     struct naming *naming = context;
     struct json_writer *writer = &naming->writer;
@@ -96,7 +96,7 @@ static bool name_unknown(void *context, const char *place, struct bytes name) {
     return true;
 }
 
-/* At the top, then inside. */
+/* First at the top, then inside. */
 static bool warn_of_unknown(struct api_reader *reader, struct api_request *out) {
     struct naming naming = {.reader = reader, .writer = {.room = API_WARNING_BYTES_MAX}};
     struct tree_cursor cursor = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading a body by the table of fields (api_field.h): what its rows read goes into the inner
- * request, what they refuse is refused, and names without a row are gathered in the warning.
+ * Reads a body by the table of fields (api_field.h): stores the values of its rows in the inner
+ * request, refuses what they refuse, and collects names without a row in the warning.
  */
 #ifndef SERVING_GATEWAY_API_API_BODY_H
 #define SERVING_GATEWAY_API_API_BODY_H
@@ -8,10 +8,10 @@
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
 
-/* In the table's order. The fields that the dialect reads itself are left alone. */
+/* Reads in the table's order. Skips the fields that the dialect reads itself. */
 bool api_body_read(struct api_reader *reader, struct api_request *out);
 
-/* Adds "place what" to the warning, if that has room for it. Both are visible ASCII. */
+/* Appends "place what" to the warning if it has space. Both are visible ASCII. */
 bool api_body_warn(struct api_reader *reader, struct api_request *out, const char *place,
                    const char *what);
 

@@ -5,20 +5,20 @@
 #include "base/format.h"
 #include "base/tree_extent.h"
 
-/* A value that is not null, given as `field`: a literal, as errors and struct api_constraint name
- * it. */
+/* Reads a value that is not null. `field` is a literal: its name in errors and in struct
+ * api_constraint. */
 typedef bool constraint_reader(struct api_reader *reader, const char *field,
                                const struct tree *value, struct api_request *out);
 
 struct constraint_field {
-    const char *name; /* in the object that has it */
+    const char *name; /* in the object that contains it */
     constraint_reader *read;
     const char *field; /* NULL: the name */
 };
 
 /* ---- forms ---- */
 
-/* The answer is {"KEY": VALUE}. */
+/* Makes the answer {"KEY": VALUE}. */
 static bool bind(struct api_reader *reader, const char *field, const char *key,
                  const struct tree *value, struct api_request *out) {
     struct api_constraint *constraint = &out->constraint;
@@ -39,7 +39,7 @@ static bool bind(struct api_reader *reader, const char *field, const char *key,
 
 /* ---- schemas ---- */
 
-/* JSON inside a string has the limits of a body of its own. */
+/* JSON inside a string has its own limits, like a body. */
 static bool parse_schema(struct api_reader *reader, const char *field, struct bytes text,
                          const struct tree **out) {
     static const struct tree_extent most = {{[TREE_PART_DEPTH] = LIMIT_BODY_DEPTH,
@@ -63,7 +63,7 @@ static bool is_schema(const struct tree *value) {
     return kind == TREE_OBJECT || kind == TREE_TRUE || kind == TREE_FALSE;
 }
 
-/* A schema, or one as JSON text in a string. */
+/* Reads a schema, or a string with a schema as JSON text. */
 static bool read_schema(struct api_reader *reader, const char *field, const struct tree *value,
                         struct api_request *out) {
     const struct tree *schema = value;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fields that bind an answer's text: OpenAI's, vLLM's, SGLang's and llama.cpp's. Each becomes a form
- * (serving/grammar/form.h), written as JSON without spaces, a schema's members in their order. What
- * a schema, a pattern or a grammar says is looked at when the form is compiled, and not here. Fields
- * that say the same may stand together; those that differ are refused, naming both.
+ * Fields that constrain an answer's text: OpenAI's, vLLM's, SGLang's and llama.cpp's. Each becomes
+ * a form (serving/grammar/form.h), written as JSON without spaces, with a schema's members in their
+ * order. Schemas, patterns and grammars are checked when the form is compiled, not here. Several
+ * fields are accepted if they mean the same. If they differ, the error names both.
  */
 #ifndef SERVING_GATEWAY_API_API_CONSTRAINT_H
 #define SERVING_GATEWAY_API_API_CONSTRAINT_H
@@ -10,11 +10,12 @@
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
 
-/* The fields of chats and completions that bind content ('strict_order' was read before). */
+/* Reads the fields of chats and completions that constrain content ('strict_order' was read
+ * before). */
 bool api_constraint_read(struct api_reader *reader, struct api_request *out);
 
-/* A format as 'response_format' is one: {"type": "text"}, "json_object" or "json_schema", whose
- * "schema" stands in it or in its member "json_schema". `field` is a literal. */
+/* Reads a format like that of 'response_format': {"type": "text"}, "json_object" or "json_schema",
+ * with "schema" in it or in its member "json_schema". `field` is a literal. */
 bool api_constraint_read_format(struct api_reader *reader, const char *field,
                                 const struct tree *format, struct api_request *out);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A refusal in the API's own words: HTTP status and {"error": {message, type, param, code}}.
+ * An error as HTTP status and {"error": {message, type, param, code}}.
  *
- *   400  the body breaks the format, or asks for what we do not do   invalid_request_error
- *   402  nothing is left to pay it from                              unknown_error
+ *   400  malformed, or asks for something unsupported                invalid_request_error
+ *   402  no money is left to pay for it                              unknown_error
  *   404  no such path or model                                       invalid_request_error
  *   405  the path has another method                                 invalid_request_error
  *   413  the body is too large                                       invalid_request_error
@@ -10,7 +10,7 @@
  *   429  the queue is full, or a rate is used up                     rate_limit_error
  *   503  draining, no unit, out of memory, or a failed step         server_error
  *
- * A dialect has its own words for it, and may have 400 for 422 (api/dialect.h).
+ * A dialect has its own format for it, and may use 400 for 422 (api/dialect.h).
  */
 #ifndef SERVING_GATEWAY_API_API_ERROR_H
 #define SERVING_GATEWAY_API_API_ERROR_H
@@ -23,9 +23,9 @@
 
 struct api_error {
     uint32_t http_status;
-    uint32_t retry_after_seconds; /* 0: do not say */
+    uint32_t retry_after_seconds; /* 0: none */
     uint32_t allow;               /* with 405: as record_respond's */
-    enum entry_limit limit;       /* that it is beyond, told as "limit" besides */
+    enum entry_limit limit;       /* the limit that was exceeded, also reported as "limit" */
     const char *code;             /* a literal, or NULL */
     char param[64];               /* empty: null */
     char message[512];
@@ -38,18 +38,20 @@ bool api_error_set(struct api_error *error, uint32_t http_status, const char *pa
 
 void api_error_no_memory(struct api_error *error);
 
-struct api_length {                     /* of a prompt that is too long */
+struct api_length {                     /* the length of a prompt that is too long */
     uint64_t prompt_tokens, tokens_max; /* tokens_max: of prompt and answer together */
-    bool at_least;                      /* it has so many tokens, or more */
-    bool by_memory;             /* the model has room for more, a unit's KV memory has not */
-    const char *param, *prefix; /* what names the prompt, and does so among several */
+    bool at_least;                      /* it has at least so many tokens */
+    bool by_memory;             /* the limit is a unit's KV memory, not the model's context */
+    const char *param, *prefix; /* the prompt's parameter; a prefix that identifies it among
+                                 * several */
 };
 
-/* In words that clients of OpenAI's API look for, to shorten the conversation and try again. */
+/* Uses the words by which clients of OpenAI's API recognize that they must shorten the
+ * conversation. */
 void api_error_length(struct api_error *error, const struct api_length *length);
 
-/* The log probabilities of a prompt outgrow the answer. `param` names the prompt, and `prefix` does so
- * among several; both may be empty. */
+/* The log probabilities of a prompt exceed the limit of an answer. `param` names the prompt, and
+ * `prefix` identifies it among several; both may be empty. */
 void api_error_echo_size(struct api_error *error, const char *param, const char *prefix);
 
 /* The server is shutting down. */

@@ -15,7 +15,7 @@
 #define RESPONSES (1u << DIALECT_RESPONSES)
 #define WIRES (ANTHROPIC | RESPONSES)
 
-/* Rows: each begins with the field's name and the dialects that have it. */
+/* Rows. Each begins with the field's name and its dialects. */
 #define GOES_TO(member) .offset = offsetof(struct api_request, member)
 #define FLAG(member) .kind = API_KIND_FLAG, GOES_TO(member)
 #define TEXT(member) .kind = API_KIND_TEXT, GOES_TO(member)
@@ -53,7 +53,7 @@ static const struct api_field fields[] = {
     {"functions", CHAT, REFUSED, .words = "functions are given as 'tools' here."},
     {"function_call", CHAT, REFUSED, .fine = "none auto",
      .words = "functions are given as 'tools' here, and chosen by 'tool_choice'."},
-    /* thinking, and what else the chat template is told */
+    /* thinking, and other variables of the chat template */
     {"thinking", CHAT, BY(api_thinking_read, OBJECT),
      .words = "{\"type\": \"enabled\"}, \"disabled\", or \"auto\""},
     {"enable_thinking", CHAT, BY(api_thinking_read_flag, FLAG),
@@ -76,15 +76,15 @@ static const struct api_field fields[] = {
     {"thinking_budget", BOTH, REFUSED, .only = "-1", .words = "thinking has no budget here."},
     {"reasoning_budget", BOTH, REFUSED, .only = "-1", .words = "thinking has no budget here."},
     {"include_reasoning", CHAT, REFUSED, .only = "true",
-     .words = "reasoning is always told, apart from the content."},
+     .words = "reasoning is always returned, apart from the content."},
     {"separate_reasoning", CHAT, REFUSED, .only = "true",
-     .words = "reasoning is always told, apart from the content."},
+     .words = "reasoning is always returned, apart from the content."},
     {"stream_reasoning", CHAT, REFUSED, .only = "true",
-     .words = "reasoning is always told, apart from the content."},
+     .words = "reasoning is always returned, apart from the content."},
     {"reasoning_format", CHAT, REFUSED, .only = "auto deepseek",
-     .words = "reasoning is always told, apart from the content."},
+     .words = "reasoning is always returned, apart from the content."},
     {"reasoning_in_content", CHAT, REFUSED,
-     .words = "reasoning is always told, apart from the content."},
+     .words = "reasoning is always returned, apart from the content."},
     {"thinking_forced_open", CHAT, REFUSED,
      .words = "the chat template says where thinking opens."},
     {"generation_prompt", CHAT, REFUSED, .words = "the chat template says it."},
@@ -140,7 +140,7 @@ static const struct api_field fields[] = {
      .words = "token id (as text) to a number from -100 to 100, added to its logit"},
     {"seed", BOTH, BY(api_values_seed, INTEGER), .low = -0x1p63, .high = 0x1p63,
      .words = "the same seed gives the same answers"},
-    /* what the answer's text has to be */
+    /* constraints of the answer's text */
     {"response_format", BOTH, OWN(OBJECT),
      .words =
          "{\"type\": \"json_schema\", \"json_schema\": {\"schema\": ...}}, \"json_object\", or "
@@ -196,7 +196,7 @@ static const struct api_field fields[] = {
      .words = "goes with 'dry_multiplier', which is refused"},
     {"min_keep", BOTH, REFUSED, .fine = "1", .words = NO_CHOICE},
     {"backend_sampling", BOTH, NEUTRAL, .words = "where tokens are chosen"},
-    /* what is told */
+    /* contents of the answer */
     {"n", BOTH, INTEGER(1, LIMIT_CHOICES, choice_count), .words = "answers"},
     {"best_of", BOTH, OWN_INTEGER(1, INT32_MAX), .words = "as many as 'n'"},
     {"n_cmpl", BOTH, REFUSED, .fine = "1", .words = "use 'n'."},
@@ -213,16 +213,16 @@ static const struct api_field fields[] = {
     {"return_token_ids", BOTH, FLAG(return_token_ids), .words = "'token_ids' in each choice"},
     {"return_tokens", BOTH, REFUSED, .words = "use 'return_token_ids'."},
     {"return_tokens_as_token_ids", BOTH, REFUSED, .words = "use 'return_token_ids'."},
-    {"return_prompt_text", BOTH, REFUSED, .words = "the prompt's text is not told."},
-    {"return_prompt_token_ids", BOTH, REFUSED, .words = "the prompt's tokens are not told."},
+    {"return_prompt_text", BOTH, REFUSED, .words = "the prompt's text is not returned."},
+    {"return_prompt_token_ids", BOTH, REFUSED, .words = "the prompt's tokens are not returned."},
     {"return_receipt", BOTH, FLAG(return_receipt), .words = "what the answer took"},
     {"timings_per_token", BOTH, REFUSED, .words = "use 'return_receipt'."},
     {"return_progress", BOTH, REFUSED, .words = "use 'return_receipt'."},
     {"return_cached_tokens_details", BOTH, REFUSED, .words = "use 'return_receipt'."},
     {"return_meta_info", BOTH, REFUSED, .words = "use 'return_receipt'."},
-    {"return_hidden_states", BOTH, REFUSED, .words = "nothing but tokens is told."},
-    {"return_routed_experts", BOTH, REFUSED, .words = "nothing but tokens is told."},
-    {"response_fields", BOTH, REFUSED, .words = "all fields are told."},
+    {"return_hidden_states", BOTH, REFUSED, .words = "only tokens are returned."},
+    {"return_routed_experts", BOTH, REFUSED, .words = "only tokens are returned."},
+    {"response_fields", BOTH, REFUSED, .words = "all fields are returned."},
     {"verbose", BOTH, REFUSED, .words = "use 'return_receipt'."},
     {"skip_special_tokens", BOTH, REFUSED, .only = "true",
      .words = "special tokens make no text; use 'return_token_ids'."},
@@ -230,7 +230,7 @@ static const struct api_field fields[] = {
     {"stream", BOTH, FLAG(stream), .words = "server-sent events"},
     {"stream_options", BOTH, BY(api_values_stream_options, OBJECT),
      .words = "{\"include_usage\": true}: a last chunk with 'usage'"},
-    {"stream_interval", BOTH, NEUTRAL, .words = "tokens are told as they come"},
+    {"stream_interval", BOTH, NEUTRAL, .words = "tokens are sent as they are computed"},
     {"sse_ping_interval", BOTH, NEUTRAL, .words = "how often a waiting stream is kept alive"},
     /* prompts */
     {"echo", CHAT, REFUSED, .words = "completions alone echo; use 'continue_final_message'."},
@@ -244,7 +244,7 @@ static const struct api_field fields[] = {
     {"images_config", BOTH, NEUTRAL, .words = "there are no images"},
     {"media_io_kwargs", BOTH, NEUTRAL, .words = "there are no images"},
     {"mm_processor_kwargs", BOTH, NEUTRAL, .words = "there are no images"},
-    /* who computes it, and with what */
+    /* adapters and placement */
     {"lora", BOTH, REFUSED, .words = "there are no adapters."},
     {"lora_path", BOTH, REFUSED, .words = "there are no adapters."},
     {"priority", BOTH, REFUSED, .words = "requests have no priorities."},
@@ -265,7 +265,7 @@ static const struct api_field fields[] = {
     {"speculative.n_max", BOTH, NEUTRAL, .words = "an answer is the same with and without guesses"},
     {"speculative.n_min", BOTH, NEUTRAL, .words = "an answer is the same with and without guesses"},
     {"speculative.p_min", BOTH, NEUTRAL, .words = "an answer is the same with and without guesses"},
-    /* what changes nothing */
+    /* fields that are accepted and ignored */
     {"user", BOTH, NEUTRAL,
      .words = "the client's own name for its user; 'user_id' keeps users' cached prompts apart"},
     {"metadata", BOTH, NEUTRAL, .words = "the client's own notes"},
@@ -280,7 +280,7 @@ static const struct api_field fields[] = {
     {"rid", BOTH, NEUTRAL, .words = "the client's own name for the request"},
     {"session_id", BOTH, NEUTRAL, .words = "the client's own name for a conversation"},
     {"custom_labels", BOTH, NEUTRAL, .words = "the client's own notes"},
-    /* what two other dialects share, with each other and with those above */
+    /* fields that two other dialects share with each other and with those above */
     {"model", WIRES, BY(api_values_model, TEXT), .words = "the served name, or 'default'"},
     {"top_p", WIRES, NUMBER(0, 1, sampling.top_p),
      .words = "only the likeliest tokens that share so much"},
@@ -303,7 +303,7 @@ static const struct api_field fields[] = {
     {"max_tokens", ANTHROPIC, INTEGER(1, INT32_MAX, new_tokens_max),
      .words = "tokens of the answer; needed"},
     {"messages", ANTHROPIC, OWN(ARRAY), .words = "the conversation, at least one message"},
-    {"system", ANTHROPIC, OWN(ANY), .words = "what the model is told first"},
+    {"system", ANTHROPIC, OWN(ANY), .words = "the first instructions for the model"},
     {"stop_sequences", ANTHROPIC, OWN(ARRAY),
      .words = "up to 16 strings: the answer ends before the first of them"},
     {"temperature", ANTHROPIC, NUMBER(0, 1, sampling.temperature),
@@ -328,7 +328,7 @@ static const struct api_field fields[] = {
     {"workspace_id", ANTHROPIC, NEUTRAL, .words = "there are no workspaces"},
     /* OpenAI's Responses' */
     {"input", RESPONSES, OWN(ANY), .words = "a text, or the items of the conversation"},
-    {"instructions", RESPONSES, OWN(TEXT), .words = "what the model is told first"},
+    {"instructions", RESPONSES, OWN(TEXT), .words = "the first instructions for the model"},
     {"max_output_tokens", RESPONSES, INTEGER(1, INT32_MAX, new_tokens_max),
      .words = "tokens of the answer; more than the context has room for means all of that"},
     {"temperature", RESPONSES, NUMBER(0, 2, sampling.temperature),

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The table of all fields that a body can have at its top: one row for each name and meaning. What
- * a field does follows from its row: reading it, refusing it by name, ignoring it, and its place in
- * the document of /openapi.json. No field that would change the answer is ignored in silence: one
- * without a row is named in the client's warning. api_inner.h has the members of objects inside.
+ * The table of all top-level fields of a body: one row for each name and meaning. The row decides
+ * whether a field is read, refused by name or ignored, and describes it in /openapi.json. No field
+ * that would change the answer is ignored silently: one without a row is named in the client's
+ * warning. api_inner.h has the members of nested objects.
  *
- *   READ      goes into the inner request: by kind and range, or by a function of its own
- *   OWN       the dialect reads it itself (struct dialect's `read`): it belongs to others
+ *   READ      stored in the inner request: by kind and range, or by its own function
+ *   OWN       read by the dialect (struct dialect's `read`), because it depends on other fields
  *   NEUTRAL   changes nothing about an answer, and is ignored
- *   REFUSED   would change the answer, and is not done here: 400, unless the value asks for nothing
+ *   REFUSED   would change the answer, and is not supported: 400, unless the value is neutral
  */
 #ifndef SERVING_GATEWAY_API_API_FIELD_H
 #define SERVING_GATEWAY_API_API_FIELD_H
@@ -29,23 +29,23 @@ enum api_field_kind { /* of its value */
 
 struct api_field {
     const char *name;
-    uint32_t dialects; /* a bit for each (enum dialect_number) */
+    uint32_t dialects; /* a bit for each enum dialect_number */
     enum api_field_use use;
     enum api_field_kind kind;
     double low, high; /* of numbers and integers */
-    uint32_t offset;  /* of the member of struct api_request that it goes to */
-    /* In place of kind and member; `value` is not null. */
+    uint32_t offset;  /* of its member in struct api_request */
+    /* Replaces kind and member; `value` is not null. */
     bool (*read)(struct api_reader *reader, const struct tree *value, struct api_request *out);
-    /* REFUSED: values that are no reason to, split by spaces. `only`: they and null alone; `fine`:
-     * beside all that asks for nothing (api_reader_is_neutral). */
+    /* REFUSED: accepted values, separated by spaces. `only`: these and null; `fine`: in addition to
+     * all neutral values (api_reader_is_neutral). */
     const char *fine, *only;
-    const char *words; /* what it means; REFUSED: what to do without it */
+    const char *words; /* its meaning; REFUSED: the alternative */
 };
 
 /* NULL: the dialect has no such field. */
 const struct api_field *api_field_find(const struct dialect *dialect, struct bytes name);
 
-/* Rows of the table, from 0; NULL behind the last. */
+/* Rows of the table, from 0; NULL after the last. */
 const struct api_field *api_field_at(size_t index);
 
 #endif

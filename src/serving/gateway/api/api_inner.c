@@ -13,15 +13,15 @@
 #define RESPONSES (1u << DIALECT_RESPONSES)
 
 struct inner_row {
-    const char *place; /* "messages[].content[]": objects in arrays; also an object alone */
+    const char *place; /* "messages[].content[]": objects in arrays, or a single object */
     uint32_t dialects; /* a bit for each */
-    const char *names; /* split by spaces */
-    const char *types; /* objects of these types alone; NULL: all */
-    bool templated;    /* the chat template gets the object as it stands */
+    const char *names; /* separated by spaces */
+    const char *types; /* only objects of these types; NULL: all */
+    bool templated;    /* the chat template gets the object unchanged */
 };
 
-/* What changes nothing stands here, too: marks of other servers' caches, what comes back of an
- * answer, indices of a stream. */
+/* Includes members that change nothing: marks of other servers' caches, members of earlier answers,
+ * indices of a stream. */
 static const struct inner_row rows[] = {
     {"messages[]", CHAT,
      .names = "role content name tool_calls tool_call_id prefix reasoning_content reasoning "
@@ -75,7 +75,7 @@ static const struct inner_row rows[] = {
 
 /* ---- objects of a row ---- */
 
-#define SEEN_MAX 16 /* names of a row that are given once; more may be given again */
+#define SEEN_MAX 16 /* different names reported for a row; more may be reported repeatedly */
 
 struct inner_search {
     const struct api_reader *reader;
@@ -114,7 +114,7 @@ static void look_at(struct inner_search *search, const struct tree *object, cons
             search->full = !search->sink(search->context, place, name);
 }
 
-/* Follows `rest` of the row's place from `value`, which stands at `place`. */
+/* Follows `rest` of the row's place from `value`, which is at `place`. */
 static void follow(struct inner_search *search, const struct tree *value, const char *rest,
                    const char *place) {
     size_t count = strcspn(rest, "[.");

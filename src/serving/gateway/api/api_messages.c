@@ -82,7 +82,7 @@ static bool check_role(struct api_reader *reader, const struct tree *message, si
                          role.count < 50 ? (int)role.count : 50, role.data);
 }
 
-/* A member that a template may take for a string. */
+/* Checks a member that a template may use as a string. */
 static bool check_text(struct api_reader *reader, const struct tree *message, size_t index,
                        const char *name, const char *rest) {
     struct api_place place = api_place_of("messages", index, rest);
@@ -92,7 +92,7 @@ static bool check_text(struct api_reader *reader, const struct tree *message, si
            api_reader_wrong_type(reader, place.text, "a string", value);
 }
 
-/* What belongs to APIs that say it otherwise, or to answers that nobody here gives. */
+/* Refuses members of other APIs' messages, and of answers that this server does not make. */
 static bool check_others(struct api_reader *reader, const struct tree *message, size_t index) {
     static const struct {
         const char *name, *rest, *why;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reading single values of a request's body, and refusing them by name. An absent value and null
- * are the same. Each function that reads leaves *out alone where the value is not given, and
- * returns false with the error set where it will not do.
+ * Reads single values of a request's body and refuses them by name. An absent value and null are
+ * the same. Each function leaves *out unchanged if the value is absent. It returns false with the
+ * error set if the value is not acceptable.
  */
 #ifndef SERVING_GATEWAY_API_API_READER_H
 #define SERVING_GATEWAY_API_API_READER_H
@@ -13,17 +13,17 @@
 struct dialect;
 struct api_defaults;
 
-struct api_place { /* of what is being read: "messages[3].content[0]" */
+struct api_place { /* path of the value: "messages[3].content[0]" */
     char text[64];
 };
 
 struct api_reader {
-    struct arena *arena; /* of what is read */
+    struct arena *arena; /* for the values read */
     const struct dialect *dialect;
     const struct api_defaults *defaults;
     const struct tree *root; /* the body: an object */
     struct api_error *error;
-    const struct api_place *tool_places; /* where each tool stands; NULL: tools[0] and so on */
+    const struct api_place *tool_places; /* the path of each tool; NULL: tools[0] and so on */
 };
 
 struct api_place api_place_of(const char *list, size_t index, const char *rest);
@@ -32,7 +32,7 @@ struct api_place api_place_of(const char *list, size_t index, const char *rest);
 
 bool api_reader_wrong_type(struct api_reader *reader, const char *param, const char *expected,
                            const struct tree *found);
-/* As above, where a number is expected: one that is beyond 64 bits is out of range, with 422. */
+/* As above for a number: one beyond 64 bits is out of range, with 422. */
 bool api_reader_wrong_number(struct api_reader *reader, const char *param, const char *expected,
                              const struct tree *found);
 bool api_reader_missing(struct api_reader *reader, const char *param);
@@ -42,19 +42,19 @@ bool api_reader_no_memory(struct api_reader *reader);
 /* "'place' needs `what`." */
 bool api_reader_needs(struct api_reader *reader, const char *place, const char *what);
 
-/* Of an object whose "type" will not do. */
+/* Refuses an object because of its "type". */
 bool api_reader_refuse_type(struct api_reader *reader, const char *place,
                             const struct tree *object);
 
 /* ---- values ---- */
 
-/* A member that is there and not null; else NULL. */
+/* A member that is present and not null; else NULL. */
 const struct tree *api_reader_given(const struct tree *object, const char *name);
 
 /* A member that is a string; else NULL. */
 const struct tree *api_reader_string(const struct tree *object, const char *name);
 
-/* Of `object`, under `name`, which the error names too. */
+/* Reads a boolean of `object` named `name`, which the error uses as well. */
 bool api_reader_flag(struct api_reader *reader, const struct tree *object, const char *name,
                      bool *out);
 bool api_reader_text(struct api_reader *reader, const struct tree *object, const char *name,
@@ -63,24 +63,24 @@ bool api_reader_number(struct api_reader *reader, const struct tree *object, con
                        double low, double high, float *out);
 bool api_reader_integer(struct api_reader *reader, const struct tree *object, const char *name,
                         int64_t low, int64_t high, uint32_t *out);
-/* One of an array of token ids. */
+/* Reads one element of an array of token ids. */
 bool api_reader_token(struct api_reader *reader, const char *name, const char *expected,
                       const struct tree *array, size_t index, uint32_t *out);
 
-/* True for that string. */
+/* True if it is this string. */
 bool api_reader_is(const struct tree *value, const char *expected);
 
-/* True for an object with that string as its "type". */
+/* True for an object with this string as its "type". */
 bool api_reader_is_type(const struct tree *object, const char *type);
 
-/* One of the words, which are split by spaces. */
+/* True if it is one of the words, which are separated by spaces. */
 bool api_reader_has_word(const char *words, struct bytes word);
 
-/* One of the words, which are split by spaces (NULL: none): a string, a number or a boolean that is
- * written so. */
+/* True for a string, number or boolean written as one of the words, which are separated by spaces
+ * (NULL: none). */
 bool api_reader_is_one_of(const struct tree *value, const char *words);
 
-/* A value that asks for nothing: null, false, 0, "", [] or {}, or one of the words. */
+/* True for a neutral value: null, false, 0, "", [] or {}, or one of the words. */
 bool api_reader_is_neutral(const struct tree *value, const char *words);
 
 #endif

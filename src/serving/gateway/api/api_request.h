@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The inner request: what a body asks for, whatever dialect it is written in. Everything a body can
- * ask for is checked here, before the request takes any room. Each field stands in one table
- * (serving/gateway/api/api_field.h), which says whether it is read, changes nothing, or is refused
- * by name; what has no row there is told to the client in a warning.
+ * The inner request: a parsed body, independent of the dialect. All of a body is checked here,
+ * before the request takes any memory of the gateway. One table (serving/gateway/api/api_field.h)
+ * defines for each field whether it is read, ignored or refused by name. A field without a row is
+ * reported to the client in a warning.
  *
  * A body with more parts than any sensible request has (base/limits.h) is refused before it is
- * parsed: that would hold up everybody.
+ * parsed, because parsing would delay all other requests.
  */
 #ifndef SERVING_GATEWAY_API_API_REQUEST_H
 #define SERVING_GATEWAY_API_API_REQUEST_H
@@ -28,37 +28,37 @@ struct api_prompt { /* text, or token ids */
     size_t token_count;
 };
 
-/* What the answer's text has to be. */
+/* The constraint of the answer's text. */
 struct api_constraint {
     struct bytes form; /* a FORM as JSON (serving/grammar/form.h); empty: the answer is free */
-    struct bytes at;   /* the added token that begins it; empty: the content's start */
-    const char *field; /* that asked for it, a literal, for errors: "response_format" */
+    struct bytes at;   /* the added token after which it applies; empty: from the content's start */
+    const char *field; /* the field it came from, a literal, for errors: "response_format" */
 };
 
 struct api_request {
-    const struct dialect *dialect; /* in whose words it is asked, and answered */
-    uint32_t model;                /* of api_defaults' */
-    /* a chat: an array in the shape of OpenAI's chat API, checked, and never empty */
+    const struct dialect *dialect; /* of the request and its answer */
+    uint32_t model;                /* index in api_defaults.models */
+    /* A chat: an array in the format of OpenAI's chat API, checked, and never empty. */
     const struct tree *messages;
-    const struct tree *tools;     /* an array in that shape; NULL: none */
+    const struct tree *tools;     /* an array in that format; NULL: none */
     const struct tree *documents; /* an array; NULL: none */
     const struct tree *variables; /* of the chat template: an object; NULL: none */
     enum chat_thinking thinking;
-    const char *thinking_field; /* that asked for it; NULL: none, or the model's name */
+    const char *thinking_field; /* the field that set it; NULL: none, or the model's name */
     struct bytes effort;        /* reasoning_effort; empty: not given */
-    bool opens_turn;            /* the prompt ends by saying that it is the assistant's turn */
-    bool continues;             /* the last message is an assistant's, which the answer continues */
+    bool opens_turn;            /* the prompt ends with the start of an assistant's turn */
+    bool continues;             /* the answer continues the last message, which is an assistant's */
     /* plain */
     const struct api_prompt *prompts; /* [prompt_count], all texts or all token ids */
     uint32_t prompt_count;            /* a chat is one */
-    bool tokens_only;                 /* the prompt's tokens are the answer */
-    bool special_tokens;              /* with those that the tokenizer puts around it */
-    struct bytes suffix;              /* what follows the answer; empty: nothing is known of it */
+    bool tokens_only;                 /* the answer is the prompt's tokens */
+    bool special_tokens;              /* with those that the tokenizer adds around it */
+    struct bytes suffix;              /* the text after the answer; empty: unknown */
 
     struct sampling sampling; /* seed only if has_seed */
     bool has_seed;
     uint32_t new_tokens_max;          /* 0: not given, or prompt_only */
-    bool prompt_only;                 /* no token is to follow the prompt */
+    bool prompt_only;                 /* no token follows the prompt */
     const struct stop_strings *stops; /* NULL: none */
     bool stream;
     bool include_usage; /* stream_options.include_usage */
@@ -66,44 +66,45 @@ struct api_request {
     bool ignore_eos;
     bool return_token_ids;
     bool return_receipt;
-    struct bytes cache_salt, user_id; /* empty: none; both narrow who finds what is cached */
+    struct bytes cache_salt, user_id; /* empty: none; both limit the requests that share cached
+                                       * blocks */
     uint32_t choice_count;            /* n, at least 1: answers to each prompt */
     const struct token_bias *biases;
     uint32_t bias_count;
     const uint32_t *stop_tokens; /* stop_token_ids */
     uint32_t stop_token_count;
-    bool strict_order; /* keys come in the order in which a bound text's schema lists them */
+    bool strict_order; /* keys follow the order of the schema */
     struct api_constraint constraint;
     struct tool_aliases aliases;
     bool seals_reasoning; /* for struct api_answer */
-    bool one_call;        /* the answer ends with its first call */
+    bool one_call;        /* the answer ends after its first call */
     struct bytes told;    /* for struct api_answer */
     struct bytes warning; /* one line of visible ASCII for the client; empty: none */
 };
 
-/* A name under which the model is asked for. */
+/* A name of the model that clients may use. */
 struct api_model {
     struct bytes name;
-    enum chat_thinking thinking; /* what it means where no field says anything about it */
+    enum chat_thinking thinking; /* the mode if no field sets it */
 };
 
 struct api_defaults {
     struct sampling sampling;
-    const struct api_model *models; /* [model_count]; "default" is the first of them */
+    const struct api_model *models; /* [model_count]; "default" is the first one */
     uint32_t model_count;
-    uint64_t tokens_max;               /* a prompt of more ids is not even read; 0: LIMIT_CONTEXT */
-    enum chat_thought thought;         /* what the model's chat template can do */
-    bool prints_tools;                 /* it has a place for tools */
-    bool reads_documents;              /* and one for documents */
-    enum tool_format calls;            /* how the model writes them */
+    uint64_t tokens_max;               /* a longer prompt of ids is not read; 0: LIMIT_CONTEXT */
+    enum chat_thought thought;         /* the thinking that the chat template supports */
+    bool prints_tools;                 /* the template prints tools */
+    bool reads_documents;              /* the template prints documents */
+    enum tool_format calls;            /* the model's format of calls */
     const struct tokenizer *tokenizer; /* NULL: none */
     const struct chat_template *chat_template; /* NULL: none */
 };
 
-/* The body becomes the reader's root. The reader has all else. */
+/* Makes the body the reader's root. The caller has set the other members. */
 bool api_request_open(struct api_reader *reader, struct bytes body);
 
-/* Everything in *out lies in `arena` (about 12 bytes per byte of body). False: *error says why. */
+/* All of *out is in `arena` (about 12 bytes per byte of body). False: *error says why. */
 bool api_request_parse(struct arena *arena, const struct dialect *dialect, struct bytes body,
                        const struct api_defaults *defaults, struct api_request *out,
                        struct api_error *error);

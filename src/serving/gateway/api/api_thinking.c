@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-/* What the model's template cannot do. */
+/* Refuses a mode that the model's template does not support. */
 static bool check_able(struct api_reader *reader, const char *field, enum chat_thinking thinking) {
     enum chat_thought thought = reader->defaults->thought;
     if (thinking == CHAT_THINKING_OFF && thought == CHAT_THOUGHT_ALWAYS)
@@ -74,7 +74,7 @@ bool api_thinking_read_flag(struct api_reader *reader, const struct tree *value,
                             out);
 }
 
-/* The two names under which templates know thinking are asked for as by fields of their own. */
+/* The two variables by which templates enable thinking work like fields. */
 bool api_thinking_read_variables(struct api_reader *reader, const struct tree *value,
                                  struct api_request *out) {
     static const char *const names[] = {"thinking", "enable_thinking"};

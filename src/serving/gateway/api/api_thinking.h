@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Fields that ask a model to think, or not to: DeepSeek's, Qwen's, OpenAI's and the variables of
- * chat templates. What the model's chat template cannot do is refused, but for an effort, which is
- * a wish. Two fields that contradict each other are refused.
+ * Fields that enable or disable thinking: DeepSeek's, Qwen's, OpenAI's and the variables of chat
+ * templates. A mode that the model's chat template does not support is refused, except an effort,
+ * which is a hint. Two fields that contradict each other are refused.
  */
 #ifndef SERVING_GATEWAY_API_API_THINKING_H
 #define SERVING_GATEWAY_API_API_THINKING_H
@@ -9,16 +9,16 @@
 #include "serving/gateway/api/api_reader.h"
 #include "serving/gateway/api/api_request.h"
 
-/* `field` asks for it. */
+/* Sets the mode that `field` asks for. */
 bool api_thinking_ask(struct api_reader *reader, const char *field, enum chat_thinking thinking,
                       struct api_request *out);
 
-/* "none" to "max", given as `field`. */
+/* Sets an effort from "none" to "max", from `field`. */
 bool api_thinking_ask_effort(struct api_reader *reader, const char *field, struct bytes effort,
                              struct api_request *out);
 
-/* For rows of the table of fields: "thinking", "enable_thinking", "chat_template_kwargs",
- * "reasoning_effort", which has to come last. */
+/* Readers for rows of the table of fields: "thinking", "enable_thinking", "chat_template_kwargs",
+ * and "reasoning_effort", which must be last. */
 bool api_thinking_read(struct api_reader *reader, const struct tree *value,
                        struct api_request *out);
 bool api_thinking_read_flag(struct api_reader *reader, const struct tree *value,

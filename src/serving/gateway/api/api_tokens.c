@@ -10,7 +10,7 @@ struct spelling { /* the visitors' context */
     const struct token_list *list;
     uint32_t from;
     uint32_t offset; /* characters before the token */
-    bool any;        /* something stands in the array, or object, already */
+    bool any;        /* the array or object has an element already */
 };
 
 static struct bytes bytes_of_token(const struct tokenizer *tokenizer, uint32_t token) {
@@ -94,7 +94,7 @@ static void visit_chat(void *context, uint32_t index, const struct token_logprob
     json_writer_text(writer, "]}");
 }
 
-/* Those of the reasoning, or the others. */
+/* Those of the reasoning, or those of the content. */
 static void write_chosen(struct json_writer *writer, const struct tokenizer *tokenizer,
                          const struct token_list *list, uint32_t from, uint32_t to, bool chosen) {
     struct spelling spelling = {.writer = writer, .tokenizer = tokenizer, .list = list};
@@ -140,7 +140,7 @@ static void write_name(const struct spelling *spelling, uint32_t token) {
         write_hexed(spelling->writer, bytes);
 }
 
-/* A comma behind the one before. */
+/* Writes a comma after an earlier element. */
 static void next_of(struct spelling *spelling) {
     if (spelling->any) json_writer_text(spelling->writer, ",");
     spelling->any = true;
@@ -172,7 +172,7 @@ static void write_pair(struct spelling *spelling, const struct token_logprob *en
     write_number(spelling->writer, entry->logprob);
 }
 
-/* The token itself stands there too, as in OpenAI's, even if it is not among the likeliest. */
+/* Lists the token itself, as OpenAI does, even if it is not among the likeliest. */
 static void visit_top(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
     next_of(spelling);
@@ -263,10 +263,10 @@ size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct toke
     for (uint32_t i = 0; i < each; i++)
         bytes +=
             ENTRY_BYTES_MAX + TEXT_BYTES_MAX * bytes_of_token(tokenizer, entries[i].token).count;
-    return 2 * bytes; /* completions write the token itself up to twice more */
+    return 2 * bytes; /* completions write the token itself up to two more times */
 }
 
-#define NUMBER_BYTES 10     /* "-1.2345678": most have eight digits or nine */
+#define NUMBER_BYTES 10     /* "-1.2345678": most have eight or nine digits */
 #define OTHER_NAME_BYTES 3  /* of one letter */
 #define FIRST_NAME_BYTES 12 /* "token_id:5", of a token without text */
 

@@ -15,8 +15,8 @@ static struct bytes name_of(const struct tree *tool) {
     return name;
 }
 
-/* Of a tool, or of a member of its: "tools[2].function.name" in a chat, else "tools[2].name", where
- * the reader knows no better place. */
+/* The path of a tool, or of a member of it: "tools[2].function.name" in a chat, else
+ * "tools[2].name", unless the reader has a better one. */
 static struct api_place place_of(const struct api_reader *reader, size_t index,
                                  const char *member) {
     bool inside = reader->dialect->number == DIALECT_CHAT && !reader->tool_places;
@@ -106,13 +106,13 @@ bool api_tools_name(struct api_reader *reader, const char *place, const struct t
                          text.count < 64 ? (int)text.count : 64, text.data);
 }
 
-/* Chats have names and lists inside a member of their own, Responses do not. */
+/* Chats have names and lists in a nested member, Responses do not. */
 static const struct tree *inner(const struct tree *object, const char *member) {
     const struct tree *value = api_reader_given(object, member);
     return value ? value : object;
 }
 
-/* Custom tools are chosen by their own type. */
+/* Custom tools have their own type of choice. */
 static bool names_tool(const struct tree *choice) {
     return api_reader_is_type(choice, "function") || api_reader_is_type(choice, "custom");
 }
@@ -138,7 +138,8 @@ static bool read_allowed(struct api_reader *reader, const char *place, const str
     return true;
 }
 
-/* The body's 'tool_choice' in OpenAI's words, and 'parallel_tool_calls', which goes into *out. */
+/* Reads the body's 'tool_choice' in OpenAI's format, and 'parallel_tool_calls', which is stored in
+ * *out. */
 static bool read_choice(struct api_reader *reader, const struct tree *tools,
                         struct api_tool_choice *choice_out, struct api_request *out) {
     static const char place[] = "tool_choice";
@@ -163,7 +164,7 @@ static bool read_choice(struct api_reader *reader, const struct tree *tools,
 
 /* ---- what binds calls ---- */
 
-/* The first tool that may be called and is strict; the count of tools: there is none. */
+/* Finds the first tool that is strict and may be called; the count of tools if there is none. */
 static size_t find_strict(const struct tree *tools, const struct api_tool_choice *choice) {
     size_t i = 0;
     while (i < tree_count(tools) &&
@@ -172,7 +173,7 @@ static size_t find_strict(const struct tree *tools, const struct api_tool_choice
     return i;
 }
 
-/* The model's calls cannot be told from its text before they are written. */
+/* Refuses a model with calls that cannot be recognized in its text before they are written. */
 static bool refuse_free(struct api_reader *reader, size_t strict, bool limited) {
     static const char why[] =
         "this model's calls begin like any text; with 'tool_choice' required it can be held.";
@@ -181,7 +182,7 @@ static bool refuse_free(struct api_reader *reader, size_t strict, bool limited) 
     return api_reader_unsupported(reader, place.text, why);
 }
 
-/* Each schema that is to be held can be, in the model's way of writing calls. */
+/* Checks that each schema to be enforced can be, in the model's format of calls. */
 static bool check_held(struct api_reader *reader, const struct tool_wish *wish) {
     for (size_t i = 0; i < tree_count(wish->tools); i++) {
         const struct tree *tool = tree_at(wish->tools, i);
@@ -198,7 +199,7 @@ static bool check_held(struct api_reader *reader, const struct tool_wish *wish) 
     return true;
 }
 
-/* The answer is as it was bound before, or these calls. */
+/* Allows these calls in addition to the answer's earlier constraint. */
 static bool add_calls(struct api_reader *reader, struct bytes calls, struct api_request *out) {
     struct bytes content = out->constraint.form;
     size_t room = content.count + calls.count + sizeof "{'any':[,]}";

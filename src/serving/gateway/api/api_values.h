@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Values of fields that need more than a kind and a range: the readers that rows of the table of
- * fields name (api_field.h). Each takes a value that is not null.
+ * Readers of values that need more than a kind and a range, for rows of the table of fields
+ * (api_field.h). Each takes a value that is not null.
  */
 #ifndef SERVING_GATEWAY_API_API_VALUES_H
 #define SERVING_GATEWAY_API_API_VALUES_H
@@ -18,7 +18,7 @@ api_values_reader api_values_model, api_values_user_id, api_values_seed, api_val
 /* [a-zA-Z0-9_-], at least one and at most count_max. */
 bool api_values_is_name(struct bytes text, size_t count_max);
 
-/* Stop strings under another name. */
+/* Reads stop strings of a field with another name. */
 bool api_values_stops_named(struct api_reader *reader, const char *name, const struct tree *value,
                             struct api_request *out);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Tools that the model knows by other names or in another shape than the client: it reads of
- * functions alone, each with a name of its own. Calls of such a tool are told to the client in the
- * client's words again. A tool without a row here is the same to both.
+ * Tools that the model sees under another name or in another form than the client, because it gets
+ * only functions with distinct names. Answers name these tools as the client does. A tool without a
+ * row here is the same for both.
  */
 #ifndef SERVING_GATEWAY_API_TOOL_ALIAS_H
 #define SERVING_GATEWAY_API_TOOL_ALIAS_H
@@ -12,8 +12,9 @@
 struct tool_alias {
     struct bytes name;      /* as the model writes it */
     struct bytes own;       /* the client's name for it */
-    struct bytes namespace; /* in which the client has that name; empty: in none */
-    bool takes_text;        /* one text, which the model writes as the argument "input" */
+    struct bytes namespace; /* the namespace of the client's name; empty: none */
+    bool takes_text;        /* its input is one text, which the model writes as the argument
+                             * "input" */
 };
 
 struct tool_aliases {
@@ -21,10 +22,10 @@ struct tool_aliases {
     size_t count;
 };
 
-/* NULL: none of that name. */
+/* NULL: no alias of that name. */
 const struct tool_alias *tool_alias_find(const struct tool_aliases *aliases, struct bytes name);
 
-/* All of them with their texts. False: the arena is out of memory. */
+/* Copies all of them with their texts. False: the arena is out of memory. */
 bool tool_alias_copy(const struct tool_aliases *aliases, struct arena *arena,
                      struct tool_aliases *out);
 

@@ -12,7 +12,7 @@
 struct conversation {
     struct api_reader *reader;
     struct chat_builder builder;
-    struct tree *said; /* text parts of the user's open turn; NULL: none is open */
+    struct tree *said; /* text parts of the open user's turn; NULL: none is open */
     size_t message;    /* its index: for errors */
 };
 
@@ -25,7 +25,7 @@ static struct api_place place_of_block(const struct conversation *talk, size_t b
 
 /* ---- text ---- */
 
-/* A string, or blocks of the type "text"; *out is content of a message. */
+/* Reads a string, or blocks of the type "text"; *out is content of a message. */
 static bool read_texts(struct conversation *talk, const char *place, const struct tree *value,
                        const struct tree **out) {
     struct api_reader *reader = talk->reader;
@@ -50,7 +50,8 @@ static bool read_texts(struct conversation *talk, const char *place, const struc
 
 /* ---- what users say ---- */
 
-/* Messages of a user in a row are one turn, with an empty line between: this one begins. */
+/* Consecutive messages of a user are one turn, with an empty line between. Begins the turn, or this
+ * separator. */
 static bool open_user(struct conversation *talk) {
     struct arena *arena = talk->reader->arena;
     if (!talk->said) talk->said = tree_make_array(arena);
@@ -83,7 +84,7 @@ static bool read_result(struct conversation *talk, const struct tree *block, con
     return true;
 }
 
-/* Results come first, as the model expects them right behind its calls. */
+/* Results are first, because the model expects them directly after its calls. */
 static bool read_user_blocks(struct conversation *talk, const struct tree *blocks) {
     struct api_reader *reader = talk->reader;
     bool opened = false;
@@ -186,7 +187,7 @@ static bool read_message(struct conversation *talk, const struct tree *message) 
                          "'%s' must be 'user', 'assistant' or 'system'.", place.text);
 }
 
-/* A message of the assistant's at the end is to go on, unless it ends with calls. */
+/* The answer continues an assistant's message at the end, unless that ends with calls. */
 static bool read_end(struct conversation *talk, struct api_request *out) {
     size_t count = tree_count(out->messages);
     const struct tree *last = tree_at(out->messages, count - 1);
@@ -231,7 +232,7 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
     static const struct {
         const char *name, *why;
     } refused[] = {
-        {"defer_loading", "all tools are told to the model; leave it out."},
+        {"defer_loading", "all tools are shown to the model; leave it out."},
         {"input_examples", "put them into the description."},
     };
     struct api_reader *reader = talk->reader;
@@ -290,8 +291,8 @@ static bool read_tool_choice(struct conversation *talk, struct api_request *out)
 
 /* ---- objects ---- */
 
-/* Of "budget_tokens" and "display" we do nothing: how long it thinks is up to the model, and its
- * thoughts are always told. */
+/* "budget_tokens" and "display" have no effect: the model decides how long it thinks, and its
+ * reasoning is always returned. */
 static bool read_thinking(struct api_reader *reader, struct api_request *out) {
     const struct tree *thinking = api_reader_given(reader->root, "thinking");
     uint32_t budget;
@@ -318,7 +319,7 @@ static bool read_output_config(struct api_reader *reader, struct api_request *ou
             api_thinking_ask_effort(reader, "output_config.effort", effort, out));
 }
 
-/* Under its older name, too. */
+/* Also under its older name. */
 static bool read_output_format(struct api_reader *reader, struct api_request *out) {
     const struct tree *old = api_reader_given(reader->root, "output_format"),
                       *config = api_reader_given(reader->root, "output_config");
@@ -327,7 +328,7 @@ static bool read_output_format(struct api_reader *reader, struct api_request *ou
     return !format || api_constraint_read_format(reader, "output_config.format", format, out);
 }
 
-/* Edits that keep everything ask for nothing. */
+/* Edits that keep everything are neutral. */
 static bool read_context_management(struct api_reader *reader) {
     const struct tree *value = api_reader_given(reader->root, "context_management");
     if (!value) return true;
@@ -340,7 +341,7 @@ static bool read_context_management(struct api_reader *reader) {
                                   "this server edits no conversation; shorten it yourself.");
 }
 
-/* Whatever a user is called by, it is another user's not: agents send hashes, addresses and JSON. */
+/* Any value identifies a user: agents send hashes, addresses and JSON. */
 static bool read_metadata(struct api_reader *reader, struct api_request *out) {
     const struct tree *metadata = api_reader_given(reader->root, "metadata");
     if (!metadata) return true;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a body of Anthropic's Messages API says that its rows in the table of fields leave to it:
- * the conversation and its tools, which become messages and tools in the shape of OpenAI's chat
- * API, and the fields that are objects.
+ * Reads the parts of an Anthropic Messages body that the table of fields leaves to the dialect: the
+ * conversation and its tools, which become messages and tools in the format of OpenAI's chat API, and
+ * the fields that are objects.
  *
- *   system                one system message in front
- *   user: tool_result     a tool message each, before the rest of what that user says
- *   assistant: thinking   reasoning_content; redacted_thinking, which nobody here can read, is left out
- *   assistant: tool_use   a call, whose arguments are the JSON text of its input
+ *   system                one system message at the start
+ *   user: tool_result     a tool message each, before the rest of that user's message
+ *   assistant: thinking   reasoning_content; redacted_thinking cannot be read and is left out
+ *   assistant: tool_use   a call; its arguments are the JSON text of its input
  *
- * A conversation that ends with an assistant's message asks for that message to go on.
+ * If a conversation ends with an assistant's message, the answer continues that message.
  */
 #ifndef SERVING_GATEWAY_DIALECTS_ANTHROPIC_READER_H
 #define SERVING_GATEWAY_DIALECTS_ANTHROPIC_READER_H

@@ -16,7 +16,7 @@ static void write_number(struct json_writer *writer, const char *name, uint64_t 
     json_writer_unsigned(writer, value);
 }
 
-/* Up to the content, which is an array. */
+/* Writes the object up to the content, which is an array. */
 static void write_head(struct json_writer *writer, const struct api_answer *answer) {
     char id[48];
     format_text(id, sizeof id, "msg_%016llx%016llx", (unsigned long long)answer->id.high,
@@ -29,7 +29,8 @@ static void write_head(struct json_writer *writer, const struct api_answer *answ
 }
 
 static void write_stop(struct json_writer *writer, enum api_finish finish, struct bytes stop) {
-    /* An answer that broke off may be sent back, to be gone on with: what "pause_turn" asks for. */
+    /* A client may send back an incomplete answer to have it continued; "pause_turn" asks for
+     * that. */
     static const char *const reasons[] = {
         [API_FINISH_STOP] = "\"end_turn\"",     [API_FINISH_STOP_STRING] = "\"stop_sequence\"",
         [API_FINISH_LENGTH] = "\"max_tokens\"", [API_FINISH_CALLS] = "\"tool_use\"",
@@ -65,7 +66,7 @@ static void begin_call(struct json_writer *writer, struct bytes id, struct bytes
 
 struct scan {
     struct json_scanner scanner;
-    char first; /* byte that is no space; 0: none yet */
+    char first; /* the first byte that is no space; 0: none yet */
 };
 
 static bool scan_piece(void *context, struct bytes piece) {
@@ -195,7 +196,7 @@ static void open_block(struct json_writer *writer, struct dialect_place *place, 
 
 static void write_piece(struct json_writer *writer, struct dialect_place *place,
                         const struct api_piece *piece) {
-    if (piece->text.count == 0) return; /* tokens alone are not told here */
+    if (piece->text.count == 0) return; /* this dialect does not report tokens without text */
     switch (piece->part) {
     case TOKEN_STREAM_REASONING:
         if (place->open != BLOCK_THINKING) open_block(writer, place, BLOCK_THINKING, piece);
@@ -290,7 +291,7 @@ void anthropic_words_error(struct json_writer *writer, const struct api_error *e
     json_writer_text(writer, "{\"type\":\"error\",\"error\":{\"type\":\"");
     json_writer_text(writer, error_type(error));
     json_writer_text(writer, "\",\"message\":");
-    utf8_write_repaired(writer, bytes_of(error->message)); /* it quotes what clients sent */
+    utf8_write_repaired(writer, bytes_of(error->message)); /* it quotes clients' text */
     json_writer_text(writer, "}}");
 }
 
@@ -298,7 +299,7 @@ void anthropic_words_length(struct api_error *error, const struct api_length *le
     api_error_set(error, 400, length->param, "context_length_exceeded",
                   "prompt is too long: %llu tokens > %llu maximum%s%s",
                   (unsigned long long)length->prompt_tokens,
-                  (unsigned long long)length->tokens_max - 1, /* the answer has one at least */
+                  (unsigned long long)length->tokens_max - 1, /* the answer has at least one */
                   length->at_least ? "; it has at least so many" : "",
                   length->by_memory ? "; this server's KV memory holds no more" : "");
 }
@@ -310,7 +311,7 @@ void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens) {
 
 /* ---- models ---- */
 
-/* Prompt and answer share what a model may have. */
+/* Prompt and answer share the model's context. */
 void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64_t tokens_max) {
     json_writer_text(writer, "{\"type\":\"model\",\"id\":");
     json_writer_string(writer, name);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Answers in the words of Anthropic's Messages API: a message of content blocks (thinking, text,
+ * Writes answers of Anthropic's Messages API: a message of content blocks (thinking, text,
  * tool_use), whole or as events that open, fill and close one block after the other.
  *
- * The input of a call is an object. Where the model's arguments are none, because the answer was cut
- * or the model erred, a whole answer has {"INVALID_JSON": their text} in its place; a stream has the
- * text as it came.
+ * The input of a call is an object. If the model's arguments are not one, because the answer was
+ * cut or the model erred, a whole answer has {"INVALID_JSON": their text} instead. A stream has the
+ * text as the model wrote it.
  */
 #ifndef SERVING_GATEWAY_DIALECTS_ANTHROPIC_WORDS_H
 #define SERVING_GATEWAY_DIALECTS_ANTHROPIC_WORDS_H
@@ -12,7 +12,7 @@
 #include "serving/gateway/api/dialect.h"
 
 #define ANTHROPIC_WORDS_KEEP_ALIVE "event: ping\ndata: {\"type\":\"ping\"}\n\n"
-#define ANTHROPIC_WORDS_FRAME_BYTES ((size_t)4 << 10) /* the model's name comes escaped */
+#define ANTHROPIC_WORDS_FRAME_BYTES ((size_t)4 << 10) /* the model's name is escaped */
 
 void anthropic_words_whole(struct json_writer *writer, const struct api_answer *answer,
                            const struct api_choice *choices, size_t choice_count,
@@ -21,11 +21,11 @@ void anthropic_words_event(struct json_writer *writer, const struct api_answer *
                            struct dialect_place *place, const struct api_event *event);
 void anthropic_words_error(struct json_writer *writer, const struct api_error *error);
 
-/* "prompt is too long: N tokens > M maximum": the words for which clients of Anthropic's API look, to
- * shorten the conversation and try again. */
+/* "prompt is too long: N tokens > M maximum": the words by which clients of Anthropic's API
+ * recognize that they must shorten the conversation. */
 void anthropic_words_length(struct api_error *error, const struct api_length *length);
 
-/* Models as a list of one page. When one was released nobody knows: the epoch stands for it. */
+/* Models as a list of one page. The release dates are unknown: the epoch is used instead. */
 void anthropic_words_models(struct json_writer *writer, const struct api_model *models,
                             size_t count, uint64_t tokens_max);
 void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64_t tokens_max);

@@ -32,7 +32,7 @@ struct tree *chat_builder_part(struct chat_builder *builder, const struct tree *
 
 /* ---- messages ---- */
 
-/* A single part is its string: templates that do not know of parts see one. */
+/* A single part becomes its string, for templates that do not support parts. */
 static const struct tree *plain(const struct tree *content) {
     if (content && tree_kind(content) == TREE_ARRAY && tree_count(content) == 1)
         return tree_member(tree_at(content, 0), "text");

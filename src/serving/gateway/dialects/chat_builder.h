@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Builds the inner request's messages and tools (trees in the shape of OpenAI's chat API) from
- * those of another dialect. What an assistant says in a row, its reasoning, text and calls, becomes
- * one message. Values of the body are shared, not copied, where they already have the right shape.
+ * Builds the inner request's messages and tools (trees in the format of OpenAI's chat API) from
+ * those of another dialect. Consecutive reasoning, text and calls of the assistant become one
+ * message. Values of the body that have the right format are shared, not copied.
  *
- * Once memory runs out nothing more is built, and chat_builder_end says so.
+ * After memory has run out nothing more is built, and chat_builder_end returns false.
  */
 #ifndef SERVING_GATEWAY_DIALECTS_CHAT_BUILDER_H
 #define SERVING_GATEWAY_DIALECTS_CHAT_BUILDER_H
@@ -13,7 +13,7 @@
 struct chat_builder {
     struct arena *arena;
     struct tree *messages, *tools;
-    struct tree *thoughts, *parts, *calls; /* of the assistant's open turn; NULL: none yet */
+    struct tree *thoughts, *parts, *calls; /* of the open assistant's turn; NULL: none yet */
     bool in_turn, failed;
 };
 
@@ -22,30 +22,30 @@ struct chat_builder chat_builder_open(struct arena *arena);
 /* A part of the type "text" with this string, for content. */
 struct tree *chat_builder_part(struct chat_builder *builder, const struct tree *text);
 
-/* One message with content: a string or an array of text parts, of which a single one becomes its
+/* Adds a message with content: a string or an array of text parts. A single part becomes its
  * string. Ends the assistant's turn. */
 void chat_builder_message(struct chat_builder *builder, const char *role,
                           const struct tree *content);
 void chat_builder_result(struct chat_builder *builder, const struct tree *call_id,
                          const struct tree *content);
 
-/* What the assistant's turn consists of; it begins with the first of them. */
+/* Adds to the assistant's turn, and begins it if none is open. */
 void chat_builder_say(struct chat_builder *builder, const struct tree *text);
 void chat_builder_reason(struct chat_builder *builder, const struct tree *text);
 void chat_builder_call(struct chat_builder *builder, const struct tree *id, const struct tree *name,
                        const struct tree *arguments);
 void chat_builder_end_turn(struct chat_builder *builder);
 
-/* One more tool, still to be checked (api_tools_check). The latter three may be NULL; that it is not
- * strict goes without saying. */
+/* Adds a tool that api_tools_check still has to check. The last three may be NULL; a tool is not
+ * strict by default. */
 void chat_builder_tool(struct chat_builder *builder, const struct tree *name,
                        const struct tree *description, const struct tree *parameters,
                        const struct tree *strict);
 
-/* The texts of an array as one, a line each; NULL: no memory. */
+/* Joins the texts of an array, a line each; NULL: no memory. */
 const struct tree *chat_builder_join(struct arena *arena, const struct tree *texts);
 
-/* A copy of the message with this value under this name; NULL: no memory. */
+/* Copies the message with this value under this name; NULL: no memory. */
 const struct tree *chat_builder_with(struct arena *arena, const struct tree *message,
                                      const char *name, const struct tree *value);
 

@@ -11,12 +11,12 @@
 #include "serving/gateway/dialects/openai_words.h"
 #include "serving/gateway/dialects/text_input.h"
 
-/* An event may have two chunks: the input of a call, and what comes behind it. */
+/* An event may have two chunks: the input of a call, and the next one. */
 #define CHAT_FRAME_BYTES (OPENAI_WORDS_FRAME_BYTES + ((size_t)2 << 10))
 
 /* ---- reading ---- */
 
-/* "logprobs" is a flag, "top_logprobs" the number of others. */
+/* Reads "logprobs", a flag, and "top_logprobs", the number of others. */
 static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     bool asked = false;
@@ -30,7 +30,7 @@ static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
                          "'top_logprobs' needs 'logprobs': true.");
 }
 
-/* Who answers: the assistant in a turn of its own, or where its last message ends. */
+/* Decides whether the answer is a new turn of the assistant or continues its last message. */
 static bool read_turn(struct api_reader *reader, struct api_request *out) {
     static const char field[] = "continue_final_message";
     bool asked = false;
@@ -130,7 +130,8 @@ static void begin_call_delta(struct json_writer *writer, uint32_t call) {
     json_writer_unsigned(writer, call);
 }
 
-/* Of a tool that takes text; the input comes whole, as the model's arguments are no text yet. */
+/* A call of a text tool is sent without input. The input is sent at once at the end, because the
+ * model's arguments must be decoded first. */
 static void write_text_call(struct json_writer *writer, const struct api_piece *piece) {
     begin_call_delta(writer, piece->call);
     if (piece->part == TOKEN_STREAM_CALL) {
@@ -151,7 +152,7 @@ static const struct answer_call *call_at(const struct api_choice *whole, uint32_
     return call;
 }
 
-/* The input of the call that is open, if its tool takes text: place->open is its index + 1. */
+/* Sends the input of the open call if its tool takes text: place->open is its index + 1. */
 static void close_text_call(struct json_writer *writer, const struct api_answer *answer,
                             struct dialect_place *place, const struct api_event *event) {
     const struct answer_call *call = place->open ? call_at(event->whole, place->open - 1) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * OpenAI's chat completions, with DeepSeek's fields: the reasoning is told apart in
- * message.reasoning_content; in a stream's deltas `content` is null while reasoning comes and
- * `reasoning_content` is null while the answer comes. Calls are message.tool_calls.
+ * OpenAI's chat completions, with DeepSeek's fields: message.reasoning_content has the reasoning.
+ * In a stream's deltas `content` is null during the reasoning and `reasoning_content` is null
+ * during the answer. Calls are in message.tool_calls.
  */
 #ifndef SERVING_GATEWAY_DIALECTS_CHAT_DIALECT_H
 #define SERVING_GATEWAY_DIALECTS_CHAT_DIALECT_H

@@ -6,7 +6,7 @@
 
 /* ---- thoughts in blocks ---- */
 
-/* Where a block of that type has its text; NULL: it is none of thoughts, or is sealed. */
+/* The member with the text of a block of that type; NULL: it is no reasoning, or is sealed. */
 static const char *text_member(const struct tree *block) {
     static const struct {
         const char *type, *member;
@@ -17,7 +17,7 @@ static const char *text_member(const struct tree *block) {
     return NULL;
 }
 
-/* The texts of all blocks, a line each; *out stays NULL where there are none. */
+/* Joins the texts of all blocks, a line each; *out stays NULL if there are none. */
 static bool join_blocks(struct api_reader *reader, const char *place, const struct tree *blocks,
                         const struct tree **out) {
     struct tree *texts = tree_make_array(reader->arena);
@@ -36,7 +36,8 @@ static bool join_blocks(struct api_reader *reader, const char *place, const stru
 
 /* ---- messages ---- */
 
-/* The thoughts of the message; *out NULL: it has none, or has them under our own name. */
+/* Finds the reasoning of a message. *out NULL: it has none, or has it under this server's own
+ * name. */
 static bool find_thoughts(struct api_reader *reader, const struct tree *message, size_t index,
                           const struct tree **out) {
     static const struct {

@@ -54,7 +54,8 @@ bool chat_tools_read(struct api_reader *reader, struct api_request *out) {
 
 /* ---- earlier calls ---- */
 
-/* A call of a function; the call itself where it is none of a custom tool. NULL: no memory. */
+/* Converts a call of a custom tool to one of a function. Returns other calls unchanged. NULL: no
+ * memory. */
 static const struct tree *function_call(struct api_reader *reader, const struct tree *call) {
     const struct tree *custom = api_reader_given(call, "custom");
     const struct tree *input = api_reader_string(custom, "input");

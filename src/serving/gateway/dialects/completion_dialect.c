@@ -8,7 +8,7 @@
 
 /* ---- reading ---- */
 
-/* `place`: of the array, such as "prompt" or "prompt[3]". */
+/* `place`: path of the array, such as "prompt" or "prompt[3]". */
 static bool read_prompt_tokens(struct api_reader *reader, const struct tree *array,
                                const char *place, struct api_prompt *out) {
     size_t count = tree_count(array);
@@ -23,7 +23,7 @@ static bool read_prompt_tokens(struct api_reader *reader, const struct tree *arr
     return true;
 }
 
-/* Each prompt is of the kind of the first. */
+/* All prompts must have the kind of the first. */
 static bool read_each_prompt(struct api_reader *reader, const struct tree *array,
                              struct api_prompt *prompts) {
     enum tree_kind kind = tree_kind(tree_at(array, 0));
@@ -73,7 +73,7 @@ static bool read_prompts(struct api_reader *reader, struct api_request *out) {
                                : read_prompt_tokens(reader, value, "prompt", prompts);
 }
 
-/* "logprobs" is the number of others. With `echo` the prompt's are told, too. */
+/* "logprobs" is the number of others. With `echo` the prompt's are reported, too. */
 static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     if (!api_reader_given(reader->root, "logprobs")) return true;
@@ -83,7 +83,7 @@ static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
                               &sampling->top_logprobs);
 }
 
-/* The middle is filled in between texts that the model sees both. */
+/* Filling in a middle needs both texts around it. */
 static bool check_suffix(struct api_reader *reader, const struct api_request *out) {
     if (out->suffix.count == 0) return true;
     if (out->prompts[0].tokens)
@@ -117,7 +117,7 @@ static void write_whole(struct json_writer *writer, const struct api_answer *ans
 static void write_event(struct json_writer *writer, const struct api_answer *answer,
                         struct dialect_place *place, const struct api_event *event) {
     switch (event->kind) {
-    case API_EVENT_BEGIN: /* there is nothing to say yet */
+    case API_EVENT_BEGIN: /* nothing to send yet */
         return;
     case API_EVENT_PIECE:
         openai_words_chunk_begin(writer, &form, answer, event->choice);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * OpenAI's text completions: what follows a prompt, with the prompt in front of it if that was
- * asked for.
+ * OpenAI's text completions: the continuation of a prompt, after the prompt itself if `echo` is
+ * set.
  */
 #ifndef SERVING_GATEWAY_DIALECTS_COMPLETION_DIALECT_H
 #define SERVING_GATEWAY_DIALECTS_COMPLETION_DIALECT_H

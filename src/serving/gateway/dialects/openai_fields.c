@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/gateway/dialects/openai_fields.h"
 
-/* No token at all is an answer only where the prompt itself is asked about. */
+/* An answer of no tokens is allowed only if the request is about the prompt itself. */
 static bool read_length(struct api_reader *reader, struct api_request *out) {
     uint32_t absent = UINT32_MAX, length = absent, long_name = absent;
     uint32_t least = out->sampling.flags & SAMPLING_SCORES ? 0 : 1;
@@ -9,7 +9,7 @@ static bool read_length(struct api_reader *reader, struct api_request *out) {
         !api_reader_integer(reader, reader->root, "max_completion_tokens", least, INT32_MAX,
                             &long_name))
         return false;
-    if (long_name != absent) length = long_name; /* the newer name counts */
+    if (long_name != absent) length = long_name; /* the newer name has priority */
     if (length == absent) return true;
     out->new_tokens_max = length;
     out->prompt_only = length == 0;

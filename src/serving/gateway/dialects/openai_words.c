@@ -19,7 +19,7 @@ const char *openai_words_finish(enum api_finish finish) {
     return names[finish];
 }
 
-/* "id":…,"object":…,"created":…,"model":…,"system_fingerprint":…, with a comma behind. */
+/* "id":…,"object":…,"created":…,"model":…,"system_fingerprint":…, followed by a comma. */
 static void write_head(struct json_writer *writer, const struct openai_words_form *form,
                        const struct api_answer *answer, bool chunk) {
     char id[64];
@@ -61,7 +61,8 @@ static void write_usage(struct json_writer *writer, const struct api_usage *usag
     json_writer_text(writer, "}}");
 }
 
-/* What ends each choice: its tokens, and its prompt's, if any are told, and the finish reason. */
+/* Writes the end of a choice: its tokens and its prompt's, if they are reported, and the finish
+ * reason. */
 static void write_rest(struct json_writer *writer, const struct openai_words_form *form,
                        const struct api_answer *answer, const struct api_piece *told,
                        enum api_finish finish) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * OpenAI's Responses API, as far as it needs no memory of earlier answers.
+ * OpenAI's Responses API, without the parts that need stored answers.
  */
 #ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_DIALECT_H
 #define SERVING_GATEWAY_DIALECTS_RESPONSES_DIALECT_H

@@ -13,12 +13,12 @@
 struct items {
     struct api_reader *reader;
     struct chat_builder builder;
-    const struct tree *tools; /* of the body, those that are given to the model; NULL: none */
+    const struct tree *tools; /* the body's tools that the model sees; NULL: none */
 };
 
 /* ---- content ---- */
 
-/* Where a part of that type has its text; NULL: it has none. */
+/* The member with the text of a part of that type; NULL: it has none. */
 static const char *text_member(const struct tree *part) {
     static const char *const types[] = {"input_text", "output_text", "text"};
     for (size_t i = 0; i < ARRAY_COUNT(types); i++)
@@ -66,7 +66,7 @@ static bool read_message(struct items *talk, const struct tree *item, size_t ind
     struct api_place place = api_place_of("input", index, ".content");
     if (!read_content(talk, place.text, api_reader_given(item, "content"), &content)) return false;
     if (api_reader_is(role, "assistant")) {
-        /* A second message in a row is one of its own. */
+        /* A second consecutive message begins its own turn. */
         if (talk->builder.parts || talk->builder.calls) chat_builder_end_turn(&talk->builder);
         if (tree_kind(content) != TREE_ARRAY) chat_builder_say(&talk->builder, content);
         for (size_t i = 0; i < tree_count(content); i++)
@@ -84,7 +84,8 @@ static bool read_message(struct items *talk, const struct tree *item, size_t ind
                          "'%s' must be 'user', 'assistant', 'system' or 'developer'.", place.text);
 }
 
-/* What this server sealed (write_item in responses_words.c); another's nobody here can read. */
+/* Reads reasoning that this server sealed (write_item in responses_words.c). That of other servers
+ * cannot be read. */
 static bool read_sealed(struct items *talk, const struct tree *item) {
     struct bytes text, seal = bytes_of(RESPONSES_READER_SEAL);
     if (!tree_get_string(tree_member(item, "encrypted_content"), &text) ||
@@ -95,8 +96,8 @@ static bool read_sealed(struct items *talk, const struct tree *item) {
     return true;
 }
 
-/* What the client was told of the reasoning, its text or what is sealed; a summary is another
- * server's. */
+/* Reads reasoning as this server returned it, as text or sealed. A summary is from another
+ * server. */
 static bool read_reasoning(struct items *talk, const struct tree *item, size_t index) {
     struct api_place place = api_place_of("input", index, "");
     static const char *const names[] = {"content", "summary"};
@@ -167,7 +168,7 @@ static bool read_item(struct items *talk, const struct tree *item, size_t index)
     if (api_reader_is_type(item, "item_reference"))
         return api_reader_unsupported(talk->reader, place.text,
                                       "nothing is stored here; send the item itself, as clients "
-                                      "do that are told \"store\": false.");
+                                      "do with \"store\": false.");
     return api_reader_refuse_type(talk->reader, place.text, item);
 }
 
@@ -197,14 +198,14 @@ static bool read_input(struct items *talk, struct api_request *out) {
 
 /* ---- objects ---- */
 
-/* NULL where it is absent; false where it is none. */
+/* NULL if it is absent; false if it is not an object. */
 static bool read_object(struct api_reader *reader, const char *name, const struct tree **out) {
     *out = api_reader_given(reader->root, name);
     return !*out || tree_kind(*out) == TREE_OBJECT ||
            api_reader_wrong_type(reader, name, "an object", *out);
 }
 
-/* Of "summary" we do nothing: the reasoning itself is told. */
+/* "summary" has no effect: the reasoning itself is returned. */
 static bool read_reasoning_field(struct api_reader *reader, struct api_request *out) {
     const struct tree *reasoning;
     if (!read_object(reader, "reasoning", &reasoning)) return false;
@@ -224,7 +225,7 @@ static bool read_text_field(struct api_reader *reader, struct api_request *out) 
                                   "ask for short or long answers in the instructions.");
 }
 
-/* Others than log probabilities belong to what is always told, or to tools that there are not. */
+/* Values other than log probabilities name parts that are always returned, or unsupported tools. */
 static bool read_include(struct api_reader *reader, struct api_request *out) {
     const struct tree *include = api_reader_given(reader->root, "include");
     struct bytes name;
@@ -248,7 +249,7 @@ static bool read_include(struct api_reader *reader, struct api_request *out) {
 
 /* ---- what answers repeat ---- */
 
-/* "name":value, or "name":absent where that is NULL. */
+/* "name":value, or "name":absent if that is NULL. */
 static void repeat_value(struct json_writer *writer, const char *name, const struct tree *value,
                          const char *absent) {
     json_writer_text(writer, "\"");
@@ -261,7 +262,7 @@ static void repeat_value(struct json_writer *writer, const char *name, const str
     json_writer_text(writer, ",");
 }
 
-/* As the body has it. */
+/* Repeats the member as the body has it. */
 static void repeat(struct json_writer *writer, const struct api_reader *reader, const char *name,
                    const char *absent) {
     repeat_value(writer, name, api_reader_given(reader->root, name), absent);
@@ -274,7 +275,7 @@ static void repeat_number(struct json_writer *writer, const struct api_reader *r
     repeat(writer, reader, name, digits);
 }
 
-/* Members of the response object, each with a comma behind. */
+/* Writes members of the response object, each followed by a comma. */
 static void write_told(struct json_writer *writer, const struct items *talk, bool all) {
     static const struct api_reader nothing = {0};
     const struct api_reader *reader = talk->reader;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a body of OpenAI's Responses API says that its rows in the table of fields leave to it: the
- * items of its input, which become messages in the shape of OpenAI's chat API, its tools, and the
- * fields that are objects. Nothing is stored here, so items of earlier answers come with the input.
+ * Reads the parts of an OpenAI Responses body that the table of fields leaves to the dialect: the
+ * items of its input, which become messages in the format of OpenAI's chat API, its tools, and the
+ * fields that are objects. Nothing is stored, so the input must include items of earlier answers.
  *
- *   instructions           one system message in front
- *   message                a message; what an assistant says in a row is one
+ *   instructions           one system message at the start
+ *   message                a message; consecutive items of an assistant are one
  *   reasoning              reasoning_content of the assistant's message: its text, else what this
  *                          server sealed, else its summary
  *   function_call, custom_tool_call
@@ -12,7 +12,7 @@
  *   function_call_output, custom_tool_call_output
  *                          a tool message
  *
- * What every answer repeats of its request is written here, too (struct api_answer's `told`).
+ * Also writes the fields of the request that every answer repeats (struct api_answer's `told`).
  */
 #ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_READER_H
 #define SERVING_GATEWAY_DIALECTS_RESPONSES_READER_H
@@ -23,8 +23,8 @@
 /* Instructions and tools of more bytes than this, as JSON, are not repeated. */
 #define RESPONSES_READER_TOLD_BYTES_MAX ((size_t)256 << 10)
 
-/* In front of a reasoning's text where it stands as "encrypted_content". It is no secret: the same
- * answer says it openly. Clients that keep no reasoning_text send this alone back. */
+/* Prefix of a reasoning's text in "encrypted_content". It is not secret: the same answer contains
+ * the text. Clients that keep no reasoning_text send back only this. */
 #define RESPONSES_READER_SEAL "fathom.reasoning.1:"
 
 bool responses_reader_read(struct api_reader *reader, struct api_request *out);

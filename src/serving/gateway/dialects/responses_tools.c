@@ -11,16 +11,16 @@ struct tools {
     struct api_reader *reader;
     struct chat_builder *builder;
     struct api_request *out;
-    struct tree *given;         /* those of the body that are not left out */
+    struct tree *given;         /* the body's tools, without those left out */
     struct api_place *places;   /* [LIMIT_TOOLS], of the functions */
     struct tool_alias *aliases; /* [LIMIT_TOOLS] */
-    size_t count, alias_count;  /* functions so far, and those that have an alias */
+    size_t count, alias_count;  /* functions so far, and those with an alias */
 };
 
 /* ---- names ---- */
 
-/* NAMESPACE__NAME, or NAMESPACE_NAME where the former ends with '_'. All their bytes: what is no name
- * (a NUL in it) has to be seen. NULL: no memory. */
+/* NAMESPACE__NAME, or NAMESPACE_NAME if the former ends with '_'. Keeps all their bytes, so that an
+ * invalid name (with a NUL) is detected. NULL: no memory. */
 static const struct tree *join(struct arena *arena, struct bytes namespace, struct bytes name) {
     bool ends = namespace.count && namespace.data[namespace.count - 1] == '_';
     size_t between = ends ? 0 : 2;
@@ -51,7 +51,7 @@ static bool add_alias(struct tools *tools, struct tool_alias alias) {
     return true;
 }
 
-/* `namespace`: empty: none. What is wrong with its members api_tools_check says. */
+/* `namespace` may be empty: none. api_tools_check reports errors in its members. */
 static bool add_tool(struct tools *tools, const struct tree *tool, struct bytes namespace,
                      const struct api_place *place) {
     struct api_reader *reader = tools->reader;

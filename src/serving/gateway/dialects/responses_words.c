@@ -13,7 +13,7 @@ enum item_kind { ITEM_NONE, ITEM_REASONING, ITEM_MESSAGE, ITEM_CALL }; /* dialec
 
 struct item {
     enum item_kind kind;
-    uint32_t index;                 /* in the output */
+    uint32_t index;                 /* position in the output */
     const char *status;             /* "in_progress", "completed", "incomplete" */
     const struct answer_text *text; /* reasoning and messages: bytes [from, to) of it; NULL: none */
     size_t from, to;
@@ -37,7 +37,7 @@ static void write_member(struct json_writer *writer, const char *name, const cha
     json_writer_text(writer, "\"");
 }
 
-/* How the client knows the tool of a call; NULL: as the model does. */
+/* The client's name for the tool of a call; NULL: the same as the model's. */
 static const struct tool_alias *alias_of(const struct api_answer *answer, const struct item *item) {
     return item->kind == ITEM_CALL ? tool_alias_find(&answer->aliases, item->name) : NULL;
 }
@@ -47,7 +47,7 @@ static bool takes_text(const struct api_answer *answer, const struct item *item)
     return alias && alias->takes_text;
 }
 
-/* "rs_…": of the response, and of each item in it. */
+/* "rs_…": of the response, and of each of its items. */
 static void write_id(struct json_writer *writer, const struct api_answer *answer,
                      const struct item *item) {
     static const char *const prefixes[] = {"resp", "rs", "msg", "fc"};
@@ -61,7 +61,7 @@ static void write_id(struct json_writer *writer, const struct api_answer *answer
     json_writer_text(writer, "\"");
 }
 
-/* Of a message's tokens. */
+/* Writes the log probabilities of a message's tokens. */
 static void write_logprobs(struct json_writer *writer, const struct api_answer *answer,
                            const struct item *item) {
     if (item->tokens && answer->logprobs)
@@ -90,7 +90,7 @@ static void write_input(struct json_writer *writer, const struct item *item) {
     json_writer_text(writer, "\"");
 }
 
-/* The one part of a reasoning's or message's content. */
+/* Writes the only part of a reasoning's or message's content. */
 static void write_part(struct json_writer *writer, const struct api_answer *answer,
                        const struct item *item) {
     if (item->kind == ITEM_REASONING) {
@@ -106,7 +106,7 @@ static void write_part(struct json_writer *writer, const struct api_answer *answ
     json_writer_text(writer, "}");
 }
 
-/* From its id on. */
+/* Writes a call, starting after its id. */
 static void write_call(struct json_writer *writer, const struct api_answer *answer,
                        const struct item *item) {
     const struct tool_alias *alias = alias_of(answer, item);
@@ -208,9 +208,9 @@ static void write_usage(struct json_writer *writer, const struct api_usage *usag
 
 struct response {
     const char *status;
-    const char *incomplete;         /* why; NULL: it is not */
-    const char *code, *message;     /* of the error; NULL: none */
-    const struct api_choice *whole; /* NULL: no output is told */
+    const char *incomplete;         /* the reason; NULL: it is complete */
+    const char *code, *message;     /* an error's; NULL: none */
+    const struct api_choice *whole; /* NULL: without output */
     const struct api_usage *usage;  /* NULL: none */
 };
 
@@ -239,7 +239,7 @@ static void write_response(struct json_writer *writer, const struct api_answer *
     if (response->message) {
         write_member(writer, "{\"code\":", response->code);
         json_writer_text(writer, ",\"message\":");
-        utf8_write_repaired(writer, bytes_of(response->message)); /* it quotes what clients sent */
+        utf8_write_repaired(writer, bytes_of(response->message)); /* it quotes clients' text */
         json_writer_text(writer, "}");
     } else {
         json_writer_text(writer, "null");
@@ -303,7 +303,7 @@ static void write_response_event(const struct teller *teller, const char *name,
     end_event(teller);
 }
 
-/* Of an item as a whole. */
+/* Writes an event about an item as a whole. */
 static void write_item_event(const struct teller *teller, const char *name, const struct item *item,
                              bool opens) {
     begin_event(teller, name);
@@ -313,7 +313,8 @@ static void write_item_event(const struct teller *teller, const char *name, cons
     end_event(teller);
 }
 
-/* Of what is in it: an event's name, item_id, output_index and, but for calls, content_index. */
+/* Begins an event about an item's part: its name, item_id, output_index and, except for calls,
+ * content_index. */
 static void begin_inner_event(const struct teller *teller, const char *name,
                               const struct item *item) {
     begin_event(teller, name);
@@ -344,7 +345,7 @@ static const char *const done_names[] = {
 
 /* ---- items in a stream ---- */
 
-/* The one that is open, with all that has come of it. */
+/* The open item, with all its content so far. */
 static struct item open_item(const struct dialect_place *place, const struct api_choice *whole) {
     struct answer_walk walk = answer_walk_open(whole);
     struct answer_walk_block block;
@@ -355,7 +356,8 @@ static struct item open_item(const struct dialect_place *place, const struct api
     return item_of(whole, &block, place->blocks - 1);
 }
 
-/* Of a tool that takes text: its input comes whole, as the model's arguments are no text yet. */
+/* Sends the input of a text tool at its end, because the model's arguments must be decoded
+ * first. */
 static void close_text_call(const struct teller *teller, const struct item *item) {
     static const char *const names[][2] = {{"response.custom_tool_call_input.delta", ",\"delta\":"},
                                            {"response.custom_tool_call_input.done", ",\"input\":"}};
@@ -401,7 +403,7 @@ static void close_item(const struct teller *teller, const struct api_choice *who
     place->open = ITEM_NONE;
 }
 
-/* `piece`: of a call, which begins. */
+/* `piece`: that of a call, which begins. */
 static void begin_item(const struct teller *teller, enum item_kind kind,
                        const struct api_piece *piece, const struct api_choice *whole) {
     struct dialect_place *place = teller->place;
@@ -417,7 +419,7 @@ static void begin_item(const struct teller *teller, enum item_kind kind,
     if (kind != ITEM_CALL) write_part_event(teller, "response.content_part.added", &item);
 }
 
-/* The tokens that a delta tells: all of the message that no delta before it did, where they are
+/* The tokens that a delta reports: all of the message that no earlier delta reported, if they are
  * kept. */
 static struct item told_tokens(const struct teller *teller, const struct api_piece *piece,
                                const struct api_choice *whole) {
@@ -448,7 +450,7 @@ static void write_delta(const struct teller *teller, const struct api_piece *pie
     end_event(teller);
 }
 
-/* Tokens without text begin no item; those that come before a message are told with its first. */
+/* Tokens without text begin no item. Those before a message are reported with its first text. */
 static void write_piece(const struct teller *teller, const struct api_piece *piece,
                         const struct api_choice *whole) {
     static const enum item_kind kinds[TOKEN_STREAM_PART_COUNT] = {
@@ -486,7 +488,7 @@ static void write_done(const struct teller *teller, const struct api_event *even
     end_event(teller);
 }
 
-/* Those of OpenAI's API that clients look for. */
+/* Codes of OpenAI's API that clients look for. */
 static const char *code_of(const struct api_error *error) {
     static const char too_long[] = "context_length_exceeded";
     if (error->code && !strcmp(error->code, too_long)) return too_long;

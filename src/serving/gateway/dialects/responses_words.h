@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Answers in the words of OpenAI's Responses API: a response whose output is a list of items
- * (reasoning, message, function_call), whole or as numbered events. An item's last events repeat its
- * text and log probabilities, and the last event of all the whole response: as a whole answer has it.
+ * Writes answers of OpenAI's Responses API: a response with a list of items as output (reasoning,
+ * message, function_call), whole or as numbered events. An item's last events repeat its text and
+ * log probabilities. The last event of all repeats the whole response, as a whole answer has it.
  * Each message has the log probabilities of its own tokens. There is no [DONE].
  */
 #ifndef SERVING_GATEWAY_DIALECTS_RESPONSES_WORDS_H
@@ -10,9 +10,9 @@
 #include "serving/gateway/api/dialect.h"
 
 #define RESPONSES_WORDS_KEEP_ALIVE ": keep-alive\n\n"
-#define RESPONSES_WORDS_FRAME_BYTES ((size_t)6 << 10) /* the model's name comes escaped */
+#define RESPONSES_WORDS_FRAME_BYTES ((size_t)6 << 10) /* the model's name is escaped */
 #define RESPONSES_WORDS_REPEATS                                                                    \
-    4 /* of a text: its own last event, its part's, its item's, the response */
+    4 /* of a text: its last event, and those of its part, its item and the response */
 #define RESPONSES_WORDS_TELLS 2 /* response.created and response.in_progress */
 
 void responses_words_whole(struct json_writer *writer, const struct api_answer *answer,

@@ -2,25 +2,25 @@
 #include "serving/gateway/dialects/text_input.h"
 
 enum state {
-    BEFORE, /* '{' is to come */
-    OPEN,   /* the key's '"' */
+    BEFORE, /* expects '{' */
+    OPEN,   /* expects the key's '"' */
     KEY,
     COLON,
-    VALUE, /* the text's '"' */
+    VALUE, /* expects the text's '"' */
     TEXT,
-    ESCAPE, /* behind a '\' in the text */
-    HEX,    /* behind "\u" and up to three digits */
-    CLOSE,  /* '}' */
+    ESCAPE, /* after a '\' in the text */
+    HEX,    /* after "\u" and up to three digits */
+    CLOSE,  /* expects '}' */
     WHOLE,
     BROKEN
 };
 
 struct input_walk {
     enum state state;
-    size_t key_count;           /* bytes of the key that have come */
-    char escape[6];             /* that has begun: "\u12" */
+    size_t key_count;           /* bytes of the key so far */
+    char escape[6];             /* the begun escape: "\u12" */
     size_t escape_count;        /* its bytes */
-    struct json_writer *writer; /* NULL: the text is not wanted */
+    struct json_writer *writer; /* NULL: no output */
 };
 
 static const char key[] = "input\"";
@@ -42,7 +42,7 @@ static bool is_hex(char byte) {
            (byte >= 'A' && byte <= 'F');
 }
 
-/* Blanks may stand in front of `mark`. */
+/* Spaces may precede `mark`. */
 static void expect(struct input_walk *walk, char byte, char mark, enum state then) {
     if (byte == mark)
         walk->state = then;
@@ -53,14 +53,14 @@ static void expect(struct input_walk *walk, char byte, char mark, enum state the
 static void end_escape(struct input_walk *walk, bool is_one) {
     if (is_one)
         put(walk, walk->escape, walk->escape_count);
-    else /* the model meant its '\' */
+    else /* the model meant a literal '\' */
         put_escaped(walk, walk->escape, walk->escape_count);
     walk->escape_count = 0;
     walk->state = TEXT;
 }
 
-/* A string's inside is the same in the arguments and in what is told, but for what no JSON string
- * may have, and models write all the same. */
+/* The inside of a string is copied from the arguments to the output, except for bytes that no JSON
+ * string may have and that models write nevertheless. */
 static void take_text(struct input_walk *walk, char byte) {
     if (byte == '"') {
         walk->state = CLOSE;

@@ -8,8 +8,8 @@ static const char text_parameters[] =
     "{\"type\":\"object\",\"properties\":{\"input\":{\"type\":\"string\"}},"
     "\"required\":[\"input\"],\"additionalProperties\":false}";
 
-/* The description, and behind it the grammar; the description alone where there is none. Chats have
- * the grammar in a member of its own, Responses do not. */
+/* Writes the description, followed by the grammar if there is one. Chats have the grammar in a
+ * nested member, Responses do not. */
 static bool describe(struct api_reader *reader, struct api_request *request,
                      const struct tree *tool, const char *place, const struct tree **out) {
     const struct tree *format = api_reader_given(tool, "format");
@@ -35,7 +35,7 @@ static bool describe(struct api_reader *reader, struct api_request *request,
     memcpy(text + count, definition.data, definition.count);
     *out = tree_make_string(reader->arena, (struct bytes){text, count + definition.count});
     if (!*out) return api_reader_no_memory(reader);
-    return api_body_warn(reader, request, member.text, "is told to the model, not held");
+    return api_body_warn(reader, request, member.text, "is shown to the model, not enforced");
 }
 
 bool text_tool_add(struct api_reader *reader, struct chat_builder *builder, struct api_request *out,

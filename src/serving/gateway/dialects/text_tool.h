@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A tool that takes one text (OpenAI's custom tools), as a function that the model is told of: its
- * only argument is the string "input". What the model writes becomes the text again in text_input.h.
+ * A tool that takes one text (OpenAI's custom tools), shown to the model as a function with a
+ * single argument, the string "input". text_input.h converts the model's arguments back to the
+ * text.
  */
 #ifndef SERVING_GATEWAY_DIALECTS_TEXT_TOOL_H
 #define SERVING_GATEWAY_DIALECTS_TEXT_TOOL_H
@@ -8,8 +9,8 @@
 #include "serving/gateway/api/api_request.h"
 #include "serving/gateway/dialects/chat_builder.h"
 
-/* One more tool: the function `name` with what `tool` has as "description" and "format". A grammar
- * stands behind the description, and the warning says that it is not held. */
+/* Adds the function `name` with the "description" and "format" of `tool`. A grammar follows the
+ * description, and a warning says that it is not enforced. */
 bool text_tool_add(struct api_reader *reader, struct chat_builder *builder, struct api_request *out,
                    const struct tree *tool, const struct tree *name, const char *place);
 

@@ -99,7 +99,7 @@ static void a_grammar_is_told_to_the_model_and_that_it_is_not_held_to_the_client
            "{\"type\":\"function\",\"function\":{\"name\":\"apply_patch\",\"description\":"
            "\"Edits.\\n\\nThe input follows this grammar (lark):\\nstart: \\\"a\\\"\"," TEXT);
     expect(parsed.warning,
-           "unknown fields: colour; tools[1].format is told to the model, not held");
+           "unknown fields: colour; tools[1].format is shown to the model, not enforced");
 }
 
 static void tools_that_the_server_would_run_are_left_out_and_told(void **state) {
