@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who may come in. A request that can never fit is refused on arrival; one that fits but not now
- * waits; one that starts gets pages for what is known of it and one to grow into, and must leave
- * one for every few that run, so that it does not interrupt them at once. Its answer's other pages
- * come as it grows, and when they run out, serving/policy/preempt.h decides. Pure: the same facts
- * give the same answer.
+ * Admission of requests to a unit. A request that can never fit is refused on arrival. One that
+ * does not fit now waits. One that starts gets pages for its known tokens and one to grow into, and
+ * must leave one free page for every few running requests, so that it does not preempt them at
+ * once. Further pages of its answer are allocated as it grows; when they run out,
+ * serving/policy/preempt.h decides. Pure: the same input gives the same result.
  */
 #ifndef SERVING_POLICY_ADMIT_H
 #define SERVING_POLICY_ADMIT_H
@@ -14,17 +14,17 @@
 
 #include "contract/record_unit.h"
 
-#define ADMIT_ROWS_PER_PAGE 4 /* running requests for which a start leaves one page */
+#define ADMIT_ROWS_PER_PAGE 4 /* running requests for each page that a start must leave free */
 
 enum admit {
     ADMIT_NOW,
-    ADMIT_WAIT_TURN,  /* an earlier or more urgent request waits: nobody overtakes it */
-    ADMIT_WAIT_ROWS,  /* as many run as may run at once */
+    ADMIT_WAIT_TURN,  /* an earlier or more urgent request waits; none overtakes it */
+    ADMIT_WAIT_ROWS,  /* the limit of running requests is reached */
     ADMIT_WAIT_PAGES, /* too few pages are free */
     ADMIT_REFUSE_DRAINING,
     ADMIT_REFUSE_CONTEXT, /* prompt and answer exceed the context */
     ADMIT_REFUSE_MEMORY,  /* prompt and answer exceed the whole KV memory */
-    ADMIT_REFUSE_QUEUE,   /* as many are held as may be held */
+    ADMIT_REFUSE_QUEUE,   /* the limit of requests held is reached */
     ADMIT_COUNT
 };
 
@@ -33,20 +33,21 @@ struct admit_need {
     uint32_t new_tokens_max;
 };
 
-/* Of a unit that is asked for it: an answer is only begun where the prompt alone is computed. */
+/* The need of a request at its unit: a unit that computes only the prompt begins the answer, no
+ * more. */
 struct admit_need admit_need_of(const struct record_submit *submit);
 
-/* KV pages that prompt and longest answer take. */
+/* KV pages of the prompt and the longest answer. */
 uint64_t admit_pages(struct admit_need need);
 
-/* KV pages that a request of so many known tokens takes when it starts. */
+/* KV pages that a request with so many known tokens takes when it starts. */
 uint64_t admit_start_pages(struct admit_need need, uint32_t known_tokens);
 
-struct admit_house { /* what the unit is and holds */
+struct admit_house { /* the unit's limits and present use */
     uint32_t context_tokens_max;
     uint32_t page_count;
-    uint32_t pages_available; /* free, or cached and unleased */
-    uint32_t requests_max;    /* held, waiting and running */
+    uint32_t pages_available; /* free, or cached and not leased */
+    uint32_t requests_max;    /* waiting and running */
     uint32_t requests_held;
     uint32_t rows_max; /* running */
     uint32_t rows_running;
@@ -54,18 +55,18 @@ struct admit_house { /* what the unit is and holds */
     bool draining;
 };
 
-/* On arrival. */
+/* Decides on arrival. */
 enum admit admit_arrival(struct admit_need need, const struct admit_house *house);
 
-/* May a request that was let in start now, if that takes so many of the pages available? Refuses
- * nothing. Where nothing runs, all pages are available and the first that waits starts. */
+/* Decides whether an admitted request may start now, if that takes so many of the available pages.
+ * Never refuses. If nothing runs, all pages are available and the first waiting request starts. */
 enum admit admit_start(uint64_t pages, const struct admit_house *house);
 
 static inline bool admit_refuses(enum admit admit) {
     return admit >= ADMIT_REFUSE_DRAINING;
 }
 
-/* The refusal as the unit's answer. */
+/* The refusal as the reason that the unit reports. */
 enum finish_reason admit_finish_reason(enum admit refusal);
 
 #endif

@@ -36,7 +36,7 @@ static bool is_name(struct bytes text) {
 }
 
 struct authority {
-    struct bytes name, port; /* port empty: the scheme's own */
+    struct bytes name, port; /* port: empty for the scheme's default */
 };
 
 /* "NAME" or "NAME:PORT". */
@@ -55,7 +55,7 @@ static bool read_authority(struct bytes text, struct authority *authority_out) {
     return is_name(name);
 }
 
-/* 127.0.0.0/8, in four decimal numbers: "127.0.0.1.a.example" is a name. */
+/* 127.0.0.0/8, as four decimal numbers: "127.0.0.1.a.example" is a name. */
 static bool is_loopback_number(struct bytes name) {
     size_t at = 0;
     for (int part = 0; part < 4; part++) {
@@ -73,7 +73,7 @@ static bool is_local_name(struct bytes name) {
            is_loopback_number(name);
 }
 
-/* The next one of a list with commas, without blanks around it; false: there is none. */
+/* The next item of a comma-separated list, without spaces around it; false: there is none. */
 static bool take_item(const char **list, struct bytes *item_out) {
     const char *at = *list;
     if (!at || !*at) return false;
@@ -141,12 +141,12 @@ struct bytes allow_hosts_find_origin(const struct allow_hosts *rules, struct byt
 static bool host_passes(const struct allow_hosts *rules, struct bytes host) {
     struct authority authority;
     if (!rules->is_local && !rules->named) return true;
-    if (!host.data) return true; /* HTTP/1.0, which no browser speaks */
+    if (!host.data) return true; /* HTTP/1.0, which browsers do not use */
     return read_authority(host, &authority) &&
            (is_local_name(authority.name) || is_named(rules, authority.name));
 }
 
-/* The port as it is said where it is not the scheme's own. */
+/* The port as browsers write it: empty if it is the scheme's default. */
 static struct bytes told_port(struct bytes port, const char *own) {
     return bytes_equal(port, bytes_of(own)) ? BYTES_LITERAL("") : port;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The decode load balancer: which DP rank continues a request. Its aim, in the words of DeepSeek's
- * inference system overview: "balance KVCache usage across GPUs; equalize request counts per GPU".
- * A rank's step costs so much a request and so much a KV page read; the costliest rank is the
- * step's time, so the request goes where that sum is smallest. A rank must have pages for what the
- * request brings, beyond those it has promised to others, and is better avoided if the growth it
- * can expect would fill it.
+ * The decode load balancer: chooses the DP rank that continues a request. Its goal, as stated in
+ * DeepSeek's inference system overview: "balance KVCache usage across GPUs; equalize request counts
+ * per GPU". A rank's step has a cost for each request and for each KV page read. The most expensive
+ * rank determines the step's time, so the request goes to the rank with the smallest sum. A rank
+ * must have pages for the request's tokens in addition to those promised to others. Ranks that
+ * their expected growth would fill are avoided.
  *
- * Nothing that runs is moved, unless a rank is about to run out of pages: then
- * balance_decode_relieve says who goes, the cheapest to move.
+ * Running requests are not moved, unless a rank is about to run out of pages. Then
+ * balance_decode_relieve chooses the one that is cheapest to move.
  *
  * Pure. Doubles with fixed operations in a fixed order; ties go to the lowest rank.
  */
@@ -17,28 +17,28 @@
 #include "serving/policy/balance.h"
 
 struct decode_costs {
-    double request_ns; /* of a request in a step */
-    double page_ns;    /* of a KV page that its attention reads */
+    double request_ns; /* cost of a request in a step */
+    double page_ns;    /* cost of a KV page that its attention reads */
 };
 
 struct decode_rank {
-    uint32_t requests;       /* running, and those that pages are reserved for */
+    uint32_t requests;       /* running, and those with reserved pages */
     uint32_t requests_max;   /* rows of a step */
     uint32_t pages_total;    /* of the rank */
     uint32_t pages_held;     /* by running requests */
     uint32_t pages_reserved; /* promised to requests that are still in prefill */
-    uint32_t pages_expected; /* by which its requests will yet grow (predict_length.h) */
+    uint32_t pages_expected; /* expected growth of its requests (predict_length.h) */
 };
 
 struct decode_need {
     uint32_t page_count;     /* for the prompt and the first tokens */
-    uint32_t pages_expected; /* by which it will grow, as expected */
+    uint32_t pages_expected; /* expected growth */
 };
 
 enum decode_reason {
     DECODE_BOUND,       /* the cheapest rank, with room for all expected growth */
-    DECODE_BOUND_TIGHT, /* no rank has room for all growth; the one with most pages left after it */
-    DECODE_WAITS_ROWS,  /* every rank runs as many requests as it may */
+    DECODE_BOUND_TIGHT, /* no rank has room for all growth; this one has most pages left after it */
+    DECODE_WAITS_ROWS,  /* every rank is at its limit of running requests */
     DECODE_WAITS_PAGES, /* no rank has the pages */
     DECODE_REASON_COUNT
 };
@@ -47,7 +47,7 @@ enum decode_reason {
 const char *decode_reason_name(enum decode_reason reason);
 
 struct decode_choice {
-    uint32_t rank; /* BALANCE_NO_RANK: it waits */
+    uint32_t rank; /* BALANCE_NO_RANK: the request waits */
     uint32_t reason;
 };
 
@@ -56,13 +56,13 @@ struct decode_choice balance_decode(const struct decode_costs *costs,
                                     uint32_t rank_count);
 
 struct decode_running {
-    uint32_t pages; /* it holds, all of them to be moved or computed again */
-    int64_t turn;   /* schedule_turn; the higher gives way among equals */
+    uint32_t pages; /* pages to be moved or computed again */
+    int64_t turn;   /* schedule_turn; of equals the higher leaves */
 };
 
-/* Who leaves a rank that needs `pages_wanted`: of those who free enough the one with the fewest
- * pages; if nobody does, the one with the most, and the caller asks again. BALANCE_NO_RANK: there
- * is nobody. */
+/* The request that leaves a rank which needs `pages_wanted`: the one with the fewest pages of those
+ * that free enough. If none does, the one with the most; the caller then calls again.
+ * BALANCE_NO_RANK: there is none. */
 uint32_t balance_decode_relieve(const struct decode_running *running, uint32_t count,
                                 uint32_t pages_wanted);
 

@@ -10,16 +10,16 @@
 #include "serving/policy/balance_pack.h"
 #include "serving/policy/balance_pairs.h"
 
-#define NEAR_ENOUGH 1024 /* a largest load that exceeds the bound by less than a 1024th will do */
+#define NEAR_ENOUGH 1024 /* stop when the largest load exceeds the bound by less than 1/1024 */
 
 _Static_assert(LIMIT_EXPERTS <= BALANCE_SLOTS_MAX, "every expert has a slot");
 _Static_assert(BALANCE_SLOTS_MAX < 0xFFFF, "slots and experts are 16-bit numbers");
 
 struct work {
     const struct balance_shape *shape;
-    struct balance_state state; /* the placement being searched */
-    struct balance_state other; /* another one, to compare */
-    struct balance_state group; /* of groups on nodes: groups are experts, nodes ranks */
+    struct balance_state state; /* the placement that the search changes */
+    struct balance_state other; /* another placement for comparison */
+    struct balance_state group; /* groups on nodes: groups act as experts, nodes as ranks */
     uint64_t *loads;            /* [experts] scaled */
     uint64_t *group_loads;      /* [groups] */
     uint16_t *ids;              /* [experts] */
@@ -45,7 +45,9 @@ enum status balance_experts_check(const struct balance_shape *shape, struct erro
     if (!shape->nodes || !shape->groups)
         return error_set(error, STATUS_INVALID, "%u nodes, %u groups: expected at least 1",
                          shape->nodes, shape->groups);
-    if (!balance_experts_divides(shape)) return STATUS_OK; /* then neither matters */
+    if (!balance_experts_divides(shape))
+        return STATUS_OK; /* then neither nodes nor groups
+                                                            * matter */
     if (shape->ranks % shape->nodes)
         return error_set(error, STATUS_INVALID,
                          "%u ranks do not divide over %u nodes: every node has as many",
@@ -109,7 +111,7 @@ static void find_bound(struct work *work) {
     if (work->bound < mean) work->bound = mean;
 }
 
-/* One count each for all slots, no more replicas than ranks where that suffices. */
+/* Counts for all slots at once, with no more replicas than ranks if that suffices. */
 static void count_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     list_all(work);
@@ -140,7 +142,7 @@ static void place_groups(struct work *work) {
     balance_pack_fill(group, all, work->items);
 }
 
-/* Each node holds the experts of its groups. */
+/* Each node gets the experts of its groups. */
 static void place_in_nodes(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     uint32_t group_experts = shape->experts / shape->groups;
@@ -171,7 +173,7 @@ static uint64_t near_enough(uint64_t bound) {
     return bound + bound / NEAR_ENOUGH;
 }
 
-/* `near_ranks`: exchanges among so many are preferred. */
+/* `near_ranks`: exchanges within so many ranks are preferred. */
 static void refine(const struct work *work, struct balance_state *state, struct balance_span span,
                    uint32_t near_ranks, uint64_t bound) {
     struct balance_search search = {span, near_ranks, near_enough(bound), 8 * span.rank_count + 64};
@@ -186,7 +188,7 @@ static void refine_all(const struct work *work, struct balance_state *state) {
            near ? shape->ranks / shape->nodes : shape->ranks, work->bound);
 }
 
-/* Nodes have nothing to do with each other; none needs to be better than the fullest can be. */
+/* Nodes are independent. None needs to be better than the fullest can become. */
 static void search_strictly(struct work *work) {
     uint32_t node_ranks = work->shape->ranks / work->shape->nodes;
     place_greedily(work, &work->state);
@@ -196,7 +198,8 @@ static void search_strictly(struct work *work) {
                max_u64(fullest, work->bound));
 }
 
-/* Two slots a rank: counts decide. Those of the greedy, with the same pairing, are where it starts.
+/* With two slots per rank, the counts decide. Starts from those of the greedy, with the same
+ * pairing.
  */
 static void search_pairs(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;

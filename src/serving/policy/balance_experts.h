@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The expert-parallel load balancer: which slot holds which expert, so that no rank waits long for
- * the busiest one. Every expert has a slot; slots left over hold replicas, which share their
- * expert's load equally. One layer at a time; layers do not know of each other.
+ * The expert-parallel load balancer: assigns experts to slots so that the busiest rank delays the
+ * others as little as possible. Every expert has a slot. The remaining slots hold replicas, which
+ * share their expert's load equally. Each layer is balanced independently.
  *
- * The search starts at the placement of DeepSeek's balancer (groups packed to nodes, replicas
- * within nodes, heaviest first; or all at once where groups do not divide over nodes) and only ever
- * lowers the largest rank load from there, so it is never worse. Groups stay on their nodes as far
- * as that costs no balance: an exchange within a node is preferred, one across nodes is made when
- * that alone helps. BALANCE_STRICT never makes one. Where the groups' nodes keep the search far from
- * the bound, it starts once more with all ranks alike, and the better placement counts.
+ * The search starts from the placement of DeepSeek's balancer (groups packed to nodes, replicas
+ * within nodes, heaviest first; or all at once if the groups do not divide over nodes). It only
+ * ever lowers the largest rank load, so the result is never worse. Groups stay on their nodes as
+ * long as that costs no balance: an exchange within a node is preferred, and one across nodes is
+ * made only if nothing else helps. BALANCE_STRICT never makes one. If the groups' nodes keep the
+ * search far from the bound, it runs once more with all ranks alike, and the better placement is
+ * used.
  *
- * docs/performance/balance.md has what each part was measured to bring, on seven kinds of load.
+ * docs/performance/balance.md has the measured gain of each part, for seven kinds of load.
  *
  * The proven bound: with a largest rank load of c, an expert needs at least ceil(load / c)
  * replicas. So c is at least the smallest cap for which those fit into the slots, and at least the
  * mean.
  *
- * Whole numbers, fixed order: the same loads give the same placement everywhere. Memory is the
- * caller's.
+ * Integers in a fixed order: the same loads give the same placement everywhere. The caller provides
+ * the memory.
  */
 #ifndef SERVING_POLICY_BALANCE_EXPERTS_H
 #define SERVING_POLICY_BALANCE_EXPERTS_H
@@ -31,15 +32,15 @@
 #define BALANCE_SLOTS_MAX 8192
 
 struct balance_shape {
-    uint32_t experts, groups; /* routed experts; consecutive ones form a group */
-    uint32_t slots;           /* on all ranks together; as many on each */
-    uint32_t ranks, nodes;    /* consecutive ranks form a node; neither nodes nor groups matter
-                               * where groups do not divide over nodes */
+    uint32_t experts, groups; /* routed experts; a group is a run of consecutive ones */
+    uint32_t slots;           /* on all ranks together, the same number on each */
+    uint32_t ranks, nodes;    /* a node is a run of consecutive ranks; nodes and groups are ignored
+                               * if groups do not divide over nodes */
 };
 
 enum balance_locality {
-    BALANCE_FREE,  /* the best balance, whatever the node */
-    BALANCE_STRICT /* a group's replicas all live on one node */
+    BALANCE_FREE,  /* the best balance, regardless of nodes */
+    BALANCE_STRICT /* all replicas of a group are on one node */
 };
 
 struct balance_options {
@@ -48,19 +49,19 @@ struct balance_options {
 
 struct balance_outcome {
     double balance; /* mean rank load / largest; 1 if all loads are 0 */
-    double bound;   /* no placement is better balanced; 1 if all loads are 0 */
+    double bound;   /* upper bound of any placement's balance; 1 if all loads are 0 */
 };
 
-/* INVALID: a line that says which of the numbers do not fit together. */
+/* INVALID: the error names the numbers that do not fit together. */
 enum status balance_experts_check(const struct balance_shape *shape, struct error *error) MUST_USE;
 
-/* Whether groups can stay on nodes: otherwise BALANCE_STRICT means the same as BALANCE_FREE. */
+/* True if groups can stay on nodes. Otherwise BALANCE_STRICT is the same as BALANCE_FREE. */
 bool balance_experts_divides(const struct balance_shape *shape);
 
-/* Bytes of memory that one call needs, aligned to 8. The shape has been checked. */
+/* Bytes of memory for one call, aligned to 8. The shape has been checked. */
 size_t balance_experts_bytes(const struct balance_shape *shape);
 
-/* loads[experts] in any unit, their sum below 2^64; slot_to_expert_out[slots]. */
+/* loads[experts] in any unit, with a sum below 2^64; slot_to_expert_out[slots]. */
 void balance_experts(const struct balance_shape *shape, const struct balance_options *options,
                      const uint64_t *loads, void *memory, uint16_t *slot_to_expert_out,
                      struct balance_outcome *outcome_out);
@@ -69,7 +70,7 @@ void balance_experts(const struct balance_shape *shape, const struct balance_opt
 void balance_experts_greedy(const struct balance_shape *shape, const uint64_t *loads, void *memory,
                             uint16_t *slot_to_expert_out, struct balance_outcome *outcome_out);
 
-/* Balance and bound of a given placement. Every expert has a slot. */
+/* Balance and bound of a given placement, in which every expert has a slot. */
 void balance_experts_judge(const struct balance_shape *shape, const uint64_t *loads, void *memory,
                            const uint16_t *slot_to_expert, struct balance_outcome *outcome_out);
 

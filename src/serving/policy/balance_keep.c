@@ -16,9 +16,10 @@ struct keep {
     uint64_t *loads;        /* [experts] scaled */
     uint16_t *fresh;        /* [slots] the best placement */
     uint16_t *renamed;      /* [slots] */
-    uint16_t *overlaps;     /* [ranks][ranks] slots of a fresh rank that an old one holds already */
-    uint16_t *first, *used; /* [experts] of its replicas: where they begin, how many are placed */
-    uint32_t *name, *user;  /* [ranks] a fresh rank's old name; who uses an old name */
+    uint16_t *overlaps;     /* [ranks][ranks] common experts of a fresh rank and an old one */
+    uint16_t *first, *used; /* [experts] index of its first replica, count of placed ones */
+    uint32_t *name, *user;  /* [ranks] a fresh rank's old name; the fresh rank that has an old
+                             * name */
     struct balance_state state;
     char *rest; /* memory for balance_experts */
 };
@@ -60,7 +61,7 @@ static void look_at(struct keep *keep, const uint16_t *slots) {
     balance_state_recount(&keep->state);
 }
 
-/* All replicas of the state's placement, heaviest first, into the state's list; none is placed. */
+/* Lists all replicas of the state's placement, heaviest first, as not placed. */
 static void list_items(struct keep *keep) {
     struct balance_state *state = &keep->state;
     uint16_t *ids = keep->used;
@@ -77,8 +78,8 @@ static bool is_placed(const struct keep *keep, uint32_t item) {
     return item - keep->first[e] < keep->used[e];
 }
 
-/* Pairs what is not placed, the heaviest with the lightest; false when a pair exceeds the target.
- * Writes the pairs to `out` unless it is NULL. */
+/* Pairs the replicas not placed yet, the heaviest with the lightest. False if a pair exceeds the
+ * target. Writes the pairs to `out` unless it is NULL. */
 static bool pair_rest(const struct keep *keep, uint64_t target, uint16_t *out) {
     const struct balance_state *state = &keep->state;
     uint32_t low = 0, high = state->slot_count - 1;
@@ -96,8 +97,8 @@ static bool pair_rest(const struct keep *keep, uint64_t target, uint16_t *out) {
     }
 }
 
-/* Two slots a rank: pairs of the old placement that the new counts and the target allow stay
- * together, as long as the rest can still be paired. */
+/* For two slots per rank: keeps pairs of the old placement that the new counts and the target
+ * allow, as long as the rest can still be paired. */
 static void keep_pairs(struct keep *keep, uint64_t target) {
     const struct balance_state *state = &keep->state;
     uint16_t *out = keep->renamed;
@@ -123,13 +124,13 @@ static void keep_pairs(struct keep *keep, uint64_t target) {
     memcpy(keep->fresh, state->experts, state->slot_count * sizeof *keep->fresh);
 }
 
-/* Runs of slots that may change names with one another: ranks, or whole nodes. */
+/* Runs of slots that may exchange names: ranks, or whole nodes. */
 struct name_runs {
     uint32_t first_slot, count, slots; /* of each */
 };
 
-/* Slots of a fresh run whose experts an old run holds, too; duplicates count as often as both have
- * them. keep->state's counts are scratch here. */
+/* The common slots of a fresh run and an old one. Duplicates count as often as both have them. Uses
+ * keep->state's counts as scratch. */
 static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t *old,
                         uint32_t slots) {
     uint16_t *counts = keep->state.counts;
@@ -146,7 +147,7 @@ static uint32_t overlap(struct keep *keep, const uint16_t *fresh, const uint16_t
     return common;
 }
 
-/* Those with the most in common first. */
+/* Assigns names to the runs with the most in common first. */
 static void choose_names(struct keep *keep, const struct name_runs *runs) {
     uint32_t count = runs->count;
     for (uint32_t i = 0; i < count; i++)
@@ -160,7 +161,7 @@ static void choose_names(struct keep *keep, const struct name_runs *runs) {
                 }
 }
 
-/* Runs of keep->fresh change places so that they are where most of what they hold is already. */
+/* Permutes the runs of keep->fresh so that most of their experts are already in place. */
 static void rename_runs(struct keep *keep, struct name_runs runs) {
     uint32_t count = runs.count, slots = runs.slots;
     uint16_t *fresh = keep->fresh + runs.first_slot;
@@ -175,7 +176,7 @@ static void rename_runs(struct keep *keep, struct name_runs runs) {
     memcpy(fresh, keep->renamed, (size_t)count * slots * sizeof *fresh);
 }
 
-/* Nodes first, then the ranks of each. */
+/* First nodes, then the ranks of each. */
 static void rename_nodes(struct keep *keep) {
     const struct balance_shape *shape = keep->shape;
     uint32_t node_slots = shape->slots / shape->nodes;
@@ -185,9 +186,9 @@ static void rename_nodes(struct keep *keep) {
                     (struct name_runs){node * node_slots, shape->ranks / shape->nodes, keep->room});
 }
 
-/* The best placement, with as much as possible where it is already. */
+/* Takes the best placement, permuted so that as many experts as possible are already in place. */
 static void reuse(struct keep *keep, bool strict, uint64_t target) {
-    bool pairs = keep->room == 2 && !strict; /* a pair may be of two nodes' groups */
+    bool pairs = keep->room == 2 && !strict; /* a pair may belong to groups of two nodes */
     if (pairs) keep_pairs(keep, target);
     if (strict)
         rename_nodes(keep);
@@ -216,7 +217,7 @@ static bool keeps_to_nodes(const struct keep *keep) {
     return true;
 }
 
-/* Searches from the old placement; true when it comes down to the target. */
+/* Searches from the old placement. True if it reaches the target. */
 static bool repair(struct keep *keep, bool strict, uint64_t target) {
     const struct balance_shape *shape = keep->shape;
     uint32_t node_ranks = shape->ranks / shape->nodes;

@@ -13,7 +13,7 @@ static void set_slot(struct balance_state *state, uint32_t slot, uint32_t expert
 
 void balance_pack_fill(struct balance_state *state, struct balance_span span,
                        const uint16_t *items) {
-    uint64_t *heap = state->keys; /* of ~(load, rank): the first is the least loaded */
+    uint64_t *heap = state->keys; /* heap of ~(load, rank): the first is the least loaded */
     uint32_t open = span.rank_count;
     for (uint32_t i = 0; i < span.rank_count; i++) {
         heap[i] = ~(uint64_t)i;
@@ -34,14 +34,15 @@ void balance_pack_fill(struct balance_state *state, struct balance_span span,
 
 static void swap_slots(struct balance_state *state, uint32_t a, uint32_t b) {
     uint32_t expert = state->experts[a];
-    uint64_t difference = state->slot_shares[a] - state->slot_shares[b]; /* wraps, and back */
+    uint64_t difference = state->slot_shares[a] - state->slot_shares[b]; /* wraps around, and
+                                                                          * back */
     state->rank_loads[a / state->room] -= difference;
     state->rank_loads[b / state->room] += difference;
     set_slot(state, a, state->experts[b]);
     set_slot(state, b, expert);
 }
 
-/* Neither rank would hold an expert twice. */
+/* True if neither rank would hold an expert twice. */
 static bool may_swap(const struct balance_state *state, uint32_t a, uint32_t b) {
     uint32_t of_a = state->experts[a], of_b = state->experts[b];
     if (of_a == of_b) return false;
@@ -50,7 +51,7 @@ static bool may_swap(const struct balance_state *state, uint32_t a, uint32_t b) 
     return state->counts[of_b] == 1 || !balance_state_rank_holds(state, a / state->room, of_b);
 }
 
-/* The slot holds what an earlier slot of its rank holds, too. */
+/* True if an earlier slot of its rank holds the same expert. */
 static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
     if (state->counts[state->experts[slot]] == 1) return false;
     for (uint32_t at = slot / state->room * state->room; at < slot; at++)
@@ -58,7 +59,7 @@ static bool is_duplicate(const struct balance_state *state, uint32_t slot) {
     return false;
 }
 
-/* Exchanges it for what leaves both ranks the least loaded, no rank above `limit`. */
+/* Exchanges it for the item that leaves both ranks least loaded, with no rank above `limit`. */
 static void part_duplicate(struct balance_state *state, struct balance_span span, uint32_t slot,
                            uint64_t limit) {
     uint32_t first = span.first_rank * state->room, best = slot;
@@ -84,16 +85,16 @@ void balance_pack_spread(struct balance_state *state, struct balance_span span) 
 
 struct slot_swap {
     uint32_t from, to; /* slots */
-    uint64_t load;     /* of the busier of both ranks afterwards */
+    uint64_t load;     /* load of the busier of the two ranks afterwards */
 };
 
-/* The best swap between the busy rank and another becomes *best if it beats it. */
+/* Finds the best swap between the busy rank and another one; updates *best if it is better. */
 static void look_for_swap(const struct balance_state *state, uint32_t busy, uint32_t other,
                           struct slot_swap *best) {
     uint64_t high = state->rank_loads[busy], low = state->rank_loads[other];
     uint32_t from = busy * state->room, to = other * state->room;
     if (high <= low + 1 || (high + low + 1) / 2 >= best->load) return;
-    /* shares that differ by this least and by less than `width` more leave both below best->load */
+    /* differences of shares from this up to `width` above it leave both ranks below best->load */
     uint64_t least = high - best->load + 1, width = 2 * best->load - high - low - 1;
     for (uint32_t i = from; i < from + state->room; i++) {
         uint64_t base = state->slot_shares[i] - least;
@@ -108,7 +109,7 @@ static void look_for_swap(const struct balance_state *state, uint32_t busy, uint
     }
 }
 
-/* Looks at the least loaded rank of the span first; at all only when that is not good enough. */
+/* Tries the least loaded rank of the span first, and the others only if that is not good enough. */
 static void look_in_span(const struct balance_state *state, struct balance_span span, uint32_t busy,
                          uint64_t good, struct slot_swap *best) {
     uint32_t idle = span.first_rank, end = span.first_rank + span.rank_count;

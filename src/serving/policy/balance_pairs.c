@@ -8,13 +8,13 @@
 #include "serving/policy/balance_counts.h"
 
 #define BINS 64      /* values of t: b * T / 2 / BINS, b = 0..BINS - 1 */
-#define CHANGE 8     /* larger changes of a bin's surplus count as this one */
+#define CHANGE 8     /* larger changes of a bin's surplus count as this */
 #define LACK_MAX 511 /* of a bin: 64 of them fit into 16 bits */
 #define ROUNDS_MAX 12
-#define NEAR_ENOUGH 128 /* a largest load that exceeds the target by less than a 128th will do */
-#define MOVES_MAX 64    /* in one round: enough to hand every replica on */
+#define NEAR_ENOUGH 128 /* stop when the largest load exceeds the target by less than 1/128 */
+#define MOVES_MAX 64    /* in one round: enough to move every replica */
 
-/* An item of a share adds `sign` to the surplus of all bins from `first` on. */
+/* An item with this share adds `sign` to the surplus of all bins from `first` on. */
 struct effect {
     int8_t first, sign;
 };
@@ -23,10 +23,11 @@ struct pairs {
     struct balance_state *state;
     const uint16_t *order;
     uint64_t limit, inverse; /* T; 2 * BINS * 2^32 / T */
-    int16_t surplus[BINS];   /* light items less heavy ones */
-    /* lacks[b][CHANGE + v]: sum over the bins before b of what they would lack were v added */
+    int16_t surplus[BINS];   /* light items minus heavy ones */
+    /* lacks[b][CHANGE + v]: sum of the lacks of the bins before b if v were added to each */
     int16_t lacks[BINS + 1][2 * CHANGE];
-    struct effect now[LIMIT_EXPERTS], more[LIMIT_EXPERTS]; /* with this count, and one more */
+    struct effect now[LIMIT_EXPERTS], more[LIMIT_EXPERTS]; /* with its present count, and with one
+                                                            * more */
     uint16_t split[LIMIT_EXPERTS];                         /* experts with several replicas */
     uint32_t split_count;
     uint16_t best_counts[LIMIT_EXPERTS];
@@ -74,7 +75,7 @@ static int clamped(int value) {
     return value > CHANGE - 1 ? CHANGE - 1 : value < -CHANGE ? -CHANGE : value;
 }
 
-/* What all bins lack when `gone` items of one effect become `come` items of another. */
+/* The lack of all bins if `gone` items of one effect are replaced by `come` items of another. */
 static uint32_t lack_after(const struct pairs *pairs, struct effect old, int gone,
                            struct effect new, int come) {
     int a = -gone * old.sign, b = come * new.sign;
@@ -102,7 +103,8 @@ static void set_limit(struct pairs *pairs, uint64_t limit) {
     pairs->inverse = ((uint64_t)2 * BINS << 32) / ((limit >> 20) + 1);
     memset(pairs->surplus, 0, sizeof pairs->surplus);
     int16_t events[BINS + 1] = {0};
-    for (uint32_t i = 0; i < state->expert_count; i++) { /* in order: branches can be foreseen */
+    for (uint32_t i = 0; i < state->expert_count; i++) { /* sequential, so that branches are
+                                                          * predictable */
         uint32_t e = pairs->order[i];
         pairs->now[e] = effect_of(pairs, state->shares[e]);
         pairs->more[e] = effect_of(pairs, share_of(pairs, e, state->counts[e] + 1u));
@@ -123,7 +125,7 @@ static void list_split(struct pairs *pairs) {
     }
 }
 
-/* The expert that should get one replica more, and what all bins lack then. */
+/* The expert that should get another replica, and the resulting lack of all bins. */
 static uint32_t best_gain(const struct pairs *pairs, uint32_t *lack_out) {
     const struct balance_state *state = pairs->state;
     uint32_t best = 0, least = UINT32_MAX;
@@ -155,8 +157,8 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
     return best;
 }
 
-/* One replica changes hands; false, and nothing has changed, when that makes the lack no smaller.
- * `gain_first`: who gets it is chosen before who gives it. */
+/* Moves one replica from one expert to another. False if that does not reduce the lack; nothing has
+ * changed then. `gain_first`: chooses the receiving expert first. */
 static bool move(struct pairs *pairs, bool gain_first, uint32_t lack) {
     const uint16_t *counts = pairs->state->counts;
     int change = gain_first ? 1 : -1;
@@ -178,7 +180,8 @@ static uint32_t lack_now(const struct pairs *pairs) {
     return (uint32_t)pairs->lacks[BINS][CHANGE];
 }
 
-/* The largest load that the counts of now allow; remembers them if that is the least so far. */
+/* The largest load that the present counts allow. Remembers the counts if it is the least so
+ * far. */
 static uint64_t measure(struct pairs *pairs) {
     const struct balance_state *state = pairs->state;
     uint64_t most = 0;
@@ -202,7 +205,7 @@ static void restore(struct pairs *pairs) {
     }
 }
 
-/* Moves replicas until nothing lacks, or no move helps. The largest load that gives. */
+/* Moves replicas until nothing lacks, or no move helps. Returns the resulting largest load. */
 static uint64_t descend(struct pairs *pairs) {
     bool gain_first = true;
     list_split(pairs);
@@ -215,7 +218,7 @@ static uint64_t descend(struct pairs *pairs) {
     return measure(pairs);
 }
 
-/* Halves what lies between the least load known to be possible and what seems to be impossible. */
+/* Bisects between the least load known to be possible and one that seems impossible. */
 static void search(struct pairs *pairs, uint64_t low) {
     for (uint32_t round = 0; round < ROUNDS_MAX && pairs->best > low + low / NEAR_ENOUGH; round++) {
         set_limit(pairs, low + (pairs->best - low) / 2);

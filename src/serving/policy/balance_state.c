@@ -96,7 +96,8 @@ uint32_t balance_state_busiest(const struct balance_state *state, struct balance
     return busiest;
 }
 
-/* Two descending runs become one; no branch depends on the keys, which come in no order at all. */
+/* Merges two descending runs. No branch depends on the keys, because their order is
+ * unpredictable. */
 static void merge(const uint64_t *left, const uint64_t *left_end, const uint64_t *right,
                   const uint64_t *right_end, uint64_t *out) {
     while (left < left_end && right < right_end) {

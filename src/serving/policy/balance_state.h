@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * One layer's placement while it is being searched: which expert every slot holds, and what that
- * loads every rank with. An expert's load is shared equally by its replicas.
+ * One layer's placement during the search: the expert in each slot, and the load of each rank. The
+ * replicas of an expert share its load equally.
  *
- * Slots [rank * room, (rank + 1) * room) belong to a rank. Loads are whole numbers, scaled so that
- * a layer's sum is near 2^46: shares keep 13 digits, and a share with an expert's id beside it fits
+ * Slots [rank * room, (rank + 1) * room) belong to a rank. Loads are integers, scaled so that a
+ * layer's sum is near 2^46: shares keep 13 digits, and a share together with an expert's id fits
  * into 64 bits for sorting.
  *
- * Shared by the balance_* files of this room; nobody else includes it.
+ * Only the balance_* files of this directory include it.
  */
 #ifndef SERVING_POLICY_BALANCE_STATE_H
 #define SERVING_POLICY_BALANCE_STATE_H
@@ -24,23 +24,23 @@ struct balance_state {
     const uint64_t *loads;                               /* [expert_count] */
     uint16_t *counts;                                    /* [expert_count] replicas */
     uint64_t *shares;                                    /* [expert_count] load / count */
-    uint16_t *experts;                                   /* [slot_count] what a slot holds */
+    uint16_t *experts;                                   /* [slot_count] expert in a slot */
     uint64_t *slot_shares;                               /* [slot_count] shares[experts[slot]] */
     uint64_t *rank_loads;                                /* [rank_count] */
     uint64_t *keys, *other_keys;                         /* [slot_count] scratch of sorts, heaps */
     uint16_t *list;                                      /* [slot_count] scratch */
 };
 
-/* A run of ranks, and of the slots they own. */
+/* A run of ranks and their slots. */
 struct balance_span {
     uint32_t first_rank, rank_count;
 };
 
-/* Loads in another unit, such that their sum, which is returned, is near 2^BALANCE_LOAD_BITS. No
- * load at all counts as equal loads. The given ones' sum is below 2^64. */
+/* Scales loads so that their sum, which is returned, is near 2^BALANCE_LOAD_BITS. If all are 0 they
+ * count as equal. The sum of the input is below 2^64. */
 uint64_t balance_state_scale(const uint64_t *loads, uint32_t count, uint64_t *scaled_out);
 
-/* The next piece of memory; *at moves behind it. */
+/* Returns the next piece of memory and moves *at to its end. */
 static inline void *balance_state_cut(char **at, size_t bytes) {
     void *start = *at;
     *at += round_up_8(bytes);
@@ -50,19 +50,20 @@ static inline void *balance_state_cut(char **at, size_t bytes) {
 /* Bytes that balance_state_open takes. */
 size_t balance_state_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t rank_count);
 
-/* Lays the arrays into `memory` (aligned to 8); their contents are undefined but for loads. */
+/* Places the arrays in `memory` (aligned to 8). Their contents are undefined, except for the
+ * loads. */
 void balance_state_open(struct balance_state *state, uint32_t expert_count, uint32_t slot_count,
                         uint32_t rank_count, const uint64_t *loads, void *memory);
 
-/* Replicas, shares and loads as the slots' experts imply them. */
+/* Computes replicas, shares and loads from the slots' experts. */
 void balance_state_recount(struct balance_state *state);
 
-/* The same placement and loads in another state of the same shape. */
+/* Copies placement and loads to another state of the same shape. */
 void balance_state_copy(struct balance_state *to, const struct balance_state *from);
 
 bool balance_state_rank_holds(const struct balance_state *state, uint32_t rank, uint32_t expert);
 
-/* The most loaded rank of the span, the lowest of equals. */
+/* The most loaded rank of the span; the lowest of equals. */
 uint32_t balance_state_busiest(const struct balance_state *state, struct balance_span span);
 
 static inline uint64_t balance_state_max(const struct balance_state *state) {
@@ -70,14 +71,14 @@ static inline uint64_t balance_state_max(const struct balance_state *state) {
     return state->rank_loads[balance_state_busiest(state, all)];
 }
 
-/* Keys in descending order. `other` is scratch of the same length; the result is in `keys`. */
+/* Sorts keys in descending order. `other` is scratch of the same length. */
 void balance_state_sort(uint64_t *keys, uint64_t *other, uint32_t count);
 
-/* A heap of keys, the largest first, whose key at `at` has got smaller: it goes where it belongs.
+/* Restores a max-heap after the key at `at` was lowered.
  */
 void balance_state_sink(uint64_t *heap, uint32_t count, uint32_t at);
 
-/* A key that sorts by share, equal ones by ascending id. */
+/* A key that sorts by share, then by ascending id. */
 static inline uint64_t balance_state_key(uint64_t share, uint32_t id) {
     return share << 16 | (0xFFFF - id);
 }

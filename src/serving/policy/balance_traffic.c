@@ -8,7 +8,7 @@
 
 /* The elementary symmetric polynomial of degree k. */
 static double symmetric(const double *values, uint32_t count, uint32_t k) {
-    double sums[BALANCE_TRAFFIC_GROUPS_MAX + 1] = {1}; /* of each degree, of the values so far */
+    double sums[BALANCE_TRAFFIC_GROUPS_MAX + 1] = {1}; /* of each degree, over the values so far */
     for (uint32_t i = 0; i < count; i++)
         for (uint32_t degree = k < i + 1 ? k : i + 1; degree > 0; degree--)
             sums[degree] += sums[degree - 1] * values[i];
@@ -22,7 +22,7 @@ struct traffic_view {
     uint16_t counts[LIMIT_EXPERTS];
 };
 
-/* What one node serves of each group, as a share of all load. */
+/* The share of all load that one node serves, for each group. */
 static void serve_node(const struct traffic_view *view, uint32_t node, double total,
                        double *served) {
     const struct balance_shape *shape = view->shape;
@@ -67,5 +67,5 @@ void balance_traffic(const struct balance_shape *shape, const struct balance_cho
     }
     for (uint32_t g = 0; g < shape->groups; g++)
         home += most[g];
-    traffic_out->away = 1 - home > 1e-12 ? 1 - home : 0; /* what rounding leaves is nothing */
+    traffic_out->away = 1 - home > 1e-12 ? 1 - home : 0; /* a rounding error counts as 0 */
 }

@@ -35,7 +35,7 @@ static bool has_room(const struct balance_unit *unit) {
            unit->waiting < unit->rank_count * BALANCE_UNITS_WAITING;
 }
 
-/* In use, once the request is there. */
+/* The share in use including this request. */
 static double share(const struct balance_unit *unit, const struct balance_units_need *need) {
     return ((double)unit->requests + 1) / unit->requests_max +
            (double)(unit->pages_taken + need->start_pages) / (double)unit->pages_total;
@@ -54,7 +54,7 @@ static bool may_take(const struct balance_units_need *need, const struct balance
            !(unit == need->avoided_unit && others);
 }
 
-/* The share less what the prompt's cached part is worth. */
+/* The share, reduced by the value of the prompt's cached part. */
 static double score(const struct balance_units_need *need, const struct balance_unit *unit,
                     uint32_t hit_tokens, double least) {
     double lean = BALANCE_UNITS_LEAN * least +

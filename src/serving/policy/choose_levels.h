@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether a step's rows go to each rank (one level), or once to each node and on from there (two,
- * compute/exchange/ranks.c). Two levels send less between nodes, and cost a hop more: they pay when
- * messages are so large that bytes and not latencies count.
+ * Decides whether a step's rows are sent to each rank (one level), or once to each node and
+ * forwarded there (two, compute/exchange/ranks.c). Two levels send less between nodes, but cost
+ * another hop. They pay if messages are so large that bytes dominate latencies.
  */
 #ifndef SERVING_POLICY_CHOOSE_LEVELS_H
 #define SERVING_POLICY_CHOOSE_LEVELS_H
@@ -11,16 +11,16 @@
 
 enum level_choice { LEVELS_AUTO, LEVELS_ONE, LEVELS_TWO };
 
-/* "auto", "one", "two"; false if there is no such. */
+/* "auto", "one", "two"; false for any other name. */
 bool choose_levels_named(const char *name, enum level_choice *out);
 
 struct choose_levels_step {
     uint32_t ranks, ranks_per_node;
     uint32_t tokens;  /* of all ranks */
-    bool sums_groups; /* else results go home one by one, and a hop more is all that they get */
+    bool sums_groups; /* otherwise results return one by one, and two levels only cost a hop */
 };
 
-/* True: by nodes. */
+/* True: two levels. */
 bool choose_levels(enum level_choice choice, const struct choose_levels_step *step);
 
 #endif

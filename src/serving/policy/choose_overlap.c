@@ -3,8 +3,8 @@
 
 #include "base/check.h"
 
-#define LEARN_STEPS 3   /* the first of them is not counted: caches and pages are cold */
-#define AVERAGE_STEPS 6 /* the average follows a change in about so many */
+#define LEARN_STEPS 3   /* the first one is not counted: caches and pages are cold */
+#define AVERAGE_STEPS 6 /* the average follows a change in about so many steps */
 #define RETRY_STEPS 48
 #define RETRY_WITHIN 1.3 /* of the fastest */
 #define HOPELESS 2       /* times the fastest: not measured again */
@@ -33,7 +33,7 @@ static bool has_tokens(const struct choose_overlap_step *step, int kind) {
     return overlap_of((enum overlap_kind)kind)->lane_count <= (step->tokens ? step->tokens : 1);
 }
 
-/* Of those measured; `sequential` is always possible. */
+/* The fastest of those measured. `sequential` is always possible. */
 static int fastest(const struct choose_overlap_class *class,
                    const struct choose_overlap_step *step) {
     int best = OVERLAP_SEQUENTIAL;
@@ -44,7 +44,7 @@ static int fastest(const struct choose_overlap_class *class,
     return best;
 }
 
-/* The one to measure next; OVERLAP_KIND_COUNT: none. */
+/* The schedule to measure next; OVERLAP_KIND_COUNT: none. */
 static int to_learn(const struct choose_overlap_class *class,
                     const struct choose_overlap_step *step) {
     double hopeless = HOPELESS * class->ns_each[fastest(class, step)];
@@ -56,7 +56,7 @@ static int to_learn(const struct choose_overlap_class *class,
     return OVERLAP_KIND_COUNT;
 }
 
-/* The one measured least often of those nearly as fast; OVERLAP_KIND_COUNT: none. */
+/* The least measured one of those that are nearly as fast; OVERLAP_KIND_COUNT: none. */
 static int to_retry(const struct choose_overlap_class *class,
                     const struct choose_overlap_step *step, int best) {
     int next = OVERLAP_KIND_COUNT;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether a step's tokens are split over the replicas of experts by flow
- * (compute/exchange/split_tokens) or by turns. A flow makes the busiest rank as idle as the map
- * allows, but costs one more message between all ranks in every layer, for which all wait: it pays
- * when steps have enough tokens.
+ * Decides whether a step's tokens are split over the replicas of experts by flow
+ * (compute/exchange/split_tokens) or by turns. A flow lowers the busiest rank's load as far as the
+ * map allows, but costs another message between all ranks in every layer, for which all wait. It
+ * pays if steps have enough tokens.
  */
 #ifndef SERVING_POLICY_CHOOSE_REPLICAS_H
 #define SERVING_POLICY_CHOOSE_REPLICAS_H
@@ -12,14 +12,14 @@
 
 enum replica_choice { REPLICAS_AUTO, REPLICAS_TURNS, REPLICAS_FLOW };
 
-/* "auto", "turns", "flow"; false if there is no such. */
+/* "auto", "turns", "flow"; false for any other name. */
 bool choose_replicas_named(const char *name, enum replica_choice *out);
 
 struct choose_replicas_step {
     uint32_t ranks, experts, slots; /* slots of a layer, of all ranks */
     uint32_t tokens;                /* of all ranks */
-    bool urgent; /* ranks may run their layers in different orders (contract/overlap.h): then there
-                  * is no flow */
+    bool urgent; /* ranks may run their layers in different orders (contract/overlap.h): no flow is
+                  * possible */
 };
 
 /* True: by flow. */

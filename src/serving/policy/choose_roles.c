@@ -22,7 +22,7 @@ struct kind {
     double used;      /* sum of shares */
 };
 
-/* Of KV pages or of requests, whichever is larger. */
+/* The larger of its shares of KV pages and of requests. */
 static double share_of(const struct balance_unit *unit) {
     double requests = (double)unit->requests / unit->requests_max;
     double pages = (double)unit->pages_taken / (double)unit->pages_total;
@@ -41,7 +41,7 @@ static struct kind sum_kind(const struct balance_unit *units, uint32_t unit_coun
     return kind;
 }
 
-/* Who waits at units of ranks that there are. */
+/* Requests that wait at units which are connected. */
 static double prefill_pressure(const struct kind *kind, uint32_t queued, uint32_t ranks) {
     double waiting = (double)kind->waiting + queued;
     return waiting / ((double)ranks * BALANCE_UNITS_WAITING);
@@ -62,8 +62,8 @@ static uint32_t find_pressed(const struct kind *prefill, const struct kind *deco
     return UNIT_BOTH;
 }
 
-/* True if the kind that is not pressed can do without the unit. Prompts in the queue wait for pages
- * then, not for units that compute them. */
+/* True if the other kind can do without the unit. In that case prompts in the queue wait for pages,
+ * not for units that compute them. */
 static bool can_spare(const struct kind *prefill, const struct kind *decode,
                       const struct balance_unit *unit, uint32_t pressed) {
     if (pressed == UNIT_PREFILL)
@@ -73,7 +73,7 @@ static bool can_spare(const struct kind *prefill, const struct kind *decode,
                                      CHOOSE_ROLES_PREFILL_LOW;
 }
 
-/* Of those that can be spared the one with least to do. */
+/* Of the units that can be spared, the one with the least work. */
 static uint32_t find_unit(const struct balance_unit *units, uint32_t unit_count,
                           const struct kind *prefill, const struct kind *decode, uint32_t pressed) {
     uint32_t from = pressed == UNIT_PREFILL ? UNIT_DECODE : UNIT_PREFILL, best = BALANCE_NO_RANK;

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which unit of a fleet changes between prefill and decode, as the load does. Two pressures are
- * measured on the units of either kind that serve:
+ * Decides which unit of a fleet changes between prefill and decode as the load changes. Two
+ * pressures are measured on the serving units of each kind:
  *
- *   prefill   prompts that wait, at the gateway and at the units, over what may wait at them
+ *   prefill   prompts that wait, at the gateway and at the units, over the number that may wait there
  *   decode    KV pages and requests in use, the larger share of the two, mean over the units
  *
- * A kind that is pressed gets a unit of the other one if that can spare it: with one unit fewer it
- * would still be far from pressed itself. Where decode is pressed, prompts wait for it (pages are
- * reserved first), so it comes first. A pressure has to last, and after a change the fleet rests,
- * so that nothing swings. The last unit of a kind stays; units that do both are left alone.
+ * A kind under pressure gets a unit of the other one if that can spare it, which means that with
+ * one unit fewer it would still be far from pressure. If decode is under pressure, prompts wait for
+ * it (pages are reserved first), so decode has priority. A pressure has to last, and after a change
+ * the fleet rests, so that roles do not oscillate. The last unit of a kind stays. Units that do
+ * both are not changed.
  *
- * The state is the caller's; else pure. Ties go to the lowest unit.
+ * The caller keeps the state; otherwise pure. Ties go to the lowest unit.
  */
 #ifndef SERVING_POLICY_CHOOSE_ROLES_H
 #define SERVING_POLICY_CHOOSE_ROLES_H
 
 #include "serving/policy/balance_units.h"
 
-#define CHOOSE_ROLES_PREFILL_HIGH 0.5 /* pressed */
-#define CHOOSE_ROLES_PREFILL_LOW 0.25 /* can spare a unit, if not above it then */
+#define CHOOSE_ROLES_PREFILL_HIGH 0.5 /* under pressure */
+#define CHOOSE_ROLES_PREFILL_LOW 0.25 /* can spare a unit, if not above it afterwards */
 #define CHOOSE_ROLES_DECODE_HIGH 0.85
 #define CHOOSE_ROLES_DECODE_LOW 0.6
 
 struct choose_roles_rule {
-    int64_t hold_ns; /* a pressure lasts for so long before anybody moves */
+    int64_t hold_ns; /* how long a pressure must last before a unit changes */
     int64_t rest_ns; /* from one change to the next */
 };
 
 enum roles_reason {
-    ROLES_CALM,    /* no kind is pressed */
-    ROLES_LOOKS,   /* one is, but not for long */
-    ROLES_RESTS,   /* the last change was not long ago */
+    ROLES_CALM,    /* no kind is under pressure */
+    ROLES_LOOKS,   /* one is, but not for long enough */
+    ROLES_RESTS,   /* the last change was too recent */
     ROLES_NO_UNIT, /* the other kind cannot spare one */
     ROLES_MOVES,   /* a unit changes */
     ROLES_REASON_COUNT
@@ -40,7 +41,7 @@ enum roles_reason {
 const char *roles_reason_name(enum roles_reason reason);
 
 struct choose_roles { /* zeros at first */
-    uint32_t pressed; /* enum unit_role: the kind that is; UNIT_BOTH: neither */
+    uint32_t pressed; /* enum unit_role: the kind under pressure; UNIT_BOTH: neither */
     int64_t since_ns;
     int64_t moved_ns;
     bool has_moved;
@@ -48,8 +49,8 @@ struct choose_roles { /* zeros at first */
 };
 
 struct roles_choice {
-    uint32_t unit; /* BALANCE_NO_RANK: nobody moves */
-    uint32_t role; /* enum unit_role, for it */
+    uint32_t unit; /* BALANCE_NO_RANK: no unit changes */
+    uint32_t role; /* enum unit_role: its new role */
 };
 
 /* `queued`: requests that wait at the gateway. */

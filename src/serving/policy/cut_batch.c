@@ -14,7 +14,7 @@ struct cut_state {
     struct cut_batch best;
     uint32_t lane_count;
     const uint8_t *shares;
-    uint64_t before; /* work of the rows that were walked over */
+    uint64_t before; /* work of the rows passed so far */
 };
 
 static uint64_t sum_shares(const struct cut_state *state, uint32_t lanes) {
@@ -24,8 +24,8 @@ static uint64_t sum_shares(const struct cut_state *state, uint32_t lanes) {
     return sum;
 }
 
-/* A lane might begin here. Each begins where it comes nearest to its share, the first such place if
- * there are several, so that cuts ascend. */
+/* Considers a cut here. Each micro-batch begins where it is nearest to its share, at the first such
+ * place if there are several, so that cuts ascend. */
 static void consider(struct cut_state *state, uint32_t row, uint32_t token, uint64_t before) {
     struct cut_batch *best = &state->best;
     uint64_t all = sum_shares(state, state->lane_count);
@@ -54,7 +54,7 @@ struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t lane_c
     struct cut_state state = {.lane_count = lane_count, .shares = shares};
     for (uint32_t i = 0; i < plan->row_count; i++)
         state.best.work += work_of(&rows[i], rows[i].token_count, token_work);
-    for (uint32_t i = 0; i + 1 < lane_count; i++) { /* everything in the first */
+    for (uint32_t i = 0; i + 1 < lane_count; i++) { /* everything in the first one */
         state.best.cuts[i].row = plan->row_count;
         state.best.before[i] = state.best.work;
     }

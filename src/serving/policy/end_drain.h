@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How a unit that drains comes to its end: it waits for its requests, or gives them away. Given away,
- * they go on at other units from their prompts and the tokens that they have, with the same answers;
- * the others compute those again, and clients see a pause. So it is done when the time has run out,
- * or when computing again takes much less time than waiting; and never where no other units compute as it does,
- * since an answer of two numerics is none.
+ * Decides how a draining unit ends: it waits for its requests, or moves them to other units. These
+ * continue from the prompts and the tokens so far, with the same answers. They have to compute
+ * those tokens again, and clients see a pause. So requests are moved when the time has run out, or
+ * when recomputing takes much less time than waiting. They are never moved if no other unit has the
+ * same numerics, because an answer must not mix two.
  */
 #ifndef SERVING_POLICY_END_DRAIN_H
 #define SERVING_POLICY_END_DRAIN_H
@@ -11,17 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define END_DRAIN_WORTH 4 /* waiting has to last so many times as long as computing again */
+#define END_DRAIN_WORTH 4 /* waiting must take so many times as long as recomputing */
 
 struct end_drain_view {
-    uint32_t requests;    /* that it has */
-    bool alone;           /* nobody else could go on with them */
-    double answer_tokens; /* of an answer, mean */
-    double token_ns;      /* from token to token of an answer */
-    double prompt_tokens; /* of a prompt, mean */
-    double spare_rate;  /* prompt tokens a second that other units can compute besides; may be 0 */
-    int64_t drained_ns; /* for which it has drained */
-    int64_t drain_ns_max; /* for which it may */
+    uint32_t requests;    /* requests that it has */
+    bool alone;           /* no other unit could continue them */
+    double answer_tokens; /* mean length of an answer */
+    double token_ns;      /* time between tokens of an answer */
+    double prompt_tokens; /* mean length of a prompt */
+    double spare_rate;  /* prompt tokens per second that other units can compute in addition; may be
+                         * 0 */
+    int64_t drained_ns; /* time since the drain began */
+    int64_t drain_ns_max; /* longest time of a drain */
 };
 
 enum end_drain { END_DRAIN_WAITS, END_DRAIN_STOPS /* nothing is left */, END_DRAIN_MOVES };

@@ -14,7 +14,7 @@ static uint64_t number_of(const uint8_t *bytes, size_t count) {
     return number;
 }
 
-/* IPv4 addresses lie in 0:0:ffff::/64 .. , which IPv6 does not use. */
+/* IPv4 addresses map to 0:0:ffff::/64 .. , which IPv6 does not use. */
 uint64_t evict_clients_network(const uint8_t *address, size_t count) {
     const uint64_t four = (uint64_t)0xFFFF << 32;
     if (count == 4) return four | number_of(address, 4);
@@ -87,7 +87,7 @@ static size_t share_of(const struct evict_client *client, enum evict_share what)
     return what == EVICT_PLACES ? client->owner != 0 : client->body_bytes;
 }
 
-/* The owner of more than half, if there is one: the majority vote of Boyer and Moore, with weights. */
+/* The owner of more than half, if any: the majority vote of Boyer and Moore, with weights. */
 static uint64_t find_crowd(const struct evict_client *clients, uint32_t count,
                            enum evict_share what) {
     uint64_t owner = 0;

@@ -29,7 +29,7 @@ static void swap(struct evict_candidate *a, struct evict_candidate *b) {
     *b = kept;
 }
 
-/* The heap's top goes first. */
+/* The heap's top is evicted first. */
 static void sift_down(goes_first *rule, struct evict_candidate *heap, uint32_t at, uint32_t count) {
     for (;;) {
         uint32_t child = 2 * at + 1;
@@ -46,7 +46,7 @@ void evict_pages_choose(enum evict_rule rule, struct evict_candidate *candidates
     check(rule < EVICT_RULE_COUNT && wanted <= count);
     for (uint32_t i = count / 2; i-- > 0;)
         sift_down(rules[rule], candidates, i, count);
-    for (uint32_t end = count; end > count - wanted;) { /* the first ends up at the very end */
+    for (uint32_t end = count; end > count - wanted;) { /* the first one ends up at the very end */
         swap(&candidates[0], &candidates[--end]);
         sift_down(rules[rule], candidates, 0, end);
     }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which cached KV pages make room. Candidates are the pages that the prefix cache keeps and nobody
- * reads now. A page's children are unleased whenever it is, and were used last no later than it
- * was; so every rule below, by its order alone, takes children before their parents, and what stays
- * in the cache is always a whole tree.
+ * Chooses the cached KV pages to evict. Candidates are pages of the prefix cache without leases. If
+ * a page is not leased, its children are not either, and they were last used no later than it. So
+ * every rule below evicts children before their parents, and the cache always contains whole trees.
  *
- * Pure: the same candidates, in any order, give the same answer; the last tie goes to the lowest
+ * Pure: the same candidates, in any order, give the same result; the last tie goes to the lowest
  * page.
  */
 #ifndef SERVING_POLICY_EVICT_PAGES_H
@@ -14,8 +13,9 @@
 #include <stdint.h>
 
 enum evict_rule {
-    EVICT_LEAST_RECENT, /* used longest ago; among those of one use the deepest */
-    EVICT_DEEPEST,      /* farthest from its root: keeps the prefixes that many may share */
+    EVICT_LEAST_RECENT, /* least recently used; of those with the same use the deepest */
+    EVICT_DEEPEST,      /* farthest from the root: keeps the prefixes that many requests may
+                         * share */
     EVICT_RULE_COUNT
 };
 
@@ -25,8 +25,9 @@ struct evict_candidate {
     uint64_t last_use; /* higher is later */
 };
 
-/* Moves the `wanted` candidates (at most `count`) that go first to the array's end, the first of
- * them last; so they are taken off from the end, one by one. Everything else stands before. */
+/* Moves the `wanted` candidates (at most `count`) to be evicted first to the array's end, the
+ * first of them last, so that the caller takes them from the end one by one. All others are
+ * before them. */
 void evict_pages_choose(enum evict_rule rule, struct evict_candidate *candidates, uint32_t count,
                         uint32_t wanted);
 

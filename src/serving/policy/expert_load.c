@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * load <- load * M / (M + n) + count for a report of n choices: for small n that is exp(-n / M),
- * and in whole numbers.
+ * load <- load * M / (M + n) + count for a report of n choices. For small n that is exp(-n / M), in
+ * integers.
  */
 #include "serving/policy/expert_load.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How often each expert is chosen, of late: per layer, an exponential moving average over choices,
- * not over time, so that an idle hour forgets nothing. Counts come in reports; the same reports
- * give the same averages.
+ * How often each expert was chosen recently: per layer, an exponential moving average over choices,
+ * not over time, so that idle time changes nothing. Counts arrive in reports; the same reports give
+ * the same averages.
  */
 #ifndef SERVING_POLICY_EXPERT_LOAD_H
 #define SERVING_POLICY_EXPERT_LOAD_H
@@ -9,11 +9,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct expert_load { /* lies in the caller's memory */
+struct expert_load { /* in the caller's memory */
     uint32_t layers, experts;
     uint64_t memory_choices; /* of a layer: an older choice counts for 1/e */
     uint64_t *loads;         /* [layers][experts] in EXPERT_LOAD_UNITs of a choice */
-    uint64_t *choices;       /* [layers] counted since expert_load_open or _forget */
+    uint64_t *choices;       /* [layers] counted since expert_load_open or _restart */
 };
 
 #define EXPERT_LOAD_UNIT 256
@@ -23,11 +23,11 @@ size_t expert_load_bytes(uint32_t layers, uint32_t experts);
 void expert_load_open(struct expert_load *load, uint32_t layers, uint32_t experts,
                       uint64_t memory_choices, void *memory);
 
-/* A report: how often each of the layer's experts was chosen since the last one; below 2^26 in
- * all. */
+/* Adds a report: how often each of the layer's experts was chosen since the last one; below 2^26 in
+ * total. */
 void expert_load_add(struct expert_load *load, uint32_t layer, const uint32_t *counts);
 
-/* The choices start from zero again; the averages stay. */
+/* Counts choices from zero again. The averages stay. */
 void expert_load_restart(struct expert_load *load);
 
 static inline const uint64_t *expert_load_of(const struct expert_load *load, uint32_t layer) {

@@ -5,11 +5,11 @@
 
 #include "base/check.h"
 
-#define HALF_PARTS (FORECAST_PARTS / 6.0)   /* a deviation has half its weight after so many */
-#define TREND_PARTS (FORECAST_PARTS / 48.0) /* a trend goes on for so many */
-#define NEWEST_WEIGHT 0.5                   /* of the last period, in a part's mean */
-#define DEVIATION_MAX 8.0                   /* recent over curve: what is more is an empty curve */
-#define CURVE_LEAST 1e-9                    /* less is no curve to stand to */
+#define HALF_PARTS (FORECAST_PARTS / 6.0)   /* half-life of a deviation */
+#define TREND_PARTS (FORECAST_PARTS / 48.0) /* a trend is extended for so many parts */
+#define NEWEST_WEIGHT 0.5                   /* weight of the last period in a part's mean */
+#define DEVIATION_MAX 8.0                   /* limit of recent / curve */
+#define CURVE_LEAST 1e-9                    /* a smaller value is no curve to compare with */
 
 void forecast_load_open(struct forecast_load *forecast, int64_t period_ns) {
     check(period_ns >= FORECAST_PARTS);
@@ -27,8 +27,8 @@ static uint32_t part_at(const struct forecast_load *forecast, int64_t at_ns) {
     return part < FORECAST_PARTS ? part : FORECAST_PARTS - 1;
 }
 
-/* A part joins the mean of those before when half a period has passed since, if at least half of it
- * was seen: until then what comes is compared with the periods before, and with them alone. */
+/* Merges a part into the mean of earlier periods when half a period has passed since, if at least
+ * half of it was seen. Until then new load is compared only with the periods before. */
 static void settle(struct forecast_load *forecast, struct forecast_part *part) {
     if (part->present_ns >= 0.5 * part_ns(forecast)) {
         double weight = part->periods ? NEWEST_WEIGHT : 1;
@@ -41,7 +41,7 @@ static void settle(struct forecast_load *forecast, struct forecast_part *part) {
     part->present_ns = 0;
 }
 
-/* On entering a part: those half a period behind it and more. */
+/* When a part begins: merges those at least half a period before it. */
 static void settle_behind(struct forecast_load *forecast, uint32_t part) {
     for (uint32_t behind = FORECAST_PARTS / 2; behind <= FORECAST_PARTS; behind++) {
         uint32_t index = (part + 2 * FORECAST_PARTS - behind) % FORECAST_PARTS;
@@ -115,7 +115,7 @@ double forecast_load_by(const struct forecast_load *forecast, enum forecast_way 
     bool is_known = curve_at(forecast, stream, at_ns, &curve);
     if (is_known && (way == FORECAST_AS_EVER || !forecast->has_any)) return curve;
     if (!is_known || way == FORECAST_AS_NOW) return carried_on(forecast, stream, ahead_ns);
-    /* recent lags behind by about a part: it is compared with the curve of then */
+    /* recent lags by about a part, so it is compared with the curve of that time */
     int64_t then_ns = forecast->last_ns - (int64_t)part_ns(forecast);
     if (!curve_at(forecast, stream, then_ns, &present) || present < CURVE_LEAST)
         return fmax(curve, carried_on(forecast, stream, ahead_ns));

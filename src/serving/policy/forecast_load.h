@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a fleet's load will be, from what it was: a curve of one period (a day), learnt from the
- * periods before, and how the last minutes stand to it. In tokens a second, of several streams.
+ * Predicts a fleet's load from its past: a curve of one period (a day), learnt from earlier
+ * periods, and the relation of the last minutes to it. In tokens per second, for several streams.
  *
- *   curve(t)     mean of a 288th of the period, later periods counting for more, straight lines between
- *                the middles of these parts
- *   recent       mean over the last 288th of a period, the latest counting for most
+ *   curve(t)     mean of a 288th of the period; later periods count for more; linear between the
+ *                middles of these parts
+ *   recent       mean over the last 288th of a period; the latest counts for most
  *
- * What is expected is one of three ways to go on from there; whoever knows which of them was off least of late says
- * so (load_noise):
+ * There are three ways to extrapolate. load_noise measures which one had the smallest error
+ * recently:
  *
- *   deviates     curve(t) * (1 + (recent / curve(now) - 1) * 2^(-(t - now) / half)). `half`, a sixth of the period,
- *                is how long a deviation is believed to last: a crowd, or a morning that does not come, is
- *                followed at once, and the curve is trusted again for the time far ahead
- *   as ever      curve(t): what strays from it is noise, and over soon
- *   as now       recent, carried on along its trend for a 48th of the period at most: on days that have nothing
- *                to do with those before, and where nothing is known of a part
+ *   deviates     curve(t) * (1 + (recent / curve(now) - 1) * 2^(-(t - now) / half)). `half`, a sixth
+ *                of the period, is the expected duration of a deviation: a crowd, or a missing morning
+ *                peak, is followed at once, and the curve is used again for the distant future
+ *   as ever      curve(t): deviations are noise, and soon over
+ *   as now       recent, extended along its trend for at most a 48th of the period: for days unlike
+ *                earlier ones, and where nothing is known of a part
  *
- * The state is the caller's; else pure.
+ * The caller keeps the state; otherwise pure.
  */
 #ifndef SERVING_POLICY_FORECAST_LOAD_H
 #define SERVING_POLICY_FORECAST_LOAD_H
@@ -30,18 +30,18 @@
 enum forecast_way { FORECAST_DEVIATES, FORECAST_AS_EVER, FORECAST_AS_NOW, FORECAST_WAYS };
 
 struct forecast_part {
-    double mean[FORECAST_STREAMS];    /* of the periods before */
-    double present[FORECAST_STREAMS]; /* tokens that came in this period, so far */
-    double present_ns;                /* of which so much has been seen */
-    uint32_t periods;                 /* that `mean` is made of */
+    double mean[FORECAST_STREAMS];    /* of earlier periods */
+    double present[FORECAST_STREAMS]; /* tokens in this period, so far */
+    double present_ns;                /* observed time of them */
+    uint32_t periods;                 /* count of periods in `mean` */
 };
 
 struct forecast_load {
     int64_t period_ns;
-    int64_t last_ns; /* end of the last window that was told */
+    int64_t last_ns; /* end of the last window that was added */
     bool has_any;
     double recent[FORECAST_STREAMS];
-    double trend[FORECAST_STREAMS]; /* tokens a second, each second */
+    double trend[FORECAST_STREAMS]; /* tokens per second, each second */
     enum forecast_way way[FORECAST_STREAMS];
     struct forecast_part parts[FORECAST_PARTS];
 };
@@ -49,26 +49,26 @@ struct forecast_load {
 /* Nothing is known. */
 void forecast_load_open(struct forecast_load *forecast, int64_t period_ns);
 
-/* From the last call's time until now so many tokens a second came. Time is that of a clock in which
- * periods begin at multiples of period_ns; a step back is as if nothing had been told. */
+/* Adds the mean rates in tokens per second from the last call's time until now. Periods begin at
+ * multiples of period_ns of the clock. If it steps back, the window is ignored. */
 void forecast_load_add(struct forecast_load *forecast, const double rates[FORECAST_STREAMS],
                        int64_t now_ns);
 
-/* The curve's part at a time is known beforehand: from a file, or a person. */
+/* Sets the curve's part at a time, known from a file or from an operator. */
 void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
                          const double rates[FORECAST_STREAMS]);
 
-/* Expected at `at_ns`, not before now, if it goes on in that way. */
+/* The forecast for `at_ns`, not before now, in that way of extrapolation. */
 double forecast_load_by(const struct forecast_load *forecast, enum forecast_way way,
                         uint32_t stream, int64_t at_ns);
 
-/* The same, in the way of the stream. */
+/* The same in the stream's present way. */
 double forecast_load_at(const struct forecast_load *forecast, uint32_t stream, int64_t at_ns);
 
-/* The most that is expected from now until then. */
+/* The largest forecast from now until then. */
 double forecast_load_peak(const struct forecast_load *forecast, uint32_t stream, int64_t until_ns);
 
-/* When that much, or more, is next expected, until `until_ns`; that if never. */
+/* The next time when at least that much is expected, up to `until_ns`; `until_ns` if never. */
 int64_t forecast_load_reaches(const struct forecast_load *forecast, uint32_t stream, double rate,
                               int64_t until_ns);
 

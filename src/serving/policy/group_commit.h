@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * When the ledger's thread begins its next transaction. A transaction costs the same for one entry
- * as for twenty (a begin, a flush of the disk, pages that all of them share), so transactions begin
- * some milliseconds apart and take along all that came meanwhile. The first entry for a while does
- * not wait. After a failure (a full disk) the next try comes a second later.
+ * Decides when the ledger's thread begins its next transaction. A transaction costs the same for
+ * one entry as for twenty (a begin, a flush of the disk, shared pages). So transactions begin some
+ * milliseconds apart, and each includes all entries that arrived meanwhile. The first entry after a
+ * pause does not wait. After a failure (a full disk) the next try is a second later.
  *
- * The distance is what an answer's last bytes may wait at most for company: half of it on average.
- * docs/performance/serving.md has what it saves.
+ * The interval is the most that an answer's last bytes wait for other entries; on average it is
+ * half of it. docs/performance/serving.md has the savings.
  *
- * Pure: times in, a time out. Times are nanoseconds of any clock that does not go back.
+ * Pure: times in, a time out. Times are nanoseconds of any monotonic clock.
  */
 #ifndef SERVING_POLICY_GROUP_COMMIT_H
 #define SERVING_POLICY_GROUP_COMMIT_H
@@ -25,11 +25,11 @@ struct group_commit {
     int64_t failed_ns; /* when it failed; 0: it did not */
 };
 
-/* When records that wait may be written. */
+/* When waiting records may be written. */
 int64_t group_commit_due_ns(const struct group_commit *commits);
 
-/* Whether a transaction begins now, with so many records at hand; `more_come`: others have been
- * given and not been taken yet, in no time. */
+/* Whether a transaction begins now, with so many records in hand. `more_come`: others were given
+ * and will be taken without delay. */
 bool group_commit_now(const struct group_commit *commits, uint32_t records, bool more_come,
                       int64_t now_ns);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/kv_path.h"
 
-#define DOUBTED_PART 8 /* of what would otherwise be waited */
+#define DOUBTED_PART 8 /* of the time that would otherwise be waited */
 #define DOUBTED_MAX 15 /* in a row */
 
-/* Between two questions: as long as has been waited, within these. */
+/* Limits of the interval between two questions, which is the time waited so far. */
 #define ASK_NS_MIN 2000000
 #define ASK_NS_MAX 50000000
 
@@ -35,8 +35,7 @@ bool kv_path_doubts(struct kv_transfers *transfers, uint32_t blocks, const struc
 
 void kv_path_observe(struct kv_transfers *transfers, uint32_t blocks, int64_t waited_ns,
                      bool arrived, bool doubted) {
-    if (!arrived && doubted)
-        return; /* nothing is known of it but that it would have taken longer */
+    if (!arrived && doubted) return; /* only known: it would have taken longer */
     if (!arrived) waited_ns *= 2;
     if (arrived && 2 * (double)waited_ns < load_rate_ns(&transfers->rate, blocks))
         *transfers = (struct kv_transfers){.doubted = 0};

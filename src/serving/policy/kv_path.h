@@ -1,75 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Which way the KV blocks come of a request that had them: computed by another unit and on their
- * way from it, or given up when pages ran out here.
+ * Chooses the source of a request's KV blocks that existed before: another unit computed them and
+ * is sending them, or this unit gave them up when pages ran out.
  *
- *   a transfer is under way   WAIT for it, as long as computing would take, and at least a moment
- *   none, or it has ended     LOAD from the storage what that is faster for, COMPUTE the rest; what
- *                             the other unit may only be writing there is asked for again
+ *   a transfer is in progress  WAIT for it, as long as computing would take, and at least a moment
+ *   none, or it has ended      LOAD from the storage the part for which that is faster, COMPUTE the
+ *                              rest; asks again for blocks that the other unit may still be writing
  *
- * Waiting as long as the other way takes, and then taking it, costs at most twice what the better
- * of both would have: whoever waits for the transfer's deadline instead waits for seconds while its
- * client looks at one token. (The first token is out by then, so no bound on its time is left to
- * keep.)
+ * Waiting as long as the alternative takes, and then taking the alternative, costs at most twice
+ * the better of both. Waiting for the transfer's deadline instead would take seconds after the
+ * client has got its first token. (The first token is already sent, so its time limit is met.)
  *
- * No rule that knows nothing of the link does better than twice. So what transfers took before is
- * remembered: one that will by that take longer than doing without is doubted, and waited for only
- * an eighth as long. One in a few is waited for as if nothing were known, since a link may get
- * faster; whoever arrives in less than half of what was foretold proves the memory wrong.
+ * No rule without knowledge of the link does better than twice. So the times of earlier transfers
+ * are remembered. A transfer that is predicted to take longer than the alternative is doubted, and
+ * waited for only an eighth as long. One in a few is waited for as if nothing were known, because a
+ * link may become faster. A transfer that arrives in less than half of the predicted time disproves
+ * the memory.
  *
- * The transport is not tried a second time. For that the gateway would have to reserve anew and ask
- * the unit that computed the prompt for it again, which has meanwhile given its pages back and may
- * be the very reason of the failure; the storage has the same blocks and asks nobody.
+ * The transfer is not retried. For that the gateway would have to reserve again and ask the unit
+ * that computed the prompt, which has released its pages meanwhile and may be the cause of the
+ * failure. The storage has the same blocks and involves no other unit.
  */
 #ifndef SERVING_POLICY_KV_PATH_H
 #define SERVING_POLICY_KV_PATH_H
 
 #include "serving/policy/load_or_compute.h"
 
-#define KV_PATH_WAIT_NS_MIN 500000000 /* also where it is not known how long computing takes */
-#define KV_PATH_REST_NS_MAX 500000000 /* also where a load or computing has not been measured yet */
+#define KV_PATH_WAIT_NS_MIN 500000000 /* also if the time of computing is unknown */
+#define KV_PATH_REST_NS_MAX 500000000 /* also if a load or computing has not been measured yet */
 
 enum kv_path { KV_PATH_WAIT, KV_PATH_LOAD, KV_PATH_COMPUTE };
 
 struct kv_transfers {      /* to one unit; starts zeroed */
-    struct load_rate rate; /* of blocks, since the request could go on if only they were there */
-    uint32_t doubted;      /* in a row */
+    struct load_rate rate; /* of blocks, from the time when the request waits only for them */
+    uint32_t doubted;      /* consecutive doubted transfers */
 };
 
 struct kv_path_ask {
     bool under_way;       /* a transfer that has not ended */
-    bool doubted;         /* kv_path_doubts has said so */
-    int64_t waited_ns;    /* since the request could go on if only its blocks were there */
-    struct load_ask load; /* what stands in pages, what the storage has behind it (0 blocks: it has
-                           * none, or was not asked), at which rates */
+    bool doubted;         /* the result of kv_path_doubts */
+    int64_t waited_ns;    /* since the request waits only for its blocks */
+    struct load_ask load; /* blocks in pages, blocks after them in the storage (0: none, or it was
+                           * not asked), and the rates */
 };
 
 struct kv_path_choice {
     enum kv_path path;
-    int64_t wait_ns;         /* WAIT: for so much longer at most */
+    int64_t wait_ns;         /* WAIT: for at most so much longer */
     struct load_choice load; /* else */
 };
 
 struct kv_path_choice kv_path_choose(const struct kv_path_ask *ask);
 
-/* To be asked once, when such a request could go on: is the transfer of so many blocks likely to
- * take longer than doing without it? */
+/* Called once when such a request waits only for its blocks: is the transfer of so many blocks
+ * likely to take longer than the alternative? */
 bool kv_path_doubts(struct kv_transfers *transfers, uint32_t blocks, const struct load_ask *load);
 
-/* They arrived after so long, or were waited for so long and given up. */
+/* They arrived after so long, or were given up after so long. */
 void kv_path_observe(struct kv_transfers *transfers, uint32_t blocks, int64_t waited_ns,
                      bool arrived, bool doubted);
 
-/* Blocks that another unit computed failed to come, and the storage has only some of them: that
- * unit keeps them all, and may still be writing the last. */
+/* Blocks that another unit computed were not received, and the storage has only some of them: that
+ * unit stores them all, and may still be writing the last ones. */
 struct kv_path_rest {
     int64_t waited_ns;    /* since the other unit had computed them */
-    uint32_t rest_blocks; /* that may yet be stored, behind those of `load` */
-    struct load_ask load; /* as above, with what the storage has by now */
+    uint32_t rest_blocks; /* blocks that may yet be stored, after those of `load` */
+    struct load_ask load; /* as above, with the storage's present contents */
 };
 
-/* After how long the storage is asked again; 0: not any more. It is waited for as long as loading
- * the rest would save, so that here, too, the sum is at most twice the better way, and never longer
- * than KV_PATH_REST_NS_MAX: nobody knows whether the other unit could store them. */
+/* The time until the storage is asked again; 0: not any more. The total wait is limited to the time
+ * that loading the rest would save, so that here, too, the sum is at most twice the better
+ * alternative, and to KV_PATH_REST_NS_MAX, because the other unit may have failed to store them. */
 int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest);
 
 #endif

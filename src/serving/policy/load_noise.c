@@ -5,7 +5,7 @@
 
 #define FORGOTTEN_PERIODS (1.0 / 6)
 #define DISTANCE_MAX 0.25
-#define DEVIATION 1.25 /* of a normal distribution, over its mean distance: sqrt(pi / 2) */
+#define DEVIATION 1.25 /* of a normal distribution, over its mean deviation: sqrt(pi / 2) */
 #define JUMP_DEVIATIONS 3
 #define MARGIN_DEVIATIONS 2.33
 #define COUNTING                                                                                   \
@@ -20,7 +20,7 @@ static double kept_over(const struct load_noise *noise, int64_t passed_ns) {
     return exp(-(double)passed_ns / (FORGOTTEN_PERIODS * (double)noise->rule.period_ns));
 }
 
-/* Of a time to come, several in the time of a start. */
+/* Stores forecasts of the future, several in the time of a start. */
 static void hope(struct load_noise *noise, const struct forecast_load *forecast, int64_t now_ns) {
     int64_t between_ns = noise->rule.ahead_ns / LOAD_NOISE_HOPES;
     uint32_t place = noise->hope_count % LOAD_NOISE_HOPES;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The rate is a least-squares line through the loads so far, each counting a tenth less with every
- * one that follows. Where all loads are of one size a line has no slope: then the latency seen is
- * 0, and the rate the mean.
+ * The rate is a least-squares line through the loads so far, in which each load counts a tenth less
+ * with every later one. If all loads have one size the line has no slope; the latency is then 0,
+ * and the rate the mean.
  */
 #include "serving/policy/load_or_compute.h"
 
@@ -34,7 +34,8 @@ double load_rate_ns(const struct load_rate *rate, uint64_t bytes) {
     return bytes ? rate->latency_ns + rate->byte_ns * (double)bytes : 0;
 }
 
-/* Computing the prompt from `first` on, in steps of whole chunks; and the first step alone. */
+/* Time to compute the prompt from `first` on, in steps of whole chunks; and of the first step
+ * alone. */
 static double compute_ns(const struct load_ask *ask, uint32_t first, double *first_step_out) {
     double sum = 0;
     *first_step_out = 0;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Load cached blocks, or compute them again? Both are predicted from what was measured: loads as a
+ * Load cached blocks, or compute them again? Both times are predicted from measurements: loads as a
  * latency plus bytes at a rate, computing by the step cost model. A prompt's leading blocks may be
- * loaded, the rest is computed; every split is considered, since later blocks cost more to compute
- * and all cost the same to load.
+ * loaded, the rest is computed. Every split is considered, because later blocks cost more to
+ * compute and all cost the same to load.
  *
  * Loading first, then computing:   latency + loading(k) + computing(k .. end)
- * Loading while computing, layer by layer: what the first step waits
+ * Loading while computing, layer by layer: the wait of the first step
  * (serving/policy/load_in_step.h), then computing.
  *
- * What is not measured yet is tried: without a rate, everything is loaded.
+ * Without a measured rate everything is loaded, to measure it.
  */
 #ifndef SERVING_POLICY_LOAD_OR_COMPUTE_H
 #define SERVING_POLICY_LOAD_OR_COMPUTE_H
@@ -19,7 +19,7 @@
 
 struct load_rate { /* of one tier; starts zeroed */
     double latency_ns, byte_ns;
-    double count, bytes, ns, bytes_squared, bytes_ns; /* sums over loads, older ones fading */
+    double count, bytes, ns, bytes_squared, bytes_ns; /* sums over loads with decaying weights */
 };
 
 /* A load of so many bytes took so long. */
@@ -31,17 +31,18 @@ double load_rate_ns(const struct load_rate *rate, uint64_t bytes);
 struct load_ask {
     const struct load_rate *rate;
     const struct step_cost *cost;
-    uint32_t first_block;      /* blocks before it stand in pages already */
+    uint32_t first_block;      /* blocks before it are in pages already */
     uint32_t block_count;      /* that could be loaded */
     uint32_t prompt_tokens;    /* the whole prompt */
     uint32_t chunk_tokens_max; /* of a step */
     uint64_t block_bytes;
-    uint32_t layers; /* 0: computing begins when everything is there */
+    uint32_t layers; /* 0: computing begins after the whole load */
 };
 
 struct load_choice {
     uint32_t load_blocks;                          /* the leading ones; the others are computed */
-    double chosen_ns, load_all_ns, compute_all_ns; /* predicted, until the prompt is computed */
+    double chosen_ns, load_all_ns, compute_all_ns; /* predicted times until the prompt is
+                                                    * computed */
 };
 
 struct load_choice load_or_compute(const struct load_ask *ask);

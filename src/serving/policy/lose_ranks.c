@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* An empty slot, or one whose expert has another on a living rank; of the rank that reads least. */
+/* An empty slot, or one with an expert that has another slot on a living rank; of the rank with the
+ * fewest reads. */
 static uint32_t free_slot(const struct rebalance_shape *shape, const bool *lost,
                           const uint32_t *copies, const uint32_t *reads, const uint32_t *map) {
     uint32_t best = UINT32_MAX;

@@ -5,12 +5,12 @@
 
 #include "base/check.h"
 
-/* The node of a rank; all are of one if nodes have no ranks. */
+/* The node of a rank; one for all if nodes have no ranks. */
 static uint32_t node_of(uint32_t rank, uint32_t node_ranks) {
     return node_ranks ? rank / node_ranks : 0;
 }
 
-/* The slot that gives the expert to `slot`. */
+/* The slot that sends the expert to `slot`. */
 static uint32_t source_of(const struct move_experts *layer, uint32_t expert, uint32_t slot,
                           const uint32_t *gives) {
     uint32_t room = layer->slots_per_rank, to = slot / room, best = UINT32_MAX;

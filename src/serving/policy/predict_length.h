@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How many tokens an answer will yet have, learnt from the answers that ended: the mean of what
- * those that got at least so far had left. Lengths are kept in buckets, four to a doubling; old
- * answers fade, so that the guess follows the day.
+ * Predicts the remaining tokens of an answer from answers that ended: the mean remainder of those
+ * that were at least as long. Lengths are kept in buckets, four per doubling. Old answers decay, so
+ * that the prediction follows the day.
  */
 #ifndef SERVING_POLICY_PREDICT_LENGTH_H
 #define SERVING_POLICY_PREDICT_LENGTH_H
@@ -14,15 +14,16 @@
 struct predict_length { /* starts zeroed: nothing known */
     uint64_t ended[PREDICT_LENGTH_BUCKETS];
     uint64_t tokens[PREDICT_LENGTH_BUCKETS]; /* of the answers that ended in the bucket */
-    /* Of those in all later buckets: a guess is made far more often than an answer ends. */
+    /* Sums over all later buckets, because predictions are far more frequent than ends of
+     * answers. */
     uint64_t later_ended[PREDICT_LENGTH_BUCKETS], later_tokens[PREDICT_LENGTH_BUCKETS];
     uint64_t total;
 };
 
 void predict_length_learn(struct predict_length *lengths, uint32_t tokens);
 
-/* Tokens that an answer of `tokens` so far will yet have, at most `limit`. While nothing is known,
- * or no answer ever got so far: as many again. */
+/* The predicted remaining tokens of an answer of `tokens` so far, at most `limit`. If nothing is
+ * known, or no answer was ever that long: as many again. */
 uint32_t predict_length_left(const struct predict_length *lengths, uint32_t tokens, uint32_t limit);
 
 #endif

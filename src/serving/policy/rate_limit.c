@@ -5,7 +5,7 @@
 
 #define MINUTE_NS ((int64_t)60000000000)
 
-/* How long it takes until so much has come, rounded up. */
+/* The time for so much at that rate, rounded up. */
 static int64_t time_of(uint64_t per_minute, uint64_t count) {
     double ns = (double)count / (double)per_minute * (double)MINUTE_NS;
     if (ns >= (double)RATE_LIMIT_DEBT_NS_MAX) return RATE_LIMIT_DEBT_NS_MAX;

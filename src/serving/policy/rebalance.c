@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The balancer knows neither masked ranks nor empty slots: it sees the ranks that remain, as many
- * as there are, and an old map of theirs that was made whole: an expert that would be lost takes a
- * slot of the one with the most replicas, and an empty slot the expert with the largest share.
+ * The balancer does not support masked ranks or empty slots. So it gets only the remaining ranks,
+ * with a completed old map: an expert that would be lost takes a slot of the one with the most
+ * replicas, and an empty slot gets the expert with the largest share.
  */
 #include "serving/policy/rebalance.h"
 
@@ -17,7 +17,7 @@ struct rebalance_layer {
     const struct rebalance_shape *shape;
     const struct rebalance_prices *prices;
     const uint64_t *loads;
-    struct balance_shape left;    /* what the balancer sees */
+    struct balance_shape left;    /* the balancer's input */
     uint16_t *old, *best, *tried; /* [left.slots] */
     uint16_t *replicas;           /* [experts] in `old` */
     void *memory;
@@ -52,7 +52,7 @@ static uint32_t count_left(const struct rebalance_shape *shape, const bool *mask
     return left;
 }
 
-/* Nodes of the ranks that are left; 1, as if there were no others, where they have not as many each.
+/* Nodes of the remaining ranks; 1 if these are not evenly distributed.
  */
 static uint32_t count_nodes(const struct rebalance_shape *shape, const bool *masked) {
     uint32_t each = shape->node_ranks ? shape->node_ranks : shape->ranks, nodes = 0, of_first = 0;
@@ -75,7 +75,8 @@ uint32_t rebalance_redundancy(const struct rebalance_shape *shape, uint32_t mask
     check(masked_count < shape->ranks);
     uint32_t left = shape->ranks - masked_count;
     uint32_t each = (shape->experts + left - 1) / left; /* slots of a rank */
-    uint32_t least = (each - 1) * shape->ranks + 1;     /* so many slots are made so many each */
+    uint32_t least = (each - 1) * shape->ranks + 1;     /* from this many slots on each rank gets
+                                                         * `each` */
     return least > shape->experts ? least - shape->experts : 0;
 }
 
@@ -95,7 +96,7 @@ static void open_layer(struct rebalance_layer *layer, const struct rebalance_sha
     layer->memory = at + round_up_8(shape->experts * sizeof *layer->replicas);
 }
 
-/* The slot whose expert can best spare it. */
+/* The slot with the most dispensable expert. */
 static uint32_t spare_slot(const struct rebalance_layer *layer) {
     uint32_t best = 0;
     for (uint32_t slot = 1; slot < layer->left.slots; slot++)
@@ -117,7 +118,7 @@ static void put(struct rebalance_layer *layer, uint32_t slot, uint32_t expert) {
     layer->replicas[expert]++;
 }
 
-/* Fills `old` from the slots of the ranks that are left. */
+/* Fills `old` from the slots of the remaining ranks. */
 static void make_whole(struct rebalance_layer *layer, const bool *masked, const uint32_t *from) {
     uint32_t room = layer->shape->slots_per_rank, at = 0, expert = 0;
     memset(layer->replicas, 0, layer->shape->experts * sizeof *layer->replicas);
@@ -126,7 +127,8 @@ static void make_whole(struct rebalance_layer *layer, const bool *masked, const 
             layer->old[at] = UINT16_MAX;
             if (from[rank * room + i] != REBALANCE_EMPTY) put(layer, at, from[rank * room + i]);
         }
-    for (uint32_t slot = 0; slot < layer->left.slots; slot++) { /* empty ones to those without */
+    for (uint32_t slot = 0; slot < layer->left.slots; slot++) { /* empty slots get experts without
+                                                                 * one */
         if (layer->old[slot] != UINT16_MAX) continue;
         while (expert < layer->shape->experts && layer->replicas[expert])
             expert++;
@@ -143,7 +145,7 @@ static void make_whole(struct rebalance_layer *layer, const bool *masked, const 
     }
 }
 
-/* The largest rank load of the map as it is, masked ranks and empty slots included. */
+/* The largest rank load of the map itself, with masked ranks and empty slots. */
 static double largest_load(const struct rebalance_layer *layer, const uint32_t *from) {
     const struct rebalance_shape *shape = layer->shape;
     uint32_t slots = shape->ranks * shape->slots_per_rank;
@@ -165,13 +167,13 @@ static double largest_load(const struct rebalance_layer *layer, const uint32_t *
 
 /* ---- prices ---- */
 
-/* Rows of a token that leave its node; a token's node is any one as likely as another. */
+/* Rows of a token that leave its node; each node is equally likely to be the token's. */
 static double copies_of(const struct rebalance_layer *layer, const uint16_t *slots) {
     struct balance_shape shape = layer->left;
     struct balance_traffic traffic;
     if (shape.nodes == 1 || shape.groups == 1) return 0;
     double away = 1 - 1.0 / shape.nodes;
-    if (!layer->prices->passes) shape.nodes = shape.ranks; /* each rank gets a row of its own */
+    if (!layer->prices->passes) shape.nodes = shape.ranks; /* each rank gets its own row */
     balance_traffic(&shape, &layer->shape->choice, layer->loads, slots, &traffic);
     return traffic.copies * away;
 }
@@ -182,8 +184,9 @@ static bool holds(const uint16_t *slots, uint32_t count, uint16_t expert) {
     return false;
 }
 
-/* From the old map to `to`: what a rank's link takes for the experts that come to it, on average,
- * by the tokens that the new map is to serve. move_experts takes the nearest source, too. */
+/* The cost of the moves from the old map to `to`: the mean time on a rank's link for its new
+ * experts, divided by the tokens that the new map is expected to serve. move_experts also takes the
+ * nearest source. */
 static double moves_ns(const struct rebalance_layer *layer, const uint16_t *to) {
     const struct rebalance_prices *prices = layer->prices;
     uint32_t room = layer->shape->slots_per_rank,
@@ -199,7 +202,7 @@ static double moves_ns(const struct rebalance_layer *layer, const uint16_t *to) 
     return sum / layer->left.ranks / prices->tokens;
 }
 
-/* Of a map without its moves. `busiest`: the largest rank load by the mean one. */
+/* The cost of a map without its moves. `busiest`: the largest rank load over the mean one. */
 static struct rebalance_cost cost_of(const struct rebalance_layer *layer, double busiest,
                                      double copies) {
     const struct rebalance_prices *prices = layer->prices;
@@ -213,7 +216,7 @@ double rebalance_cost_sum(const struct rebalance_cost *cost) {
     return cost->experts + cost->nodes + cost->moves;
 }
 
-/* The ways that a layer has: those of the nodes only where groups can stay on them. */
+/* Whether the layer has that way: those with nodes only if groups can stay on them. */
 static bool has_way(const struct rebalance_layer *layer, enum rebalance_way way) {
     bool nodes = balance_experts_divides(&layer->left) && !layer->prices->makes_answers;
     if (way == REBALANCE_GLOBAL) return !nodes || layer->prices->pair_ns > 0;

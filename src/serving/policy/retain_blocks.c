@@ -28,7 +28,7 @@ static void sort_by_position(const struct retain_block *blocks, uint32_t *order,
     }
 }
 
-/* Of the blocks on disk. */
+/* The mean over the blocks on disk. */
 static double mean_value(const struct retain_block *blocks, uint32_t count) {
     double sum = 0;
     uint32_t there = 0;

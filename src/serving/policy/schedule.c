@@ -41,8 +41,8 @@ static void sift_down(const struct schedule_item *items, uint32_t *order, uint32
     }
 }
 
-/* Heap sort: in place, no recursion, same result everywhere. Items that stand in order, as they do
- * from one step of answers to the next, are only looked at. */
+/* Heap sort: in place, no recursion, same result everywhere. If the items are in order already, as
+ * usual from one step of answers to the next, only verifies that. */
 void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t *order) {
     uint32_t ordered = 1;
     for (uint32_t i = 0; i < count; i++)
@@ -62,20 +62,20 @@ void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t 
 
 struct spending { /* what is left of the step while it is filled */
     uint32_t tokens;
-    uint32_t promised; /* of them, to decode rows that are still to be chosen */
+    uint32_t promised; /* tokens promised to decode rows that are still to be chosen */
     uint32_t prompt_tokens;
     uint32_t pages;
     uint32_t rows_running;
     uint32_t constraint_bytes, constraint_tokens;
     double prompt_ns;
-    bool waits; /* a request before this one could not start */
+    bool waits; /* an earlier request could not start */
 };
 
 /* The longest row that `most` tokens allow. */
 static uint32_t row_tokens(const struct schedule_item *item, uint32_t most) {
     uint32_t wanted = item->row_end - item->computed_tokens;
     if (wanted <= most) return wanted;
-    if (item->generated) return most; /* one by one or together: the same to the last bit */
+    if (item->generated) return most; /* one by one or together: bit-identical */
     uint32_t end = (item->computed_tokens + most) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     return end > item->computed_tokens ? end - item->computed_tokens : 0;
 }
@@ -108,7 +108,8 @@ static bool constraint_fits(const struct schedule_item *item, const struct spend
            item->constraint_tokens <= left->constraint_tokens;
 }
 
-/* A waiting request starts only together with its first chunk, so that it holds no pages idly. */
+/* A waiting request starts only together with its first chunk, so that it never holds idle
+ * pages. */
 static struct schedule_choice choose_waiting(const struct schedule_item *item,
                                              const struct schedule_limits *limits,
                                              struct spending *left) {
@@ -146,13 +147,13 @@ static struct schedule_choice choose_waiting(const struct schedule_item *item,
     return choice;
 }
 
-/* What a decode row takes at least. */
+/* The least tokens of a decode row. */
 static uint32_t decode_tokens_min(const struct schedule_item *item) {
     return item->phase == SCHEDULE_DECODE ? 1 + item->draft_tokens : 0;
 }
 
-/* One token, and of the forced ones behind it as many as leave the other decode rows theirs and a
- * block to prompts. */
+/* Takes one token, and as many of the forced ones after it as leave the other decode rows theirs
+ * and a block for prompts. */
 static struct schedule_choice choose_decode(const struct schedule_item *item,
                                             struct spending *left) {
     uint32_t wanted = item->row_end - item->computed_tokens + item->draft_tokens;

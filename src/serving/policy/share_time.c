@@ -27,7 +27,7 @@ static uint32_t least_ahead(const struct share_time *share) {
 
 void share_time_spend(struct share_time *share, uint64_t client, int64_t ns) {
     uint64_t begun = share_time_turn(share, client);
-    uint64_t end = begun + (ns > 0 ? (uint64_t)ns : 0) + 1; /* it never stands still */
+    uint64_t end = begun + (ns > 0 ? (uint64_t)ns : 0) + 1; /* always advances */
     if (begun > share->now) share->now = begun;
     forget_passed(share);
     uint32_t place = place_of(share, client);

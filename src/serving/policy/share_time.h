@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who is next where work is done one at a time, and what it takes is known only when it is done: to
- * compile a constraint takes from a millisecond to a second, and its length does not say which.
+ * Fair queueing of jobs that run one at a time and have an unknown cost until they are done:
+ * compiling a constraint takes from a millisecond to a second, independent of its length.
  *
- * Self-clocked fair queueing by the time that was measured (Golestani, 1994; serving/policy/
- * share_turns has the same for work that is known before): each client has as its turn the virtual
- * time up to which it has had its share, and the smallest turn is next. Virtual time is the turn of
- * the one served last. A client that was idle begins at virtual time, so nobody saves turns up, and
- * one who asks for little passes all who have had more: it waits for what is in work, and no longer.
+ * Self-clocked fair queueing by the measured time (Golestani, 1994; serving/policy/share_turns does
+ * the same for work that is known before). Each client has as its turn the virtual time up to which
+ * it has had its share, and the smallest turn is next. Virtual time is the turn of the client
+ * served last. A client that was idle starts at virtual time, so no client saves up turns. A client
+ * with little work passes all that have had more: it waits only for the job in progress.
  *
- * A turn that virtual time has passed says nothing and is forgotten. Where more clients than the
- * table holds are ahead of virtual time, the one that is least ahead is forgotten.
+ * A turn that virtual time has passed is forgotten. If more clients than the table holds are ahead
+ * of virtual time, the one that is least ahead is forgotten.
  */
 #ifndef SERVING_POLICY_SHARE_TIME_H
 #define SERVING_POLICY_SHARE_TIME_H
@@ -29,7 +29,7 @@ struct share_time { /* all zeros at first */
 /* The client's turn: the smallest is next. */
 uint64_t share_time_turn(const struct share_time *share, uint64_t client);
 
-/* The client's work was done, and took so long. */
+/* The client's job took so long. */
 void share_time_spend(struct share_time *share, uint64_t client, int64_t ns);
 
 #endif

@@ -6,10 +6,10 @@ uint64_t share_turns_turn(uint64_t now, uint64_t before, size_t bytes) {
 }
 
 uint64_t share_turns_after(uint64_t now, size_t bytes, uint32_t clients_max) {
-    return now + bytes / clients_max + 1; /* it never stands still */
+    return now + bytes / clients_max + 1; /* always advances */
 }
 
-#define WORK_UNITS 65536 /* of a token, at a weight of 1 and low priority */
+#define WORK_UNITS 65536 /* per token, at a weight of 1 and low priority */
 
 uint64_t share_turns_work(uint64_t tokens, uint32_t weight, enum account_priority priority) {
     static const uint32_t times[ACCOUNT_PRIORITY_COUNT] = {

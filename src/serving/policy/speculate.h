@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whether the next step's answers are drafted ahead (contract/step_plan.h). A draft costs a run of
- * the MTP layer and one more token in the main pass, and pays with the share of drafts that are
- * right; what wins depends on machine, model, batch and text. So both are measured:
+ * Decides whether the next step uses draft tokens for its answers (contract/step_plan.h). A draft
+ * costs a run of the MTP layer and one more token in the main pass, and pays in proportion to the
+ * drafts that are right. The better way depends on machine, model, batch and text. So both are
+ * measured:
  *
  *   drafts pay  <=>  (1 + right per row) * ns without > ns with * (1 + 2 %)
  *
- * The times are those of steps with answers alone, per log2 of their number; how many drafts are
- * right is a property of the text and is kept once. Where a number of answers is new, both ways are
- * tried a few times each; later the other way is tried once in 64 steps, and more seldom while it
- * keeps losing, so that a change is noticed.
+ * The times are those of steps with answers alone, per log2 of their number. The share of right
+ * drafts is a property of the text and is kept once. For a new number of answers, both ways are
+ * tried a few times each. Later the other way is tried once in 64 steps, and less often while it
+ * remains slower, to notice changes.
  *
  * Doubles with fixed operations in a fixed order: the same measurements give the same choices.
  */
@@ -23,21 +24,21 @@
 enum speculate_mode { SPECULATE_NEVER, SPECULATE_ALWAYS, SPECULATE_MEASURED, SPECULATE_MODE_COUNT };
 
 enum speculate_reason {
-    SPECULATE_NO_ROWS, /* no answer could be drafted */
+    SPECULATE_NO_ROWS, /* no answer could have a draft */
     SPECULATE_NO_ROOM, /* the step has too few tokens for all drafts and a prompt's block */
     SPECULATE_FORBIDDEN,
     SPECULATE_DEMANDED,
-    SPECULATE_LEARNS, /* one of the two ways is not known well enough */
+    SPECULATE_LEARNS, /* one of the two ways is not measured well enough */
     SPECULATE_PAYS,
     SPECULATE_COSTS,
-    SPECULATE_TRIES, /* the way that is not the better one, to see whether it still is not */
+    SPECULATE_TRIES, /* the slower way, to see whether it still is */
 };
 
 #define SPECULATE_BUCKETS 10 /* 1, 2-3, 4-7, ... answers in a step */
 
 struct speculate_times { /* of steps with so many answers */
     double ns[2];        /* moving averages: without drafts, with */
-    uint32_t steps[2];   /* behind them, up to a bound */
+    uint32_t steps[2];   /* measured steps, up to a bound */
     uint32_t same_steps; /* since both ways were last tried */
     uint32_t patience;   /* the other way is tried after so many; 0: SPECULATE_TRY_STEPS */
 };
@@ -47,8 +48,8 @@ struct speculate_times { /* of steps with so many answers */
 
 struct speculate { /* starts zeroed: nothing known */
     struct speculate_times times[SPECULATE_BUCKETS];
-    double right; /* drafts that were right, per answer of steps with drafts */
-    double seen;  /* answers behind it, up to a bound */
+    double right; /* right drafts, per answer of steps with drafts */
+    double seen;  /* answers measured, up to a bound */
 };
 
 struct speculate_choice {
@@ -56,14 +57,14 @@ struct speculate_choice {
     enum speculate_reason reason;
 };
 
-/* What to do with `row_count` answers, of which `draft_count` can be drafted; `room`: tokens of the
- * step that they and their drafts may take together. */
+/* Chooses for `row_count` answers, of which `draft_count` can have drafts. `room`: tokens of the
+ * step for them and their drafts together. */
 struct speculate_choice speculate_choose(const struct speculate *speculate,
                                          enum speculate_mode mode, uint32_t row_count,
                                          uint32_t draft_count, uint32_t room);
 
-/* A step with `row_count` answers is done: `draft_count` drafts were made (0: a step without), and
- * `right_count` were right. `ns`: how long it took; 0 if it computed prompts too. */
+/* A step with `row_count` answers is done. `draft_count` drafts were made (0: a step without), and
+ * `right_count` were right. `ns`: its time; 0 if it computed prompts too. */
 void speculate_observe(struct speculate *speculate, uint32_t row_count, uint32_t draft_count,
                        uint32_t right_count, int64_t ns);
 

@@ -3,13 +3,14 @@
 
 #include <stdbool.h>
 
-/* Units in which the parts of a usual step are numbers near 1, so that an error is shared fairly.
+/* Units in which the parts of a usual step are numbers near 1, so that an error is distributed
+ * fairly.
  */
 #define ROWS_UNIT 16.0
 #define TOKENS_UNIT 64.0
 #define ATTENDED_UNIT (64.0 * 1024)
 #define CONTEXT_UNIT 1024.0
-#define RATE_STEPS 10 /* one step explains a tenth of its error, once as many are in */
+#define RATE_STEPS 10 /* one step explains a tenth of its error, after so many */
 #define TRUSTED_AFTER 8
 
 static void features_of(const struct step_work *work, double features[STEP_COST_WEIGHTS]) {
@@ -72,7 +73,7 @@ double step_cost_context_ns(const struct step_cost *cost) {
 
 uint32_t step_cost_afford(const struct step_cost *cost, uint32_t first_position,
                           uint32_t tokens_max, double ns) {
-    uint32_t low = 0, high = tokens_max; /* low is affordable; beyond high nothing is */
+    uint32_t low = 0, high = tokens_max; /* low is affordable; nothing beyond high is */
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
         if (step_cost_run_ns(cost, first_position, middle) <= ns)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How long a step will take, learnt from the steps that ran:
+ * Predicts the time of a step, learnt from earlier steps:
  *
  *   ns = fixed + per answer row + per draft + per prompt token + per KV position that a prompt
  *        token attends to + per token of context that a run of prompt tokens reads back, its own
  *        included
  *
- * Answer rows' attention goes into their own weight: they read one context each, prompts read it
- * once a token. Steps of answers alone teach the first three weights, steps with prompts the
- * others: so an error about prompts never makes answers look slow, on which their time is judged.
- * The weights follow the measurements by normalized least mean squares (B. Widrow, S. Haykin: the
- * smallest change that explains a part of the error), kept at 0 or more: no matrix, no wind-up when
- * the load never varies. One measurement counts at most for twice its prediction, so a hiccup of
- * the machine does not matter long.
+ * The attention of answer rows is part of their own weight: they read one context each, prompts
+ * read it once a token. Steps of answers alone teach the first three weights, steps with prompts
+ * the others. So an error about prompts never makes answers look slow, which are judged by their
+ * time. The weights follow the measurements by normalized least mean squares (B. Widrow, S. Haykin:
+ * the smallest change that explains a part of the error), kept at 0 or more: no matrix, no wind-up
+ * when the load never varies. One measurement counts for at most twice its prediction, so an
+ * outlier has little effect.
  *
  * Doubles with fixed operations in a fixed order: the same measurements give the same predictions.
  */
@@ -37,13 +37,13 @@ struct step_cost { /* starts zeroed: nothing known, everything free */
 
 struct step_work {
     uint32_t answer_rows;
-    uint32_t drafts;        /* further tokens in those rows: computed ahead, or forced */
+    uint32_t drafts;        /* further tokens in those rows: drafts, or forced */
     uint32_t prompt_tokens; /* all tokens of rows that are no single next token */
     uint64_t attended;      /* sum over those tokens of the positions up to their own */
     uint64_t context;       /* sum over runs of such tokens of the positions up to their last */
 };
 
-/* A run of `token_count` prompt tokens from first_position on joins the work. */
+/* Adds a run of `token_count` prompt tokens from first_position on. */
 void step_work_add(struct step_work *work, uint32_t first_position, uint32_t token_count);
 
 void step_cost_observe(struct step_cost *cost, const struct step_work *work, int64_t ns);
@@ -51,11 +51,12 @@ void step_cost_observe(struct step_cost *cost, const struct step_work *work, int
 /* Predicted, >= 0. */
 double step_cost_ns(const struct step_cost *cost, const struct step_work *work);
 
-/* What such a run adds to a step. */
+/* The cost of such a run in a step. */
 double step_cost_run_ns(const struct step_cost *cost, uint32_t first_position,
                         uint32_t token_count);
 
-/* Of each position that a prompt token attends to; of each that a run of them reads back. */
+/* The cost of each position that a prompt token attends to, and of each that a run of them reads
+ * back. */
 double step_cost_attended_ns(const struct step_cost *cost);
 double step_cost_context_ns(const struct step_cost *cost);
 

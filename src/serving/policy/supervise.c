@@ -33,7 +33,7 @@ static bool is_judged(const struct supervise_watch *watch, const struct supervis
     return signs->state != PULSE_STARTS || watch->from_start;
 }
 
-/* Of a rank that finishes no tile: it had the time for one. */
+/* True if a rank that finishes no tile had enough CPU time for one. */
 static bool had_time(const struct supervise_rank *rank, const struct supervise_signs *signs,
                      struct supervise_timeout timeout, int64_t no_tile_ns) {
     if (signs->returns) return no_tile_ns >= SUPERVISE_RETURN_PATIENCE * timeout.wall_ns;
@@ -41,15 +41,15 @@ static bool had_time(const struct supervise_rank *rank, const struct supervise_s
     return had_cpu && no_tile_ns >= timeout.wall_ns;
 }
 
-/* As if all had given a sign just now. */
+/* Resets all signs to now. */
 static void forgive(struct supervise_watch *watch, int64_t now_ns) {
     for (uint32_t i = 0; i < watch->rank_count; i++)
         watch->ranks[i].tiles_ns = watch->ranks[i].ran_ns = now_ns;
     watch->moved_ns = now_ns;
 }
 
-/* False: all wait and nothing moves between them; rank 0 only waits while a step is under way. For one
- * that has died the others have waited until now. */
+/* False: all wait and nothing moves between them. Rank 0 only waits while a step is in progress.
+ * When a rank has died, the others have waited for it until now. */
 static bool is_moving(const struct supervise_watch *watch, const struct supervise_signs *signs) {
     for (uint32_t i = 0; i < watch->rank_count; i++) {
         if (signs[i].gone != watch->ranks[i].gone) return true;
@@ -86,7 +86,8 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     if (frozen.verdict) return frozen;
     if (stuck.verdict) return stuck;
     int64_t still_ns = now_ns - watch->moved_ns;
-    if (still_ns >= timeout.wall_ns && all_run) /* else one is stopped, for which the others wait */
+    if (still_ns >= timeout.wall_ns && all_run) /* otherwise one is stopped, and the others wait for
+                                                 * it */
         return (struct supervise_finding){SUPERVISE_DEADLOCK, 0, still_ns};
     return frozen;
 }

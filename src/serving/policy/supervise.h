@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a supervisor of units decides: which rank is stuck, and when a unit that ended is started
- * again; and, of a supervisor and its agents, whether the other one is silent. Time comes as an
- * argument. A unit's whole life is serving/policy/supervise_unit.h.
+ * Decisions of a supervisor of units: which rank is stuck, when a unit that ended is restarted, and
+ * whether the other end of a connection between a supervisor and an agent is silent. Time is an
+ * argument. serving/policy/supervise_unit.h has the states of a unit.
  *
- * Stuck means: no sign of life for the timeout. A rank that computes gives signs by finishing tiles
- * of work, if it gets the time for it: on a machine that is busy with others nobody is blamed. One
- * that waits for others, or for something to do, gives signs by being run by the scheduler at all,
- * since it looks again and again. A rank that waits is therefore never blamed for one that
- * computes nothing; where all wait for one another and nothing moves between any two, not a part of
- * a message, nobody is, and the unit is stuck as a whole. A slow link moves something all the time.
- * A rank that comes back gives signs by being run, and by tiles of the weights that it packs. These may
- * take SUPERVISE_RETURN_PATIENCE times as long: between them it reads files and takes memory.
+ * A rank is stuck if it gives no sign of progress for the timeout. A computing rank gives signs by
+ * finishing tiles of work, if it gets CPU time for that: on a busy machine no rank is blamed. A
+ * rank that waits for others, or for work, gives signs whenever the scheduler runs it, because it
+ * polls. So a waiting rank is never blamed for one that computes nothing. If all wait for each
+ * other and nothing moves between any two, not even a part of a message, no single rank is blamed,
+ * and the unit is stuck as a whole. A slow link always moves something. A rank that returns gives
+ * signs by being run, and by tiles of the weights that it packs. These may take
+ * SUPERVISE_RETURN_PATIENCE times as long, because it reads files and allocates memory in between.
  */
 #ifndef SERVING_POLICY_SUPERVISE_H
 #define SERVING_POLICY_SUPERVISE_H
@@ -20,40 +20,40 @@
 
 #include "base/pulse.h"
 
-/* What is seen of a rank. */
+/* The observed signs of a rank. */
 struct supervise_signs {
     enum pulse_state state;
     uint64_t tiles;
-    uint64_t moved; /* grows while anything goes between it and other ranks */
-    uint32_t peer;  /* the rank that it waits for, and 1; 0: none, but maybe an order */
-    uint64_t ran;   /* grows while the scheduler runs it; 0: not known, it is not judged by that */
-    int64_t cpu_ns; /* time that it got so far; 0: not known, as much as passes */
-    bool gone;      /* it has died, and the others go on: nothing is expected, unless */
-    bool returns;   /* it was started again: it has to be run, and to finish tiles of its weights */
+    uint64_t moved; /* grows while any data moves between it and other ranks */
+    uint32_t peer;  /* 1 + the rank that it waits for; 0: none, but maybe an order */
+    uint64_t ran;   /* grows while the scheduler runs it; 0: unknown, not used */
+    int64_t cpu_ns; /* CPU time so far; 0: unknown, counts as running all the time */
+    bool gone;      /* it has died and the others continue: no signs are expected, unless */
+    bool returns;   /* it was restarted: it must be run, and finish tiles of its weights */
 };
 
-/* What is remembered of it; zeros at first. */
+/* The stored state of a rank; zeros at first. */
 struct supervise_rank {
     uint64_t tiles, moved, ran;
     int64_t tiles_ns, ran_ns; /* when they last changed */
-    int64_t tiles_cpu_ns;     /* time that it had got then */
+    int64_t tiles_cpu_ns;     /* its CPU time then */
     bool seen, gone;
 };
 
 struct supervise_watch {
     struct supervise_rank *ranks; /* [rank_count] */
     uint32_t rank_count;
-    bool from_start;   /* `ran` does not stand still while a rank starts: it is judged by that */
+    bool from_start;   /* `ran` grows even while a rank starts, so it is checked from the start */
     int64_t looked_ns; /* 0: never */
-    int64_t moved_ns;  /* when any rank last finished a tile, moved anything, died or came back, or
-                        * nothing was asked of them */
+    int64_t moved_ns;  /* when any rank last finished a tile, moved data, died or returned, or had
+                        * nothing to do */
 };
 
 enum supervise_verdict {
     SUPERVISE_FINE,
-    SUPERVISE_FROZEN,   /* the rank is not run at all: stopped, or deep in a system call */
+    SUPERVISE_FROZEN,   /* the rank is not run at all: stopped, or blocked in a system call */
     SUPERVISE_STUCK,    /* the rank computes and finishes nothing */
-    SUPERVISE_DEADLOCK, /* all wait for one another */
+    SUPERVISE_DEADLOCK, /* all wait for each other */
     SUPERVISE_VERDICT_COUNT
 };
 
@@ -65,36 +65,37 @@ struct supervise_finding {
 
 struct supervise_timeout {
     int64_t wall_ns; /* without a sign */
-    int64_t cpu_ns;  /* that a rank which computes must have had of a CPU meanwhile */
+    int64_t cpu_ns;  /* CPU time that a computing rank must have had meanwhile */
 };
 
 #define SUPERVISE_RETURN_PATIENCE 12
 
-/* `timeout_ns` of a rank with a CPU of its own, where ranks share CPUs. */
+/* `timeout_ns` is that of a rank with its own CPU; lengthens it if ranks share CPUs. */
 struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, uint32_t cpus);
 
-/* Looks at all ranks: signs[rank_count]. Called a few times within the timeout; a caller that was
- * itself away for half of it blames nobody for that time. */
+/* Checks all ranks: signs[rank_count]. Called a few times within the timeout. A caller that was
+ * itself suspended for half of it blames no rank for that time. */
 struct supervise_finding supervise_look(struct supervise_watch *watch,
                                         const struct supervise_signs *signs,
                                         struct supervise_timeout timeout, int64_t now_ns);
 
-/* Of a deadlock: two hosts between which the network is cut, as they have ranks waiting for each
- * other's, or one waits for a rank that has nothing more to send; hosts[count] has each rank's. False:
- * there are none. */
+/* For a deadlock: finds two hosts with a broken network between them. Their ranks wait for each
+ * other's, or one waits for a rank that has nothing more to send. hosts[count] has each rank's
+ * host. False: there are none. */
 bool supervise_find_cut(const struct supervise_signs *signs, const uint32_t *hosts, uint32_t count,
                         uint32_t cut_out[2]);
 
-/* Of one unit; zeros at first. */
+/* The restarts of one unit; zeros at first. */
 struct supervise_history {
     bool was_ever_ready;
-    uint32_t quick_ends; /* in a row, each soon after its start */
+    uint32_t quick_ends; /* consecutive ends soon after the start */
 };
 
 struct supervise_end {
-    bool was_ready; /* in this life */
-    bool refused;   /* it ended by itself, and said why: a wrong option, a damaged checkpoint */
-    bool host_lost; /* a host of it did not answer, which says nothing of the unit */
+    bool was_ready; /* in this run */
+    bool refused;   /* it ended by itself and gave the reason: a wrong option, a damaged
+                     * checkpoint */
+    bool host_lost; /* one of its hosts did not answer, which is not the unit's fault */
     int64_t lived_ns;
 };
 
@@ -103,26 +104,27 @@ struct supervise_next {
     int64_t wait_ns; /* before the next start */
 };
 
-/* Start again at once, then after ever longer waits while it ends soon. Give up when it refuses
- * before it was ever ready, or does not get ready five times in a row; one that has served waits
- * for a host that is away as long as it takes. */
+/* Restarts at once, then after increasing delays while it ends soon. Gives up if it refuses before
+ * it was ever ready, or does not get ready five times in a row. A unit that has served waits for a
+ * missing host without limit. */
 struct supervise_next supervise_ended(struct supervise_history *history,
                                       const struct supervise_end *end);
 
 /* An agent waits longer for its supervisor than that for the agent: so many times the timeout. */
 #define SUPERVISE_PATIENCE 2
 
-/* What one end of a connection remembers of the other. */
+/* The state of one end of a connection about the other end. */
 struct supervise_hearing {
     int64_t heard_ns;
-    int64_t looked_ns; /* when supervise_silence was last called */
+    int64_t looked_ns; /* time of the last call of supervise_silence */
 };
 
-/* Called a few times within the timeout, 0 being none: how long nothing was heard, if that is longer;
- * else 0. Whoever was itself away for half of it blames nobody for that time. */
+/* Called a few times within the timeout; a timeout of 0 means none. Returns how long nothing was
+ * received, if that is longer than the timeout; else 0. A caller that was itself suspended for half
+ * of it ignores that time. */
 int64_t supervise_silence(struct supervise_hearing *hearing, int64_t timeout_ns, int64_t now_ns);
 
-/* Between two signs of life, so that several come within the timeout; 0: there is none. */
+/* Interval between two signs of life, so that several are sent within the timeout; 0: none. */
 int64_t supervise_interval_ns(int64_t timeout_ns);
 
 #endif

@@ -7,10 +7,10 @@
 
 #define LOOKS_A_TIMEOUT 8
 #define LAST_WORDS_NS ((int64_t)50000000) /* of a job that fails before it is ready */
-#define END_NS_MAX ((int64_t)5000000000)  /* for killed ranks to be gone in */
+#define END_NS_MAX ((int64_t)5000000000)  /* for killed ranks to exit */
 #define CHANGE_NS_MAX                                                                              \
-    ((int64_t)10000000000) /* until a unit goes on when a rank died or came back, or ends */
-#define REFUSAL_MAX 2      /* the highest status of a process that says why */
+    ((int64_t)10000000000) /* until a unit continues after a rank died or returned, or ends */
+#define REFUSAL_MAX 2      /* the highest exit status of a process that gives a reason */
 
 static void enter(struct supervise_unit *unit, enum supervise_state state, int64_t now_ns) {
     unit->state = state;
@@ -53,13 +53,13 @@ static void kill_all(struct supervise_unit *unit, int64_t now_ns) {
     enter(unit, SUPERVISE_ENDS, now_ns);
 }
 
-/* News have told what is wrong. */
+/* The orders already report the fault. */
 static void fail(struct supervise_unit *unit, int64_t now_ns) {
     if (!unit->failed_ns) unit->failed_ns = now_ns;
     kill_all(unit, now_ns);
 }
 
-/* It said why. */
+/* True if it gave the reason. */
 static bool is_refusal(struct supervise_how how) {
     return !how.by_signal && how.number <= REFUSAL_MAX;
 }
@@ -132,7 +132,7 @@ void supervise_unit_checked(struct supervise_unit *unit, bool is_right, int64_t 
 
 /* ---- what happens ---- */
 
-/* The host that has the rank. */
+/* The rank's host. */
 static struct supervise_host *host_of(struct supervise_unit *unit, uint32_t rank) {
     for (uint32_t i = 0; i < unit->host_count; i++)
         if (rank - unit->hosts[i].first < unit->hosts[i].count) return &unit->hosts[i];
@@ -149,22 +149,23 @@ bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t 
     return true;
 }
 
-/* The end of a unit that was ready, by the rank that ended it. */
+/* Reports the end of a unit that was ready, by the rank that ended it. */
 static void say_loss(struct supervise_unit *unit, int64_t now_ns) {
     bool died = unit->watch.rank_count > 1 && unit->how.by_signal;
     order_kind(unit, died ? SUPERVISE_SAY_DIED : SUPERVISE_SAY_ENDED);
     fail(unit, now_ns);
 }
 
-/* A rank that died says more than those that ended because they lost it, and may be told later. */
+/* True for a rank that died: it explains more than those that ended because they lost it, and may
+ * be reported later. */
 static bool says_more(const struct supervise_unit *unit, struct supervise_how how) {
     if (!unit->has_ended) return true;
     if (unit->how.by_signal) return false;
     return how.by_signal || (unit->how.number == 0 && how.number != 0);
 }
 
-/* The others may go on without it: rank 0 says so, or ends. When it has, the rank comes back: at
- * once, or after ever longer pauses where it ends soon. */
+/* The others may continue without it: rank 0 reports that, or exits. After that the rank is
+ * restarted: at once, or after increasing delays if it ends soon. */
 static void lose(struct supervise_unit *unit, uint32_t rank, struct supervise_how how, bool lived,
                  int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
@@ -213,7 +214,7 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
         enter(unit, SUPERVISE_FAILS, now_ns);
 }
 
-/* It is judged anew, and as what it is by now. */
+/* Resets its signs, for its new kind. */
 static void expect(struct supervise_unit *unit, uint32_t rank, bool gone, bool returns) {
     unit->watch.ranks[rank] = (struct supervise_rank){.seen = false};
     unit->signs[rank].gone = gone;
@@ -247,7 +248,7 @@ static void look_whether_ready(struct supervise_unit *unit, int64_t now_ns) {
     unit->failed_ns = 0;
 }
 
-/* All go on together. */
+/* All continue together. */
 static void count_in(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
     member->state = SUPERVISE_MEMBER_LIVES;
@@ -275,8 +276,8 @@ static void look_after_member(struct supervise_unit *unit, uint32_t rank, int64_
         start_again(unit, rank, now_ns);
 }
 
-/* While the unit has not said that it goes on with those who live, nobody is sent after them. The next
- * tick looks after those that are too many for this one. */
+/* Restarts no rank before the unit has reported that it continues with the living ones. The next
+ * tick handles those that are too many for this one. */
 static void look_after_members(struct supervise_unit *unit, struct supervise_epochs epochs,
                                int64_t now_ns) {
     if (epochs.said != epochs.told) {
@@ -284,15 +285,15 @@ static void look_after_members(struct supervise_unit *unit, struct supervise_epo
         if (now_ns - unit->change_ns > CHANGE_NS_MAX) say_loss(unit, now_ns);
         return;
     }
-    if (unit->change_ns) unit->has_ended = false; /* the next end has a cause of its own */
+    if (unit->change_ns) unit->has_ended = false; /* the next end has its own cause */
     unit->change_ns = 0;
     for (uint32_t rank = 1; rank < unit->watch.rank_count; rank++)
         if (unit->order_count < SUPERVISE_ORDERS_MAX / 2) look_after_member(unit, rank, now_ns);
 }
 
-/* An agent that is not heard is told of before ranks whose signs it does not bring. A rank that stands
- * still dies, upon which the others go on. Rank 0's end is that of the unit, and so is a wait of all
- * for one another. */
+/* A lost agent is reported before its ranks, because their signs are missing then. A rank that is
+ * stuck is killed, and the others continue. If rank 0 is stuck, or all wait for each other, the
+ * unit ends. */
 static void look_for_stuck(struct supervise_unit *unit, bool heard, int64_t now_ns) {
     bool is_time = now_ns - unit->watch.looked_ns >= unit->timeout.wall_ns / LOOKS_A_TIMEOUT;
     if (unit->state != SUPERVISE_RUNS || !unit->ready || !unit->timeout.wall_ns) return;
@@ -309,7 +310,7 @@ static void look_for_stuck(struct supervise_unit *unit, bool heard, int64_t now_
     order_rank(unit, SUPERVISE_KILL_RANK, finding.rank);
 }
 
-/* Rank 0 that fails lets the others go, which takes a while; another rank leaves them waiting. */
+/* If rank 0 fails the others exit, which takes a while; if another rank fails they wait. */
 static int64_t moment_ns(const struct supervise_unit *unit) {
     bool is_end = !unit->how.by_signal && unit->how.number == 0;
     bool waits = !unit->ready && (is_end || unit->ended_rank == 0);
@@ -350,7 +351,7 @@ void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs ep
     case SUPERVISE_PAUSES:
         if (now_ns - unit->state_ns >= unit->wait_ns) supervise_unit_start(unit, now_ns);
         break;
-    default: /* somebody else's news, or nothing, is waited for */
+    default: /* waits for another event, or for none */
         break;
     }
 }
