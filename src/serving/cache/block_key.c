@@ -44,7 +44,7 @@ struct block_key block_key_root(enum block_key_chain chain,
     return key;
 }
 
-/* From one piece: hashed part by part, a block would cost a fifth more. */
+/* Hashed in one piece; part by part would cost a fifth more. */
 struct block_key block_key_next(enum block_key_chain chain, const struct block_key *previous,
                                 const uint32_t tokens[KV_BLOCK_TOKENS],
                                 const uint8_t forms[KV_BLOCK_TOKENS]) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Names of KV blocks by what they hold. A block's key chains over everything its numbers depend on:
- * the key of the block before it, its 64 tokens and the form of each (prompt or generated, see
+ * Content-based keys of KV blocks. A block's key chains over all that its values depend on: the key
+ * of the block before it, its 64 tokens and the mode of each (prompt or generated, see
  * contract/step_plan.h), from a root of block format, model, numerics and tenant. So equal keys
- * mean equal bytes, and one tenant's keys say nothing about another's.
+ * mean equal bytes, and one tenant's keys reveal nothing about another's.
  *
- * A second chain leaves the forms out. It only finds candidates: text that was generated and comes
- * back in a later prompt. What it finds may be used only if its true key fits the use.
+ * A second chain leaves the modes out. It only finds candidates: text that was generated and
+ * returns in a later prompt. A candidate may be used only if its true key fits the use.
  *
  *   root = SHA-256(domain, format version, model id, numerics id, salt bytes, salt)
  *   next = SHA-256(domain, previous key, 64 x token u32 LE, [64 x form u8])
@@ -30,7 +30,7 @@ struct block_key_identity {
 struct block_key block_key_root(enum block_key_chain chain,
                                 const struct block_key_identity *identity);
 
-/* `forms` [KV_BLOCK_TOKENS], enum token_form each; read only by the true chain. */
+/* `forms` [KV_BLOCK_TOKENS], enum token_form each; only the true chain reads it. */
 struct block_key block_key_next(enum block_key_chain chain, const struct block_key *previous,
                                 const uint32_t tokens[KV_BLOCK_TOKENS],
                                 const uint8_t forms[KV_BLOCK_TOKENS]);

@@ -14,7 +14,7 @@ enum status page_table_open(struct page_table *table, struct arena *arena, uint3
     if (!pages || !free_pages) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < page_count; i++) {
         pages[i] = (struct page){0};
-        free_pages[i].index = page_count - 1 - i; /* so that page 0 goes first */
+        free_pages[i].index = page_count - 1 - i; /* so that page 0 is claimed first */
     }
     *table = (struct page_table){.page_count = page_count,
                                  .free_count = page_count,
@@ -38,7 +38,7 @@ static struct page *page_at(struct page_table *table, struct page_id page) {
 
 /* ---- cached pages, in order ---- */
 
-/* Where its neighbour's field says who stands before, or behind; else the list's end. */
+/* The neighbour's field that links to this page, or the list's end. */
 static uint32_t *link_behind(struct page_table *table, uint32_t index) {
     return index == PAGE_NONE ? &table->first_cached : &table->pages[index].behind;
 }
@@ -54,7 +54,7 @@ static bool goes_first(const struct page_table *table, uint32_t a, uint32_t b) {
     return first->depth > second->depth;
 }
 
-/* Somewhere before the page `behind`, which has to stand behind it; PAGE_NONE: the end. */
+/* Inserts before the page `behind`; PAGE_NONE: at the end. */
 static void put_cached(struct page_table *table, uint32_t index, uint32_t behind) {
     uint32_t before = *link_before(table, behind);
     while (before != PAGE_NONE && goes_first(table, index, before)) {

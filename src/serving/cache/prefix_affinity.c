@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define WAYS 4 /* entries among which a key has its place */
+#define WAYS 4 /* entries of the set that a key belongs to */
 
 size_t prefix_affinity_bytes(uint32_t entries) {
     return entries * sizeof(struct prefix_entry) + 16;
@@ -51,7 +51,7 @@ static struct prefix_entry *find(const struct prefix_affinity *affinity, uint64_
     return NULL;
 }
 
-/* In the place of the one of its set that was used least recently. */
+/* Replaces the least recently used one of its set. */
 static struct prefix_entry *find_or_add(struct prefix_affinity *affinity, uint64_t key) {
     struct prefix_entry *set = set_of(affinity, key), *oldest = set;
     for (uint32_t i = 0; i < WAYS; i++) {
@@ -67,7 +67,7 @@ static bool has_still(const struct prefix_affinity *affinity, const struct prefi
            affinity->clocks[trace->unit] - trace->stamp < affinity->blocks[trace->unit];
 }
 
-/* The unit's trace comes first; the others move up to where it was, or out. */
+/* Puts the unit's trace first; the others move up to its old position, or out. */
 static bool put_first(const struct prefix_affinity *affinity, struct prefix_entry *entry,
                       struct prefix_trace trace) {
     uint32_t at = 0;
@@ -93,8 +93,8 @@ void prefix_affinity_note(struct prefix_affinity *affinity, uint32_t unit, const
     affinity->clocks[unit] = now + brought;
 }
 
-/* Who has a block has those before it, even where too many others had them since for the table to
- * say so: they came with it, and are used no less. */
+/* A unit that has a block has those before it, even if so many other units had them since that the
+ * table lost its trace: they arrived together and are used no less. */
 uint32_t prefix_affinity_find(const struct prefix_affinity *affinity, const uint64_t *keys,
                               uint32_t key_count, uint32_t *blocks_out) {
     uint32_t depth = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The indexes probe linearly and are at most half full; a removal shifts later slots back, so there
- * are no tombstones. A tag is the first bytes of a hash; the whole key is compared before anything
- * is believed.
+ * The indexes probe linearly and are at most half full. A removal shifts later slots back, so there
+ * are no tombstones. A tag is the first bytes of a hash; a match is always verified with the whole
+ * key.
  */
 #include "serving/cache/prefix_tree.h"
 
@@ -35,8 +35,8 @@ static enum status index_open(struct prefix_index *index, struct arena *arena,
     return STATUS_OK;
 }
 
-/* The next node of this tag from *place_io on, which goes behind its slot: the tag is the first.
- * PREFIX_NONE: there is none left. */
+/* The next node of this tag from *place_io on, which is then set to after its slot. PREFIX_NONE:
+ * there is none left. */
 static uint32_t index_next(const struct prefix_index *index, uint32_t tag, uint32_t *place_io) {
     uint32_t mask = index->slot_count - 1;
     const struct prefix_slot *slot;
@@ -158,11 +158,11 @@ uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_na
     return find_key(tree, &name->key);
 }
 
-/* By halves: a block is never there without the one before it. */
+/* Bisects, because a block is never present without the one before it. */
 uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
                            uint32_t count) {
     uint32_t low = 0, high = count;
-    if (count && find_key(tree, &keys[0]) == PREFIX_NONE) return 0; /* mostly */
+    if (count && find_key(tree, &keys[0]) == PREFIX_NONE) return 0; /* the usual case */
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
         if (find_key(tree, &keys[middle - 1]) == PREFIX_NONE)
@@ -189,7 +189,7 @@ static uint32_t depth_behind(const struct prefix_tree *tree, uint32_t parent) {
     return parent == PREFIX_NONE ? 0 : node_at(tree, parent)->depth + 1;
 }
 
-/* The first with these tokens stays the one that is found. */
+/* The first node with these tokens remains the one that is found. */
 static void link_text(struct prefix_tree *tree, uint32_t added, const struct block_key *text_key) {
     struct prefix_node *node = &tree->nodes[added];
     tree->text_keys[added] = *text_key;

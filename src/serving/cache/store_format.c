@@ -36,7 +36,7 @@ void store_format_folder(const struct store_shape *shape, char name_out[STORE_NA
                 element_names[shape->element], shape->width, shape->slice_count, shape->mtp_count);
 }
 
-/* A number without leading zeros and the character behind it; false if there is none. */
+/* Parses a number without leading zeros and the character after it; false if there is none. */
 static bool parse_number(const char **at, uint32_t *out) {
     uint64_t value = 0;
     const char *start = *at;

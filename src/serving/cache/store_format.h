@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The files of the KV cache storage, as bytes. A store's directory has one folder for each block
- * format; in it lie segments, each a data file and its sidecar:
+ * The file formats of the KV cache storage. A store's directory has one folder for each block
+ * format. It contains segments, each a data file and its sidecar:
  *
  *   ID.kv   one page: struct store_segment; then slots of fixed size, each a KV block
  *           (contract/kv_block.h) with struct store_mark at the end of its header page
  *   ID.idx  struct store_segment; then a struct store_entry for each slot that was filled, or
  *           found damaged, in that order
  *
- * Everything here is checked before it is believed: a segment and an entry by their own checksum,
- * a header page by the mark's, a slice by the checksum in the header page. The sidecar is only a
- * shorter way to what the header pages say. Nothing is written twice, so no order of writes has to
- * be forced to the disk: what did not arrive fails its check.
+ * All data is verified before use: a segment and an entry by their own checksum, a header page by
+ * the mark's, a slice by the checksum in the header page. The sidecar only summarizes the header
+ * pages. Nothing is written twice, so no order of writes has to be forced to the disk: data that
+ * did not arrive fails its check.
  *
- * Pure, little-endian. Knows no file.
+ * Pure, little-endian. Does no file I/O.
  */
 #ifndef SERVING_CACHE_STORE_FORMAT_H
 #define SERVING_CACHE_STORE_FORMAT_H
@@ -41,7 +41,7 @@ struct store_segment {
 };
 
 struct store_mark {
-    char magic[8]; /* STORE_MARK_MAGIC */
+    char magic[8]; /* also the files' name, as 16 hexadecimal digits */
     uint32_t version;
     uint32_t position; /* blocks before it in its sequence */
     struct block_key key, parent;
@@ -54,7 +54,7 @@ struct store_entry {
     struct block_key key, parent;
     uint32_t slot;
     uint32_t position;
-    uint32_t kind; /* enum store_entry_kind; DEAD: do not read this slot, whatever it says */
+    uint32_t kind; /* enum store_entry_kind; DEAD: do not read this slot */
     uint32_t reserved;
     uint64_t checksum;
 };
@@ -62,9 +62,9 @@ struct store_entry {
 enum store_flaw {
     STORE_SOUND,
     STORE_EMPTY,      /* never written: zeros */
-    STORE_TORN,       /* fails its checksum, or is no header at all */
-    STORE_OTHER_KIND, /* whole, but of another version or shape */
-    STORE_OTHER_KEY,  /* whole, but another block */
+    STORE_TORN,       /* fails its checksum, or has no header */
+    STORE_OTHER_KIND, /* intact, but of another version or shape */
+    STORE_OTHER_KEY,  /* intact, but another block */
 };
 
 size_t store_format_block_bytes(const struct store_shape *shape);
@@ -74,33 +74,33 @@ bool store_format_shape_valid(const struct store_shape *shape);
 /* "v1-bf16-576-62-1": the folder's name. */
 void store_format_folder(const struct store_shape *shape, char name_out[STORE_NAME_BYTES]);
 
-/* False if it is no folder of a store that we can read. */
+/* False if it is not a folder of a store with a supported format. */
 bool store_format_parse_folder(const char *name, struct store_shape *shape_out);
 
 struct store_segment store_format_segment(const struct store_shape *shape, uint64_t id,
                                           uint32_t slot_count);
 
-/* Whole, of our version and with sensible numbers. */
+/* True if it is intact, of this version and with plausible numbers. */
 bool store_format_segment_valid(const struct store_segment *segment);
 
 static inline uint64_t store_format_slot_offset(uint64_t block_bytes, uint32_t slot) {
     return STORE_PAGE_BYTES + slot * block_bytes;
 }
 
-/* Copies a whole block (slice by slice: each is summed while it is near) and fills in its header
- * page: checksums and mark. `to` may be `block`. */
+/* Copies a whole block, checksumming each slice while it is in the CPU caches, and fills in its
+ * header page: checksums and mark. `to` may be `block`. */
 void store_format_seal(void *to, const void *block, const struct store_shape *shape,
                        const struct block_key *key, const struct block_key *parent,
                        uint32_t position);
 
-/* Judges a header page; `key` may be NULL: any. */
+/* Verifies a header page; `key` may be NULL: any. */
 enum store_flaw store_format_judge(const void *page, const struct store_shape *shape,
                                    const struct block_key *key);
 
-/* Of a page that is sound. */
+/* The mark of an intact page. */
 const struct store_mark *store_format_mark(const void *page);
 
-/* Does a slice have the bytes that the sound header page promises? */
+/* True if a slice matches its checksum in the intact header page. */
 bool store_format_slice_sound(const void *page, const void *slice, const struct store_shape *shape,
                               uint32_t index);
 
@@ -108,7 +108,7 @@ struct store_entry store_format_entry(enum store_entry_kind kind, const struct b
                                       const struct block_key *parent, uint32_t slot,
                                       uint32_t position);
 
-/* Whole, and within a segment of slot_count slots. */
+/* True if it is intact, and within a segment of slot_count slots. */
 bool store_format_entry_valid(const struct store_entry *entry, uint32_t slot_count);
 
 /* Short lower-case text. */

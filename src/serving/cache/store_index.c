@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Linear probing over a table of numbers, at most two thirds full; removal shifts later entries
+ * Linear probing over a table of numbers, at most two thirds full. A removal shifts later entries
  * back.
  */
 #include "serving/cache/store_index.h"
@@ -31,12 +31,12 @@ enum status store_index_open(struct store_index *index, struct arena *arena, uin
     return index->blocks && index->table ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* Keys are hashes already: their high bits choose the place (multiply, not divide). */
+/* Keys are hashes already: their high bits choose the slot (multiply, not divide). */
 static uint32_t home_of(const struct store_index *index, struct store_name name) {
     return (uint32_t)(((name.high >> 32) * index->table_count) >> 32);
 }
 
-/* The name's place in the table, or the empty one where it belongs. */
+/* The name's slot in the table, or the empty slot where it would be added. */
 static uint32_t place_of(const struct store_index *index, struct store_name name) {
     uint32_t place = home_of(index, name);
     while (index->table[place]) {

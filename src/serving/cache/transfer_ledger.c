@@ -30,13 +30,13 @@ struct transfer {
     uint32_t busy; /* in: slices being written; out: slices held */
     uint64_t peer;
     int64_t deadline_ns;
-    int64_t stuck_since_ns; /* INT64_MAX: not seen so */
+    int64_t stuck_since_ns; /* INT64_MAX: not seen in this state */
     /* in */
     uint32_t first_page;
-    uint32_t layers;        /* leading slices that are there in every block */
-    uint64_t missing_count; /* slices not there yet */
-    uint64_t arrived_count; /* slices that came while it was open, duplicates too */
-    /* in: what the sender says, once `finished`; out: what was held so far */
+    uint32_t layers;        /* leading slices that have arrived in every block */
+    uint64_t missing_count; /* slices that have not arrived yet */
+    uint64_t arrived_count; /* slices that arrived while it was open, including duplicates */
+    /* in: the sender's count, once `finished`; out: slices held so far */
     uint64_t slice_count;
     bool finished;
     uint32_t summary_bytes;
@@ -273,8 +273,8 @@ static void end(struct transfer_ledger *ledger, struct transfer *transfer, enum 
     settle(ledger, transfer);
 }
 
-/* ACCEPT: the ticket is open and this peer's (from now on). A ticket that ended before it had a
- * peer will tell nobody, so it is as good as unknown. */
+/* ACCEPT: the ticket is open and belongs to this peer (from now on). A ticket that ended before it
+ * had a peer will notify none, so it counts as unknown. */
 static enum transfer_verdict greet(struct transfer *transfer, uint64_t peer) {
     if (!transfer) return TRANSFER_UNKNOWN;
     if (transfer->state != TRANSFER_OPEN)
@@ -399,7 +399,7 @@ bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended 
 
 /* ---- slices that come ---- */
 
-/* Done, or never to be: once the sender has finished. */
+/* Ends the ticket once the sender has finished: done, or impossible to complete. */
 static void conclude(struct transfer_ledger *ledger, struct transfer *transfer) {
     if (transfer->state != TRANSFER_OPEN || !transfer->finished) return;
     if (transfer->missing_count == 0) {
@@ -455,8 +455,8 @@ enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uin
     } else if (verdict == TRANSFER_MISFIT) {
         char reason[TRANSFER_REASON_BYTES];
         format_text(reason, sizeof reason,
-                    "slice %u of block %u with %u rows came, which nobody expects", slice, block,
-                    rows);
+                    "slice %u of block %u with %u rows arrived, which no ticket expects", slice,
+                    block, rows);
         end(ledger, transfer, TRANSFER_REFUSED, reason);
     }
     return verdict;

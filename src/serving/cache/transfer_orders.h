@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The KV transfers that a unit has ordered of the host of one rank's pages, and how far each is in
- * the transport's hands. A request has at most one order at a rank, in or out. It begins with the
+ * The KV transfers that a unit has ordered from the host of one rank's pages, and how much of each
+ * the transport has. A request has at most one order at a rank, in or out. It begins with the
  * request's KV_EXPECT or first KV_PUSH, and ends with exactly one KV_DONE.
  *
- * Blocks that stand leave at once. Blocks that a step is making leave slice by slice as the step
- * writes them. An order is finished when the unit has named all blocks, after the last step.
+ * Complete blocks are sent at once. Blocks that a step is making are sent slice by slice as the
+ * step writes them. An order is finished when the unit has named all blocks, after the last step.
  */
 #ifndef SERVING_CACHE_TRANSFER_ORDERS_H
 #define SERVING_CACHE_TRANSFER_ORDERS_H
@@ -20,16 +20,16 @@ struct transfer_order {
     uint32_t first_block, block_count, token_count;
     struct page_id *pages; /* [page_capacity] block_count are used. In: all; out: those named */
     uint32_t page_capacity;
-    /* Out: the first whole_count blocks stand, the others are being written by `step`. Blocks are
-     * handed over in parts, slice by slice: of the part [part_first, part_end) the first
-     * part_slices slices of all blocks, and the next slice of those before part_at. */
+    /* Out: the first whole_count blocks are complete, `step` is writing the others. Blocks are sent
+     * in parts, slice by slice: of the part [part_first, part_end) the first part_slices slices of
+     * all blocks, and the next slice of those before part_at. */
     uint32_t whole_count, part_first, part_end, part_slices, part_at;
     uint64_t step;
-    bool named, finished; /* all blocks; and the transport knows it */
+    bool named, finished; /* all blocks; the transport was notified */
 };
 
-/* The memory is the caller's: the orders, and each order's pages, which stay at their places
- * whichever order it is that they serve. */
+/* The caller provides the memory: the orders, and each order's pages, which stay in place whichever
+ * order uses them. */
 struct transfer_orders {
     struct transfer_order *orders; /* [capacity] the first `count` are open */
     uint32_t count, capacity;
@@ -42,36 +42,36 @@ struct transfer_order *transfer_orders_find(struct transfer_orders *orders,
 struct transfer_order *transfer_orders_ended(struct transfer_orders *orders,
                                              const struct transfer_ended *ended);
 
-/* The order that a KV_EXPECT or a first KV_PUSH begins; it has no blocks yet. There is room. */
+/* Begins an order for a KV_EXPECT or a first KV_PUSH; it has no blocks yet. There must be room. */
 struct transfer_order *transfer_orders_begin(struct transfer_orders *orders,
                                              const struct record *record);
 
-/* Ends an order. Returns what the unit is to be told of it; the pointer is not valid any more. */
+/* Ends an order. Returns the report for the unit. The pointer becomes invalid. */
 struct record_kv_done transfer_orders_end(struct transfer_orders *orders,
                                           struct transfer_order *order, bool arrived,
                                           uint32_t blocks);
 
-/* Takes what a KV_PUSH says, or a KV_EXPECT, whose blocks_out[page_count] the transport is to expect.
- * There is room for the pages. */
+/* Adds the blocks of a KV_PUSH, or of a KV_EXPECT: blocks_out[page_count] is what the transport
+ * expects. There must be room for the pages. */
 void transfer_order_push(struct transfer_order *order, const struct record_kv_push *record);
 void transfer_order_expect(struct transfer_order *order, const struct record_kv_expect *record,
                            struct transfer_block *blocks_out);
 
-/* Rows that the order's block has. */
+/* Rows of the order's block. */
 uint32_t transfer_order_rows(const struct transfer_order *order, uint32_t block);
 
-/* Out: the block and the slice to hand over next, where order->step has written so many slices.
- * False: there is none now. */
+/* Out: the block and the slice to send next, if order->step has written so many slices. False:
+ * there is none now. */
 bool transfer_order_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
                          uint32_t *slice_out);
 
-/* That slice is in the transport's hands. */
+/* The transport has that slice. */
 void transfer_order_advance(struct transfer_order *order);
 
 /* Out: true if blocks wait for a step to write them. */
 bool transfer_order_waits(const struct transfer_order *order);
 
-/* Out: true, once, when everything has been named and handed over: the transport is to be told. */
+/* Out: returns true once, when everything was named and sent: the transport must be notified. */
 bool transfer_order_finish(struct transfer_order *order);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A fleet's load, from what its gateways count: tokens a second that arrive for either side, the mix of
- * requests, what waits, and how many requests missed a limit of late. What arrives counts, not what
- * comes out: a prompt's tokens when the prompt is known, an answer's as answers of late were long.
+ * A fleet's load, computed from its gateways' counters: tokens per second that arrive for each
+ * side, the mix of requests, the waiting work, and how many requests recently missed a limit.
+ * Arrivals count, not throughput: a prompt's tokens when the prompt is known, an answer's tokens by
+ * the length of recent answers.
  */
 #ifndef SERVING_FLEET_FLEET_DEMAND_H
 #define SERVING_FLEET_FLEET_DEMAND_H
@@ -13,11 +14,11 @@
 
 struct fleet_demand_rule {
     int64_t period_ns; /* of the forecast: a day */
-    int64_t fast_ns;   /* the load of now is a mean over about so much */
-    int64_t quick_ns;  /* that of the last moments over about so much; 0: it is not looked at */
-    int64_t start_ns;  /* from an order to a unit that serves */
+    int64_t fast_ns;   /* averaging time of the present load */
+    int64_t quick_ns;  /* that of the last moments; 0: unused */
+    int64_t start_ns;  /* from an order until the unit serves */
     int64_t ttft_limit_ns;
-    double missed_share; /* of requests, beyond a limit, that is too much */
+    double missed_share; /* share of requests beyond a limit that is too much */
 };
 
 struct fleet_demand {
@@ -26,10 +27,10 @@ struct fleet_demand {
     int64_t last_ns;
     uint64_t windows;                      /* between two records */
     double fast[SCALE_SIDES];              /* tokens a second */
-    double requests, prompt_tokens;        /* that arrived of late */
-    double hit_tokens, miss_tokens;        /* of prompts that ended of late */
-    double answers, answer_tokens;         /* that ended of late */
-    double first, late_first, timed, slow; /* of late, as in FLEET_LOAD */
+    double requests, prompt_tokens;        /* recent arrivals */
+    double hit_tokens, miss_tokens;        /* of recently ended prompts */
+    double answers, answer_tokens;         /* recently ended */
+    double first, late_first, timed, slow; /* recent, as in FLEET_LOAD */
     struct forecast_load forecast;
     struct load_noise noise;
 };
@@ -42,12 +43,12 @@ void fleet_demand_open(struct fleet_demand *demand, const struct fleet_demand_ru
 void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_load *load,
                       int64_t now_ns);
 
-/* Means of late; a prompt that is computed in part counts for that part. */
+/* Recent means. A prompt that is computed in part counts for that part. */
 double fleet_demand_prompt_tokens(const struct fleet_demand *demand);
 double fleet_demand_answer_tokens(const struct fleet_demand *demand);
 
-/* Fills in demand and missed, of sides that can bear so many tokens a second as they are: `soon` is
- * looked for until soon_ns, `later` until later_ns. */
+/* Fills in demand and missed, for sides that can serve so many tokens per second at present: `soon`
+ * covers the time until soon_ns, `later` until later_ns. */
 void fleet_demand_view(const struct fleet_demand *demand, const double rates[SCALE_SIDES],
                        int64_t soon_ns, int64_t later_ns, struct scale_view *view);
 

@@ -12,10 +12,10 @@
 
 #define OUTBOX_BYTES (MANAGED_UNITS_MAX * 2 * sizeof(struct record_fleet_action))
 #define TELL_AGAIN_NS ((int64_t)5000000000)
-#define FAST_DECISIONS 6 /* the load of now is a mean over so many choices' time, at least */
-#define WAIT_NS_FIRST ((int64_t)1000000000) /* after a start that failed; doubled with each more */
+#define FAST_DECISIONS 6 /* the present load is a mean over the time of at least so many choices */
+#define WAIT_NS_FIRST ((int64_t)1000000000) /* after a failed start; then doubled */
 #define WAIT_DOUBLINGS_MAX 6
-#define CHURN 2 /* what a start and a drain cost, as often as the nodes' time for them */
+#define CHURN 2 /* cost of a start and a drain, in times of the nodes' cost meanwhile */
 
 struct fleet_manager {
     struct fleet_manager_options options;
@@ -29,7 +29,7 @@ struct fleet_manager {
     uint32_t pinned[SCALE_SIDES];
     int64_t decided_ns, looked_ns;
     int64_t start_after_ns; /* no start before */
-    uint32_t failures;      /* of starts, in a row */
+    uint32_t failures;      /* consecutive failed starts */
     int32_t direction[SCALE_SIDES];
     uint64_t starts_total, failed_total, lost_total, reversals_total;
 };
@@ -50,7 +50,9 @@ static void say(struct fleet_manager *manager, uint32_t index, enum fleet_act ac
     bool has_role = act == FLEET_ACT_START || act == FLEET_ACT_ROLE;
     const struct record_fleet_action fixed = {
         .act = act, .number = unit->number, .role = has_role ? unit->role : 0, .reason = reason};
-    if (!outbox_put(&manager->outbox, RECORD_FLEET_ACTION, &fixed)) return; /* it is told again */
+    if (!outbox_put(&manager->outbox, RECORD_FLEET_ACTION, &fixed))
+        return; /* it is sent again
+                                                                             * later */
     managed_units_tell(&manager->units, index, act, reason, now_ns);
 }
 
@@ -63,7 +65,8 @@ static uint32_t count_starting(const struct fleet_manager *manager) {
     return count;
 }
 
-/* What starts bears nothing yet, and may never come; what was called back shows it. */
+/* A starting unit serves nothing yet, and may never. One that was called back is visible as
+ * serving. */
 static uint32_t count_serving(const struct fleet_manager *manager, uint32_t role) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
@@ -74,7 +77,7 @@ static uint32_t count_serving(const struct fleet_manager *manager, uint32_t role
     return count;
 }
 
-/* Of all units that are there, in whatever state. */
+/* Nodes of all units, in any state. */
 static uint32_t count_nodes(const struct fleet_manager *manager) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
@@ -90,7 +93,7 @@ static uint32_t nodes_until(const struct fleet_manager *manager, int64_t now_ns,
     return manager->options.nodes - min_u32(promised, manager->options.nodes);
 }
 
-/* Of a role, in a state, the one with least to do; of those that start, the last one. */
+/* The unit of this role and state with the least work; of starting ones, the last. */
 static uint32_t find_idlest(const struct fleet_manager *manager, uint32_t role, uint32_t state) {
     uint32_t best = MANAGED_NOBODY;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
@@ -104,7 +107,7 @@ static uint32_t find_idlest(const struct fleet_manager *manager, uint32_t role, 
     return best;
 }
 
-/* Of a role, one that was called back, or is out of sight: nobody misses it. */
+/* A unit of this role that was called back, or is not visible: losing it costs nothing. */
 static uint32_t find_unseen(const struct fleet_manager *manager, uint32_t role) {
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
@@ -115,7 +118,7 @@ static uint32_t find_unseen(const struct fleet_manager *manager, uint32_t role) 
     return MANAGED_NOBODY;
 }
 
-/* The one that has drained for the shortest time has most left that it may keep. */
+/* The one that has drained for the shortest time has most work left to keep. */
 static uint32_t find_drained(const struct fleet_manager *manager, uint32_t side) {
     uint32_t best = MANAGED_NOBODY;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
@@ -137,7 +140,7 @@ static bool call_back(struct fleet_manager *manager, uint32_t side, enum scale_r
     return true;
 }
 
-/* One of the other side that is not wanted there: it drains already, or it would. */
+/* Converts one of the other side that is not needed there: it drains already, or would. */
 static bool convert(struct fleet_manager *manager, uint32_t side, enum scale_reason reason,
                     int64_t now_ns) {
     uint32_t other = 1 - side;
@@ -194,7 +197,7 @@ static uint32_t count_side(const struct fleet_manager *manager, uint32_t side) {
     return managed_units_count(&manager->units, role_of(side));
 }
 
-/* Growth comes first, so that what the other side can spare is still there to change its role. */
+/* Growth is first, so that units that the other side can spare are still there to be converted. */
 static void follow(struct fleet_manager *manager, int64_t now_ns) {
     const struct scale_choice *choice = &manager->choice;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
@@ -212,8 +215,8 @@ static void follow(struct fleet_manager *manager, int64_t now_ns) {
 
 /* ---- the choice ---- */
 
-/* A unit that is given away has to be away for so long that the nodes' time for its drain and its
- * return is paid: longer where nodes are cheap now, not at all where they cost nothing. */
+/* A unit that is given back must be away for long enough to pay for its drain and its return:
+ * longer if nodes are cheap now, not at all if they cost nothing. */
 static int64_t later_ns(const struct fleet_manager *manager, int64_t now_ns) {
     const struct fleet_manager_options *options = &manager->options;
     const struct node_calendar *calendar = &options->calendar;
@@ -234,7 +237,7 @@ static void note_direction(struct fleet_manager *manager) {
     }
 }
 
-/* What a manager before this one did is not known: it may have grown a moment ago. */
+/* The actions of an earlier manager are unknown: it may have grown a moment ago. */
 static void rest_first(struct fleet_manager *manager, int64_t now_ns) {
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
         manager->scale.has_grown[side] = count_side(manager, side) > 0;
@@ -269,26 +272,27 @@ static void end_one(struct fleet_manager *manager, uint32_t index, enum fleet_ac
     say(manager, index, act, reason, now_ns);
 }
 
-/* What the others of the side that computes prompts can do besides. */
+/* The additional rate of the other units that compute prompts. */
 static double spare_rate(const struct fleet_manager *manager) {
     const struct scale_rule_side *side = &manager->options.rule.sides[SCALE_PREFILL];
     double all = count_serving(manager, UNIT_PREFILL) * side->unit_rate;
     return fmax(all - manager->view.demand[SCALE_PREFILL].now, 0);
 }
 
-/* The load is known as it was two choices ago at the latest. */
+/* True if the load of at most two choices ago is known. */
 static bool knows_load(const struct fleet_manager *manager, int64_t now_ns) {
     return manager->demand.windows > 0 &&
            now_ns - manager->demand.last_ns <= 2 * manager->options.decide_ns;
 }
 
-/* One that no gateway knows any more hangs, or is about to end; while they are not heard nobody can tell. */
+/* A draining unit that no gateway sees any more hangs, or is about to end. While no gateway
+ * reports, neither is known. */
 static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     const struct fleet_manager_options *options = &manager->options;
     struct end_drain_view view = {
         .requests = unit->requests,
-        .alone = unit->alone && unit->sight == FLEET_SEEN_DRAINING, /* else it may hang */
+        .alone = unit->alone && unit->sight == FLEET_SEEN_DRAINING, /* otherwise it may hang */
         .answer_tokens = fleet_demand_answer_tokens(&manager->demand),
         .token_ns = (double)options->tpot_limit_ns,
         .prompt_tokens = fleet_demand_prompt_tokens(&manager->demand),
@@ -297,7 +301,7 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         .drain_ns_max = options->drain_ns_max,
     };
     bool is_late = count_nodes(manager) > nodes_until(manager, now_ns, now_ns);
-    if (unit->sight == FLEET_SEEN_SERVING) return; /* it was told again above */
+    if (unit->sight == FLEET_SEEN_SERVING) return; /* the order was sent again above */
     if (unit->sight != FLEET_SEEN_DRAINING && !knows_load(manager, now_ns)) return;
     if (unit->held && !is_late) return;
     enum end_drain end = end_drain(&view);
@@ -307,8 +311,8 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
 }
 
-/* A start that takes too long has failed: another one may be luckier. While gateways are not heard nobody
- * knows which units serve. */
+/* A start that takes too long has failed; another one may succeed. While no gateway reports, it is
+ * unknown which units serve. */
 static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     if (now_ns - unit->since_ns < manager->options.start_ns_max) return;
@@ -317,7 +321,7 @@ static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t 
     manager->failed_total++;
 }
 
-/* A host that is dead, or a process that stands still, is there for its launcher, for hours maybe. */
+/* Its launcher may show a dead host, or a process that is stopped, as running for hours. */
 static void look_served(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     struct managed_unit *unit = &manager->units.units[index];
     bool is_heard = unit->sight == FLEET_SEEN_SERVING || unit->sight == FLEET_SEEN_DRAINING;
@@ -327,7 +331,7 @@ static void look_served(struct fleet_manager *manager, uint32_t index, int64_t n
     end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
 }
 
-/* What was said, and does not show yet, is said again. */
+/* Repeats an action that has no visible effect yet. */
 static void remind(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     enum scale_reason reason = (enum scale_reason)unit->reason;
@@ -507,7 +511,7 @@ struct fleet_outlook fleet_manager_outlook(const struct fleet_manager *manager) 
     return outlook;
 }
 
-/* As the manager will see things at a time to come, if the load is as expected. */
+/* The manager's choice at a future time, if the load is as forecast. */
 static struct scale_choice choose_at(const struct fleet_manager *manager, struct scale_state *state,
                                      const uint32_t *units, int64_t at_ns) {
     const struct fleet_manager_options *options = &manager->options;

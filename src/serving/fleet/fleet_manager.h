@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The manager of a fleet, a machine: it is told what gateways count (FLEET_LOAD), what is seen of each
- * unit (FLEET_UNIT) and what an operator wants (FLEET_ORDER), and says what is to be done with units
- * (FLEET_ACTION). How many there should be is serving/policy/scale_fleet, from serving/policy/
- * forecast_load and node_calendar; this file says which unit is started, called back, converted,
- * drained and ended for it, in that order of preference:
+ * The manager of a fleet, a machine. It receives the gateways' counters (FLEET_LOAD), the observed
+ * state of each unit (FLEET_UNIT) and an operator's orders (FLEET_ORDER), and sends actions on
+ * units (FLEET_ACTION). serving/policy/scale_fleet decides how many units there should be, using
+ * serving/policy/forecast_load and node_calendar. This file chooses which unit is started, called
+ * back, converted, drained and ended for that, in this order of preference:
  *
- *   more   a unit that drains is called back, one of the other role that can be spared changes its
- *          role, a new one starts
+ *   more   a draining unit is called back, one of the other role that can be spared changes its role,
+ *          a new one starts
  *   fewer  one that does not serve yet is given up, one that serves drains
  *
- * A unit ends when it has drained and nothing is left, or when serving/policy/end_drain gives its
- * requests away. One that served, and of which no gateway tells for as long as a start takes, is lost,
- * whatever its launcher says: it is ended, and another one starts. Actions are told again until they show, so whoever carries them out may forget. A
- * manager that begins anew takes over each unit that it is told of. While nothing is told of the load
- * it leaves all as it is. Its clock is the wall's, since days have hours; it may stand still, and step.
+ * A unit ends when it has drained and has no requests left, or when serving/policy/end_drain moves
+ * its requests. A unit that served and that no gateway has reported for the time of a start is
+ * lost, whatever its launcher reports. It is ended, and another one starts. Actions are repeated
+ * until they have an effect, so their executor may forget them. A manager that restarts adopts each
+ * unit that is reported to it. While the load is unknown it changes nothing. Its clock is the wall
+ * clock, because the forecast depends on the time of day. It may stand still, and step.
  */
 #ifndef SERVING_FLEET_FLEET_MANAGER_H
 #define SERVING_FLEET_FLEET_MANAGER_H
@@ -30,23 +31,25 @@ struct fleet_manager;
 struct fleet_manager_options {
     struct scale_rule rule;
     struct node_calendar calendar; /* its period is the day's */
-    uint32_t nodes;                /* that the fleet may have when none is promised */
+    uint32_t nodes;                /* that the fleet may have if none is promised */
     int64_t ttft_limit_ns, tpot_limit_ns;
-    double missed_share;     /* of the requests of a while, beyond a limit, that is too much */
+    double missed_share;     /* share of recent requests beyond a limit that is too much */
     int64_t decide_ns;       /* between two choices */
-    int64_t drain_ns_max;    /* a unit's requests are given away after so long */
+    int64_t drain_ns_max;    /* after this time a unit's requests are moved */
     int64_t start_ns_max;    /* a unit that does not serve by then has failed */
-    bool converts;           /* units may change their role, where both have as many nodes */
-    uint32_t starts_at_once; /* units that start at the same time, at most */
-    uint32_t first_number; /* of the first unit that it starts; numbers of units told are skipped */
+    bool converts;           /* units may change their role, if both have the same number of
+                              * nodes */
+    uint32_t starts_at_once; /* limit of units that start at the same time */
+    uint32_t first_number;   /* number of the first unit that it starts; skips numbers of reported
+                            * units */
 };
 
 enum managed_state {
     MANAGED_NONE,
-    MANAGED_ORDERED, /* it was asked for, and does not serve yet */
+    MANAGED_ORDERED, /* it was ordered, and does not serve yet */
     MANAGED_SERVING,
     MANAGED_DRAINING,
-    MANAGED_ENDING, /* it was told to end */
+    MANAGED_ENDING, /* it was asked to end */
     MANAGED_STATE_COUNT
 };
 
@@ -57,14 +60,14 @@ struct managed_unit {
     uint32_t sight;     /* enum fleet_sight: of the last FLEET_UNIT */
     uint32_t requests;  /* of the last FLEET_UNIT */
     uint32_t seen_role; /* enum unit_role, of the last FLEET_UNIT */
-    bool held;          /* an operator drained it */
-    bool alone;         /* what it has could go nowhere, as of the last FLEET_UNIT */
-    bool leaves;        /* it drains without having been told to: it is not called back */
-    uint32_t act;       /* enum fleet_act: the last that was said of it */
-    uint32_t reason;    /* enum scale_reason, of it */
-    int64_t since_ns;   /* it is in this state */
-    int64_t told_ns;    /* when that was last said */
-    int64_t heard_ns;   /* a gateway told of it last, or none could be asked */
+    bool held;          /* an operator has drained it */
+    bool alone;         /* no other unit could take its requests, as of the last FLEET_UNIT */
+    bool leaves;        /* it drains without an order: it is not called back */
+    uint32_t act;       /* enum fleet_act: its last action */
+    uint32_t reason;    /* enum scale_reason of that action */
+    int64_t since_ns;   /* start of this state */
+    int64_t told_ns;    /* when the action was last sent */
+    int64_t heard_ns;   /* the last report of a gateway, or when none could report */
 };
 
 #define MANAGED_UNITS_MAX 256
@@ -77,34 +80,34 @@ enum status fleet_manager_create(struct arena *arena, const struct fleet_manager
 
 struct machine fleet_manager_machine(struct fleet_manager *manager);
 
-/* What was learnt of the load: for whoever keeps it, and to begin with. */
+/* The learnt forecast, for a caller that saves it, or restores it at the start. */
 struct forecast_load *fleet_manager_forecast(struct fleet_manager *manager);
 
 /* ---- views ---- */
 
-/* Units in the order of their numbers: units_out[MANAGED_UNITS_MAX]; how many there are. */
+/* Units in the order of their numbers: units_out[MANAGED_UNITS_MAX]; returns their count. */
 uint32_t fleet_manager_units(const struct fleet_manager *manager, struct managed_unit *units_out);
 
 struct fleet_outlook {
-    bool has_load; /* else the rest is zeros */
+    bool has_load; /* otherwise the rest is zeros */
     uint32_t wanted[SCALE_SIDES];
-    uint32_t units[SCALE_SIDES]; /* that count for it: ordered and serving */
+    uint32_t units[SCALE_SIDES]; /* units of the fleet: ordered and serving */
     enum scale_reason reason[SCALE_SIDES];
     struct scale_demand demand[SCALE_SIDES];
-    uint32_t nodes_max, nodes;    /* that it may have; that it has */
+    uint32_t nodes_max, nodes;    /* allowed, and present */
     uint32_t pinned[SCALE_SIDES]; /* or SCALE_FREE */
     uint64_t starts_total, failed_total, lost_total, reversals_total;
 };
 struct fleet_outlook fleet_manager_outlook(const struct fleet_manager *manager);
 
 struct fleet_next {
-    bool is_known; /* else nothing changes within a period, as far as is expected */
+    bool is_known; /* otherwise no change is expected within a period */
     int64_t at_ns;
     enum scale_side side;
     int32_t change; /* units more, or fewer */
     enum scale_reason reason;
 };
-/* What is expected to be done next, if the load is as expected. */
+/* The next expected action, if the load is as forecast. */
 struct fleet_next fleet_manager_next(const struct fleet_manager *manager, int64_t now_ns);
 
 /* "starting", "serving", "draining", "ending". */

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-#define BACK_SHOWS_NS ((int64_t)10000000000) /* until then an older sight may still come */
+#define BACK_SHOWS_NS ((int64_t)10000000000) /* until then an older sight may still arrive */
 
 const char *managed_state_name(uint32_t state) {
     static const char *const names[MANAGED_STATE_COUNT] = {
@@ -52,7 +52,7 @@ static void take_over(struct managed_units *units, const struct record_fleet_uni
                                                 .seen_role = seen->role,
                                                 .held = seen->held};
     enter(&units->units[index], state_seen(seen->sight), now_ns);
-    units->units[index].told_ns = now_ns; /* by a manager before this one, maybe */
+    units->units[index].told_ns = now_ns; /* maybe by an earlier manager */
 }
 
 static enum managed_end leave(struct managed_unit *unit) {
@@ -63,7 +63,7 @@ static enum managed_end leave(struct managed_unit *unit) {
     return end;
 }
 
-/* One that drains by itself has lost its nodes to somebody: its launcher told it to end. */
+/* A unit that drains without an order has lost its nodes: its launcher asked it to end. */
 enum managed_end managed_units_see(struct managed_units *units,
                                    const struct record_fleet_unit *seen, int64_t now_ns) {
     bool is_gone = seen->sight == FLEET_SEEN_GONE || seen->sight == FLEET_SEEN_REFUSED;
