@@ -9,7 +9,7 @@ static bool is_stop(const struct constrained_answer *answer, uint32_t token) {
     return false;
 }
 
-/* The first token is still to come, and may be `opens`. */
+/* True if the answer is empty and `opens` is allowed as its first token. */
 static bool may_open(const struct constrained_answer *answer) {
     return answer->token_count == 0 && answer->constraint->opens != TOKEN_NONE;
 }
@@ -20,7 +20,7 @@ static void begin_form(struct constrained_answer *answer) {
     if (answer->at.number == 0) answer->place = CONSTRAINED_STUCK;
 }
 
-/* No thinking, or behind it. */
+/* Begins the part after thinking, or all if there is no thinking. */
 static void begin_rest(struct constrained_answer *answer) {
     answer->waits_behind = false;
     answer->place = CONSTRAINED_FREE;
@@ -99,7 +99,7 @@ static void mask_all_but_stops(const struct constrained_answer *answer,
     }
 }
 
-/* Where nothing but the end may come, it is the first end token: the one that is told as forced. */
+/* If only the end is allowed, the first end token is, because that one is reported as forced. */
 static void mask_bound(struct constrained_answer *answer, const struct token_trie *trie,
                        uint64_t *mask) {
     matcher_mask(answer->matcher, answer->at, mask);

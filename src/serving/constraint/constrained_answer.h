@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where one answer stands under its constraint: free so far, in its form, or behind its end. It
- * follows from the answer's tokens alone, so it is the same at every rank and unit, and whatever
- * steps the tokens came in.
+ * The state of one answer under its constraint: free so far, in its form, or after its end. It
+ * depends only on the answer's tokens, so it is the same at every rank and unit, for any split of
+ * the tokens into steps.
  */
 #ifndef SERVING_CONSTRAINT_CONSTRAINED_ANSWER_H
 #define SERVING_CONSTRAINT_CONSTRAINED_ANSWER_H
@@ -9,37 +9,40 @@
 #include "serving/constraint/constraint.h"
 
 enum constrained_place {
-    CONSTRAINED_FREE,  /* every token may come; the end, too, unless `behind` is still to come */
-    CONSTRAINED_BOUND, /* what the form lets through */
-    CONSTRAINED_ENDED, /* an end token has come */
-    CONSTRAINED_STUCK  /* a token came that may not, or the matcher's memory is out */
+    CONSTRAINED_FREE,  /* every token is allowed; an end token only if `behind` is no longer
+                        * awaited */
+    CONSTRAINED_BOUND, /* tokens that the form allows */
+    CONSTRAINED_ENDED, /* after an end token */
+    CONSTRAINED_STUCK  /* a forbidden token was pushed, or the matcher is out of memory */
 };
 
 struct constrained_answer {
     const struct constraint *constraint;
-    struct matcher *matcher; /* of a grammar that was opened for constraint->form */
-    const uint32_t *stops;   /* [stop_count] the tokens that end the answer; kept by reference */
+    struct matcher *matcher; /* of a grammar opened for constraint->form */
+    const uint32_t *stops;   /* [stop_count] tokens that end the answer; kept by reference */
     uint32_t stop_count;
     uint32_t token_count; /* pushed so far */
     uint8_t place;        /* enum constrained_place */
-    bool waits_behind;    /* `behind` has not come yet */
+    bool waits_behind;    /* `behind` has not been pushed yet */
     struct grammar_position at;
 };
 
-/* At the answer's start. */
+/* Starts an answer without tokens. */
 void constrained_answer_begin(struct constrained_answer *answer,
                               const struct constraint *constraint, struct matcher *matcher,
                               const uint32_t *stops, uint32_t stop_count);
 
-/* The answer's next token. */
+/* Pushes the answer's next token. */
 void constrained_answer_push(struct constrained_answer *answer, uint32_t token);
 
-/* What may come next: bit t % 64 of word t / 64 for each token, end tokens included where the
- * answer may end (the first of them alone, where it must). False: nothing is written, because every token may come. Where nothing may come,
- * the answer becomes CONSTRAINED_STUCK. `mask` has the trie's word_count words. */
+/* The tokens allowed next: bit t % 64 of word t / 64 for each, including end tokens if the answer
+ * may end (only the first of them if it must). False: every token is allowed, and nothing is
+ * written. If none is allowed, the answer becomes CONSTRAINED_STUCK. `mask` has the trie's
+ * word_count words. */
 bool constrained_answer_mask(struct constrained_answer *answer, uint64_t *mask);
 
-/* The one token that may come; false: there is a choice, or it costs more to know. Cheap. */
+/* The only token allowed next. False: there is a choice, or it would be expensive to know.
+ * Cheap. */
 bool constrained_answer_forced(struct constrained_answer *answer, uint32_t *token_out);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A row keeps its answer's tokens, and follows them only when somebody asks what may come: so a
- * token is taken in at once, whatever its constraint's memory is busy with. Tokens that have been
- * told as forced are followed ahead of the engine, which brings them back one by one, or asks
- * for a mask and gets just them.
+ * A row stores its answer's tokens and advances the automaton only when a mask is needed. So adding
+ * a token never waits, whatever uses the constraint's memory. The automaton may be ahead of the
+ * engine by tokens that were reported as forced. The engine returns those one by one, or asks for a
+ * mask that allows only them.
  */
 #include "serving/constraint/constrained_rows.h"
 
@@ -16,9 +16,9 @@
 struct constrained_row {
     struct constrained_loan *loan; /* NULL: none */
     bool follows;                  /* the answer has begun */
-    bool is_lost;                  /* nothing will ever come */
+    bool is_lost;                  /* no mask will ever be available */
     uint32_t known;                /* tokens of the answer */
-    uint32_t led;                  /* tokens that `answer` has got: perhaps more */
+    uint32_t led;                  /* tokens that `answer` has got, perhaps more than `known` */
     uint32_t stop_count;
     uint32_t stops[STOPS_MAX];
     struct constrained_answer answer;
@@ -26,7 +26,7 @@ struct constrained_row {
 
 struct constrained_rows {
     struct constrained_lender lender;
-    uint32_t slots, tokens_max;   /* of an answer */
+    uint32_t slots, tokens_max;   /* tokens_max: of an answer */
     struct constrained_row *slot; /* [slots] */
     uint32_t *tokens;             /* [slots][tokens_max] */
 };
@@ -104,7 +104,7 @@ struct constrained_loan *constrained_rows_loan(const struct constrained_rows *ro
     return row_of(rows, slot)->loan;
 }
 
-/* Where the row's answer stands with all of its tokens. */
+/* Advances the row's answer over all of its tokens. */
 static enum constrained_mask follow(struct constrained_rows *rows, uint32_t slot) {
     struct constrained_row *row = row_of(rows, slot);
     const struct constraint *constraint;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The constrained answers of one rank, by the slots of its unit. It reads step plans as the engine
- * does: a fresh row brings its constraint and its answer so far; rows behind it go on where the
- * chosen tokens led. Pure: what needs memory or time of its own (compiled constraints, matchers) is
- * lent by its host through struct constrained_lender, and so is the simulation's.
+ * does: a fresh row has its constraint and its answer so far; later rows continue with the chosen
+ * tokens. Pure: its host lends resources that need memory or time (compiled constraints, matchers)
+ * through struct constrained_lender; so does the simulation.
  */
 #ifndef SERVING_CONSTRAINT_CONSTRAINED_ROWS_H
 #define SERVING_CONSTRAINT_CONSTRAINED_ROWS_H
@@ -10,15 +10,15 @@
 #include "contract/step_plan.h"
 #include "serving/constraint/constrained_answer.h"
 
-struct constrained_loan; /* the lender's own */
+struct constrained_loan; /* defined by the lender */
 
-/* Who compiles and keeps constraints, and gives each answer its matcher. */
+/* Compiles and caches constraints, and gives each answer its matcher. */
 struct constrained_lender {
     void *context;
-    /* A loan for a slot's answer: begins to compile `text` in the turn of `client`, or finds it;
-     * never waits. NULL: none can be given. */
+    /* Starts a loan for a slot's answer: begins to compile `text` in the turn of `client`, or finds
+     * it in the cache. Never waits. NULL: none can be given. */
     struct constrained_loan *(*ask)(void *context, struct bytes text, uint64_t client);
-    /* True once `*constraint_out` and `*matcher_out` are there; false: not yet. NULL in both: it
+    /* True once `*constraint_out` and `*matcher_out` are set; false: not yet. NULL in both: it
      * cannot be compiled, or memory is out. */
     bool (*ready)(void *context, struct constrained_loan *loan,
                   const struct constraint **constraint_out, struct matcher **matcher_out);
@@ -27,19 +27,19 @@ struct constrained_lender {
 
 struct constrained_rows;
 
-/* Of a unit with so many slots whose contexts have at most so many tokens. NULL: no memory. What
- * answers have not reached is not touched, so the arena may lie in memory that is taken lazily. */
+/* For a unit with so many slots and contexts of at most so many tokens. NULL: no memory. Memory is
+ * touched only as answers grow, so the arena may be allocated lazily. */
 struct constrained_rows *constrained_rows_open(struct arena *arena, uint32_t slots,
                                                uint32_t context_tokens_max,
                                                const struct constrained_lender *lender);
 
 size_t constrained_rows_bytes(uint32_t slots, uint32_t context_tokens_max);
 
-/* The plan is the rank's next: takes in its fresh constraints, gives back those of slots whose fresh
- * row has none. */
+/* Takes the rank's next plan: adds its fresh constraints, and returns the loans of slots with a
+ * fresh row without one. */
 void constrained_rows_take(struct constrained_rows *rows, const struct step_plan *plan);
-/* The same for one slot: its fresh row has this constraint of the plan's, or none. Calls for
- * different slots may come from different threads, if the lender's may. */
+/* The same for one slot: its fresh row has this constraint of the plan, or none. Calls for
+ * different slots may be on different threads, if the lender's may. */
 void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
                             const struct step_plan *plan, const struct step_constraint *from);
 void constrained_rows_end(struct constrained_rows *rows, uint32_t slot);
@@ -47,25 +47,26 @@ void constrained_rows_end(struct constrained_rows *rows, uint32_t slot);
 /* Who takes turns where the constraint is compiled: an account. Where there is none, the slot. */
 uint64_t constrained_rows_client(const struct step_constraint *from);
 
-/* What its lender gave; NULL: none. */
+/* The lender's loan for the slot; NULL: none. */
 struct constrained_loan *constrained_rows_loan(const struct constrained_rows *rows, uint32_t slot);
 
 enum constrained_mask {
-    CONSTRAINED_MASK_FREE,  /* every token may come */
-    CONSTRAINED_MASK_SET,   /* those of the mask */
+    CONSTRAINED_MASK_FREE,  /* every token is allowed */
+    CONSTRAINED_MASK_SET,   /* the tokens of the mask */
     CONSTRAINED_MASK_LATE,  /* its constraint is not compiled yet */
-    CONSTRAINED_MASK_STUCK, /* none ever will */
+    CONSTRAINED_MASK_STUCK, /* none will ever be available */
 };
 
-/* For a constrained row of that plan that samples; `mask` [word_count]. */
+/* Makes the mask of a constrained row that samples in that plan; `mask` [word_count]. */
 enum constrained_mask constrained_rows_mask(struct constrained_rows *rows, uint32_t slot,
                                             uint64_t *mask);
 
-/* The slot's answer has got a token. At once: it is followed when somebody asks what may come. */
+/* Adds a token to the slot's answer. Returns at once; the automaton advances when a mask is
+ * needed. */
 void constrained_rows_push(struct constrained_rows *rows, uint32_t slot, uint32_t token);
 
-/* The tokens that must come next, at most `most`, and none behind the end; returns how many. They
- * count as told, not as pushed: the answer's next tokens are these. */
+/* Writes the tokens that must follow, at most `most`, and none after the end; returns their count.
+ * They count as reported, not as pushed: the answer's next tokens must be these. */
 uint32_t constrained_rows_forced(struct constrained_rows *rows, uint32_t slot, uint32_t most,
                                  uint32_t *tokens_out);
 

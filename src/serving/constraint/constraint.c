@@ -3,7 +3,7 @@
 
 static const char name[] = "constraint"; /* in messages */
 
-/* `token_out` is that of the member `key`, or none. */
+/* `token_out` gets the token of the member `key`, or none. */
 static enum status find_token(const struct tree *root, const char *key,
                               const struct tokenizer *tokenizer, uint32_t *token_out,
                               struct error *error) {
@@ -63,7 +63,7 @@ static enum status compile(struct arena *arena, struct arena *scratch, const str
 enum status constraint_compile(struct arena *arena, struct arena *scratch, struct bytes text,
                                const struct tokenizer *tokenizer, const struct constraint **out,
                                struct error *error) {
-    struct arena rest = *scratch; /* behind what is read, so that all of it is given back */
+    struct arena rest = *scratch; /* after the input, so that all of it is freed */
     if (scratch->pool) arena_open(&rest, scratch->pool);
     const struct tree *root;
     enum status status = tree_parse(&rest, text, name, &root, error);

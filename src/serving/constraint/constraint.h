@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A constraint: what an answer's text has to be, from where on. It travels as text from the gateway
- * to the rank that chooses the tokens, and is compiled in both places: there to refuse it before
- * anything is computed, here to obey it.
+ * A constraint of an answer's text, and from which token on it applies. It is sent as text from the
+ * gateway to the rank that chooses the tokens, and compiled in both places: in the gateway's host
+ * to refuse an invalid one before anything is computed, at the rank to enforce it.
  *
  *   {"form": FORM}                        from the answer's first token on
- *   {"behind": "</think>", "form": FORM}  from behind that token, which the answer has to bring
- *   {"at": "<tool_call>", "form": FORM}   free, until that token comes, which the form begins with;
- *                                         an answer that never brings it is free
- *   both                                  free up to `behind`, which must come; then until `at`
- *   {"opens": "<think>", "behind": ...}   `behind` counts only where the answer's first token is
- *                                         `opens`, which the form does not forbid; else the rest
- *                                         holds from the first token on
+ *   {"behind": "</think>", "form": FORM}  from after that token, which the answer must contain
+ *   {"at": "<tool_call>", "form": FORM}   free until that token, with which the form begins; an answer
+ *                                         that never contains it is free
+ *   both                                  free up to `behind`, which is required; then until `at`
+ *   {"opens": "<think>", "behind": ...}   `behind` counts only if the answer's first token is
+ *                                         `opens`, which the form does not forbid; otherwise the rest
+ *                                         applies from the first token on
  *
- * The tokens are added tokens of the model's tokenizer, by their texts. A FORM is what
- * serving/grammar/form.h says. Blanks are significant only in strings; equal texts are equal
- * constraints, and caches know them by their hash.
+ * The tokens are added tokens of the model's tokenizer, given by their texts.
+ * serving/grammar/form.h defines FORM. Spaces are significant only in strings. Equal texts are
+ * equal constraints, and caches find them by their hash.
  */
 #ifndef SERVING_CONSTRAINT_CONSTRAINT_H
 #define SERVING_CONSTRAINT_CONSTRAINT_H
@@ -24,18 +24,18 @@
 #include "serving/text/tokenizer.h"
 
 struct constraint {
-    uint32_t opens, behind, at; /* tokens; TOKEN_NONE: it has no such one */
+    uint32_t opens, behind, at; /* tokens; TOKEN_NONE: absent */
     const struct grammar_program *form;
 };
 
-/* Memory that compiling gets, the same wherever it is done: what one holds, all hold. Little of it
- * is touched. */
+/* Memory for compiling, the same everywhere, so that all places accept the same constraints. Little
+ * of it is touched. */
 #define CONSTRAINT_RESULT_BYTES ((size_t)256 << 20)
 #define CONSTRAINT_SCRATCH_BYTES ((size_t)512 << 20)
 
-/* Reads and compiles. The result lies in `arena` and refers to nothing else; `scratch` is given
- * back. `tokenizer` tells the tokens' texts. Errors as of schema_compile: STATUS_INVALID,
- * STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY, each with one line for who asked. */
+/* Parses and compiles. The result is in `arena` and refers to nothing else; `scratch` is freed.
+ * `tokenizer` has the tokens' texts. Errors as in schema_compile: STATUS_INVALID,
+ * STATUS_UNSUPPORTED, STATUS_TOO_LARGE, STATUS_NO_MEMORY, each with one line for the client. */
 enum status constraint_compile(struct arena *arena, struct arena *scratch, struct bytes text,
                                const struct tokenizer *tokenizer, const struct constraint **out,
                                struct error *error) MUST_USE;

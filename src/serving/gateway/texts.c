@@ -23,7 +23,7 @@ static size_t spans_bytes(struct plain_text plain) {
     return plain.count * sizeof *plain.spans;
 }
 
-/* What counts against bytes_max. */
+/* Bytes that count against bytes_max. */
 static size_t waiting_bytes(const struct waiting_text *waiting) {
     return waiting->text.count + spans_bytes(waiting->plain);
 }
@@ -118,7 +118,7 @@ static enum status give(struct texts *texts, const struct texts_ask *ask, uint64
     return STATUS_OK;
 }
 
-/* Copies the text and lets it wait. client_bytes: of its client's texts that wait already. */
+/* Copies the text, which then waits. client_bytes: of its client's texts that wait already. */
 static enum status keep(struct texts *texts, struct waiting_text *waiting,
                         const struct texts_ask *ask, uint64_t turn, size_t client_bytes) {
     size_t free_bytes = texts->bytes_max - texts->bytes;
@@ -164,7 +164,7 @@ bool texts_want(const struct texts *texts) {
     return !texts->busy && texts->first;
 }
 
-/* The smallest turn; among equals the last of the list, which came first. */
+/* Finds the smallest turn. Of equal turns the last in the list is first: it arrived first. */
 static struct waiting_text *texts_next(const struct texts *texts) {
     bool by_time = texts->kind == RECORD_CONSTRAIN;
     struct waiting_text *next = NULL;
@@ -196,7 +196,7 @@ void texts_audit(const struct texts *texts) {
         const struct waiting_text *same = waiting->next;
         while (same && same->client != waiting->client)
             same = same->next;
-        clients += same == NULL; /* the last of its client's */
+        clients += same == NULL; /* the last one of its client */
         bytes += waiting_bytes(waiting);
         check(waiting->waits && waiting->arena.run_count > 0);
     }

@@ -16,23 +16,23 @@
 #include "serving/policy/share_time.h"
 #include "serving/text/tokenizer.h"
 
-struct waiting_text {   /* the place for one request's text; zeros but for arena if none waits */
-    struct arena arena; /* of the pool: holds the copies of text and spans */
+struct waiting_text {   /* one request's waiting text; zeros except for arena if none waits */
+    struct arena arena; /* from the pool: has the copies of text and spans */
     struct request_id request;
     uint64_t client; /* takes turns: all texts of one number are one client's */
     struct bytes text;
     struct plain_text plain; /* of text */
     uint64_t turn;           /* of a long text: virtual time */
-    bool waits;              /* in the list of struct texts */
+    bool waits;              /* it is in the list of struct texts */
     struct waiting_text *next;
 };
 
-struct texts {                  /* of one thread */
+struct texts {                  /* the queue of one thread */
     struct outbox *outbox;      /* the gateway's */
-    enum record_kind kind;      /* in which a text goes out: RECORD_TOKENIZE or RECORD_CONSTRAIN */
-    struct pool pool;           /* what waits lies here */
-    size_t bytes_max, bytes;    /* of texts and spans: that may wait, and that do */
-    struct waiting_text *first; /* list of the texts that wait, the latest first */
+    enum record_kind kind;      /* the record of a text: RECORD_TOKENIZE or RECORD_CONSTRAIN */
+    struct pool pool;           /* memory of waiting texts */
+    size_t bytes_max, bytes;    /* of texts and spans: limit, and present sum */
+    struct waiting_text *first; /* list of waiting texts, the latest first */
     uint32_t client_count;      /* clients with texts that wait */
     uint32_t clients_max;       /* the largest client_count since the list was last empty */
     uint64_t now;               /* virtual time of long texts */
@@ -52,34 +52,34 @@ void texts_open(struct texts *texts, struct outbox *outbox, void *memory, size_t
 /* Once for the place of each request, which is zeroed. */
 void texts_open_waiting(struct texts *texts, struct waiting_text *waiting);
 
-struct texts_ask { /* about a text; the last two are the tokenizer's */
+struct texts_ask { /* a text; the last two fields are for the tokenizer */
     struct request_id request;
     uint64_t client;
     struct bytes text;
     struct plain_text plain;
-    uint32_t tokens_max; /* the tokenizer only counts what is more */
+    uint32_t tokens_max; /* tokens beyond this are only counted */
 };
 
-/* The text goes to the thread now, or a copy waits in the request's `waiting` for its turn. In
- * all errors nothing is done. FULL: the outbox is, for now. TOO_LARGE: the text fits into no empty
- * outbox either. NO_MEMORY: too many texts wait. */
+/* Sends the text to the thread now, or copies it to `waiting`. Changes nothing if it fails. FULL:
+ * the outbox is full for now. TOO_LARGE: the text does not even fit an empty outbox. NO_MEMORY: too
+ * many texts wait. */
 enum status texts_take(struct texts *texts, struct waiting_text *waiting,
                        const struct texts_ask *ask) MUST_USE;
 
 /* The thread has spent so long on the constraint in work; before texts_answered. */
 void texts_spend(struct texts *texts, int64_t took_ns);
 
-/* The thread has answered, or the record put last is taken back: it is idle until texts_run. */
+/* The thread has answered, or its last record was taken back. It is idle until texts_run. */
 void texts_answered(struct texts *texts);
 
-/* The request ends: if its text waits, it is dropped. */
+/* The request ends: drops its text if it waits. */
 void texts_forget(struct texts *texts, struct waiting_text *waiting);
 
-/* Gives the thread its next text, if one waits, the thread is idle and the outbox has room.
- * tokens_max as in texts_ask, by what is known now. */
+/* Sends the thread its next text, if one waits, the thread is idle and the outbox has room.
+ * tokens_max as in texts_ask, from present limits. */
 void texts_run(struct texts *texts, uint32_t tokens_max);
 
-/* True if texts_run would try to give a text. */
+/* True if texts_run would try to send a text. */
 bool texts_want(const struct texts *texts);
 
 /* check()s that the list, its counts and the memory agree. */

@@ -36,51 +36,51 @@
 
 #define SHARE_TURNS_NONE UINT32_MAX
 
-/* The turn of a text that comes at the virtual time `now`. `before`: the last turn of its client's
- * texts that wait or are in work; 0: none. */
+/* The turn of a text that arrives at the virtual time `now`. `before`: the last turn of its
+ * client's texts that wait or are in progress; 0: none. */
 uint64_t share_turns_turn(uint64_t now, uint64_t before, size_t bytes);
 
 /* Virtual time after a text of so many bytes. `clients_max` (>= 1): see above. */
 uint64_t share_turns_after(uint64_t now, size_t bytes, uint32_t clients_max);
 
-/* A request is so many tokens of work: those of its prompts that have to be computed, and
- * SHARE_TURNS_ANSWER for each of its answers, which takes units about so much longer: so published
- * prices say, and nodes' published rates. What that is of its account's share; who is of high priority has four times the share, who is of low priority a quarter: more, but
- * never all. */
+/* The work of a request in tokens: those of its prompts that have to be computed, and
+ * SHARE_TURNS_ANSWER for each of its answers, which take units about so much longer according to
+ * published prices and published rates of nodes. The result is weighted by the account's share:
+ * high priority has four times the share, low priority a quarter, so more but never all. */
 #define SHARE_TURNS_ANSWER 4
 uint64_t share_turns_work(uint64_t tokens, uint32_t weight, enum account_priority priority);
 
-/* May a text wait? `client_bytes`: of its client's texts that wait already. */
+/* Decides whether a text may wait. `client_bytes`: of its client's texts that wait already. */
 bool share_turns_admits(size_t bytes, size_t client_bytes, size_t free_bytes);
 
 /* ---- requests that wait for the gateway ---- */
 
 /* A client here is an API key or, without a known key, an address. Clients take turns by fair
- * queueing, and within a client the shortest request is next, by the same rule on a virtual clock
- * of the client's own: many people may stand behind one key or one address. */
+ * queueing. Within a client the shortest request is next, by the same rule on the client's own
+ * virtual clock, because many users may share one key or one address. */
 
 struct share_turns_item {
-    uint32_t client; /* its place among the clients */
+    uint32_t client; /* index of its client */
     uint64_t turn;   /* on its client's clock: share_turns_turn(client's now, 0, bytes) */
-    uint64_t serial; /* the smaller came first */
+    uint64_t serial; /* the smaller arrived first */
     size_t bytes;
 };
 
 struct share_turns_client {
-    uint64_t start; /* the common clock when its last request was served or its first one came */
-    uint64_t now;   /* its own clock: the turn of its request that was served last */
-    size_t bytes;   /* of its requests that wait */
-    uint32_t next;  /* among the items; set by share_turns_next */
+    uint64_t start; /* the common clock when its last request was served or its first one arrived */
+    uint64_t now;   /* its own clock: the turn of its last served request */
+    size_t bytes;   /* of its waiting requests */
+    uint32_t next;  /* index of an item; set by share_turns_next */
 };
 
-/* The item that is served next; SHARE_TURNS_NONE: no item waits. *turn_out: the common clock then. */
+/* The item to be served next; SHARE_TURNS_NONE: no item waits. *turn_out: the common clock then. */
 uint32_t share_turns_next(const struct share_turns_item *items, uint32_t count,
                           struct share_turns_client *clients, uint32_t client_count,
                           uint64_t *turn_out);
 
-/* The item that makes way for another of `bytes` of that client, when there is no room: the last one
- * of the client that has most waiting (longest queue drop). SHARE_TURNS_NONE: the newcomer's client
- * would have as much, so the newcomer is refused. */
+/* The item to drop for another one of `bytes` of that client when there is no room: the last one of
+ * the client with most waiting (longest queue drop). SHARE_TURNS_NONE: the newcomer's client would
+ * have as much, so the newcomer is refused. */
 uint32_t share_turns_dropped(const struct share_turns_item *items, uint32_t count,
                              const struct share_turns_client *clients, uint32_t client_count,
                              uint32_t newcomer, size_t bytes);

@@ -8,8 +8,8 @@ static uint32_t length(uint32_t from, uint32_t end) {
     return end > from ? end - from : 0;
 }
 
-/* How many of positions [from, end) are those of tokens that came with the request as its answer's
- * first: their rows had been made elsewhere, but for the last one's, which was only chosen. */
+/* Counts the positions of [from, end) of tokens that were submitted as the answer's start: their
+ * rows were computed elsewhere, except the last one's, which was only chosen. */
 static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
     uint32_t first = request->prompt_count, behind = first + request->resumed_count;
     return request->resumed_count ? length(max_u32(from, first), min_u32(end, behind - 1)) : 0;
@@ -21,9 +21,9 @@ void account_obtained(struct unit_request *request, enum account_source source, 
     uint32_t again = length(from, min_u32(end, peak)) + count_resumed(request, fresh, end);
     uint32_t prompt_end = min_u32(end, request->prompt_count);
     uint32_t first = length(fresh, prompt_end);
-    check(from <= peak); /* no token is passed over */
+    check(from <= peak); /* no token is skipped */
     request->computed_peak = max_u32(peak, end);
-    if (first == 0 && again == 0) return; /* an answer's next token: nothing is written to */
+    if (first == 0 && again == 0) return; /* an answer's next token: writes nothing */
     struct unit_work *work = request_work(request);
     switch (source) {
     case ACCOUNT_DEVICE:
@@ -50,7 +50,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
 
 void account_found(struct unit_request *request, uint32_t token_count) {
     uint32_t found = min_u32(token_count, request->prompt_count);
-    if (request->output_count > request->resumed_count) return; /* it has been told */
+    if (request->output_count > request->resumed_count) return; /* it was reported */
     request_work(request)->prompt_hit_tokens = max_u32(request->work.prompt_hit_tokens, found);
 }
 
@@ -63,7 +63,7 @@ void account_begins(struct unit_request *request, int64_t now_ns) {
     if (request->work.queue_ns >= 0) return;
     struct unit_work *work = request_work(request);
     int64_t queue_ns = now_ns - request->arrived_ns - work->load_ns - work->transfer_ns;
-    work->queue_ns = queue_ns > 0 ? queue_ns : 0; /* the storage has a clock of its own */
+    work->queue_ns = queue_ns > 0 ? queue_ns : 0; /* the storage has its own clock */
     request->began_ns = now_ns;
 }
 

@@ -20,12 +20,12 @@ void binding_leave(struct unit *unit, const struct unit_request *request) {
         unit->unasked_count--;
     else
         unit->over_slots[unit->over_count++] = slot_of(unit, request);
-    check(unit->over_count <= unit->options.requests_max); /* each was asked for in another plan */
+    check(unit->over_count <= unit->options.requests_max); /* another plan asked for each of them */
 }
 
 uint32_t binding_held_waiting(const struct unit *unit) {
     uint32_t count = 0;
-    if (unit->unready_count == 0) return 0; /* nearly always */
+    if (unit->unready_count == 0) return 0; /* the usual case */
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         count += request->state == UNIT_REQUEST_WAITING && binding_holds(request);
@@ -76,7 +76,7 @@ void binding_put(struct unit *unit, struct step_plan *plan, const struct binding
 
 /* ---- results ---- */
 
-/* Its prompt has had its turn: it takes another one, as if it came now. */
+/* Its prompt has had its turn. It gets another one, as if it arrived now. */
 void binding_late(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     double work_ns = step_cost_run_ns(&unit->cost, 0, request_known(request));
     int64_t turn =
@@ -90,7 +90,7 @@ bool binding_is_taken(const struct unit *unit, const struct step_result *result)
     return result->constraint_count == unit->step_constraints;
 }
 
-/* The rank may have none of what it was asked for. */
+/* The rank may have none of the constraints that it was asked for. */
 static void ask_again(struct unit *unit) {
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
@@ -100,7 +100,8 @@ static void ask_again(struct unit *unit) {
     }
 }
 
-/* From here on it waits for its turn: while it was compiled nothing could be done for it. */
+/* From now on it waits for its turn. While its constraint was compiled nothing could be
+ * computed. */
 static void make_ready(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     if (!binding_holds(request)) return;
     unit->unready_count--;

@@ -15,15 +15,15 @@ struct handoff {
     struct kv_route route;
     struct page_id *sent; /* [prompt's blocks] named, each leased until the transfer ends */
     uint32_t sent_count;
-    uint32_t whole_count;       /* of sent: the others are only being made */
-    struct page_id *duplicates; /* [prompt's blocks] leased likewise, see handoff_made */
+    uint32_t whole_count;       /* of sent: the others are still being made */
+    struct page_id *duplicates; /* [prompt's blocks] also leased, see handoff_made */
     uint32_t duplicate_count;
-    bool open;            /* EXPECT or PUSH was said, and no KV_DONE has come */
-    bool arrived, failed; /* it has */
-    bool continued;       /* the first tokens are here, since: */
+    bool open;            /* EXPECT or PUSH was sent, and no KV_DONE has arrived */
+    bool arrived, failed; /* it has ended so */
+    bool continued;       /* the first tokens have arrived, at: */
     int64_t continued_ns;
-    int64_t give_up_ns; /* while `open`: then it is asked whether to wait on; MACHINE_NEVER: no */
-    bool doubted;       /* it will probably take longer than doing without (kv_path) */
+    int64_t give_up_ns; /* while `open`: when to decide whether to wait longer; MACHINE_NEVER: no */
+    bool doubted;       /* it will probably take longer than the alternative (kv_path) */
     bool given_up;      /* it was waited for long enough, and cancelled */
     bool leaving;       /* ends with `reason` when the transfer does */
     enum finish_reason reason;
@@ -71,7 +71,7 @@ bool handoff_is_over(const struct unit_request *request) {
 
 /* ---- the side that decodes ---- */
 
-/* Expected first: blocks that come before that are sent away. */
+/* Puts KV_EXPECT first: blocks that arrive before it are refused. */
 static void put_expect(struct unit *unit, struct unit_request *request) {
     struct handoff *handoff = request->handoff;
     uint32_t first = request->page_count ? request->shared_count : 0;
@@ -97,7 +97,7 @@ bool handoff_reserve(struct unit *unit, struct unit_request *request) {
     return true;
 }
 
-/* Blocks and first tokens are here, or the blocks never will be. */
+/* Blocks and first tokens have arrived, or the blocks never will. */
 static void go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     if (!handoff->continued || handoff->open) return;
@@ -113,7 +113,7 @@ static void go_on(struct unit *unit, struct unit_request *request, int64_t now_n
     account_begins(request, now_ns);
 }
 
-/* Nothing but its blocks is missing: for how long are they waited for? */
+/* Only its blocks are missing: decides how long they are waited for. */
 static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     struct kv_path_ask ask = {.under_way = true,
@@ -167,9 +167,9 @@ static bool may_push(const struct unit_request *request) {
     return request->pushes && !request->handoff->failed;
 }
 
-/* Names blocks before `end` that have not been; those from `whole` on are being made by the step
- * that was planned last. Those that the other unit has are leased with them: no block stays cached
- * whose chain is broken. */
+/* Names blocks before `end` that were not named yet. The step that was planned last is making those
+ * from `whole` on. Leases blocks that the other unit has as well: no block may stay cached without
+ * its predecessors. */
 static void put_push(struct unit *unit, struct unit_request *request, uint32_t whole, uint32_t end,
                      bool last) {
     struct handoff *handoff = request->handoff;
@@ -195,15 +195,15 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
     handoff->open = true;
 }
 
-/* What the request waits for in the step, a load or its mask, may not come: then its row writes
- * once more. */
+/* The row may wait in the step for a load or its mask in vain; then it runs again and writes once
+ * more. */
 static bool may_be_lost(const struct unit_request *request, uint32_t reach) {
     return tiers_is_loading(request) ||
            (request->constraint_bytes && reach >= request->prompt_count);
 }
 
-/* Blocks of the prompt that stand once so many leading tokens do; the last, perhaps short, with the
- * prompt's end. */
+/* Complete blocks of the prompt after so many leading tokens. The last block, which may be partial,
+ * is complete with the prompt's end. */
 static uint32_t blocks_until(const struct unit_request *request, uint32_t tokens) {
     return tokens < request->prompt_count ? tokens / KV_BLOCK_TOKENS : prompt_blocks(request);
 }
@@ -287,7 +287,7 @@ void handoff_give_up(struct unit *unit, int64_t now_ns) {
     }
 }
 
-/* Blocks have come from the other unit, all or the first ones: they are known here. */
+/* Blocks have arrived from the other unit, all or the first ones: adds them to the cache. */
 static void take_blocks(struct unit *unit, struct unit_request *request,
                         const struct record_kv_done *record) {
     uint64_t tokens = ((uint64_t)request->shared_count + record->blocks) * KV_BLOCK_TOKENS;
@@ -299,7 +299,7 @@ static void take_blocks(struct unit *unit, struct unit_request *request,
     pages_share(unit, request);
 }
 
-/* A transfer that was cut off tells nothing of the link. */
+/* A transfer that was cut off provides no measurement of the link. */
 static void observe(struct unit *unit, const struct unit_request *request, bool arrived,
                     int64_t now_ns) {
     const struct handoff *handoff = request->handoff;
@@ -318,7 +318,7 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     page_table_release(&unit->pages, handoff->sent, handoff->sent_count);
     page_table_release(&unit->pages, handoff->duplicates, handoff->duplicate_count);
     handoff->sent_count = handoff->whole_count = handoff->duplicate_count = 0;
-    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
+    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting request start */
     if (handoff->leaving) {
         unit_request_end(unit, request, handoff->reason);
         return;
@@ -331,7 +331,8 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     go_on(unit, request, now_ns);
 }
 
-/* A request of an abandoned unit may end now: not in a step, nor while a load writes to its pages.
+/* True if a request of an abandoned unit may end now: not in a step, nor while a load writes to its
+ * pages.
  */
 static bool may_end(const struct unit_request *request) {
     return request->state != UNIT_REQUEST_FREE && !request->in_step && !tiers_is_loading(request);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The order of work matters: growth first, because answers that run have the first claim on pages;
- * then drafts, which their next tokens would need pages for anyway; then the cache is asked for the
- * first few that wait; then the policy decides; then those that start lease what they hit, all of
- * them before any claims a page, so that no eviction takes what another was promised.
+ * The order of work matters. Growth is first, because running answers have the first claim on
+ * pages. Then drafts, for which their next tokens would need pages anyway. Then the cache is
+ * searched for the first few waiting requests, and the policy decides. At last the starting
+ * requests lease their hits, all of them before any claims a page, so that no eviction takes
+ * another's hits.
  */
 #include "serving/unit/plan.h"
 
@@ -41,14 +42,14 @@ size_t plan_bytes_max(const struct unit_options *options) {
 
 /* ---- the view ---- */
 
-/* Whether the token there is computed as GENERATED: behind the prompt all are; within it, those
- * that were found by their text alone. */
+/* Whether the token there is computed as GENERATED: after the prompt all are; within it, those that
+ * were found by their text alone. */
 static bool is_generated(const struct unit_request *request, uint32_t position) {
     return position >= request->prompt_count ||
            position % KV_BLOCK_TOKENS >= request->block_prompt[position / KV_BLOCK_TOKENS];
 }
 
-/* Where a row from `position` on ends at the latest: its tokens have one form, and are known. */
+/* The latest end of a row from `position` on: its tokens have one mode, and are known. */
 static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     uint32_t known = request_known(request), end = position;
     bool generated = is_generated(request, position);
@@ -60,7 +61,7 @@ static uint32_t row_end(const struct unit_request *request, uint32_t position) {
     return end < known ? end : known;
 }
 
-/* The request's next row begins anew, so it brings the constraint and the answer so far. */
+/* The request's next row is a fresh one, so it sends the constraint and the answer so far. */
 static bool brings_constraint(const struct unit_request *request) {
     return request->constraint_bytes && (request->fresh || request->state == UNIT_REQUEST_WAITING);
 }
@@ -72,8 +73,8 @@ bool plan_brings_constraints(const struct unit *unit) {
     return false;
 }
 
-/* An answer's next token, as nearly all rows of a decode unit. All fields: an item that is zeroed
- * first is made elsewhere and copied. */
+/* An answer's next token, like nearly all rows of a decode unit. Sets all fields: zeroing the item
+ * first would build it elsewhere and copy it. */
 static void view_answer(const struct unit_request *request, uint32_t slot,
                         struct schedule_item *out) {
     uint32_t known = request_known(request);
@@ -118,8 +119,8 @@ static void view_request(const struct unit_request *request, uint32_t slot,
     };
 }
 
-/* In the last plan's order, so that there is little to be done for order: whose turn it is changes
- * only with those who come and go. */
+/* In the last plan's order, so that sorting has little to do: the order changes only with requests
+ * that enter and leave. */
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     uint32_t count = 0, asking = 0, end = unit->options.requests_max;
     unit->tiers.answer_by_ns = MACHINE_NEVER;
@@ -144,7 +145,7 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
             view_request(request, slot, &unit->scratch.items[count++]);
             continue;
         }
-        unit->scratch.order[end - ++asking] = slot; /* behind all that are in view */
+        unit->scratch.order[end - ++asking] = slot; /* after all that are in view */
         if (answer_by_ns < unit->tiers.answer_by_ns) unit->tiers.answer_by_ns = answer_by_ns;
     }
     check(count + asking == unit_active_count(unit));
@@ -157,7 +158,7 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     return count;
 }
 
-/* What the cache holds for the first that wait. */
+/* Looks up the first waiting requests in the cache. */
 static void look_up_waiting(struct unit *unit, uint32_t count) {
     if (unit->counts[UNIT_REQUEST_WAITING] == 0) return;
     if (unit_rows_and_pages(unit).rows_running == unit->options.step_rows_max) return;
@@ -190,7 +191,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     unit->totals.preemptions++;
 }
 
-/* True if somebody was interrupted. */
+/* True if a request was interrupted. */
 static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
     bool interrupted = false;
     for (uint32_t i = 0; i < count; i++) {
@@ -209,15 +210,15 @@ static bool grow_answers(struct unit *unit, uint32_t count, int64_t now_ns) {
 
 /* ---- drafts ---- */
 
-/* Stop tokens that may not be chosen at this place of the answer. */
+/* Stop tokens that may not be chosen at this position of the answer. */
 static uint32_t mask_count(const struct unit_request *request, uint32_t output_position) {
     bool masks = request->adjusts && output_position < request->sampling.min_tokens;
     return masks ? request->stop_token_count : 0;
 }
 
 /* True if the answer may grow by two tokens: there is room for both, the same tokens may be chosen
- * at both places, the first one's place may hold a draft, and the engine knows the sequence but for
- * its last token. */
+ * at both positions, a draft is possible at the first one, and the engine knows the sequence except
+ * for its last token. */
 static bool may_draft(const struct unit_request *request) {
     uint32_t next = request->output_count;
     bool one = request->computed_count + 1 == request_known(request);
@@ -226,7 +227,7 @@ static bool may_draft(const struct unit_request *request) {
            mask_count(request, next) == mask_count(request, next + 1);
 }
 
-/* A draft takes a free or cached page when it needs one, but nobody is interrupted for it. */
+/* A draft takes a free or cached page if it needs one, but interrupts no request for it. */
 static void choose_drafts(struct unit *unit, uint32_t count) {
     uint32_t row_count = 0, able_count = 0;
     if (unit->options.speculate == SPECULATE_NEVER) return;
@@ -280,13 +281,13 @@ struct extras { /* counts, of rows so far or of all */
     uint32_t constraints, constraint_tokens, constraint_bytes;
 };
 
-/* The first page that the request's next row tells: the engine knows those before it. */
+/* The first page that the request's next row sends: the engine knows those before it. */
 static uint32_t first_told(const struct unit_request *request, uint32_t page_count) {
     return request->fresh ? 0 : min_u32(request->told_count, page_count);
 }
 
-/* Adds what a row brings beyond its tokens and its sampling: one that samples past tokens, biases
- * and masked stop tokens; one that begins anew its constraint. */
+/* Adds the data of a row in addition to its tokens and its sampling: past tokens, biases and masked
+ * stop tokens if it samples; its constraint if it is fresh. */
 static void add_extras(struct extras *sum, const struct unit_request *request,
                        uint32_t token_count) {
     if (request->adjusts && row_samples(request, token_count)) {
@@ -302,7 +303,7 @@ static void add_extras(struct extras *sum, const struct unit_request *request,
 static void put_extras(struct step_plan *plan, struct step_row *row,
                        const struct unit_request *request, struct extras *used) {
     const struct history *history = &request->history;
-    if (!request->adjusts) return; /* nearly always */
+    if (!request->adjusts) return; /* the usual case */
     struct token_bias *biases = step_plan_biases(plan) + used->biases;
     uint32_t masked = mask_count(request, request->output_count);
     row->history_count = history->count;
@@ -341,19 +342,19 @@ static void put_constraint(const struct unit *unit, struct step_plan *plan, uint
     used->constraint_bytes += request->constraint_bytes;
 }
 
-/* The prompt's tokens that have no score yet, as far as the row goes: it may repeat what was done
- * before an interruption. */
+/* The prompt's tokens without a score, as far as the row reaches: it may repeat work from before an
+ * interruption. */
 static void put_scores(struct step_row *row, const struct unit_request *request) {
     uint32_t end = row->first_position + row->token_count;
     bool ends = end >= request->prompt_count;
     uint32_t scored_end = ends ? request->prompt_count : end + 1;
     if (!request_scores(request) || scored_end <= request->scored_count) return;
-    check(row->first_position < request->scored_count); /* no token is passed over */
+    check(row->first_position < request->scored_count); /* no token is skipped */
     row->next_token = ends ? STEP_NO_TOKEN : request->tokens[end];
     row->scored_count = scored_end - request->scored_count;
 }
 
-/* Where a plan's next row goes. */
+/* The destination of a plan's next row. */
 struct row_place {
     struct step_row *row;
     uint32_t *tokens;
@@ -369,7 +370,7 @@ static void put_row_tokens(const struct row_place *place, struct unit_request *r
            count * sizeof *request->tokens);
 }
 
-/* Writes one row behind those already written. */
+/* Writes one row after those already written. */
 static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
                     const struct schedule_choice *choice, struct row_place *place) {
     const struct schedule_item *item = &unit->scratch.items[choice->item];
@@ -381,7 +382,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     uint32_t first_page = first_told(request, page_count);
     check(first >= request->shared_count * KV_BLOCK_TOKENS); /* shared pages are read-only */
     check(page_count <= request->page_count);
-    /* All fields, since a row that is zeroed first takes a tenth of planning more. */
+    /* Sets all fields: zeroing the row first makes planning a tenth slower. */
     *row = (struct step_row){.slot = item->slot,
                              .form = item->generated ? TOKEN_GENERATED : TOKEN_PROMPT,
                              .first_position = first,
@@ -435,7 +436,7 @@ static void add_work(struct step_work *work, const struct schedule_item *item,
     }
 }
 
-/* What the first choices, those that run, come to. */
+/* The work of the first row_count choices, which run. */
 static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
     struct step_work work = {0};
     for (uint32_t i = 0; i < row_count; i++) {
@@ -445,7 +446,7 @@ static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
     return work;
 }
 
-/* What the request's row will copy. */
+/* Prefetches the data that the request's row will copy. */
 static void prefetch_row(const struct unit_request *request) {
     const char *end = (const char *)(request->pages + request->page_count);
     const char *told = (const char *)(request->pages + first_told(request, request->page_count));
@@ -453,7 +454,7 @@ static void prefetch_row(const struct unit_request *request) {
         __builtin_prefetch(at);
 }
 
-/* What a plan's rows come to, in all. */
+/* The totals of a plan's rows. */
 struct plan_sum {
     struct step_work work;
     struct extras extras;
@@ -518,8 +519,8 @@ static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_su
     unit->last_step_tokens = sum->tokens + sum->drafts;
 }
 
-/* What prompts may add to the next step: nothing until the next portion of the first in turn is
- * earned (schedule_earn); unbound where no answer would wait. */
+/* The time that prompts may add to the next step: none until the next portion of the first one in
+ * turn is earned (schedule_earn); unlimited if no answer would wait. */
 static double earn_prompt_ns(struct unit *unit, uint32_t count, int64_t now_ns) {
     struct step_work answers = {0};
     bool drafts = false;
@@ -566,7 +567,7 @@ static void spend_prompt_ns(struct unit *unit, uint32_t row_count) {
     if (unit->prompt_saved_ns < 0) unit->prompt_saved_ns = 0;
 }
 
-/* Who has a row: the choices' first so many. */
+/* The first choices, which have a row. */
 static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
     choose_drafts(unit, count);
     look_up_waiting(unit, count);
@@ -586,7 +587,7 @@ static uint32_t choose_rows(struct unit *unit, uint32_t count, int64_t now_ns) {
                          unit->scratch.choices);
 }
 
-/* The request `loading` has a row, and the step may wait for what is loaded before that. */
+/* The request `loading` has a row, and the step may wait for the blocks loaded before that row. */
 static bool may_stay(const struct unit *unit, const struct unit_request *loading,
                      uint32_t row_count) {
     uint32_t row = 0;
@@ -613,8 +614,9 @@ void plan_step(struct unit *unit, int64_t now_ns) {
         count = view_requests(unit, now_ns);
         row_count = choose_rows(unit, count, now_ns);
     }
-    /* Who runs has a row or waits for one that has; who waits starts where nobody runs, or parked
-     * ones, those that wait for masks, or blocks that are being copied, hold the pages. */
+    /* A running request has a row or waits for one that has. A waiting one starts if nothing runs,
+     * unless parked requests, those that wait for masks, or blocks that are being copied hold the
+     * pages. */
     check(row_count > 0 || count == 0 || unit->held_running > 0 ||
           unit_parked_count(unit) + unit->tiers.keeping_count > 0);
     if (row_count == 0 && unit->held_count + unit->unasked_count == 0) return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Forms the next step: pages for answers that grow (interrupting others when there are none left),
- * what each request computes, who starts; and writes it down as a RUN_STEP.
+ * Forms the next step: pages for growing answers (interrupting other requests if there are none
+ * left), each request's row, and which requests start. Writes it as a RUN_STEP.
  */
 #ifndef SERVING_UNIT_PLAN_H
 #define SERVING_UNIT_PLAN_H
@@ -10,10 +10,11 @@
 /* Bytes of the largest plan. */
 size_t plan_bytes_max(const struct unit_options *options);
 
-/* The next plan would bring constraints, with rows or ahead of them. */
+/* True if the next plan would send constraints, with rows or ahead of them. */
 bool plan_brings_constraints(const struct unit *unit);
 
-/* Puts a RUN_STEP if any request has a row, or waits for its constraint or mask. No step may be in flight; room has been checked. */
+/* Puts a RUN_STEP if any request has a row, or waits for its constraint or mask. No step may be in
+ * flight; room was checked. */
 void plan_step(struct unit *unit, int64_t now_ns);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units put their records into our outbox; after every call into a unit, what it has put there is
- * looked at, and given its rank. A unit never has to wait for room: a call is made only while there
- * is room for all that one unit can say.
+ * Units put their records into the common outbox. After every call of a unit, its new records are
+ * inspected and given its rank. A unit never has to wait for room: it is called only if there is
+ * room for all that one unit can put.
  */
 #include "serving/unit/rank_units.h"
 
@@ -19,13 +19,12 @@
 
 #include <string.h>
 
-#define REQUEST_TOKENS 64 /* of a prompt: as much as a request's steps to come weigh */
-#define REQUEST_PAGES 4   /* of a step's answers: as much as one's rows weigh beside its context */
+#define REQUEST_TOKENS 64 /* of a prompt: the weight of a request's future steps */
+#define REQUEST_PAGES 4   /* of a step's answers: the weight of a row in addition to its context */
 #define PATIENCE_NS 1000000000
-#define LOOKS_OF_RANK                                                                              \
-    16                /* at those that wait, for one step: twice as many as a gateway lets wait */
-#define LOOKS_MAX 512 /* all in all: each looks at all ranks */
-#define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages that are remembered: 90 MB */
+#define LOOKS_OF_RANK 16 /* in the line, for one step: twice as many as a gateway lets wait */
+#define LOOKS_MAX 512    /* in total: each one looks at all ranks */
+#define MEMORY_BLOCKS_MAX (1u << 20) /* of all ranks' storages in the estimate: 90 MB */
 #define IN_LINE LIMIT_RANKS          /* instead of a rank: it has none yet */
 
 _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
@@ -35,60 +34,60 @@ _Static_assert(LOAD_PREFILL_REASONS == PREFILL_REASON_COUNT &&
 struct rank_unit {
     struct unit *unit;
     struct machine machine;
-    struct recent_blocks memory; /* what its storage keeps there, as far as is known */
+    struct recent_blocks memory; /* estimated contents of its storage's memory */
     struct step_work work;       /* of the step in flight, when it is done */
     struct step_plan *plan;      /* in the outbox, while a step is made */
     bool planned;
     bool masked; /* takes no new request */
-    int64_t pid; /* of its new process, until what the last one had has ended; 0: there is none */
+    int64_t pid; /* of its new process, until the requests of the last one have ended; 0: none */
 };
 
 struct rank_units {
     struct rank_unit *ranks; /* [rank_count] */
-    /* What the choice of a rank looks at: [rank_count] each. */
+    /* The input of the choice of a rank: [rank_count] each. */
     struct balance_rank *loads;
     struct prefill_rank *prefills;
     struct prefill_hit *hits;
     struct decode_rank *decodes;
-    struct unit_offer *offers; /* view_offers */
-    uint64_t *offer_rounds;    /* `offers` has what a rank offers, as of this round */
-    uint32_t *requests;        /* that a rank holds */
-    /* What ranks tell of their load: asked again of those alone that have changed since. */
-    struct record_unit_load *loads_told; /* of each; the sums have them */
+    struct unit_offer *offers; /* set by view_offers */
+    uint64_t *offer_rounds;    /* `offers` has the rank's offer as of this round */
+    uint32_t *requests;        /* held by a rank */
+    /* The ranks' load reports: only ranks that have changed since are asked again. */
+    struct record_unit_load *loads_told; /* of each; the sums include them */
     struct unit_rank_load *rank_loads;
     struct record_unit_load load_sums;
     uint32_t *changed; /* [changed_count] ranks */
     bool *has_changed; /* is among them */
     uint32_t changed_count;
-    int64_t room_turn; /* no rank has room for a turn that is this or later; INT64_MAX: one has for
-                        * all. view_room */
-    uint64_t offer_round;        /* counted up when all offers have changed; from 1 on */
-    struct prompt_blocks blocks; /* scratch, of the SUBMIT that has come */
+    int64_t room_turn; /* no rank has room for this turn or a later one; INT64_MAX: one has room for
+                        * all. Set by view_room */
+    uint64_t offer_round;        /* incremented when all offers have changed; from 1 on */
+    struct prompt_blocks blocks; /* scratch, of the SUBMIT that is being handled */
     uint32_t near_count;         /* of blocks: rank_count or 0 */
     struct waiting_line line;
     struct predict_length lengths;
-    struct admit_house house; /* of a rank: its limits; of all: what is held */
+    struct admit_house house; /* of a rank: its limits; of all: what they hold */
     uint64_t prefill_choices[PREFILL_REASON_COUNT], decode_choices[DECODE_REASON_COUNT];
-    int64_t patience_ns, retry_ns; /* the first one's in the line that ends */
-    bool line_wanted;              /* something has changed since the line was walked */
+    int64_t patience_ns, retry_ns; /* when the first patience in the line ends */
+    bool line_wanted;              /* something has changed since the line was last served */
     enum balance_method method;
-    struct step_cost cost;    /* of a step of all: learnt from its costliest rank */
+    struct step_cost cost;    /* of a step of all ranks: learnt from the most expensive one */
     double *full_ns;          /* [rank_count] scratch */
-    int64_t step_ns;          /* of this step, the longest that a rank has told */
+    int64_t step_ns;          /* of this step, the longest that a rank has reported */
     bool step_failed, awaits; /* awaits: no rank has a row in this step */
     bool on_arrival, levels;
     uint64_t choices;
     uint32_t rank_count;
-    uint32_t missing;   /* STEP_DONEs that have not come back */
+    uint32_t missing;   /* STEP_DONEs that have not arrived */
     struct map rank_of; /* request id -> rank, or IN_LINE */
     struct outbox outbox;
     struct pool prompts;
-    struct unit_shared shared; /* these two, and scratch of whichever unit is called */
-    size_t unit_bytes;         /* of the outbox: what one unit can say at once */
+    struct unit_shared shared; /* the first two, and scratch of the unit that is called */
+    size_t unit_bytes;         /* of the outbox: the most that one unit can put at once */
     uint32_t role;             /* enum unit_role */
     bool hello_sent, load_changed;
     uint32_t returning;            /* ranks with a pid */
-    struct record_experts experts; /* at first; zeros: nothing is to be told */
+    struct record_experts experts; /* at first; zeros: nothing to report */
 };
 
 static struct map_key key_of(struct request_id id) {
@@ -137,8 +136,7 @@ static void learn_length(struct rank_units *units, const struct record_finished 
     units->offer_round++;
 }
 
-/* What is stored, and what is loaded, passes through the storage's memory and stays there for a
- * while. */
+/* Stored and loaded blocks pass through the storage's memory and stay there for a while. */
 static void note_memory(struct recent_blocks *memory, const struct record *record) {
     if (record->kind == RECORD_KV_KEEP) {
         const struct record_kv_keep *keep = (const struct record_kv_keep *)record;
@@ -149,7 +147,7 @@ static void note_memory(struct recent_blocks *memory, const struct record *recor
     }
 }
 
-/* A rank takes a record, or steps: it offers something else, and has another load. */
+/* A rank takes a record, or steps: its offer and load change. */
 static void note_change(struct rank_units *units, uint32_t rank) {
     units->offer_rounds[rank] = 0;
     if (units->has_changed[rank]) return;
@@ -157,7 +155,7 @@ static void note_change(struct rank_units *units, uint32_t rank) {
     units->changed[units->changed_count++] = rank;
 }
 
-/* What a unit has put there gets its rank. */
+/* Gives a record of a unit its rank. */
 static void take_record(struct rank_units *units, uint32_t rank, struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_RUN_STEP:
@@ -183,7 +181,7 @@ static void take_record(struct rank_units *units, uint32_t rank, struct record *
     }
 }
 
-/* After a call into a unit, before which the outbox held `used` bytes. */
+/* After a call of a unit, before which the outbox held `used` bytes. */
 static void take_records(struct rank_units *units, uint32_t rank, uint32_t used) {
     while (used < units->outbox.used) {
         struct record *record = (struct record *)(void *)(units->outbox.memory + used);
@@ -195,7 +193,7 @@ static void take_records(struct rank_units *units, uint32_t rank, uint32_t used)
     note_change(units, rank);
 }
 
-/* A rank's report takes the place of its last one in the sums. */
+/* Replaces a rank's last report by its new one in the sums. */
 static void sum_load(struct record_unit_load *sums, const struct record_unit_load *before,
                      const struct record_unit_load *now) {
     sums->requests_waiting += now->requests_waiting - before->requests_waiting;
@@ -255,7 +253,7 @@ static void put_load(struct rank_units *units) {
 
 /* ---- what they are told ---- */
 
-/* What speaks for all ranks. */
+/* The bytes of the records for all ranks together. */
 static size_t own_bytes(uint32_t ranks) {
     return record_bytes(RECORD_UNIT_HELLO, &(struct record_unit_hello){.rank_count = ranks}) +
            2 * record_bytes(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = ranks}) +
@@ -266,7 +264,7 @@ static bool has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >= units->unit_bytes + own_bytes(units->rank_count);
 }
 
-/* Before a choice: ranks are asked again that have changed since. */
+/* Before a choice: asks the ranks that have changed since. */
 static void view_offers(struct rank_units *units) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         if (units->offer_rounds[rank] == units->offer_round) continue;
@@ -279,12 +277,13 @@ static bool takes(const struct rank_units *units, uint32_t rank) {
     return units->offers[rank].requests < units->house.requests_max && !units->ranks[rank].masked;
 }
 
-/* The rank's next step has room for a request of some turn, at least. */
+/* True if the rank's next step has room for a request of some turn. */
 static bool has_row(const struct rank_units *units, uint32_t rank) {
     return units->offers[rank].rows < units->house.rows_max;
 }
 
-/* Before the line is walked, and when a rank has changed meanwhile: what its requests look at. */
+/* Before the line is served, and when a rank has changed meanwhile: the room that its requests look
+ * for. */
 static void view_room(struct rank_units *units) {
     view_offers(units);
     units->room_turn = INT64_MIN;
@@ -294,12 +293,12 @@ static void view_room(struct rank_units *units) {
             units->room_turn = units->offers[rank].full_turn;
 }
 
-/* True if a rank has room for a prompt of that turn; all offers are known. */
+/* True if a rank has room for a prompt of that turn. All offers are current. */
 static bool any_room(const struct rank_units *units, int64_t turn) {
     return units->on_arrival || turn < units->room_turn || units->room_turn == INT64_MAX;
 }
 
-/* To a prompt of that turn; true if any has room. */
+/* Builds the view for a prompt of that turn; true if any has room. */
 static bool view_prefills(struct rank_units *units, int64_t turn) {
     bool any = false;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -312,19 +311,20 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
             .takes = takes(units, rank) && room,
             .pages_free = offer->pages_available,
             .bound_cost =
-                masked ? 1e300 /* nobody is to wait for it */
+                masked ? 1e300 /* no request is to wait for it */
                        : (double)offer->tokens_ahead + REQUEST_TOKENS * (double)offer->requests};
         any |= units->prefills[rank].takes;
     }
     return any;
 }
 
-/* Once, when a prompt comes. */
+/* Called once, when a prompt arrives. */
 static void view_blocks(struct rank_units *units, const struct record_submit *submit) {
     struct prompt_blocks *blocks = &units->blocks;
     blocks->key_count = 0;
-    if (units->rank_count == 1) return; /* it gets the prompt, whatever it has of it */
-    blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys); /* to all the same */
+    if (units->rank_count == 1) return; /* it gets the prompt in any case */
+    blocks->key_count = unit_keys(units->ranks[0].unit, submit, blocks->keys); /* the same for
+                                                                                * all */
     blocks->near_count = units->near_count;
     for (uint32_t rank = 0; rank < blocks->near_count; rank++) {
         const struct rank_unit *of = &units->ranks[rank];
@@ -335,8 +335,8 @@ static void view_blocks(struct rank_units *units, const struct record_submit *su
     }
 }
 
-/* What is to be had of a prompt at a rank: from its storage's memory, then from the disk that all
- * share, as far as that is faster than computing. */
+/* The hit of a prompt at a rank: from its storage's memory, then from the disk that all share, as
+ * far as that is faster than computing. */
 static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
                                  uint32_t most) {
     const uint32_t ends[] = {most, near}; /* of the disk, of the memory */
@@ -352,8 +352,8 @@ static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint3
     return hit;
 }
 
-/* What the ranks have of the prompt: in their pages; in their storage's memory; and what another
- * rank has in either lies on the disk as well, which all share. */
+/* The blocks of the prompt that the ranks have in their pages and in their storage's memory. Blocks
+ * that another rank has in either are on the shared disk as well. */
 static void view_hits(struct rank_units *units, const struct prompt_blocks *blocks) {
     uint32_t most = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -371,8 +371,8 @@ static void view_hits(struct rank_units *units, const struct prompt_blocks *bloc
     }
 }
 
-/* Where the prompt would be done first: what waits there is ahead of it, what the rank's cache
- * holds need not be computed. In tokens rather than times, which do not exist before the first
+/* The rank that would finish the prompt first: work that waits there is ahead of it, and the blocks
+ * in the rank's cache need not be computed. In tokens, because times are unknown before the first
  * step. */
 static struct prefill_choice choose_by_work(struct rank_units *units,
                                             const struct record_submit *submit,
@@ -394,7 +394,7 @@ static struct prefill_choice choose_by_work(struct rank_units *units,
     return balance_prefill(&costs, &need, units->prefills, units->hits, units->rank_count);
 }
 
-/* `answers`: of a prompt that is computed elsewhere, which brings pages and nothing to compute. */
+/* `answers`: for a prompt that is computed elsewhere, which needs pages and no computation. */
 static uint32_t choose_simply(struct rank_units *units, bool answers) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
@@ -404,7 +404,7 @@ static uint32_t choose_simply(struct rank_units *units, bool answers) {
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
 
-/* Who makes an answer from here on; not the rank `but`. */
+/* The rank that makes an answer from here on; not the rank `but`. */
 static struct decode_choice choose_to_decode(struct rank_units *units,
                                              const struct decode_need *need, uint32_t but) {
     static const struct decode_costs costs = {.request_ns = REQUEST_PAGES, .page_ns = 1};
@@ -421,7 +421,7 @@ static struct decode_choice choose_to_decode(struct rank_units *units,
     return balance_decode(&costs, need, units->decodes, units->rank_count);
 }
 
-/* Who will make the answer to a prompt that is computed elsewhere. */
+/* The rank that will make the answer to a prompt that is computed elsewhere. */
 static uint32_t choose_to_reserve(struct rank_units *units, const struct record_submit *submit) {
     uint32_t grows = predict_length_left(&units->lengths, 1, submit->new_tokens_max);
     struct decode_need need = {
@@ -450,7 +450,7 @@ static void pass_on(struct rank_units *units, uint32_t rank, const struct record
     take_records(units, rank, used);
 }
 
-/* `blocks`: of the SUBMIT, as view_blocks has them; NULL: they have not been looked at. */
+/* `blocks`: of the SUBMIT, from view_blocks; NULL: not looked at. */
 static void pass_submit(struct rank_units *units, uint32_t rank, const struct record_submit *submit,
                         const struct prompt_blocks *blocks, int64_t now_ns) {
     struct unit *unit = units->ranks[rank].unit;
@@ -479,7 +479,8 @@ static void leave_line(struct rank_units *units, uint32_t place, enum finish_rea
     units->load_changed = true;
 }
 
-/* May it come in? The limits are those of a rank, the places those of all that take. */
+/* Admission on arrival. The limits are those of a rank, the slots those of all ranks that take
+ * requests. */
 static enum admit judge(const struct rank_units *units, const struct record_submit *submit) {
     struct admit_house house = units->house;
     house.requests_held = units->line.count;
@@ -509,8 +510,9 @@ static uint32_t looks_max(const struct rank_units *units) {
     return looks < LOOKS_MAX ? looks : LOOKS_MAX;
 }
 
-/* Requests whose turn it is leave the line for ranks whose next step has room for them. Who waits
- * for a rank that caches its prompt, or for pages, lets others pass for as long as it is patient.
+/* Moves requests in turn from the line to ranks with room in their next step. A request that
+ * waits for a rank that caches its prompt, or for pages, lets others pass as long as its
+ * patience lasts.
  */
 static void walk_line(struct rank_units *units, int64_t now_ns) {
     uint32_t place = 0;
@@ -577,7 +579,7 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
     }
 }
 
-/* A record about one request that is held; the request may be in the line still. */
+/* A record about one request that is held; the request may still be in the line. */
 static void take_about(struct rank_units *units, const struct record *record, int64_t now_ns) {
     struct request_id id = record_request(record);
     uint32_t rank = map_find(&units->rank_of, key_of(id));
@@ -593,7 +595,7 @@ static bool is_dearer(const struct step_cost *cost, const struct step_work *a,
     return a->prompt_tokens + a->answer_rows > b->prompt_tokens + b->answer_rows;
 }
 
-/* All ranks have waited for the costliest one. */
+/* All ranks have waited for the most expensive one. */
 static void learn_cost(struct rank_units *units) {
     const struct step_work *dearest = &units->ranks[0].work;
     for (uint32_t rank = 1; rank < units->rank_count; rank++)
@@ -619,7 +621,9 @@ static void take_result(struct rank_units *units, const struct step_result *resu
 
 static void take_role(struct rank_units *units, const struct record_role *record) {
     units->role = record->role;
-    if (units->rank_count > 1) put(units, &record->record); /* experts may lie otherwise */
+    if (units->rank_count > 1)
+        put(units, &record->record); /* the placement of experts may
+                                                             * differ */
     if (units->hello_sent) put_hello(units);
 }
 
@@ -629,7 +633,7 @@ static void expect_back(struct rank_units *units, struct rank_unit *rank, int64_
     rank->pid = pid;
 }
 
-/* A rank takes no requests any more, or takes them again; its experts are the engine's business. */
+/* A rank takes no requests any more, or takes them again. The engine handles its experts. */
 static void mask(struct rank_units *units, const struct record_drain *record) {
     if (record->rank >= units->rank_count) return;
     struct rank_unit *rank = &units->ranks[record->rank];
@@ -657,8 +661,8 @@ static void restart(struct unit *unit, int64_t pid) {
     unit->load_changed = true;
 }
 
-/* Ranks that have come back take requests as soon as those of the time before have ended. Gateways
- * are told their processes. */
+/* Ranks that have returned take requests once the requests of the previous run have ended. Sends
+ * their processes to the gateways. */
 static void take_back(struct rank_units *units) {
     bool any = false;
     for (uint32_t i = 0; i < units->rank_count && units->returning; i++) {
@@ -712,9 +716,10 @@ static enum status units_receive(void *self, const struct record *record, int64_
             mask(units, (const struct record_drain *)record);
             break;
         }
-        /* Who is in the line still goes to a rank. */
+        /* Requests in the line still go to a rank. */
         units->house.draining = !((const struct record_drain *)record)->back;
-        units->load_changed = true; /* all gateways are told, not only whose order it was */
+        units->load_changed = true; /* all gateways are notified, not only the one that sent the
+                                     * order */
         break;
     default:
         check(!"a kind that units take");
@@ -724,17 +729,18 @@ static enum status units_receive(void *self, const struct record *record, int64_
     return STATUS_OK;
 }
 
-/* What all ranks must know of one another's plans: whether any has drafts, and one schedule. */
+/* Adds to each plan what all ranks must know about each other's: whether any has drafts, and one
+ * schedule. */
 static void agree(struct step_plan *plan, bool drafts, bool awaits, uint32_t overlap) {
     plan->others_draft = drafts;
     plan->awaits = awaits;
     if (plan->overlap == overlap) return;
     for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
-        plan->cuts[i].row = UINT32_MAX; /* one lane is enough */
+        plan->cuts[i].row = UINT32_MAX; /* one micro-batch is enough */
     plan->overlap = overlap;
 }
 
-/* Plans without rows for the ranks that have none, and agreement among all. */
+/* Adds plans without rows for the ranks that have none, and makes all agree. */
 static void complete_step(struct rank_units *units) {
     bool drafts = false;
     uint32_t overlap = OVERLAP_SEQUENTIAL, rows = 0;
@@ -757,7 +763,7 @@ static void complete_step(struct rank_units *units) {
     units->step_failed = false;
 }
 
-/* Who would take longer than the ranks with prompts on average takes fewer of their tokens. */
+/* A rank that would take longer than the average rank with prompts takes fewer prompt tokens. */
 static void level_steps(struct rank_units *units) {
     double least_ns = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
@@ -771,9 +777,9 @@ static void level_steps(struct rank_units *units) {
         level_bound(units->ranks[rank].unit, &units->cost, level_ns);
 }
 
-/* Before a rank's unit would interrupt a request for pages, the cheapest to move leaves for a rank
- * that has room for it and for all growth it can expect: one that is tight would send it on. If
- * there is none, the unit interrupts whom it will. */
+/* Before a rank's unit would interrupt a request for pages, the cheapest one to move leaves for a
+ * rank that has room for it and for all growth it can expect; a rank without that room would move
+ * it again. If there is none, the unit chooses which one to interrupt. */
 static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
     struct unit *unit = units->ranks[rank].unit;
     struct unit_leaver leaver;
@@ -819,7 +825,7 @@ static void plan_ranks(struct rank_units *units, int64_t now_ns) {
 
 static void units_step(void *self, int64_t now_ns) {
     struct rank_units *units = self;
-    if (units->outbox.used) return; /* all plans of a step go out together */
+    if (units->outbox.used) return; /* all plans of a step are sent together */
     if (units->missing) {
         if (units->load_changed) put_load(units);
         return;
@@ -830,7 +836,7 @@ static void units_step(void *self, int64_t now_ns) {
         relieve(units, rank, now_ns);
     uint32_t used = units->outbox.used;
     walk_line(units, now_ns);
-    /* what binding brought goes out first */
+    /* records from binding are sent first */
     if (units->outbox.used == used) plan_ranks(units, now_ns);
     if (units->load_changed) put_load(units);
 }
@@ -856,7 +862,7 @@ static size_t outbox_bytes(const struct rank_units *units) {
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
-/* How many blocks are remembered of each rank's storage. */
+/* How many blocks of each rank's storage the estimate covers. */
 static uint32_t memory_blocks(const struct unit_options *options, uint32_t ranks) {
     uint32_t most = MEMORY_BLOCKS_MAX / ranks;
     if (!options->kv_storage || ranks == 1) return 0;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A unit of several DP ranks, as one machine: a unit (unit.h) for each rank, with pages and turns
- * of its own, and one step for all.
+ * A unit of several DP ranks, as one machine: a unit (unit.h) for each rank, with its own pages and
+ * turns, and one common step.
  *
  * A request waits in one line for all ranks (serving/unit/waiting_line.h) until a rank is about to
- * take it. That rank is chosen by serving/policy/balance_prefill: where the prompt would be done
- * first, counting what is ahead of it there and what the rank's cache holds of it. From then on all
- * records of the request go to that rank. It stays there, unless the rank runs out of pages and
- * another has room for it (serving/policy/balance_decode). The rank is chosen as soon as the
- * request comes if the request is a RESERVE, if there is one rank, with bind_on_arrival, and with
- * the simple methods of serving/policy/balance.
+ * take it. serving/policy/balance_prefill chooses the rank that would finish the prompt first,
+ * including the work ahead of it there and the rank's cache. From then on all records of the
+ * request go to that rank. It stays there, unless the rank runs out of pages and another has room
+ * for it (serving/policy/balance_decode). The rank is chosen on arrival if the request is a
+ * RESERVE, if there is one rank, with bind_on_arrival, and with the simple methods of
+ * serving/policy/balance.
  *
- * A step is formed when none is in flight, of every rank that has work: RUN_STEP comes out once for
+ * A step is formed when none is in flight, from every rank that has work: one RUN_STEP is sent for
  * each rank, in the order of ranks, without rows for those that have none (their engine still
- * computes for the others). The next one is formed when all STEP_DONEs have come back. UNIT_HELLO
- * and UNIT_LOAD speak for all ranks together.
+ * computes for the others). The next one is formed when all STEP_DONEs have arrived. UNIT_HELLO and
+ * UNIT_LOAD represent all ranks together.
  */
 #ifndef SERVING_UNIT_RANK_UNITS_H
 #define SERVING_UNIT_RANK_UNITS_H
@@ -25,7 +25,7 @@ struct rank_units;
 /* `options` are those of each rank's unit; pids: one for each. */
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks);
 
-/* As unit_create. */
+/* As unit_create, for several ranks. */
 enum status rank_units_create(struct arena *arena, const struct unit_options *options,
                               uint32_t ranks, struct rank_units **units_out,
                               struct error *error) MUST_USE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the unit's files share: a request, the unit, and the few questions that all of them ask. A
- * request's `state` and the unit's `counts` are changed by serving/unit/unit_request.c alone.
+ * The state that the unit's files share: requests, the unit, and the few queries that all of them
+ * need. Only serving/unit/unit_request.c changes a request's `state` and the unit's `counts`.
  */
 #ifndef SERVING_UNIT_STATE_H
 #define SERVING_UNIT_STATE_H
@@ -21,68 +21,69 @@
 #include "serving/unit/history.h"
 #include "serving/unit/unit.h"
 
-/* serving/unit/unit_request.h says how one leads to another. From PREFILL on a request runs. */
+/* serving/unit/unit_request.h has the transitions. From PREFILL on a request runs. */
 enum unit_request_state {
     UNIT_REQUEST_FREE,
-    UNIT_REQUEST_WAITING, /* without pages, for its turn */
-    UNIT_REQUEST_PARKED,  /* has pages to which blocks are on their way; will need a row */
+    UNIT_REQUEST_WAITING, /* without pages, waits for its turn */
+    UNIT_REQUEST_PARKED,  /* has pages to which blocks are being written; will need a row */
     UNIT_REQUEST_LEAVING, /* has pages that a transfer still uses; ends with it */
     UNIT_REQUEST_PREFILL,
     UNIT_REQUEST_DECODE,
     UNIT_REQUEST_STATE_COUNT
 };
 
-/* The answer's last few tokens are kept in the request itself: to write each to `tokens`, which have
- * not been touched since the last one, would mean to wait for memory for four bytes. */
+/* The answer's last few tokens are kept in the request itself. The memory of `tokens` has left the
+ * CPU caches since the last token, and writing four bytes there would wait for memory. */
 #define REQUEST_RECENT 16
 
 _Static_assert(KV_BLOCK_TOKENS % REQUEST_RECENT == 0, "a block that is whole is settled");
 
-/* In cache lines, by who looks at them: planning at the first two and the sampling, a step's results
- * at the first two, the last tokens and the line of the id. */
+/* Ordered in cache lines by use: planning reads the first two and the sampling; a step's results
+ * read the first two, the last tokens and the line of the id. */
 struct unit_request {
     _Alignas(64) uint8_t state; /* enum unit_request_state */
-    bool in_step;               /* a row of the step in flight; row_tokens is its length */
+    bool in_step;               /* it has a row in the step in flight; row_tokens is its length */
     bool cancelled;
-    bool fresh;   /* no row since it started or came back */
-    bool pushes;  /* its blocks go to another unit */
+    bool fresh;   /* no row since it started or resumed */
+    bool pushes;  /* its blocks are sent to another unit */
     bool listed;  /* unit->line has its slot */
     bool started; /* it has looked for its prompt in the unit's pages */
-    bool adjusts; /* its rows bring a history, biases or masked stop tokens */
+    bool adjusts; /* its rows have a history, biases or masked stop tokens */
     uint32_t row_tokens;
     uint32_t prompt_count;
     uint32_t new_tokens_max;
-    uint32_t tokens_here_max; /* of them, what this unit has to have room for */
-    uint32_t resumed_count;   /* the answer's first tokens that came with the request */
-    uint32_t output_count;    /* known tokens of the answer; the last of them is not computed yet,
-                               * nor are those before it that its constraint forced */
-    uint32_t last_token;      /* of those that are known: what most rows compute, so that they need
-                               * not look into `tokens`, which few caches hold */
-    uint32_t computed_count;  /* leading tokens whose KV rows stand in its pages */
-    uint32_t scored_count; /* leading tokens of the prompt whose scores are not asked for or told */
-    uint32_t computed_peak; /* the most ever; below, tokens are obtained once more */
-    uint32_t page_count;    /* leased now; the first shared_count are cached blocks */
-    uint32_t told_count;    /* of them, the first: the engine knows them from earlier rows; read
-                                * only of one that is not fresh */
-    uint32_t shared_count;  /* read-only: whole, in the prefix tree */
-    uint32_t node;          /* of the last shared block; PREFIX_NONE: none */
+    uint32_t tokens_here_max; /* the part for which this unit must have room */
+    uint32_t resumed_count;   /* the answer's first tokens, from the SUBMIT */
+    uint32_t output_count;    /* known tokens of the answer; the last one is not computed yet, nor
+                               * are those before it that its constraint forced */
+    uint32_t last_token;      /* the last known one: most rows compute it, and so need not read
+                               * `tokens`, which is rarely in the CPU caches */
+    uint32_t computed_count;  /* leading tokens with KV rows in its pages */
+    uint32_t scored_count;    /* leading tokens of the prompt with scores that were reported, or not
+                            * asked for */
+    uint32_t computed_peak;   /* the maximum so far; below it, tokens are obtained again */
+    uint32_t page_count;      /* leased now; the first shared_count are cached blocks */
+    uint32_t told_count;      /* the first of them, which the engine knows from earlier rows; only
+                             * valid for a request that is not fresh */
+    uint32_t shared_count;    /* read-only: complete, in the prefix tree */
+    uint32_t node;            /* of the last shared block; PREFIX_NONE: none */
 
     uint32_t constraint_bytes; /* 0: the answer is free */
     uint32_t stop_token_count;
     int32_t priority;
     uint16_t recent_count;
-    bool work_told; /* with TOKENS, as it is now */
+    bool work_told; /* sent with TOKENS, unchanged since */
     uint8_t bind;   /* enum request_bind (serving/unit/binding.h) */
     int64_t turn;
     uint64_t arrival;
     uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
-                                 * all whole blocks' stand there, request_settle has the others too */
+                                 * has the tokens of all whole blocks, and after request_settle the
+                                 * others, too */
     struct page_id *pages;      /* [pages at most] in arena */
-    struct request_tiers *tier; /* in arena; NULL: nothing can come from the KV storage */
+    struct request_tiers *tier; /* in arena; NULL: nothing can be loaded from the KV storage */
     struct handoff *handoff;    /* in arena; NULL: the whole answer is made here */
 
-    uint32_t
-        recent[REQUEST_RECENT]; /* [recent_count] the last of those known: not in `tokens` yet */
+    uint32_t recent[REQUEST_RECENT]; /* [recent_count] the last known ones, not in `tokens` yet */
 
     struct sampling sampling;
     int64_t arrived_ns;
@@ -90,16 +91,17 @@ struct unit_request {
     struct request_id id;
     uint32_t stop_tokens[2 * LIMIT_STOP_TOKENS];
 
-    struct unit_work work;  /* serving/unit/account.h keeps it; changed by request_work alone */
+    struct unit_work work;  /* from serving/unit/account.h; only request_work changes it */
     struct history history; /* empty unless the sampling needs it */
     struct tenant_salt tenant, account; /* SUBMIT's */
     uint32_t bias_count;
     struct token_bias *biases; /* [bias_count] in arena */
-    char *constraint;          /* [constraint_bytes] in arena, as SUBMIT brought it */
-    uint8_t *block_prompt;     /* [pages at most] in arena: of each block's tokens, the first so
-                                * many are computed in the form PROMPT, the others as GENERATED */
-    struct block_key *keys;    /* [pages at most] in arena, the first key_count as pages_set_keys
-                                * made them; NULL: nobody needs them twice */
+    char *constraint;          /* [constraint_bytes] in arena, from the SUBMIT */
+    uint8_t *block_prompt;     /* [pages at most] in arena: the number of leading tokens of each
+                                * block that are computed in the form PROMPT; the others are
+                                * GENERATED */
+    struct block_key *keys;    /* [pages at most] in arena, the first key_count from pages_set_keys;
+                                * NULL: not needed twice */
     uint32_t key_count;
     int64_t waits_since_ns; /* its arrival, or its last interruption */
     int64_t began_ns;       /* its first step; set with work.queue_ns */
@@ -118,9 +120,10 @@ struct tiers {                 /* of the KV storage (serving/unit/tiers.c) */
     struct load_rate rates[2]; /* disk, host memory */
     uint64_t keep_leases;      /* of pages that are being copied */
     uint32_t keeping_count;    /* KEEPs without their KEPT */
-    uint32_t computed_instead; /* choices in a row that loaded nothing */
-    uint32_t loading_blocks;   /* of all that are under way */
-    int64_t answer_by_ns;      /* the first that waits for KV_FOUND starts without it */
+    uint32_t computed_instead; /* consecutive choices that loaded nothing */
+    uint32_t loading_blocks;   /* of all loads in progress */
+    int64_t answer_by_ns;      /* the time at which the first request that waits for KV_FOUND starts
+                                * without it */
     bool read_only;
 };
 
@@ -138,21 +141,22 @@ struct unit {
     struct pool *prompts;        /* its own, or its ranks' */
     struct pool own_prompts;
     struct map slots;              /* request id -> slot */
-    struct unit_request *requests; /* [requests_max], the first slot_end of them set */
+    struct unit_request *requests; /* [requests_max], the first slot_end of them initialized */
     uint32_t slot_end;             /* no slot from here on has ever held a request */
     uint32_t *free_slots;          /* [counts[UNIT_REQUEST_FREE]] stack */
     uint32_t *step_slots;          /* [step_row_count] of the step in flight, in row order */
     uint32_t *line; /* [line_count] slots of requests that may have rows, in the last plan's order;
-                     * then those that came since. Some have left */
+                     * then those that entered since. Some have left */
     uint32_t line_count;
     uint32_t counts[UNIT_REQUEST_STATE_COUNT]; /* of requests in each state */
     uint32_t step_row_count;                   /* of the step in flight */
     uint32_t step_constraints;                 /* of its plan */
-    uint32_t held_count;    /* of requests that wait or run: had no row in the last plan's view */
+    uint32_t held_count;    /* waiting or running requests that had no row in the last plan's
+                             * view */
     uint32_t held_running;  /* of these, those that run */
     uint32_t unasked_count; /* constrained requests in BIND_NONE */
     uint32_t unready_count; /* constrained requests in any but BIND_READY */
-    uint32_t *over_slots;   /* [over_count] that the rank still holds a constraint for */
+    uint32_t *over_slots;   /* [over_count] slots for which the rank still holds a constraint */
     uint32_t over_count;
     uint32_t last_step_rows, last_step_tokens;
     int64_t last_step_ns;
@@ -160,39 +164,39 @@ struct unit {
     struct speculate speculate;         /* learnt from the steps so far */
     struct step_work work;              /* of the step in flight */
     double prompt_saved_ns;             /* schedule_earn */
-    const struct step_cost *level_cost; /* of the bound for the other ranks' sake; NULL: none */
-    double level_ns;                    /* that bound, of a step */
+    const struct step_cost *level_cost; /* of the limit for the other ranks; NULL: none */
+    double level_ns;                    /* that limit, of a step */
     uint64_t step;                      /* number of the last step planned */
     struct unit_counters totals;
     uint64_t arrivals;
     struct tiers tiers;
     const struct block_key *lent_keys; /* [lent_key_count] unit_lend_keys */
     uint32_t lent_key_count;
-    struct kv_transfers transfers; /* to here, of prompts that other units computed */
+    struct kv_transfers transfers; /* to this unit, of prompts that other units computed */
     int64_t give_up_ns;            /* when one of them may have been waited for long enough */
     bool hello_sent, load_changed, plan_wanted, draining, abandoned;
-    size_t token_bytes; /* of a TOKENS record of one token and no more: what most rows say */
+    size_t token_bytes; /* of a TOKENS record of a single token, the most frequent one */
     bool step_in_flight;
     bool drafts; /* a row of the step in flight has drafts */
-    bool others; /* requests at other ranks, or in line before them, wait for a step to end */
+    bool others; /* requests at other ranks, or in the line, wait for a step to end */
 };
 
 static inline uint32_t request_known(const struct unit_request *request) {
     return request->prompt_count + request->output_count;
 }
 
-/* Scores are missing: every token of its prompt has to go through a step here, in its own form. */
+/* Scores are missing: every token of its prompt has to go through a step here, in its own mode. */
 static inline bool request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
 }
 
-/* The request's account, for whoever changes it: the gateway is to be told of it again. */
+/* The request's account, for callers that change it: it must be reported to the gateway again. */
 static inline struct unit_work *request_work(struct unit_request *request) {
     request->work_told = false;
     return &request->work;
 }
 
-/* All known tokens stand in `tokens` now. */
+/* Writes all known tokens to `tokens`. */
 static inline void request_settle(struct unit_request *request) {
     uint32_t count = request->recent_count;
     memcpy(request->tokens + request_known(request) - count, request->recent,
@@ -200,7 +204,8 @@ static inline void request_settle(struct unit_request *request) {
     request->recent_count = 0;
 }
 
-/* The answer grows by a token. Who has a history adjusts: others need not look for it. */
+/* Adds a token to the answer. A request with a history has `adjusts` set, so others need not check
+ * for one. */
 static inline void request_add_token(struct unit_request *request, uint32_t token) {
     if (request->adjusts) history_add(&request->history, token);
     request->recent[request->recent_count++] = token;
@@ -217,9 +222,9 @@ static inline bool request_runs(const struct unit_request *request) {
     return request->state >= UNIT_REQUEST_PREFILL;
 }
 
-#define UNIT_AHEAD 4 /* requests that are on their way to the cache while one is looked at */
+#define UNIT_AHEAD 4 /* requests to prefetch while one is processed */
 
-/* What planning, or a step's result, looks at will be wanted soon. */
+/* Prefetches the data that planning, or a step's result, will soon read. */
 static inline void request_prefetch_to_plan(const struct unit_request *request) {
     const char *at = (const char *)request;
     __builtin_prefetch(at, 1);
@@ -235,9 +240,9 @@ static inline void request_prefetch_for_result(const struct unit_request *reques
     __builtin_prefetch(&request->id);
 }
 
-#define UNIT_WALK_AHEAD 16 /* as UNIT_AHEAD, for walks that look at little of each request */
+#define UNIT_WALK_AHEAD 16 /* as UNIT_AHEAD, for loops that read little of each request */
 
-/* All requests are walked, slot by slot: the state of one behind this will be wanted soon. */
+/* For loops over all requests by slot: prefetches the state of a later one. */
 static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
     if (slot + UNIT_WALK_AHEAD < unit->slot_end)
         __builtin_prefetch(&unit->requests[slot + UNIT_WALK_AHEAD]);
@@ -261,12 +266,12 @@ static inline uint32_t unit_active_count(const struct unit *unit) {
     return unit->counts[UNIT_REQUEST_WAITING] + unit_running_count(unit);
 }
 
-/* Requests with a transfer or a load under way. */
+/* Requests with a transfer or a load in progress. */
 static inline uint32_t unit_parked_count(const struct unit *unit) {
     return unit->counts[UNIT_REQUEST_PARKED] + unit->counts[UNIT_REQUEST_LEAVING];
 }
 
-/* What a request that could start now is judged by. */
+/* The limits and present use that decide whether a request can start now. */
 static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
     return (struct admit_house){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
@@ -279,7 +284,7 @@ static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
     return outbox_room(unit->outbox) >= bytes;
 }
 
-/* Room has been checked before. */
+/* Room was checked before. */
 static inline void *unit_put(struct unit *unit, enum record_kind kind, const void *fixed) {
     void *record = outbox_put(unit->outbox, kind, fixed);
     check(record);

@@ -7,28 +7,30 @@
 #include "serving/unit/account.h"
 #include "serving/unit/unit_request.h"
 
-#define LOADS_MAX 4      /* requests that one plan considers to load */
-#define ASKS_MAX 4       /* requests whose ask_due one plan serves */
-#define COMPUTED_MAX 63  /* choices in a row; then one load, to see whether it has become faster */
+#define LOADS_MAX 4 /* requests that one plan considers to load */
+#define ASKS_MAX 4  /* requests with ask_due that one plan serves */
+#define COMPUTED_MAX                                                                               \
+    63                   /* consecutive choices; then one load, to see whether it has become
+                          * faster */
 #define KEEPS_OF_A_ROW 2 /* for its tokens, and for drafts that were right */
-#define FOUND_WAIT_NS_MAX 1000000000 /* another process's KV_FOUND comes sooner, if at all */
+#define FOUND_WAIT_NS_MAX 1000000000 /* another process sends its KV_FOUND sooner, if at all */
 
 enum { DISK, HOST }; /* index of struct tiers' rates */
 
-struct request_tiers {    /* what the storage has of one request, and its load */
+struct request_tiers {    /* the blocks of one request in the storage, and its load */
     uint32_t key_count;   /* of the request's keys: the whole blocks before the last known token */
     uint32_t finds;       /* KV_FINDs without their KV_FOUND: the last answer counts */
-    int64_t answer_by_ns; /* until when KV_FOUND is waited for; 0: nobody has waited yet */
-    uint32_t found, host; /* leading blocks that the storage has, and of them in memory */
-    uint32_t tried_hit;   /* blocks that pages had at the last choice: made again if fewer have */
+    int64_t answer_by_ns; /* deadline for KV_FOUND; 0: not waited for yet */
+    uint32_t found, host; /* leading blocks in the storage, and in its memory */
+    uint32_t tried_hit;   /* blocks that pages had at the last choice: chosen again if fewer have */
     bool being_written;   /* another unit computed the prompt and may still be storing it */
-    bool ask_due;         /* tiers_ask is to be called with a plan, not before ask_again_ns */
+    bool ask_due;         /* tiers_ask must be called with a plan, not before ask_again_ns */
     int64_t ask_again_ns; /* 0: with the next plan */
-    bool loading;         /* a KV_LOAD is under way; the fields below are about it */
-    uint32_t load_blocks; /* that it is to bring */
+    bool loading;         /* a KV_LOAD is in progress; the fields below are about it */
+    uint32_t load_blocks; /* to be loaded */
     uint32_t ahead;       /* blocks of other requests that were being loaded when it began */
-    bool first_start;     /* the request had not started before: what comes was stored before */
-    bool in_step;         /* a row waits for the load; computed_count has its blocks already */
+    bool first_start;     /* the request had not started before: the blocks were stored before */
+    bool in_step;         /* a row waits for the load; computed_count includes its blocks already */
     struct record_kv_load *load; /* in the outbox; valid only while the plan is made */
 };
 
@@ -61,7 +63,7 @@ size_t tiers_step_bytes_max(const struct unit_options *options) {
            blocks * each;
 }
 
-/* Two takings from the arena, each aligned to 16 bytes. */
+/* Two allocations from the arena, each aligned to 16 bytes. */
 size_t tiers_request_bytes_max(const struct unit_options *options) {
     if (!options->kv_storage) return 0;
     return sizeof(struct request_tiers) + blocks_max(options) * sizeof(struct block_key) + 32;
@@ -69,7 +71,7 @@ size_t tiers_request_bytes_max(const struct unit_options *options) {
 
 /* ---- asking what is stored ---- */
 
-/* The request's, made when first asked for; NULL: nothing can come from the storage. */
+/* The request's tier, made when first needed; NULL: nothing can be loaded from the storage. */
 static struct request_tiers *open_tier(struct unit *unit, struct unit_request *request) {
     if (!unit->options.kv_storage || !unit->options.prefix_cache) return NULL;
     if (request->tier || request_scores(request)) return request->tier;
@@ -84,7 +86,7 @@ static struct request_tiers *open_tier(struct unit *unit, struct unit_request *r
 void tiers_ask(struct unit *unit, struct unit_request *request) {
     struct request_tiers *tier = open_tier(unit, request);
     if (!tier) return;
-    /* The last known token has to be computed in any case. */
+    /* The last known token must be computed in any case. */
     tier->key_count = (request_known(request) - 1) / KV_BLOCK_TOKENS;
     pages_set_keys(unit, request, tier->key_count);
     tier->found = tier->host = 0;
@@ -123,8 +125,8 @@ double tiers_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
     return token_count * load_ns / compute_ns;
 }
 
-/* Another unit has computed the prompt: if whole blocks of it are neither in pages nor stored yet,
- * a plan asks again, as long as serving/policy/kv_path says. */
+/* Another unit has computed the prompt. If whole blocks of it are neither in pages nor stored yet,
+ * a plan asks again, as long as serving/policy/kv_path allows. */
 static void ask_again_for_rest(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct request_tiers *tier = request->tier;
     uint32_t whole = request->prompt_count / KV_BLOCK_TOKENS;
@@ -147,7 +149,7 @@ void tiers_found(struct unit *unit, struct unit_request *request,
     if (!request->started) account_found(request, found * KV_BLOCK_TOKENS);
     if (request->state != UNIT_REQUEST_WAITING) return;
     unit->plan_wanted = true;  /* it waited for this */
-    if (tier->ask_due) return; /* the answer is about what it was before */
+    if (tier->ask_due) return; /* the answer is about its former state */
     tier->found = found;
     tier->host = record->host_blocks;
     if (tier->being_written && unit->options.kv_choice != KV_CHOICE_COMPUTE)
@@ -167,7 +169,7 @@ int64_t tiers_answer_by_ns(struct unit *unit, struct unit_request *request, int6
 
 /* ---- loading ---- */
 
-/* Whose rate is that of so many blocks: where most of them come from. */
+/* The tier that determines the rate of so many blocks: the one with most of them. */
 static int tier_of(uint32_t blocks, uint32_t host_blocks) {
     return 2 * host_blocks > blocks ? HOST : DISK;
 }
@@ -189,7 +191,7 @@ struct load_ask tiers_load_ask(const struct unit *unit, const struct unit_reques
     };
 }
 
-/* How many blocks behind those of `hit` (what pages have) are to be loaded. */
+/* How many blocks after those of `hit` (in pages) are to be loaded. */
 static uint32_t choose_blocks(struct unit *unit, const struct unit_request *request,
                               const struct pages_hit *hit) {
     const struct request_tiers *tier = request->tier;
@@ -233,8 +235,8 @@ static void put_load(struct unit *unit, struct unit_request *request, uint32_t f
     unit->tiers.loading_blocks += count;
 }
 
-/* Parks the request with all its pages and loads `count` blocks behind those of `hit`; false: there
- * are no pages now, and so none for the requests behind it either. */
+/* Parks the request with all its pages and loads `count` blocks after those of `hit`. False: there
+ * are no pages now, and so none for the requests after it either. */
 static bool begin_load(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
                        uint32_t count) {
     bool first_start = !request->started;
@@ -244,7 +246,7 @@ static bool begin_load(struct unit *unit, struct unit_request *request, const st
     return true;
 }
 
-/* Asks for requests that wait and have ask_due; true if any was asked for. */
+/* Asks for waiting requests with ask_due; true if any was asked for. */
 static bool ask_again(struct unit *unit, uint32_t count) {
     uint32_t asked = 0;
     for (uint32_t i = 0; i < count && asked < ASKS_MAX; i++) {
@@ -257,7 +259,7 @@ static bool ask_again(struct unit *unit, uint32_t count) {
     return asked > 0;
 }
 
-/* PARKED -> PREFILL: the request's row may run while the load does, and wait in the engine for each
+/* PARKED -> PREFILL: the request's row may run during the load, and wait in the engine for each
  * layer. */
 static void join_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = true;
@@ -280,7 +282,7 @@ bool tiers_may_wait(const struct unit *unit, const struct unit_request *request,
     return load_in_step(&ask).joins;
 }
 
-/* PREFILL -> PARKED: takes back what join_step did. */
+/* PREFILL -> PARKED: undoes join_step. */
 static void leave_step(struct unit *unit, struct unit_request *request) {
     request->tier->in_step = false;
     request->computed_count -= request->tier->load_blocks * KV_BLOCK_TOKENS;
@@ -324,7 +326,7 @@ bool tiers_is_asked(const struct unit_request *request) {
     return tiers_is_loading(request) || (request->tier && request->tier->finds > 0);
 }
 
-/* The load is over: the blocks that came are there as if they had been computed, and are shared. */
+/* The load is over: loaded blocks count as computed, and are shared. */
 static void take_end(struct unit *unit, struct unit_request *request, const struct load_end *end) {
     struct request_tiers *tier = request->tier;
     int from = tier_of(end->blocks, end->host_blocks);
@@ -338,7 +340,8 @@ static void take_end(struct unit *unit, struct unit_request *request, const stru
     unit->totals.loaded_disk_tokens += tokens - host_tokens;
     uint32_t first = request->computed_count, behind = first + tokens;
     if (tier->first_start && end->blocks < tier->load_blocks) account_missed(request, behind);
-    /* The load's end does not say which of them came from memory: the last ones stand for them. */
+    /* The load's end does not report which of them were loaded from memory; assumes the last
+     * ones. */
     account_obtained(request, ACCOUNT_DISK, first, behind - host_tokens);
     account_obtained(request, ACCOUNT_HOST, behind - host_tokens, behind);
     if (request->work.queue_ns < 0) request_work(request)->load_ns += end->ns;
@@ -381,7 +384,7 @@ bool tiers_step_done(struct unit *unit, struct unit_request *request,
 
 /* ---- giving blocks to the storage ---- */
 
-/* Whoever leases a block leases those before it; they are the request's first pages. */
+/* A lease on a block implies leases on those before it, which are the request's first pages. */
 static void lease_chain(struct unit *unit, const struct unit_request *request) {
     for (uint32_t i = 0; i < request->shared_count; i++)
         page_table_lease(&unit->pages, request->pages[i]);
@@ -415,7 +418,7 @@ void tiers_keep(struct unit *unit, const struct unit_request *request, uint32_t 
     }
     lease_chain(unit, request);
     unit->tiers.keeping_count++;
-    unit->totals.kept_blocks += count; /* less what KV_KEPT says was dropped */
+    unit->totals.kept_blocks += count; /* minus those that KV_KEPT reports as dropped */
 }
 
 void tiers_kept(struct unit *unit, const struct record_kv_kept *record) {
@@ -425,7 +428,7 @@ void tiers_kept(struct unit *unit, const struct record_kv_kept *record) {
     unit->totals.dropped_blocks += record->dropped;
     unit->tiers.read_only = !record->writable;
     release_chain(unit, record->last_page);
-    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting one start */
+    unit->plan_wanted = unit->load_changed = true; /* its pages may let a waiting request start */
 }
 
 uint32_t tiers_storage_state(const struct unit *unit) {

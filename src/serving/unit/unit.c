@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A request's way through the unit: SUBMIT -> waiting -> (pages taken) prefill -> decode ->
- * ends; from prefill and decode it may go back to waiting when pages run out (serving/unit/plan.c);
- * it may be parked while its KV blocks travel (serving/unit/handoff.c). While a step is in flight
- * its requests are not touched: a cancellation is noted and takes effect when the step is done,
- * because the engine still writes to the request's pages. Its pages are the business of
- * serving/unit/pages.c; it leaves through serving/unit/unit_request.c, whatever the reason.
+ * The states of a request in the unit: SUBMIT -> waiting -> (pages allocated) prefill -> decode ->
+ * end. It may return from prefill and decode to waiting when pages run out (serving/unit/plan.c),
+ * and it may be parked while its KV blocks are transferred (serving/unit/handoff.c). While a step
+ * is in flight its requests are not changed: a cancellation is noted and takes effect when the step
+ * is done, because the engine still writes to the request's pages. serving/unit/pages.c manages its
+ * pages. It always leaves through serving/unit/unit_request.c.
  */
 #include "serving/unit/unit.h"
 
@@ -22,7 +22,7 @@
 
 /* ---- creation ---- */
 
-/* Scores of a step's tokens, in records of at most so many of one row. */
+/* Scores of a step's tokens, in records with a limited number of tokens of one row. */
 static size_t scores_bytes_max(const struct unit_options *options) {
     size_t records = options->step_tokens_max / SCORES_TOKENS_MAX + options->step_rows_max;
     return records * record_bytes(RECORD_SCORES, NULL) +
@@ -54,7 +54,7 @@ static size_t outbox_bytes_min(const struct unit_options *options) {
     return round_up(step > reaction ? step : reaction, 16);
 }
 
-/* A step without constraints leaves their room to what others put. */
+/* A step without constraints leaves their room to other records. */
 static bool has_step_room(const struct unit *unit) {
     size_t bytes = outbox_bytes_min(&unit->options);
     if (unit_can_put(unit, bytes)) return true;
@@ -157,7 +157,7 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
     return status ? status : page_table_open(&unit->pages, arena, o->page_count, &unit->tree);
 }
 
-/* What a unit has of its own, and ranks of one unit share. */
+/* Allocates what ranks of one unit would share. */
 static bool take_own(struct unit *unit, struct arena *arena) {
     unit->outbox = &unit->own;
     unit->prompts = &unit->own_prompts;
@@ -245,7 +245,7 @@ static struct admit_house house_of(const struct unit *unit) {
     };
 }
 
-/* How the request's tokens are to be chosen; false when memory is out. */
+/* Takes the request's sampling; false when memory is out. */
 static bool take_sampling(struct unit_request *request, const struct record_submit *submit) {
     size_t bias_bytes = submit->bias_count * sizeof *request->biases;
     request->sampling = submit->sampling;
@@ -265,7 +265,7 @@ static bool take_sampling(struct unit_request *request, const struct record_subm
                         submit->prompt_count, submit->resumed_count, submit->new_tokens_max);
 }
 
-/* What binds the answer; false when memory is out. */
+/* Takes the answer's constraint; false when memory is out. */
 static bool take_constraint(struct unit_request *request, const char *text, uint32_t bytes) {
     request->constraint = bytes ? arena_take(&request->arena, bytes) : NULL;
     if (bytes && !request->constraint) return false;
@@ -274,7 +274,7 @@ static bool take_constraint(struct unit_request *request, const char *text, uint
     return true;
 }
 
-/* Memory for the request's sequence; false when there is too little. */
+/* Allocates the request's sequence; false when there is too little memory. */
 static bool take_sequence(struct unit_request *request, struct admit_need need) {
     uint64_t page_count = admit_pages(need);
     request->tokens = arena_take(
@@ -317,7 +317,7 @@ static bool request_begin(struct unit *unit, const struct record_submit *submit,
     return true;
 }
 
-/* What a request that runs, or will, has yet to grow by. */
+/* The pages by which a request that runs, or will, has yet to grow. */
 static uint32_t pages_expected(const struct unit_request *request,
                                const struct predict_length *lengths) {
     uint32_t left = request->tokens_here_max - request->output_count;
@@ -326,11 +326,11 @@ static uint32_t pages_expected(const struct unit_request *request,
 
 /* ---- a request goes on at another rank ---- */
 
-/* Pages that the answers need for their next tokens, and that are not there. None needs more than
- * one: it has had those for all tokens before, and a step brings fewer than a page holds. */
+/* Pages that the answers need for their next tokens and that are not available. None needs more
+ * than one: it has those of all earlier tokens, and a step adds fewer than a page holds. */
 static uint32_t pages_short(const struct unit *unit) {
     uint64_t wanted = 0, available = unit->pages.free_count + unit->pages.cached_count;
-    if (available >= unit_running_count(unit)) return 0; /* nearly always, without a look at them */
+    if (available >= unit_running_count(unit)) return 0; /* the usual case, without reading them */
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
         uint32_t pages = (uint32_t)divide_up(request_known(request), KV_BLOCK_TOKENS);
@@ -356,7 +356,7 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
     }
     uint32_t slot = balance_decode_relieve(unit->scratch.leavers, unit->slot_end, wanted);
     const struct unit_request *request = &unit->requests[slot];
-    if (unit->scratch.leavers[slot].pages == 0) return false; /* who may move has none */
+    if (unit->scratch.leavers[slot].pages == 0) return false; /* no request may move */
     *leaver_out = (struct unit_leaver){
         .request = request->id,
         .page_count = (uint32_t)admit_start_pages(request_need(request), request_known(request)),
@@ -364,7 +364,7 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
     return true;
 }
 
-/* All that the request is, but for its pages; false when memory is out. */
+/* Copies all of the request except its pages; false when memory is out. */
 static bool copy_request(struct unit_request *copy, const struct unit_request *request) {
     struct admit_need need = request_need(request);
     struct arena arena = copy->arena;
@@ -417,7 +417,7 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
     return true;
 }
 
-/* What a record about one request may put out at once. */
+/* The most that a record about one request may put at once. */
 static size_t answer_bytes(const struct unit_options *options) {
     return record_bytes(RECORD_FINISHED, NULL) + handoff_bytes_max(options) +
            tiers_submit_bytes_max(options);
@@ -438,7 +438,7 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
         struct unit_request *request = unit_request_of(unit, submit->request);
         if (handoff_reserve(unit, request)) return STATUS_OK;
         unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
-        unit->load_changed = load_changed; /* it came and went: a report would bring it again */
+        unit->load_changed = load_changed; /* it entered and left: the report is unchanged */
     } else {
         tiers_ask(unit, unit_request_of(unit, submit->request));
     }
@@ -453,7 +453,7 @@ static enum status receive_cancel(struct unit *unit, const struct record_cancel 
         request->cancelled = true;
     else
         handoff_leave(unit, request, FINISH_CANCELLED);
-    unit->plan_wanted = true; /* its pages may let a waiting one start */
+    unit->plan_wanted = true; /* its pages may let a waiting request start */
     return STATUS_OK;
 }
 
@@ -469,7 +469,7 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
                                    int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, record->request);
-    check(request); /* it stays for as long as its transfer does */
+    check(request); /* it stays as long as its transfer does */
     handoff_done(unit, request, record, now_ns);
     return STATUS_OK;
 }
@@ -485,7 +485,7 @@ static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_l
                                      int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, record->request);
-    check(request); /* it stays for as long as its pages are written to */
+    check(request); /* it stays as long as its pages are written to */
     tiers_loaded(unit, request, record, now_ns);
     if (request->cancelled && !request->in_step) handoff_leave(unit, request, FINISH_CANCELLED);
     return STATUS_OK;
@@ -499,13 +499,13 @@ static bool is_stop_token(const struct unit_request *request, uint32_t token) {
     return false;
 }
 
-/* Of the tokens that the row brings, those whose KV rows it has made: drafts that were right. */
+/* The row's tokens with KV rows made by it: drafts that were right. */
 static uint32_t drafts_right(const struct step_result_row *row) {
     return row->token_count ? row->token_count - 1 - row->forced_count : 0;
 }
 
-/* How many of the chosen and forced tokens belong to the answer, or to the part of it that is made
- * here: it may end before the last of them. */
+/* How many of the chosen and forced tokens belong to the answer, or to the part that is made here:
+ * it may end before the last of them. */
 static uint32_t count_wanted(const struct unit_request *request,
                              const struct step_result_row *row) {
     uint32_t left = request->tokens_here_max - request->output_count;
@@ -515,8 +515,8 @@ static uint32_t count_wanted(const struct unit_request *request,
     return most;
 }
 
-/* The record without its tokens. It is written where it stays, field by field: most of what results
- * cost is such a record for each row, and to copy one that was just made waits for its stores. */
+/* The record without its tokens. It is written in place, field by field: such a record for each row
+ * is most of the cost of results, and copying one just made would wait for its stores. */
 static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request *request,
                                           uint32_t count, uint32_t each) {
     struct record_tokens counts = {
@@ -524,7 +524,7 @@ static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request
     bool plain = count == 1 && each == 0 && request->work_told;
     size_t bytes = plain ? unit->token_bytes : record_bytes(RECORD_TOKENS, &counts);
     struct record_tokens *tokens = outbox_put_head(unit->outbox, RECORD_TOKENS, bytes);
-    check(tokens); /* room has been checked before */
+    check(tokens); /* room was checked before */
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
     tokens->token_count = count;
@@ -594,8 +594,8 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     tiers_keep(unit, request, known_blocks);
 }
 
-/* The row chose nothing. What it computed for a mask that is late counts: whole blocks stay, and the
- * rest is computed once more. Where a rank died before it had the constraint, that comes again. */
+/* The row chose nothing. Its computation for a late mask counts: whole blocks stay, and the rest is
+ * computed again. If a rank died before it had the constraint, that is sent again. */
 static void row_lost(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row) {
     uint32_t end = request->computed_count + request->row_tokens;
@@ -651,7 +651,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
         tokens_computed(unit, request, right);
 }
 
-/* A rank of several is asked, and says nothing itself. */
+/* False for one of several ranks, which sends no reports of its own. */
 static bool speaks(const struct unit *unit) {
     return unit->outbox == &unit->own;
 }
@@ -696,7 +696,7 @@ bool unit_take_load_change(struct unit *unit) {
     return changed;
 }
 
-/* What the step cost and brought, before its rows are taken. */
+/* Learns from the step's time and results, before its rows are processed. */
 static void observe_step(struct unit *unit, const struct step_result *result,
                          const struct step_result_row *rows) {
     uint32_t made = 0, right = 0;
@@ -713,7 +713,7 @@ static void observe_step(struct unit *unit, const struct step_result *result,
     speculate_observe(&unit->speculate, unit->work.answer_rows, made, right, alone_ns);
 }
 
-/* Brings requests of rows behind the i'th near. */
+/* Prefetches requests of rows after the i'th. */
 static void prefetch_rows(const struct unit *unit, uint32_t i, uint32_t row_count) {
     if (i + UNIT_AHEAD < row_count)
         request_prefetch_for_result(&unit->requests[unit->step_slots[i + UNIT_AHEAD]]);
@@ -842,8 +842,8 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
     }
 }
 
-/* Either there is work now, or a record must come first, unless a transfer or the word of what the
- * storage has takes too long. */
+/* Either there is work now, or a record must arrive first, unless a transfer or the storage's
+ * answer takes too long. */
 static int64_t unit_next_wake_ns(const void *self) {
     const struct unit *unit = self;
     if (has_work(unit)) return 0;
@@ -873,12 +873,13 @@ static uint32_t step_share(const struct unit *unit, const struct unit_request *r
     return left < share ? left : share;
 }
 
-/* The turn of the one, in turn, that takes the last of so many tokens; they take them all. */
+/* The turn of the request that takes the last of so many tokens, in the order of turns; together
+ * they take all. */
 static int64_t turn_of_last(const struct unit *unit, uint64_t tokens) {
     int64_t turn = INT64_MIN; /* all up to here are counted */
     for (uint64_t taken = 0; taken < tokens;) {
         int64_t next = INT64_MAX;
-        uint64_t takes = 0; /* those whose turn is `next` */
+        uint64_t takes = 0; /* those with the turn `next` */
         for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
             const struct unit_request *request = &unit->requests[slot];
             uint32_t share = step_share(unit, request);
@@ -966,12 +967,12 @@ static void audit_request(const struct unit *unit, uint32_t slot) {
     check(request->page_count == 0 || request->state > UNIT_REQUEST_WAITING);
     check(request->shared_count * KV_BLOCK_TOKENS <= request->computed_count);
     check((request->constraint_bytes > 0) == (request->constraint != NULL));
-    if (request->state == UNIT_REQUEST_DECODE) /* plan.c: forced tokens alone may be behind it */
+    if (request->state == UNIT_REQUEST_DECODE) /* plan.c: only forced tokens may follow it */
         check(request_known(request) - request->computed_count <=
               (request->constraint_bytes ? 1 + LIMIT_FORCED : 1));
     if (request_runs(request)) /* pages_short */
         check(divide_up(request_known(request), KV_BLOCK_TOKENS) <= request->page_count + 1);
-    /* the prompt's blocks are here, not yet the answer */
+    /* it has the prompt's blocks, and none for the answer yet */
     uint32_t here = !request_runs(request) && request->state != UNIT_REQUEST_WAITING;
     check(request->computed_count < request_known(request) + here);
     pages_audit_request(unit, request, handoff_sent_count(request));

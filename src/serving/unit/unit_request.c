@@ -8,7 +8,7 @@
 #include "serving/unit/binding.h"
 #include "serving/unit/tiers.h"
 
-/* States that a load report does not tell apart. */
+/* States that a load report does not distinguish. */
 static enum unit_request_state reported(enum unit_request_state state) {
     if (state == UNIT_REQUEST_LEAVING) return UNIT_REQUEST_PARKED;
     return state == UNIT_REQUEST_DECODE ? UNIT_REQUEST_PREFILL : state;
@@ -39,9 +39,8 @@ static struct map_key key_of(struct request_id id) {
 
 #define CONSTRAINT_BYTES_EACH 4096 /* of the prompts' memory; longer ones share it */
 
-/* Default: for each request the longest prompt and answer, with biases, all that penalties look at
- * and an ordinary constraint, and for one the longest constraint; at most 1 GiB (touched when
- * used). */
+/* Default: for each request the longest prompt and answer, with biases, the history for penalties
+ * and a usual constraint, and for one the longest constraint; at most 1 GiB (touched when used). */
 static size_t prompt_bytes(const struct unit_options *options) {
     size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
     size_t context =
@@ -74,7 +73,7 @@ enum status unit_prompts_open(struct arena *arena, const struct unit_options *op
 void unit_request_open_all(struct unit *unit) {
     uint32_t count = unit->options.requests_max;
     for (uint32_t i = 0; i < count; i++)
-        unit->free_slots[i] = count - 1 - i; /* so that slot 0 goes first */
+        unit->free_slots[i] = count - 1 - i; /* so that slot 0 is used first */
     unit->counts[UNIT_REQUEST_FREE] = count;
 }
 

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The requests that have come to a unit of several ranks and belong to none yet, by priority and
- * then in the order of their arrival. Not by their turns (serving/policy/schedule.h), in which
- * short ones come first: the long ones would be dealt out last, and could no longer be spread
- * evenly. Keeps each SUBMIT as it came, and what every rank is asked for before every step. Bounded
- * in number and in bytes. Who leaves for which rank is serving/unit/rank_units' business.
+ * The requests of a unit of several ranks that have no rank yet, by priority and then in the order
+ * of arrival. They are not in the order of their turns (serving/policy/schedule.h), which puts
+ * short ones first: the long ones would be distributed last, and could no longer be balanced. Keeps
+ * each SUBMIT as received, and the data that is needed for every rank before every step. Limited in
+ * number and in bytes. serving/unit/rank_units decides which request leaves for which rank.
  */
 #ifndef SERVING_UNIT_WAITING_LINE_H
 #define SERVING_UNIT_WAITING_LINE_H
 
 #include "serving/unit/unit.h"
 
-/* What is looked for at the ranks; made once, when the prompt comes. */
+/* The blocks to be found at the ranks; made once, when the prompt arrives. */
 struct prompt_blocks {
     struct block_key *keys; /* [key_count] unit_keys */
     uint32_t key_count;
-    uint32_t *near; /* [near_count] leading blocks that each rank had then, in its pages and its
-                     * storage's memory together, as far as is known */
-    uint32_t near_count; /* ranks; 0: no storage keeps blocks in memory */
+    uint32_t *near; /* [near_count] estimated leading blocks that each rank had then, in its pages
+                     * and its storage's memory together */
+    uint32_t near_count; /* ranks; 0: no storage has blocks in memory */
 };
 
 struct waiting_request {
-    struct record_submit *submit; /* in arena, whole */
+    struct record_submit *submit; /* in arena, complete */
     struct prompt_blocks blocks;  /* keys and near in arena */
     int64_t turn;
     int64_t arrived_ns;
-    uint32_t reason; /* why it was last left waiting: enum prefill_reason */
+    uint32_t reason; /* enum prefill_reason: why it was last left waiting */
     struct arena arena;
 };
 
 struct waiting_line {
     struct waiting_request *requests; /* [capacity] slots */
-    uint32_t *order; /* [capacity] slots in the line's order, the first `count`; then free ones */
+    uint32_t *order; /* [capacity] the first `count` are slots in the line's order; then free
+                      * ones */
     uint32_t count, capacity;
     struct pool pool;
 };
@@ -42,15 +43,15 @@ size_t waiting_line_bytes(const struct unit_options *options, uint32_t ranks);
 enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
                               const struct unit_options *options, uint32_t ranks) MUST_USE;
 
-/* The request stands behind those of the same priority; `submit` and `blocks` are copied. False: no
- * place, or no memory. */
+/* Adds the request after those of the same priority; copies `submit` and `blocks`. False: no slot,
+ * or no memory. */
 bool waiting_line_add(struct waiting_line *line, const struct record_submit *submit,
                       const struct prompt_blocks *blocks, int64_t turn, int64_t now_ns);
 
-/* The one at a place, 0 the first; until the next call that changes the line. */
+/* The request at a position, 0 the first; valid until the line changes. */
 struct waiting_request *waiting_line_at(const struct waiting_line *line, uint32_t place);
 
-/* The place of a request that is in the line: < count. */
+/* The position of a request in the line: < count. */
 uint32_t waiting_line_find(const struct waiting_line *line, struct request_id id);
 
 void waiting_line_remove(struct waiting_line *line, uint32_t place);
