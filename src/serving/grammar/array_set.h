@@ -21,7 +21,7 @@ enum status array_union_add(struct schema_state *state, struct array_union *all,
 /* Adds to `all` what `a` holds without `b`. STATUS_UNSUPPORTED: no union of array sets is that. */
 enum status array_without(struct schema_state *state, const struct array_set *a,
                           const struct array_set *b, struct array_union *all) MUST_USE;
-/* What the rules of an array claim of the item at an index. */
+/* The claims of an array's rules about the item at an index. */
 enum status array_claims_of(struct schema_state *state, const struct array_set *array,
                             uint32_t index, uint32_t *out) MUST_USE;
 

@@ -83,7 +83,7 @@ enum status automaton_of_texts(struct automaton_work *work, const struct bytes *
 
 /* ---- lengths ---- */
 
-/* What a byte may be in valid UTF-8 (the Unicode standard, table 3-7). */
+/* Classes of bytes in valid UTF-8 (the Unicode standard, table 3-7). */
 enum utf8_class {
     UTF8_ASCII,
     UTF8_TAIL_8, /* 80..8F */

@@ -29,11 +29,11 @@ static inline uint32_t automaton_step(const struct automaton *automaton, uint32_
     return automaton->next[(size_t)state * automaton->class_count + automaton->classes[byte]];
 }
 
-/* What making automata may cost. Everything below returns STATUS_TOO_LARGE when one is spent,
- * STATUS_NO_MEMORY when an arena is full. */
+/* Limits of the work to make automata. Everything below returns STATUS_TOO_LARGE when one is used
+ * up, STATUS_NO_MEMORY when an arena is full. */
 struct automaton_work {
     struct arena *arena;   /* results */
-    struct arena *scratch; /* cleared after each call: nobody else's */
+    struct arena *scratch; /* cleared after each call, for no other use */
     uint32_t states_max;   /* of any automaton on the way */
     uint64_t steps_left;   /* about one for each state and class looked at */
 };

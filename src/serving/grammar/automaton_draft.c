@@ -219,7 +219,7 @@ static enum status reach_forward(struct minimiser *m) {
     return STATUS_OK;
 }
 
-/* Transitions by their head, whose numbers are below `state_count`. */
+/* Indexes transitions by their head; heads are below `state_count`. */
 static enum status index_heads(struct minimiser *m, uint32_t state_count) {
     m->first_in = arena_take_zeroed(m->scratch, ((size_t)state_count + 2) * sizeof(uint32_t));
     m->in = take_words(m->scratch, m->steps.count);

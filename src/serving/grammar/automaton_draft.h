@@ -12,7 +12,7 @@
 
 #include "serving/grammar/automaton.h"
 
-/* Of the scratch too: functions that the whole room may call clear it; those here never do. */
+/* Public functions of this directory may clear the scratch arena; the functions here never do. */
 static inline bool automaton_spend(struct automaton_work *work, uint64_t steps) {
     bool enough = steps <= work->steps_left;
     work->steps_left = enough ? work->steps_left - steps : 0;

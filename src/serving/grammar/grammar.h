@@ -75,7 +75,7 @@ void grammar_begin_value(const struct grammar *grammar, struct stack_table *tabl
 /* Adds what a finished value of `hash` (where its array tells items apart; else any) leaves. */
 void grammar_end_value(const struct grammar *grammar, struct stack_table *table, uint32_t below,
                        uint64_t hash, struct thread_list *out);
-/* Adds what a key of the object at frame `number` leaves whose text has led to `state` of its leaf.
+/* Adds the effect of a key of the object at frame `number` that has led to `state` of its leaf.
  */
 void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t state, uint64_t hash, struct thread_list *out);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a form was compiled to (form.h), before a vocabulary is known: rules that call one another.
- * A rule is an automaton over bytes whose states have, beside their steps by bytes, edges by what
- * is more than bytes: another rule, a JSON value, an added token. Whatever needs no recursion is in
- * the automata, so a text stands in one state for most of its way, and masks are made as those of
+ * The compiled form (form.h), before a vocabulary is known: rules that call each other. A rule is
+ * an automaton over bytes. In addition to transitions by bytes, its states have edges by larger
+ * units: another rule, a JSON value, an added token. Everything without recursion is in the
+ * automata, so a text stays in one automaton most of the time, and masks are made as those of
  * strings are. A program never changes, so threads may share it.
  *
- * What the builder promises: every state leads to its rule's end. No rule begins with itself. A call
- * of a rule that fulfils the empty text has a way around it, so that a rule that was called has
- * read something when it ends.
+ * The builder guarantees: every state leads to its rule's end. No rule begins with itself. A call
+ * of a rule that accepts the empty text has a bypass, so a called rule has read something when it
+ * ends.
  */
 #ifndef SERVING_GRAMMAR_GRAMMAR_PROGRAM_H
 #define SERVING_GRAMMAR_GRAMMAR_PROGRAM_H

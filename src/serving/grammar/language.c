@@ -138,7 +138,7 @@ enum status language_automaton(struct language_table *table, uint32_t language,
     return STATUS_OK;
 }
 
-/* What needs no automaton: true where *out has been set. */
+/* Handles cases that need no automaton: true if *out was set. */
 static bool is_plain(struct language_table *table, enum known_kind kind, uint32_t a, uint32_t b,
                      enum status *status, uint32_t *out) {
     *status = STATUS_OK;

@@ -16,7 +16,7 @@ enum language_fixed {
 };
 
 struct language {
-    const struct automaton *automaton; /* NULL: nobody has asked for one yet */
+    const struct automaton *automaton; /* NULL: not made yet */
     bool of_lengths;                   /* all texts of the lengths below */
     uint32_t length_min, length_max;   /* characters; UINT32_MAX: no bound */
 };

@@ -104,7 +104,7 @@ static bool walk_rule(struct leaf_walks *walks, const struct grammar *grammar,
     return true;
 }
 
-/* What a walk through a string's automaton knows. */
+/* The state of a walk through a string's automaton. */
 struct string_walk {
     struct leaf_walks *walks;
     const struct text_leaf *leaf;

@@ -158,7 +158,7 @@ bool matcher_must_end(const struct matcher *matcher, struct grammar_position at)
 
 /* ---- what may come ---- */
 
-/* What the threads let through as tokens. Frames that it puts are left to the caller. */
+/* Computes the tokens that the threads allow. The caller removes the frames that it pushes. */
 static struct rule_outlook look(struct matcher *matcher, const struct thread_list *threads,
                                 uint64_t *mask) {
     struct rule_outlook outlook = {.mask = mask, .token = TOKEN_NONE};

@@ -38,7 +38,7 @@ struct grammar_position {
 struct grammar_position matcher_begin(struct matcher *matcher);
 struct grammar_position matcher_push(struct matcher *matcher, struct grammar_position from,
                                      struct bytes bytes);
-/* As matcher_push for a token's bytes; an added token is what rules ask for by its number. */
+/* As matcher_push for a token's bytes. An added token is matched by its number. */
 struct grammar_position matcher_push_token(struct matcher *matcher, struct grammar_position from,
                                            uint32_t token);
 bool matcher_may_end(const struct matcher *matcher, struct grammar_position at);
@@ -55,8 +55,8 @@ void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, ui
 struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at, char *out,
                             size_t capacity);
 
-/* The one token that may come next, where the end may not. False: there is a choice, or it is no
- * added token, whose number would cost more to know. Cheap. */
+/* The only token allowed next, if the end is not allowed. False: there is a choice, or it is not an
+ * added token; a number would be expensive to find then. Cheap. */
 bool matcher_forced_token(struct matcher *matcher, struct grammar_position at, uint32_t *token_out);
 
 /* Keeps `at` alone (its number may change), and gives the memory of the others back, if not much is

@@ -283,7 +283,7 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
         lead(builder, start, digit, whole);
         lead(builder, whole, CLASS_POINT, points[c]);
     }
-    /* So far the labels say how the number before the exponent compares. */
+    /* The labels so far tell how the number before the exponent compares. */
     for (uint32_t state = before; !builder->status && state < builder->draft.state_count; state++) {
         uint32_t *label = &builder->draft.labels[state];
         if (*label) lead(builder, state, CLASS_EXPONENT, exponents[*label]);
@@ -292,7 +292,7 @@ static void add_scientific(struct number_builder *builder, uint32_t start,
 }
 
 /* Numbers by how they compare to the value: without an exponent, or with one. Those of the other
- * sign, and those beside 0, may always have one. */
+ * sign, and those next to 0, may always have one. */
 static enum status compare_some(struct automaton_work *work, const struct decimal *value,
                                 bool scientific, const struct automaton **out) {
     static const uint32_t labels[2][3] = {{LESS, EQUAL, MORE}, {MORE, EQUAL, LESS}};

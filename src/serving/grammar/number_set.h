@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Sets of JSON numbers as automata over their texts. None that an automaton accepts is outside the
- * set; it leaves out some ways to write a number with an exponent. Beside a bound other than 0 the
- * exponent has two digits at most behind a number from 1 to 9.99...; a whole number has an exponent
- * that makes it whole at sight; a multiple of something has none.
+ * Sets of JSON numbers as automata over their texts. An automaton accepts no number outside the
+ * set. It leaves out some spellings of a number with an exponent. With a bound other than 0, the
+ * exponent has at most two digits after a number from 1 to 9.99...; an integer has an exponent that
+ * makes it obviously an integer; a multiple of something has none.
  */
 #ifndef SERVING_GRAMMAR_NUMBER_SET_H
 #define SERVING_GRAMMAR_NUMBER_SET_H
@@ -20,8 +20,8 @@ struct decimal {
     uint8_t digits[DECIMAL_DIGITS_MAX]; /* 0..9 */
 };
 
-/* Of a number as spelt in JSON. STATUS_INVALID: none; STATUS_UNSUPPORTED: more digits than fit, or
- * an exponent beyond all that a double holds. */
+/* Parses a number as spelt in JSON. STATUS_INVALID: it is none; STATUS_UNSUPPORTED: more digits
+ * than fit, or an exponent beyond the range of a double. */
 enum status decimal_read(struct bytes text, struct decimal *out) MUST_USE;
 int decimal_compare(const struct decimal *a, const struct decimal *b); /* <0, 0, >0 */
 
@@ -33,8 +33,8 @@ struct number_set {
     struct decimal min, max, multiple;
 };
 
-/* Label 1. The empty set is an automaton whose start is 0. STATUS_UNSUPPORTED: a multiple that no
- * automaton of the work's size holds. */
+/* Makes the automaton with label 1. The empty set is an automaton with start 0. STATUS_UNSUPPORTED:
+ * a multiple that needs a larger automaton than the work allows. */
 enum status automaton_of_numbers(struct automaton_work *work, const struct number_set *set,
                                  const struct automaton **out) MUST_USE;
 /* All ways to write one number that the sets above know. */

@@ -131,8 +131,8 @@ static enum status join_needs(struct schema_state *state, const struct object_se
     return STATUS_OK;
 }
 
-/* Whether a property that `a` requires cannot be, as far as can be told. What only one of the two
- * claims is looked at where that one is made. */
+/* Whether a property that `a` requires cannot exist, as far as can be determined. Claims made by
+ * only one of the two are checked where that one is made. */
 static enum status lacks_required(struct schema_state *state, const struct object_set *a,
                                   const struct object_set *b, bool *out) {
     for (uint32_t i = 0; i < a->required_count && !*out; i++) {
@@ -195,8 +195,8 @@ static bool same_rules(const struct object_set *a, const struct object_set *b) {
 
 /* ---- what lies within another ---- */
 
-/* Whether all that fulfils `a` fulfils `b`, as far as can be told: of values without arrays and
- * objects, which are soon compared. */
+/* Whether all values that satisfy `a` satisfy `b`, as far as can be determined; for values without
+ * arrays and objects, which are quick to compare. */
 static enum status claims_within(struct schema_state *state, uint32_t a, uint32_t b, bool *out) {
     bool never;
     uint32_t before = state->claims_count;
@@ -218,7 +218,7 @@ static enum status claims_within(struct schema_state *state, uint32_t a, uint32_
     return STATUS_OK;
 }
 
-/* Whether every object of `a` obeys the rule, as far as can be told. */
+/* Whether every object of `a` satisfies the rule, as far as can be determined. */
 static enum status obeys(struct schema_state *state, const struct object_set *a,
                          const struct key_rule *rule, bool *out) {
     const struct key_condition *keys = &state->conditions[rule->condition];
@@ -233,7 +233,7 @@ static enum status obeys(struct schema_state *state, const struct object_set *a,
     return status ? status : claims_within(state, claims, rule->claims, out);
 }
 
-/* Whether every object of `a` is one of `b`, as far as can be told. */
+/* Whether every object of `a` is one of `b`, as far as can be determined. */
 static enum status object_within(struct schema_state *state, const struct object_set *a,
                                  const struct object_set *b, bool *out) {
     *out = false;
@@ -305,7 +305,8 @@ static bool object_requires(const struct object_set *object, uint32_t name) {
     return false;
 }
 
-/* Objects whose property of this name fulfils the claims; without `present` it may be missing. */
+/* Objects with a property of this name that satisfies the claims; without `present` it may be
+ * missing. */
 static enum status object_of_property(struct schema_state *state, uint32_t name, uint32_t claims,
                                       bool present, const struct object_set **out) {
     struct object_set *object = arena_take(state->arena, sizeof *object);
@@ -394,7 +395,7 @@ static enum status add_other_key(struct schema_state *state, const struct object
     return status;
 }
 
-/* What a rule for keys of no name is called in schemas. */
+/* The schema keyword of a rule for keys without a name. */
 static const char *keyword_of(const struct key_rule *rule, const struct key_condition *keys) {
     if (keys->condition_count) return "unevaluatedProperties";
     if (!keys->negated) return "patternProperties";

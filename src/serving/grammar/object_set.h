@@ -19,7 +19,7 @@ struct object_union {
 /* Unless it is in the union already. STATUS_TOO_LARGE. */
 enum status object_union_add(struct schema_state *state, struct object_union *all,
                              const struct object_set *object) MUST_USE;
-/* Leaves out what another one of the `count` holds, too, as far as can be told. */
+/* Removes sets that another one of the `count` contains, as far as can be determined. */
 enum status object_union_thin(struct schema_state *state, const struct object_set **objects,
                               uint32_t *count) MUST_USE;
 /* Adds to `all` what `a` holds without `b`. STATUS_UNSUPPORTED: no union of object sets is that. */

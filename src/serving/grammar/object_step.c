@@ -15,7 +15,8 @@ static bool has(const uint64_t *set, uint32_t bit) {
 
 /* ---- what may come ---- */
 
-/* What must still come besides `seen`: all that is required, and that those need that come. */
+/* The properties still required in addition to `seen`: all required ones, and those that these
+ * depend on. */
 static uint32_t find_missing(const struct shape_program *program, const struct shape_object *object,
                              const uint64_t *seen, uint64_t *missing) {
     const uint64_t *words = program->words;

@@ -17,7 +17,7 @@ uint32_t object_begin(const struct grammar *grammar, struct stack_table *table, 
 /* A byte that is no blank, where no value comes. */
 void object_step(const struct grammar *grammar, struct stack_table *table,
                  const struct stack_frame *frame, uint8_t byte, struct thread_list *out);
-/* Of the key that stands next in the object of this frame. */
+/* Makes the filter of the next key in the object of this frame. */
 void object_filter(const struct grammar *grammar, const struct stack_frame *frame,
                    struct key_filter *out);
 /* Whether the text that led a key to `state` is a key of no property. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Runs the program of a regular expression over all texts at once: a state of the automaton stands
- * for a set of threads. A thread is a step of the program together with what it must still see: the
- * states of the automata that look ahead for it. A thread whose look fails is gone.
+ * Runs the program of a regular expression over all texts at once: a state of the automaton is a
+ * set of threads. A thread is a step of the program together with the states of the automata of its
+ * pending lookaheads. A thread ends when its lookahead fails.
  */
 #include "serving/grammar/regex_automaton.h"
 

@@ -7,7 +7,7 @@
 #include "serving/grammar/automaton.h"
 #include "serving/grammar/regex_tree.h"
 
-/* Of the part below `node`. STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
+/* Makes the automaton of the part below `node`. STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 enum status regex_automaton_make(struct automaton_work *work, const struct regex *regex,
                                  uint32_t node, const struct automaton **out) MUST_USE;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A regular expression as a program over bytes: K. Thompson's automaton, whose states are in many
- * places at once. regex_automaton.c runs it.
+ * A regular expression as a program over bytes: K. Thompson's automaton, which is in many states at
+ * once. regex_automaton.c runs it.
  *
- * What only looks (\b, (?=...), (?!...)) is an automaton of its own over the text that follows; it
- * may depend on where one stands, so there are up to three of it.
+ * An assertion (\b, (?=...), (?!...)) is a separate automaton over the text that follows. It may
+ * depend on the position, so there are up to three of it.
  */
 #ifndef SERVING_GRAMMAR_REGEX_PROGRAM_H
 #define SERVING_GRAMMAR_REGEX_PROGRAM_H
@@ -38,7 +38,7 @@ struct regex_look {
     uint32_t watched[REGEX_PLACE_COUNT]; /* indices of automata */
 };
 
-/* Texts of UTF-8 of one length, whose bytes run from lows to highs each. */
+/* UTF-8 texts of one length, with bytes in the ranges from lows to highs. */
 struct byte_runs {
     uint8_t lows[4], highs[4];
     uint32_t count;
@@ -46,8 +46,9 @@ struct byte_runs {
 
 struct regex_program {
     struct automaton_work *work;
-    /* Makes the automaton of the texts that follow at a place and begin with one of the node's.
-     * Whoever runs programs gives it, as what looks is run as a program of its own. */
+    /* Makes the automaton of the texts that may follow at a position and begin with one of the
+     * node's. The caller that runs programs provides it, because an assertion is run as its own
+     * program. */
     enum status (*look_ahead)(struct automaton_work *work, const struct regex *regex, uint32_t node,
                               enum regex_place place, const struct automaton **out);
     const struct regex *regex;

@@ -109,7 +109,8 @@ enum status rule_draft_gather(struct rule_draft *draft, enum regex_kind kind, si
     return status ? status : add_node(draft, node, RULE_NONE, out);
 }
 
-/* What comes often is a rule of its own, so that it can be called where copies would be too large. */
+/* A long repetition is a separate rule, so that it can be called where copies would be too
+ * large. */
 enum status rule_draft_repeat(struct rule_draft *draft, uint32_t node, uint32_t min, uint32_t max,
                               uint32_t *out) {
     uint32_t copies = max == REGEX_UNBOUNDED ? min : max, rule = 0;

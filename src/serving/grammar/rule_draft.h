@@ -17,7 +17,7 @@
 #define RULE_SYMBOLS_MAX 65536
 
 struct draft_rule {
-    struct bytes name;                 /* for messages; empty: nobody gave it one */
+    struct bytes name;                 /* for messages; empty: it has none */
     uint32_t line;                     /* of its grammar's text; 0: there is none */
     uint32_t body;                     /* a node; RULE_NONE: not read yet */
     const struct automaton *automaton; /* instead of a body */

@@ -30,9 +30,9 @@ bool rule_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
 void rule_step_token(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t token, struct thread_list *out);
 
-/* What may come of frames that are looked at, one after the other. */
+/* The continuations that frames allow, collected one frame after the other. */
 struct rule_outlook {
-    uint64_t *mask; /* gets the tokens' bits; NULL: nobody asks for it */
+    uint64_t *mask; /* gets the tokens' bits; NULL: not needed */
     bool bytes;     /* ordinary tokens may come */
     uint32_t token; /* the only one that stands for itself; TOKEN_NONE: there is none */
     bool several;   /* there are others */

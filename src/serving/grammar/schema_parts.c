@@ -236,7 +236,7 @@ static enum status read_required(struct schema_reader *reader, struct object_set
     return STATUS_OK;
 }
 
-/* Of each property of `all` the others that it needs. */
+/* For each property, the other properties of `all` that it requires. */
 static enum status read_needs(struct schema_reader *reader, const char *keyword,
                               struct object_set *object) {
     struct schema_state *state = reader->state;
@@ -313,7 +313,7 @@ static enum status need_all(struct schema_reader *reader, struct bytes key,
     return status ? status : keep_object(reader, &object);
 }
 
-/* Of each property of `all` the schema that the object must fulfil then. */
+/* For each property of `all`, the schema that the object must then satisfy. */
 static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
     const struct tree *all = read_keyword(reader, keyword), *value;
     if (!all || reader->set.object_count == 0) return STATUS_OK;
@@ -392,7 +392,7 @@ static enum status close_object(struct schema_state *state, const struct object_
 static enum status close_array(struct schema_state *state, const struct array_set *array,
                                uint32_t claims, const struct array_set **out) {
     if (array->counts)
-        return state_error(state, STATUS_UNSUPPORTED, "cannot hold this beside contains");
+        return state_error(state, STATUS_UNSUPPORTED, "cannot hold this together with contains");
     uint32_t from = 0;
     for (uint32_t i = 0; i < array->rule_count; i++)
         if (array->rules[i].evaluates) from = max_u32(from, array->rules[i].to);

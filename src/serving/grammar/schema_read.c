@@ -195,7 +195,7 @@ static enum status read_any_of(struct schema_reader *reader) {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < tree_count(value) && !status; i++) {
         status = read_branch(reader, (struct bytes){0}, tree_at(value, i), &part);
-        /* What both hold has more evaluated, so more may stand beside it. */
+        /* A value that satisfies both has more evaluated members, so more are allowed. */
         if (!status && state->unevaluated) {
             status = value_and(state, &all, &part, &both);
             if (!status) status = value_or(state, &all, &both, &all);

@@ -25,7 +25,7 @@ static inline enum status MUST_USE read_wrong_kind(struct schema_reader *reader,
 /* The claims that a schema below the keyword worked on makes; `key` is its place there. */
 enum status read_child(struct schema_reader *reader, struct bytes key, const struct tree *tree,
                        uint32_t *claims_out) MUST_USE;
-/* What that schema holds. */
+/* Reads the set of that schema. */
 enum status read_branch(struct schema_reader *reader, struct bytes key, const struct tree *tree,
                         struct value_set *out) MUST_USE;
 /* A count; UINT32_MAX is beyond all counts. Leaves *out alone where the keyword is not there. */

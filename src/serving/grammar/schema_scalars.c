@@ -20,7 +20,8 @@ static enum status read_decimal(struct schema_reader *reader, const struct tree 
     return STATUS_OK;
 }
 
-/* One bound of numbers. `exclusive` is a boolean beside it in draft 4, later a bound of its own. */
+/* Reads one bound of numbers. `exclusive` is a boolean next to it in draft 4, later a separate
+ * bound. */
 static enum status read_bound(struct schema_reader *reader, const char *keyword,
                               const char *exclusive, int order, bool *has_out, bool *excluded_out,
                               struct decimal *bound_out) {

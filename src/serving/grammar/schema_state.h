@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the files that compile a schema share. A schema is read to a value set: per kind of value
- * what it holds, of scalars as one language, of arrays and objects as a union of array sets and
- * object sets. And, or and without are done there. What an item or a property must fulfil is a set
- * of claims, which is read only when somebody asks: so recursion ends, as there are finitely many
- * claims. A claim is a schema of the document, a constant of it, or the contrary of one of them.
+ * The state shared by the files that compile a schema. A schema is read into a value set. For each
+ * kind of value it contains scalars as one language, and arrays and objects as a union of array
+ * sets and object sets. The operations and, or and without work on these. The constraint of an item
+ * or a property is a set of claims, which is read only when needed. So recursion ends, because the
+ * number of claims is finite. A claim is a schema of the document, a constant of it, or the
+ * negation of one of them.
  */
 #ifndef SERVING_GRAMMAR_SCHEMA_STATE_H
 #define SERVING_GRAMMAR_SCHEMA_STATE_H
@@ -175,10 +176,11 @@ enum status claims_and(struct schema_state *state, uint32_t a, uint32_t b, uint3
 /* The contrary of a claim as a set of claims. */
 enum status claims_contrary(struct schema_state *state, uint32_t claim, uint32_t *out) MUST_USE;
 
-/* What fulfils a set of claims. */
+/* The values that satisfy a set of claims. */
 enum status claims_read(struct schema_state *state, uint32_t claims,
                         const struct value_set **out) MUST_USE;
-/* *out: nothing fulfils them, as far as can be told yet. Fails only where nothing can go on. */
+/* *out: no value satisfies them, as far as can be determined yet. Fails only if compilation cannot
+ * continue. */
 enum status claims_probe(struct schema_state *state, uint32_t claims, bool *out) MUST_USE;
 
 /* schema_read.c: what a schema or a constant holds. */

@@ -106,7 +106,7 @@ static enum status list_strings(struct shape_graph *graph, const struct automato
     return STATUS_OK;
 }
 
-/* Numbers are told apart by how they are written, so each may be written in one way alone. */
+/* Numbers are distinguished by their spelling, so each may have only one. */
 static enum status spell_one_way(struct shape_graph *graph, const struct value_set *set,
                                  struct value_set *out) {
     struct schema_state *state = graph->state;
@@ -334,7 +334,7 @@ static enum status check_count(struct shape_graph *graph, const struct object_fo
     bool needs = set->need_count && (bounded || in_order);
     if (set->count_min <= set->required_count || (!runs_out && !needs)) return STATUS_OK;
     graph->state->keyword = "minProperties";
-    return state_error(graph->state, STATUS_UNSUPPORTED, "cannot be held beside %s",
+    return state_error(graph->state, STATUS_UNSUPPORTED, "cannot be held together with %s",
                        needs ? "properties that need others"
                              : "maxProperties and these patterns of keys");
 }
@@ -466,7 +466,7 @@ static uint32_t name_index(const struct object_form *form, uint32_t name) {
     return i;
 }
 
-/* What needs something that cannot be, cannot be. */
+/* A property that requires an impossible one is impossible. */
 static void find_possible(const struct shape_graph *graph, struct object_form *form) {
     for (uint32_t i = 0; i < form->name_count; i++)
         form->possible[i] = node_lives(graph, form->name_nodes[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * From value sets to shapes, the first half: each set of claims that a value may have to fulfil
- * becomes a node, each array set and object set a form whose items and properties are nodes. Then
- * nodes that hold no finite value are found, as a least fixpoint: a node is live if a form of it
- * can be filled with live ones. shape_build.c writes what is live.
+ * Converts value sets to shapes, the first half: each set of claims that a value may have to
+ * satisfy becomes a node, each array set and object set a form with nodes as items and properties.
+ * Then nodes without any finite value are found, as a least fixpoint: a node is live if one of its
+ * forms can be filled with live ones. shape_build.c writes the live ones.
  */
 #ifndef SERVING_GRAMMAR_SHAPE_GRAPH_H
 #define SERVING_GRAMMAR_SHAPE_GRAPH_H

@@ -30,8 +30,8 @@ struct stack_frame {
     uint16_t distinct; /* objects: keys, up to the least number of them */
     uint32_t subject;
     uint32_t state;  /* of automata; characters; items; keys */
-    uint32_t escape; /* strings: of content_place; arrays: items counted; objects: the entry whose
-                      * value comes, plus 1 */
+    uint32_t escape; /* strings: of content_place; arrays: items counted; objects: 1 + the entry of
+                      * the next value */
     uint32_t seen;   /* arrays, objects: a STACK_SEEN frame or none */
     uint64_t hash;
     uint64_t tail[];

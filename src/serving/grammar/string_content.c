@@ -152,8 +152,8 @@ static bool any_stands(const struct text_leaf *leaf, const struct key_filter *fi
     return false;
 }
 
-/* As any_stands, of what \u with digits may become: a first surrogate stands for the characters
- * that begin with it. */
+/* As any_stands, for the possible results of \u with digits: a first surrogate represents all
+ * characters that begin with it. */
 static bool any_escape_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                               uint32_t state, uint32_t low, uint32_t high) {
     if (low < 0xD800 && any_stands(leaf, filter, state, low, high < 0xD7FF ? high : 0xD7FF))

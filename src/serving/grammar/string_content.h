@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What stands between the quotes of a JSON string, byte by byte: raw UTF-8 and escapes are decoded
- * on the fly and led through the automaton of the decoded text. A byte is let through only if the
- * string can still be finished; so an escape's first half is, only if some character it may become
- * can stand. A lone surrogate never is.
+ * The content between the quotes of a JSON string, byte by byte: raw UTF-8 and escapes are decoded
+ * on the fly and fed to the automaton of the decoded text. A byte is allowed only if the string can
+ * still be completed. So an incomplete escape is allowed only if one of its possible characters is.
+ * A lone surrogate never is.
  */
 #ifndef SERVING_GRAMMAR_STRING_CONTENT_H
 #define SERVING_GRAMMAR_STRING_CONTENT_H
@@ -14,7 +14,7 @@ struct text_leaf {
     uint32_t length_min, length_max;   /* characters */
 };
 
-/* Of a key: the states that lead to keys which may stand here. */
+/* For a key: the states that lead to keys allowed here. */
 struct key_filter {
     const uint64_t *reaches; /* [state_count][word_count] */
     const uint64_t *allowed; /* [word_count] bits of properties that may stand */
@@ -35,7 +35,7 @@ bool content_step(const struct text_leaf *leaf, const struct key_filter *filter,
 bool content_may_end(const struct text_leaf *leaf, struct content_place place);
 bool content_is_live(const struct key_filter *filter, uint32_t state);
 
-/* Goes on with the hash of a decoded text; NULL: nobody asks for it. */
+/* Updates the hash of a decoded text; NULL: not needed. */
 void content_hash(uint64_t *hash, uint8_t byte);
 
 #define CONTENT_HASH_START UINT64_C(0xCBF29CE484222325)

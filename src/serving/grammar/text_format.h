@@ -16,8 +16,9 @@ enum text_format {
 enum text_format text_format_find(struct bytes name);
 /* Whether texts of the format are left out that it has, as its automaton could not hold them all. */
 bool text_format_is_narrow(struct bytes name, bool brief);
-/* Of a name that is held. Label 1. `brief`: it is to be counted far (maxLength), and so may leave
- * out hosts that are IP literals, which take most states of addresses of pages and mail. */
+/* Makes the automaton of a supported format, with label 1. `brief`: its length is limited
+ * (maxLength), so hosts that are IP literals may be left out, which take most states of URIs and
+ * mail addresses. */
 enum status automaton_of_format(struct automaton_work *work, struct bytes name, bool brief,
                                 const struct automaton **out) MUST_USE;
 

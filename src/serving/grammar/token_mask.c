@@ -131,9 +131,9 @@ static void close_filtered(struct mask_walk *at, uint32_t node, const struct sta
     stack_table_cut(at->table, frame_count);
 }
 
-/* A leaf whose way to stand depends on what lies around it: a key of the properties that are left,
- * or a string of the texts that are. Few tokens lead to one of them. Keys of no property are left to
- * walk_leaf. */
+/* A leaf with a context-dependent set of allowed texts: a key of the remaining properties, or a
+ * string of the remaining texts. Few tokens lead to one of them. walk_leaf handles keys of no
+ * property. */
 static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
                           struct content_place place, const struct key_filter *filter) {
     const struct trie_node *nodes = at->trie->nodes;
@@ -283,7 +283,8 @@ static void walk(struct mask_walk *at, uint32_t node, uint32_t number) {
     bool leaf =
         frame->kind == STACK_STRING || frame->kind == STACK_KEY || frame->kind == STACK_NUMBER;
     if (leaf && frame->kind != STACK_KEY && (frame->flags & STACK_TRACKED)) {
-        /* What was seen decides where there is an end of texts; of numbers always. */
+        /* For texts, the labels seen decide whether the end is allowed; for numbers it always
+         * does. */
         const struct automaton *automaton = at->grammar->leaves[frame->subject].automaton;
         leaf = frame->kind == STACK_STRING && !(automaton && automaton->member_counts);
     }

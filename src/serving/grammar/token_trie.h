@@ -41,7 +41,7 @@ struct token_trie {
     const uint32_t *long_tokens; /* that stay inside and need more than TOKEN_TRIE_WITHIN */
     uint32_t long_count;
     const uint32_t *inside_tokens; /* the same in the order of their nodes */
-    const uint32_t *inside_before; /* [node_count + 1] those whose nodes come before a node */
+    const uint32_t *inside_before; /* [node_count + 1] count of those with nodes before a node */
     const struct trie_end *ends;   /* in the order of their nodes */
     uint32_t end_count;
     uint32_t leaf_end_max; /* nodes at which strings and numbers can end */
@@ -50,7 +50,7 @@ struct token_trie {
 /* tokens[i].count 0: i is no token that text may have. The texts are kept by reference. */
 enum status token_trie_build(struct arena *arena, struct arena *scratch, const struct bytes *tokens,
                              uint32_t token_count, const struct token_trie **out) MUST_USE;
-/* Of a tokenizer, with as many rows as the model has. */
+/* Makes the trie of a tokenizer, with as many rows as the model has. */
 enum status token_trie_of_tokenizer(struct arena *arena, struct arena *scratch,
                                     const struct tokenizer *tokenizer, uint32_t row_count,
                                     const struct token_trie **out) MUST_USE;

@@ -222,7 +222,7 @@ enum status value_without(struct schema_state *state, const struct value_set *a,
         return state_error(
             state, STATUS_UNSUPPORTED,
             "cannot take away a format that is held in part: hostname, idn-email, or "
-            "one with hosts beside a maxLength above 256");
+            "one with hosts and a maxLength above 256");
     status = without_arrays(state, a, b, &rest);
     if (!status) status = without_objects(state, a, b, &rest);
     if (!status) *out = rest;

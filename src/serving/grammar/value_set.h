@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * And, or and without of value sets (schema_state.h). A union of too many array sets or object sets
- * is refused, and so is a difference that no such union holds; the message names the keyword that
- * is worked on.
+ * The operations and, or and without on value sets (schema_state.h). A union of too many array sets
+ * or object sets is refused, and so is a difference that no such union represents. The error names
+ * the keyword being processed.
  */
 #ifndef SERVING_GRAMMAR_VALUE_SET_H
 #define SERVING_GRAMMAR_VALUE_SET_H
@@ -30,7 +30,7 @@ bool condition_has_name(const struct schema_state *state, uint32_t condition, ui
 /* The same of a key that no condition names; `inside` has a bit for each of `languages`. */
 bool condition_has_other(const struct schema_state *state, uint32_t condition,
                          const uint32_t *languages, uint32_t language_count, uint64_t inside);
-/* What the rules of an object claim of the property of this name. */
+/* The claims of an object's rules about the property of this name. */
 enum status object_claims_of(struct schema_state *state, const struct object_set *object,
                              uint32_t name, uint32_t *out) MUST_USE;
 

@@ -49,7 +49,7 @@ struct shape_item {
 enum shape_unique {
     SHAPE_REPEATS,       /* items may be equal */
     SHAPE_UNIQUE_FREELY, /* they may not, and there is never an end of new ones */
-    SHAPE_UNIQUE_LISTED /* they may not; all are strings of `listed`, whose labels tell them apart */
+    SHAPE_UNIQUE_LISTED  /* they may not; all are strings of `listed`, with distinct labels */
 };
 
 struct shape_array {

@@ -68,7 +68,7 @@ void calendar_open(struct calendar *calendar, int64_t unix_time) {
     calendar->iso_week = week;
 }
 
-/* What stands between '%' and the directive's letter. */
+/* The part between '%' and the directive's letter. */
 struct field {
     char pad; /* '_', '-', '0'; 0: the directive's own */
     bool upper, change;
@@ -181,7 +181,7 @@ static const char *pattern_of(char letter) {
     }
 }
 
-/* A directive whose value is a number; digits 0: it is none. */
+/* A directive with a number as its value; digits 0: it is none. */
 struct number {
     int64_t value;
     int digits;

@@ -3,7 +3,7 @@
 
 /* ---- arguments ---- */
 
-/* What *arguments adds. */
+/* Adds the items of *arguments. */
 static bool add_rest(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                      struct eval_arguments *out) {
     struct value value;
@@ -31,7 +31,7 @@ static bool add_named(struct jinja_machine *machine, struct eval_arguments *out,
     return true;
 }
 
-/* What **arguments adds. */
+/* Adds the items of **arguments. */
 static bool add_named_rest(struct jinja_machine *machine, const struct value *value,
                            struct eval_arguments *out) {
     if (value->kind != VALUE_DICT)

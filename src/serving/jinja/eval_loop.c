@@ -238,7 +238,7 @@ static enum eval_flow run_loop(struct jinja_machine *machine, struct scope *scop
     return flow;
 }
 
-/* The function of a recursive loop, whose `scope` is around it. */
+/* The function of a recursive loop; `scope` is the one around it. */
 static bool run_function(struct jinja_machine *machine, struct scope *scope,
                          const struct node *node, const struct value *subject, int64_t depth,
                          struct value *out) {

@@ -119,7 +119,7 @@ static bool run_filters(struct jinja_machine *machine, struct scope *scope, cons
     return true;
 }
 
-/* What a block writes, through its filters; its frame is entered. */
+/* Captures a block's output and applies its filters; its frame is entered. */
 static enum eval_flow capture_filtered(struct jinja_machine *machine, struct scope *scope,
                                        const struct node *block, const struct node *last_filter,
                                        struct value *text_out) {
@@ -141,7 +141,7 @@ static enum eval_flow run_set_block(struct jinja_machine *machine, struct scope 
     return EVAL_ON;
 }
 
-/* What a block's call or filter gives, which must be a text. */
+/* Writes the result of a block's call or filter, which must be a text. */
 static bool write_text(struct jinja_machine *machine, const struct value *value) {
     if (value->kind != VALUE_TEXT)
         return machine_fail(machine, "sequence item 0: expected str instance, %s found",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the filters' argument `attribute` leads to: "a.b.0" is item["a"]["b"][0]. And keys made with
+ * Resolves the filters' argument `attribute`: "a.b.0" is item["a"]["b"][0]. Also makes keys from
  * it, by which filters sort, group and compare.
  */
 #ifndef SERVING_JINJA_ITEM_PATH_H

@@ -85,7 +85,7 @@ bool jinja_mentions(const struct jinja_program *program, struct bytes text) {
 
 /* ---- rendering ---- */
 
-/* What the render was given, by number of the name; functions first, which variables may hide. */
+/* The variables of the render, by number of the name; functions first, which variables may hide. */
 static struct value *make_context(struct jinja_machine *machine) {
     static const char *const functions[] = {"range",           "dict",        "cycler",
                                             "joiner",          "lipsum",      "namespace",

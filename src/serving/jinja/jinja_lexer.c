@@ -276,7 +276,7 @@ static size_t unescape_foreign(struct lexer *lexer, size_t at, struct unescaped 
     return at + bytes;
 }
 
-/* The escape whose backslash is before `at`; moves `at` behind it. */
+/* Decodes the escape with its backslash before `at`; moves `at` after it. */
 static bool unescape(struct lexer *lexer, size_t *at, size_t end, struct unescaped *out) {
     static const char from[] = "\\'\"abfnrtv", to[] = "\\'\"\a\b\f\n\r\t\v";
     char c = lexer->data[*at];

@@ -56,7 +56,7 @@ struct lexeme {
     };
 };
 
-/* The last one is LEXEME_END. Fails through the machine, whose `line` it sets. */
+/* The last lexeme is LEXEME_END. Fails through the machine; sets its `line`. */
 bool jinja_lexer_run(struct jinja_machine *machine, struct bytes source, struct lexeme **out,
                      size_t *count_out) MUST_USE;
 

@@ -45,7 +45,7 @@ struct jinja_machine {
 #define machine_fail(machine, ...) (machine_note_failure((machine), __VA_ARGS__), false)
 void machine_note_failure(struct jinja_machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* As machine_fail, but the fault is a limit. */
+/* Like machine_fail, for an exceeded limit. */
 #define machine_exceed(machine, what) (machine_note_excess((machine), (what)), false)
 void machine_note_excess(struct jinja_machine *machine, const char *what);
 
@@ -67,8 +67,8 @@ static inline void *machine_take(struct jinja_machine *machine, size_t bytes) {
     return memory;
 }
 
-/* As the machine's depth bounds the stack of C, every function that may call itself enters first.
- * Deeper by one, until machine_leave; false beyond MACHINE_DEPTH_MAX. */
+/* The machine's depth limits the C stack: every function that may recurse enters first. Increments
+ * the depth until machine_leave; false beyond MACHINE_DEPTH_MAX. */
 bool machine_enter(struct jinja_machine *machine) MUST_USE;
 
 static inline void machine_leave(struct jinja_machine *machine) {
@@ -117,7 +117,7 @@ bool make_part(struct jinja_machine *machine, const struct value_text *text, siz
 /* Room for `capacity` items, none in it; the caller fills items and count (VALUE_LIST or TUPLE). */
 bool make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
                struct value *out) MUST_USE;
-/* Makes room twice as large when it is full; for a list that nobody else has seen. */
+/* Doubles the capacity when it is full. For a list that is not shared yet. */
 bool list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
                struct value item) MUST_USE;
 /* An empty dict, and a pair of it set; fails on keys that have no hash. */
@@ -130,10 +130,10 @@ bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
 bool make_undefined(struct jinja_machine *machine, const char *message, struct value *out) MUST_USE;
 
-/* What a part named `name` of an object is when there is none. */
+/* The value of a missing part `name` of an object. */
 bool make_undefined_part(struct jinja_machine *machine, const struct value *object,
                          const struct value *name, struct value *out) MUST_USE;
-/* Of a text's bytes; never 0. */
+/* Hashes a text's bytes; never 0. */
 uint64_t text_hash(const char *data, size_t count);
 
 /* ---- looking at values ---- */
@@ -227,7 +227,7 @@ bool iteration_next(struct jinja_machine *machine, struct iteration *iteration, 
 bool value_items(struct jinja_machine *machine, const struct value *value, bool may_share,
                  struct value_list **out) MUST_USE;
 
-/* What filters such as map make: each item is made when somebody asks for it, once. */
+/* The result of filters such as map: each item is made when it is first needed. */
 struct value_generator {
     struct iteration source;
     bool (*next)(struct jinja_machine *machine, struct value_generator *generator,
@@ -310,7 +310,7 @@ struct value_cycler {
     uint32_t place; /* of a joiner: 0 until it was used */
 };
 
-/* What `loop` is. */
+/* The variable `loop`. */
 struct value_loop {
     struct iteration iteration;          /* of what is looped over, or what is left of it */
     struct value subject;                /* what is looped over; GENERATOR behind a filter */

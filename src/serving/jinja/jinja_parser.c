@@ -167,7 +167,8 @@ static bool is_any(const struct jinja_parser *parser, const char *const *names) 
     return false;
 }
 
-/* The rest of a tag, and the statements up to a tag that is one of `ends`, whose name is next. */
+/* Parses the rest of a tag, and the statements up to a tag that is one of `ends`; its name is
+ * next. */
 static bool parse_body(struct jinja_parser *parser, const char *const *ends, struct node *owner,
                        struct node **out) {
     jinja_parser_skip(parser, LEXEME_COLON);
@@ -186,7 +187,7 @@ static bool parse_body(struct jinja_parser *parser, const char *const *ends, str
     return true;
 }
 
-/* As parse_body, with one end, which is skipped. */
+/* Like parse_body, with one end, which is skipped. */
 static bool parse_whole_body(struct jinja_parser *parser, const char *end, struct node *owner) {
     const char *const ends[] = {end, NULL};
     if (!parse_body(parser, ends, owner, &owner->body->body)) return false;

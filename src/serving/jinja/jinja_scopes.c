@@ -45,7 +45,7 @@ static struct symbol *frame_own(const struct frame *frame, uint32_t name) {
     return NULL;
 }
 
-/* Of this frame or one around it; *holder is that frame. */
+/* Finds the symbol in this frame or one around it; *holder is that frame. */
 static struct symbol *frame_find(struct frame *frame, uint32_t name, struct frame **holder) {
     for (; frame; frame = frame->parent) {
         struct symbol *symbol = frame_own(frame, name);
@@ -451,7 +451,8 @@ static bool place_framed(struct resolver *resolver, struct place_of_code at, str
     return node->kind != NODE_SET_BLOCK || !node->b || place(resolver, inner, node->b);
 }
 
-/* What a scoped block sees of the frames around it: the nearest variable of each name. */
+/* The variables that a scoped block can see in the frames around it: the nearest one of each
+ * name. */
 static bool place_exports(struct resolver *resolver, struct place_of_code at, struct node *node) {
     uint32_t count = 0;
     for (const struct frame *frame = at.frame; frame; frame = frame->parent)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A compiled template: its statements and expressions as a tree whose names have become places in
- * memory.
+ * A compiled template: its statements and expressions as a tree, in which names are resolved to
+ * memory locations.
  *
- * Jinja turns templates into Python functions, and which variable a name means follows from that:
- * the top level, each block, each macro and each recursive loop is a function of its own, whose
- * variables live in one `struct scope`. Inside a function each loop, `with` and the like is a
- * frame: names of its own, set anew when it is entered. jinja_scopes.c finds all that out.
+ * Jinja compiles templates to Python functions, and that determines which variable a name refers
+ * to. The top level, each block, each macro and each recursive loop is a function, with its
+ * variables in one `struct scope`. Inside a function each loop, `with` and the like is a frame: its
+ * own names, initialized when it is entered. jinja_scopes.c resolves all that.
  */
 #ifndef SERVING_JINJA_JINJA_TREE_H
 #define SERVING_JINJA_JINJA_TREE_H
@@ -105,7 +105,7 @@ struct frame_function {
     uint32_t slot_count;
 };
 
-/* What only some nodes need. */
+/* Members that only some nodes need. */
 struct node_body {
     struct node *body, *else_body;
     struct frame *frame;      /* of the body */
@@ -118,7 +118,7 @@ struct node_body {
     uint32_t *slots;
     uint32_t parameter_count;
     uint32_t caller_slot, named_slot, rest_slot; /* SLOT_NONE */
-    bool extended;                               /* a loop whose `loop` is looked at */
+    bool extended;                               /* a loop that uses `loop` */
     bool exported;                               /* a macro or set of the top level */
     /* scoped blocks: what they see */
     struct node_export {
@@ -215,7 +215,7 @@ bool eval_arguments(struct jinja_machine *machine, struct scope *scope, const st
 /* A NODE_CALL, with `caller` as one more named argument (NULL: none). */
 bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                const struct value *caller, struct value *out) MUST_USE;
-/* A NODE_FILTER whose subject is known. */
+/* A NODE_FILTER with an evaluated subject. */
 bool eval_filter(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                  const struct value *subject, struct value *out) MUST_USE;
 /* Sets the target's names. */
@@ -228,7 +228,7 @@ enum eval_flow eval_statements(struct jinja_machine *machine, struct scope *scop
                                const struct node *list);
 enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
                          const struct node *node);
-/* What the statements write, as a text. */
+/* The output of the statements, as a text. */
 bool eval_capture(struct jinja_machine *machine, struct scope *scope, const struct node *list,
                   enum eval_flow *flow, struct value *out) MUST_USE;
 struct scope *eval_scope(struct jinja_machine *machine, const struct frame_function *function,

@@ -220,7 +220,7 @@ static const char *write_number(const struct directive *directive, const struct 
     return figures_of_integer(number, &format, out, count, prefix);
 }
 
-/* What markup formats, markupsafe wraps: a text that is a number is one then. */
+/* markupsafe wraps values that markup formats: a text that is a number is one then. */
 static bool unwrap_text(struct jinja_machine *machine, const struct directive *directive,
                         const struct value_text *text, struct value *out) {
     struct bytes digits = value_text_bytes(text);

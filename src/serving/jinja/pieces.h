@@ -33,7 +33,7 @@ uint32_t pieces_before(const struct value_text *text, size_t *at);
 /* Whether a character is among a text's. */
 bool pieces_has(const struct value_text *set, uint32_t character);
 
-/* What remains in [*start, *end) without the characters of `set` (NULL: white space) at its ends. */
+/* Strips the characters of `set` (NULL: white space) from both ends; the rest is [*start, *end). */
 void pieces_strip(const struct value_text *text, const struct value_text *set, bool left,
                   bool right, size_t *start, size_t *end);
 

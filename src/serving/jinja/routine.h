@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a filter, a test, a method or a function asks its arguments for. Each fails with Python's
- * complaint when the argument is of another type. `which` counts the parameters of its row.
+ * Reads the arguments of a filter, a test, a method or a function. Each function fails with
+ * Python's error if the argument has another type. `which` counts the parameters of its row.
  */
 #ifndef SERVING_JINJA_ROUTINE_H
 #define SERVING_JINJA_ROUTINE_H

@@ -137,7 +137,7 @@ static bool wordcount(struct jinja_machine *machine, const struct call *call, st
     return true;
 }
 
-/* What a line is indented by: a text, or so many spaces. */
+/* The indentation of a line: a text, or so many spaces. */
 bool text_filters_indent(struct jinja_machine *machine, const struct call *call, uint32_t place,
                          int64_t usual, int64_t most, const struct value_text **out) {
     static const struct value_text space = {.data = " ", .count = 1, .length = 1};

@@ -9,8 +9,8 @@
 /* NULL: there is none. */
 const struct routine *text_filters_find(struct bytes name);
 
-/* What a call's argument at `place` indents by: a text, or so many spaces (`usual` if it is not
- * given). Fails beyond `most`. */
+/* The indentation from a call's argument at `place`: a text, or so many spaces (`usual` if it is
+ * absent). Fails beyond `most`. */
 bool text_filters_indent(struct jinja_machine *machine, const struct call *call, uint32_t place,
                          int64_t usual, int64_t most, const struct value_text **out) MUST_USE;
 

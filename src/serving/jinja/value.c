@@ -280,7 +280,7 @@ bool make_dict(struct jinja_machine *machine, struct value *out) {
     return true;
 }
 
-/* Moves on in an index. It is paid for: whoever chose the keys may have chosen such as collide. */
+/* The next slot of an index. It counts as work, because a client may have chosen colliding keys. */
 static bool next_place(struct jinja_machine *machine, const struct value_dict *dict, uint32_t *at) {
     *at = (*at + 1) & (dict->index_count - 1);
     return machine_spend(machine, 1);

@@ -10,7 +10,7 @@ static bool add(struct text_builder *builder, const char *text) {
     return text_builder_add(builder, text, strlen(text), VALUE_DATA);
 }
 
-/* Numbers and the like, which nobody can make a special token of. */
+/* Numbers and the like, which cannot form a special token. */
 static bool add_plain(struct text_builder *builder, const char *text) {
     return text_builder_add(builder, text, strlen(text), VALUE_TRUSTED);
 }

@@ -14,7 +14,7 @@ enum added_group { ADDED_VERBATIM, ADDED_NORMALIZED, ADDED_GROUP_COUNT };
 
 struct added_trie {
     struct added_node {
-        uint32_t child, sibling; /* 0: none (node 0 is the root, nobody's child) */
+        uint32_t child, sibling; /* 0: none (node 0 is the root, never a child) */
         uint32_t id;             /* of the token that ends here, or UINT32_MAX */
         uint8_t byte;
     } * nodes;
@@ -39,7 +39,7 @@ struct added_match {
 bool added_tokens_find(const struct added_tokens *added, enum added_group group, struct bytes text,
                        size_t from, struct added_match *out);
 
-/* The token whose content is exactly `text`. */
+/* The token with exactly this content. */
 bool added_tokens_exact(const struct added_tokens *added, struct bytes text, uint32_t *id_out);
 
 #endif

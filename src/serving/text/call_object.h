@@ -24,13 +24,13 @@ enum call_member {
 struct call_object {
     struct json_scanner scanner; /* its `tolerant` is the caller's */
     bool is_arguments;           /* set by the caller: all of it is the arguments */
-    uint8_t member;              /* enum call_member: whose value is to come, or has begun */
+    uint8_t member;              /* enum call_member: the member of the next or begun value */
     uint8_t seen;                /* members that have come, a bit each */
     uint8_t key_count;
     char key[CALL_KEY_BYTES_MAX];
 };
 
-/* Takes one more byte, the first of which is '{'. *member_out is whose value it belongs to. False:
+/* Takes one more byte; the first one is '{'. *member_out is the member that it belongs to. False:
  * it breaks the object. */
 bool call_object_next(struct call_object *object, char byte, enum call_member *member_out);
 

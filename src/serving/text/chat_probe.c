@@ -10,8 +10,8 @@ struct probing {
     struct arena *scratch;
 };
 
-/* A conversation, rendered; data NULL: the template refuses it. What was rendered before stays, as
- * long as nobody clears the scratch. */
+/* Renders a conversation; data NULL: the template refuses it. Earlier results stay valid until the
+ * scratch is cleared. */
 static struct bytes rendered(struct probing *probe, const char *request,
                              const struct chat_facts *facts, enum chat_thinking thinking) {
     static const struct bytes nothing = {NULL, 0};
@@ -62,7 +62,7 @@ static bool has(struct bytes text, const char *word) {
     "{\"messages\":[" USER_SPEAKS "," ASSISTANT_CALLS                                              \
     "," TOOL_SAYS(result) "," ASSISTANT_SPEAKS "," USER_SPEAKS "],\"tools\":" TOOLS "}"
 
-/* What Python prints for null, if it is no word of the template's. */
+/* True if it is Python's text of null, and not a word of the template. */
 static bool shows_null(const struct probing *probe, struct bytes text) {
     return has(text, "None") && !jinja_mentions(probe->source->with_tools, BYTES_LITERAL("None"));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a template takes and does, found by rendering tiny conversations with it: no template
- * declares it, and their texts are too many to be compared with. A rendering that fails says that
- * the template does not take that shape.
+ * Finds the features of a template by rendering tiny conversations with it: templates do not
+ * declare them, and are too many to be recognized by their text. A rendering that fails shows that
+ * the template does not support that form.
  */
 #ifndef SERVING_TEXT_CHAT_PROBE_H
 #define SERVING_TEXT_CHAT_PROBE_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Where chat templates come from: tokenizer_config.json's "chat_template" (one text, or several
- * with names, of which "tool_use" is for requests with tools and "default" for the others), the file
- * chat_template.jinja beside it, which wins, or a file that the operator names, which wins over
- * both. Each is compiled once. The special tokens of tokenizer_config.json (else those of
- * special_tokens_map.json) are variables of every rendering, under their names, as in
+ * Finds a checkpoint's chat templates: tokenizer_config.json's "chat_template" (one text, or
+ * several with names; "tool_use" is for requests with tools and "default" for the others), or the
+ * file chat_template.jinja next to it, which has priority, or a file that the operator names, which
+ * has priority over both. Each is compiled once. The special tokens of tokenizer_config.json (else
+ * those of special_tokens_map.json) are variables of every rendering, under their names, as in
  * `transformers`.
  */
 #ifndef SERVING_TEXT_CHAT_SOURCE_H

@@ -43,7 +43,7 @@ bool chat_template_uses(const struct chat_template *chat_template, const char *n
 
 static const struct bytes opening = {"<think>", 7}, closing = {"</think>", 8};
 
-/* What Python's str.strip() takes away, of ASCII. */
+/* The ASCII characters that Python's str.strip() removes. */
 static bool is_blank(char byte) {
     return byte == ' ' || (byte >= '\t' && byte <= '\r') || (byte >= 0x1c && byte <= 0x1f);
 }
@@ -107,7 +107,8 @@ static enum token_stream_mode stream_of(const struct chat_template *chat_templat
     return ended ? TOKEN_STREAM_IN_CONTENT : TOKEN_STREAM_MAY_THINK;
 }
 
-/* Of an answer that goes on: its last thought may be open, by the answer's or the template's tag. */
+/* The mode of an answer that continues a message: its last reasoning may be open, by the answer's
+ * or the template's tag. */
 static enum token_stream_mode stream_of_rest(const struct chat_template *chat_template,
                                              const struct chat_ask *ask, struct bytes text) {
     enum token_stream_mode content =

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The chat template of a checkpoint: from a conversation in the shape of OpenAI's chat API to the
- * prompt's text, as `transformers` renders it (serving/jinja interprets the template). What
- * templates differ in is found by rendering tiny conversations when one is opened (chat_probe.h),
- * and each conversation is brought into the shape that its template takes (chat_values.h).
+ * The chat template of a checkpoint: converts a conversation in the format of OpenAI's chat API to
+ * the prompt's text, as `transformers` renders it (serving/jinja interprets the template). Opening
+ * a template finds its features by rendering tiny conversations (chat_probe.h). Each conversation
+ * is converted to the form that its template supports (chat_values.h).
  *
- * Whatever messages, tools, documents and variables say is noted in the rendering as contents. Who
- * encodes the text takes those as plain, so that nobody's words make a token of the template's:
- * end a turn, or begin one of another role.
+ * The rendering marks all text from messages, tools, documents and variables as contents. The
+ * encoder treats contents as plain text, so that no client's text can become a token of the
+ * template, which would end a turn or begin one of another role.
  */
 #ifndef SERVING_TEXT_CHAT_TEMPLATE_H
 #define SERVING_TEXT_CHAT_TEMPLATE_H
@@ -17,7 +17,7 @@
 struct chat_template {
     bool present; /* false: the checkpoint has no template; only plain prompts work */
     enum chat_thought thought;
-    bool thinks_by_default; /* CHAT_THOUGHT_SWITCHED: when nobody says */
+    bool thinks_by_default; /* CHAT_THOUGHT_SWITCHED: if the request does not say */
     bool prints_tools;
     bool reads_documents;
     enum tool_format calls; /* how the model writes calls */
@@ -29,7 +29,7 @@ struct chat_template {
     struct chat_facts facts;
 };
 
-/* What lasts is put into `arena`; `scratch` may be cleared afterwards. */
+/* The result is in `arena`; `scratch` may be cleared afterwards. */
 enum status chat_template_open(struct arena *arena, struct arena *scratch, struct chat_files files,
                                struct chat_template *out, struct error *error) MUST_USE;
 

@@ -50,7 +50,8 @@ static bool append(struct arena *arena, struct joined_text *text, struct bytes m
     return true;
 }
 
-/* Of a string or of text parts, one after the other; behind what is there comes an empty line first. */
+/* Appends a string or text parts, one after the other; after existing text an empty line comes
+ * first. */
 static bool append_content(struct arena *arena, struct joined_text *text,
                            const struct tree *content) {
     struct bytes part, blank = text->count ? BYTES_LITERAL("\n\n") : BYTES_LITERAL("");
@@ -112,7 +113,8 @@ static bool joins(const struct folding *fold, const struct tree *next) {
            !calls(last);
 }
 
-/* Whose message it is in these turns: a user's, where the template takes no system message there. */
+/* True if the message counts as a user's in these turns, because the template does not allow a
+ * system message there. */
 static bool is_users(const struct folding *fold, const struct tree *message) {
     switch (fold->turns->systems) {
     case CHAT_SYSTEMS_ANYWHERE:
@@ -184,7 +186,7 @@ static size_t count_results(const struct tree *messages, size_t from) {
 
 #define NO_RESULT UINT32_MAX
 
-/* Whose the results behind a turn of calls are. */
+/* The results after a turn of calls, by call. */
 struct call_results {
     const struct tree *messages, *calls;
     size_t from;      /* the first result */

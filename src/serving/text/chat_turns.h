@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whose turn follows whose. Agents write conversations that many templates refuse, or of which they
- * leave messages out in silence: system messages in mid-conversation, several of them, a user who
- * speaks twice or behind a tool's result. What a template takes is found by rendering tiny
- * conversations (chat_probe.h); what it does not take is said in turns that it does:
+ * Converts the order of turns. Agents write conversations that many templates refuse, or from which
+ * they silently drop messages: system messages in mid-conversation, several of them, a user who
+ * speaks twice or after a tool's result. The orders that a template supports are found by rendering
+ * tiny conversations (chat_probe.h). Other orders are converted to supported ones:
  *
- *   systems      those in front become one; later ones are a user's, or all are
- *   joins        neighbours of one speaker become one message, an empty line between their texts
- *   joins_result what a user says behind a tool's result stands at that result's end
- *   splits_calls several calls of a turn are turns of one call each, its result behind it
+ *   systems      those at the start become one; later ones become a user's, or all do
+ *   joins        adjacent messages of one speaker become one, an empty line between their texts
+ *   joins_result a user's text after a tool's result is appended to that result
+ *   splits_calls several calls of a turn become turns of one call each, followed by its result
  *
- * Where a template takes all turns, messages stay as they are.
+ * If a template supports all turns, messages stay unchanged.
  */
 #ifndef SERVING_TEXT_CHAT_TURNS_H
 #define SERVING_TEXT_CHAT_TURNS_H

@@ -76,8 +76,8 @@ static bool parse_arguments(struct build *build, struct bytes text, const struct
     return status != STATUS_NO_MEMORY;
 }
 
-/* What is no object becomes one, under the name that Anthropic's API gives to it: a call that a model
- * wrote badly, or that was cut, must not end the conversation. */
+/* A value that is not an object becomes one, under the name that Anthropic's API uses: a malformed
+ * call of a model, or one that was cut, must not end the conversation. */
 static const struct tree *wrapped(struct build *build, struct bytes text) {
     struct tree *object = tree_make_object(build->arena);
     const struct tree *said = tree_make_string(build->arena, text);
@@ -295,7 +295,7 @@ static bool add_list(struct build *build, struct variables *variables, const cha
     return true;
 }
 
-/* What a client sets itself wins. */
+/* Variables that a client sets have priority. */
 static bool add_given(struct build *build, struct variables *variables, const struct tree *given) {
     struct tree_cursor cursor = {NULL};
     const struct tree *member;

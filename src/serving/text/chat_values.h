@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A request for a rendering, and the variables of the template that it becomes. Templates take
- * conversations in several shapes; what a client sends is brought into the one that the template at
- * hand takes, and otherwise stays as it stands:
+ * Converts a request to the variables of a template. Templates take conversations in several forms;
+ * a client's conversation is converted to the form that this template takes, and otherwise
+ * unchanged:
  *
- *   turns        of speakers, where the template does not take them as they come (chat_turns.h)
- *   role         "developer" is "system" where the template does not know it
- *   content      parts are joined where the template does not take parts, texts become parts
- *                where it takes nothing else; beside calls, an empty one and null are each other's
- *                stand-in where the template takes only one of them; absent is null
- *   arguments    a call's arguments, JSON text, become an object where the template wants one, and
- *                {"INVALID_JSON": text} where the text is none; all
- *                of a request together have no more parts than a body may have (LIMIT_BODY_KEYS)
+ *   turns        of speakers, if the template does not support their order (chat_turns.h)
+ *   role         "developer" becomes "system" if the template does not support it
+ *   content      parts are joined if the template does not support parts, texts become parts if it
+ *                supports nothing else; with calls, an empty one and null replace each other if the
+ *                template supports only one of them; absent is null
+ *   arguments    a call's arguments, JSON text, become an object if the template requires one, and
+ *                {"INVALID_JSON": text} if the text is none; all of a request together have no more
+ *                parts than a body may have (LIMIT_BODY_KEYS)
  *   null         any other member that is null is left out, as is an empty list of calls
- *   type         of a call: "function" where it is missing
+ *   type         of a call: "function" if it is missing
  */
 #ifndef SERVING_TEXT_CHAT_VALUES_H
 #define SERVING_TEXT_CHAT_VALUES_H
@@ -54,7 +54,7 @@ enum chat_speaker {
     CHAT_SPEAKER_COUNT
 };
 
-/* What a template takes. */
+/* The features of a template. */
 struct chat_facts {
     enum chat_parts parts[CHAT_SPEAKER_COUNT];
     enum chat_silence silence;

@@ -49,7 +49,8 @@ struct json_scanner {
 /* Takes one more byte. False: the text is no JSON value with it. */
 bool json_scanner_next(struct json_scanner *scanner, char byte);
 
-/* What was taken is one value, whitespace around it aside. (A number may go on all the same.) */
+/* True if the text so far is one value, with optional whitespace around it. (A number may still
+ * continue.) */
 bool json_scanner_is_whole(const struct json_scanner *scanner);
 
 bool json_scanner_in_number(const struct json_scanner *scanner);

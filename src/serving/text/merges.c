@@ -41,7 +41,7 @@ static enum status read_merge(const struct tree *entry, uint32_t rank, char *wor
                               struct merges *out, struct error *error) {
     struct bytes left = {"", 0}, right = {"", 0};
     size_t left_bytes, right_bytes;
-    /* What is not spelled at byte level can never be met while merging bytes. */
+    /* An entry that is not spelled at byte level can never occur while merging bytes. */
     if (!sides_of(entry, &left, &right) || !byte_level_decode(left, work, &left_bytes) ||
         !byte_level_decode(right, work + left_bytes, &right_bytes))
         return STATUS_OK;

@@ -132,7 +132,7 @@ struct progress {
     bool had_match;
 };
 
-/* As in the library's regex engine, an empty match that touches the end of the previous match does
+/* Like the library's regex engine: an empty match that touches the end of the previous match does
  * not count. */
 static enum pattern_result next_match(const struct cutting *cutting, uint32_t pass,
                                       struct bytes piece, const struct progress *progress,

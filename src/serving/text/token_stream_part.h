@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an answer's text is parted into, and who takes the pieces: shared by the stages of
- * token_stream.h, whose sinks they are.
+ * The parts of an answer's text, and the sink type of the stages of token_stream.h.
  */
 #ifndef SERVING_TEXT_TOKEN_STREAM_PART_H
 #define SERVING_TEXT_TOKEN_STREAM_PART_H

@@ -34,8 +34,8 @@ void tokenizer_close(struct tokenizer *tokenizer);
 size_t tokenizer_arena_bytes(size_t json_bytes);
 size_t tokenizer_open_scratch_bytes(size_t json_bytes);
 
-/* One more than the largest id that means something (128815 for DeepSeek-V3, whose model has 129280
- * rows). Ids beyond it are legal below: they have no bytes. */
+/* One more than the largest id with a meaning (128815 for DeepSeek-V3; its model has 129280 rows).
+ * Ids beyond it are legal below: they have no bytes. */
 uint32_t tokenizer_vocab_count(const struct tokenizer *tokenizer);
 
 /* The raw bytes a token stands for, not always whole characters; empty for unused ids. */
@@ -83,8 +83,8 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer
  * over the text, far faster than encoding it. 0 for an empty text alone. */
 size_t tokenizer_count_min(const struct tokenizer *tokenizer, struct bytes text);
 
-/* As tokenizer_encode, but stops as soon as it is sure that the ids are more than `capacity`: then
- * STATUS_FULL, *count_out is a number of ids that it has at least, and `ids` is of no use. */
+/* Like tokenizer_encode, but stops as soon as there are certainly more ids than `capacity`: returns
+ * STATUS_FULL then, *count_out is a lower bound of the count, and `ids` is undefined. */
 enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
                                     struct tokenizer_scratch *scratch, struct bytes text,
                                     struct plain_text plain, uint32_t *ids, size_t capacity,

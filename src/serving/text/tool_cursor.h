@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Reads the marks of tool calls in a text that may go on: a chain of steps, each of which moves on
- * behind what it finds. Once a step does not find what it wants, or the text ends before that can
- * be told, the steps behind it do nothing, and `found` says so at the chain's end.
+ * Parses the marks of tool calls in a text that may continue: a chain of steps, each of which moves
+ * past its match. Once a step does not match, or the text ends before that is certain, later steps
+ * do nothing, and `found` has the result at the chain's end.
  */
 #ifndef SERVING_TEXT_TOOL_CURSOR_H
 #define SERVING_TEXT_TOOL_CURSOR_H
@@ -13,7 +13,7 @@
 enum tool_found {
     TOOL_FOUND_YES,
     TOOL_FOUND_NO,
-    TOOL_FOUND_CUT, /* the text ends before it can be told */
+    TOOL_FOUND_CUT, /* the text ends before it is certain */
     TOOL_FOUND_COUNT
 };
 
@@ -33,14 +33,14 @@ bool tool_cursor_at_end(struct tool_cursor *cursor);
 bool tool_cursor_takes(struct tool_cursor *cursor, const char *mark);
 /* The mark stands here; the cursor stays. */
 bool tool_cursor_sees(struct tool_cursor *cursor, const char *mark);
-/* As takes; where it does not, found is NO. */
+/* Like takes; if it does not match, found is NO. */
 void tool_cursor_wants(struct tool_cursor *cursor, const char *mark);
 /* Any whitespace, none included. */
 void tool_cursor_space(struct tool_cursor *cursor);
 /* A name: 1 to TOOL_NAME_BYTES_MAX bytes, up to a byte that no name has. Those are whitespace,
  * control bytes, and each of "<>[]{}\ */
 struct bytes tool_cursor_name(struct tool_cursor *cursor);
-/* What stands before the mark, at most TOOL_NAME_BYTES_MAX bytes; the cursor moves behind it. */
+/* The text before the mark, at most TOOL_NAME_BYTES_MAX bytes; the cursor moves after it. */
 struct bytes tool_cursor_until(struct tool_cursor *cursor, const char *mark);
 
 /* The text is a name as tool_cursor_name takes it. */

@@ -59,7 +59,7 @@ bool tool_format_has_mark(enum tool_format format, struct bytes token_text) {
 
 #define SCHEMA_DEPTH_MAX 8 /* choices within choices; a deeper one is no string */
 
-/* A type's name is "string", or "null" beside one. */
+/* True if a type's name is "string", or a list with it and "null". */
 static bool names_string(const struct tree *type, bool *found) {
     struct bytes name;
     if (!tree_get_string(type, &name)) return false;

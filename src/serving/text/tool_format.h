@@ -35,7 +35,7 @@ enum tool_format {
     TOOL_FORMAT_COUNT
 };
 
-/* The format whose marks a chat template's source has; DEEPSEEK_V31 if it has none. */
+/* The format that matches the marks in a chat template's source; DEEPSEEK_V31 if it has none. */
 enum tool_format tool_format_of(struct bytes template_source);
 
 /* The text, a special token's, is a mark of the format or stands in one: it is text for the parser. */
@@ -48,7 +48,7 @@ struct tool_set {
     const struct tool {
         struct bytes name;
         uint32_t string_count;
-        const struct bytes *strings; /* [string_count] parameters whose schema's type is "string" */
+        const struct bytes *strings; /* [string_count] parameters with a schema of type "string" */
     } * tools;                       /* [count] */
 };
 

@@ -75,13 +75,13 @@ static void grow(struct bytes *slice, const char *byte) {
     slice->count++;
 }
 
-/* What a string of JSON has between its quotes; nothing if the text is none. */
+/* The inside of a JSON string, without its quotes; empty if the text is none. */
 static struct bytes unquoted(struct bytes text) {
     if (text.count < 2 || text.data[0] != '"') return (struct bytes){"", 0};
     return (struct bytes){text.data + 1, text.count - 2};
 }
 
-/* An object up to its name; where no mark told that it is a call, also up to its arguments. */
+/* Finds an object up to its name and, if no mark has announced a call, up to its arguments. */
 static void find_object(struct tool_cursor *cursor, bool until_arguments, struct tool_head *head) {
     bool named = false;
     head->next = TOOL_STATE_OBJECT;

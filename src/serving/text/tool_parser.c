@@ -18,7 +18,7 @@ struct tool_pass {
 
 #define MARKS_MAX 4
 
-/* What ends the calls of a format, and what stands between their parts; NULL: there is none. */
+/* The marks that end a format's calls and separate their parts; NULL: there is none. */
 struct tool_marks {
     const char *section_ends[MARKS_MAX]; /* of a run of calls; with place.in_section alone */
     const char *call_end;                /* RAW, PAIRS */
@@ -131,7 +131,7 @@ static void end_call(struct tool_pass *pass) {
     go_to(pass, TOOL_STATE_CONTENT);
 }
 
-/* What follows is no part of the call. */
+/* The following text is not part of the call. */
 static void break_call(struct tool_pass *pass) {
     pass->parser->place = (struct tool_place){.starts = false};
     go_to(pass, TOOL_STATE_CONTENT);
@@ -185,7 +185,7 @@ static size_t take_content(struct tool_pass *pass, struct bytes text) {
     return count;
 }
 
-/* The end of a call whose arguments are raw, whitespace before it included. */
+/* Takes the end of a call with raw arguments, and the whitespace before it. */
 static bool takes_raw_end(const struct tool_pass *pass, struct tool_cursor *cursor) {
     const struct tool_marks *all = marks(pass);
     tool_cursor_space(cursor);
@@ -216,8 +216,8 @@ static size_t take_raw(struct tool_pass *pass, struct bytes text) {
     return count;
 }
 
-/* What stands between members is taken only with the value behind it, or with the object's end:
- * until then it may break the call. */
+/* Text between members is taken only together with the next value, or with the object's end: until
+ * then it may break the call. */
 static size_t take_object(struct tool_pass *pass, struct bytes text) {
     struct tool_parser *parser = pass->parser;
     struct call_object object = parser->object;

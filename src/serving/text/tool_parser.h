@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Finds tool calls in an answer's content, as it comes: the stage of token_stream.h behind the
- * think tags. Whatever the pushes, the pieces joined are the same. (tool_format.h shows the
+ * Finds tool calls in an answer's content in a stream: the stage of token_stream.h after the think
+ * tags. The joined pieces do not depend on how the input is split. (tool_format.h shows the
  * formats; tool_head.h finds where a call begins.)
  *
- * Nothing is lost: each byte is content, a call's name, id or arguments, or a mark of a call that
- * was put out. A call is put out once its beginning is whole; until then its text is held back, and
- * what turns out to be no call is content. What breaks a call that was put out is content, from the
- * byte that breaks it; its arguments stay as they are. An answer that ends in mid-call leaves the
- * arguments so far, and marks that it ends in are content.
+ * Nothing is lost: each byte is content, a call's name, id or arguments, or a mark of an emitted
+ * call. A call is emitted once its beginning is complete; until then its text is held back, and
+ * text that turns out to be no call is content. If a byte breaks an emitted call, the text from
+ * that byte on is content, and its arguments stay as they are. An answer that ends inside a call
+ * leaves the arguments so far; an incomplete mark at its end is content.
  *
- * Arguments are put out as the model wrote them, even if they are no JSON object, and no JSON. Only
- * where a format has no JSON (V3.2, GLM, Qwen3-Coder) they are made: a value is a string if its
- * attribute (V3.2) or the tool's schema says so, else JSON if it parses, else a string. A value
- * whose first TOOL_VALUE_HELD_MAX bytes could be JSON is taken for JSON. A call that is whole and
- * has no arguments gets "{}". Arguments that are not followed as JSON (DeepSeek's, Kimi's, values)
- * end with their mark even if it stands in a string: a mark and its spelling look the same here.
+ * Arguments are emitted as the model wrote them, even if they are not a JSON object, or not JSON.
+ * Only if a format has no JSON (V3.2, GLM, Qwen3-Coder) they are generated: a value is a string if
+ * its attribute (V3.2) or the tool's schema says so, else JSON if it parses, else a string. A value
+ * with first TOOL_VALUE_HELD_MAX bytes that could be JSON counts as JSON. A complete call without
+ * arguments gets "{}". Arguments that are not parsed as JSON (DeepSeek's, Kimi's, values) end with
+ * their mark even inside a string: a mark and its spelling cannot be distinguished here.
  *
- * Newlines right before a call, at most TOOL_NEWLINES_MAX, and all whitespace right behind one
- * belong to it; other text around calls is content. A special token that is part of the format's
- * marks and of no call is content, too. What is named by more than TOOL_NAME_BYTES_MAX bytes, or
- * has whitespace or an escape in its name, is no call. An id that is no such name, or comes behind
- * the name, is dropped, and so is a "type".
+ * Newlines directly before a call, at most TOOL_NEWLINES_MAX, and all whitespace directly after one
+ * belong to it; other text around calls is content. A special token of the format's marks outside
+ * of calls is content, too. Text with a name of more than TOOL_NAME_BYTES_MAX bytes, or with
+ * whitespace or an escape in its name, is no call. An id that is no such name, or follows the name,
+ * is dropped, and so is a "type".
  */
 #ifndef SERVING_TEXT_TOOL_PARSER_H
 #define SERVING_TEXT_TOOL_PARSER_H

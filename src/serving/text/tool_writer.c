@@ -197,7 +197,7 @@ static void add_string(struct call_writer *writer, struct tree *list, const stru
         add_plain(writer, list, "｜DSML｜", "｜");
 }
 
-/* Of a tool's parameters; references lead to the definitions beside them. */
+/* Adds the values of a tool's parameters; references lead to the definitions next to them. */
 static void add_value(struct call_writer *writer, struct tree *list, const struct tree *parameters,
                       const struct tree *schema) {
     static const char *const names[] = {"$defs", "definitions"};

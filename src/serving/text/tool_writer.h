@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Writes what an answer's calls have to be: a form (serving/grammar/form.h) of calls in the format
- * in which the model writes them (tool_format.h), so that tool_parser.h reads a call of a tool, with
- * arguments that it takes, out of whatever fulfils the form. Marks that are added tokens of the
- * model's tokenizer are those tokens in the form; others are text.
+ * Writes the constraint of an answer's calls: a form (serving/grammar/form.h) of calls in the
+ * model's format (tool_format.h), so that tool_parser.h finds a call of a tool, with valid
+ * arguments, in any text that satisfies the form. Marks that are added tokens of the model's
+ * tokenizer are those tokens in the form; others are text.
  *
- * Of Hermes' two ways JSON alone is written, of Mistral's the one whose marks the tokenizer has.
- * Where arguments are pairs and not JSON (V3.2, GLM), parameters come in the order of their schema,
- * strings as they are.
+ * Of Hermes' two formats only JSON is written, of Mistral's the one with marks that the tokenizer
+ * has. If arguments are pairs and not JSON (V3.2, GLM), parameters are in the order of their
+ * schema, strings as they are.
  */
 #ifndef SERVING_TEXT_TOOL_WRITER_H
 #define SERVING_TEXT_TOOL_WRITER_H

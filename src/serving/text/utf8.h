@@ -21,7 +21,7 @@ enum utf8_kind {
     UTF8_KIND_COUNT
 };
 
-/* What stands at the start of `text` (not empty), and its length in bytes (>= 1). */
+/* The kind of character at the start of `text` (not empty), and its length in bytes (>= 1). */
 enum utf8_kind utf8_next(struct bytes text, size_t *bytes_out);
 
 /* Bytes of the longest valid prefix. */

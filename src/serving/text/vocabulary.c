@@ -32,7 +32,7 @@ static enum status check_id(int64_t id, struct bytes token, const char *name, st
                      LIMIT_VOCAB - 1);
 }
 
-/* What one pass over vocab and added_tokens tells about the memory needed. */
+/* The memory needed, from one pass over vocab and added_tokens. */
 struct extent {
     size_t ids, bytes, tokens;
 };

@@ -7,12 +7,10 @@
 #include "serving/unit/account.h"
 #include "serving/unit/unit_request.h"
 
-#define LOADS_MAX 4 /* requests that one plan considers to load */
-#define ASKS_MAX 4  /* requests with ask_due that one plan serves */
-#define COMPUTED_MAX                                                                               \
-    63                   /* consecutive choices; then one load, to see whether it has become
-                          * faster */
-#define KEEPS_OF_A_ROW 2 /* for its tokens, and for drafts that were right */
+#define LOADS_MAX 4                  /* requests that one plan considers to load */
+#define ASKS_MAX 4                   /* requests with ask_due that one plan serves */
+#define COMPUTED_MAX 63              /* consecutive choices; then one load, to measure it again */
+#define KEEPS_OF_A_ROW 2             /* for its tokens, and for drafts that were right */
 #define FOUND_WAIT_NS_MAX 1000000000 /* another process sends its KV_FOUND sooner, if at all */
 
 enum { DISK, HOST }; /* index of struct tiers' rates */

@@ -48,10 +48,11 @@ static void what_could_run_out_of_places_is_refused(void **state) {
     refuses(
         "{\"type\":\"object\",\"patternProperties\":{\"^(a|b.*)$\":{}},\"additionalProperties\":"
         "false,\"minProperties\":2,\"maxProperties\":3}",
-        STATUS_UNSUPPORTED, "#/minProperties: cannot be held beside maxProperties");
+        STATUS_UNSUPPORTED, "#/minProperties: cannot be held together with maxProperties");
     refuses("{\"type\":\"object\",\"dependentRequired\":{\"a\":[\"b\"],\"b\":[\"a\"]},"
             "\"minProperties\":2,\"maxProperties\":3}",
-            STATUS_UNSUPPORTED, "#/minProperties: cannot be held beside properties that need");
+            STATUS_UNSUPPORTED,
+            "#/minProperties: cannot be held together with properties that need");
     accepts("{\"type\":\"object\",\"patternProperties\":{\"^b.*$\":{}},\"additionalProperties\":"
             "false,\"minProperties\":2,\"maxProperties\":3}",
             "{\"b\":1,\"bb\":2}");
