@@ -59,7 +59,7 @@ struct transfer_block {
     uint32_t slice_first, slice_count;
 };
 
-/* What to do with a slice, or a finish, that has arrived. Drop it, unless it is ACCEPT. */
+/* The verdict on a slice, or a finish, that has arrived. Drop it, unless it is ACCEPT. */
 enum transfer_verdict {
     TRANSFER_ACCEPT,    /* write the slice into its page, then always call
                          * transfer_ledger_written */
@@ -192,7 +192,7 @@ bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct trans
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
                          struct transfer_ticket ticket, enum transfer_end end, const char *reason);
 
-/* As transfer_ledger_end, on behalf of `peer`: also false if the ticket belongs to another peer. An
+/* Like transfer_ledger_end, on behalf of `peer`: also false if the ticket belongs to another peer. An
  * incoming ticket without a peer gets this one. */
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
                             struct transfer_ticket ticket, enum transfer_end end,

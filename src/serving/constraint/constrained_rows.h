@@ -44,7 +44,7 @@ void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
                             const struct step_plan *plan, const struct step_constraint *from);
 void constrained_rows_end(struct constrained_rows *rows, uint32_t slot);
 
-/* Who takes turns where the constraint is compiled: an account. Where there is none, the slot. */
+/* The client in the fair queue of the compiler: a tenant or, without one, the slot. */
 uint64_t constrained_rows_client(const struct step_constraint *from);
 
 /* The lender's loan for the slot; NULL: none. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an account, or one of its keys, uses against its limits: answers in progress, requests and
+ * The use by an account, or one of its keys, against its limits: answers in progress, requests and
  * tokens of the last minute, and money. serving/policy/rate_limit computes the rates. Times are in
  * ns.
  */
@@ -54,7 +54,7 @@ void account_use_begin(struct account_use *use, const struct account_limits *lim
 void account_use_end(struct account_use *use, const struct account_limits *limits,
                      const struct account_demand *demand);
 
-/* What is left of the limits, for response headers with OpenAI's names. */
+/* The rest of the limits, for response headers with OpenAI's names. */
 struct account_standing {
     uint64_t request_limit, requests_left; /* limit 0: not reported. If requests per minute are
                                             * unlimited, the limit of answers in progress */

@@ -5,7 +5,7 @@
 #include "base/format.h"
 #include "base/sha256.h"
 
-#define CHARGES_MORE 4096 /* that are remembered beyond those of requests alive */
+#define CHARGES_MORE 4096 /* remembered in addition to those of requests in progress */
 
 uint32_t accounts_slots(uint32_t requests_max) {
     return LIMIT_ACCOUNTS + requests_max;
@@ -46,7 +46,7 @@ static struct account_charge *charge_at(const struct accounts *accounts, uint32_
     return &accounts->charges[(accounts->charge_first + index) % accounts->charges_max];
 }
 
-/* The first one is remembered no more. */
+/* Forgets the first one. */
 static struct account_charge forget_charge(struct accounts *accounts) {
     struct account_charge first = *charge_at(accounts, 0);
     accounts->charge_first = (accounts->charge_first + 1) % accounts->charges_max;
@@ -59,7 +59,7 @@ static void owe(struct accounts *accounts, const struct account_charge *charge, 
     if (charge->key != ACCOUNT_NONE) accounts->keys[charge->key].use.owed += amount;
 }
 
-/* There are more than can be remembered: the oldest is taken for one that the next ACCOUNTS has. */
+/* The ring is full: assumes that the next ACCOUNTS includes the oldest. */
 static void drop_charge(struct accounts *accounts) {
     struct account_charge charge = forget_charge(accounts);
     if (charge.account != ACCOUNT_NONE)
@@ -75,13 +75,13 @@ static void remember_charge(struct accounts *accounts, const struct account_char
     owe(accounts, charge, charge->amount);
 }
 
-/* The entries up to that one are in the balances that have just been told. */
+/* The balances just received include the entries up to that one. */
 static void settle_charges(struct accounts *accounts, uint64_t settled) {
     while (accounts->charge_count && charge_at(accounts, 0)->sequence <= settled) {
         struct account_charge charge = forget_charge(accounts);
         owe(accounts, &charge, -charge.amount);
     }
-    if (accounts->charge_dropped > settled) return; /* what was dropped is not all in them */
+    if (accounts->charge_dropped > settled) return; /* they do not include all dropped charges */
     for (uint32_t i = 0; i < accounts->slots_used; i++) {
         struct account_use *use = &accounts->slots[i].use;
         use->owed -= use->dropped;
@@ -96,7 +96,7 @@ static void settle_charges(struct accounts *accounts, uint64_t settled) {
 
 /* ---- ACCOUNTS ---- */
 
-/* `place`: it was there the last time, or ACCOUNT_NONE. */
+/* `place`: its slot in the last ACCOUNTS, or ACCOUNT_NONE. */
 static uint32_t find_name(const struct accounts *accounts, const char *name, uint32_t place) {
     if (place != ACCOUNT_NONE && strcmp(accounts->slots[place].is.name, name) == 0) return place;
     for (uint32_t i = 0; i < accounts->slots_used; i++)
@@ -104,7 +104,7 @@ static uint32_t find_name(const struct accounts *accounts, const char *name, uin
     return ACCOUNT_NONE;
 }
 
-/* A place nobody has had, or else that of an account which is gone for good. */
+/* An unused slot, or else that of an account that is gone for good. */
 static uint32_t find_room(struct accounts *accounts) {
     if (accounts->slots_used < accounts->slot_count) return accounts->slots_used++;
     uint32_t gone = 0;
@@ -136,7 +136,7 @@ static uint32_t find_key_room(struct accounts *accounts) {
     return gone;
 }
 
-/* Others at the same ledger have begun so much since it was told last. */
+/* Takes the use by other gateways at the same ledger since its last report. */
 static void take_others(const struct accounts *accounts, struct account_state *slot,
                         const struct account *told) {
     const struct account *before = &slot->is;
@@ -148,7 +148,7 @@ static void take_others(const struct accounts *accounts, struct account_state *s
                         told->others_tokens - before->others_tokens, accounts->now_ns);
 }
 
-/* Sets `named`: first those that keep their place. */
+/* Sets `named`: first those that keep their slot. */
 static void take_named(struct accounts *accounts, const struct account *told, uint32_t count) {
     for (uint32_t i = 0; i < accounts->slots_used; i++)
         accounts->slots[i].known = false;
@@ -173,7 +173,7 @@ static void take_named(struct accounts *accounts, const struct account *told, ui
 static void take_keys(struct accounts *accounts, const struct account_key *told, uint32_t count) {
     for (uint32_t i = 0; i < accounts->keys_used; i++)
         accounts->keys[i].known = false;
-    for (uint32_t i = 0; i < count; i++) { /* first those that keep their place */
+    for (uint32_t i = 0; i < count; i++) { /* first those that keep their slot */
         uint32_t slot = map_find(&accounts->by_digest, digest_key(told[i].sha256));
         if (slot != MAP_NONE) accounts->keys[slot].known = true;
     }
@@ -199,9 +199,9 @@ void accounts_take(struct accounts *accounts, const struct record_accounts *reco
     accounts->asked_for = true;
 }
 
-/* ---- who asks ---- */
+/* ---- keys ---- */
 
-/* "Bearer", in any letters, blanks and the key (RFC 9110, 11.4). */
+/* "Bearer" in any case, spaces and the key (RFC 9110, 11.4). */
 static struct bytes key_of(struct bytes authorization) {
     static const char scheme[] = "bearer ";
     size_t from = sizeof scheme - 1, to = authorization.count;
@@ -419,7 +419,7 @@ struct accounts_family {
 #define AT(field) offsetof(struct account_state, field)
 
 static const struct accounts_family families[] = {
-    {"fathom_account_requests_total", "Requests that were answered, or whose client left.",
+    {"fathom_account_requests_total", "Requests answered, or ended because the client left.",
      AT(requests)},
     {"fathom_account_refused_total", "Requests beyond what the account may have at the same time.",
      AT(refused)},

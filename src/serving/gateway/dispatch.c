@@ -13,7 +13,7 @@
                       * this step, so that the time of a step does not grow with the queue */
 #define ROLE_RESTS 5 /* times role_hold_ns, from one change to the next */
 
-/* ---- what units are told ---- */
+/* ---- records to units ---- */
 
 /* The counts of the tail of the request's SUBMIT. */
 static struct record_submit submit_counts(const struct request *request) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * `end` is the one way from a state with units, or from ENDING, to DONE. It may find the outbox full
- * and is then called again: nothing that is not undone by being done again comes before that.
+ * Only `end` leads from a state with units, or from ENDING, to DONE. If it finds the outbox full it
+ * is called again, so everything before that point can be repeated.
  *
- * The last choice to end puts the request's entry, and behind it what closes the answer. Where a
- * ledger is kept, that waits in SETTLING until the entry is written down.
+ * The last choice to end puts the request's entry, followed by the records that close the answer.
+ * If there is a ledger, these wait in SETTLING until it has written the entry.
  */
 #include "serving/gateway/ending.h"
 
@@ -14,13 +14,13 @@
 #include "serving/gateway/reply.h"
 #include "serving/gateway/resume.h"
 
-/* ---- what the client is told ---- */
+/* ---- the report to the client ---- */
 
-/* How it ends by its unit's word; NONE: without an answer. */
+/* How it ended according to its unit; NONE: without an answer. */
 static enum api_finish finish_by_reason(const struct request *request) {
     const struct request_answered *answered = &request->answered;
     switch ((enum finish_reason)request->owed.reason) {
-    case FINISH_STOP_TOKEN: /* who asked for no token has all of them */
+    case FINISH_STOP_TOKEN: /* a request for no token has all of them */
         if (request->asked.prompt_only) return API_FINISH_LENGTH;
         return answered->calls.count ? API_FINISH_CALLS : API_FINISH_STOP;
     case FINISH_LENGTH:
@@ -31,16 +31,16 @@ static enum api_finish finish_by_reason(const struct request *request) {
         return API_FINISH_NONE;
     case FINISH_CANCELLED:
     case FINISH_FAILED:
-    case FINISH_HANDED_OVER: /* nobody was asked to */
+    case FINISH_HANDED_OVER: /* no unit was asked for that */
     case FINISH_REASON_COUNT:
         break;
     }
     return answered->output_tokens ? API_FINISH_CUT : API_FINISH_NONE;
 }
 
-/* How it ended; NONE: there is no answer to speak of. */
+/* How it ended; NONE: there is no answer. */
 static enum api_finish finish_of(const struct request *request) {
-    /* The unit may have ended it for a reason of its own before our CANCEL reached it. */
+    /* The unit may have ended it for another reason before CANCEL reached it. */
     switch ((enum request_cause)request->owed.cause) {
     case CAUSE_STOP_STRING:
         return API_FINISH_STOP_STRING;
@@ -93,7 +93,7 @@ static void explain_reason(enum finish_reason reason, struct api_error *error) {
     error->retry_after_seconds = 1;
 }
 
-/* Why there is no answer. */
+/* Explains why there is no answer. */
 static void explain(const struct request *request, struct api_error *error) {
     switch ((enum request_cause)request->owed.cause) {
     case CAUSE_ECHO_TOO_LONG:
@@ -122,7 +122,7 @@ static void explain(const struct request *request, struct api_error *error) {
 /* The usage of all choices together, when the last one has ended. Each prompt counts once, with the
  * hits of its first answer. */
 static struct api_usage usage_of(const struct request *leader) {
-    /* Tokens beyond a stop string, computed before the unit knew of it, are not the client's. */
+    /* Tokens after a stop string, computed before the unit was cancelled, are not the client's. */
     struct api_usage usage = {0};
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         const struct request *choice = leader->choices[i];
@@ -140,14 +140,14 @@ static struct api_usage usage_of(const struct request *leader) {
     return usage;
 }
 
-/* What was obtained of a prompt by one of its answers: computed, or found. */
+/* The part of a prompt that one of its answers obtained: computed, or found. */
 static uint32_t obtained_tokens(const struct unit_work *work) {
     return work->device_tokens + work->host_tokens + work->disk_tokens + work->computed_tokens;
 }
 
-/* Adds what is charged for a prompt: all of it once one of its answers has a token, or where that is
- * what its client is told. Of one that left before: what the answer that came furthest obtained. A
- * client may be told of a prompt that waited in vain, but that was no work. */
+/* Adds the charge of a prompt: all of it once one of its answers has a token, or if its client was
+ * sent that usage. If the client left before: the part that the most advanced answer obtained. A
+ * client may be sent the usage of a prompt that was never run, but that is not charged. */
 static void book_prompt(const struct request *prompt, struct api_usage *usage) {
     const struct request *leader = prompt->leader;
     uint32_t prompt_tokens = prompt->asked.prompt_tokens, tokens = 0, hit_tokens = 0;
@@ -169,7 +169,7 @@ static void book_prompt(const struct request *prompt, struct api_usage *usage) {
     usage->prompt_hit_tokens += hit_tokens;
 }
 
-/* What the account is charged: the usage, but of prompts no more than was done for them. */
+/* The charge of the account: the usage, limited to the work that was done for its prompts. */
 static struct api_usage booked_of(const struct request *leader) {
     struct api_usage usage = usage_of(leader);
     usage.prompt_tokens = usage.prompt_hit_tokens = 0;
@@ -178,8 +178,8 @@ static struct api_usage booked_of(const struct request *leader) {
     return usage;
 }
 
-/* The receipts of all choices as one line of JSON: an object, or for several an array of them. In
- * the scratch memory, which is cleared; empty if nobody asked for it. */
+/* The receipts of all choices as one line of JSON: an object, or an array for several. In the
+ * scratch memory, which is cleared; empty if none was asked for. */
 static struct bytes receipts_of(struct gateway *gateway, const struct request *leader) {
     if (!leader->asked.wants_receipt) return BYTES_LITERAL("");
     size_t room = leader->choice_count * RECEIPT_BYTES_MAX;
@@ -262,14 +262,14 @@ static enum status tell_closing(struct gateway *gateway, struct request *leader)
 
 /* ---- the entry ---- */
 
-/* An answer that is to be paid for is whole for its client when it is written down. */
+/* A charged answer is complete for its client only when the ledger has written its entry. */
 static bool waits_for_ledger(const struct gateway *gateway, const struct request *leader) {
     return gateway->options.settles && !leader->owed.failed && !leader->owed.gone;
 }
 
-/* Answers are paid for, failures of the service are not. A request that fails by what it asks for pays
- * for all that units did for it, the answers of its other choices included: one prompt that can never
- * be answered would make the others free. */
+/* Answers are charged, failures of the service are not. A request that fails because of its own
+ * content is charged for all work of units, including its other choices. Otherwise one prompt that
+ * can never be answered would make the others free. */
 static bool is_charged(const struct api_error *error, const struct api_usage *booked) {
     bool by_itself = error->http_status < 500 && error->http_status != 429;
     return by_itself && booked->prompt_tokens + booked->completion_tokens > 0;
@@ -294,8 +294,8 @@ static struct entry_fate fate_of(const struct request *leader) {
                                .usage = booked};
 }
 
-/* The last of the leader's choices ends: its entry, and what closes the answer, if that need not
- * wait. STATUS_FULL: neither. */
+/* The last of the leader's choices ends: puts its entry, and the records that close the answer,
+ * unless they have to wait. STATUS_FULL: neither. */
 static enum status close_answer(struct gateway *gateway, struct request *leader,
                                 const struct entry_fate *fate, int64_t now_ns) {
     struct entry_mark mark = entry_mark(gateway);
@@ -315,7 +315,7 @@ static bool others_are_done(const struct request *request) {
     return true;
 }
 
-/* Room that the end of a choice takes, which still says `rest`; but for a whole answer. */
+/* Room for the end of a choice with the remaining text `rest`, without a whole answer. */
 static size_t end_bytes_max(const struct request *request, const struct delivery_text *rest) {
     size_t choices = request->leader->choice_count;
     size_t bytes = choices * REQUEST_CANCEL_BYTES + ENTRY_BYTES_MAX;
@@ -326,7 +326,7 @@ static size_t end_bytes_max(const struct request *request, const struct delivery
     return bytes;
 }
 
-/* Of those under way, all but one (NULL: all). */
+/* Cancels the choices in progress, except one (NULL: all). */
 static void cancel_choices(struct gateway *gateway, struct request *leader,
                            const struct request *but, enum request_cause cause) {
     for (uint32_t i = 0; i < leader->choice_count; i++)
@@ -358,7 +358,7 @@ static enum status tell_end(struct gateway *gateway, struct request *request) {
     return STATUS_OK;
 }
 
-/* Turns and predicted waits hang on how long answers are. */
+/* Turns and predicted waits depend on the length of answers. */
 static void learn_lengths(struct gateway *gateway, const struct request *leader) {
     bool wanted = gateway->accounts.asked_for || gateway->options.ttft_limit_ns;
     if (!wanted || leader->asked.prompt_only) return;
@@ -366,8 +366,8 @@ static void learn_lengths(struct gateway *gateway, const struct request *leader)
         predict_length_learn(&gateway->lengths, leader->choices[i]->answered.output_tokens);
 }
 
-/* The tokens that were used take the place of those that its account's rate had held for it, and what
- * they cost that of what was set aside. */
+/* Replaces the tokens held in the account's rate by those used, and the money set aside by the
+ * cost. */
 static void charge(struct gateway *gateway, struct request *leader, const struct api_usage *usage) {
     struct request_asked *asked = &leader->asked;
     accounts_release(&gateway->accounts, asked->account, asked->key, 0, asked->rate_tokens,
@@ -378,7 +378,7 @@ static void charge(struct gateway *gateway, struct request *leader, const struct
                     gateway->models.names[asked->model].name, usage, gateway->entries.said);
 }
 
-/* All choices have ended, and nothing more is to be done for any. `fate`: as the entry says. */
+/* All choices have ended, and none has anything left to do. `fate`: for the entry. */
 static void end_all(struct gateway *gateway, struct request *leader, const struct entry_fate *fate,
                     int64_t now_ns) {
     if (fate->is_charged) {
@@ -392,8 +392,8 @@ static void end_all(struct gateway *gateway, struct request *leader, const struc
         request_release(gateway, leader);
 }
 
-/* Tells the client, unless it has gone, and counts the end; the last choice to end takes them all
- * along. `output_tokens`: as the unit counts them. */
+/* Sends the end to the client, unless it has left, and counts it. The last choice to end completes
+ * them all. `output_tokens`: counted by the unit. */
 static enum status end(struct gateway *gateway, struct request *request, enum finish_reason reason,
                        uint32_t output_tokens, int64_t now_ns) {
     struct request *leader = request->leader;
@@ -406,7 +406,7 @@ static enum status end(struct gateway *gateway, struct request *request, enum fi
     bool last = others_are_done(request);
     enum status status = leader->owed.gone ? STATUS_OK : tell_end(gateway, request);
     struct entry_fate fate = {0};
-    if (!status && last) fate = fate_of(leader); /* as long as its unit's account is there */
+    if (!status && last) fate = fate_of(leader); /* while its unit's account is available */
     if (!status && last) status = close_answer(gateway, leader, &fate, now_ns);
     if (status) return status;
     receipt_end(&request->answered.receipt);
@@ -425,7 +425,7 @@ bool ending_wants(const struct gateway *gateway) {
     return first && first->owed.entry <= gateway->entries.settled;
 }
 
-/* Of a stream, the last choice's end was kept back as well. */
+/* For a stream, the last choice's end was held back as well. */
 static enum status tell_settled(struct gateway *gateway, struct request *leader) {
     struct request *last = leader->owed.unfinished;
     struct delivery_text nothing = {0};
@@ -455,8 +455,8 @@ bool ending_run(struct gateway *gateway, int64_t now_ns) {
 
 /* ---- a unit's FINISHED ---- */
 
-/* One of the two units that share a request has ended it before the answer went from one to the
- * other: the other one need not go on. */
+/* One of two units has ended the request before the answer was handed over: the other one is not
+ * needed. */
 static enum status end_shared(struct gateway *gateway, struct request *request,
                               const struct record_finished *record, int64_t now_ns) {
     uint32_t mark = gateway->outbox.used;
@@ -467,8 +467,8 @@ static enum status end_shared(struct gateway *gateway, struct request *request,
     return status;
 }
 
-/* False if no unit that was given this request would say so: its account does not add up, or it has
- * more tokens than were asked for, or ended an answer with others than it has told. */
+/* False if no correct unit with this request would send it: its account is inconsistent, it has
+ * more tokens than were asked for, or it ended an answer with others than it has sent. */
 static bool is_credible(const struct request *request, uint32_t unit,
                         const struct record_finished *record) {
     bool is_end = record->reason == FINISH_STOP_TOKEN || record->reason == FINISH_LENGTH;
@@ -492,12 +492,12 @@ enum status ending_finished(struct gateway *gateway, uint32_t unit,
                  record->output_tokens);
     request_note_end(request, computes ? PART_PROMPT : PART_ANSWER);
     if (state == REQUEST_ANSWERED) {     /* the account is complete */
-        if (!computes) return STATUS_OK; /* it has said so before */
+        if (!computes) return STATUS_OK; /* it has sent it before */
         return end(gateway, request, (enum finish_reason)request->owed.reason,
                    request->answered.output_tokens, now_ns);
     }
     if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
-        /* The answer's unit goes on, or will say FINISHED too. Nobody else computes the prompt. */
+        /* The decode unit continues, or also sends FINISHED. No other unit computes the prompt. */
         receipt_settle(&request->answered.receipt, PART_PROMPT);
         request_unbind_prompt(gateway, request);
         return STATUS_OK;
@@ -513,9 +513,9 @@ enum status ending_finished(struct gateway *gateway, uint32_t unit,
     return end(gateway, request, reason, record->output_tokens, now_ns);
 }
 
-/* ---- others who end requests ---- */
+/* ---- other ends of requests ---- */
 
-/* It has come to nothing yet, or is only still to be told the end. */
+/* It has no result yet, or only its end has still to be sent. */
 static bool may_go_at_once(const struct request *leader) {
     enum request_state state = (enum request_state)leader->life.state;
     return state == REQUEST_TOKENIZING || state == REQUEST_UNSETTLED || state == REQUEST_SETTLING;
@@ -525,7 +525,7 @@ enum status ending_client_gone(struct gateway *gateway, const struct record_clie
                                int64_t now_ns) {
     struct request *leader = request_of_connection(gateway, record->connection);
     struct entry_fate fate = {.http_status = 499, .end = "client_gone"};
-    if (!leader) return STATUS_OK; /* it has had its answer */
+    if (!leader) return STATUS_OK; /* it has been answered */
     if (!gateway_can_put(gateway, leader->choice_count * REQUEST_CANCEL_BYTES + ENTRY_BYTES_MAX))
         return STATUS_FULL;
     gateway->metrics.cancelled++;

@@ -3,11 +3,11 @@
 
 #include "base/check.h"
 
-#define NO_CODE "refused" /* the end of what is refused without a code */
+#define NO_CODE "refused" /* the end of a request that was refused without a code */
 
 /* ---- entries that are not settled ---- */
 
-/* Each request that is held may become one more. */
+/* Each request that is held may become another one. */
 static uint32_t unsettled_max(uint32_t requests_max) {
     return 2 * requests_max;
 }
@@ -96,7 +96,7 @@ static void name_account(const struct gateway *gateway, uint32_t account, uint32
         memcpy(out->key, gateway->accounts.keys[key].is.sha256, sizeof out->key);
 }
 
-/* The last stays of all choices, in their order; how many. */
+/* Lists the last stays of all choices in order; returns their count. */
 static uint32_t list_stays(const struct gateway *gateway, const struct request *leader,
                            struct entry_stay stays_out[ENTRY_STAYS_MAX]) {
     struct entry_stay ring[ENTRY_STAYS_MAX];
@@ -136,7 +136,7 @@ static void add_work(const struct request *leader, struct record_entry *out) {
     }
 }
 
-/* The first choice's. */
+/* The times of the first choice. */
 static void add_times(const struct request *leader, int64_t now_ns, struct record_entry *out) {
     const struct metrics_times *times = &leader->times;
     uint32_t tokens = leader->answered.output_tokens;

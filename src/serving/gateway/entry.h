@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What each request came to, as an ENTRY for the ledger and for the log of requests: exactly one for
- * each CLIENT_REQUEST of a path that has a dialect, when the request has ended, and before the last
- * bytes of its answer. Requests that were refused have one, too, and so have those whose client has
- * left.
+ * The result of each request, as an ENTRY for the ledger and for the log of requests: exactly one
+ * for each CLIENT_REQUEST of a path that has a dialect, when the request has ended, and before the
+ * last bytes of its answer. Refused requests have one, too, and requests that ended after their
+ * client left.
  *
- * With gateway_options.settles the end of an answer that is charged waits until its entry is written
- * down for good (SETTLED): no client ever sees the end of an answer that the ledger could still lose.
- * Refusals cost nothing and never wait. How many charged entries are not written down yet is
- * bounded: when the ledger is too far behind, nothing new is taken.
+ * With gateway_options.settles the end of a charged answer waits until its entry is committed
+ * (SETTLED): no client ever sees the end of an answer that the ledger could still lose. Refusals
+ * cost nothing and never wait. The number of charged entries that are not committed yet is limited:
+ * when the ledger is too far behind, no new request is taken.
  */
 #ifndef SERVING_GATEWAY_ENTRY_H
 #define SERVING_GATEWAY_ENTRY_H
@@ -20,21 +20,21 @@
 struct entry_fate { /* how a request has ended */
     uint32_t http_status;
     bool is_charged;
-    const char *end;        /* why it ended: "stop", "length", "client_gone", an error's code */
-    enum entry_limit limit; /* that it was beyond */
-    struct api_usage usage; /* that is charged; zeros if nothing is */
+    const char *end;        /* the reason: "stop", "length", "client_gone", an error's code */
+    enum entry_limit limit; /* the limit that was exceeded */
+    struct api_usage usage; /* the charged usage; zeros if nothing is charged */
 };
 
 /* Arena bytes that suffice for entry_open. */
 size_t entry_memory_bytes(uint32_t requests_max);
 enum status entry_open(struct gateway *gateway, struct arena *arena) MUST_USE;
 
-/* Of the leader's request. STATUS_FULL: not put. */
+/* Puts the entry of the leader's request. STATUS_FULL: not put. */
 enum status entry_put(struct gateway *gateway, const struct request *leader,
                       const struct entry_fate *fate, int64_t now_ns) MUST_USE;
 
-/* Of the CLIENT_REQUEST that is being received, and is answered at once; none where its path has no
- * dialect. STATUS_FULL: not put. */
+/* Puts the entry of the CLIENT_REQUEST that is being handled and is answered at once; none if its
+ * path has no dialect. STATUS_FULL: not put. */
 enum status entry_put_refused(struct gateway *gateway, uint32_t http_status,
                               const struct api_error *error) MUST_USE;
 

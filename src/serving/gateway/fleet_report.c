@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What an operator sees and says of the fleet. GET /debug/fleet:
+ * The operator's view of the fleet, and orders. GET /debug/fleet:
  *
  *   {"units":[{"id","instance","role","state":"joining|serving|draining|silent|refused","model","numerics",
  *     "ranks":[{"pid","requests_waiting","requests_running","requests_parked","kv_pages":{...}}],
@@ -9,10 +9,10 @@
  *    "unit_choices":{reason: times},"queue","requests","resumed_total","role_changes_total",
  *    "lost_units_total"}
  *
- * POST /debug/fleet/drain with {"unit":id}: that unit takes nothing new and finishes what it has;
+ * POST /debug/fleet/drain with {"unit":id}: that unit takes no new requests and finishes its own;
  * with "back":true it serves again. With "rank":r the same of one rank.
- * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: what it is used for by
- * requests to come.
+ * POST /debug/fleet/role with {"unit":id,"role":"prefill|decode|both"}: its role for later
+ * requests.
  */
 #include "base/check.h"
 #include "base/format.h"

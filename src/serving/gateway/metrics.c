@@ -230,7 +230,7 @@ static void write_storage(struct json_writer *writer, const struct record_unit_l
         for (uint32_t r = 0; fleet_is_member(fleet, i) && r < fleet->units[i].hello.rank_count; r++)
             ranks[fleet->units[i].ranks[r].load.kv_storage]++;
     write_family(writer, "fathom_kv_storage_ranks", "gauge",
-                 "Ranks with a KV storage; those whose disk is full or fails only read.");
+                 "Ranks with a KV storage; a rank with a full or failing disk only reads.");
     write_sample(writer, "fathom_kv_storage_ranks{state=\"on\"}", ranks[KV_STORAGE_ON]);
     write_sample(writer, "fathom_kv_storage_ranks{state=\"read only\"}",
                  ranks[KV_STORAGE_READ_ONLY]);
@@ -355,7 +355,7 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
     write_one(writer, "fathom_requests_held", "gauge", "Requests the gateway holds.",
               gauges->requests_held);
     write_one(writer, "fathom_requests_cancelled_total", "counter",
-              "Requests whose client left before the end.", metrics->cancelled);
+              "Requests ended because the client left.", metrics->cancelled);
     write_ended(writer, metrics);
     write_one(writer, "fathom_arrived_answers_total", "counter",
               "Answers that were asked for, of prompts that fit; refused ones, too.",

@@ -29,7 +29,7 @@ void receipt_end(struct receipt *receipt) {
         if (receipt->parts[part].told) receipt_settle(receipt, (enum request_part)part);
 }
 
-/* What a unit did besides computing the prompt for the first time. */
+/* Adds the work of a unit in addition to the first computation of the prompt. */
 static void add_extras(struct unit_work *sum, const struct unit_work *work, bool settles) {
     sum->transferred_tokens += work->transferred_tokens;
     sum->reloaded_tokens += work->reloaded_tokens;
@@ -91,8 +91,8 @@ static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
     json_writer_text(writer, text);
 }
 
-/* queue + load + prefill = ttft, ttft + transfer + decode = total: what a unit says of times is
- * measured by its own clock, so it is cut to what passed here. */
+/* queue + load + prefill = ttft, ttft + transfer + decode = total. A unit measures times by its own
+ * clock, so they are limited to the time that passed here. */
 static void write_times(struct json_writer *writer, const struct metrics_times *times,
                         int64_t ended_ns, const struct unit_work *work) {
     int64_t total = ended_ns - times->arrived_ns;

@@ -53,7 +53,7 @@ static void write_header(struct json_writer *writer, enum answer_header header,
     json_writer_text(writer, "\r\n");
 }
 
-/* As OpenAI writes times: "12ms", "8.64s", "6m0s". */
+/* Writes times as OpenAI does: "12ms", "8.64s", "6m0s". */
 static void write_reset(struct json_writer *writer, enum answer_header header, int64_t reset_ns) {
     int64_t ms = (reset_ns + 999999) / 1000000, seconds = ms / 1000 % 60;
     uint32_t places = ms % 10 ? 3 : ms % 100 ? 2 : 1;

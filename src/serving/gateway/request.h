@@ -87,7 +87,7 @@ enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
                      CAUSE_DRAINING       /* the server shuts down */
 };
 
-/* ---- a request, by who needs what of it ---- */
+/* ---- the parts of a request ---- */
 
 struct request_work { /* predicted work of a request at units (serving/policy/share_turns) */
     uint64_t tokens;

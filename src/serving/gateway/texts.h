@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Texts on their way to a thread of the host: long ones to the tokenizer, constraints to whoever
- * says whether they can be held. A thread is given one at a time, and the next one when it has said
- * TOKENIZED or CONSTRAINED; the others wait here, in memory of their own.
+ * Queues of texts for a thread of the host: long texts for the tokenizer, constraints for their
+ * checker. A thread gets one text at a time, and the next one after its TOKENIZED or CONSTRAINED.
+ * The others wait here, in their own memory.
  *
- * Long texts wait in the order of serving/policy/share_turns, by their bytes. The length of a
- * constraint does not say how long it takes to compile: those wait in the order of
+ * Long texts wait in the order of serving/policy/share_turns, by their bytes. The time to compile a
+ * constraint does not follow from its length: constraints wait in the order of
  * serving/policy/share_time, by the time that the thread has measured.
  */
 #ifndef SERVING_GATEWAY_TEXTS_H

@@ -15,7 +15,7 @@ static uint32_t leaf_of(struct grammar *grammar, struct text_leaf *leaves, struc
     return grammar->leaf_count++;
 }
 
-/* ---- arrays whose items are listed texts ---- */
+/* ---- arrays of listed texts ---- */
 
 /* Which labels each state leads to; a state's set holds those of its followers. */
 static void find_reached(const struct automaton *automaton, uint64_t *reaches, uint32_t words) {

@@ -38,7 +38,7 @@ struct grammar_position {
 struct grammar_position matcher_begin(struct matcher *matcher);
 struct grammar_position matcher_push(struct matcher *matcher, struct grammar_position from,
                                      struct bytes bytes);
-/* As matcher_push for a token's bytes. An added token is matched by its number. */
+/* Like matcher_push for a token's bytes. An added token is matched by its number. */
 struct grammar_position matcher_push_token(struct matcher *matcher, struct grammar_position from,
                                            uint32_t token);
 bool matcher_may_end(const struct matcher *matcher, struct grammar_position at);

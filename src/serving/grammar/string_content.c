@@ -152,7 +152,7 @@ static bool any_stands(const struct text_leaf *leaf, const struct key_filter *fi
     return false;
 }
 
-/* As any_stands, for the possible results of \u with digits: a first surrogate represents all
+/* Like any_stands, for the possible results of \u with digits: a first surrogate represents all
  * characters that begin with it. */
 static bool any_escape_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                               uint32_t state, uint32_t low, uint32_t high) {

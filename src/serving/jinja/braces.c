@@ -117,7 +117,7 @@ static bool add_formatted(struct text_builder *builder, const struct value *valu
     return add_number(builder, number, count, prefix, &format);
 }
 
-/* As EscapeFormatter of markupsafe: values formatted into markup are escaped. */
+/* Like EscapeFormatter of markupsafe: values formatted into markup are escaped. */
 static bool add_escaped(struct text_builder *builder, const struct value *value,
                         struct bytes specification) {
     struct text_builder inner;

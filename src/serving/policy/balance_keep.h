@@ -26,7 +26,7 @@ struct balance_keeping {
 /* Bytes of memory for one call, aligned to 8. */
 size_t balance_keep_bytes(const struct balance_shape *shape);
 
-/* As balance_experts. *moves_out is the number of slots that differ from the old placement. */
+/* Like balance_experts. *moves_out is the number of slots that differ from the old placement. */
 void balance_keep(const struct balance_shape *shape, const struct balance_options *options,
                   const uint64_t *loads, const struct balance_keeping *keeping, void *memory,
                   uint16_t *slot_to_expert_out, struct balance_outcome *outcome_out,

@@ -73,7 +73,7 @@ static bool can_spare(const struct kind *prefill, const struct kind *decode,
                                      CHOOSE_ROLES_PREFILL_LOW;
 }
 
-/* Of the units that can be spared, the one with the least work. */
+/* The unit with the least work that can be spared. */
 static uint32_t find_unit(const struct balance_unit *units, uint32_t unit_count,
                           const struct kind *prefill, const struct kind *decode, uint32_t pressed) {
     uint32_t from = pressed == UNIT_PREFILL ? UNIT_DECODE : UNIT_PREFILL, best = BALANCE_NO_RANK;

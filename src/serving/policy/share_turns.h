@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Whose long text is tokenized next, and how many may wait. One text is in work at a time, and one
- * of 8 MB takes seconds: first come, first served would let a few large ones hold up everybody.
+ * Fair queueing of long texts to be tokenized, and the limit of those that wait. One text is
+ * processed at a time, and one of 8 MB takes seconds: first come, first served would let a few
+ * large ones delay all others.
  *
- * Fair queueing (Demers, Keshav and Shenker, 1989): each text gets as its turn the virtual time at
- * which it would be done if all clients were served at the same time, byte by byte; the smallest
- * turn is next. Virtual time goes on by the bytes of each text that had to wait, divided by the
- * clients that share the tokenizer: the most that waited at the same time since nobody did, since
- * who is done with before the others would not be if all were served together. A text that finds
- * the tokenizer idle passes nobody, and virtual time stays.
+ * Fair queueing (Demers, Keshav and Shenker, 1989): the turn of a text is the virtual time at which
+ * it would be done if all clients were served at the same time, byte by byte; the smallest turn is
+ * next. Virtual time advances by the bytes of each text that had to wait, divided by the clients
+ * that share the tokenizer. That is the largest number that waited at the same time since the queue
+ * was last empty, because a client that is done earlier would still be served if all were served
+ * together. A text that finds the tokenizer idle passes no other, and virtual time stays.
  *
- * So a short text passes the long ones that came before it, nobody waits for ever, and a client
- * with many texts has no more of the tokenizer than one with few: its turns stand one behind the
- * other. A client is an account; where there are none, each request stands for itself, since all
- * who come through one proxy have one address.
+ * So a short text passes the long ones that arrived before it, no text waits for ever, and a client
+ * with many texts gets no more of the tokenizer than one with few, because its turns follow each
+ * other. A client is an account. Without accounts each request is a client, because all clients of
+ * one proxy have the same address.
  *
- * What waits is bounded: a text is let in while it takes, with those of its client that wait, at
- * most half of the room that is left (Choudhury and Hahne, 1998: dynamic thresholds). So there is
+ * The queue is bounded: a text is admitted if it takes, together with its client's waiting texts,
+ * at most half of the remaining memory (Choudhury and Hahne, 1998: dynamic thresholds). So there is
  * always room for short ones, however many long ones there are.
  *
- * The length of a constraint does not say what it costs to compile: that is shared by
- * serving/policy/share_time.
+ * The cost of compiling a constraint does not follow from its length: serving/policy/share_time
+ * shares the compiler.
  *
- * The units are shared among accounts: a request's turn is made in the same way of the work that it
- * is predicted to be, and virtual time is the turn of the request that got a unit last (self-clocked
- * fair queueing: Golestani, 1994), since how many are served at the same time is the units' choice.
+ * Accounts share the units in the same way. A request's turn is computed from its predicted work,
+ * and virtual time is the turn of the request that last got a unit (self-clocked fair queueing:
+ * Golestani, 1994), because the units choose how many are served at the same time.
  */
 #ifndef SERVING_POLICY_SHARE_TURNS_H
 #define SERVING_POLICY_SHARE_TURNS_H

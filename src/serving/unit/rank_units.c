@@ -251,7 +251,7 @@ static void put_load(struct rank_units *units) {
     units->load_changed = false;
 }
 
-/* ---- what they are told ---- */
+/* ---- records to units ---- */
 
 /* The bytes of the records for all ranks together. */
 static size_t own_bytes(uint32_t ranks) {

@@ -25,7 +25,7 @@ struct rank_units;
 /* `options` are those of each rank's unit; pids: one for each. */
 size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t ranks);
 
-/* As unit_create, for several ranks. */
+/* Like unit_create, for several ranks. */
 enum status rank_units_create(struct arena *arena, const struct unit_options *options,
                               uint32_t ranks, struct rank_units **units_out,
                               struct error *error) MUST_USE;

@@ -41,11 +41,11 @@ size_t tiers_request_bytes_max(const struct unit_options *options);
 /* The request is WAITING: asks for its blocks in the storage (KV_FIND). */
 void tiers_ask(struct unit *unit, struct unit_request *request);
 
-/* As tiers_ask, after another unit has just computed the request's prompt and may still be writing
+/* Like tiers_ask, after another unit has just computed the request's prompt and may still be writing
  * the last blocks: missing ones are asked for again, as long as serving/policy/kv_path allows. */
 void tiers_ask_while_written(struct unit *unit, struct unit_request *request);
 
-/* As tiers_ask, but sends KV_FIND with one of the next plans. */
+/* Like tiers_ask, but sends KV_FIND with one of the next plans. */
 void tiers_ask_later(struct unit *unit, struct unit_request *request);
 
 /* The input of load_or_compute and kv_path for the request: `first_block` of its blocks are in

@@ -127,7 +127,7 @@ struct unit_shared {       /* by all ranks; it outlives them */
     struct unit_scratch scratch;
 };
 
-/* As unit_memory_bytes and unit_create, for one of several ranks. It sends no UNIT_HELLO and no
+/* Like unit_memory_bytes and unit_create, for one of several ranks. It sends no UNIT_HELLO and no
  * UNIT_LOAD: rank_units calls unit_hello and unit_load instead. */
 size_t unit_rank_memory_bytes(const struct unit_options *options);
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,

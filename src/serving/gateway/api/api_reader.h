@@ -32,7 +32,7 @@ struct api_place api_place_of(const char *list, size_t index, const char *rest);
 
 bool api_reader_wrong_type(struct api_reader *reader, const char *param, const char *expected,
                            const struct tree *found);
-/* As above for a number: one beyond 64 bits is out of range, with 422. */
+/* Like above for a number: one beyond 64 bits is out of range, with 422. */
 bool api_reader_wrong_number(struct api_reader *reader, const char *param, const char *expected,
                              const struct tree *found);
 bool api_reader_missing(struct api_reader *reader, const char *param);
