@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-/* Opens a regular file of at most bytes_max bytes for reading; waits for nobody. The caller closes
+/* Opens a regular file of at most bytes_max bytes for reading; never blocks. The caller closes
  * the descriptor. NOT_FOUND, INVALID (a directory, FIFO, socket or device), TOO_LARGE, or IO; the
  * message names the file. */
 enum status file_open(const char *path, size_t bytes_max, int *descriptor_out, size_t *bytes_out,

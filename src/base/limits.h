@@ -28,7 +28,7 @@
 #define LIMIT_PROMPT_FRAME 8   /* tokens that a tokenizer puts on either side of a prompt */
 #define LIMIT_LOGIT_BIASES 300 /* tokens in a request's logit_bias */
 #define LIMIT_ROW_BIASES (LIMIT_LOGIT_BIASES + 2 * LIMIT_STOP_TOKENS) /* and masked stop tokens */
-#define LIMIT_TOP_LOGPROBS 20            /* alternatives told with each token */
+#define LIMIT_TOP_LOGPROBS 20            /* alternatives reported with each token */
 #define LIMIT_CHOICES 16                 /* answers to one prompt (n) */
 #define LIMIT_ANSWERS 128                /* to one request: prompts times n */
 #define LIMIT_TOOLS 512                  /* tools of a request */

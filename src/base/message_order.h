@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a message orders among our threads, told to TSan: what was written or read before a message was
- * sent is over for who took it, or took one that followed from it. TSan cannot know, since libzmq and
- * UCX come without instrumentation, and since the way from one thread of a process to another may lead
- * through other processes. All messages together are one order for it. Without TSan this is nothing.
+ * Reports the order that messages make among our threads to TSan: reads and writes before a send
+ * happen before the receipt of that message, or of one that followed from it. TSan cannot see this:
+ * libzmq and UCX are not instrumented, and the path between two threads may lead through other
+ * processes. All messages share one order. Without TSan these functions do nothing.
  */
 #ifndef BASE_MESSAGE_ORDER_H
 #define BASE_MESSAGE_ORDER_H

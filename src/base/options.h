@@ -4,7 +4,7 @@
  * prints the tables. Values land in the caller's struct, at `offset`.
  *
  * A row of OPTION_GROUP_EXPERIMENTS is no flag of its own: it is set by `--experiment NAME=VALUE`,
- * and is there for whoever compares ways of doing a thing. A table that has such rows has one of
+ * and is meant for comparisons of implementations. A table that has such rows has one of
  * OPTION_EXPERIMENT, too.
  */
 #ifndef BASE_OPTIONS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * This process's signs of life, for whoever watches it: what it does, where in the model it is, how
- * many tiles of work it has finished, and what comes and goes between it and others. They are written
- * into plain memory, of which a supervisor may have a mapping (host/process/rank_board.h), without
- * locks and at no cost that could be measured. Nothing in this process may depend on them.
+ * This process's heartbeat, for a supervisor: its state, its position in the model, the number of
+ * tiles of work that it has finished, and its messages with other processes. It is written to plain
+ * memory that a supervisor may map (host/process/rank_board.h), without locks and at no measurable
+ * cost. Nothing in this process may depend on it.
  */
 #ifndef BASE_PULSE_H
 #define BASE_PULSE_H

@@ -4,7 +4,7 @@
  * is ever freed one by one: the arena is dropped whole.
  *
  * An object keeps its members in the text's order. One of more than a few has an index: a table of
- * hashes, whose seed is the object's own address, so that a client cannot choose keys that collide.
+ * hashes seeded with the object's own address, so that a client cannot choose keys that collide.
  */
 #include "base/tree.h"
 

@@ -21,7 +21,7 @@ static bool has_byte(uint64_t word, char byte) {
     return (other - ones) & ~other & (ones << 7);
 }
 
-/* Behind the string whose first character is at `at`: its bytes are most of a text. */
+/* Returns the end of the string with its first character at `at`. Strings are most of a text. */
 static size_t string_end(struct bytes text, size_t at) {
     while (at < text.count) {
         uint64_t word;

@@ -79,7 +79,7 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
         .name = "content-specials", .type = OPTION_CHOICE, .fallback = "off", .choices = "on|off", \
         .needs = "=tokens",                                                                        \
         .help = "recognize special tokens in what messages say, too; off: there they are text, "   \
-                "so that nobody can write a turn of somebody else",                                \
+                "so that no message can forge a turn",                                             \
         .offset = offsetof(TYPE, member)                                                           \
     }
 

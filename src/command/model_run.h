@@ -34,7 +34,7 @@ struct model_run_values {
         .offset = offsetof(TYPE, member)                                                           \
     }
 
-/* Rows for an option table whose values start with struct model_run_values. */
+/* Rows for an option table; its values must start with struct model_run_values. */
 #define MODEL_RUN_OPTIONS                                                                          \
     {.name = "model",                                                                              \
      .type = OPTION_TEXT,                                                                          \

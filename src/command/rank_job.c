@@ -208,7 +208,7 @@ bool rank_job_misused(const struct option_table *table, const struct rank_job_va
 
 /* ---- signs of life ---- */
 
-static int64_t watch_ns; /* the timeout; 0: nobody is watched */
+static int64_t watch_ns; /* the timeout; 0: no rank is watched */
 static int watch_exit_code;
 static bool watches_start; /* and no more */
 

@@ -204,8 +204,8 @@ bool rank_job_begin_bench(const struct option_table *table, int argc, char **arg
 /* True: this process is a rank, or is to become one, and no launcher. */
 bool rank_job_is_rank(const struct rank_job_values *values);
 
-/* As rank_job_begin, for a program whose ranks somebody else starts (programs/crew.h): outside of a
- * job, it goes on. */
+/* Like rank_job_begin, for a program with ranks that a supervisor starts (programs/crew.h): outside
+ * of a job, it continues. */
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);
 

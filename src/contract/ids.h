@@ -35,7 +35,7 @@ struct block_key {
 
 /* Requests find each other's cached blocks, in every tier, only if their salts are equal: the salt
  * enters the root of all block keys (serving/cache/block_key.h). The gateway derives it
- * (serving/gateway/accounts.h). Zeros: the request belongs to nobody in particular.
+ * (serving/gateway/accounts.h). Zeros: the request belongs to no account.
  *
  * A salt has 256 bits, as many as a key. It stands for the secret that it is made from, and a
  * client may choose a part of that (cache_salt). With 64 bits, somebody who tries salts at will

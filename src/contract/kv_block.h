@@ -10,8 +10,8 @@
  * main layer keeps position p at row p % 64. An MTP layer computes position i from token i + 1, so
  * its row stands at the newest token's index i + 1: a block then depends on no token behind it.
  *
- * Checksums (XXH3-64 over a slice's rows 0..token_count-1) are filled in by whoever sends or stores
- * a block; in a live page they are stale, and checksum_valid is 0. Rows from token_count on hold
+ * Checksums (XXH3-64 over a slice's rows 0..token_count-1) are filled in by the sender or the
+ * storage; in a live page they are stale, and checksum_valid is 0. Rows from token_count on hold
  * anything at all, NaNs included: no reader may let them matter.
  */
 #ifndef CONTRACT_KV_BLOCK_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What became of a KV_LOAD: told by KV_LOADED, or by the row of a step that waited for it.
+ * The outcome of a KV_LOAD: reported by KV_LOADED, or by the row of a step that waited for it.
  */
 #ifndef CONTRACT_LOAD_END_H
 #define CONTRACT_LOAD_END_H

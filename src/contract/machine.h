@@ -31,7 +31,7 @@ struct machine {
     int64_t (*next_wake_ns)(const void *self);
 };
 
-/* A record with the fields of `fixed`, its own fixed struct, whose head need not be set, and with
+/* A record with the fields of `fixed`, its own fixed struct (its head need not be set), and with
  * zeroed tails, of as many elements as the fields say, for the caller to fill in. `fixed` NULL: all
  * fields are zero. The answer is NULL when the outbox is full. */
 void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed);

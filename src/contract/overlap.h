@@ -13,7 +13,7 @@
  * What stands between DISPATCH and MLP, or between MLP and COMBINE, of one lane hides its
  * communication. There are two kinds of tables. A *walk* is one fixed order, after the figures in
  * DeepSeek's inference system overview. An *urgency* says which stage goes first among those that
- * could run: a lane whose transfer is still under way is passed over, so a rank waits only when all
+ * could run: a lane with a transfer still under way is passed over, so a rank waits only when all
  * lanes do. Ranks need not agree then: a lane's own order is the same everywhere.
  *
  * The engine executes a table, a world in virtual time can time the same one, and a trace names its
@@ -74,8 +74,8 @@ enum overlap_kind {
                                  * link should not wait for all lanes' first one. The first and the
                                  * last are half as large: nothing hides their ends */
     OVERLAP_DECODE_EARLY,       /* five stages, with three eighths of the answers' core attention in
-                                 * ATTENTION_0 instead of one: where dispatches are long beside
-                                 * combines. Of prompts alone it is the five stages */
+                                 * ATTENTION_0 instead of one: where dispatches are longer than
+                                 * combines. For prompts alone it is the five stages */
     OVERLAP_KIND_COUNT
 };
 
@@ -95,7 +95,7 @@ struct overlap_place {
     bool waits; /* for a transfer that is under way */
 };
 
-/* Of a table with an urgency: the lane whose next stage runs next; lane_count: none can. A lane at
+/* For a table with an urgency: the lane to run its next stage now; lane_count: none can. A lane at
  * layer `layers` is through. The attention of a prompt that is split reads the KV rows that its
  * earlier lanes' ATTENTION_0 wrote, so it comes after that. */
 uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,

@@ -129,7 +129,7 @@ size_t record_bytes(enum record_kind kind, const void *fixed);
 /* A record's head. */
 struct record record_head(enum record_kind kind, size_t bytes);
 
-/* Sets the head of a record whose count fields are set. */
+/* Sets the head of a record; its count fields must be set. */
 void record_set_head(void *record, enum record_kind kind);
 
 /* How many tails records of a kind have. */
@@ -189,7 +189,7 @@ struct record_form {
     const char *name;
     uint32_t ways;  /* enum record_way */
     uint16_t bytes; /* of the fixed struct */
-    /* What the fields may hold, of a record whose tails fit: enums are in range, indices within the
+    /* Validates the fields of a record with tails that fit: enums are in range, indices within the
      * record, reserved fields zero. NULL: anything. */
     bool (*fields_valid)(const void *record);
     struct record_tail_form tails[RECORD_TAILS_MAX + 1]; /* the last has no elements */

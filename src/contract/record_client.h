@@ -17,7 +17,7 @@ enum http_listener { HTTP_PUBLIC, HTTP_ADMIN, HTTP_LISTENER_COUNT };
 /* What the gateway says of a request of which only the head has come. */
 enum admission {
     ADMISSION_NO_BODY,  /* it will be answered without one: refused, or it takes none */
-    ADMISSION_STRANGER, /* its body is wanted; nobody needs a key */
+    ADMISSION_STRANGER, /* its body is wanted; no key is needed */
     ADMISSION_KNOWN     /* its body is wanted, and it has a key */
 };
 

@@ -12,7 +12,7 @@
  * anew with a gateway. */
 struct record_fleet_load {
     struct record record;
-    uint64_t arrived_requests; /* whose prompt is known, computed or not */
+    uint64_t arrived_requests; /* with a known prompt, computed or not */
     uint64_t arrived_tokens;   /* of their prompts */
     uint64_t hit_tokens;       /* of the prompts of requests that ended, found in a cache */
     uint64_t miss_tokens;      /* of those prompts, computed */
@@ -21,7 +21,7 @@ struct record_fleet_load {
     uint64_t first_tokens;     /* requests that have their first token */
     uint64_t late_first;       /* of them, later than the TTFT limit after they came */
     uint64_t timed_answers;    /* answers of two tokens and more that ended */
-    uint64_t slow_answers;     /* of them, whose mean time from token to token is above the limit */
+    uint64_t slow_answers;     /* of them, with a mean time from token to token above the limit */
     uint32_t queued;           /* requests that wait for a unit */
     uint32_t held;             /* requests that a gateway has, those included */
 };
@@ -36,8 +36,8 @@ enum fleet_sight {
     FLEET_SEEN_COUNT
 };
 
-/* FLEET_UNIT: what is seen of a unit, told again and again; of one that the manager does not know
- * yet, too: it takes it over. */
+/* FLEET_UNIT: the observed state of a unit, sent repeatedly. The manager adopts a unit that it does
+ * not know yet. */
 struct record_fleet_unit {
     struct record record;
     uint32_t number;   /* 1.. */
@@ -71,7 +71,7 @@ enum fleet_act {
     FLEET_ACT_COUNT
 };
 
-/* FLEET_ACTION: for the host, told again until it shows. */
+/* FLEET_ACTION: for the host, repeated until its effect is seen. */
 struct record_fleet_action {
     struct record record;
     uint32_t act;    /* enum fleet_act */

@@ -12,7 +12,7 @@
 struct record_kv {
     struct record record;
     struct request_id request; /* zeros where it is about none: KEEP, KEPT, HELLO */
-    uint32_t rank;             /* of the unit, whose pages are meant; an answer names it again */
+    uint32_t rank;             /* of the unit, owner of the pages; an answer names it again */
     uint32_t value;            /* each kind's own */
 };
 
@@ -34,8 +34,8 @@ struct kv_route {
     char address[KV_ADDRESS_BYTES]; /* of the receiving rank; text, zero-padded */
 };
 
-/* Blocks of a request are about to come from another rank, into these pages. Nobody else writes to
- * the pages until KV_DONE. The pages are for the blocks from first_block on, which reach to the
+/* Blocks of a request will arrive from another rank, into these pages. No one else writes to the
+ * pages until KV_DONE. The pages are for the blocks from first_block on, which reach to the
  * sequence's first token_count tokens. */
 struct record_kv_expect {
     struct record record;
@@ -48,8 +48,8 @@ struct record_kv_expect {
 };
 RECORD_TAIL(record_kv_expect, 0, struct page_id, kv_expect_pages) /* [page_count] */
 
-/* Blocks that may leave. They stand in these pages, and nobody writes to the pages until KV_DONE.
- * The last making_count of the blocks do not stand yet: the coming step writes them, layer by
+/* Blocks that may be sent. They are in these pages, and no one writes to the pages until KV_DONE.
+ * The last making_count of the blocks are not computed yet: the next step writes them, layer by
  * layer. When that step is done, the request's next push comes; if it failed, a KV_CANCEL.
  *
  * A request's pushes go on where the one before ended. The last push, which may have no page, says
@@ -89,8 +89,8 @@ struct record_kv_done {
     uint32_t reserved; /* zero */
 };
 
-/* A rank other than 0 is ready to take KV records. The unit is told when it is so again, after its
- * death: then its pages are empty, and its address may be another. */
+/* A rank other than 0 is ready to take KV records. It is sent again after the rank
+ * was restarted: then its pages are empty, and its address may have changed. */
 struct record_kv_hello {
     struct record record;
     struct request_id request; /* zeros */
@@ -121,8 +121,8 @@ struct record_kv_found {
     uint32_t reserved;    /* zero */
 };
 
-/* The blocks from first_block on are to be loaded into these pages. Nobody else touches the pages
- * until KV_LOADED. */
+/* Load the blocks from first_block on into these pages. No one else touches the pages until
+ * KV_LOADED. */
 struct record_kv_load {
     struct record record;
     struct request_id request;
@@ -155,7 +155,7 @@ struct record_kv_park {
     uint32_t slot; /* as in the KV_LOAD */
 };
 
-/* Blocks that have become whole, to be stored. Nobody writes to their pages until KV_KEPT. */
+/* Complete blocks to store. No one writes to their pages until KV_KEPT. */
 struct record_kv_keep {
     struct record record;
     struct request_id request; /* zeros */

@@ -41,7 +41,7 @@ const char *entry_limit_name(enum entry_limit limit) {
     return names[limit];
 }
 
-/* `may_be_empty`: nobody in particular. */
+/* `may_be_empty`: an empty name means no account. */
 static bool name_valid(const char name[LIMIT_ACCOUNT_NAME + 1], bool may_be_empty) {
     size_t room = LIMIT_ACCOUNT_NAME + 1, count = strnlen(name, room);
     for (size_t i = 0; i < count; i++)

@@ -72,7 +72,7 @@ struct account_key {
     uint8_t sha256[32];           /* of the key */
     struct account_limits limits; /* besides its account's */
     int64_t budget;               /* nanos that it may still spend; ACCOUNT_BUDGET_ANY: any */
-    uint32_t account;             /* whose */
+    uint32_t account;             /* the owner */
     uint32_t reserved;            /* zero */
 };
 
@@ -119,10 +119,10 @@ struct record_entry {
     struct request_id request; /* the same entry twice (after a crash, say) counts once */
     uint64_t sequence;         /* of this gateway: 1, 2, and so on */
     int64_t unix_time;         /* seconds, when it came */
-    char account[LIMIT_ACCOUNT_NAME + 1]; /* zero-padded; empty: nobody in particular */
+    char account[LIMIT_ACCOUNT_NAME + 1]; /* zero-padded; empty: no account */
     uint8_t key[8];                       /* the start of its key's SHA-256; zeros: none */
     uint32_t is_charged;                  /* 1: it is to be paid for, and stands in the ledger */
-    uint32_t http_status;                 /* 499: its client left before it was told one */
+    uint32_t http_status;                 /* 499: its client left before it got one */
     uint32_t hit_tokens, miss_tokens, output_tokens; /* as `usage` says, and as is charged */
     uint32_t choices;
     /* What units did, in all: from where the rows of prompts' tokens came, and what they made. */
@@ -149,8 +149,8 @@ RECORD_TAIL(record_entry, 2, char, entry_model) /* [model_bytes] the name that w
 RECORD_TAIL(record_entry, 3, char, entry_end) /* [end_bytes] "stop", "length", "client_gone", … */
 RECORD_TAIL(record_entry, 4, struct entry_stay, entry_stays) /* [stay_count] */
 
-/* All entries up to this one are written down for good. A gateway whose option `settles` is set
- * keeps the end of an answer back until then. */
+/* All entries up to this one are durable. A gateway with option `settles` holds the end of an
+ * answer back until then. */
 struct record_settled {
     struct record record;
     uint64_t sequence;

@@ -6,8 +6,8 @@
 #include "base/bytes.h"
 #include "contract/record_unit.h"
 
-/* Version 12 had DRAIN without the process that has come in a dead rank's place, and SUBMIT without
- * the account's own salt. */
+/* DRAIN of version 12 does not contain the process that replaces a dead rank, and its SUBMIT does
+ * not contain the salt of the account. */
 static const struct record_past_form forms[] = {
     {.kind = RECORD_DRAIN, .gaps = {{offsetof(struct record_drain, pid), sizeof(int64_t)}}},
     {.kind = RECORD_SUBMIT,
@@ -85,7 +85,7 @@ static bool pass_fixed(struct passage *p, uint16_t kind) {
     return copy(p, record_fixed_bytes((enum record_kind)kind) - at);
 }
 
-/* `present`: whose fixed struct has the counts. */
+/* `present` is the record with the counts in its fixed struct. */
 static bool pass_tail(struct passage *p, const void *present, uint32_t index) {
     size_t now = record_tail_element_bytes(present, index);
     size_t then = p->form->element_bytes[index] ? p->form->element_bytes[index] : now;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Records of the version before this one, for whoever speaks with a process of the release before: a
- * fleet is renewed one process after the other. They are translated where they come in and go out
- * (host/wire), so machines know the present form alone.
+ * Records of the previous version, for peers of the previous release: a fleet is upgraded one
+ * process at a time. The wire (host/wire) translates them on receipt and on sending, so machines
+ * know only the present form.
  *
  * What a version may change of a record that goes between gateways and units, for the one before to be
  * understood:
@@ -50,8 +50,8 @@ extern const struct record_past record_past;
 size_t record_from_past(const struct record_past *past, const void *bytes, size_t count, void *out,
                         size_t room);
 
-/* Writes a valid record in the form of that version. Returns its bytes; 0: nobody there knows such a
- * record, so it is not to be sent; or there is no room, which `room` >= the record's bytes excludes. */
+/* Writes a valid record in the form of that version. Returns its bytes. Returns 0 if that version
+ * has no such record (do not send it) or there is no room, which `room` >= its bytes excludes. */
 size_t record_to_past(const struct record_past *past, const struct record *record, void *out,
                       size_t room);
 

@@ -111,7 +111,7 @@ struct record_role {
 };
 
 struct unit_rank { /* one rank in its unit's hello */
-    int64_t pid;   /* of its process; 0: not told */
+    int64_t pid;   /* of its process; 0: unknown */
     uint32_t page_count;
     uint32_t requests_max;
     char kv_address[KV_ADDRESS_BYTES]; /* where it takes KV blocks; empty: it cannot */
@@ -141,9 +141,9 @@ RECORD_TAIL(record_unit_hello, 0, struct unit_rank, hello_ranks) /* [rank_count]
  *   device + host + disk + transferred + computed = prompt   once the first token is chosen, else
  * <= hit + miss = prompt                                      always
  *
- * A hit is a token whose rows stood in the unit's pages or in the KV storage when the request began
- * to run, however they were then obtained: a token that was faster computed than loaded is a hit,
- * too, so device + host + disk <= hit. Both lines are settled with the first token. Rows that an
+ * A hit is a token with rows in the unit's pages or in the KV storage when the request began to
+ * run, however they were then obtained: a token that was faster to compute than to load is a hit,
+ * too, so device + host + disk <= hit. Both lines are final with the first token. Rows that an
  * interruption or a failed transfer made the unit obtain once more count as reloaded or recomputed
  * alone. */
 struct unit_work {
@@ -168,16 +168,16 @@ struct unit_work {
     int64_t transfer_ns; /* for which its CONTINUE had to wait for its blocks */
 };
 
-/* Newly chosen tokens, in order. What the unit has done for the request so far comes with the first
- * ones and whenever it has changed since it was told: all that is known if the unit is then lost. An
- * answer's next token mostly changes nothing of it, and each token is a record. */
+/* Newly chosen tokens, in order. The first record, and each one after a change, contains the work
+ * that the unit has done for the request so far: nothing else is known if the unit is then lost.
+ * Most tokens change none of it, and each token is a record. */
 struct record_tokens {
     struct record record;
     struct request_id request;
     uint32_t first_output_position; /* in the answer, from 0; lets a gateway drop repeats */
     uint32_t token_count;
     uint32_t logprobs_each; /* 0: not asked for; else the token's own, then the likeliest ones' */
-    uint32_t work_count;    /* 1: `work` has changed; 0: it is as it was told */
+    uint32_t work_count;    /* 1: `work` has changed; 0: it is as last reported */
 };
 RECORD_TAIL(record_tokens, 0, uint32_t, tokens_chosen) /* [token_count] */
 RECORD_TAIL(record_tokens, 1, struct token_logprob,
@@ -186,7 +186,7 @@ RECORD_TAIL(record_tokens, 2, struct unit_work,
             tokens_work) /* [work_count] these tokens included */
 
 /* How likely tokens of the prompt were, in order. All scores come before the answer's first TOKENS.
- * The prompt's first token has none. A unit that begins anew may repeat what another has told. */
+ * The prompt's first token has none. A unit that starts over may repeat scores that another has sent. */
 struct record_scores {
     struct record record;
     struct request_id request;
@@ -198,7 +198,7 @@ struct record_scores {
 /* [token_count][logprobs_each], of each token its own, then the likeliest ones' */
 RECORD_TAIL(record_scores, 0, struct token_logprob, scores_logprobs)
 
-#define SCORES_TOKENS_MAX 16 /* of one record: a client is told of them in one event */
+#define SCORES_TOKENS_MAX 16 /* of one record: a client receives them in one event */
 
 enum finish_reason {
     FINISH_STOP_TOKEN, /* the last token sent is one of the stop tokens */
@@ -259,7 +259,7 @@ struct record_unit_load {
     uint32_t requests_running; /* or in work otherwise: their constraint is being compiled */
     uint32_t pages_free;
     uint32_t pages_held;   /* leased by running requests */
-    uint32_t pages_cached; /* kept for their contents, leased by nobody */
+    uint32_t pages_cached; /* cached for their contents, not leased */
     uint32_t rank_count;
     uint32_t last_step_rows;
     uint32_t last_step_tokens;
@@ -269,7 +269,7 @@ struct record_unit_load {
     uint64_t prefill_choices_total[LOAD_PREFILL_REASONS];
     uint64_t decode_choices_total[LOAD_DECODE_REASONS];
     uint32_t kv_storage; /* enum kv_storage_state: the worst of its ranks' */
-    uint32_t draining;   /* 1: it takes nothing new, whoever asked for that */
+    uint32_t draining;   /* 1: it takes no new requests, for whatever reason */
 };
 RECORD_TAIL(record_unit_load, 0, struct unit_rank_load, load_ranks) /* [rank_count] */
 

@@ -23,8 +23,8 @@ struct step_row {
     uint32_t first_position;  /* of the row's first token in its sequence */
     uint32_t token_count;     /* >= 1 */
     uint32_t token_index;     /* first token, in the plan's tokens */
-    uint32_t page_index;      /* of the pages that the row tells, the first, in the plan's pages */
-    uint32_t page_count;      /* told; with the first_page before them they cover first_position +
+    uint32_t page_index;      /* the row's first page in the plan's pages */
+    uint32_t page_count;      /* in the plan; with first_page before them, for first_position +
                               * token_count + draft_count positions */
     uint32_t logits_count;    /* logits wanted for the last so many tokens of the row; 0: none */
     uint32_t sample;          /* 1: choose the next token from the last token's logits (logits_count
@@ -76,7 +76,7 @@ struct step_constraint {
                                  * none, or no text */
 };
 
-/* Of the row's tokens, the first whose logits score the one behind it. */
+/* The index of the row's first token with logits that score the token after it. */
 static inline uint32_t step_scored_first(const struct step_row *row) {
     return row->token_count - (row->next_token == STEP_NO_TOKEN) - row->scored_count;
 }
@@ -153,7 +153,7 @@ struct step_result_row {
                                        * each draft that was right, and forced ones */
     uint32_t tokens[STEP_ROW_TOKENS]; /* [token_count], then zeros */
     uint32_t forced_count;  /* of them, the last: the constraint lets nothing else through, so
-                                       * the model was not asked; 0 where log probabilities are told */
+                                       * the model was not asked; 0 if log probabilities are reported */
     uint32_t draft_count;   /* drafts made */
     uint32_t logprob_index; /* first of the row's, in the result's logprobs */
     uint32_t logprobs_each; /* 0: not asked for; else each token's own, then the likeliest ones' */

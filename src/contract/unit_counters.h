@@ -41,7 +41,7 @@ enum counted_where { COUNTED_EVERYWHERE, COUNTED_WITH_STORAGE };
     X(transfers_failed, COUNTED_BY_EACH, COUNTED_EVERYWHERE, "fathom_kv_transfers_total",          \
       "{end=\"failed\"}", "")                                                                      \
     X(loaded_disk_tokens, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_loaded_tokens_total",  \
-      "{tier=\"disk\"}", "Tokens whose KV rows came from the storage, by tier.")                   \
+      "{tier=\"disk\"}", "Tokens with KV rows loaded from the storage, by tier.")                  \
     X(loaded_host_tokens, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_loaded_tokens_total",  \
       "{tier=\"host\"}", "")                                                                       \
     X(loads_in_step, COUNTED_BY_EACH, COUNTED_WITH_STORAGE, "fathom_kv_loads_in_step_total",       \

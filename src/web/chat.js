@@ -19,7 +19,7 @@ const otherExamples = [
 
 let model = null;        // the server's name for it
 let key = remembered('fathom-api-key', ''); // '': the server has asked for none
-let messages = [];       // what the model is told: {role, content}
+let messages = [];       // the model's prompt: {role, content}
 let chosenTemperature = null; // null: the model's own
 let running = null;      // AbortController of the answer that is being written
 
@@ -287,7 +287,7 @@ function fitQuestion() {
 
 function ask(text) {
   if (running || !text.trim()) return;
-  // A question whose answer failed is replaced by the next one.
+  // If its answer failed, a question is replaced by the next one.
   log.querySelectorAll('.failure').forEach((box) => box.querySelector('button')?.remove());
   if (messages.at(-1)?.role === 'user') messages.pop();
   welcome.hidden = true;
