@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom agent: a unit's hand on one host (host/process/agent.h). Whoever supervises units starts it
- * there, over a remote shell; nobody types it.
+ * fathom agent: starts a unit's ranks on one host (host/process/agent.h). The units' supervisor
+ * starts it there, over a remote shell; it is not for users.
  */
 #include <stdio.h>
 #include <unistd.h>

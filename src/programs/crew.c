@@ -51,7 +51,7 @@ static char *next(struct arguments *arguments) {
     return arguments->texts + arguments->count * ARGUMENT_BYTES;
 }
 
-/* The text that was written to next(), whose length is told. */
+/* Keeps the text of `bytes` bytes that was written to next(). */
 static void keep(struct arguments *arguments, size_t bytes) {
     check(bytes < ARGUMENT_BYTES);
     arguments->list[arguments->count] = next(arguments);
@@ -200,7 +200,7 @@ static enum status read_shell(struct crew *crew, struct error *error) {
     return error_set(error, STATUS_INVALID, "--remote-shell is empty");
 }
 
-/* Units connect from other hosts: both sides get keys, which nobody else ever has. */
+/* Units connect from other hosts: both sides get keys, which no one else has. */
 static enum status make_keys(struct crew *crew, struct error *error) {
     static const char *const names[KEY_FILES] = {"unit.secret", "gateway.public"};
     char own[PATH_MAX], units[PATH_MAX], path[PATH_MAX + 16], allowed[PATH_MAX + 16];
@@ -221,7 +221,7 @@ static enum status make_keys(struct crew *crew, struct error *error) {
     return wire_keys_open(path, allowed, NULL, &crew->keys, error);
 }
 
-/* Where units connect: as told, in the crew's folder, or at this host's address. */
+/* Sets where units connect: as the options say, in the crew's folder, or at this host's address. */
 static enum status set_address(struct crew *crew, struct error *error) {
     const struct crew_values *values = crew->options.crew;
     const char *interface = values->interface ? values->interface : "";

@@ -65,7 +65,7 @@ struct crew_unit {
 };
 
 struct crew_options {
-    const struct option_table *table; /* whose values the units get, where they have the option */
+    const struct option_table *table; /* the units get its values for the options that they have */
     const void *values;
     const struct crew_values *crew;
     const struct rank_job_values *job;
@@ -84,7 +84,7 @@ struct crew_options {
 enum status crew_check_device(const struct crew_values *values, const char *device,
                               struct error *error) MUST_USE;
 
-/* Whoever gave up ends the loop. */
+/* A supervisor that gives up ends the loop. */
 enum status crew_open(const struct crew_options *options, struct loop *loop, struct crew **crew_out,
                       struct error *error) MUST_USE;
 /* Where its units connect, and with which keys; they live as long as the crew. */

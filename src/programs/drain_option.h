@@ -16,9 +16,9 @@
     {                                                                                              \
         .name = "drain-timeout", .type = OPTION_NUMBER, .fallback = "30",                          \
         .help =                                                                                    \
-            "seconds in which what has begun is finished when the process is told to end; a "      \
-            "gateway ends the rest with an error, and has a unit's go on elsewhere; 5 s later "    \
-            "the process ends in any case",                                                        \
+            "seconds to finish running requests after SIGTERM; a gateway then ends the rest with "\
+            "an error, a unit's requests continue on other units; 5 s later the process ends in " \
+            "any case",                                                                           \
         .minimum = 0.001, .maximum = 86400, .offset = offsetof(owner, field)                       \
     }
 

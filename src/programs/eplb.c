@@ -182,7 +182,7 @@ static void solve_all(struct eplb_job *job) {
     }
 }
 
-/* Of this thread: what a solve costs on one core, whoever else uses the machine. */
+/* The thread's CPU time: the cost of a solve on one core, independent of the machine's load. */
 static double cpu_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -205,7 +205,7 @@ static void solve(struct eplb_job *job) {
     job->solve_seconds = seconds[SOLVES / 2];
 }
 
-/* Beside what the same search gives when groups must stay on their nodes. */
+/* Compared with the result of the same search when groups must stay on their nodes. */
 static void count_traffic(struct eplb_job *job) {
     const struct balance_options strict = {BALANCE_STRICT};
     for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {

@@ -11,11 +11,11 @@
 #include "simulate/scaling/scaled_bound.h"
 #include "simulate/scaling/scaled_day.h"
 
-#define LIVED_DAYS 3    /* two to learn from, one that is told */
+#define LIVED_DAYS 3    /* two to learn from, one that is reported */
 #define PARTS_LEAST 144 /* of a day's parts, that a history has to have */
 #define DAY_S 86400.0
 #define TOKENS 1000.0 /* of a prompt and of an answer in a day of DAY_S, fewer in a shorter one */
-#define RESERVE 0.02  /* beside the margin that the load's own noise makes */
+#define RESERVE 0.02  /* in addition to the margin for the load's own noise */
 
 static enum status run(const struct scaled_options *options, struct scaled_outcome *outcome_out,
                        struct error *error) {
@@ -191,7 +191,7 @@ enum status fleet_plan_twin(struct error *error) {
 
 /* ---- what no rule can do without ---- */
 
-#define BOUND_SEEDS 3 /* of days that are lived beside it: 11.. */
+#define BOUND_SEEDS 3 /* of further simulated days: 11.. */
 #define BOUND_MISSED 0.01
 #define BOUND_TURNS 24 /* one an hour */
 

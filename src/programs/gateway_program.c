@@ -47,7 +47,7 @@ static const struct option gateway_rows[] = {
     {.name = "requests",
      .type = OPTION_COUNT,
      .fallback = "0",
-     .help = "requests that are waiting or running; further ones are told to try again later; 0: "
+     .help = "requests that are waiting or running; further ones are refused with Retry-After; 0: "
              "one for each 64 KiB of --request-memory",
      .maximum = LIMIT_GATEWAY_REQUESTS,
      .group = OPTION_GROUP_TUNING,
@@ -56,7 +56,7 @@ static const struct option gateway_rows[] = {
      .type = OPTION_BYTES,
      .fallback = "1GiB",
      .help = "for prompts and answers of requests, about 40 KiB for 5,000 and 1,200 tokens; used "
-             "as needed; who finds no room is told to try again later",
+             "as needed; a request that finds no room is refused with Retry-After",
      .group = OPTION_GROUP_TUNING,
      AT(gateway.request_memory)},
     {.name = "config",

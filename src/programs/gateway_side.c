@@ -19,7 +19,7 @@
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
 #define CONNECTIONS_MAX ((1 << 20) - 1)
-#define TALLY_NS ((int64_t)2000000000) /* how often the ledger is told what units counted */
+#define TALLY_NS ((int64_t)2000000000) /* interval of the units' counters to the ledger */
 #define PORT_MAX 65535
 #define ADMIN_CONNECTIONS_MAX 256
 #define ADMIN_BODY_BYTES_MAX ((size_t)64 << 10)
@@ -313,8 +313,8 @@ void gateway_side_close(struct gateway_side *side) {
     lazy_memory_free(&side->memory);
 }
 
-/* A file that is wrong changes nothing. A line tells what is new, and nothing else: whoever asks
- * again and again gets it once. */
+/* An invalid file changes nothing. A line is logged only for a new result, so a reload that is
+ * repeated logs it once. */
 static const struct record *reload_accounts(void *context) {
     struct gateway_side *side = context;
     struct record_accounts *accounts;
@@ -382,7 +382,7 @@ void gateway_side_say(const struct gateway_side *side, const char *const *urls) 
                 side->accounts->account_count, side->accounts->key_count);
     if (side->ledger && side->is_keyless)
         log_say(LOG_WARNING, "accounts",
-                "have no key, nobody may ask before `fathom account create` database=%s",
+                "have no key, all requests are refused before `fathom account create` database=%s",
                 side->values->database);
     log_say(LOG_INFO, "http", "the operator is listened to url=%s", urls[HTTP_ADMIN]);
     log_say(LOG_INFO, "http", "clients are listened to url=%s version=%s", urls[HTTP_PUBLIC],

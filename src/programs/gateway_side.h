@@ -84,8 +84,8 @@ struct gateway_side_values {
         {.name = "allow-host",                                                                     \
          .type = OPTION_LIST,                                                                      \
          .help =                                                                                   \
-             "names, with commas between, by which clients call this server (Host) and of whose "  \
-             "pages it takes requests (Origin). On loopback addresses they are added to "          \
+             "names, with commas between, by which clients call this server (Host), and by which " \
+             "pages may call it (Origin). On loopback addresses they are added to "          \
              "localhost, 127.x.x.x and [::1]; on others any name is taken if none is given",       \
          .offset = offsetof(owner, gateway.allow_host)},                                           \
         {.name = "allow-origin",                                                                   \
@@ -127,8 +127,8 @@ struct gateway_side_values {
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "0",                                                                          \
          .help =                                                                                   \
-             "who would wait for more seconds until the first token is refused, and told when "    \
-             "to come again: of low priority half as many, of high twice; 0: nobody is",           \
+             "seconds until the first token beyond which a request is refused, with the time "    \
+             "to retry: half as many at low priority, twice at high; 0: none is refused",         \
          .maximum = 86400,                                                                         \
          .offset = offsetof(owner, gateway.ttft_limit),                                            \
          .group = OPTION_GROUP_FLEET},                                                             \

@@ -19,7 +19,7 @@ struct generate_form_values {
     const char *schema, *regex, *grammar;
 };
 
-/* Rows for an option table whose values, of the type TYPE, have a member `form`. */
+/* Rows for an option table; its values, of the type TYPE, must have a member `form`. */
 #define GENERATE_FORM_OPTIONS(TYPE)                                                                \
     {.name = "schema",                                                                             \
      .type = OPTION_TEXT,                                                                          \

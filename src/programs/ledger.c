@@ -145,7 +145,7 @@ static void print_text(const struct ledger_found *found) {
     for (size_t i = 0; i < found->account_count; i++) {
         const struct ledger_account *one = &found->accounts[i];
         money_write(one->usage.amount, amount);
-        printf("%-24s %10lld %14lld %14lld %14lld  %s\n", one->name[0] ? one->name : "(nobody)",
+        printf("%-24s %10lld %14lld %14lld %14lld  %s\n", one->name[0] ? one->name : "(none)",
                (long long)one->usage.requests, (long long)one->usage.hit_tokens,
                (long long)one->usage.miss_tokens, (long long)one->usage.output_tokens, amount);
     }

@@ -124,7 +124,7 @@ static void write_accounts(struct json_writer *writer, const struct ledger_found
     for (size_t i = 0; i < found->account_count; i++) {
         const struct ledger_account *account = &found->accounts[i];
         json_writer_text(writer, "<tr><td>");
-        words_html(writer, bytes_of(account->name[0] ? account->name : "(nobody)"));
+        words_html(writer, bytes_of(account->name[0] ? account->name : "(none)"));
         json_writer_text(writer, "</td>");
         write_usage(writer, &account->usage, found->currency);
     }

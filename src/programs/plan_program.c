@@ -145,8 +145,8 @@ struct planning {
     /* Of the run at hand: */
     struct time_spread ttft, ttft_all, tpot;
     struct size_sample sample;
-    struct twin_source source;             /* whose requests pass through next_request */
-    int64_t begin_ns, end_ns, judgable_ns; /* who comes later may be in time behind the end */
+    struct twin_source source;             /* its requests pass through next_request */
+    int64_t begin_ns, end_ns, judgable_ns; /* later requests may be in time after the end */
     uint64_t asked;                        /* that TTFT counts, so far */
     uint64_t late, slow;
     bool enough; /* the rest of it would tell nothing new */

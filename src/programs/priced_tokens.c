@@ -15,7 +15,7 @@
 #define PRICE_MAX 1e6 /* of a million tokens, and of a node's hour */
 
 _Static_assert(PRICES_MODELS_MAX <= LEDGER_MODELS_MAX && SCENARIO_TEXT_BYTES <= LEDGER_MODEL_BYTES,
-               "all models of a file can be told");
+               "the ledger has room for all models of a file");
 
 struct priced_tokens {
     struct prices prices;

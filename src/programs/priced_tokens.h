@@ -13,7 +13,7 @@ struct priced_tokens;
 enum status priced_tokens_read(const char *name, struct priced_tokens **priced_out,
                                struct error *error) MUST_USE;
 
-/* They live as long as what is told of them. */
+/* The result is valid as long as `priced`. */
 struct ledger_prices priced_tokens_told(const struct priced_tokens *priced);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Recordings of machines (host/process/recorder.h), as programs make them and run them again: the
- * options of --record, and the head of a recording, which says with what its machine was created.
- * The head is text: a line "name value" for each field of the machine's options; bytes are told in
+ * options of --record, and the head of a recording, which describes how its machine was created.
+ * The head is text: a line "name value" for each field of the machine's options, with bytes in
  * hexadecimal digits. A field that is zero, or NULL, has no line.
  */
 #ifndef PROGRAMS_RECORDED_MACHINE_H
@@ -49,9 +49,10 @@ enum status recorded_machine_unit(const struct recorded_values *values,
                                   const char *model, struct recorder **recorder_out,
                                   struct error *error) MUST_USE;
 
-/* Likewise of a gateway; NULL, too, without prompts, with a line. Before it is created: it is with
- * the accounts whose salts are those of the recording, in *accounts_out, which the caller frees
- * (NULL: it has none). `model` is the directory of its texts, `chat_template` another template. */
+/* Likewise for a gateway; without prompts it is NULL, too, and logs a line. Call this before the
+ * gateway is created: create it with *accounts_out, which has the recording's salts (NULL: it has
+ * no accounts); the caller frees it. `model` is the directory of its tokenizer and chat template,
+ * `chat_template` another template. */
 enum status recorded_machine_gateway(const struct recorded_values *values,
                                      const struct gateway_options *options, const char *model,
                                      const char *chat_template, struct recorder **recorder_out,

@@ -23,12 +23,12 @@ struct replay_values {
 static const struct option replay_rows[] = {
     {.name = "machine",
      .type = OPTION_TEXT,
-     .help = "replay only recordings whose file's name begins so: gateway, unit, unit-1234",
+     .help = "replay only recordings with file names that begin so: gateway, unit, unit-1234",
      .offset = offsetof(struct replay_values, machine)},
     {.name = "model",
      .type = OPTION_TEXT,
-     .help = "directory of the checkpoint whose tokenizer and chat template a gateway used, if it "
-             "lies elsewhere now",
+     .help = "directory of the checkpoint with the tokenizer and chat template that a gateway "
+             "used, if it has moved",
      .offset = offsetof(struct replay_values, model)},
 };
 
@@ -162,7 +162,7 @@ static int is_recording(const struct dirent *entry) {
     return length > ending && strcmp(entry->d_name + length - ending, ENDING) == 0;
 }
 
-/* Every one of them, even behind one that differs; the first error is told last. */
+/* Replays every recording, even after one that differs; the first error is reported last. */
 static enum status replay_folder(const char *folder, const struct replay_values *values,
                                  struct error *error) {
     struct dirent **names;

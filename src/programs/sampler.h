@@ -15,7 +15,7 @@ struct sampler_values {
     const char *logit_bias;
 };
 
-/* Rows for an option table whose values, of the type TYPE, have a member `sampler`. */
+/* Rows for an option table; its values, of the type TYPE, must have a member `sampler`. */
 #define SAMPLER_OPTIONS(TYPE)                                                                      \
     {.name = "min-p",                                                                              \
      .type = OPTION_NUMBER,                                                                        \

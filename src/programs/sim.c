@@ -55,8 +55,8 @@ static const struct option sim_rows[] = {
      AT(whole_hour)},
     {.name = "against",
      .type = OPTION_TEXT,
-     .help = "what `fathom bench serve --json --each` printed of a real server: its requests come "
-             "instead of the scenario's load, and its figures stand beside the twin's",
+     .help = "what `fathom bench serve --json --each` printed of a real server: its requests "
+             "replace the scenario's load, and its figures are printed next to the twin's",
      AT(against)},
     {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
     {.name = "report",

@@ -247,7 +247,7 @@ static void print_stats(const char *name, const struct load_stats *stats) {
            stats->max);
 }
 
-/* Named as a server's metrics, which bench/twin_against.py keeps beside a run. */
+/* Uses the names of a server's metrics, which bench/twin_against.py saves with a run. */
 static void print_steps(const struct twin_report *report) {
     uint64_t steps = 0;
     double ns = 0;

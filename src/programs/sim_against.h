@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A run of a real server (`fathom bench serve --json --each`) and the twin on the same requests:
- * the run's file becomes a source of requests with its arrivals, lengths and shared blocks; what
- * the twin's clients see becomes the same figures, beside those of the run. Times count from when a
- * request was sent: how late the run's client was is no part of what is compared.
+ * the run's file becomes a source of requests with its arrivals, lengths and shared blocks; the
+ * results of the twin's clients become the same figures, next to those of the run. Times count from
+ * the moment a request was sent: the lateness of the run's client is not compared.
  */
 #ifndef PROGRAMS_SIM_AGAINST_H
 #define PROGRAMS_SIM_AGAINST_H

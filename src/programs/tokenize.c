@@ -268,7 +268,7 @@ static enum status run_lines(struct session *session, bool encode) {
         number++;
         if (strspn(line, " \t\r\n") == (size_t)length) continue;
         status = run_line(session, (struct bytes){line, (size_t)length}, encode);
-        fflush(stdout); /* whoever asks line by line gets its answers line by line */
+        fflush(stdout); /* a program that asks line by line reads each answer at once */
         if (!status) continue;
         struct error reason = session->error;
         error_set(&session->error, status, "standard input, line %zu: %.400s", number, reason.text);

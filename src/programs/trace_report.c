@@ -4,7 +4,7 @@
  *   work      time in a stage without its wait
  *   exposed   time in which a stage waited for a transfer
  *   transfer  time in which transfers were on the link, each counted
- *   hidden    the share of transfer that nobody waited for: the overlap's efficiency
+ *   hidden    the share of transfer that no stage waited for: the overlap's efficiency
  */
 #include <math.h>
 #include <stdio.h>

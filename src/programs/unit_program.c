@@ -152,7 +152,7 @@ static struct kv_ranks_options kv_options(const struct unit_values *values) {
                                      .by_step = strcmp(values->kv_push, "step") == 0};
 }
 
-/* A rank other than 0: what its pages and its masks need beside the work for rank 0. */
+/* The services of a rank other than 0 for its pages and its masks, in addition to its steps. */
 struct beside {
     struct model_run_values run;
     struct rank_job_values job;

@@ -223,7 +223,7 @@ static void tell_unit(void *context, const struct record *record) {
     loop_tell_unit(side->loop, record);
 }
 
-/* It lives, for all that is known, and what became of what it was told is not: the unit ends, and
+/* The rank may still live, and the outcome of the requests sent to it is unknown: the unit ends and
  * starts again. */
 static void lose_rank(void *context, const struct error *error) {
     struct unit_side *side = context;

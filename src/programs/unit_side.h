@@ -24,7 +24,7 @@ struct unit_side_values {
     uint64_t kv_disk, kv_host, kv_write_rate, kv_read_rate;
     double rebalance_seconds;
     bool prefix_cache, reuse_generated;
-    const char *instance; /* hexadecimal digits of a start that somebody names; NULL: nobody does */
+    const char *instance; /* hexadecimal digits of a start that a supervisor named; NULL: none */
 };
 
 #define UNIT_INSTANCE_DIGITS 12 /* of 16 */
@@ -131,8 +131,8 @@ struct unit_side_values {
          .fallback = "on",                                                                         \
          .choices = "on|off",                                                                      \
          .needs = "kv-dir|kv-host|kv-listen|prefill-units",                                        \
-         .help = "compute with each layer of a load as it comes, where that makes nobody else "    \
-                 "wait for long; off: a load comes first, whole",                                  \
+         .help = "compute with each layer of a load as it arrives, if that delays no other "       \
+                 "request for long; off: a load completes first",                                 \
          .offset = offsetof(owner, unit.kv_overlap),                                               \
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "max-batch-tokens",                                                               \
@@ -156,7 +156,7 @@ struct unit_side_values {
         {.name = "queue",                                                                          \
          .type = OPTION_COUNT,                                                                     \
          .fallback = "256",                                                                        \
-         .help = "requests that may wait; further ones are told to try again later",               \
+         .help = "requests that may wait; further ones are refused with Retry-After",              \
          .maximum = LIMIT_UNIT_REQUESTS,                                                           \
          .offset = offsetof(owner, unit.queue),                                                    \
          .group = OPTION_GROUP_TUNING},                                                            \
@@ -171,7 +171,7 @@ struct unit_side_values {
         {.name = "tpot-target-ms",                                                                 \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "0",                                                                          \
-         .help = "time for each token of running answers while prompts are computed beside them; " \
+         .help = "time for each token of running answers while prompts are computed, too; "        \
                  "0: as --tpot-stretch says",                                                      \
          .maximum = 1e6,                                                                           \
          .offset = offsetof(owner, unit.tpot_target_ms),                                           \
@@ -181,7 +181,7 @@ struct unit_side_values {
          .fallback = "150",                                                                        \
          .needs = "=tpot-target-ms",                                                               \
          .help = "percent of their usual time that the tokens of running answers may take while "  \
-                 "prompts are computed beside them",                                               \
+                 "prompts are computed, too",                                                     \
          .minimum = 100,                                                                           \
          .maximum = 100000,                                                                        \
          .offset = offsetof(owner, unit.tpot_stretch),                                             \
@@ -233,8 +233,8 @@ struct unit_side_values {
     {                                                                                              \
         .name = "rank-steps", .type = OPTION_CHOICE, .fallback = "levelled",                       \
         .choices = "levelled|full", .needs = RANK_JOB_NEEDED,                                      \
-        .help = "among ranks: a rank whose prompts would make a step last longer than the "        \
-                "others' takes fewer of their tokens (levelled), or all that fit (full)",          \
+        .help = "among ranks: if its prompts would make a step last longer than the others', a "   \
+                "rank takes fewer of their tokens (levelled), or all that fit (full)",          \
         .offset = offsetof(owner, unit.rank_steps), .group = OPTION_GROUP_EXPERIMENTS              \
     }
 

@@ -37,7 +37,7 @@ enum status wire_options_read(struct wire_values *values, bool listens,
     }
     enum status status = check_addresses(values, listens, error);
     if (!status && values->plain)
-        log_say(LOG_WARNING, "wire", "is open to whoever reaches it (--wire-plain) address=%s",
+        log_say(LOG_WARNING, "wire", "is open to anyone who reaches it (--wire-plain) address=%s",
                 values->address);
     return status;
 }

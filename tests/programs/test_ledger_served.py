@@ -216,7 +216,7 @@ def check_kills(folder, server, key):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         server = LedgerServer(folder)
-        assert "nobody may ask before" in server.said()
+        assert "all requests are refused before" in server.said()
         assert server.status("sk-" + "0" * 64) == 401
         key = account(server, "create", "acme")
         wait_for_status(server, key, 200)
