@@ -30,7 +30,8 @@ static const struct option account_rows[] = {
      AT(database)},
     {.name = "key",
      .type = OPTION_TEXT,
-     .help = "limit, revoke: not the account, but its key with a SHA-256 that begins with these digits",
+     .help =
+         "limit, revoke: not the account, but its key with a SHA-256 that begins with these digits",
      AT(key)},
     {.name = "requests",
      .type = OPTION_TEXT,

@@ -16,9 +16,9 @@
     {                                                                                              \
         .name = "drain-timeout", .type = OPTION_NUMBER, .fallback = "30",                          \
         .help =                                                                                    \
-            "seconds to finish running requests after SIGTERM; a gateway then ends the rest with "\
-            "an error, a unit's requests continue on other units; 5 s later the process ends in " \
-            "any case",                                                                           \
+            "seconds to finish running requests after SIGTERM; a gateway then ends the rest with " \
+            "an error, a unit's requests continue on other units; 5 s later the process ends in "  \
+            "any case",                                                                            \
         .minimum = 0.001, .maximum = 86400, .offset = offsetof(owner, field)                       \
     }
 

@@ -85,7 +85,7 @@ struct gateway_side_values {
          .type = OPTION_LIST,                                                                      \
          .help =                                                                                   \
              "names, with commas between, by which clients call this server (Host), and by which " \
-             "pages may call it (Origin). On loopback addresses they are added to "          \
+             "pages may call it (Origin). On loopback addresses they are added to "                \
              "localhost, 127.x.x.x and [::1]; on others any name is taken if none is given",       \
          .offset = offsetof(owner, gateway.allow_host)},                                           \
         {.name = "allow-origin",                                                                   \
@@ -126,9 +126,8 @@ struct gateway_side_values {
         {.name = "ttft-limit",                                                                     \
          .type = OPTION_NUMBER,                                                                    \
          .fallback = "0",                                                                          \
-         .help =                                                                                   \
-             "seconds until the first token beyond which a request is refused, with the time "    \
-             "to retry: half as many at low priority, twice at high; 0: none is refused",         \
+         .help = "seconds until the first token beyond which a request is refused, with the time " \
+                 "to retry: half as many at low priority, twice at high; 0: none is refused",      \
          .maximum = 86400,                                                                         \
          .offset = offsetof(owner, gateway.ttft_limit),                                            \
          .group = OPTION_GROUP_FLEET},                                                             \

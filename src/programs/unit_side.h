@@ -132,7 +132,7 @@ struct unit_side_values {
          .choices = "on|off",                                                                      \
          .needs = "kv-dir|kv-host|kv-listen|prefill-units",                                        \
          .help = "compute with each layer of a load as it arrives, if that delays no other "       \
-                 "request for long; off: a load completes first",                                 \
+                 "request for long; off: a load completes first",                                  \
          .offset = offsetof(owner, unit.kv_overlap),                                               \
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "max-batch-tokens",                                                               \
@@ -181,7 +181,7 @@ struct unit_side_values {
          .fallback = "150",                                                                        \
          .needs = "=tpot-target-ms",                                                               \
          .help = "percent of their usual time that the tokens of running answers may take while "  \
-                 "prompts are computed, too",                                                     \
+                 "prompts are computed, too",                                                      \
          .minimum = 100,                                                                           \
          .maximum = 100000,                                                                        \
          .offset = offsetof(owner, unit.tpot_stretch),                                             \
@@ -234,7 +234,7 @@ struct unit_side_values {
         .name = "rank-steps", .type = OPTION_CHOICE, .fallback = "levelled",                       \
         .choices = "levelled|full", .needs = RANK_JOB_NEEDED,                                      \
         .help = "among ranks: if its prompts would make a step last longer than the others', a "   \
-                "rank takes fewer of their tokens (levelled), or all that fit (full)",          \
+                "rank takes fewer of their tokens (levelled), or all that fit (full)",             \
         .offset = offsetof(owner, unit.rank_steps), .group = OPTION_GROUP_EXPERIMENTS              \
     }
 

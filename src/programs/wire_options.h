@@ -23,8 +23,9 @@ struct wire_values {
      .group = OPTION_GROUP_FLEET},                                                                 \
     {                                                                                              \
         .name = "wire-plain", .type = OPTION_FLAG,                                                 \
-        .help = "DANGER: no keys and no encryption, also between machines: anyone who reaches the " \
-                "port reads and writes everything",                                               \
+        .help =                                                                                    \
+            "DANGER: no keys and no encryption, also between machines: anyone who reaches the "    \
+            "port reads and writes everything",                                                    \
         .offset = offsetof(owner, wire.plain), .group = OPTION_GROUP_FLEET                         \
     }
 
