@@ -203,11 +203,10 @@ static void tell_drain(double unit, double job, const struct record_drain *drain
         log_say(LOG_ERROR, SUBJECT, "has lost a rank unit=%.0f job=%.0f rank=%.0f", unit, job,
                 rank);
     else if (drain->back)
-        log_say(LOG_INFO, SUBJECT, "is told to take requests again unit=%.0f job=%.0f rank=%.0f",
-                unit, job, rank);
-    else
-        log_say(LOG_INFO, SUBJECT, "is told to drain unit=%.0f job=%.0f rank=%.0f", unit, job,
+        log_say(LOG_INFO, SUBJECT, "resumes requests unit=%.0f job=%.0f rank=%.0f", unit, job,
                 rank);
+    else
+        log_say(LOG_INFO, SUBJECT, "drains unit=%.0f job=%.0f rank=%.0f", unit, job, rank);
 }
 
 void fleet_lines_told(struct fleet_lines *lines, uint32_t number, const struct record *record) {
@@ -217,7 +216,7 @@ void fleet_lines_told(struct fleet_lines *lines, uint32_t number, const struct r
     else if (record->kind == RECORD_DRAIN)
         tell_drain(unit, job, (const struct record_drain *)record);
     else if (record->kind == RECORD_ROLE)
-        log_say(LOG_INFO, SUBJECT, "is told its role unit=%.0f job=%.0f role=%s", unit, job,
+        log_say(LOG_INFO, SUBJECT, "gets its role unit=%.0f job=%.0f role=%s", unit, job,
                 role_name(((const struct record_role *)record)->role));
 }
 

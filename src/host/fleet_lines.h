@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a gateway's log says of its units: that one serves, with its role and its processes; that it
- * is told another role or to drain; that it is refused; that it is gone, and what became of the requests that it had. It is
- * read off the records that pass between them, so the machine itself logs nothing.
+ * A gateway's log lines about its units: a unit serves, with its role and its processes; it gets
+ * another role or drains; it is refused; it is lost, and the outcome of its requests. They are
+ * derived from the records between gateway and units, so the machine itself logs nothing.
  *
  * Requests of a unit that is gone are followed until each is at another unit or has ended; then one
  * line says how many went where.
@@ -15,7 +15,7 @@
 #define FLEET_LINES_LOSSES 8 /* of units, that are followed at the same time; the first makes way */
 
 struct fleet_lines_unit {
-    uint32_t number;          /* 0: nobody */
+    uint32_t number;          /* 0: none */
     uint32_t job;             /* that the supervisor in this process starts it under; 0: none */
     uint32_t role;            /* enum unit_role */
     int64_t pid;              /* of its rank 0 */
@@ -23,7 +23,7 @@ struct fleet_lines_unit {
     struct request_set holds; /* requests that were given to it and have not ended there */
 };
 
-struct fleet_lines_loss { /* of a unit whose requests are not all elsewhere yet */
+struct fleet_lines_loss { /* of a unit with requests that were not all moved yet */
     uint32_t unit, job;   /* unit 0: none */
     uint32_t requests, moved, ended;
     int64_t since_ns;

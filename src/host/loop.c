@@ -27,7 +27,7 @@
 #define BEHIND_BYTES_MAX ((size_t)32 << 20)    /* records that wait behind a machine */
 #define LARGE_REQUEST_BYTES ((size_t)16 << 10) /* reading it takes longer than other records do */
 #define SMALL_NS_MAX                                                                               \
-    ((int64_t)4000000) /* of small requests in a turn; then whoever has left is noticed */
+    ((int64_t)4000000) /* of small requests in a turn; then lost clients are noticed */
 #define OTHER_FILES 512
 #define WORKER_CLOSE_NS ((int64_t)2000000000)
 #define LOAD_NS_MAX ((int64_t)500000000) /* a unit tells its load so often */
@@ -47,7 +47,7 @@ struct loop_link { /* a wire: where units connect, or that of a unit to one of i
 /* One that is connected over a wire. */
 struct loop_peer {
     struct loop_link *link;
-    uint32_t number; /* 0: nobody */
+    uint32_t number; /* 0: none */
     struct record_queue waiting;
 };
 
@@ -62,7 +62,7 @@ struct loop {
     struct event_base *base;
     struct http_server *http[HTTP_LISTENER_COUNT]; /* those of a gateway, or none */
     struct event *terminate, *interrupt, *drain, *reload;
-    struct event *finish_by; /* told to end, it ends then at the latest */
+    struct event *finish_by; /* the deadline for an orderly end */
     struct event *turn;      /* runs after the events at hand, once for all of them */
     struct event *wake;      /* at the machines' next wake */
     struct machine machines[MACHINE_COUNT];
@@ -110,7 +110,7 @@ static uint32_t place_of(const struct loop *loop, const struct loop_peer *peer) 
     return (uint32_t)(peer - loop->peers);
 }
 
-/* A place that nobody has any more, or a new one. */
+/* Returns a free place, or a new one. */
 static struct loop_peer *find_place(struct loop *loop) {
     for (uint32_t i = 0; i < loop->peer_count; i++)
         if (loop->peers[i].number == 0) return &loop->peers[i];
@@ -123,7 +123,7 @@ static void retry_soon(struct loop *loop) {
     event_add(loop->retry, &(struct timeval){.tv_usec = RETRY_US});
 }
 
-/* Sends what waits, in order; drops it if the peer has gone: its loss is told of by itself. */
+/* Sends what waits, in order; drops it if the peer has gone: its loss is reported separately. */
 static void flush_peer(struct loop *loop, struct loop_peer *peer) {
     const struct record *record;
     while ((record = record_queue_first(&peer->waiting))) {
@@ -259,7 +259,7 @@ static void on_wire(void *context, uint32_t number, const struct record *record)
         carry_from_unit(loop, number, record);
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
     } else {
-        if (record->kind == RECORD_DRAIN && loop->draining) return; /* nobody calls it back */
+        if (record->kind == RECORD_DRAIN && loop->draining) return; /* it cannot be revoked */
         fleet_lines_told(&loop->fleet, 0, record);
         if (record->kind == RECORD_SUBMIT) {
             request_notes_come(&loop->notes, (const struct record_submit *)record);
@@ -629,7 +629,7 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
     loop->draining = true;
     int64_t wait_ns = loop->parts->finish_ns_max ? loop->parts->finish_ns_max : FINISH_NS_MAX;
     log_say(LOG_INFO, "process",
-            "is told to end and finishes what has begun, a second signal ends at once signal=%d "
+            "finishes running requests and ends, a second signal ends at once signal=%d "
             "requests=%u wait_s=%.0f",
             (int)number, count_open(loop), (double)wait_ns * 1e-9);
     service_notify("STOPPING=1");
@@ -637,9 +637,9 @@ static void on_signal(evutil_socket_t number, short what, void *context) {
                            (suseconds_t)(wait_ns % 1000000000 / 1000)};
     event_add(loop->finish_by, &wait);
     struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain)};
-    /* A unit beside its gateway goes on taking what the gateway has let in. */
+    /* A unit in its gateway's process still accepts the requests that the gateway has admitted. */
     int first = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
-    if (has_machine(loop, first)) /* else it supervises others, who are told by their signal */
+    if (has_machine(loop, first)) /* else it supervises units, which get their own signal */
         record_queue_force(&loop->inboxes[first], &drain.record);
     for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
         if (loop->http[i]) http_server_drain(loop->http[i]);
@@ -878,7 +878,7 @@ bool loop_end_engine(struct loop *loop) {
     return !loop->stuck;
 }
 
-/* What the ledger has been told is written down, if that is done in time. */
+/* Waits until the ledger has written its records, up to a timeout. */
 static void await_ledger(struct worker *ledger) {
     int64_t until = clock_now_ns() + WORKER_CLOSE_NS;
     while (worker_waiting_bytes(ledger) && clock_now_ns() < until)

@@ -9,11 +9,11 @@
  *
  * Clients' requests wait for the gateway in turns (host/request_turns.h), behind whatever else has
  * come. The gateway gets small ones for a few milliseconds, and a large one, which takes long to
- * read, at a time. A request whose client has left is dropped before that.
+ * read, at a time. A request of a client that has left is dropped before that.
  *
  * This is the only place of the serving plane that reads a clock. Records that a machine cannot
  * take now wait in bounded queues; a machine is fed only while the queues behind it have room, so
- * pressure travels back to the clients, who are told to try again later.
+ * back-pressure reaches the clients, which are asked to retry later.
  *
  * A unit may have several gateways. A request belongs to one of them: when that one's connection
  * ends, what it had submitted is cancelled, and the others' requests go on. The pages stay in the
@@ -69,12 +69,12 @@ struct loop_parts {
     /* Under which number this process starts that one, for the log; 0: it does not. NULL: none. */
     uint32_t (*job_of)(void *context, int64_t pid);
     void *job_context;
-    int64_t finish_ns_max; /* for what has begun when it is told to end; 0: 35 s */
-    /* SIGHUP: what the gateway is told; NULL: nothing. Without one SIGHUP ends the process */
+    int64_t finish_ns_max; /* to finish running requests at its end; 0: 35 s */
+    /* SIGHUP: the record for the gateway; NULL: none. Without one SIGHUP ends the process */
     const struct record *(*reload)(void *context);
     void *reload_context;
     /* Called once clients can connect; a unit: when it has connected for the first time, without
-     * urls. urls[HTTP_LISTENER_COUNT], NULL where nobody listens. */
+     * urls. urls[HTTP_LISTENER_COUNT], NULL where there is no listener. */
     void (*ready)(void *context, const char *const *urls);
     void *ready_context;
 };

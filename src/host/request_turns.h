@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Clients' requests that wait for the gateway, which reads them in turns: whose is next, and whose is
- * dropped when there is no more room, serving/policy/share_turns.h decides. A client with many
+ * Clients' requests that wait for the gateway, which reads them in turns. The policy
+ * (serving/policy/share_turns.h) decides which is next, and which is dropped if there is no room. A client with many
  * requests makes another one wait for one of them at most, and takes no room that others need. A
  * client is an API key that the gateway knows, or an address.
  *

@@ -103,15 +103,15 @@ static void tell_drain(uint32_t number, bool one_rank, bool back) {
 
 static void orders_are_told_on_both_sides(void **state) {
     tell_drain(3, false, false);
-    assert_string_equal(heard_news(), "info unit  is told to drain unit=3\n");
+    assert_string_equal(heard_news(), "info unit  drains unit=3\n");
     tell_drain(0, true, false);
-    assert_string_equal(heard_news(), "info unit  is told to drain rank=2\n");
+    assert_string_equal(heard_news(), "info unit  drains rank=2\n");
     tell_drain(3, true, true);
-    assert_string_equal(heard_news(), "info unit  is told to take requests again unit=3 rank=2\n");
+    assert_string_equal(heard_news(), "info unit  resumes requests unit=3 rank=2\n");
     const struct record_role role = {.record = record_head(RECORD_ROLE, sizeof role),
                                      .role = UNIT_DECODE};
     fleet_lines_told(&lines, 3, &role.record);
-    assert_string_equal(heard_news(), "info unit  is told its role unit=3 role=decode\n");
+    assert_string_equal(heard_news(), "info unit  gets its role unit=3 role=decode\n");
 }
 
 static void more_units_than_are_remembered_are_told_of_too(void **state) {
@@ -137,7 +137,7 @@ static void a_unit_is_named_by_its_supervisor_as_well(void **state) {
     hello(4, UNIT_BOTH, 78); /* somebody else started it */
     assert_null(strstr(heard_news(), "job="));
     tell_drain(3, false, false);
-    assert_string_equal(heard_news(), "info unit  is told to drain unit=3 job=2\n");
+    assert_string_equal(heard_news(), "info unit  drains unit=3 job=2\n");
     fleet_lines_lost(&lines, 3, false);
     assert_string_equal(heard_news(),
                         "warning unit  is gone unit=3 job=2 role=both pid=77 requests=0\n");

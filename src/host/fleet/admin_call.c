@@ -80,9 +80,9 @@ enum status admin_call_ask(struct admin_call *call, const char *path, const char
     call->ended = false;
     enum status status = http_client_send(call->client, 0, path, sent);
     if (status) return error_set(error, status, "%.200s: no memory for a question", name);
-    if (!call->ended) http_client_run(call->client); /* nobody may have taken the connection */
+    if (!call->ended) http_client_run(call->client); /* the connection may have been refused */
     if (call->end == HTTP_END_NO_CONNECTION)
-        return error_set(error, STATUS_GONE, "%.200s: nobody listens there", name);
+        return error_set(error, STATUS_GONE, "%.200s: no gateway listens there", name);
     if (call->end != HTTP_END_WHOLE)
         return error_set(error, STATUS_IO, "%.200s%s: no whole answer came", name, path);
     if (call->bytes >= call->room && call->bytes > 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The folder of a fleet's manager: a lock, since there is one manager; what the next one has to know
- * of units and of an operator's wishes; orders that wait; what is told to whoever asks; and the
- * load's history.
+ * The folder of a fleet's manager: a lock, since there is one manager; the state of units and the
+ * operator's settings, for the next manager; orders that wait; the published status; and the load's
+ * history.
  *
  *   lock         held by the manager that runs; the kernel frees it with the process
  *   book         the last number given, what is pinned, units with their roles
@@ -44,7 +44,7 @@ enum status fleet_folder_make(const char *folder, struct error *error) MUST_USE;
  * ends. */
 enum status fleet_folder_lock(const char *folder, struct error *error) MUST_USE;
 
-/* Who holds it; 0: nobody. */
+/* The process that holds the lock; 0: none. */
 pid_t fleet_folder_holder(const char *folder);
 
 /* A book that is not there is empty. */

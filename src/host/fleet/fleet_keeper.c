@@ -264,7 +264,7 @@ static enum status launch(struct fleet_keeper *keeper, uint32_t number, uint32_t
     return keeper->launcher.start(keeper->launcher.self, &order, error);
 }
 
-/* The book knows the unit before it is there: whoever comes next looks for it. */
+/* Writes the unit to the book before it starts, so that the next manager looks for it. */
 static void start(struct fleet_keeper *keeper, const struct record_fleet_action *action,
                   int64_t wall_ns) {
     struct error error;

@@ -22,7 +22,7 @@ struct kept_unit {
     uint32_t launched; /* enum fleet_sight, as its launcher has it */
     uint32_t requests;
     bool held;
-    bool alone;         /* nobody else could go on with what it has */
+    bool alone;         /* no other unit could continue its requests */
     bool is_there;      /* its launcher has it */
     int64_t ordered_ns; /* by clock_now_ns; when it was launched, or this manager began */
     char job[LAUNCH_JOB_BYTES];

@@ -155,7 +155,7 @@ static uint32_t role_of(struct bytes role) {
     return bytes_equal(role, bytes_of("decode")) ? UNIT_DECODE : UNIT_BOTH;
 }
 
-/* Where gateways differ, the one that would send it requests counts: it is told again. */
+/* If gateways differ, the one that would send it requests counts: it gets the order again. */
 static void merge(struct watched_unit *unit, uint32_t sight) {
     if (unit->sight == FLEET_SEEN_COUNT || sight == FLEET_SEEN_SERVING) unit->sight = sight;
     if (unit->sight == FLEET_SEEN_STARTING) unit->sight = sight;

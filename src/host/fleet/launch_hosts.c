@@ -171,14 +171,14 @@ static void hosts_stop(void *self, uint32_t number, bool at_once) {
     char script[64];
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        if (look_at(hosts, host, &error)) continue; /* it is told again */
+        if (look_at(hosts, host, &error)) continue; /* it is asked again */
         for (uint32_t unit = 0; unit < host->unit_count; unit++) {
             if (host->units[unit].number != number) continue;
             snprintf(script, sizeof script, "kill -%s %ld", at_once ? "KILL" : "TERM",
                      host->pids[unit]);
             if (run_on(hosts, host, script, &error))
-                log_say(LOG_WARNING, "fleet", "a unit could not be told to end unit=%u why=%s",
-                        number, error.text);
+                log_say(LOG_WARNING, "fleet", "a unit could not be ended unit=%u why=%s", number,
+                        error.text);
         }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Units as processes of this machine, each in a session of its own. Who is there is read from /proc:
- * a process of this user whose command line has the words "--instance" and an instance of the fleet. Ranks that a
- * unit starts for itself have that as one word, and are its own affair.
+ * Units as processes of this machine, each in a session of its own. The running ones are found in
+ * /proc: a process of this user with the words "--instance" and an instance of the fleet in its
+ * command line. Ranks that a unit starts for itself have that as one word, and are not counted.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -169,7 +169,7 @@ enum status launch_local_open(const char *mark, struct unit_launcher *launcher_o
     struct launch_local *local = calloc(1, sizeof *local);
     if (!local) return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
     snprintf(local->mark, sizeof local->mark, "%s", mark);
-    signal(SIGCHLD, SIG_IGN); /* whoever ends is not waited for */
+    signal(SIGCHLD, SIG_IGN); /* ended units are not waited for */
     *launcher_out = (struct unit_launcher){.self = local,
                                            .name = "local",
                                            .shows_ns = SHOWS_NS,

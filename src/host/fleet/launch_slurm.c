@@ -22,7 +22,7 @@
 #define SHUN_S 120 /* after a unit failed on it, within so long of its start */
 #define SHUNNED_BYTES 1024
 #define EXCLUDED_BYTES 8192
-#define ENDED_MAX 64 /* units that were told to end at once, of which it is remembered */
+#define ENDED_MAX 64 /* remembered units that were ended at once */
 #define FIELDS 7
 
 struct launch_slurm {

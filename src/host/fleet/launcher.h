@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who starts a fleet's units and knows which of them are there: this machine's processes, a list of
- * hosts, or Slurm. A unit outlives whoever started it: it has no parent to die with. It carries its
- * fleet's mark and its number with it (fathom unit --instance), so that any later manager finds it;
+ * Starts a fleet's units and lists those that run: as this machine's processes, on a list of hosts,
+ * or with Slurm. A unit outlives the manager that started it: it has no parent to die with. Its
+ * fleet's mark and its number are in its options (fathom unit --instance), so any later manager
+ * finds it;
  * what a launcher remembers besides may be lost.
  */
 #ifndef HOST_FLEET_LAUNCHER_H
@@ -54,12 +55,12 @@ void launcher_mark(const char *fleet, char mark_out[FLEET_MARK_DIGITS + 1]);
 /* The number in an instance of the fleet with that mark; 0: it is another's, or none. */
 uint32_t launcher_number(const char *mark, const char *instance);
 
-/* Of the processes of this machine whose command line names an instance of the fleet. */
+/* The launcher of processes of this machine; their command line names an instance of the fleet. */
 enum status launch_local_open(const char *mark, struct unit_launcher *launcher_out,
                               struct error *error) MUST_USE;
 
-/* Of Slurm's jobs whose names have the fleet's mark. `options` are sbatch's besides, NULL at the end, and
- * live as long. */
+/* The launcher of Slurm jobs with the fleet's mark in their names. `options` are further ones for
+ * sbatch, NULL at the end, and live as long. */
 enum status launch_slurm_open(const char *mark, const char *const *options,
                               struct unit_launcher *launcher_out, struct error *error) MUST_USE;
 

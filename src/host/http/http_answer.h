@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The head of an HTTP/1.1 answer, for our own client. More forgiving than http_message.h, which
- * guards our server: unknown headers and spellings pass, but an answer whose length cannot be known
- * for certain is refused. Pure: bytes in, facts out. Bodies in chunks are read with
+ * guards our server: unknown headers and spellings pass, but an answer of uncertain length
+ * is refused. Pure: bytes in, facts out. Bodies in chunks are read with
  * http_chunks_take.
  */
 #ifndef HOST_HTTP_HTTP_ANSWER_H

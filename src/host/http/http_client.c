@@ -113,7 +113,7 @@ static bool take_head(struct client_connection *connection, struct evbuffer *inp
 static void on_read(struct bufferevent *socket, void *context) {
     struct client_connection *connection = context;
     struct evbuffer *input = bufferevent_get_input(socket);
-    if (!connection->request) { /* a word that nobody asked for */
+    if (!connection->request) { /* bytes without a request */
         disconnect(connection);
         return;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * An HTTP/1.1 client for load: many connections to one server, each with one request at a time and
  * kept alive from request to request, all in one thread on libevent. The caller names a connection
- * by its index, is told each request's head, data and end, and sends the next from there.
+ * by its index, receives each request's head, data and end, and sends the next from there.
  *
  * A kept connection that the server has closed meanwhile is opened again, once per request, without
  * a word to the caller. Plain HTTP only.
@@ -16,7 +16,7 @@ struct http_client;
 
 enum http_end {
     HTTP_END_WHOLE,
-    HTTP_END_NO_CONNECTION, /* nobody listens, or too many files are open */
+    HTTP_END_NO_CONNECTION, /* refused, or too many files are open */
     HTTP_END_BROKEN,        /* the answer ended too early, or is not HTTP */
     HTTP_END_TIMEOUT,       /* no byte came for stall_ms_max */
     HTTP_END_LEFT,          /* the caller wanted no more: http_client_leave */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A clock that stands still while its event loop does: what the loop could not look at in that time
- * counts against nobody's deadline. Whoever has a deadline asks this clock whether it is over.
+ * A clock that stops while its event loop is blocked: time in which the loop could not read events
+ * counts against no deadline. Compare deadlines with this clock.
  */
 #ifndef HOST_HTTP_OWN_TIME_H
 #define HOST_HTTP_OWN_TIME_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What the host of one rank's KV pages was asked and has not answered. When the rank dies, nobody
- * answers any more: then each of these gets the answer that nothing came of it, as the unit takes it
+ * What the host of one rank's KV pages was asked and has not answered. When the rank dies, no
+ * answers follow: then each of these gets the answer that nothing came of it, as the unit takes it
  * from any host, and its request goes on without. So a dead rank needs no rule of its own in the unit:
  * what its pages held is forgotten, and transfers from and to it have ended.
  */

@@ -18,7 +18,7 @@
 #include "host/wire/wire.h"
 
 #define JOIN_NS_MAX ((int64_t)60000000000)  /* ranks have their models by then, or never will */
-#define DEATH_NS_MAX ((int64_t)15000000000) /* that a rank which is lost has died is told by then */
+#define DEATH_NS_MAX ((int64_t)15000000000) /* the death of a lost rank is reported by then */
 #define DOUBT_US 100000                     /* between two looks whether it was */
 #define RETRY_US 2000                       /* after the wire was full */
 
@@ -134,7 +134,7 @@ static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
 
 struct kv_peer {     /* another rank */
     uint32_t number; /* on the wire; 0: not there */
-    uint32_t next; /* it has said hello before the death of the one before it was told; 0: nobody */
+    uint32_t next;   /* it said hello before its predecessor's death was reported; 0: none */
     char next_address[KV_ADDRESS_BYTES];
     bool dead;
     int64_t lost_ns; /* 0: it is there, or is dead */

@@ -2,8 +2,9 @@
  * KV records to and from the ranks of a unit. Each rank has its own ways for KV blocks, on its own
  * pages: a transport and a carrier to other units' ranks, and a tier to the KV storage. Rank 0 has
  * them in its event loop. Another rank has them in a thread (kv_agent), which gets the records of
- * rank 0's unit over a wire between the ranks, and answers over it. A rank that dies is answered for by
- * rank 0 (host/transfer/kv_asked.h); when it comes back its new address is told.
+ * rank 0's unit over a wire between the ranks, and answers over it. Rank 0
+ * answers for a dead rank (host/transfer/kv_asked.h). When the rank is back, it sends its new
+ * address.
  *
  *   rank 0   kv_ranks_open (waits for the others), kv_ranks_addresses, kv_ranks_take
  *   others   kv_agent_open, kv_agent_close around the life of their model
@@ -40,8 +41,8 @@ struct kv_ranks_options {
     /* KV_DONE, FOUND, LOADED and KEPT, of any rank, and the KV_HELLO of one that comes back; also from
      * within kv_ranks_take. */
     void (*say)(void *context, const struct record *record);
-    /* A rank's wire is silent, and nobody says that the rank has died: what it was asked may never be
-     * answered, or done when the unit has given its pages to others, so the unit is lost. */
+    /* A rank's wire is silent, and no death was reported: its requests may never be answered,
+     * or run after the unit has reused their pages, so the unit is lost. */
     void (*lost)(void *context, const struct error *error);
 };
 

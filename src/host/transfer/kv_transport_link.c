@@ -4,8 +4,8 @@
  * connection that breaks takes its tickets with it at once, and the next offer connects anew.
  *
  * Breaking is what gets memory back from UCX: a forced close completes every message under way,
- * with an error, after the sockets are closed. Only then the ledger is told that nobody writes any
- * more.
+ * with an error, after the sockets are closed. Only then the ledger is notified that no writes
+ * are left.
  */
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -18,7 +18,7 @@ enum status kv_transport_open(const struct kv_transport_options *options,
 void kv_transport_close(struct kv_transport *transport) {
 }
 
-/* There is no transport, so nobody gets here. */
+/* There is no transport, so these functions are never called. */
 #define NOBODY check(!"a KV transport in a build without UCX")
 
 const char *kv_transport_address(const struct kv_transport *transport) {

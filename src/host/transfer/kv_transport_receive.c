@@ -87,7 +87,7 @@ static ucs_status_t take_refusal(struct link *link, const struct kv_wire_message
     return UCS_OK;
 }
 
-/* Tells a sender that nobody waits for its ticket. */
+/* Reports to a sender that its ticket is unknown here. */
 static void tell_unknown(struct link *link, struct transfer_ticket ticket,
                          enum transfer_verdict verdict) {
     struct outgoing end = {

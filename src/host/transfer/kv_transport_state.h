@@ -4,7 +4,7 @@
  *   kv_transport.c          the public calls, the thread and its sleep
  *   kv_transport_link.c     connections (links): their making, breaking, and what is sent on them
  *   kv_transport_receive.c  the handlers of received messages
- *   kv_transport_early.c    received messages whose ticket is not known here yet
+ *   kv_transport_early.c    received messages with a ticket that is not known here yet
  *   kv_transport_wire.c     the messages' format
  *
  * Callers' threads and the transport's own thread share the ledger, the queues and the counters
@@ -120,7 +120,7 @@ struct kv_transport {
     bool asleep;                        /* the thread sleeps, or is about to */
     bool kicked;                        /* the thread has to look again before it sleeps */
     bool ending;                        /* kv_transport_close was called */
-    bool starved;                       /* a push was told FULL; the owner waits for room */
+    bool starved;                       /* a push returned FULL; the owner waits for room */
     bool announced;                     /* the thread has to tell the owner */
     uint64_t link_ids;                  /* the last id given to a link */
     struct link links[KV_LINKS_MAX];
@@ -168,8 +168,8 @@ void kv_transport_link_accept(ucp_conn_request_h request, void *argument);
  * memory. */
 void kv_transport_link_say(struct link *link, const struct outgoing *message);
 
-/* Lets go of what was sent, ends tickets whose deadline has come, tells peers how tickets ended,
- * and connects, closes and sends on links. True if anything was done. *wake_out is lowered to the
+/* Frees what was sent, ends tickets at their deadline, reports to peers how tickets ended, and
+ * connects, closes and sends on links. True if anything was done. *wake_out is lowered to the
  * time of the next thing that is due. */
 bool kv_transport_link_tend(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out);
 
@@ -182,8 +182,8 @@ bool kv_transport_link_close_all(struct kv_transport *transport, bool now);
 /* Sets UCX's handlers for all kinds of message. */
 ucs_status_t kv_transport_receive_open(struct kv_transport *transport);
 
-/* Checks and counts the slices that UCX has fetched, and deals with early messages: those whose
- * ticket is known by now are taken, those that waited too long are refused. The result and
+/* Checks and counts the slices that UCX has fetched, and handles early messages: those with
+ * a ticket known by now are processed, those that waited too long are refused. The result and
  * *wake_out are as kv_transport_link_tend's. */
 bool kv_transport_receive_tend(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out);
 
@@ -193,7 +193,7 @@ bool kv_transport_receive_tend(struct kv_transport *transport, int64_t now_ns, i
  * of rows[bytes]. False: its ticket is known, or there is no room; the caller deals with it now. */
 bool kv_transport_early_keep(struct link *link, const struct kv_wire_message *message, void *fetch,
                              const void *rows, size_t bytes);
-/* Takes off the transport's list, and returns as a list, the messages whose ticket is known by now
+/* Removes from the transport's list, and returns as a list, the messages with a ticket known by now
  * and those that have waited until their until_ns. Lowers *wake_out to the next of the others'. */
 struct early *kv_transport_early_due(struct kv_transport *transport, int64_t now_ns,
                                      int64_t *wake_out);

@@ -22,8 +22,8 @@ static inline bool record_queue_has_room(const struct record_queue *queue) {
 /* Copies the record to the end. STATUS_FULL when the queue already holds bytes_max or more. */
 enum status record_queue_put(struct record_queue *queue, const struct record *record) MUST_USE;
 
-/* As record_queue_put, whatever the bound: for records whose number is bounded elsewhere. Running
- * out of memory ends the process. */
+/* Like record_queue_put, but ignores the bound: the number of such records is bounded elsewhere.
+ * Running out of memory ends the process. */
 void record_queue_force(struct record_queue *queue, const struct record *record);
 
 /* The oldest record, NULL when empty; it stays until record_queue_drop. */

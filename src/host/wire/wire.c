@@ -3,13 +3,13 @@
  *
  *   - A ROUTER does not say when a peer has gone. A socket monitor does, without naming it; so each
  *     such event, and a timer, makes us send every peer an empty message: ROUTER_MANDATORY refuses
- *     it where nobody is (EHOSTUNREACH). The empty messages are the signs of life, too.
+ *     it if the peer is gone (EHOSTUNREACH). The empty messages are the signs of life, too.
  *   - A DEALER connects again by itself, and would then speak on as if nothing had been. Each
- *     connection therefore gets a socket of its own, whose first message is the greeting.
- *   - ZMQ_FD is edge-triggered: after any call the socket may be readable without it. So whoever
- *     sends looks at ZMQ_EVENTS afterwards, and a timer looks now and then.
- *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is told to leave
- *     (STATE_DROPPED), and is deaf to us from then on.
+ *     connection therefore gets a socket of its own; its first message is the greeting.
+ *   - ZMQ_FD is edge-triggered: after any call the socket may be readable without it. Each
+ *     sender reads ZMQ_EVENTS afterwards, and a timer looks now and then.
+ *   - Disconnecting a peer of a ROUTER is not in the stable API. A dropped peer is asked to leave
+ *     (STATE_DROPPED); its messages are ignored from then on.
  *   - Unbinding a socket ends all connections that were accepted there. So it stays bound, and
  *     wire_door bounds the connections that have not greeted: the monitor says which files they are,
  *     and a message which file it came from.
@@ -90,7 +90,7 @@ struct wire {
     uint32_t monitors;  /* so far: a name once used may still be bound */
     uint32_t greets_in; /* of a side that connects: the version that its next greeting says */
     bool told;          /* why it does not connect; until it does */
-    bool has_ended;     /* a connection has, and nobody was looked after since */
+    bool has_ended;     /* a connection has, and peers were not checked since */
     bool ending;        /* the socket is done with, and will be closed */
     bool full_told;
     char address[256];
@@ -199,7 +199,7 @@ static void drop(struct wire *wire, struct wire_peer *peer, const char *why) {
     log_say(LOG_WARNING, SUBJECT, "a connection was ended address=%s unit=%.0f why=%s",
             wire->address, is_unit ? (double)peer->number : NAN, farewell.why);
     if (send_bytes(wire, peer, &farewell, sizeof farewell))
-        farewell.why[0] = 0; /* full: nobody reads it */
+        farewell.why[0] = 0; /* full: the peer does not read */
     bool up = peer->state == STATE_UP;
     peer->state = STATE_DROPPED;
     show_door(wire, peer);
@@ -258,7 +258,7 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
     if (!fault) peer->version = version;
     enum status status = send_greeting(wire, peer, peer->version);
     if (fault) {
-        peer->state = STATE_DROPPED; /* it was never told of */
+        peer->state = STATE_DROPPED; /* it was never announced */
         drop(wire, peer, fault);
     } else if (status) {
         peer->state = STATE_NONE;

@@ -3,12 +3,12 @@
  * DEALER on the other; one record is one message, over `ipc://PATH` or `tcp://HOST:PORT`, driven by
  * the event loop's one thread.
  *
- * Both sides shake hands first (magic, versions). A peer whose records are of the version before this
- * one is spoken with in that version; nobody behind the wire notices.
+ * Both sides shake hands first (magic, versions). The wire translates records for a peer of the
+ * previous version; its users do not notice.
  *
  * What it protects: whatever comes later must be a valid record of a kind that this side takes, and a
  * peer that sends anything else is dropped with one log line. A connection that ends, or is silent for
- * too long, is told once, as the loss of its peer; the number of a peer is never used again. Queues are
+ * too long, is reported once, as the loss of its peer; the number of a peer is never used again. Queues are
  * bounded: STATUS_FULL leaves the record with its sender.
  *
  * A side that connects does so for ever, and comes back as a new peer after each loss.

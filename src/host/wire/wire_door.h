@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Strangers at the socket that a wire listens on: connections that were accepted and have not greeted
- * yet. Whoever reaches the port can open them without a key, and each takes a file. So there are few
- * of an address and few in all, and none stays for long; serving/policy/evict_clients chooses who
+ * yet. Anyone who reaches the port can open them without a key, and each uses a descriptor. The
+ * number is limited for an address and in all, and none stays for long; serving/policy/evict_clients chooses who
  * leaves. A connection that has greeted is known, and the door never ends it.
  *
  * libzmq owns the sockets. Its monitor says which files they are, and a connection ends when the door
  * shuts its socket down: libzmq then closes it. Before that the door looks whether the file still is
  * the connection that it let in.
  *
- * Where files have run out, whoever waits to be accepted is refused by the door itself, with a file
- * that it keeps for that. libzmq would try again without a pause; unbinding its socket, in turn, would
+ * If descriptors have run out, the door itself refuses connections that wait to be accepted, with a
+ * descriptor reserved for that. libzmq would try again without a pause; unbinding its socket, in turn, would
  * end all connections that were accepted there.
  */
 #ifndef HOST_WIRE_WIRE_DOOR_H
@@ -33,7 +33,7 @@ void wire_door_close(struct wire_door *door);
 /* The file that connections are accepted from. */
 void wire_door_listens(struct wire_door *door, int file);
 
-/* A connection was accepted; over ipc nobody counts as a stranger. */
+/* A connection was accepted; connections over ipc are not counted as strangers. */
 void wire_door_enter(struct wire_door *door, int file);
 /* It has greeted. */
 void wire_door_know(struct wire_door *door, int file);

@@ -155,6 +155,6 @@ enum status wire_keys_check_address(const char *address, bool has_keys, bool pla
     if (has_keys || plain_anywhere || is_this_machine(address + 6)) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "%.200s leaves this machine, and there are no keys: make some with fathom "
-                     "keygen, or say --wire-plain to speak unencrypted with whoever comes",
+                     "keygen, or say --wire-plain to accept any peer unencrypted",
                      address);
 }

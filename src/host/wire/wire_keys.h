@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Who may speak on a wire. Over ipc:// the file system says so, and on this machine alone nobody is
- * asked; between machines both sides prove themselves with CURVE keys (Curve25519), which also
+ * Authentication of a wire's peers. For ipc:// the file system decides, and on loopback there is
+ * none; between machines both sides prove themselves with CURVE keys (Curve25519), which also
  * encrypt: a gateway has a list of the public keys that it lets in, a unit knows the gateway's.
  *
  * A key file is text: lines that begin with "# ", and one key of 40 characters (Z85) a line.

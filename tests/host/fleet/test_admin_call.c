@@ -72,7 +72,7 @@ static void nobody_who_listens_is_an_error(void **state) {
     listen_with(NULL, 0);
     assert_int_equal(admin_call_open(url, &call, &error), STATUS_OK);
     assert_int_equal(admin_call_ask(call, "/metrics", NULL, &answer, &error), STATUS_GONE);
-    assert_non_null(strstr(error.text, "nobody listens there"));
+    assert_non_null(strstr(error.text, "no gateway listens there"));
     admin_call_close(call);
 }
 

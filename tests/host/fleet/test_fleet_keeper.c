@@ -60,7 +60,8 @@ static void without_gateways_it_starts_nothing_and_says_so(void **state) {
     fleet_keeper_close(keeper);
     snprintf(path, sizeof path, "%s/status.txt", folder);
     assert_int_equal(file_take(path, 1 << 16, &text, &error), STATUS_OK);
-    assert_non_null(strstr(text.data, "cannot be seen: http://127.0.0.1:1: nobody listens there"));
+    assert_non_null(
+        strstr(text.data, "cannot be seen: http://127.0.0.1:1: no gateway listens there"));
     assert_non_null(strstr(text.data, "the load is not known yet"));
     free((void *)(uintptr_t)text.data);
     assert_int_equal(fleet_folder_read_book(folder, &book, &error), STATUS_OK);
