@@ -186,8 +186,8 @@ struct step_result {
 RECORD_TAIL(step_result, 0, struct step_result_row,
             step_result_rows) /* [row_count], in the plan's order */
 RECORD_TAIL(step_result, 1, struct token_logprob, step_result_logprobs) /* [logprob_count] */
-/* [ready_count] slots whose constraint came ahead and is compiled, or cannot be, and those whose
- * mask was late and is there. One is told with each result until its row comes. */
+/* [ready_count] slots with a constraint sent ahead that is now compiled, or cannot be, and those
+ * with a late mask that is now ready. A slot is reported with each result until its row comes. */
 RECORD_TAIL(step_result, 2, uint32_t, step_result_ready)
 
 /* What a result needs at most; no step scores more tokens than it has. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The compiled constraints of one rank, by their texts, and the memory in which answers are
- * followed. A thread of its own compiles, so that whoever asks never waits; with the first
- * constraint it reads the checkpoint's tokenizer, which a rank without constraints does without.
+ * The compiled constraints of one rank, by their texts, and the memory for the state of answers. A
+ * thread of its own compiles, so callers never wait. With the first constraint it reads the
+ * checkpoint's tokenizer, which a rank without constraints does not need.
  *
- * Clients take turns by the time that their constraints took (serving/policy/share_time): one who
- * asks for many large ones makes nobody wait longer than for the one in work. Who holds a loan has
- * its constraint for as long. Constraints without loans stay as long as there is room for them: of
+ * Clients take turns by the time that their constraints took (serving/policy/share_time): a client
+ * with many large ones delays others no longer than for the one being compiled. A loan keeps its
+ * constraint for as long as it is held. Constraints without loans stay as long as there is room for them: of
  * the client that has most of it, the one that was used least recently goes first. What is lent is
  * bounded, too: a client's next one is compiled when what it holds leaves as much to the others
  * (share_turns_admits).

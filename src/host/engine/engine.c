@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Logits are kept for as many rows as a plan may have, which is what sampling needs: a row that
- * asks for more than its last token's logits is refused here (programs that study logits use the
- * model). A row with drafts has theirs behind its own: each is looked at only after the one before
- * it was chosen and was what had been guessed, as if it came from the step after. Logits that only
- * score known tokens are reduced to what is told of them as they come, and never kept.
+ * The engine stores logits for as many rows as a plan may have, enough for sampling: a row that
+ * asks for more than its last token's logits is rejected (programs that study logits use the
+ * model). A row with drafts has their logits after its own. Each draft's logits are used only if
+ * the draft before it was chosen as guessed, as if they came from the next step. Logits that only
+ * score known tokens are reduced to the reported scores as they arrive, and never stored.
  *
- * A constrained row chooses under its mask, and one whose mask is late chooses nothing: it comes
- * again when a result has said that its mask is ready. A draft whose mask is late counts as wrong. What comes behind chosen tokens, masks
- * and forced tokens, is asked for when all rows have chosen: who makes it has worked meanwhile.
+ * A constrained row chooses under its mask. If its mask is late, the row chooses nothing and is
+ * planned again once a result has reported the mask ready. A draft with a late mask counts as wrong.
+ * Masks and forced tokens after the chosen ones are requested when all rows have chosen: their
+ * maker works meanwhile.
  */
 #include "host/engine/engine.h"
 
@@ -178,11 +179,11 @@ static enum status check_rows(const struct engine *engine, const struct step_pla
                              "row %u's history or biases lie outside the plan", i);
         if (rows[i].sampling.top_logprobs > LIMIT_TOP_LOGPROBS)
             return error_set(error, STATUS_INVALID,
-                             "row %u asks for %u log probabilities, at most %d are told", i,
+                             "row %u asks for %u log probabilities, at most %d are supported", i,
                              rows[i].sampling.top_logprobs, LIMIT_TOP_LOGPROBS);
         if (rows[i].constrained && !engine->masks.begin)
             return error_set(error, STATUS_INVALID,
-                             "row %u is constrained; this engine has nobody who makes masks", i);
+                             "row %u is constrained; this engine makes no masks", i);
     }
     return STATUS_OK;
 }
@@ -284,7 +285,7 @@ static struct sample_past past_of(const struct step_plan *plan, const struct ste
                                 .bias_count = row->bias_count};
 }
 
-/* Nothing but the logits and the row's rule chooses its tokens, and nothing else is told of them. */
+/* Only the logits and the row's rule choose its tokens, and nothing else is reported of them. */
 static bool needs_no_logits(const struct step_plan *plan, const struct step_row *row) {
     struct sample_past past = past_of(plan, row);
     return row->sample && !row->constrained && !(row->sampling.flags & SAMPLING_LOGPROBS) &&
@@ -382,7 +383,7 @@ static void begin_results(struct engine *engine, const struct step_plan *plan,
     engine->scoring.result = result;
 }
 
-/* What requests wait for that have no row yet, or whose row was late. */
+/* Reports constraints and masks that requests wait for, without a row yet or with a late one. */
 static void tell_ready(struct engine *engine, const struct step_plan *plan,
                        struct step_result *result) {
     result->constraint_count = plan->constraint_count;

@@ -65,9 +65,9 @@ struct engine_masks {
     /* The tokens that must come behind those pushed, [LIMIT_FORCED]; returns how many it took, which
      * are pushed thereby. Waits as await does; 0: it is not known, or was not wanted. */
     uint32_t (*take_forced)(void *context, uint32_t slot, uint32_t *tokens_out);
-    /* At the end of a step: the slots whose constraint or mask is ready that a request waits for, as
-     * step_result_ready has them, [LIMIT_UNIT_REQUESTS]; returns how many. `waits`: for a moment,
-     * until there is one that was not told before. */
+    /* At the end of a step: the slots with a ready constraint or mask that a request waits for, as in
+     * step_result_ready, [LIMIT_UNIT_REQUESTS]; returns how many. `waits`: for a moment,
+     * until there is one that was not reported before. */
     uint32_t (*take_ready)(void *context, bool waits, uint32_t *slots_out);
 };
 /* Between two steps; copied. Without them, plans with constrained rows break a rule. */

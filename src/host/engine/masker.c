@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Each constrained answer has a seat: a place among the rows of serving/constraint, a mask, and
- * perhaps a job that waits or is at work. The engine touches a seat only while none is, so an answer
- * is followed by one thread at a time; and a grammar, by its turn, too. A slot whose answer ends
- * while a thread is at work for it leaves its seat behind, which that thread clears away; and one
- * that begins anew takes a seat before it leaves the last one, so that its constraint is kept: hence
- * one seat more than slots and threads.
+ * Each constrained answer has a seat: an index among the rows of serving/constraint, a mask, and
+ * perhaps a job that waits or runs. The engine touches a seat only while it has no job, so one
+ * thread at a time advances an answer; likewise a grammar, by its turn. If a slot's answer ends
+ * while a thread works for it, the slot abandons the seat, and that thread clears it. A slot that
+ * starts over takes a seat before it leaves the last one, so that its constraint is kept: hence one
+ * seat more than slots and threads.
  *
  * One lock is over all of this; it is never held while something is masked. The lock of the store
  * comes below it.
@@ -21,7 +21,7 @@
 #include "host/process/lazy_memory.h"
 
 #define THREADS 2
-#define SLOW_NS 1000000 /* a mask: many answers' are made beside a step in that time */
+#define SLOW_NS 1000000 /* a mask: in that time many answers' masks are made during a step */
 #define NO_SEAT UINT32_MAX
 
 enum seat_state { SEAT_FREE, SEAT_RESTS, SEAT_WAITS, SEAT_IN_WORK };
@@ -91,7 +91,7 @@ static void take_out(struct masker *masker, uint32_t place) {
 /* What a mask of the seat's constraint costs; negative: it cannot be worked on now. */
 static int64_t cost_of(const struct masker *masker, uint32_t seat) {
     struct constrained_loan *loan = constrained_rows_loan(masker->rows, seat);
-    if (!loan) return 0; /* that it is stuck is quickly told */
+    if (!loan) return 0; /* a stuck answer is found quickly */
     if (!constraint_store_is_ready(loan)) return -1;
     const struct constraint_turn *turn = constraint_store_turn(loan);
     bool must_wait = turn->is_taken || (turn->cost_ns >= SLOW_NS && masker->slow_count);
@@ -374,7 +374,7 @@ static bool is_ready_late(const struct seat *seat) {
     return seat->is_late && seat->has_mask;
 }
 
-/* True if something is ready that was not told before, or nothing is waited for. */
+/* True if something is ready that was not reported before, or if nothing is waited for. */
 static bool has_news(const struct masker *masker) {
     bool waits = false;
     for (uint32_t slot = 0; slot < masker->options.slots; slot++) {

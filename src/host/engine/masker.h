@@ -4,9 +4,10 @@
  * is made even if it comes too late for its step: the row comes again when the mask is there. A
  * constraint is held from when it came ahead of its slot's first row.
  *
- * No answer waits for another's slow mask. Of what waits, the constraint whose masks cost least goes
- * first, and at most one of the threads works on one that is known to be slow. A constraint that was
- * never slow before can still take one thread by surprise; the other goes on with all others'.
+ * No answer waits for another's slow mask. Among waiting jobs, the constraint with the cheapest
+ * masks runs first, and at most one of the threads works on one that is known to be slow. A
+ * constraint that was never slow before can still block one thread; the other continues with the
+ * rest.
  */
 #ifndef HOST_ENGINE_MASKER_H
 #define HOST_ENGINE_MASKER_H
@@ -36,7 +37,7 @@ void masker_close(struct masker *masker);
 struct engine_masks masker_masks(struct masker *masker);
 
 struct masker_counts {
-    uint64_t masks, late; /* late: rows, and drafts, whose mask came too late */
+    uint64_t masks, late; /* late: rows and drafts with masks that were late */
     uint64_t mask_ns;     /* the threads' time for all of them */
     uint64_t forced;      /* tokens */
     uint64_t compiled, found;

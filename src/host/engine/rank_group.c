@@ -225,7 +225,7 @@ static void order_all(struct rank_group *group, enum group_order_kind kind, cons
 /* A walk over the other ranks' reports. */
 struct reports {
     size_t at;
-    uint32_t rank; /* whose the next one is; 0: there is none */
+    uint32_t rank; /* the owner of the next one; 0: there is none */
     struct bytes next;
 };
 
@@ -625,8 +625,8 @@ static void add_plan(struct rank_group *group, uint32_t rank, const struct step_
     add_order(&group->orders, rank, &order, plan, plan->record.bytes);
 }
 
-/* All ranks' step took as long as rank 0's, which goes through its layers in step with the others
- * and so has waited for theirs, too, whoever's rows waited for loads. Rows on several ranks wait at
+/* All ranks' step took as long as rank 0's, which computes its layers in step with the others and
+ * so has waited for theirs, too, on any rank with rows that waited for loads. Rows on several ranks wait at
  * the same time, for the same layers of loads that began together: the longest waiting is what the
  * step took more. Where they wait for different layers, or where a rank that waited would have been
  * ahead of the others, it is a little more or less; the cost that a unit learns is an average, and
@@ -764,8 +764,8 @@ static void worker_close(struct group_worker *worker) {
     worker->routing = worker->argmax = worker->tokens = NULL;
 }
 
-/* Two parts of memory behind each other. Once they are told, rank 0 may have other threads of this
- * process write what was read for them: a page that nobody needs any more takes another's blocks. */
+/* Sends two parts of memory, one after the other. After that, rank 0 may have other threads of this
+ * process overwrite what was read for them: a page that is free again receives another's blocks. */
 static void report(struct group_worker *worker, const void *first, size_t first_bytes,
                    const void *second, size_t second_bytes) {
     job_tree_clear(&worker->reports);
@@ -776,7 +776,7 @@ static void report(struct group_worker *worker, const void *first, size_t first_
     job_tree_gather(&worker->reports);
 }
 
-/* Everything but what rank 0 is told. */
+/* Opens a worker, except for its report to rank 0. */
 static enum status open_worker(struct group_worker *worker, struct model_options *options,
                                bool engine, struct error *error) {
     options->progress = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A group of ranks that hold one model together and step together: rank 0 drives, the others do as
- * they are told. Each rank has its own sequences and KV pages; routed experts are spread over all.
+ * A group of ranks that hold one model together and step together: rank 0 drives, the others
+ * execute its orders. Each rank has its own sequences and KV pages; routed experts are spread over all.
  * A process alone is a group of one, without messages.
  *
  *   rank 0       rank_group_open, rank_group_step ..., rank_group_close; rank_group_end at the end;
@@ -71,7 +71,7 @@ void rank_group_set_levels(struct rank_group *group, enum level_choice choice);
 /* Whether the last step's rows went by nodes. */
 bool rank_group_goes_by_nodes(const struct rank_group *group);
 
-/* For rank 0's engine; the other ranks set theirs beside their work (rank_group_beside). */
+/* For rank 0's engine; the other ranks set theirs with rank_group_beside. */
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
 void rank_group_set_masks(struct rank_group *group, const struct engine_masks *masks);
 
@@ -93,9 +93,9 @@ bool rank_group_lives(const struct rank_group *group, uint32_t rank);
 /* How often a rank has died or come back. */
 uint32_t rank_group_epoch(const struct rank_group *group);
 
-/* told[rank_group_count]: how far each rank's moves of experts are. If `tokens`, also how many
- * tokens each rank's slots have computed since it was last asked:
- * [rank_group_count][model_slot_count]. False, and all of it unknown: a rank has died. */
+/* Writes the progress of each rank's moves of experts, [rank_group_count]. If `tokens` is not NULL,
+ * also writes the tokens that each rank's slots have computed since the last call:
+ * [rank_group_count][model_slot_count]. Returns false, with undefined results, if a rank died. */
 bool rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
 /* All ranks take the moved experts, of which none is pending on any rank; see moves_adopt. */
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);

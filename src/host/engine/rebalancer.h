@@ -2,12 +2,12 @@
  * Moves experts between the slots of a group of ranks while it steps. Rank 0 calls rebalancer_turn
  * between two steps; most turns do nothing.
  *
- * Now and then it asks every rank what its slots have computed (serving/policy/expert_load), and
- * less often looks what a new map would bring, a layer a turn (serving/policy/rebalance). A new map
- * is carried out in waves of whole layers, as many as fit into the ranks' spare memory: all ranks
- * are told the moves, steps go on while weights travel, and when every rank has what it needs, all
- * adopt the layers between the same two steps. A layer of which an expert did not arrive as it was
- * given stays as it was.
+ * Periodically it asks every rank for the load of its slots (serving/policy/expert_load), and less
+ * often computes the gain of a new map, a layer a turn (serving/policy/rebalance). A new map is
+ * applied in waves of whole layers, as many as fit into the ranks' spare memory: all ranks receive
+ * the moves, steps continue while weights are transferred, and when every rank has its experts, all
+ * adopt the layers between the same two steps. If an expert did not arrive intact, its layer stays
+ * unchanged.
  *
  * A masked rank is to hold no expert: the next map leaves its slots empty.
  */

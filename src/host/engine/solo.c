@@ -30,7 +30,7 @@ struct solo {
     struct solo_part *parts; /* [ranks] */
     struct rank_step *steps; /* [ranks] */
     struct lanes lanes;
-    bool unmeasured;          /* lanes are not told what steps take */
+    bool unmeasured;          /* lanes do not learn the time of steps */
     struct step_plan **plans; /* [ranks] the parts' */
     struct {
         bool set;

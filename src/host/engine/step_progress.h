@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * How far the step that runs has written its KV rows, for a thread beside the engine's that sends
- * them away. The engine's thread publishes it without locks, one store for each layer, and wakes
- * the other only while that says that it watches; nothing is ever waited for.
+ * The progress of the running step's KV rows, for a second thread that sends them. The engine's
+ * thread publishes it without locks, one store for each layer, and wakes the other thread only if
+ * that has marked itself as watching. Neither ever blocks.
  *
- * One writer, one reader. What it says is acquired: slices that are told written can be read.
+ * One writer, one reader. Reads of the progress acquire: slices reported as written can be read.
  */
 #ifndef HOST_ENGINE_STEP_PROGRESS_H
 #define HOST_ENGINE_STEP_PROGRESS_H

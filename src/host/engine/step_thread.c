@@ -76,8 +76,7 @@ static void rebalance(struct step_thread *thread, struct worker *worker) {
 
 /* ---- ranks that die, and come back ---- */
 
-/* Without an expert nothing can be computed: the unit ends, and whoever watches it starts it again.
- */
+/* Without an expert nothing can be computed: the unit ends, and its supervisor starts it again. */
 static void end_unit(const struct error *error) {
     log_say(LOG_ERROR, "engine", "the unit cannot go on without a rank why=%s", error->text);
     log_finish();
@@ -173,8 +172,8 @@ static void take_plan(struct step_thread *thread, const struct step_plan *plan) 
     thread->plan_count++;
 }
 
-/* For whoever tries with small machines what slower ones would do: a unit's speed is known then, and
- * does not hang on what else runs here. */
+/* For trials with small models: a step takes a fixed time, so a unit's speed is known and does not
+ * depend on the machine's load. */
 static void wait_for(int64_t until_ns) {
     for (int64_t left_ns; (left_ns = until_ns - clock_now_ns()) > 0;)
         nanosleep(&(struct timespec){left_ns / 1000000000, left_ns % 1000000000}, NULL);

@@ -21,14 +21,14 @@ struct step_thread {
     uint32_t plan_count;
     int64_t step_ns_min;
     struct step_result **results; /* [ranks] */
-    bool *dead;                   /* [ranks] and the unit was told */
+    bool *dead;                   /* [ranks] and reported to the unit */
     struct rank_report *reports;  /* [ranks] */
 };
 
 struct step_thread_limits { /* of each rank */
     uint32_t step_rows_max, step_tokens_max;
     uint32_t slots_max, context_tokens_max;
-    int64_t step_ns_min; /* a step that is done sooner is told as late as that */
+    int64_t step_ns_min; /* a step that is done sooner is reported only then */
 };
 
 /* `schedule` as lanes_named knows it. Borrows group and rebalancer. STATUS_NO_MEMORY. */

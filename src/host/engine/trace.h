@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Records when this rank's stages ran and its transfers were under way, and writes the records of
  * all ranks as a trace that opens in ui.perfetto.dev (Chrome's JSON trace format, one event a
- * line): a row of stages for each rank, and one of transfers beside it.
+ * line): a row of stages for each rank, and one of its transfers.
  *
  * Times are those of each machine's monotonic clock; ranks of one machine share it.
  */

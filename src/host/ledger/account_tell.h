@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What a gateway is told of the database's accounts: RECORD_ACCOUNTS. Those that are revoked are not
- * in it.
+ * Builds the accounts' record for a gateway from the database: RECORD_ACCOUNTS. It does not contain
+ * revoked accounts.
  */
 #ifndef HOST_LEDGER_ACCOUNT_TELL_H
 #define HOST_LEDGER_ACCOUNT_TELL_H

@@ -111,7 +111,7 @@ static enum status explain(const struct database *database, int code, struct err
         return error_set(error, STATUS_FULL, "%.300s: there is no room on its disk; make some",
                          path);
     case SQLITE_READONLY:
-    case SQLITE_CANTOPEN: /* the files beside it */
+    case SQLITE_CANTOPEN: /* the files next to it */
     case SQLITE_PERM:
     case SQLITE_AUTH:
         return error_set(error, STATUS_IO,
@@ -437,7 +437,7 @@ static enum status set_up(struct database *database, struct error *error) {
     sqlite3_reset(query);
     if (!is_log)
         return error_set(error, STATUS_IO,
-                         "%.300s: its directory cannot hold a log (WAL) beside it; put it on a "
+                         "%.300s: its directory cannot hold its log (WAL); put it on a "
                          "local disk",
                          database->path);
     sqlite3_wal_hook(database->connection, note_log, database); /* no checkpoint in a commit */

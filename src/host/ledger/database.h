@@ -65,7 +65,7 @@ bool database_next(struct database *database, struct sqlite3_stmt *query, enum s
 
 void database_end(struct sqlite3_stmt *query);
 
-/* A query that has no rows, or of whose rows nothing is wanted. */
+/* Runs a query that returns no rows, or discards its rows. */
 enum status database_run(struct database *database, struct error *error, const char *sql,
                          const char *types, ...) MUST_USE;
 

@@ -13,7 +13,7 @@
 #include "host/ledger/account_tell.h"
 #include "host/ledger/database.h"
 
-#define ENTRY_STORE_GAP_S 90 /* a unit that nobody has seen for longer was not there meanwhile */
+#define ENTRY_STORE_GAP_S 90 /* a unit that was not seen for longer did not run meanwhile */
 
 struct ledger_price {
     struct token_price now, list; /* at a time; without discounts */
@@ -31,7 +31,7 @@ struct ledger_prices {
 
 struct ledger_price ledger_prices_at(const struct ledger_prices *prices, struct bytes model,
                                      int64_t unix_time);
-/* Of all models, as a gateway is told them. */
+/* Returns the prices of all models, for a gateway. */
 struct model_prices ledger_prices_told(const struct ledger_prices *prices, int64_t unix_time);
 
 /* A row of the file's prices. */
@@ -60,7 +60,7 @@ struct entry_store {
     struct entry_sum sums[2 * ENTRY_SUMS_MAX]; /* by hash; requests 0: free */
 };
 
-/* Begins a gateway's life in the ledger, with a number that nobody else has. INVALID: the ledger
+/* Begins a gateway's run in the ledger, with a unique number. INVALID: the ledger
  * counts in another currency. */
 enum status entry_store_begin(struct entry_store *store, int64_t now, struct error *error) MUST_USE;
 

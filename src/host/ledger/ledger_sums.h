@@ -24,7 +24,7 @@ struct ledger_usage {
 };
 
 struct ledger_account {
-    const char *name; /* "": nobody in particular */
+    const char *name; /* "": no account */
     struct ledger_usage usage;
 };
 

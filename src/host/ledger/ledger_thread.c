@@ -19,7 +19,7 @@ struct ledger {
     const char *models;
     struct account_own own;
     struct entry_store store;
-    struct record_accounts *accounts; /* as told last */
+    struct record_accounts *accounts; /* as last sent */
     int64_t version;                  /* of the database, when they were read */
     int64_t look_ns;                  /* the next look */
     struct group_commit commits;
@@ -199,7 +199,7 @@ void ledger_close(struct ledger *ledger) {
     if (lost)
         log_say(LOG_ERROR, "ledger", "ends without what could not be written entries=%u", lost);
     if (ledger->accounts && !lost && entry_store_end(&ledger->store, unix_now(), &error))
-        log_say(LOG_WARNING, "ledger", "cannot be told the end why=%s", error.text);
+        log_say(LOG_WARNING, "ledger", "cannot record the end why=%s", error.text);
     for (uint32_t i = 0; i < lost; i++)
         free(ledger->waiting[i]);
     database_close(ledger->database);

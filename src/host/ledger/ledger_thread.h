@@ -8,7 +8,8 @@
  * then answers ACCOUNTS.
  *
  * What cannot be written (a full disk) is logged once, and tried again every second.
- * Answers whose entries it has wait meanwhile: nothing is told as paid that is not written down.
+ * Answers with entries in its queue wait meanwhile: no answer is reported as paid before its entry
+ * is written.
  */
 #ifndef HOST_LEDGER_LEDGER_THREAD_H
 #define HOST_LEDGER_LEDGER_THREAD_H

@@ -35,7 +35,7 @@ static const struct rule rules[] = {
     {"SELECT printf('%016x%016x', high, low), hit + miss AS prompt,"
      " device + host + disk + computed AS rows FROM entries"
      " WHERE is_charged = 1 AND choices = 1 AND rows > 0 AND rows != prompt",
-     "%s: request %s: %lld prompt tokens were charged, and units told of %lld"},
+     "%s: request %s: %lld prompt tokens were charged, and units reported %lld"},
     {"SELECT printf('%016x%016x', high, low), output, made " CHARGED " AND made < output",
      "%s: request %s: %lld tokens were charged, and units made %lld"},
     /* Where a prompt alone is asked about, units make one token for each answer, and none is charged. A
@@ -157,7 +157,7 @@ static enum status gather_units(struct verify *verify) {
 struct unit_sums {
     const char *name;
     long long counted, entered;
-    bool is_whole; /* all gateways that it may have worked for have told of it */
+    bool is_whole; /* all gateways that it may have worked for have reported it */
 };
 
 static void judge(struct verify *verify, const struct unit_sums *sums, const char *what) {
@@ -169,9 +169,9 @@ static void judge(struct verify *verify, const struct unit_sums *sums, const cha
     tell(verify, line);
 }
 
-/* A unit is judged when all its gateways have told of the same state of it, in which nothing was
- * under way. Of a gateway that died, or ended, before it told of that, nobody knows what it entered:
- * then the others' entries may only not be too many. */
+/* A unit is verified when all its gateways have reported the same state of it, with no request
+ * running. If a gateway died or ended before that report, its entries are unknown: then the others'
+ * entries must only not be too many. */
 static enum status judge_units(struct verify *verify) {
     static const char sql[] =
         "SELECT printf('%016x', instance), max(counted_made), sum(entered_made),"

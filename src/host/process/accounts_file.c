@@ -334,9 +334,10 @@ static enum status make_secret(const char *path, struct error *error) {
     if (whole && !linked) failure = errno;
     if (file >= 0) unlink(draft);
     if (linked) return STATUS_OK;
-    return error_set(error, STATUS_IO,
-                     "cannot write %.300s: %s; the tenants' secret lies beside the accounts' file",
-                     path, strerror(failure));
+    return error_set(
+        error, STATUS_IO,
+        "cannot write %.300s: %s; the tenants' secret is a file next to the accounts' file", path,
+        strerror(failure));
 }
 
 static enum status read_secret(const char *path, uint8_t secret_out[SHA256_BYTES],

@@ -4,8 +4,8 @@
  * from it.
  *
  * A tenant's salt is HMAC-SHA-256 of its group's or account's name, under a secret of the service:
- * 32 random bytes beside the file (its name and ".secret"), made when it is not there. Gateways
- * whose units share a cache directory need the same secret to find each other's blocks.
+ * 32 random bytes next to the file (its name and ".secret"), created if it is missing. Gateways with
+ * units that share a cache directory need the same secret to find each other's blocks.
  */
 #ifndef HOST_PROCESS_ACCOUNTS_FILE_H
 #define HOST_PROCESS_ACCOUNTS_FILE_H

@@ -205,7 +205,7 @@ static void take_settings(struct bytes words) {
     }
 }
 
-/* A start that fails is told as the end of all ranks, with the status of one that refuses. */
+/* Reports a failed start as the end of all ranks, with the status of one that refuses. */
 static void tell_failure(struct agent *agent, const struct agent_launch *launch) {
     for (uint32_t i = 0; i < launch->count; i++) {
         const struct agent_ended ended = {launch->number, launch->first + i, 1 << 8, 0};

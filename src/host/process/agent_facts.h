@@ -28,7 +28,7 @@ bool agent_facts_find_address(const char *interface, char address_out[static 64]
 /* A numeric address as it is, or that of the interface of this name. False: it is neither. */
 bool agent_facts_read_address(const char *text, char address_out[static 64]);
 
-/* A port that nobody has now; 0: none. */
+/* Returns a port that is free now; 0: none. */
 uint32_t agent_facts_find_port(void);
 
 /* UCX's names of an interface's devices below a /sys: the interface itself, and the RDMA device

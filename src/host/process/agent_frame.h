@@ -78,7 +78,7 @@ struct agent_facts {
     char room[256];                    /* a private folder for as long as the agent lives */
     uint8_t model[32];                 /* what identifies the model's files */
     uint64_t needed_bytes, free_bytes; /* of memory; 0: not known */
-    uint32_t port;                     /* that nobody used */
+    uint32_t port;                     /* that was free */
     uint32_t cpus;                     /* that ranks may use */
     uint32_t reach_port;               /* where others may try whether they reach it; 0: nowhere */
     uint32_t reserved;
@@ -127,8 +127,8 @@ struct agent_sign {
     uint32_t state, place;
     uint32_t peer; /* as in struct pulse */
     uint32_t reserved;
-    uint32_t role;  /* enum unit_role and 1; 0: never told */
-    uint32_t epoch; /* rank 0's: of the job, with whose ranks it goes on */
+    uint32_t role;  /* enum unit_role and 1; 0: never set */
+    uint32_t epoch; /* rank 0's: of the job, with its present ranks */
 };
 
 struct agent_signs {        /* tail: a struct agent_sign for each rank here, ascending */

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WORDS_NS ((int64_t)200000000) /* for a process to end whose output has */
+#define WORDS_NS ((int64_t)200000000) /* from the end of a process's output to its own */
 
 struct agent_link {
     struct agent_link_options options;

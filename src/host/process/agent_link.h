@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A supervisor's way to its agent on one host: the process that is, or leads to, the agent (a remote
- * shell, say), frames to and from it, and PINGs. An agent whose process ends, that says nonsense, or
- * is silent for too long is lost, with the reason, once. It lives in the event loop's thread.
+ * A supervisor's connection to its agent on one host: the process that is, or leads to, the agent
+ * (a remote shell, say), frames to and from it, and PINGs. If the process ends, sends invalid
+ * frames or is silent for too long, the agent is reported lost, with the reason, once. It lives in the event loop's thread.
  */
 #ifndef HOST_PROCESS_AGENT_LINK_H
 #define HOST_PROCESS_AGENT_LINK_H
@@ -31,11 +31,11 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
 void agent_link_send(struct agent_link *link, enum agent_kind kind, const void *body,
                      struct bytes tail);
 
-/* Takes what has come; for an owner whose loop does not run any more. */
+/* Reads what has arrived; for an owner after its loop has ended. */
 void agent_link_tend(struct agent_link *link);
 
-/* Called a few times within the timeout: sends PINGs, and sees silence. An owner that was itself
- * away for long blames nobody for that time. */
+/* Called a few times within the timeout: sends PINGs, and detects silence. Time in which the
+ * owner itself was blocked does not count. */
 void agent_link_tick(struct agent_link *link, int64_t now_ns);
 
 /* Nanoseconds since anything came. */

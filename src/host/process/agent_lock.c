@@ -20,7 +20,7 @@ static bool is_there(int file, const char *path) {
     return fstat(file, &own) == 0 && stat(path, &named) == 0 && own.st_ino == named.st_ino;
 }
 
-/* Who holds it; 0: nobody, or it cannot be seen. */
+/* The process that holds the lock; 0: none, or it cannot be seen. */
 static pid_t holder(int file) {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
     if (fcntl(file, F_GETLK, &lock) || lock.l_type == F_UNLCK) return 0;

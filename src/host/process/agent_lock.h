@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * One agent a unit on a host. A supervisor that lost its way to an agent starts another one, while
  * the first may still be there, stopped or behind a broken network, with ranks that hold memory. So
- * an agent locks a file with its unit's name, and kills whoever holds it; the ranks of an agent die
+ * an agent locks a file with its unit's name, and kills the process that holds it; the ranks of an agent die
  * with it.
  */
 #ifndef HOST_PROCESS_AGENT_LOCK_H

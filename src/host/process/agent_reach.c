@@ -56,7 +56,7 @@ struct agent_reach *agent_reach_open(const struct agent_reach_options *options) 
 
 /* ---- listening ---- */
 
-/* Whoever has come has seen what he came for. */
+/* A connection is closed at once: it has shown that the port is reachable. */
 static void on_come(int file, short what, void *context) {
     int come = accept4(file, NULL, NULL, SOCK_CLOEXEC);
     if (come >= 0) close(come);
@@ -128,7 +128,7 @@ void agent_reach_try(struct agent_reach *reach, const struct agent_place *place)
                                 .file = -1};
     reach->attempts = attempt;
     attempt->told.error = begin(attempt, place);
-    bool over = attempt->told.error != 0; /* told from the loop all the same */
+    bool over = attempt->told.error != 0; /* reported from the loop all the same */
     attempt->event = event_new(reach->options.base, over ? -1 : attempt->file, over ? 0 : EV_WRITE,
                                on_tried, attempt);
     check(attempt->event);

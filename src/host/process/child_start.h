@@ -8,7 +8,7 @@
 
 #include <sys/types.h>
 
-#define CHILD_START_LATE 126 /* the exit code of a child whose parent was gone already */
+#define CHILD_START_LATE 126 /* the exit code of a child if its parent was gone already */
 
 /* In the child; `parent` is who forked it. Does not return if that one has gone. */
 void child_start_settle(pid_t parent);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Configuration files: one YAML mapping, flat, whose keys are the names of a command's options.
+ * Configuration files: one flat YAML mapping; its keys are the names of a command's options.
  */
 #ifndef HOST_PROCESS_CONFIG_FILE_H
 #define HOST_PROCESS_CONFIG_FILE_H

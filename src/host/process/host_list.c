@@ -128,7 +128,7 @@ enum status host_list_parse(struct bytes text, struct host_list *list_out, struc
     return done(&list, status, list_out, error);
 }
 
-/* "NAME slots=8 max-slots=8": what Open MPI reads beside slots is not looked at. */
+/* "NAME slots=8 max-slots=8": the other fields that Open MPI reads are ignored. */
 static enum status add_line(struct host_list *list, struct bytes line, struct error *error) {
     const struct bytes slots_are = BYTES_LITERAL("slots=");
     struct bytes text = trim(cut(&line, '#'));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Memory for what is planned for the worst case: pools and tables of gigabytes, of which a quiet
- * server touches little. It costs nothing before it is touched, whatever malloc is told to do with
- * what it gives (MALLOC_PERTURB_ fills it all, which took a starting unit ten seconds).
+ * Memory sized for the worst case: pools and tables of gigabytes; a quiet server touches little of
+ * them. It costs nothing before it is touched, whatever malloc is configured to do with new memory
+ * (MALLOC_PERTURB_ fills it all, which took a starting unit ten seconds).
  */
 #ifndef HOST_PROCESS_LAZY_MEMORY_H
 #define HOST_PROCESS_LAZY_MEMORY_H

@@ -22,7 +22,7 @@
 #define KEPT_BYTES_MAX ((size_t)64 << 10)
 #define FINISH_MS 1000
 
-/* What is known of a kind of lines, so that the number of those left out can be told. */
+/* The state of one kind of lines, to report the number of those left out. */
 struct log_kind {
     uint64_t key;
     enum log_level level;

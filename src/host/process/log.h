@@ -8,8 +8,8 @@
  * Any thread may say something. Lines are left out and counted where a kind of them comes in floods
  * (serving/policy/limit_lines.h).
  *
- * Whoever reads stderr may be slow, and the loop must not wait for him: lines are written where
- * that does not block, and otherwise kept, up to 64 KiB of them. What comes on top is lost and
+ * The reader of stderr may be slow, and the loop must not wait for it: lines are written if that
+ * does not block, and otherwise buffered, up to 64 KiB of them. Further lines are lost and
  * counted. The thread that called log_gather (the loop's) keeps its lines until its turn ends, so
  * that one write(2) takes many; errors and warnings go out at once, as all lines of other threads.
  * A file is taken for one that never blocks.
@@ -22,8 +22,8 @@
 #include "host/process/log_line.h"
 
 /* Before the first line, or the form is text and the level info. The names are those of the options
- * --log-format and --log-level. with_pid: each line tells this process, whose stderr is another's,
- * too. */
+ * --log-format and --log-level. with_pid: each line contains this process's pid, since another
+ * process shares its stderr. */
 void log_start(const char *form, const char *level, bool with_pid);
 
 /* For tests and measurements: lines go to this file. */

@@ -55,7 +55,7 @@ void log_line_make(struct log_line *line, const struct log_head *head, const cha
                    va_list arguments);
 
 /* "<message> more=12 seconds=10.0", with the fields that `named` says: so many lines of this kind
- * were left out. seconds 0: not told. */
+ * were left out. seconds 0: left out. */
 void log_line_make_more(struct log_line *line, const struct log_head *head, struct bytes message,
                         struct bytes named, uint64_t more, double seconds);
 

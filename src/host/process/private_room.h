@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A directory in memory for one owner's jobs on this machine: their packed weights, so that a job
  * started again maps what the last one packed, and whatever else they share or leave behind. It
- * outlives the jobs' processes, and goes when its owner closes it; one whose owner was killed goes
- * when the next is opened.
+ * outlives the jobs' processes, and is removed when its owner closes it; if the owner was killed,
+ * the next open removes it.
  */
 #ifndef HOST_PROCESS_PRIVATE_ROOM_H
 #define HOST_PROCESS_PRIVATE_ROOM_H

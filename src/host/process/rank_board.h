@@ -17,8 +17,8 @@ struct rank_line {
     _Alignas(128) struct pulse pulse;
     _Atomic int64_t pid; /* 0: not there yet; written last */
     char host[64];
-    _Atomic uint32_t epoch; /* rank 0's: of the job, with whose ranks it goes on */
-    _Atomic uint32_t role;  /* enum unit_role and 1; 0: never told */
+    _Atomic uint32_t epoch; /* rank 0's: of the job, with its present ranks */
+    _Atomic uint32_t role;  /* enum unit_role and 1; 0: never set */
 };
 
 struct rank_board {
@@ -57,7 +57,7 @@ void rank_board_describe(const struct rank_line *line, char text[static RANK_BOA
 uint64_t rank_board_run_ns(int64_t pid);
 int64_t rank_board_cpu_ns(int64_t pid);
 
-/* False: it was never told. */
+/* Returns false if the role was never set. */
 bool rank_board_read_role(const struct rank_board *board, enum unit_role *role_out);
 
 #endif

@@ -5,7 +5,7 @@
  * (host/process/rank_meeting.h); the others connect to it. What each finds in its environment
  * afterwards is as if a launcher had put it there (compute/exchange/job_meeting.h).
  *
- * Whoever reaches that address can say that it is a rank, so its network must be private.
+ * Any process that reaches that address can claim to be a rank, so its network must be private.
  */
 #ifndef HOST_PROCESS_RANK_BY_HAND_H
 #define HOST_PROCESS_RANK_BY_HAND_H

@@ -55,7 +55,7 @@ bool rank_launch_self(char path[static RANK_LAUNCH_PATH_BYTES]) {
     return true;
 }
 
-/* What a rank is told, behind what this process has in its own environment. */
+/* The variables of a rank, after those of this process's own environment. */
 struct rank_environment {
     char **list;
     char texts[VARIABLES][VARIABLE_BYTES];

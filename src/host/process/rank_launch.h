@@ -51,8 +51,8 @@ void rank_launch_tend(struct rank_launch *launch);
 /* A whole frame for all ranks that have not ended. */
 void rank_launch_tell(struct rank_launch *launch, struct bytes frame);
 
-/* Starts a rank anew that has ended, to come back to the job; nothing if it runs. What is left of a
- * start that fails is told of by `ended`. */
+/* Restarts a rank that has ended, to rejoin the job; does nothing if it runs. `ended` reports a
+ * start that fails. */
 enum status rank_launch_again(struct rank_launch *launch, uint32_t rank,
                               struct error *error) MUST_USE;
 

@@ -151,7 +151,7 @@ void rank_meeting_leave(struct rank_meeting *meeting, uint32_t rank) {
 
 /* ---- what ranks say ---- */
 
-/* Whoever only says that it is a rank is heard while all come together, and not when one has died. */
+/* A process that only claims to be a rank is accepted at the first meeting, not after a death. */
 static bool may_be(const struct rank_meeting *meeting, const struct meeting_place *place,
                    uint32_t rank) {
     if (place->rank != RANK_MEETING_ANYONE) return place->rank == rank;

@@ -41,7 +41,7 @@ void rank_meeting_tend(struct rank_meeting *meeting);
 /* A whole frame for all ranks that are there. */
 void rank_meeting_tell(struct rank_meeting *meeting, struct bytes frame);
 
-/* That rank has ended. Nothing if its socket has told so before. */
+/* That rank has ended. Does nothing if its socket has shown that before. */
 void rank_meeting_leave(struct rank_meeting *meeting, uint32_t rank);
 
 #endif

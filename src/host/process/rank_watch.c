@@ -234,7 +234,7 @@ enum status rank_watch_await(int64_t timeout_ns, int exit_code, bool only_start,
     return start(watch, error);
 }
 
-/* Whoever floods the port with what does not bear the token fills no queue: the kernel drops it. */
+/* The kernel drops datagrams without the token, so that a flood of them fills no queue. */
 static void filter(int file, const uint8_t token[RANK_WATCH_TOKEN_BYTES]) {
     enum { WORDS = RANK_WATCH_TOKEN_BYTES / 4, TOKEN_AT = 8 /* behind the UDP header */ };
     struct sock_filter code[2 * WORDS + 2];

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * Signs of life among the ranks of a unit: of one that no supervisor watches, since somebody else
- * started its ranks, on one host or on several; and of any while it starts, which a supervisor
- * leaves to itself, until the unit is ready. Every rank sends rank 0 a datagram a few times
- * a second, from a thread of its own: what its line on a board would say
- * (host/process/rank_board.h). Rank 0 judges them in a thread as a supervisor does
- * (serving/policy/supervise.h). When a rank is silent, computes nothing, or all wait for one
- * another, one line names it, and the process ends: so does the job with it, and the unit's gateway
- * has its requests go on elsewhere.
+ * Heartbeats among the ranks of a unit: of a unit without a supervisor, with ranks started by other
+ * means on one host or several; and of any unit while it starts, which a supervisor does not watch
+ * until the unit is ready. Every rank sends rank 0 a datagram a few times a second, from a thread
+ * of its own, with the contents of its line on a board (host/process/rank_board.h). Rank 0 judges
+ * them in a thread as a supervisor does (serving/policy/supervise.h). When a rank is silent,
+ * computes nothing, or all wait for one another, one line names it, and the process ends. The job
+ * ends with it, and the unit's gateway continues its requests on other units.
  *
- * A rank gets five times as long as under a supervisor: that is the first to act where there is
- * one, and where there is none, nobody starts the unit again.
+ * A rank gets five times as long as under a supervisor. A supervisor, if there is one, should act
+ * first; without one the unit is not started again.
  *
- * Datagrams, because one that is lost must not hold up the next. They bear a token that was told
- * over the job; what does not bear it is nothing. Rank 0's addresses are all that its host has.
+ * Datagrams, because a lost one must not delay the next. They contain a token that was sent over
+ * the job; those without it are dropped. Rank 0's addresses are all those of its host.
  */
 #ifndef HOST_PROCESS_RANK_WATCH_H
 #define HOST_PROCESS_RANK_WATCH_H
@@ -63,7 +62,7 @@ enum status rank_watch_await(int64_t timeout_ns, int exit_code, bool only_start,
 enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place_out,
                              struct error *error) MUST_USE;
 
-/* Rank 0's: that rank has died, and the others go on. Nothing where nobody is watched. */
+/* For rank 0: that rank has died, and the others continue. Does nothing if no rank is watched. */
 void rank_watch_lose(uint32_t rank);
 
 /* Another rank's: gives signs from now on. */

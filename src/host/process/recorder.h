@@ -18,11 +18,11 @@ struct recorder_options {
     const char *name;      /* of the machine: the file is NAME-PID.rec */
     uint64_t bytes_max;    /* of the file, about */
     bool is_gateway;       /* else it is a unit's */
-    bool prompts;          /* tokens and texts are told as they are */
+    bool prompts;          /* tokens and texts are recorded as they are */
     uint32_t vocab_count;
 };
 
-/* Draws the key of what is not told, but does not write yet. */
+/* Draws the key that masks what is not recorded, but does not write yet. */
 enum status recorder_open(const struct recorder_options *options, struct recorder **recorder_out,
                           struct error *error) MUST_USE;
 const struct recording_mask *recorder_mask(const struct recorder *recorder);

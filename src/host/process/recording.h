@@ -8,8 +8,8 @@
  *            the payload: the head's text, entries, or how the recording ended
  *   entry    struct recording_entry, the record given, the records put out
  *
- * Each part is a multiple of 8 bytes, so that records can be used where they lie. A file whose last
- * chunk is cut off is whole up to there: its process was killed. Numbers are little endian.
+ * Each part is a multiple of 8 bytes, so that records can be used in place. A file with a
+ * truncated last chunk is valid up to there: its process was killed. Numbers are little endian.
  * The reader trusts nothing that it has not checked.
  */
 #ifndef HOST_PROCESS_RECORDING_H
@@ -75,7 +75,7 @@ struct recording { /* being read */
     uint32_t sequence;
     size_t entry_at, entries_end; /* of the chunk at hand */
     struct bytes head;
-    uint64_t entry_count;   /* told so far */
+    uint64_t entry_count;   /* read so far */
     enum recording_end end; /* RECORDING_KILLED until the end is read */
     bool ended;
 };
@@ -90,7 +90,7 @@ enum status recording_open_file(const char *path, const char *name, struct recor
                                 struct error *error) MUST_USE;
 void recording_close(struct recording *recording);
 
-/* The next entry, whose records are valid, or NULL at the end. STATUS_INVALID: a chunk that is there
+/* Returns the next entry, with valid records, or NULL at the end. STATUS_INVALID: a chunk that is there
  * is damaged. */
 enum status recording_next(struct recording *recording, const char *name,
                            const struct recording_entry **entry_out, struct error *error) MUST_USE;

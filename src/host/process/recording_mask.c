@@ -147,7 +147,7 @@ void recording_mask_salts(const struct recording_mask *mask, struct record_accou
 /* Bytes of a key's hash from which the other key is made: entries have no more of it. */
 #define HASH_START sizeof((struct record_entry *)NULL)->key
 
-/* Another API key, in hexadecimal digits, for the one whose hash begins so. */
+/* Writes another API key, in hexadecimal digits, for the one with a hash that begins so. */
 static void other_key(const struct recording_mask *mask, const uint8_t sha256[HASH_START],
                       char out[2 * SHA256_BYTES]) {
     static const char digits[] = "0123456789abcdef";
@@ -188,7 +188,7 @@ static bool has_key(const struct record_client_request *record) {
     return true;
 }
 
-/* A header without a key is one of nobody's: its length is not kept, either. */
+/* A header without a key belongs to no account: its length is not recorded, either. */
 static struct record_client_request without_key(const struct record_client_request *record) {
     struct record_client_request fixed = *record;
     memset(fixed.peer, 0, sizeof fixed.peer);

@@ -12,8 +12,8 @@
  *
  * All that a unit's machine does with tokens is to compare them and pass them on, so it does the
  * same with others. The names of its KV blocks come out otherwise (host/process/recording_compare.h).
- * An exchange of tokens hides a text from whoever reads the file. It does not from whoever counts
- * how often each token comes: lengths and repetitions show.
+ * An exchange of tokens hides a text from a reader of the file. It does not from one who counts how
+ * often each token occurs: lengths and repetitions show.
  */
 #ifndef HOST_PROCESS_RECORDING_MASK_H
 #define HOST_PROCESS_RECORDING_MASK_H

@@ -6,8 +6,8 @@
 #ifndef HOST_PROCESS_SERVICE_NOTIFY_H
 #define HOST_PROCESS_SERVICE_NOTIFY_H
 
-/* "READY=1": what it serves can be asked for. "STOPPING=1": it takes nothing new. Does nothing where
- * nobody asked to be told; a manager that cannot be told stops nobody. */
+/* "READY=1": the service accepts requests. "STOPPING=1": it accepts no new ones. Does nothing if no
+ * service manager asked for notifications; a failure to send is ignored. */
 void service_notify(const char *state);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * What becomes of a job is decided in serving/policy/supervise_unit.h. Here it is told what happens
- * and what time it is, and its orders are carried out: to hosts, and as lines of the log.
+ * The policy (serving/policy/supervise_unit.h) decides what happens to a job. This file passes it
+ * events and the time, and executes its orders: on hosts, and as lines of the log.
  */
 #include "host/process/supervisor.h"
 

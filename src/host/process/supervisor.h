@@ -4,8 +4,8 @@
  * is killed here since it stands still, the others may go on, and the rank is started again to come
  * back to them. Else, and when a host is lost, the job ends and starts as a whole.
  *
- * A death is seen at once by the agent whose child the rank is; a rank that stands still, through
- * its signs of life (serving/policy/supervise.h); an agent or a host, by its silence. What follows is
+ * The agent sees the death of a rank, its child, at once; a rank that is stuck is detected by its
+ * heartbeats (serving/policy/supervise.h); an agent or a host, by its silence. What follows is
  * decided in serving/policy/supervise_unit.h. A unit that starts again has the role that it had. In any
  * case one line names unit, rank, host, pid and where in the model it was.
  *
@@ -26,7 +26,7 @@
 struct event_base;
 struct supervisor;
 
-struct supervisor_unit { /* what a start of a unit is told, for its ranks on one host */
+struct supervisor_unit { /* parameters of a start of a unit, for its ranks on one host */
     uint32_t number;     /* 1.. */
     const struct unit_host_start *start;
     bool is_here, is_spread; /* the host is this machine; the unit has several */
@@ -43,7 +43,7 @@ struct supervisor_options {
     const char *const *agent_options; /* words behind `fathom agent`; NULL at the end */
     struct agent_check check;         /* what ranks need on a host: interface, model, memory */
     int64_t rank_timeout_ns;          /* of a rank with a CPU of its own; 0: none is ever stuck */
-    int64_t finish_ns_max;            /* that units are told to end in; 0: a few seconds */
+    int64_t finish_ns_max;            /* that units get to end; 0: a few seconds */
     void *context;
     /* The command line of a unit, NULL at the end; freed, as one piece, by the supervisor. The
      * program, which comes first, is each agent's own. NULL: no memory. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A unit's ranks on its hosts, as its supervisor has them: an agent on each host, started when it is
  * needed and kept over starts of the unit; a check of all hosts; the launch of all ranks and their
- * meeting; their signs of life, and their ends. This machine alone is the case of one host, whose
- * agent needs no remote shell. Judging is the supervisor's business.
+ * meeting; their signs of life, and their ends. This machine alone is the case of one host, with
+ * an agent that needs no remote shell. The supervisor judges.
  */
 #ifndef HOST_PROCESS_UNIT_HOSTS_H
 #define HOST_PROCESS_UNIT_HOSTS_H
@@ -27,14 +27,14 @@ struct unit_host { /* where some of the unit's ranks are */
     uint32_t before;  /* of those: of the units before this one */
 };
 
-struct unit_host_start {       /* of a start, what ranks of a host are told */
+struct unit_host_start {       /* parameters of a start for the ranks of a host */
     uint32_t host;             /* index */
     uint32_t ranks, cpus;      /* of the unit on the host; of the host, for ranks */
     const char *room;          /* the agent's, over all starts */
     const char *folder;        /* for this start's own files; it exists */
     const char *address;       /* of the host's interface */
     const char *first_address; /* of the host with rank 0 */
-    uint32_t first_port;       /* that nobody used there */
+    uint32_t first_port;       /* that was free there */
 };
 
 struct unit_host_file {
@@ -60,7 +60,7 @@ struct unit_hosts_options {
     const char **(*words)(void *context, const struct unit_host_start *start);
     /* The process of rank 0 is known; may be NULL. */
     void (*launched)(void *context);
-    /* Of a rank in the start of that number. False: nobody wants to know of that start. */
+    /* A heartbeat of a rank in the start of that number. Returns false if that start is over. */
     bool (*sign)(void *context, uint32_t number, uint32_t rank,
                  const struct supervise_signs *signs);
     void (*ended)(void *context, uint32_t number, uint32_t rank, int status);
@@ -109,7 +109,7 @@ bool unit_hosts_heard(const struct unit_hosts *hosts, int64_t ns);
 /* A few times within the timeout. */
 void unit_hosts_tick(struct unit_hosts *hosts, int64_t now_ns);
 
-/* Takes what has come; for an owner whose loop does not run any more. */
+/* Reads what has arrived; for an owner after its loop has ended. */
 void unit_hosts_tend(struct unit_hosts *hosts);
 
 /* Ends agents and ranks. */

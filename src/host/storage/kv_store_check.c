@@ -223,7 +223,7 @@ struct olds {
     enum status status;
 };
 
-/* Files that nobody can use: without a sound head and unlocked, or left behind. */
+/* Removes unusable files: without a sound head and unlocked, or left behind. */
 static void sweep_name(void *context, const char *name) {
     struct kv_files *files = context;
     bool data = ends_with(name, ".kv");

@@ -109,8 +109,8 @@ static enum status have_folder(struct kv_files *files, struct error *error) {
     return follow_path(files, true, error);
 }
 
-/* Is the file the one that has this name in the folder? Nobody of ours removes or replaces one that
- * another has locked, but people do. */
+/* Whether the file still has this name in the folder. Our processes never remove or replace a file
+ * that another has locked, but people do. */
 static bool is_listed(const struct kv_files *files, uint64_t id, const char *suffix, int file) {
     char name[NAME_BYTES];
     struct stat ours, now;
@@ -370,8 +370,8 @@ static void unlock_segment(struct kv_segment *segment) {
     segment->locked = false;
 }
 
-/* False, with errno: another has it, or its name leads to another file by now, whose lock this
- * would not be. */
+/* Returns false, with errno, if another process has the lock, or if its name leads to another file
+ * by now: this would not be that file's lock. */
 static bool lock_segment(const struct kv_files *files, struct kv_segment *segment) {
     if (!segment->locked) segment->locked = flock(segment->data, LOCK_EX | LOCK_NB) == 0;
     if (!segment->locked || data_listed(files, segment)) return segment->locked;
@@ -430,7 +430,7 @@ static bool recover(struct kv_files *files, uint32_t index,
     struct store_entry entry;
     bool damaged = lacks_entries(segment);
     if (segment->active || !lock_segment(files, segment)) return false;
-    read_sidecar(files, index, listener); /* nobody adds to it from here on */
+    read_sidecar(files, index, listener); /* no one else appends to it from here on */
     uint64_t torn = segment->sidecar_bytes;
     if (damaged)
         renew_sidecar(files, segment);
@@ -534,7 +534,7 @@ void kv_store_files_scan(struct kv_files *files, enum kv_scan how,
 
 /* ---- writing ---- */
 
-/* Nobody added to it or replaced it since we read it. */
+/* Whether it is unchanged since we read it: not appended to, not replaced. */
 static bool up_to_date(const struct kv_files *files, const struct kv_segment *segment) {
     struct stat sidecar;
     return sidecar_listed(files, segment) && fstat(segment->sidecar, &sidecar) == 0 &&

@@ -5,14 +5,14 @@
  *   - each makes segments of its own, named at random, and writes only to the one it holds locked
  *     (flock, which ends with the process);
  *   - all read all; a sidecar only grows, by whole entries written at its end;
- *   - whoever removes a segment locks it first; who has it open reads on until it closes it.
+ *   - a process locks a segment before it removes it; others that have it open can still read it.
  *
- * People remove and replace files without any lock. A segment whose file is seen not to be the one
- * of its name any more is gone: it takes no more blocks, no name is touched for it, and its place
+ * People remove and replace files without any lock. A segment with a file that has lost its name
+ * is gone: it takes no more blocks, no name is touched for it, and its place
  * in the table stays taken until its last use and its last write have ended. A sidecar that is
- * missing or damaged is written anew by whoever gets the segment's lock. A folder that is gone is
- * made again with the next segment. Users' prompts can be told from the files: they are their
- * owner's alone (0600, in folders of 0700).
+ * missing or damaged is rewritten by the process that gets the segment's lock. A missing folder is
+ * created again with the next segment. Users' prompts can be derived from the files, so only their
+ * owner can read them (0600, in folders of 0700).
  *
  * Calls block; the asynchronous transfers of blocks are the store's (host/storage/kv_store.h). One
  * thread.
@@ -60,7 +60,7 @@ struct kv_files {
     struct store_entry *entries;                  /* scratch */
 };
 
-/* What is told of a segment while its files are read. */
+/* Callbacks for the contents of a segment while its files are read. */
 struct kv_files_listener {
     void (*entry)(void *context, uint32_t segment, const struct store_entry *entry);
     void (*gone)(void *context, uint32_t segment); /* somebody removed it */
@@ -101,7 +101,7 @@ void kv_store_files_end(struct kv_files *files, uint32_t index);
 /* Adds an entry to a sidecar; 0 or the errno (ESTALE: the segment's files were removed). */
 int kv_store_files_note(struct kv_files *files, uint32_t index, const struct store_entry *entry);
 
-/* Removes a segment's files, if they are there, and if nobody writes to it. Reads of it go on until
+/* Removes a segment's files, if they exist, and if no one writes to it. Reads of it go on until
  * the last use ends. */
 bool kv_store_files_remove(struct kv_files *files, uint32_t index);
 

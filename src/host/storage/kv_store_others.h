@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The other block formats in a KV storage's directory: their segments count in its size and may be
- * removed, though nobody here reads them. Of what they hold nothing is known but its age.
+ * removed, though this process cannot read them. Only their age is known.
  */
 #ifndef HOST_STORAGE_KV_STORE_OTHERS_H
 #define HOST_STORAGE_KV_STORE_OTHERS_H
@@ -11,7 +11,7 @@
 uint64_t kv_store_others_bytes(const struct kv_files *files);
 
 /* Removes the segment of another format that was written to longest ago, if that was before
- * `before_ns` (a file's time of change) and nobody writes to it; false: there is none. */
+ * `before_ns` (a file's time of change) and no one writes to it; false: there is none. */
 bool kv_store_others_remove(const struct kv_files *files, int64_t before_ns);
 
 #endif

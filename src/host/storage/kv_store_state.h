@@ -13,9 +13,9 @@
 #include "host/storage/kv_store_files.h"
 #include "serving/cache/store_index.h"
 
-#define KV_TASKS 64                        /* transfers under way */
-#define KV_WRITES_MAX 16                   /* of them, blocks being written while nobody loads */
-#define KV_WRITES_BESIDE 2                 /* of them, blocks being written while somebody loads */
+#define KV_TASKS 64        /* transfers under way */
+#define KV_WRITES_MAX 16   /* of them, blocks being written while none are loaded */
+#define KV_WRITES_BESIDE 2 /* of them, blocks being written while others are loaded */
 #define KV_PIECE_BYTES ((size_t)256 << 10) /* one read: whole slices of one block, about as many */
 #define KV_WRITE_BYTES ((size_t)1 << 20)   /* one write */
 #define KV_MOVES_MAX 2

@@ -16,7 +16,7 @@ void kv_store_end_write(struct kv_store *store, struct kv_task *task);
 /* Leaves the active segment if its files were removed, replaced or cut. */
 void kv_store_leave_stopped(struct kv_store *store);
 
-/* Every now and then gives up a segment more than half of whose slots are dead. */
+/* Periodically removes a segment with more than half of its slots dead. */
 void kv_store_compact(struct kv_store *store, int64_t now_ns);
 void kv_store_feed_moves(struct kv_store *store);
 void kv_store_end_move(struct kv_store *store, struct kv_task *task);

@@ -40,7 +40,7 @@ struct slot_load {
 struct keeping { /* a KV_KEEP */
     struct kv_tier *tier;
     uint32_t rank, last_page, dropped;
-    uint32_t left; /* blocks that have not been copied, and one for whoever gives them */
+    uint32_t left; /* blocks that have not been copied, and one for the caller that adds them */
 };
 
 struct kv_tier {
@@ -242,9 +242,9 @@ static void park(struct kv_tier *tier, const struct record_kv_park *record) {
     if (over) tell_loaded(tier, record->request, record->rank, &end);
 }
 
-/* For how long the next look may wait; 0: for no more. Each look is a sign of life: the engine's
- * thread is run again and again, and it is not for ever that it finishes no work, so that nobody
- * takes it for stuck, nor those who wait for it. */
+/* For how long the next poll may wait; 0: for no more. Each poll is a heartbeat: the engine's thread
+ * runs repeatedly and finishes work in bounded time, so neither it nor the threads that wait for it
+ * are taken for stuck. */
 static int64_t look_ns(int64_t until_ns) {
     int64_t left_ns = until_ns - clock_now_ns();
     pulse_tile();
