@@ -31,6 +31,13 @@ static inline int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+/* The sum, or the end of the range that it is beyond. */
+static inline int64_t sum_i64(int64_t a, int64_t b) {
+    int64_t sum;
+    if (!__builtin_add_overflow(a, b, &sum)) return sum;
+    return a < 0 ? INT64_MIN : INT64_MAX;
+}
+
 /* Neither may be a NaN. */
 static inline double max_double(double a, double b) {
     return a > b ? a : b;

@@ -7,11 +7,18 @@
 
 #define NS_PER_S 1000000000
 
+__extension__ typedef unsigned __int128 wide; /* picos of 2^64 tokens at the highest price */
+
+_Static_assert(LEDGER_PRICE_MAX / PICOS_PER_NANO * 2 * LIMIT_CONTEXT * LIMIT_ANSWERS <
+                   LEDGER_AMOUNT_MAX,
+               "prompts and answers at the highest price come to less than the largest amount");
+
 int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
                            uint64_t miss_tokens, uint64_t output_tokens) {
-    uint64_t picos =
-        price->hit * hit_tokens + price->miss * miss_tokens + price->output * output_tokens;
-    return (int64_t)((picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO);
+    wide picos = (wide)price->hit * hit_tokens + (wide)price->miss * miss_tokens +
+                 (wide)price->output * output_tokens;
+    wide nanos = (picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO;
+    return nanos < (wide)LEDGER_AMOUNT_MAX ? (int64_t)nanos : LEDGER_AMOUNT_MAX;
 }
 
 const struct token_price *model_prices_find(const struct model_prices *prices, struct bytes model) {
@@ -49,17 +56,31 @@ static bool name_valid(const char name[LIMIT_ACCOUNT_NAME + 1], bool may_be_empt
     return (count > 0 || may_be_empty) && count < room && record_zeros(name + count, room - count);
 }
 
-static bool account_valid(const struct account *account) {
+bool account_valid(const struct account *account) {
     return name_valid(account->name, false) && account->priority < ACCOUNT_PRIORITY_COUNT &&
            account->weight > 0 && account->weight <= ACCOUNT_WEIGHT_MAX &&
            account->is_operator <= 1 && account->is_prepaid <= 1;
 }
 
+bool currency_valid(const char code[LEDGER_CURRENCY_BYTES]) {
+    static const char letters[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._$-";
+    size_t count = strnlen(code, LEDGER_CURRENCY_BYTES);
+    return count < LEDGER_CURRENCY_BYTES && strspn(code, letters) == count && code[0] != '-';
+}
+
+static bool price_valid(const struct token_price *price) {
+    return price->hit <= LEDGER_PRICE_MAX && price->miss <= LEDGER_PRICE_MAX &&
+           price->output <= LEDGER_PRICE_MAX;
+}
+
 static bool prices_valid(const struct model_prices *prices) {
     if (prices->named_count > LEDGER_MODELS_MAX || prices->reserved) return false;
+    if (!price_valid(&prices->others)) return false;
     for (uint32_t i = 0; i < prices->named_count; i++) {
         const char *model = prices->named[i].model;
         size_t count = strnlen(model, LEDGER_MODEL_BYTES);
+        if (!price_valid(&prices->named[i].price)) return false;
         if (!count || count == LEDGER_MODEL_BYTES ||
             !record_zeros(model + count, LEDGER_MODEL_BYTES - count))
             return false;
@@ -76,8 +97,7 @@ bool accounts_valid(const void *record) {
     for (uint32_t i = 0; i < all->key_count; i++)
         if (accounts_keys(all)[i].account >= all->account_count || accounts_keys(all)[i].reserved)
             return false;
-    return prices_valid(&all->prices) &&
-           strnlen(all->currency, sizeof all->currency) < sizeof all->currency;
+    return prices_valid(&all->prices) && currency_valid(all->currency);
 }
 
 bool entry_valid(const void *record) {

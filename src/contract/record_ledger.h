@@ -3,7 +3,8 @@
  * request came to, and how far that is written down for good.
  *
  * Money is a whole number of nanos of a currency (a billionth of a dollar); prices are picos for one
- * token, so that $0.14 a million is 140,000.
+ * token, so that $0.14 a million is 140,000. Prices and amounts have ends, so that whatever a request
+ * may come to, and all that an account may owe or have set aside, fits 64 bits.
  */
 #ifndef CONTRACT_RECORD_LEDGER_H
 #define CONTRACT_RECORD_LEDGER_H
@@ -13,16 +14,18 @@
 #include "contract/record.h"
 #include "contract/unit_counters.h"
 
-#define LEDGER_CURRENCY_BYTES 8 /* "USD", zero-padded */
+#define LEDGER_CURRENCY_BYTES 8 /* "USD", of letters, digits and "._-$", zero-padded */
 #define LEDGER_MODELS_MAX 16    /* with prices of their own */
 #define LEDGER_MODEL_BYTES 64   /* of such a model's name, zero-padded */
 #define PICOS_PER_NANO 1000
+#define LEDGER_PRICE_MAX ((uint64_t)1000000000000)     /* picos: 1,000,000 for a million tokens */
+#define LEDGER_AMOUNT_MAX INT64_C(4000000000000000000) /* nanos: four billion of the currency */
 
 struct token_price { /* picos of the currency for one token */
     uint64_t hit, miss, output;
 };
 
-/* Nanos for so many tokens, rounded half up. */
+/* Nanos for so many tokens, rounded half up; at most LEDGER_AMOUNT_MAX, which no request comes to. */
 int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
                            uint64_t miss_tokens, uint64_t output_tokens);
 
@@ -178,6 +181,12 @@ struct record_unit_tally {
     struct unit_books entered; /* by requests that the unit has no more */
     struct unit_books open;    /* by those that it has */
 };
+
+/* False if no gateway takes it: its name, priority, weight or marks are none. */
+bool account_valid(const struct account *account);
+
+/* False for what is no code of a currency; an empty one stands for none. */
+bool currency_valid(const char code[LEDGER_CURRENCY_BYTES]);
 
 /* What the fields of each may hold, for record_forms.c. */
 bool accounts_valid(const void *record);

@@ -12,7 +12,8 @@
 #define ARENA_BYTES ((size_t)4 << 20)
 #define PICOS_OF_MILLION 1e6 /* for one token, where a million cost 1 */
 #define NANOS 1e9
-#define PRICE_MAX 1e6 /* of a million tokens, and of a node's hour */
+#define PRICE_MAX ((double)LEDGER_PRICE_MAX / PICOS_OF_MILLION) /* of a million tokens */
+#define NODE_HOUR_MAX 1e6
 
 _Static_assert(PRICES_MODELS_MAX <= LEDGER_MODELS_MAX && SCENARIO_TEXT_BYTES <= LEDGER_MODEL_BYTES,
                "the ledger has room for all models of a file");
@@ -47,12 +48,17 @@ static bool calendar_fits(const struct prices_calendar *calendar) {
 
 static enum status check_prices(const char *name, const struct prices *prices,
                                 struct error *error) {
-    bool fits = prices->node_hour <= PRICE_MAX && calendar_fits(&prices->calendar);
+    bool fits = calendar_fits(&prices->calendar);
     for (uint32_t i = 0; i < prices->model_count; i++)
         fits &= calendar_fits(&prices->models[i].calendar);
     if (!fits)
-        return error_set(error, STATUS_INVALID, "%.200s: a price is above %.0f", name, PRICE_MAX);
-    if (strlen(prices->currency) < LEDGER_CURRENCY_BYTES) return STATUS_OK;
+        return error_set(error, STATUS_INVALID,
+                         "%.200s: a price is above %.0f for a million tokens", name, PRICE_MAX);
+    if (prices->node_hour > NODE_HOUR_MAX)
+        return error_set(error, STATUS_INVALID, "%.200s: node_hour: a price is above %.0f", name,
+                         NODE_HOUR_MAX);
+    bool is_short = strlen(prices->currency) < LEDGER_CURRENCY_BYTES;
+    if (is_short && currency_valid(prices->currency)) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "%.200s: currency: expected a code as USD, found '%.80s'", name,
                      prices->currency);

@@ -101,9 +101,19 @@ static void e4m3_rounds_to_nearest_even(void **state) {
     assert_int_equal(e4m3_from_float(NAN) & 0x7F, 0x7F);
 }
 
+static void a_sum_stays_at_its_end(void **state) {
+    (void)state;
+    assert_true(sum_i64(3, -5) == -2);
+    assert_true(sum_i64(INT64_MAX, 1) == INT64_MAX);
+    assert_true(sum_i64(INT64_MAX - 1, 1) == INT64_MAX);
+    assert_true(sum_i64(-1, INT64_MIN) == INT64_MIN);
+    assert_true(sum_i64(INT64_MIN, INT64_MAX) == -1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smaller_and_the_larger_of_two_are_found),
+        cmocka_unit_test(a_sum_stays_at_its_end),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(every_f16_code_has_its_value),
         cmocka_unit_test(f16_rounds_to_nearest_even),

@@ -5,7 +5,7 @@
 
 static void accounts_are_whole(void **state) {
     (void)state;
-    for (uint32_t i = 0; i < 16; i++) {
+    for (uint32_t i = 0; i < 19; i++) {
         struct record_accounts *accounts = good_accounts();
         struct account *account = accounts_named(accounts);
         struct account_key *keys = accounts_keys(accounts);
@@ -29,6 +29,13 @@ static void accounts_are_whole(void **state) {
             prices->named_count = 1;
             memset(prices->named[0].model, 'x', LEDGER_MODEL_BYTES);
         }
+        if (i == 16) prices->others.hit = LEDGER_PRICE_MAX + 1;
+        if (i == 17) {
+            prices->named_count = 1;
+            prices->named[0] =
+                (struct model_price){.model = "chat", .price = {.output = LEDGER_PRICE_MAX + 1}};
+        }
+        if (i == 18) accounts->currency[0] = '"';
         assert_invalid(accounts);
     }
 }
@@ -74,6 +81,20 @@ static void amounts_are_exact(void **state) {
     assert_int_equal(token_price_amount(&price, 1, 0, 0), 1);
 }
 
+/* 64 bits of picos end at 18.4 million tokens of the highest price. */
+static void amounts_do_not_wrap(void **state) {
+    (void)state;
+    struct token_price price = {LEDGER_PRICE_MAX, LEDGER_PRICE_MAX, LEDGER_PRICE_MAX};
+    assert_true(token_price_amount(&price, 18446745, 0, 0) == INT64_C(18446745000000000));
+    assert_true(token_price_amount(&price, 1000000000, 1000000000, 1000000000) ==
+                INT64_C(3000000000000000000));
+    assert_true(token_price_amount(&price, 0, 4000000000, 4000000000) == LEDGER_AMOUNT_MAX);
+    assert_true(token_price_amount(&price, UINT64_MAX, UINT64_MAX, UINT64_MAX) ==
+                LEDGER_AMOUNT_MAX);
+    price = (struct token_price){.miss = 1};
+    assert_true(token_price_amount(&price, 0, UINT64_MAX, 0) == INT64_C(18446744073709552));
+}
+
 static void a_name_has_its_price(void **state) {
     (void)state;
     struct record_accounts *accounts = good_accounts();
@@ -93,7 +114,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(accounts_are_whole),   cmocka_unit_test(an_entry_ends_when_its_answer_did),
         cmocka_unit_test(an_entry_is_whole),    cmocka_unit_test(amounts_are_exact),
-        cmocka_unit_test(a_name_has_its_price),
+        cmocka_unit_test(a_name_has_its_price), cmocka_unit_test(amounts_do_not_wrap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

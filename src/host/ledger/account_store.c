@@ -7,8 +7,10 @@
 #include <sys/random.h>
 
 #include "base/check.h"
+#include "base/number.h"
 
 #define KEY_DIGITS_MIN 8
+#define NANOS 1000000000
 
 const struct account_terms account_terms_unset = {-1, -1, -1, -1, -1, -1, -1, -1, NULL, NULL};
 
@@ -234,19 +236,46 @@ enum status account_store_revoke(struct database *database, const char *name, co
     return finish(database, status, error);
 }
 
+/* The balance with that amount; refused where it would be more, of either sign, than can be counted. */
+static enum status add_to_balance(struct database *database, int64_t account, int64_t amount,
+                                  int64_t *balance_out, struct error *error) {
+    enum status status = STATUS_OK;
+    struct sqlite3_stmt *row = database_query(
+        database, error, "SELECT balance, name, typeof(balance) FROM accounts WHERE id = ?", "i",
+        account);
+    if (!database_next(database, row, &status, error)) return status;
+    int64_t before = database_integer(row, 0), after = sum_i64(before, amount);
+    bool is_whole = !strcmp(database_text(row, 2), "integer");
+    bool grows = after > before ? after > ACCOUNT_BALANCE_MAX : after < -ACCOUNT_BALANCE_MAX;
+    if (!is_whole)
+        status = error_set(error, STATUS_CORRUPT,
+                           "%.200s: the balance of '%.80s' is damaged; bring back a copy of the "
+                           "file (docs/accounts.md)",
+                           database_path(database), database_text(row, 1));
+    else if (grows)
+        status = error_set(error, STATUS_INVALID,
+                           "the balance of '%.80s' is %lld.%02lld, and a balance may be 9000000000 "
+                           "at most, of either sign; top up by less",
+                           database_text(row, 1), (long long)(before / NANOS),
+                           (long long)llabs(before % NANOS / (NANOS / 100)));
+    database_end(row);
+    *balance_out = after;
+    return status;
+}
+
 enum status account_store_top_up(struct database *database, const char *name, int64_t amount,
                                  int64_t now, struct error *error) {
-    int64_t account = 0;
+    int64_t account = 0, balance = 0;
     enum status status = database_begin(database, error);
     if (!status) status = find_live(database, name, &account, error);
+    if (!status) status = add_to_balance(database, account, amount, &balance, error);
     if (!status)
         status = database_run(database, error,
                               "INSERT INTO top_ups (account, amount, time) VALUES (?, ?, ?)", "iii",
                               account, amount, now);
     if (!status)
-        status =
-            database_run(database, error, "UPDATE accounts SET balance = balance + ? WHERE id = ?",
-                         "ii", amount, account);
+        status = database_run(database, error, "UPDATE accounts SET balance = ? WHERE id = ?", "ii",
+                              balance, account);
     return finish(database, status, error);
 }
 
@@ -440,7 +469,14 @@ enum status account_store_currency(struct database *database,
         database_query(database, error, "SELECT value FROM settings WHERE name = 'currency'", "");
     memset(currency_out, 0, LEDGER_CURRENCY_BYTES);
     if (!database_next(database, row, &status, error)) return status;
-    snprintf(currency_out, LEDGER_CURRENCY_BYTES, "%s", database_text(row, 0));
+    const char *found = database_text(row, 0);
+    if (strlen(found) < LEDGER_CURRENCY_BYTES) memcpy(currency_out, found, strlen(found));
+    if (!currency_out[0] || !currency_valid(currency_out))
+        status =
+            error_set(error, STATUS_CORRUPT,
+                      "%.200s: is damaged (its currency '%.20s' is none); bring back a copy of "
+                      "it (docs/accounts.md)",
+                      database_path(database), found);
     database_end(row);
-    return STATUS_OK;
+    return status;
 }

@@ -23,6 +23,8 @@ struct account_terms {
 
 extern const struct account_terms account_terms_unset;
 
+#define ACCOUNT_BALANCE_MAX INT64_C(9000000000000000000) /* nanos, of either sign, by top-ups */
+
 /* One that is not there yet, with its first key. */
 enum status account_store_create(struct database *database, const char *name,
                                  const struct account_terms *terms, int64_t now,
@@ -39,7 +41,7 @@ enum status account_store_limit(struct database *database, const char *name, con
 enum status account_store_revoke(struct database *database, const char *name, const char *key,
                                  int64_t now, struct error *error) MUST_USE;
 
-/* Nanos; fewer than 0 take off. */
+/* Nanos; fewer than 0 take off. INVALID: the balance would grow beyond ACCOUNT_BALANCE_MAX. */
 enum status account_store_top_up(struct database *database, const char *name, int64_t amount,
                                  int64_t now, struct error *error) MUST_USE;
 

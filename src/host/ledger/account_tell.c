@@ -45,6 +45,8 @@ void account_own_add(struct account_own *own, int64_t account, uint64_t requests
     own->used[account].tokens += tokens;
 }
 
+#define ID_MAX ((int64_t)1 << 24) /* of an account; what is known of each lies by its id */
+
 struct tell {
     struct database *database;
     const struct account_own *own;
@@ -68,7 +70,15 @@ static uint64_t beyond(int64_t all, uint64_t own) {
     return (uint64_t)all > own ? (uint64_t)all - own : 0;
 }
 
-static void tell_account(struct tell *tell, struct sqlite3_stmt *row, uint32_t number) {
+/* False: no Fathom has written this row. */
+static bool is_sound(struct sqlite3_stmt *row, const struct account *account) {
+    int64_t id = database_integer(row, 0);
+    return id > 0 && id <= ID_MAX && strlen(database_text(row, 1)) <= LIMIT_ACCOUNT_NAME &&
+           strlen(database_text(row, 13)) <= LIMIT_ACCOUNT_NAME && account_valid(account);
+}
+
+static enum status tell_account(struct tell *tell, struct sqlite3_stmt *row, uint32_t number,
+                                struct error *error) {
     struct account *account = &accounts_named(tell->record)[number];
     const char *name = database_text(row, 1);
     uint64_t id = (uint64_t)database_integer(row, 0);
@@ -84,8 +94,15 @@ static void tell_account(struct tell *tell, struct sqlite3_stmt *row, uint32_t n
     account->balance = database_integer(row, 10);
     account->others_requests = beyond(database_integer(row, 11), own.requests);
     account->others_tokens = beyond(database_integer(row, 12), own.tokens);
+    if (!is_sound(row, account))
+        return error_set(error, STATUS_CORRUPT,
+                         "%.200s: is damaged (account %lld, '%.80s', has an id, a name, a group, a "
+                         "priority or a weight that is none); bring back a copy of it "
+                         "(docs/accounts.md)",
+                         database_path(tell->database), (long long)id, name);
     account->tenant = accounts_file_salt(tell->secret, name, database_text(row, 13),
                                          (uint64_t)database_integer(row, 14));
+    return STATUS_OK;
 }
 
 static enum status tell_accounts(struct tell *tell, struct error *error) {
@@ -95,13 +112,15 @@ static enum status tell_accounts(struct tell *tell, struct error *error) {
         " coalesce(t.generation, 0) FROM accounts a LEFT JOIN tenants t"
         " ON t.name = iif(tenant = '', 'account ' || a.name, 'group ' || tenant)"
         " WHERE revoked IS NULL ORDER BY id";
-    enum status status = STATUS_OK;
+    enum status status = STATUS_OK, damaged = STATUS_OK;
     uint32_t number = 0;
     struct sqlite3_stmt *row = database_query(tell->database, error, sql, "");
-    while (database_next(tell->database, row, &status, error))
-        if (number < tell->record->account_count) tell_account(tell, row, number++);
+    while (!damaged && database_next(tell->database, row, &status, error))
+        if (number < tell->record->account_count)
+            damaged = tell_account(tell, row, number++, error);
+    if (damaged) database_end(row);
     tell->record->account_count = number;
-    return status;
+    return status ? status : damaged;
 }
 
 static bool find_id(const struct tell *tell, int64_t id, uint32_t *number_out) {

@@ -102,6 +102,32 @@ static const char *const schemas[DATABASE_SCHEMA] = {
     "DROP TABLE entries_of_schema_1;",
 };
 
+/* ---- sums ---- */
+
+/* SQLite's own sum() fails for good where an interim sum leaves 64 bits, and `+` goes on in floating
+ * point. exact_sum() adds in 128 bits, and what no 64 bits hold it gives as the end of their range. */
+__extension__ typedef __int128 wide;
+
+static void add_exactly(sqlite3_context *context, int count, sqlite3_value **values) {
+    wide *sum = sqlite3_aggregate_context(context, sizeof *sum);
+    (void)count;
+    if (sum) *sum += sqlite3_value_int64(values[0]);
+}
+
+static void tell_exactly(sqlite3_context *context) {
+    const wide *sum = sqlite3_aggregate_context(context, 0);
+    wide told = sum ? *sum : 0;
+    if (told > DATABASE_SUM_END) told = DATABASE_SUM_END;
+    if (told < -(wide)DATABASE_SUM_END) told = -(wide)DATABASE_SUM_END;
+    sqlite3_result_int64(context, (int64_t)told);
+}
+
+static int add_functions(sqlite3 *connection) {
+    return sqlite3_create_function_v2(connection, "exact_sum", 1,
+                                      SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, NULL, add_exactly,
+                                      tell_exactly, NULL);
+}
+
 /* ---- what can fail ---- */
 
 static enum status explain(const struct database *database, int code, struct error *error) {
@@ -134,6 +160,13 @@ static enum status explain(const struct database *database, int code, struct err
                          path);
     case SQLITE_NOMEM:
         return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory", path);
+    case SQLITE_ERROR:
+        if (!strcmp(sqlite3_errmsg(database->connection), "integer overflow"))
+            return error_set(error, STATUS_TOO_LARGE,
+                             "%.300s: a sum is more than 64 bits hold; report fewer hours (--day, "
+                             "--hour), and see what `fathom ledger verify` finds",
+                             path);
+        /* fall through */
     default:
         return error_set(
             error, STATUS_IO, "%.300s: %s (%d); see whether its disk has room and is sound", path,
@@ -426,7 +459,8 @@ static enum status connect(struct database *database, struct error *error) {
     if (code != SQLITE_OK) return failed(database, code, error);
     sqlite3_extended_result_codes(database->connection, 1);
     sqlite3_busy_handler(database->connection, wait_for_turn, NULL);
-    return STATUS_OK;
+    code = add_functions(database->connection);
+    return code == SQLITE_OK ? STATUS_OK : failed(database, code, error);
 }
 
 static enum status set_up(struct database *database, struct error *error) {

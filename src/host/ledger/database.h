@@ -6,6 +6,9 @@
  * A connection belongs to one thread at a time. Several connections, also of several processes on
  * one host, may write: each waits for its turn (at most 10 s).
  *
+ * Sums are whole numbers up to DATABASE_SUM_END of either sign, and stay there: DATABASE_ADD and
+ * exact_sum() keep what SQLite would turn into a floating-point number, or fail at.
+ *
  * Statements are found by the address of their text, which is a literal, and prepared once.
  * database.c has the schema. What fails says so in one line with the cure, and is STATUS_CORRUPT
  * for a damaged file, STATUS_UNSUPPORTED for a newer one, STATUS_FULL for a full disk, STATUS_IO
@@ -22,6 +25,37 @@
 #include "base/status.h"
 
 #define DATABASE_SCHEMA 2 /* that this build writes */
+
+#define DATABASE_SUM_END INT64_MAX
+
+/* A column, or another expression, and what is added to it or taken off. */
+#define DATABASE_ADD(column, more) "min(" column " + " more ", 9223372036854775807)"
+#define DATABASE_TAKE(column, less) "max(" column " - " less ", -9223372036854775807)"
+/* An hour's sums, of a row that comes again. */
+#define DATABASE_ADD_USAGE                                                                                                                                                        \
+    "requests = " DATABASE_ADD("requests", "excluded.requests") ", hit = " DATABASE_ADD("hit", "e"                                                                                \
+                                                                                               "x"                                                                                \
+                                                                                               "c"                                                                                \
+                                                                                               "l"                                                                                \
+                                                                                               "u"                                                                                \
+                                                                                               "d"                                                                                \
+                                                                                               "e"                                                                                \
+                                                                                               "d"                                                                                \
+                                                                                               "."                                                                                \
+                                                                                               "h"                                                                                \
+                                                                                               "i"                                                                                \
+                                                                                               "t") ", miss = " DATABASE_ADD("miss", "excluded.miss") ", output = " DATABASE_ADD( \
+        "output",                                                                                                                                                                 \
+        "excluded.output") ", amount = " DATABASE_ADD("amount",                                                                                                                   \
+                                                      "excluded.amount") ", list_amount "                                                                                         \
+                                                                         "= " DATABASE_ADD("list_"                                                                                \
+                                                                                           "amoun"                                                                                \
+                                                                                           "t",                                                                                   \
+                                                                                           "exclu"                                                                                \
+                                                                                           "ded."                                                                                 \
+                                                                                           "list_"                                                                                \
+                                                                                           "amoun"                                                                                \
+                                                                                           "t")
 
 struct database;
 struct sqlite3_stmt;

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "base/sha256.h"
 #include "contract/record_unit.h"
 
@@ -95,22 +96,24 @@ static struct entry_sum *find_sum(struct entry_store *store, const struct entry_
 static enum status write_sum(struct entry_store *store, const struct entry_sum *sum,
                              struct error *error) {
     struct database *database = store->database;
-    enum status status = database_run(
-        database, error,
-        "INSERT INTO hours VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-        " requests = requests + excluded.requests, hit = hit + excluded.hit,"
-        " miss = miss + excluded.miss, output = output + excluded.output,"
-        " amount = amount + excluded.amount, list_amount = list_amount + excluded.list_amount",
-        "iiiiiiii", sum->hour, sum->account, sum->requests, sum->hit, sum->miss, sum->output,
-        sum->amount, sum->list_amount);
+    enum status status = database_run(database, error,
+                                      "INSERT INTO hours VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                                      " ON CONFLICT DO UPDATE SET " DATABASE_ADD_USAGE,
+                                      "iiiiiiii", sum->hour, sum->account, sum->requests, sum->hit,
+                                      sum->miss, sum->output, sum->amount, sum->list_amount);
     if (!status && sum->account)
-        status = database_run(database, error,
-                              "UPDATE accounts SET balance = balance - ?, requests = requests + ?,"
-                              " tokens = tokens + ? WHERE id = ?",
-                              "iiii", sum->amount, sum->requests,
-                              sum->hit + sum->miss + sum->output, sum->account);
+        status = database_run(
+            database, error,
+            "UPDATE accounts SET balance = " DATABASE_TAKE(
+                "balance",
+                "?") ", requests = " DATABASE_ADD("requests",
+                                                  "?") ", tokens = " DATABASE_ADD("tokens",
+                                                                                  "?") " WHERE id "
+                                                                                       "= ?",
+            "iiii", sum->amount, sum->requests, sum->hit + sum->miss + sum->output, sum->account);
     if (!status && sum->key)
-        status = database_run(database, error, "UPDATE keys SET spent = spent + ? WHERE id = ?",
+        status = database_run(database, error,
+                              "UPDATE keys SET spent = " DATABASE_ADD("spent", "?") " WHERE id = ?",
                               "ii", sum->amount, sum->key);
     return status;
 }
@@ -226,8 +229,8 @@ static void add_to_sum(struct entry_store *store, const struct entry_sum *of) {
     sum->hit += of->hit;
     sum->miss += of->miss;
     sum->output += of->output;
-    sum->amount += of->amount;
-    sum->list_amount += of->list_amount;
+    sum->amount = sum_i64(sum->amount, of->amount);
+    sum->list_amount = sum_i64(sum->list_amount, of->list_amount);
 }
 
 static enum status write_entry(struct entry_store *store, const struct record_entry *entry,
@@ -264,13 +267,14 @@ static enum status add_node_time(struct entry_store *store, const struct record_
     while (from < to && !status) {
         int64_t hour_end = (from / HOUR_S + 1) * HOUR_S, until = to < hour_end ? to : hour_end;
         int64_t seconds = nodes * (until - from);
-        status =
-            database_run(store->database, error,
-                         "INSERT INTO node_hours VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
-                         " SET node_seconds = node_seconds + excluded.node_seconds,"
-                         " cost = cost + excluded.cost",
-                         "iiiii", from / HOUR_S, (int64_t)tally->instance, (int64_t)tally->role,
-                         seconds, seconds * (store->prices->node_hour / HOUR_S));
+        status = database_run(
+            store->database, error,
+            "INSERT INTO node_hours VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+            " SET node_seconds = " DATABASE_ADD(
+                "node_seconds", "excluded.node_seconds") ", cost = " DATABASE_ADD("cost",
+                                                                                  "excluded.cost"),
+            "iiiii", from / HOUR_S, (int64_t)tally->instance, (int64_t)tally->role, seconds,
+            seconds * (store->prices->node_hour / HOUR_S));
         from = until;
     }
     return status;
@@ -289,7 +293,7 @@ static enum status see_unit(struct entry_store *store, const struct record_unit_
         seen = database_integer(row, 0);
         database_end(row);
     }
-    if (!status && now - seen <= ENTRY_STORE_GAP_S)
+    if (!status && seen >= now - ENTRY_STORE_GAP_S)
         status = add_node_time(store, tally, seen, now, error);
     if (status) return status;
     return database_run(database, error,

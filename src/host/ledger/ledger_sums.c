@@ -7,6 +7,7 @@
 #include "host/ledger/account_store.h"
 
 #define HOUR_S 3600.0
+#define HOUR_LAST 70000000
 
 struct ledger_sums {
     struct database *all; /* in memory */
@@ -22,25 +23,35 @@ static const char tables[] =
 
 /* ---- reading ---- */
 
+/* Of 1970 to 9955: other years are none that a gateway wrote, and no date is made of them. */
+static enum status check_hour(const struct database *from, int64_t hour, struct error *error) {
+    if (hour >= 0 && hour <= HOUR_LAST) return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT,
+                     "%.200s: is damaged (it has an hour %lld, and hours of 1970 go to %d); bring "
+                     "back a copy of it (docs/accounts.md)",
+                     database_path(from), (long long)hour, HOUR_LAST);
+}
+
 static enum status add_usage(struct ledger_sums *sums, struct database *from,
                              const struct ledger_range *range, struct error *error) {
     static const char sql[] =
         "SELECT hour, coalesce(a.name, ''), h.requests, hit, miss, output, amount, list_amount"
         " FROM hours h LEFT JOIN accounts a ON a.id = h.account"
         " WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR a.name = ?3)";
-    static const char put[] =
-        "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-        " requests = requests + excluded.requests, hit = hit + excluded.hit,"
-        " miss = miss + excluded.miss, output = output + excluded.output,"
-        " amount = amount + excluded.amount, list_amount = list_amount + excluded.list_amount";
+    static const char put[] = "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+                              " ON CONFLICT DO UPDATE SET " DATABASE_ADD_USAGE;
     enum status status = STATUS_OK, written = STATUS_OK;
     struct sqlite3_stmt *row =
         database_query(from, error, sql, "iit", range->from_hour, range->to_hour, range->account);
-    while (!written && database_next(from, row, &status, error))
+    while (!written && database_next(from, row, &status, error)) {
+        written = check_hour(from, database_integer(row, 0), error);
+        if (written) break;
         written = database_run(
             sums->all, error, put, "itiiiiii", database_integer(row, 0), database_text(row, 1),
             database_integer(row, 2), database_integer(row, 3), database_integer(row, 4),
             database_integer(row, 5), database_integer(row, 6), database_integer(row, 7));
+    }
+    if (written) database_end(row);
     return status ? status : written;
 }
 
@@ -54,10 +65,14 @@ static enum status add_nodes(struct ledger_sums *sums, struct database *from,
     enum status status = STATUS_OK, written = STATUS_OK;
     struct sqlite3_stmt *row =
         database_query(from, error, sql, "ii", range->from_hour, range->to_hour);
-    while (!written && database_next(from, row, &status, error))
+    while (!written && database_next(from, row, &status, error)) {
+        written = check_hour(from, database_integer(row, 0), error);
+        if (written) break;
         written = database_run(sums->all, error, put, "iiiii", database_integer(row, 0),
                                database_integer(row, 1), database_integer(row, 2),
                                database_integer(row, 3), database_integer(row, 4));
+    }
+    if (written) database_end(row);
     return status ? status : written;
 }
 

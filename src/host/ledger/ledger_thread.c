@@ -22,6 +22,7 @@ struct ledger {
     struct record_accounts *accounts; /* as last sent */
     int64_t version;                  /* of the database, when they were read */
     int64_t look_ns;                  /* the next look */
+    bool is_unread;                   /* the last look failed */
     struct group_commit commits;
     uint64_t settled;
     struct record **waiting; /* [waiting_count], copies in their order */
@@ -68,11 +69,18 @@ static bool is_news(struct ledger *ledger) {
     return !database_version(ledger->database, &version, &error) && version != ledger->version;
 }
 
-/* A database that cannot be read now changes nothing. */
+/* A database that cannot be read now changes nothing, and is looked at again. */
 static void look(struct ledger *ledger, struct worker *worker) {
     struct record_accounts *accounts = NULL;
     struct error error;
-    if (!is_news(ledger) || read_accounts(ledger, &accounts, &error)) return;
+    int64_t version = ledger->version;
+    if (!is_news(ledger)) return;
+    enum status status = read_accounts(ledger, &accounts, &error);
+    if (status) ledger->version = version;
+    if (status && !ledger->is_unread)
+        log_say(LOG_ERROR, "accounts", "cannot be read, changes wait why=%s", error.text);
+    ledger->is_unread = status != STATUS_OK;
+    if (status) return;
     bool same = says_the_same(accounts, ledger->accounts);
     if (accounts->account_count != ledger->accounts->account_count ||
         accounts->key_count != ledger->accounts->key_count)

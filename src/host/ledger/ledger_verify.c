@@ -24,12 +24,32 @@ struct rule {
 #define CHARGED "FROM entries WHERE is_charged = 1"
 #define NAME_OF(account) "coalesce((SELECT name FROM accounts WHERE id = " account "), 'nobody')"
 
+/* The picos of an entry, in whole nanos and the rest, so that no product leaves 64 bits. */
+#define PICOS_OF(of)                                                                               \
+    "e.hit * (p.hit " of ") + e.miss * (p.miss " of ") + e.output * (p.output " of ")"
+#define DUE_OF_ENTRY "(" PICOS_OF("/ 1000") " + (" PICOS_OF("% 1000") " + 500) / 1000)"
+#define NOT_WHOLE(column) "typeof(" column ") != 'integer'"
+
+/* clang-format off */
 static const struct rule rules[] = {
     {"SELECT printf('%016x%016x', high, low), 1, count(*) FROM entries GROUP BY high, low"
      " HAVING count(*) > 1",
      "%s: request %s: expected %lld entry, found %lld"},
-    {"SELECT printf('%016x%016x', e.high, e.low), (e.hit * p.hit + e.miss * p.miss"
-     " + e.output * p.output + 500) / 1000 * e.is_charged AS due, amount"
+    {"SELECT 'account ' || name, 0, balance FROM accounts WHERE " NOT_WHOLE("balance")
+     " OR " NOT_WHOLE("tokens") " OR " NOT_WHOLE("requests")
+     " UNION ALL SELECT 'key ' || lower(substr(hex(sha256), 1, 12)), 0, spent FROM keys"
+     " WHERE " NOT_WHOLE("spent")
+     " UNION ALL SELECT 'entry ' || id, 0, amount FROM entries WHERE " NOT_WHOLE("amount")
+     " OR " NOT_WHOLE("list_amount") " OR " NOT_WHOLE("hit") " OR " NOT_WHOLE("miss")
+     " OR " NOT_WHOLE("output")
+     " UNION ALL SELECT 'top-up ' || id, 0, amount FROM top_ups WHERE " NOT_WHOLE("amount")
+     " UNION ALL SELECT 'hour ' || hour, 0, amount FROM hours WHERE " NOT_WHOLE("requests")
+     " OR " NOT_WHOLE("hit") " OR " NOT_WHOLE("miss") " OR " NOT_WHOLE("output")
+     " OR " NOT_WHOLE("amount") " OR " NOT_WHOLE("list_amount")
+     " UNION ALL SELECT 'node-hour ' || hour, 0, cost FROM node_hours"
+     " WHERE " NOT_WHOLE("node_seconds") " OR " NOT_WHOLE("cost"),
+     "%s: %s: %lld of its amounts may be no whole number, and one is, near %lld"},
+    {"SELECT printf('%016x%016x', e.high, e.low), " DUE_OF_ENTRY " * e.is_charged AS due, amount"
      " FROM entries e LEFT JOIN prices p ON p.id = e.price WHERE due IS NOT amount",
      "%s: request %s: its tokens cost %lld nanos, and it was charged %lld"},
     {"SELECT printf('%016x%016x', high, low), hit + miss AS prompt,"
@@ -43,29 +63,30 @@ static const struct rule rules[] = {
     {"SELECT printf('%016x%016x', high, low), output, made " CHARGED " AND output = 0"
      " AND made > choices AND http_status != 499",
      "%s: request %s: %lld tokens were charged, though units made %lld"},
-    {"WITH due AS (SELECT ended / 3600 AS hour, account, count(*) AS requests, sum(hit) AS hit,"
-     " sum(miss) AS miss, sum(output) AS output, sum(amount) AS amount, sum(list_amount) AS "
-     "list " CHARGED " GROUP BY 1, 2)"
+    {"WITH due AS (SELECT ended / 3600 AS hour, account, count(*) AS requests,"
+     " exact_sum(hit) AS hit, exact_sum(miss) AS miss, exact_sum(output) AS output,"
+     " exact_sum(amount) AS amount, exact_sum(list_amount) AS list " CHARGED " GROUP BY 1, 2)"
      " SELECT strftime('%Y-%m-%dT%H', coalesce(d.hour, h.hour) * 3600, 'unixepoch') || ' of '"
      " || " NAME_OF("coalesce(d.account, h.account)") ", coalesce(d.amount, 0),"
-                                                      " coalesce(h.amount, 0) FROM due d FULL JOIN "
-                                                      "hours h USING (hour, account)"
-                                                      " WHERE h.requests IS NOT d.requests OR "
-                                                      "h.hit IS NOT d.hit OR h.miss IS NOT d.miss"
-                                                      " OR h.output IS NOT d.output OR h.amount IS "
-                                                      "NOT d.amount OR h.list_amount IS NOT d.list",
+     " coalesce(h.amount, 0) FROM due d FULL JOIN hours h USING (hour, account)"
+     " WHERE h.requests IS NOT d.requests OR h.hit IS NOT d.hit OR h.miss IS NOT d.miss"
+     " OR h.output IS NOT d.output OR h.amount IS NOT d.amount OR h.list_amount IS NOT d.list",
      "%s: the hour %s is not the sum of its entries: %lld nanos, and it says %lld"},
-    {"SELECT name, coalesce((SELECT sum(amount) FROM top_ups WHERE account = a.id), 0)"
-     " - coalesce((SELECT sum(amount) FROM entries WHERE account = a.id), 0) AS due, balance"
-     " FROM accounts a WHERE due != balance",
+    {"WITH due AS (SELECT account, exact_sum(amount) AS amount FROM (SELECT account, amount"
+     " FROM top_ups UNION ALL SELECT account, -amount FROM entries) GROUP BY account)"
+     " SELECT name, coalesce(d.amount, 0), balance FROM accounts a LEFT JOIN due d"
+     " ON d.account = a.id WHERE coalesce(d.amount, 0) != balance",
      "%s: account %s: top-ups less charges are %lld nanos, and its balance is %lld"},
-    {"SELECT name, coalesce((SELECT sum(hit + miss + output) " CHARGED " AND account = a.id), 0)"
-     " AS due, tokens FROM accounts a WHERE due != tokens",
+    {"WITH due AS (SELECT account, exact_sum(hit + miss + output) AS tokens " CHARGED
+     " GROUP BY account) SELECT name, coalesce(d.tokens, 0), a.tokens FROM accounts a"
+     " LEFT JOIN due d ON d.account = a.id WHERE coalesce(d.tokens, 0) != a.tokens",
      "%s: account %s: its entries have %lld tokens, and it says %lld"},
-    {"SELECT lower(substr(hex(sha256), 1, 12)), coalesce((SELECT sum(amount) FROM entries"
-     " WHERE key = k.id), 0) AS due, spent FROM keys k WHERE due != spent",
+    {"WITH due AS (SELECT key, exact_sum(amount) AS amount FROM entries GROUP BY key)"
+     " SELECT lower(substr(hex(sha256), 1, 12)), coalesce(d.amount, 0), spent FROM keys k"
+     " LEFT JOIN due d ON d.key = k.id WHERE coalesce(d.amount, 0) != spent",
      "%s: key %s: its entries come to %lld nanos, and it has spent %lld"},
 };
+/* clang-format on */
 
 static void tell(struct verify *verify, const char *line) {
     verify->verdict.breaches++;
@@ -174,8 +195,9 @@ static void judge(struct verify *verify, const struct unit_sums *sums, const cha
  * entries must only not be too many. */
 static enum status judge_units(struct verify *verify) {
     static const char sql[] =
-        "SELECT printf('%016x', instance), max(counted_made), sum(entered_made),"
-        " max(counted_computed), sum(entered_computed), max(is_lost) = 0 AND sum(open) = 0"
+        "SELECT printf('%016x', instance), max(counted_made), exact_sum(entered_made),"
+        " max(counted_computed), exact_sum(entered_computed), max(is_lost) = 0"
+        " AND exact_sum(open) = 0"
         " AND min(counted_made) = max(counted_made)"
         " AND min(counted_computed) = max(counted_computed) AS at_rest,"
         " NOT EXISTS (SELECT 1 FROM gateways g WHERE g.until >="

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "base/number.h"
 #include "base/sha256.h"
 
 #define CHARGES_MORE 4096 /* remembered in addition to those of requests in progress */
@@ -55,16 +56,21 @@ static struct account_charge forget_charge(struct accounts *accounts) {
 }
 
 static void owe(struct accounts *accounts, const struct account_charge *charge, int64_t amount) {
-    if (charge->account != ACCOUNT_NONE) accounts->slots[charge->account].use.owed += amount;
-    if (charge->key != ACCOUNT_NONE) accounts->keys[charge->key].use.owed += amount;
+    struct account_use *account = NULL, *key = NULL;
+    if (charge->account != ACCOUNT_NONE) account = &accounts->slots[charge->account].use;
+    if (charge->key != ACCOUNT_NONE) key = &accounts->keys[charge->key].use;
+    if (account) account->owed = sum_i64(account->owed, amount);
+    if (key) key->owed = sum_i64(key->owed, amount);
 }
 
 /* The ring is full: assumes that the next ACCOUNTS includes the oldest. */
 static void drop_charge(struct accounts *accounts) {
     struct account_charge charge = forget_charge(accounts);
-    if (charge.account != ACCOUNT_NONE)
-        accounts->slots[charge.account].use.dropped += charge.amount;
-    if (charge.key != ACCOUNT_NONE) accounts->keys[charge.key].use.dropped += charge.amount;
+    struct account_use *account = NULL, *key = NULL;
+    if (charge.account != ACCOUNT_NONE) account = &accounts->slots[charge.account].use;
+    if (charge.key != ACCOUNT_NONE) key = &accounts->keys[charge.key].use;
+    if (account) account->dropped = sum_i64(account->dropped, charge.amount);
+    if (key) key->dropped = sum_i64(key->dropped, charge.amount);
     accounts->charge_dropped = charge.sequence;
 }
 
@@ -84,12 +90,12 @@ static void settle_charges(struct accounts *accounts, uint64_t settled) {
     if (accounts->charge_dropped > settled) return; /* they do not include all dropped charges */
     for (uint32_t i = 0; i < accounts->slots_used; i++) {
         struct account_use *use = &accounts->slots[i].use;
-        use->owed -= use->dropped;
+        use->owed = sum_i64(use->owed, -use->dropped);
         use->dropped = 0;
     }
     for (uint32_t i = 0; i < accounts->keys_used; i++) {
         struct account_use *use = &accounts->keys[i].use;
-        use->owed -= use->dropped;
+        use->owed = sum_i64(use->owed, -use->dropped);
         use->dropped = 0;
     }
 }
@@ -283,18 +289,26 @@ uint32_t accounts_most(const struct accounts *accounts, uint32_t account, uint32
 int64_t accounts_balance(const struct accounts *accounts, uint32_t account) {
     if (account == ACCOUNT_NONE) return 0;
     const struct account_state *slot = &accounts->slots[account];
-    return slot->is.balance - slot->use.owed;
+    return sum_i64(slot->is.balance, -slot->use.owed);
+}
+
+/* As much is owed and set aside as can be counted, however the account pays. `left`: what is there, with
+ * all that was charged. */
+static bool is_at_end(const struct account_use *use, int64_t left) {
+    return sum_i64(use->owed, use->set_aside) >= LEDGER_AMOUNT_MAX ||
+           sum_i64(left, -use->set_aside) <= -2 * LEDGER_AMOUNT_MAX;
 }
 
 enum entry_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key) {
     if (account == ACCOUNT_NONE || !accounts->currency[0]) return ENTRY_LIMIT_NONE;
     const struct account_state *slot = &accounts->slots[account];
-    if (slot->is.is_prepaid && accounts_balance(accounts, account) <= slot->use.set_aside)
-        return ENTRY_LIMIT_BALANCE;
+    int64_t left = accounts_balance(accounts, account);
+    bool is_spent = slot->is.is_prepaid && left <= slot->use.set_aside;
+    if (is_spent || is_at_end(&slot->use, left)) return ENTRY_LIMIT_BALANCE;
     if (key == ACCOUNT_NONE || accounts->keys[key].is.budget == ACCOUNT_BUDGET_ANY)
         return ENTRY_LIMIT_NONE;
     const struct account_key_state *of = &accounts->keys[key];
-    bool has_left = of->is.budget - of->use.owed > of->use.set_aside;
+    bool has_left = sum_i64(of->is.budget, -of->use.owed) > of->use.set_aside;
     return has_left ? ENTRY_LIMIT_NONE : ENTRY_LIMIT_BUDGET;
 }
 

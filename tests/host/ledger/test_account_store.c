@@ -134,6 +134,50 @@ static void top_ups_are_written_down_and_make_the_balance(void **state) {
     database_close(database);
 }
 
+/* SQLite would go on in floating point, and no proof would hold any more. */
+static void a_balance_grows_no_further_than_can_be_counted(void **state) {
+    (void)state;
+    struct database *database = open_desk();
+    make_account(database, "acme", NULL);
+    for (int sign = 1; sign >= -1; sign -= 2) {
+        fine(account_store_top_up(database, "acme", sign * ACCOUNT_BALANCE_MAX, 5, &error));
+        assert_int_equal(account_store_top_up(database, "acme", sign, 5, &error), STATUS_INVALID);
+        assert_non_null(strstr(error.text, "the balance of 'acme' is "));
+        assert_non_null(
+            strstr(error.text, "9000000000.00, and a balance may be 9000000000 at most"));
+        assert_int_equal(
+            account_store_top_up(database, "acme", sign * ACCOUNT_BALANCE_MAX, 5, &error),
+            STATUS_INVALID);
+        fine(account_store_top_up(database, "acme", -sign * ACCOUNT_BALANCE_MAX, 5, &error));
+    }
+    assert_int_equal(number_of(database, "SELECT count(*) FROM top_ups"), 4);
+    assert_int_equal(number_of(database, "SELECT balance = 0 AND typeof(balance) = 'integer'"
+                                         " FROM accounts"),
+                     1);
+    fine(database_make(database, "UPDATE accounts SET balance = 1.8e19", &error));
+    assert_int_equal(account_store_top_up(database, "acme", -5, 5, &error), STATUS_CORRUPT);
+    database_close(database);
+}
+
+/* An outsider's file: it may be of anybody. */
+static void a_currency_that_is_none_is_damage(void **state) {
+    (void)state;
+    char currency[LEDGER_CURRENCY_BYTES];
+    static const char *const changes[] = {"'<b>'", "'a\"'", "'12345678'", "x'1b5b'", "''"};
+    struct database *database = open_desk();
+    fine(database_make(database, "INSERT INTO settings VALUES ('currency', 'USD')", &error));
+    fine(account_store_currency(database, currency, &error));
+    assert_string_equal(currency, "USD");
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        char change[100];
+        snprintf(change, sizeof change, "UPDATE settings SET value = %s WHERE name = 'currency'",
+                 changes[i]);
+        fine(database_make(database, change, &error));
+        assert_int_equal(account_store_currency(database, currency, &error), STATUS_CORRUPT);
+    }
+    database_close(database);
+}
+
 static void write_file(const char *name, const char *text) {
     FILE *file = fopen(name, "w");
     assert_non_null(file);
@@ -185,6 +229,8 @@ int main(void) {
         CASE(a_key_is_named_by_the_first_digits_of_its_digest),
         CASE(what_is_revoked_is_no_more_changed),
         CASE(top_ups_are_written_down_and_make_the_balance),
+        CASE(a_balance_grows_no_further_than_can_be_counted),
+        CASE(a_currency_that_is_none_is_damage),
         CASE(a_file_of_accounts_comes_with_its_secret),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,34 @@ static void models_are_denied_in_the_gateways_order(void **state) {
     assert_int_equal(account_tell_denied("a,b,c", "c,default"), 2);
 }
 
+/* A file of an outsider may say anything; what no gateway takes must not end one. */
+static void rows_that_nothing_has_written_are_damage(void **state) {
+    (void)state;
+    static const char *const changes[] = {
+        "name = '<script>' || char(27) || '[31m' || char(10)",
+        "name = printf('%.*c', 100, 'x')",
+        "tenant = printf('%.*c', 4000, 'x')",
+        "priority = 77",
+        "priority = -1",
+        "weight = 0",
+        "id = 4611686018427387904",
+        "id = -1",
+    };
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct record_accounts *record = NULL;
+        struct database *database = open_desk();
+        char change[120];
+        make_account(database, "acme", NULL);
+        snprintf(change, sizeof change, "UPDATE accounts SET %s", changes[i]);
+        fine(database_make(database, change, &error));
+        if (account_tell_read(database, &own, "m", &record, &error) != STATUS_CORRUPT)
+            fail_msg("taken: %s", changes[i]);
+        database_close(database);
+        clear_desk(NULL);
+        make_desk(NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
@@ -112,6 +140,7 @@ int main(void) {
         CASE(what_others_used_is_what_is_not_ones_own),
         CASE(a_purge_changes_the_salt_of_the_whole_group_and_of_no_other),
         CASE(models_are_denied_in_the_gateways_order),
+        CASE(rows_that_nothing_has_written_are_damage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

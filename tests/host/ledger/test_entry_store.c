@@ -180,6 +180,48 @@ static void a_units_time_counts_once_for_all_who_see_it(void **state) {
     database_close(database);
 }
 
+/* No sum becomes a floating-point number, and no entry waits because of one. */
+static void sums_stay_at_their_ends(void **state) {
+    (void)state;
+    static const char *const whole[] = {
+        "SELECT count(*) FROM hours WHERE requests = 9223372036854775807 AND hit = requests AND"
+        " miss = requests AND output = requests AND amount = requests AND list_amount = requests",
+        "SELECT count(*) FROM accounts WHERE balance = -9223372036854775807 AND requests ="
+        " 9223372036854775807 AND tokens = requests",
+        "SELECT count(*) FROM keys WHERE spent = 9223372036854775807",
+        "SELECT count(*) FROM hours, accounts, keys WHERE typeof(amount) = 'integer' AND"
+        " typeof(balance) = 'integer' AND typeof(spent) = 'integer'",
+        "SELECT count(*) FROM node_hours WHERE cost = 9223372036854775807 AND node_seconds = cost",
+    };
+    struct database *database = open_desk();
+    struct entry_store *store = begin_store(database);
+    struct record_entry *entry = make_entry(1, "acme", 100, 10, 5);
+    struct record_unit_tally tally = make_tally(7, 8);
+    make_account(database, "acme", entry->key);
+    write_one(store, entry, NOON);
+    write_one(store, &tally, NOON);
+    write_one(store, &tally, NOON + 10);
+    fine(database_make(database,
+                       "UPDATE hours SET requests = 9223372036854775807, hit = 9223372036854775806,"
+                       " miss = 9223372036854775803, output ="
+                       " 9223372036854775807, amount = 9223372036854775800, list_amount ="
+                       " 9223372036854775807; UPDATE accounts SET balance = -9223372036854775807,"
+                       " requests = 9223372036854775807, tokens = 9223372036854775800;"
+                       " UPDATE keys SET spent = 9223372036854775800;"
+                       " UPDATE node_hours SET node_seconds = 9223372036854775800,"
+                       " cost = 9223372036854775800",
+                       &error));
+    entry->request.low++;
+    entry->sequence++;
+    write_one(store, entry, NOON);
+    write_one(store, &tally, NOON + 20);
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+        if (number_of(database, whole[i]) != 1) fail_msg("%s", whole[i]);
+    database_close(database);
+    free(entry);
+    free(store);
+}
+
 static void a_ledger_has_one_currency(void **state) {
     (void)state;
     struct database *database = open_desk();
@@ -207,6 +249,7 @@ int main(void) {
         CASE(a_key_counts_what_it_has_spent),
         CASE(more_payers_than_fit_are_written_in_turn),
         CASE(a_units_time_counts_once_for_all_who_see_it),
+        CASE(sums_stay_at_their_ends),
         CASE(a_ledger_has_one_currency),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

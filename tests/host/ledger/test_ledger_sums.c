@@ -16,7 +16,7 @@ static void fill(const char *file, uint64_t first, uint32_t output, int64_t hour
     struct record *records[] = {&entry->record, &tally.record};
     uint32_t written = 0;
     fine(database_open(file, DATABASE_MAKE, &database, &error));
-    make_account(database, "acme", NULL);
+    if (!number_of(database, "SELECT count(*) FROM accounts")) make_account(database, "acme", NULL);
     *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
     fine(entry_store_begin(store, NOON, &error));
     entry->unix_time += 3600 * hours_later;
@@ -104,11 +104,41 @@ static void files_of_two_currencies_are_not_one_report(void **state) {
     assert_non_null(strstr(error.text, "report them apart"));
 }
 
+static enum status open_after(const char *change) {
+    const char *paths[] = {path};
+    struct ledger_range range = {INT64_MIN, INT64_MAX, NULL};
+    struct ledger_sums *sums = NULL;
+    struct database *database = NULL;
+    fine(database_open(path, DATABASE_MAKE, &database, &error));
+    fine(database_make(database, change, &error));
+    database_close(database);
+    account_count = 0;
+    enum status status = ledger_sums_open(paths, 1, &range, &sums, &error);
+    if (!status) status = ledger_sums_accounts(sums, see_account, NULL, &error);
+    ledger_sums_close(sums);
+    return status;
+}
+
+/* A file of an outsider may say anything. */
+static void what_cannot_be_an_hour_or_a_sum_is_refused_in_words(void **state) {
+    (void)state;
+    fill(path, 1, 30, 0);
+    fill(path, 2, 30, 1);
+    assert_int_equal(open_after("UPDATE hours SET amount = 9223372036854775000"), STATUS_TOO_LARGE);
+    assert_non_null(strstr(error.text, "more than 64 bits hold"));
+    assert_int_equal(open_after("UPDATE hours SET amount = 1"), STATUS_OK);
+    assert_int_equal(open_after("UPDATE hours SET hour = hour + 100000000"), STATUS_CORRUPT);
+    assert_non_null(strstr(error.text, "it has an hour 100"));
+    assert_int_equal(open_after("UPDATE hours SET hour = hour - 100000000"), STATUS_OK);
+    assert_int_equal(open_after("UPDATE node_hours SET hour = -1"), STATUS_CORRUPT);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
         CASE(two_files_are_one_report),
         CASE(files_of_two_currencies_are_not_one_report),
+        CASE(what_cannot_be_an_hour_or_a_sum_is_refused_in_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,6 +110,32 @@ static void an_answer_that_was_made_and_not_charged_is_found(void **state) {
     assert_int_equal(breaches_after(WITHOUT_ANSWER "UPDATE entries SET made = choices"), 0);
 }
 
+/* What is no whole number, or is at the end of its range, is a breach like others: the proof goes on. */
+static void numbers_at_their_ends_do_not_stop_the_proof(void **state) {
+    (void)state;
+    assert_true(breaches_after("UPDATE accounts SET balance = 1.8e19") > 0);
+    assert_true(breaches_after("UPDATE accounts SET balance = balance + 0.0, tokens = 1e30") > 0);
+    assert_true(breaches_after("UPDATE keys SET spent = 1e19") > 0);
+    assert_true(breaches_after("UPDATE hours SET amount = 'x', hit = x'00'") > 0);
+    assert_true(breaches_after("UPDATE entries SET amount = 9223372036854775807") > 0);
+    assert_true(breaches_after("UPDATE entries SET hit = 9223372036854775807, amount ="
+                               " -9223372036854775808, output = 'abc'") > 0);
+    assert_true(breaches_after("INSERT INTO top_ups (account, amount, time) SELECT account,"
+                               " 9223372036854775807, 1 FROM top_ups") > 0);
+    assert_true(breaches_after("UPDATE tallies SET entered_made = 9223372036854775807") > 0);
+    assert_true(breaches_after("UPDATE prices SET hit = 9223372036854775807") > 0);
+    assert_true(breaches_after("UPDATE top_ups SET amount = 1e3 + 0.5") > 0);
+}
+
+/* Interim sums may be larger than 64 bits hold, as long as their end is not. */
+static void more_than_64_bits_of_top_ups_and_charges_are_proved(void **state) {
+    (void)state;
+    assert_int_equal(breaches_after("INSERT INTO top_ups (account, amount, time) VALUES"
+                                    " (1, 9000000000000000000, 1), (1, 9000000000000000000, 1),"
+                                    " (1, -9000000000000000000, 1), (1, -9000000000000000000, 1)"),
+                     0);
+}
+
 static void a_request_that_was_entered_twice_is_found(void **state) {
     (void)state;
     /* With all sums as two entries make them. */
@@ -206,6 +232,8 @@ int main(void) {
         CASE(a_sound_ledger_has_no_breach),
         CASE(each_change_by_hand_is_found),
         CASE(an_answer_that_was_made_and_not_charged_is_found),
+        CASE(numbers_at_their_ends_do_not_stop_the_proof),
+        CASE(more_than_64_bits_of_top_ups_and_charges_are_proved),
         CASE(a_request_that_was_entered_twice_is_found),
         CASE(a_units_tokens_are_summed_over_files),
         CASE(a_unit_with_something_under_way_is_not_judged),

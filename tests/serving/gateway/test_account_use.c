@@ -396,6 +396,25 @@ static void assert_balance(struct world *world, const char *is_available, const 
     assert_string_equal(world->clients[client].data, expected);
 }
 
+/* Four billion of the currency may be owed beyond what is told, and eight in all: sums of amounts stay
+ * whole numbers of 64 bits. */
+static void an_account_owes_no_more_than_can_be_counted(void **state) {
+    (void)state;
+    struct asker one = {.name = "a", .key = "k", .salt = 1, .balance = -2 * LEDGER_AMOUNT_MAX + 1};
+    struct world *world = open_priced(&one);
+    world->authorization = "Bearer k";
+    answered(world, "Bearer k");
+    assert_refused(world, asks_as(world, "Bearer k"), 402, "invalid_request_error");
+    one.balance = INT64_MIN; /* as no gateway leaves it */
+    tell_accounts(world, priced(&one, UINT64_MAX));
+    assert_refused(world, asks_as(world, "Bearer k"), 402, "invalid_request_error");
+    assert_balance(world, "false", "-9223372036.86");
+    one.balance = INT64_MAX;
+    tell_accounts(world, priced(&one, UINT64_MAX));
+    answered(world, "Bearer k");
+    close_empty(world);
+}
+
 static void a_prepaid_balance_ends(void **state) {
     (void)state;
     struct asker one = {
@@ -555,6 +574,7 @@ int main(void) {
         cmocka_unit_test(what_others_began_is_taken_off),
         cmocka_unit_test(a_model_may_be_denied),
         cmocka_unit_test(a_prepaid_balance_ends),
+        cmocka_unit_test(an_account_owes_no_more_than_can_be_counted),
         cmocka_unit_test(answers_under_way_are_paid_from_what_is_left),
         cmocka_unit_test(what_is_set_aside_is_by_the_name_that_was_asked_for),
         cmocka_unit_test(a_budget_is_set_aside_as_well),
