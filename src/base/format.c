@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/format.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/check.h"
 
@@ -18,4 +21,86 @@ size_t format_text(char *out, size_t out_bytes, const char *format, ...) {
     size_t written = format_va(out, out_bytes, format, arguments);
     va_end(arguments);
     return written;
+}
+
+/* ---- texts that others wrote ---- */
+
+/* A character's code point, and its bytes; 0 bytes: there is none. */
+static uint32_t read_character(const uint8_t *text, uint32_t *bytes_out) {
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    uint32_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
+    uint32_t code = bytes == 1 ? text[0] : text[0] & (0x7Fu >> bytes);
+    *bytes_out = 0;
+    if (text[0] >= 0x80 && (text[0] < 0xC2 || text[0] > 0xF4)) return 0;
+    for (uint32_t i = 1; i < bytes; i++) {
+        if ((text[i] & 0xC0) != 0x80) return 0;
+        code = code << 6 | (text[i] & 0x3F);
+    }
+    if (code < least[bytes] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
+    *bytes_out = bytes;
+    return code;
+}
+
+/* Controls, what has no width, what turns the direction of text, and tags. */
+static bool is_shown(uint32_t code) {
+    static const struct {
+        uint32_t first, last;
+    } hidden[] = {{0, 0x1F},        {0x7F, 0x9F},     {0xAD, 0xAD},
+                  {0x200B, 0x200F}, {0x2028, 0x202E}, {0x2060, 0x206F},
+                  {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE0FFF}};
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+        if (code >= hidden[i].first && code <= hidden[i].last) return false;
+    return true;
+}
+
+struct shown { /* what has been written of a text, whole pieces alone */
+    char *out;
+    size_t room, count;
+    bool cut;
+};
+
+static void show(struct shown *shown, const char *piece, size_t bytes) {
+    shown->cut |= shown->count + bytes >= shown->room;
+    if (shown->cut) return;
+    memcpy(shown->out + shown->count, piece, bytes);
+    shown->count += bytes;
+}
+
+static void show_all(struct shown *shown, const char *text, bool quoted) {
+    const uint8_t *at = (const uint8_t *)text;
+    while (*at) {
+        char escaped[8];
+        uint32_t bytes, code = read_character(at, &bytes);
+        if (bytes && is_shown(code)) {
+            if (quoted && code == '"') show(shown, "\"", 1);
+            show(shown, (const char *)at, bytes);
+        } else {
+            bytes = bytes ? bytes : 1;
+            for (uint32_t i = 0; i < bytes; i++)
+                show(shown, escaped, format_text(escaped, sizeof escaped, "\\x%02x", at[i]));
+        }
+        at += bytes;
+    }
+}
+
+size_t format_visible(char *out, size_t out_bytes, const char *text) {
+    struct shown shown = {.out = out, .room = out_bytes};
+    check(out_bytes > 0);
+    show_all(&shown, text, false);
+    out[shown.count] = 0;
+    return shown.count;
+}
+
+size_t format_cell(char *out, size_t out_bytes, const char *text) {
+    bool is_formula = text[0] && strchr("=+-@\t\r", text[0]);
+    bool quoted = strpbrk(text, ",\"\r\n") != NULL;
+    struct shown shown = {.out = out, .room = out_bytes};
+    check(out_bytes > 2);
+    if (quoted) show(&shown, "\"", 1);
+    if (is_formula) show(&shown, "'", 1);
+    shown.room -= quoted; /* for the quote that ends it */
+    show_all(&shown, text, quoted);
+    if (quoted) out[shown.count++] = '"';
+    out[shown.count] = 0;
+    return shown.count;
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/format.h"
 #include "compute/exchange/job.h"
 #include "host/process/log.h"
 
@@ -42,11 +43,20 @@ void command_say_idle(const struct option_table *table, const void *values) {
     }
 }
 
+/* What an error quotes may be of others, and moves no terminal. */
+static void complain(const struct option_table *table, const char *text, bool has_help) {
+    char visible[FORMAT_SAFE_BYTES(sizeof((struct error *)NULL)->text)];
+    format_visible(visible, sizeof visible, text);
+    fprintf(stderr, "fathom %s: %s", table->command, visible);
+    if (has_help) fprintf(stderr, "; see `fathom %s --help`", table->command);
+    fprintf(stderr, "\n");
+}
+
 bool command_begin(const struct option_table *table, int argc, char **argv, void *values,
                    struct option_result *result_out, int *exit_code_out) {
     struct error error;
     if (options_parse(table, argc, argv, values, CONFIG_READER, result_out, &error) != STATUS_OK) {
-        fprintf(stderr, "fathom %s: %s\n", table->command, error.text);
+        complain(table, error.text, false);
         *exit_code_out = EXIT_CODE_USAGE;
         return false;
     }
@@ -63,17 +73,17 @@ int command_failed(const struct option_table *table, enum status status,
     if (log_form() == LOG_JSON)
         log_say(LOG_ERROR, "process", "failed command=%s why=%s", table->command, text);
     else
-        fprintf(stderr, "fathom %s: %s\n", table->command, text);
+        complain(table, text, false);
     return EXIT_CODE_FAILED;
 }
 
 int command_misused(const struct option_table *table, const char *format, ...) {
     va_list arguments;
-    fprintf(stderr, "fathom %s: ", table->command);
+    struct error error;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    format_va(error.text, sizeof error.text, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "; see `fathom %s --help`\n", table->command);
+    complain(table, error.text, true);
     return EXIT_CODE_USAGE;
 }
 

@@ -11,6 +11,7 @@
 #include "base/json_writer.h"
 #include "host/ledger/account_store.h"
 #include "programs/money.h"
+#include "programs/outside_text.h"
 #include "programs/programs.h"
 
 struct account_values {
@@ -166,10 +167,13 @@ static int read_terms(struct account_command *command) {
 /* ---- what is done ---- */
 
 static void print_key(const struct account_command *command, const char *key) {
-    if (command->values.json)
-        printf("{\"account\":\"%s\",\"key\":\"%s\"}\n", command->name, key);
-    else
+    if (!command->values.json) {
         printf("%s\n", key);
+        return;
+    }
+    printf("{\"account\":");
+    outside_text_print_json(command->name);
+    printf(",\"key\":\"%s\"}\n", key);
 }
 
 static enum status create(struct account_command *command) {
@@ -230,14 +234,22 @@ struct account_printer {
     char currency[LEDGER_CURRENCY_BYTES];
 };
 
-static const char *const priority_names[] = {"normal", "low", "high"};
-
 static void print_string(const char *name, const char *text) {
-    char out[512];
-    struct json_writer writer = {.out = out, .room = sizeof out - 1};
-    json_writer_string(&writer, bytes_of(text));
-    out[json_writer_fits(&writer) ? writer.count : 0] = 0;
-    printf(",\"%s\":%s", name, out[0] ? out : "\"\"");
+    printf(",\"%s\":", name);
+    outside_text_print_json(text);
+}
+
+/* ", models a,b"; an empty text is left out. */
+static void print_words(const char *before, const char *text) {
+    char *visible = outside_text_visible(text);
+    if (text[0]) printf("%s%s", before, visible);
+    free(visible);
+}
+
+/* A file of others may have any number. */
+static const char *priority_name(int64_t priority) {
+    static const char *const names[] = {"normal", "low", "high"};
+    return priority >= 0 && priority < (int64_t)ARRAY_COUNT(names) ? names[priority] : "unknown";
 }
 
 static void print_limits(int64_t requests, int64_t requests_per_minute, int64_t tokens_per_minute) {
@@ -259,11 +271,12 @@ static void print_account_json(struct account_printer *printer,
     money_write(account->balance, balance);
     if (printer->keys) printf("]");
     if (printer->accounts) printf("}");
-    printf("%s\n  {\"account\":\"%s\"", printer->accounts ? "," : "", account->name);
+    printf("%s\n  {\"account\":", printer->accounts ? "," : "");
+    outside_text_print_json(account->name);
     print_string("group", account->group);
     printf(",\"revoked\":%s,\"operator\":%s,\"billing\":\"%s\",\"priority\":\"%s\",\"weight\":%lld",
            account->revoked ? "true" : "false", account->is_operator ? "true" : "false",
-           account->is_prepaid ? "prepaid" : "postpaid", priority_names[account->priority],
+           account->is_prepaid ? "prepaid" : "postpaid", priority_name(account->priority),
            (long long)account->weight);
     print_json_limits(account->requests_max, account->requests_per_minute,
                       account->tokens_per_minute, account->models);
@@ -277,14 +290,15 @@ static void print_account_text(const struct account_printer *printer,
                                const struct account_view *account) {
     char balance[MONEY_BYTES];
     money_write(account->balance, balance);
-    printf("%s: %s%s%s, balance %s%s%s, %lld keys, priority %s, weight %lld", account->name,
+    print_words("", account->name);
+    printf(": %s%s%s, balance %s%s%s, %lld keys, priority %s, weight %lld",
            account->revoked ? "revoked, " : "", account->is_operator ? "operator, " : "",
            account->is_prepaid ? "prepaid" : "postpaid", balance, printer->currency[0] ? " " : "",
-           printer->currency, (long long)account->keys, priority_names[account->priority],
+           printer->currency, (long long)account->keys, priority_name(account->priority),
            (long long)account->weight);
-    if (account->group[0]) printf(", group %s", account->group);
+    print_words(", group ", account->group);
     print_limits(account->requests_max, account->requests_per_minute, account->tokens_per_minute);
-    if (account->models[0]) printf(", models %s", account->models);
+    print_words(", models ", account->models);
     printf("; %lld requests, %lld tokens so far\n", (long long)account->requests,
            (long long)account->tokens);
 }
@@ -326,7 +340,7 @@ static void print_key_view(void *context, const struct account_key_view *key) {
         printf(" of %s", budget);
     }
     print_limits(key->requests_max, key->requests_per_minute, key->tokens_per_minute);
-    if (key->models[0]) printf(", models %s", key->models);
+    print_words(", models ", key->models);
     printf("\n");
 }
 

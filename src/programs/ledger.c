@@ -9,10 +9,12 @@
 #include <time.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "host/ledger/ledger_verify.h"
 #include "host/process/own_file.h"
 #include "programs/ledger_page.h"
 #include "programs/money.h"
+#include "programs/outside_text.h"
 #include "programs/programs.h"
 
 struct ledger_values {
@@ -115,13 +117,13 @@ static void take_hour(void *context, const struct ledger_hour *hour) {
     struct ledger_totals *totals = &found->totals;
     found->hours = grown(found->hours, found->hour_count, sizeof *found->hours);
     found->hours[found->hour_count++] = *hour;
-    totals->usage.requests += hour->usage.requests;
-    totals->usage.hit_tokens += hour->usage.hit_tokens;
-    totals->usage.miss_tokens += hour->usage.miss_tokens;
-    totals->usage.output_tokens += hour->usage.output_tokens;
-    totals->usage.amount += hour->usage.amount;
-    totals->usage.list_amount += hour->usage.list_amount;
-    totals->cost += hour->cost;
+    totals->usage.requests = sum_i64(totals->usage.requests, hour->usage.requests);
+    totals->usage.hit_tokens = sum_i64(totals->usage.hit_tokens, hour->usage.hit_tokens);
+    totals->usage.miss_tokens = sum_i64(totals->usage.miss_tokens, hour->usage.miss_tokens);
+    totals->usage.output_tokens = sum_i64(totals->usage.output_tokens, hour->usage.output_tokens);
+    totals->usage.amount = sum_i64(totals->usage.amount, hour->usage.amount);
+    totals->usage.list_amount = sum_i64(totals->usage.list_amount, hour->usage.list_amount);
+    totals->cost = sum_i64(totals->cost, hour->cost);
     for (int role = 0; role < LEDGER_ROLES; role++)
         totals->node_hours[role] += hour->nodes[role];
 }
@@ -144,10 +146,12 @@ static void print_text(const struct ledger_found *found) {
            "output tokens", found->currency[0] ? found->currency : "no prices");
     for (size_t i = 0; i < found->account_count; i++) {
         const struct ledger_account *one = &found->accounts[i];
+        char *name = outside_text_visible(one->name[0] ? one->name : "(none)");
         money_write(one->usage.amount, amount);
-        printf("%-24s %10lld %14lld %14lld %14lld  %s\n", one->name[0] ? one->name : "(none)",
-               (long long)one->usage.requests, (long long)one->usage.hit_tokens,
-               (long long)one->usage.miss_tokens, (long long)one->usage.output_tokens, amount);
+        printf("%-24s %10lld %14lld %14lld %14lld  %s\n", name, (long long)one->usage.requests,
+               (long long)one->usage.hit_tokens, (long long)one->usage.miss_tokens,
+               (long long)one->usage.output_tokens, amount);
+        free(name);
     }
     money_write(all->amount, amount);
     money_write(all->list_amount, list);
@@ -201,7 +205,9 @@ static void print_total_json(const struct ledger_totals *totals) {
 static void print_json(const struct ledger_found *found) {
     printf("{\"currency\":\"%s\",\n \"accounts\":[", found->currency);
     for (size_t i = 0; i < found->account_count; i++) {
-        printf("%s\n  {\"account\":\"%s\",", i ? "," : "", found->accounts[i].name);
+        printf("%s\n  {\"account\":", i ? "," : "");
+        outside_text_print_json(found->accounts[i].name);
+        printf(",");
         print_usage_json(&found->accounts[i].usage);
         printf(",\"currency\":\"%s\"}", found->currency);
     }
@@ -216,12 +222,13 @@ static void print_json(const struct ledger_found *found) {
 
 static void print_row(void *context, int64_t hour, const struct ledger_account *account) {
     char name[LEDGER_HOUR_BYTES], amount[MONEY_BYTES];
+    char *cell = outside_text_cell(account->name);
     ledger_page_hour(hour, name);
     money_write(account->usage.amount, amount);
-    printf("%s,%s,%lld,%lld,%lld,%lld,%s,%s\n", name, account->name,
-           (long long)account->usage.requests, (long long)account->usage.hit_tokens,
-           (long long)account->usage.miss_tokens, (long long)account->usage.output_tokens, amount,
-           (const char *)context);
+    printf("%s,%s,%lld,%lld,%lld,%lld,%s,%s\n", name, cell, (long long)account->usage.requests,
+           (long long)account->usage.hit_tokens, (long long)account->usage.miss_tokens,
+           (long long)account->usage.output_tokens, amount, (const char *)context);
+    free(cell);
 }
 
 static enum status print_csv(struct ledger_sums *sums, struct error *error) {
@@ -234,6 +241,14 @@ static enum status print_csv(struct ledger_sums *sums, struct error *error) {
 static enum status write_page(const struct ledger_found *found, const char *path,
                               struct error *error) {
     struct json_writer measured = {.room = 0};
+    int64_t hours = 0;
+    if (found->hour_count > 0)
+        hours = found->hours[found->hour_count - 1].hour - found->hours[0].hour + 1;
+    if (hours > LEDGER_PAGE_HOURS_MAX)
+        return error_set(error, STATUS_TOO_LARGE,
+                         "--html: a page shows %d hours at most, and these are %lld; choose fewer "
+                         "(--day, --hour)",
+                         LEDGER_PAGE_HOURS_MAX, (long long)hours);
     ledger_page_write(&measured, found);
     char *text = malloc(measured.count);
     struct json_writer writer = {.out = text, .room = measured.count};
@@ -284,7 +299,9 @@ static int report(const struct ledger_values *values, const struct ledger_paths 
 }
 
 static void print_breach(void *context, const char *line) {
-    fprintf(stderr, "%s\n", line);
+    char *visible = outside_text_visible(line);
+    fprintf(stderr, "%s\n", visible);
+    free(visible);
 }
 
 static int verify(const struct ledger_values *values, const struct ledger_paths *paths) {

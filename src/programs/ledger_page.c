@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "programs/money.h"
+#include "programs/outside_text.h"
 #include "simulate/report/chart.h"
 #include "simulate/report/outcome_page.h"
 
@@ -124,7 +125,9 @@ static void write_accounts(struct json_writer *writer, const struct ledger_found
     for (size_t i = 0; i < found->account_count; i++) {
         const struct ledger_account *account = &found->accounts[i];
         json_writer_text(writer, "<tr><td>");
-        words_html(writer, bytes_of(account->name[0] ? account->name : "(none)"));
+        char *name = outside_text_visible(account->name[0] ? account->name : "(none)");
+        words_html(writer, bytes_of(name));
+        free(name);
         json_writer_text(writer, "</td>");
         write_usage(writer, &account->usage, found->currency);
     }

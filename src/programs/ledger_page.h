@@ -8,7 +8,8 @@
 #include "base/json_writer.h"
 #include "host/ledger/ledger_sums.h"
 
-#define LEDGER_ROLES 3 /* enum unit_role */
+#define LEDGER_ROLES 3               /* enum unit_role */
+#define LEDGER_PAGE_HOURS_MAX 100000 /* eleven years: a point of each chart for each hour */
 
 struct ledger_totals {
     struct ledger_usage usage;

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Texts out of a file that anybody may have written, such as names of accounts, in the forms in which
+ * commands print them (base/format.h). Memory that runs out ends the process.
+ */
+#ifndef PROGRAMS_OUTSIDE_TEXT_H
+#define PROGRAMS_OUTSIDE_TEXT_H
+
+/* For a terminal, and as a cell of CSV; the caller frees it. */
+char *outside_text_visible(const char *text);
+char *outside_text_cell(const char *text);
+
+/* Prints it as a JSON string, quotes included; what is no UTF-8 becomes U+FFFD. */
+void outside_text_print_json(const char *text);
+
+#endif
