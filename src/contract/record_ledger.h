@@ -179,7 +179,7 @@ struct record_unit_tally {
     uint32_t is_lost; /* 1: it was lost, or given up: not all that it does is entered any more */
     struct unit_counters counted;
     struct unit_books entered; /* by requests that the unit has no more */
-    struct unit_books open;    /* by those that it has */
+    struct unit_books open;    /* by those that it has; a token at least where it has any */
 };
 
 /* False if no gateway takes it: its name, priority, weight or marks are none. */

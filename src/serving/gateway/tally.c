@@ -32,6 +32,9 @@ static bool put(struct gateway *gateway, uint32_t index, const struct unit_books
                     unit->books.computed_tokens - open->computed_tokens},
         .open = *open,
     };
+    /* A unit that computes a prompt counts it before it says so: with a request it is not at rest. */
+    if (unit->bound && open->made_tokens + open->computed_tokens == 0)
+        tally.open.computed_tokens = 1;
     return outbox_put(&gateway->outbox, RECORD_UNIT_TALLY, &tally) != NULL;
 }
 
