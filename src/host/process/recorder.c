@@ -307,15 +307,33 @@ static bool write_start(struct recorder *recorder, struct bytes head) {
     return written;
 }
 
+/* Makes the folder if it is not there. The operator's name for it may be a link. */
+static enum status open_file(struct recorder *recorder, struct error *error) {
+    const char *directory = recorder->options.directory;
+    struct error why;
+    if (mkdir(directory, 0700) && errno != EEXIST) return cannot(recorder, "make", error);
+    int folder = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0) return cannot(recorder, "open the folder of", error);
+    enum status status = own_file_check_folder(folder, directory, &why);
+    if (status) {
+        status = error_set(error, status, "--record: %.600s", why.text);
+    } else {
+        recorder->file = own_file_openat(folder, strrchr(recorder->path, '/') + 1,
+                                         O_WRONLY | O_CREAT | O_TRUNC, 0600);
+        if (recorder->file < 0) status = cannot(recorder, "open", error);
+    }
+    close(folder);
+    return status;
+}
+
 enum status recorder_start(struct recorder *recorder, struct bytes head, struct error *error) {
     const struct recorder_options *options = &recorder->options;
     int length = snprintf(recorder->path, PATH_BYTES, "%s/%s-%ld.rec", options->directory,
                           options->name, (long)getpid());
     if (length < 0 || length >= PATH_BYTES)
         return error_set(error, STATUS_INVALID, "--record: the folder's name is too long");
-    if (mkdir(options->directory, 0700) && errno != EEXIST) return cannot(recorder, "make", error);
-    recorder->file = own_file_open(recorder->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (recorder->file < 0) return cannot(recorder, "open", error);
+    enum status status = open_file(recorder, error);
+    if (status) return status;
     if (!write_start(recorder, head)) return cannot(recorder, "write", error);
     if (pthread_create(&recorder->thread, NULL, write_on, recorder))
         return error_set(error, STATUS_NO_MEMORY, "--record: cannot start a thread");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The database's file: made for its owner alone, refused with one line and a cure where it is
  * damaged, newer, of something else, read-only or on a full disk; what is committed survives, what is
- * not never was; two connections take turns.
+ * not never was; two connections take turns. No file that another user chose is written to or read.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -210,6 +210,57 @@ static void a_full_disk_is_told_and_what_was_there_stays(void **state) {
     database_close(database);
 }
 
+static void command(const char *line) {
+    assert_int_equal(setenv("P", path, 1), 0);
+    assert_int_equal(setenv("F", folder, 1), 0);
+    assert_int_equal(system(line), 0);
+}
+
+/* SQLite would write to the file that each name leads to, empty it, or take its pages for ours. */
+static void no_link_is_followed_to_what_sqlite_writes(void **state) {
+    static const char *const plants[] = {
+        "ln -s $F/victim $P-wal", "ln -s $F/victim $P-shm",  "ln -s $F/victim $P-journal",
+        "ln $F/victim $P-wal",    "ln -s $F/nothing $P-wal", "mkfifo $P-journal",
+        "ln $P $F/second"};
+    (void)state;
+    struct database *database = open_desk();
+    fine(database_run(database, &error, "INSERT INTO settings VALUES ('a', 1)", ""));
+    database_close(database);
+    command("rm -f $P-wal $P-shm && cp $P $F/own && echo precious >$F/victim");
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
+        print_message("# %s\n", plants[i]);
+        command(plants[i]);
+        database = NULL;
+        enum status status = database_open(path, DATABASE_MAKE, &database, &error);
+        assert_true(status == STATUS_INVALID || status == STATUS_IO);
+        assert_null(database);
+        if (!strstr(error.text, "remove it") || !strstr(error.text, path))
+            fail_msg("%s", error.text);
+        command("test \"$(cat $F/victim)\" = precious && cmp $P $F/own && test ! -e $F/nothing");
+        command("rm -f $P-wal $P-shm $P-journal $F/second");
+    }
+    database = open_desk();
+    assert_int_equal(number_of(database, "SELECT value FROM settings"), 1);
+    database_close(database);
+    command("rm $F/own $F/victim");
+}
+
+/* The operator's own link to a database is followed, and not to a file of another user. */
+static void a_database_is_where_its_owner_alone_writes(void **state) {
+    (void)state;
+    database_close(open_desk());
+    command("mkdir -m 700 $F/at && mv $P $F/at/ledger.db && ln -s $F/at/ledger.db $P");
+    database_close(open_desk());
+    command("chmod 777 $F/at");
+    refuse(STATUS_INVALID, "chmod go-w");
+    command("chmod 700 $F/at");
+    if (geteuid() == 0) {
+        command("chown 65534 $F/at/ledger.db");
+        refuse(STATUS_IO, "expected a regular file of the user who runs this");
+    }
+    command("rm -r $F/at");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
@@ -221,6 +272,8 @@ int main(void) {
         CASE(another_connections_commit_changes_the_version),
         CASE(several_writers_take_turns),
         CASE(a_full_disk_is_told_and_what_was_there_stays),
+        CASE(no_link_is_followed_to_what_sqlite_writes),
+        CASE(a_database_is_where_its_owner_alone_writes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

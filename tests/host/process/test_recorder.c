@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects a recorded machine: it is called as if nobody stood before it, and all calls are in the
- * file, until that is full.
+ * file, until that is full. Another user cannot choose which file that is.
  */
 #include "host/process/recorder.h"
 
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -139,12 +140,59 @@ static void a_folder_that_cannot_be_made_is_said(void **state) {
     recorder_close(recorder);
 }
 
+static void refuse(enum status status, const char *words) {
+    struct recorder *recorder;
+    struct recorder_options options = {.directory = folder, .name = "unit"};
+    assert_int_equal(recorder_open(&options, &recorder, &error), STATUS_OK);
+    assert_int_equal(recorder_start(recorder, BYTES_LITERAL("machine unit\n"), &error), status);
+    if (!strstr(error.text, "--record") || !strstr(error.text, folder) ||
+        !strstr(error.text, words))
+        fail_msg("%s", error.text);
+    recorder_close(recorder);
+}
+
+static void no_link_is_followed_to_a_recording(void **state) {
+    (void)state;
+    char victim[128], found[16] = "";
+    snprintf(victim, sizeof victim, "%s/victim", folder);
+    FILE *file = fopen(victim, "w+");
+    assert_non_null(file);
+    fputs("precious", file);
+    fflush(file);
+    assert_int_equal(symlink(victim, path), 0);
+    refuse(STATUS_IO, "it is a link");
+    unlink(path);
+    assert_int_equal(link(victim, path), 0);
+    refuse(STATUS_IO, "with one name");
+    rewind(file);
+    assert_non_null(fgets(found, sizeof found, file));
+    assert_string_equal(found, "precious");
+    fclose(file);
+    unlink(victim);
+}
+
+static void a_folder_where_others_may_write_is_refused(void **state) {
+    (void)state;
+    assert_int_equal(chmod(folder, 0777), 0);
+    refuse(STATUS_INVALID, "chmod go-w");
+    assert_int_equal(access(path, F_OK), -1);
+    assert_int_equal(chmod(folder, 0700), 0);
+    if (geteuid() != 0) skip();
+    assert_int_equal(chown(folder, 65534, 65534), 0);
+    refuse(STATUS_INVALID, "it is user 65534's");
+    assert_int_equal(access(path, F_OK), -1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(all_calls_are_in_the_file, open_folder, remove_folder),
         cmocka_unit_test_setup_teardown(a_full_file_ends_and_the_machine_goes_on, open_folder,
                                         remove_folder),
         cmocka_unit_test(a_folder_that_cannot_be_made_is_said),
+        cmocka_unit_test_setup_teardown(no_link_is_followed_to_a_recording, open_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_folder_where_others_may_write_is_refused, open_folder,
+                                        remove_folder),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
