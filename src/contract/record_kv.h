@@ -176,7 +176,7 @@ struct record_kv_kept {
     uint32_t rank;
     uint32_t last_page;
     uint32_t dropped;  /* blocks that are not stored, for want of room */
-    uint32_t writable; /* 1: the storage takes blocks; 0: its disk is full or fails */
+    uint32_t writable; /* 0: its disk is full or fails, or it may not use its directory */
 };
 
 /* What the fields of each may hold, for record_forms.c. */

@@ -44,9 +44,15 @@ static void print_damage(void *context, const char *line) {
     fprintf(stderr, "%s\n", line);
 }
 
+/* Behind all that can fail before the first folder. */
+static void begin_json(const struct printed *printed) {
+    if (printed->json && !printed->folders) printf("{\"folders\":[");
+}
+
 static void print_folder(void *context, const struct kv_check *check) {
     struct printed *printed = context;
     unsigned long long blocks = check->blocks, bytes = check->bytes, segments = check->segments;
+    begin_json(printed);
     if (printed->json) {
         printf("%s\n  {\"folder\":\"%s\",\"block_bytes\":%zu,\"segments\":%llu,\"bytes\":%llu,"
                "\"blocks\":%llu,\"retired\":%llu,\"writers\":%llu",
@@ -76,9 +82,9 @@ static int look(const char *directory, bool deep, bool json) {
     struct kv_check_listener listener = {print_damage, print_folder, &printed};
     struct kv_check total;
     struct error error = {""};
-    if (json) printf("{\"folders\":[");
     enum status status = kv_store_check(directory, deep, &listener, &total, &error);
     if (status) return command_failed(cache_options, status, &error);
+    begin_json(&printed);
     if (json)
         printf("],\n \"blocks\":%llu,\"bytes\":%llu,\"damaged\":%llu}\n",
                (unsigned long long)total.blocks, (unsigned long long)total.bytes,

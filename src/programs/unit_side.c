@@ -324,6 +324,14 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
 
 static void say_storage(const struct unit_side *side, struct kv_store *store) {
     struct kv_store_stats stats = kv_store_look(store);
+    if (!stats.on_disk) {
+        bool keeps = side->values->kv_host > 0;
+        log_say(LOG_INFO, "storage",
+                keeps ? "is open in memory alone host_bytes=%" PRIu64
+                      : "keeps nothing host_bytes=%" PRIu64,
+                side->values->kv_host);
+        return;
+    }
     log_say(LOG_INFO, "storage",
             "is open directory=%s disk_blocks=%" PRIu64 " disk_bytes=%" PRIu64
             " host_bytes=%" PRIu64 " io=%s after_s=%.2f",

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_cache.py FATHOM: a KV storage seen from outside: `cache stat`, `verify` and `gc` say what lies in a directory, find
-a flipped bit in it and make it smaller."""
+a flipped bit in it and make it smaller; where others may write they do nothing, and say the cure."""
 import json
 import os
 import shutil
@@ -25,6 +25,19 @@ def check_nothing(directory):
     expect(code == 2 and "--size" in err, "gc without a size", code, out, err)
     code, out, err = run("cache", "frob", directory)
     expect(code == 2 and "no subject named 'frob'" in err, "no such subject", code, out, err)
+
+
+def check_shared(directory):
+    """A server does not use such a directory, and nobody should think that it does."""
+    os.mkdir(directory)
+    os.chmod(directory, 0o777)
+    for subject in (["stat"], ["stat", "--json"], ["verify"], ["gc", "--size", "1"]):
+        code, out, err = run("cache", subject[0], directory, *subject[1:])
+        expect(code == 1 and not out and err.count("\n") == 1 and directory in err and "mode 777" in err and
+               "chmod go-w" in err, "a directory where others may write", subject, code, out, err)
+    os.chmod(directory, 0o755)
+    code, out, err = run("cache", "stat", directory, "--json")
+    expect(code == 0 and json.loads(out)["blocks"] == 0 and not err, "stat of nothing, in JSON", code, out, err)
 
 
 def data_files(directory):
@@ -62,6 +75,7 @@ def check_filled(directory, source):
 def main():
     with tempfile.TemporaryDirectory() as directory:
         check_nothing(directory)
+        check_shared(os.path.join(directory, "shared"))
         filled = os.path.join(directory, "filled")
         code, out, err = run("bench", "cache", "--dir", directory, "--size", "16MiB", "--width", "64", "--layers",
                              "3", "--rounds", "1", "--index-blocks", "0", "--keep", "filled")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """test_serve_cache.py FATHOM: a server with a KV storage gives the very answers of one without: while it fills, out of
 host memory, after a restart, out of another server's blocks, with damage in its files, for answers that lost their
-pages, and on a full disk. What was loaded counts as hits, and every page is back at the end."""
+pages, on a full disk, and without a directory that it may use. What was loaded counts as hits, and every page is back at the end."""
 import concurrent.futures
 import glob
 import json
@@ -114,6 +114,21 @@ def check_full_disk(wanted):
         assert lines and all("No space left on device" in line for line in lines), lines
 
 
+def check_shared_directory(wanted):
+    """Where others may write nothing is kept, and the log does not say that a storage is open there."""
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o777)
+        for options, line in (([], "keeps nothing"), (["--kv-host", "8MiB"], "is open in memory alone")):
+            server = CachingServer("--kv-dir", directory, *options)
+            assert server.ask(PROMPTS[0])[0] == wanted[0]
+            assert server.metrics()["fathom_kv_storage_writable"] == 0
+            server.stop()
+            lines = [said for said in server.said().splitlines() if " storage " in said]
+            assert len(lines) == 2 and "is not used" in lines[0] and "chmod go-w" in lines[0], lines
+            assert line in lines[1] and directory not in lines[1], lines
+        assert os.listdir(directory) == []
+
+
 def main():
     server = CachingServer()
     wanted = [server.ask(prompt)[0] for prompt in PROMPTS]
@@ -160,6 +175,7 @@ def main():
     assert server.loaded("host") > 0 and server.loaded("disk") == 0
     server.stop()
     check_interrupted()
+    check_shared_directory(wanted)
     check_full_disk(wanted)
 
 

@@ -150,9 +150,14 @@ void kv_store_settle(struct kv_store *store) {
     pthread_mutex_unlock(&store->lock);
 }
 
+static bool has_directory(const struct kv_store_options *options) {
+    return options->directory && options->directory[0];
+}
+
 bool kv_store_is_writable(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
-    bool writable = store->writing != WRITING_OFF;
+    bool lacks_disk = has_directory(&store->options) && !store->disk;
+    bool writable = store->writing != WRITING_OFF && !lacks_disk;
     pthread_mutex_unlock(&store->lock);
     return writable;
 }
@@ -167,6 +172,7 @@ struct kv_store_stats kv_store_look(struct kv_store *store) {
         stats.disk_blocks += store->index.blocks[i].segment != STORE_NONE;
     }
     stats.index_bytes = store->index_bytes;
+    stats.on_disk = store->disk;
     stats.writable = store->disk && store->writing != WRITING_OFF;
     pthread_mutex_unlock(&store->lock);
     return stats;

@@ -123,6 +123,7 @@ struct kv_store_stats {
     uint64_t damaged, io_errors;        /* blocks found damaged; failed transfers */
     uint64_t moved, removed_segments;   /* blocks written again; segments given up */
     uint64_t index_bytes;
+    bool on_disk;    /* false: host memory alone, also for want of a directory that may be used */
     int64_t open_ns; /* reading the directory at the start */
     bool writable;   /* false: off for now */
     const char *io;  /* "io_uring", "threads" */
@@ -130,7 +131,8 @@ struct kv_store_stats {
 
 struct kv_store_stats kv_store_look(struct kv_store *store);
 
-/* Does it take blocks? (Also in the figures; those take their time to count.) */
+/* Is what it keeps written to the directory that it was given, if it was given one? Cheaper than the
+ * figures. */
 bool kv_store_is_writable(struct kv_store *store);
 
 /* Parts in which the layers of a load arrive. */

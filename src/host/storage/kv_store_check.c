@@ -39,14 +39,41 @@ static void say_damage(struct looked *looked, const char *format, ...) {
 }
 
 /* Calls `each` for the names in a folder (or directory), in no order. */
-static bool for_names(const char *path, void (*each)(void *context, const char *name),
+static void for_names(DIR *directory, void (*each)(void *context, const char *name),
                       void *context) {
-    DIR *directory = opendir(path);
-    if (!directory) return false;
     for (struct dirent *entry; (entry = readdir(directory));)
         if (entry->d_name[0] != '.') each(context, entry->d_name);
     closedir(directory);
-    return true;
+}
+
+/* Calls `each` for the names in the folder that is open, wherever its path leads now. */
+static void for_files(const struct kv_files *files, void (*each)(void *context, const char *name),
+                      void *context) {
+    int again =
+        files->folder < 0 ? -1 : openat(files->folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *directory = again < 0 ? NULL : fdopendir(again);
+    if (!directory && again >= 0) close(again);
+    if (directory) for_names(directory, each, context);
+}
+
+/* Root may look at the storage of another user's service; any other user looks at his own. */
+static bool is_guarded(void) {
+    return geteuid() != 0;
+}
+
+/* A server that finds others may write to its directory does not use it; neither do we. */
+static enum status open_directory(const char *path, DIR **directory_out, struct error *error) {
+    DIR *directory = opendir(path);
+    if (!directory)
+        return error_set(error, STATUS_NOT_FOUND, "%.300s: cannot open this directory: %s", path,
+                         strerror(errno));
+    enum status status = is_guarded() ? own_file_check_folder(dirfd(directory), path, error)
+                                      : own_file_check_mode(dirfd(directory), path, error);
+    if (status)
+        closedir(directory);
+    else
+        *directory_out = directory;
+    return status;
 }
 
 static bool ends_with(const char *name, const char *suffix) {
@@ -145,8 +172,8 @@ static enum status look_at_folder(const char *directory, const char *name, bool 
     struct looked looked = {.listener = listener};
     if (!store_format_parse_folder(name, &looked.check.shape)) return STATUS_OK;
     format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
-    enum status status =
-        kv_store_files_open(&looked.files, directory, &looked.check.shape, NULL, false, error);
+    enum status status = kv_store_files_open(&looked.files, directory, &looked.check.shape, NULL,
+                                             is_guarded(), error);
     if (status) return status;
     looked.check.block_bytes = looked.files.block_bytes;
     looked.block = aligned_alloc(STORE_PAGE_BYTES, looked.files.block_bytes);
@@ -155,7 +182,7 @@ static enum status look_at_folder(const char *directory, const char *name, bool 
                            looked.files.block_bytes);
     if (!status) {
         kv_store_files_scan(&looked.files, KV_SCAN_LOOK, &ignores_all);
-        for_names(looked.files.path, look_at_name, &looked);
+        for_files(&looked.files, look_at_name, &looked);
         for (uint32_t i = 0; i < looked.files.segment_count; i++)
             if (looked.files.segments[i]) look_at_segment(&looked, i, deep);
         if (listener->folder) listener->folder(listener->context, &looked.check);
@@ -192,16 +219,14 @@ static void look_at(void *context, const char *name) {
     total->unfinished += one.unfinished;
 }
 
-static enum status no_directory(const char *directory, struct error *error) {
-    return error_set(error, STATUS_NOT_FOUND, "%.300s: cannot open this directory: %s", directory,
-                     strerror(errno));
-}
-
 enum status kv_store_check(const char *directory, bool deep,
                            const struct kv_check_listener *listener, struct kv_check *total_out,
                            struct error *error) {
     struct walk walk = {.directory = directory, .deep = deep, .listener = listener, .error = error};
-    if (!for_names(directory, look_at, &walk)) return no_directory(directory, error);
+    DIR *names;
+    enum status status = open_directory(directory, &names, error);
+    if (status) return status;
+    for_names(names, look_at, &walk);
     if (!walk.status) *total_out = walk.total;
     return walk.status;
 }
@@ -259,13 +284,13 @@ static void list_folder(void *context, const char *name) {
     struct kv_files files;
     if (!store_format_parse_folder(name, &shape)) return;
     enum status status =
-        kv_store_files_open(&files, olds->directory, &shape, NULL, false, olds->error);
+        kv_store_files_open(&files, olds->directory, &shape, NULL, is_guarded(), olds->error);
     if (status) {
         olds->status = status;
         return;
     }
     kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
-    for_names(files.path, sweep_name, &files);
+    for_files(&files, sweep_name, &files);
     for (uint32_t i = 0; i < files.segment_count; i++)
         if (files.segments[i]) note_old(olds, &files, files.segments[i]);
     kv_store_files_close(&files);
@@ -278,7 +303,8 @@ static int older(const void *a, const void *b) {
 
 static void remove_old(struct olds *olds, const struct old *old) {
     struct kv_files files;
-    if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, false, olds->error)) return;
+    if (kv_store_files_open(&files, olds->directory, &old->shape, NULL, is_guarded(), olds->error))
+        return;
     kv_store_files_scan(&files, KV_SCAN_LOOK, &ignores_all);
     for (uint32_t i = 0; i < files.segment_count; i++) {
         if (!files.segments[i] || files.segments[i]->id != old->id) continue;
@@ -293,7 +319,10 @@ static void remove_old(struct olds *olds, const struct old *old) {
 enum status kv_store_check_shrink(const char *directory, uint64_t bytes, uint64_t *removed_out,
                                   uint64_t *left_out, struct error *error) {
     struct olds olds = {.directory = directory, .error = error};
-    if (!for_names(directory, list_folder, &olds)) return no_directory(directory, error);
+    DIR *names;
+    enum status status = open_directory(directory, &names, error);
+    if (status) return status;
+    for_names(names, list_folder, &olds);
     if (olds.count) qsort(olds.list, olds.count, sizeof *olds.list, older);
     for (size_t i = 0; i < olds.count && !olds.status && olds.bytes > bytes; i++)
         remove_old(&olds, &olds.list[i]);

@@ -29,7 +29,9 @@ struct kv_check_listener {
     void *context;
 };
 
-/* Sums in *total_out; `deep` reads every byte. STATUS_NOT_FOUND: there is no such directory. */
+/* Sums in *total_out; `deep` reads every byte. STATUS_NOT_FOUND: there is no such directory.
+ * STATUS_INVALID: a server would not use it, for others than its owner may write to it; or it is another
+ * user's, and who looks is not root. */
 enum status kv_store_check(const char *directory, bool deep,
                            const struct kv_check_listener *listener, struct kv_check *total_out,
                            struct error *error) MUST_USE;

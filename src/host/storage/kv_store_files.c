@@ -57,13 +57,14 @@ static enum status check_folder(const struct kv_files *files, bool makes, int at
         return error_set(error, STATUS_IO, "%.300s: cannot make this folder for the KV storage: %s",
                          path, strerror(errno));
     int folder = open_folder(at, name, flags);
+    if (folder < 0 && flags && (errno == ELOOP || errno == ENOTDIR))
+        return error_set(error, STATUS_INVALID, "%.300s: expected a folder, and no link: remove it",
+                         path);
     if (folder < 0)
-        return error_set(error,
-                         files->guarded && (errno == ELOOP || errno == ENOTDIR) && flags
-                             ? STATUS_INVALID
-                             : STATUS_IO,
-                         "%.300s: cannot open this folder: %s", path, strerror(errno));
-    enum status status = files->guarded ? own_file_check_folder(folder, path, error) : STATUS_OK;
+        return error_set(error, STATUS_IO, "%.300s: cannot open this folder: %s", path,
+                         strerror(errno));
+    enum status status = files->guarded ? own_file_check_folder(folder, path, error)
+                                        : own_file_check_mode(folder, path, error);
     if (status)
         close(folder);
     else

@@ -49,7 +49,7 @@ struct kv_segment {
 struct kv_files {
     char *path;   /* of the folder */
     int folder;   /* -1: the path leads to none */
-    bool guarded; /* neither it nor the directory may be one that others write to */
+    bool guarded; /* it and the directory have to be ours or root's */
     struct store_shape shape;
     size_t block_bytes, slice_bytes;
     struct kv_io_faults faults;
@@ -67,8 +67,9 @@ struct kv_files_listener {
     void *context;
 };
 
-/* Makes DIRECTORY and the folder in it if need be. Who writes is `guarded`: then STATUS_INVALID
- * where another user may write to either (host/process/own_file), now or after they were replaced. */
+/* Makes DIRECTORY and the folder in it if need be. STATUS_INVALID where others than their owner may
+ * write to either (host/process/own_file), now or after they were replaced; `guarded`: or where that
+ * owner is another user. Only root's look at another user's storage is not guarded. */
 enum status kv_store_files_open(struct kv_files *files, const char *directory,
                                 const struct store_shape *shape, const struct kv_io_faults *faults,
                                 bool guarded, struct error *error) MUST_USE;

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
+#include "host/process/own_file.h"
 #include "serving/policy/retain_blocks.h"
 
 #define SUFFIX ".kv"
@@ -104,16 +105,19 @@ uint64_t kv_store_others_bytes(const struct kv_files *files) {
 
 /* False: somebody writes to it, or has removed it. */
 static bool remove_segment(int directory, const struct other *other) {
-    char name[STORE_NAME_BYTES + STEM_BYTES + 8];
-    format_text(name, sizeof name, "%s/%s" SUFFIX, other->folder, other->stem);
-    int file = openat(directory, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+    char name[STEM_BYTES + 8];
+    DIR *folder = open_folder(directory, other->folder);
+    if (!folder) return false;
+    format_text(name, sizeof name, "%s" SUFFIX, other->stem);
+    int file = own_file_openat(dirfd(folder), name, O_RDWR, 0);
     bool ours = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
     if (ours) {
-        unlinkat(directory, name, 0);
-        format_text(name, sizeof name, "%s/%s" SIDECAR, other->folder, other->stem);
-        unlinkat(directory, name, 0);
+        unlinkat(dirfd(folder), name, 0);
+        format_text(name, sizeof name, "%s" SIDECAR, other->stem);
+        unlinkat(dirfd(folder), name, 0);
     }
     if (file >= 0) close(file);
+    closedir(folder);
     return ours;
 }
 

@@ -234,9 +234,11 @@ static void write_storage(struct json_writer *writer, const struct record_unit_l
     write_sample(writer, "fathom_kv_storage_ranks{state=\"on\"}", ranks[KV_STORAGE_ON]);
     write_sample(writer, "fathom_kv_storage_ranks{state=\"read only\"}",
                  ranks[KV_STORAGE_READ_ONLY]);
-    write_one(writer, "fathom_kv_storage_writable", "gauge",
-              "1: the storage takes blocks; 0: the disk of one rank at least is full or fails.",
-              load->kv_storage == KV_STORAGE_ON);
+    write_one(
+        writer, "fathom_kv_storage_writable", "gauge",
+        "1: the storage takes blocks; 0: of one rank at least, the disk is full or fails, or its "
+        "directory is not used.",
+        load->kv_storage == KV_STORAGE_ON);
 }
 
 static void write_counters(struct json_writer *writer, const struct record_unit_load *load) {
@@ -252,8 +254,8 @@ static void write_counters(struct json_writer *writer, const struct record_unit_
 
 static void write_load(struct json_writer *writer, const struct metrics_gauges *gauges) {
     const struct record_unit_load *load = &gauges->load;
-    write_one(writer, "fathom_requests_running", "gauge", "Requests that hold KV pages, or await their constraint.",
-              load->requests_running);
+    write_one(writer, "fathom_requests_running", "gauge",
+              "Requests that hold KV pages, or await their constraint.", load->requests_running);
     write_one(writer, "fathom_requests_waiting", "gauge", "Requests that wait for KV pages.",
               load->requests_waiting);
     write_family(writer, "fathom_kv_pages", "gauge", "KV pages; free + held + cached = total.");

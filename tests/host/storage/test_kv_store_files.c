@@ -2,7 +2,8 @@
  * People remove, replace and move a KV storage's files under a running process, and ask for no
  * lock. It goes on: with a new segment or, where there can be none, without writing; what is read
  * from open files arrives; nobody writes to a file that he has not locked; what lies in the
- * directory afterwards is sound. And: the files are their owner's alone.
+ * directory afterwards is sound. The files are their owner's alone, and another user cannot choose
+ * what is written to.
  */
 #include "host/storage/kv_store_files.h"
 
@@ -35,10 +36,12 @@ static int remove_all(void **state) {
 
 struct said {
     int lost, off, others; /* lines */
+    char last[600];
 };
 
 static void take_line(void *context, const char *line) {
     struct said *said = context;
+    snprintf(said->last, sizeof said->last, "%s", line);
     if (strstr(line, "somebody removed, replaced or cut"))
         said->lost++;
     else if (strstr(line, "nothing is written for now"))
@@ -541,6 +544,154 @@ static void files_are_their_owners_alone(void **state) {
     umask(before);
 }
 
+/* ---- what others planted ---- */
+
+/* Each puts a name for $D/victim in the place of the storage's own file $s.kv or $s.idx. A victim
+ * that has the bytes of such a file would be taken for it. */
+static const char *const plants[] = {
+    "rm $s.idx && ln -s $D/victim $s.new",
+    "rm $s.idx && ln $D/victim $s.new",
+    "rm $s.idx && ln -s $D/victim $s.idx",
+    "mv $s.idx $D/victim && ln -s $D/victim $s.idx",
+    "mv $s.idx $D/victim && ln $D/victim $s.idx",
+    "echo damage >>$s.idx && mv $s.idx $D/victim && ln -s $D/victim $s.idx",
+    "mv $s.kv $D/victim && ln -s $D/victim $s.kv",
+    "mv $s.kv $D/victim && ln $D/victim $s.kv",
+    "rm $s.kv && ln -s $D/victim $s.kv",
+    "rm $s.kv && mkfifo $s.kv && rm $s.idx && mkfifo $s.idx",
+};
+
+/* Blocks of a file that was not opened may be lost; what comes next is kept. */
+static void nothing_is_written_through_what_was_planted(void **state) {
+    for (size_t i = 0; i < ARRAY_COUNT(plants); i++) {
+        struct said said = {0};
+        char line[300];
+        struct kv_store *store = open_heard(&said);
+        keep(store, 1, 0, COUNT);
+        close_store(store);
+        print_message("# %s\n", plants[i]);
+        snprintf(line, sizeof line,
+                 "echo precious >$D/victim && for f in $D/*/*.kv; do s=${f%%.kv}; %s; done && "
+                 "cp $D/victim $D/before",
+                 plants[i]);
+        command(line);
+        store = open_heard(&said);
+        kv_store_settle(store);
+        assert_int_equal(keep(store, 2, 0, COUNT), COUNT);
+        assert_loads(store, 2, COUNT, COUNT);
+        close_store(store);
+        command("cmp $D/victim $D/before");
+        assert_kept(2, 2);
+        uint64_t removed, left;
+        struct error error = {""};
+        assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &error), STATUS_OK);
+        command("cmp $D/victim $D/before");
+        remove_all(state);
+        assert_int_equal(set_up(state), 0);
+    }
+}
+
+/* Is the storage there without a disk, and says why? */
+static void assert_unused(const char *mode, const char *cure) {
+    struct said said = {0};
+    struct kv_store *store = open_heard(&said);
+    struct kv_store_stats stats = kv_store_look(store);
+    assert_false(stats.on_disk || stats.writable || kv_store_is_writable(store));
+    assert_int_equal(keep(store, 7, 0, COUNT), 0);
+    close_store(store);
+    assert_int_equal(said.others, 1);
+    assert_int_equal(said.lost + said.off, 0);
+    if (!strstr(said.last, "nothing is kept on disk") || !strstr(said.last, directory) ||
+        !strstr(said.last, mode) || !strstr(said.last, cure))
+        fail_msg("%s", said.last);
+}
+
+/* As `fathom cache` looks at it and makes it smaller. */
+static void assert_not_looked_at(const char *mode, const char *cure) {
+    const struct kv_check_listener listener = {.damage = say_damage};
+    struct kv_check check;
+    uint64_t removed, left;
+    struct error errors[2] = {{""}, {""}};
+    assert_int_equal(kv_store_check(directory, true, &listener, &check, &errors[0]),
+                     STATUS_INVALID);
+    assert_int_equal(kv_store_check_shrink(directory, 0, &removed, &left, &errors[1]),
+                     STATUS_INVALID);
+    for (size_t i = 0; i < ARRAY_COUNT(errors); i++)
+        if (!strstr(errors[i].text, mode) || !strstr(errors[i].text, cure))
+            fail_msg("%s", errors[i].text);
+}
+
+static void a_directory_where_others_may_write_is_not_used(void **state) {
+    static const char *const lines[] = {"chmod 777 $D", "chmod 777 $D/v*",
+                                        "rm $D/v*/* && chmod 777 $D"};
+    (void)state;
+    struct said said = {0};
+    struct kv_store *store = open_heard(&said);
+    assert_true(kv_store_look(store).on_disk);
+    keep(store, 1, 0, COUNT);
+    close_store(store);
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        command(lines[i]);
+        command("ls -lR $D >$D.before");
+        assert_unused("mode 777", "chmod go-w");
+        assert_not_looked_at("mode 777", "chmod go-w");
+        command("ls -lR $D | cmp - $D.before && rm $D.before");
+        command("chmod 700 $D $D/v*");
+        if (i < 2) assert_kept(1, 1);
+    }
+    assert_sound();
+}
+
+static void a_folder_that_is_a_link_is_not_used(void **state) {
+    (void)state;
+    struct said said = {0};
+    struct kv_store *store = open_heard(&said);
+    keep(store, 1, 0, COUNT);
+    close_store(store);
+    command("mv $D/v* $D/aside && ls -l $D/aside >$D/before");
+    char folder[160], line[300];
+    folder_of(folder);
+    snprintf(line, sizeof line, "ln -s aside %s", folder);
+    command(line);
+    assert_unused("no link", "remove it");
+    assert_not_looked_at("no link", "remove it");
+    command("ls -l $D/aside | cmp - $D/before");
+}
+
+/* One that others may write to takes the place of the one in use: a line, and it is left alone until it
+ * is put right. */
+static void a_directory_that_is_replaced_is_looked_at_again(void **state) {
+    (void)state;
+    struct said said = {0};
+    struct kv_store *store = open_heard(&said);
+    keep(store, 1, 0, COUNT);
+    command("mv $D $D.aside && mkdir -m 777 $D && chmod 777 $D");
+    kv_store_settle(store);
+    keep(store, 2, 0, COUNT);
+    assert_false(kv_store_look(store).writable);
+    command("test -z \"$(ls -A $D)\" && rm -rf $D.aside");
+    close_store(store);
+    assert_int_equal(said.off, 1);
+    if (!strstr(said.last, "chmod go-w")) fail_msg("%s", said.last);
+}
+
+static void another_users_directory_is_not_used(void **state) {
+    (void)state;
+    struct said said = {0};
+    if (geteuid() != 0) skip();
+    struct kv_store *store = open_heard(&said);
+    keep(store, 1, 0, COUNT);
+    close_store(store);
+    command("chown 65534 $D");
+    assert_unused("it is user 65534's", "chown");
+    command("chown 0 $D && chown 65534 $D/v*");
+    assert_unused("it is user 65534's", "chown");
+    command("chown -R 65534 $D"); /* root looks after services of other users */
+    assert_int_equal(assert_sound().blocks, COUNT);
+    command("chown -R 0 $D");
+    assert_kept(1, 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_active_segment_may_be_lost, set_up, remove_all),
@@ -559,6 +710,14 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_endless_sidecar_is_written_anew, set_up, remove_all),
         cmocka_unit_test_setup_teardown(a_reader_forgets_what_is_gone, set_up, remove_all),
         cmocka_unit_test_setup_teardown(files_are_their_owners_alone, set_up, remove_all),
+        cmocka_unit_test_setup_teardown(nothing_is_written_through_what_was_planted, set_up,
+                                        remove_all),
+        cmocka_unit_test_setup_teardown(a_directory_where_others_may_write_is_not_used, set_up,
+                                        remove_all),
+        cmocka_unit_test_setup_teardown(a_folder_that_is_a_link_is_not_used, set_up, remove_all),
+        cmocka_unit_test_setup_teardown(a_directory_that_is_replaced_is_looked_at_again, set_up,
+                                        remove_all),
+        cmocka_unit_test_setup_teardown(another_users_directory_is_not_used, set_up, remove_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
