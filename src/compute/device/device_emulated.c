@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  * A stand-in for a GPU, to find what is wrong in the host's part of an engine without one.
  *
- * Work waits in its stream until somebody waits for it, or until the dice say so; then streams are
- * run in an order that the seed draws, as far as events allow. Device memory lies between guard
- * pages, and behind one in eight runs of work nobody can touch it until the next, so that a host that
- * reads a device pointer soon ends; what a kernel is given must be device memory. New memory holds 0xFF, which is NaN in
- * every float format. A copy runs in two steps: first its target holds 0xFF, later the bytes; a
- * copy to the host spoils its target when it is asked for, and a copy from it notes a checksum of
- * the source, which must be the same when it runs. Its clock counts what has run. Shared memory lies in a file without a name, which others
- * map too.
+ * Work is queued in its stream until a caller waits for it, or until the dice release it; then streams
+ * run in an order drawn from the seed, as far as events allow. Device memory is mapped between guard
+ * pages. After one in eight runs of work it is inaccessible until the next run, so a host that reads a
+ * device pointer crashes soon. A kernel's arguments must be device memory. New memory holds 0xFF, which
+ * is NaN in every float format. A copy runs in two steps: first its target holds 0xFF, later the bytes.
+ * A copy to the host spoils its target when it is queued. A copy from the host records a checksum of
+ * the source, which must match when it runs. The clock counts operations that have run. Shared memory
+ * is an anonymous file that other processes map.
  *
- * A group of transfers is at its stream's head until each peer has come to it, too; its messages move piece by
- * piece in an order that is drawn, among other streams' work (device_boxes.h). A GPU does so while the
- * host is elsewhere, for a peer that waits: so a thread runs what is in line as long as transfers are.
+ * A group of transfers at its stream's head waits until each peer has queued its part. Its messages move
+ * in pieces, in a drawn order, interleaved with other streams' work (device_boxes.h). A GPU does so while
+ * the host does something else, so a thread runs queued work while transfers are queued.
  */
 #include "compute/device/device_boxes.h"
 

@@ -4,9 +4,9 @@
  *   HEAD -> BODY -> WAITING -> STREAMING -> FLUSHING -> HEAD ...      (one request after the other)
  *     any of the first two, refused -> LINGERING -> closed
  *
- * FLUSHING lasts until the answer has left our memory, so a client cannot pile up answers by
- * sending request behind request. LINGERING takes and forgets what a refused client still sends:
- * closing at once would make the kernel reset the connection, and the refusal would be lost.
+ * FLUSHING lasts until the answer has left our memory, so a client cannot pile up answers. LINGERING
+ * discards what a refused client still sends: a close at once would reset the connection and lose the
+ * refusal.
  */
 #include "host/http/http_server.h"
 
@@ -232,7 +232,7 @@ static void start_next_request(struct server_connection *connection) {
     set_deadline(connection, connection->server->options.idle_ms_max + IDLE_GRACE_MS);
 }
 
-/* Who does not take what was made for him makes way for what was made for others. */
+/* The answers of clients that do not read are dropped for the answers of others. */
 static void bound_answers(struct http_server *server, uint32_t newest) {
     while (server->answers_bytes > server->options.answers_bytes_max) {
         uint32_t idlest = evict_clients_answer(server->clients, server->options.connections_max,
@@ -287,8 +287,7 @@ static void write_error(struct server_connection *connection, uint32_t status,
     http_reply_error(&reply, status, message);
 }
 
-/* What clients alone can do wrong is for who looks into it; an operator wants to know of the others:
- * of hosts and pages that are not let in, and of a server that is too busy. */
+/* An operator sees refused hosts and origins, and overload; clients' own mistakes are for debugging. */
 static void say_refused(const struct server_connection *connection, uint32_t status,
                         const char *message) {
     bool is_notable = status == 403 || status == 421 || status == 503;
@@ -390,8 +389,7 @@ static void handle_request(struct server_connection *connection) {
 
 /* ---- reading ---- */
 
-/* True if it is we who are late, and it is not idle: bytes of its request have come that we have not
- * read, or it has taken all that we have written of its answer. */
+/* True if the server is late, not the client: input is unread, or all output has been taken. */
 static bool is_ours_to_do(const struct server_connection *connection) {
     int socket = bufferevent_getfd(connection->stream), bytes = 0;
     bool is_sending = connection->place == PLACE_HEAD || connection->place == PLACE_BODY;
@@ -545,8 +543,7 @@ static bool read_head(struct server_connection *connection) {
     return true;
 }
 
-/* A piece that took long to decode gives others the thread for as long; a body that waits for that is not
- * late. */
+/* After a slow piece, decoding pauses for as long; a body that waits for that is not late. */
 static bool decodes_later(struct server_connection *connection) {
     int64_t wait_ns = connection->server->decode_ns - clock_now_ns();
     bool waited = connection->waits_to_decode;
