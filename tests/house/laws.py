@@ -19,8 +19,9 @@
   cases    ROOT                 the name of a test's case is a sentence
   tour     ROOT                 every stop of docs/tour.md is a function of that file
   recorded ROOT                 recordings tell every option with which a machine is created
-  documents ROOT                short ones stay short, links between *.md lead to a file and a heading, and a file
-                                of ours that they run (`folder/file.py ARGUMENTS`) may be run
+  documents ROOT                short ones stay short; links between *.md lead to a file and a heading, and the contents
+                                of docs/api.md list each heading; what they run exists: files of ours
+                                (`folder/file.py ARGUMENTS`), commands of ./dev, tests of `meson test -C build`
   mutations ROOT                every bug of tests/simulate/mutations can still be planted, as `./dev mutants` does
 
 Prints one line per breach and exits with 1 if there is any."""
@@ -459,7 +460,8 @@ def law_recorded(root):
 
 # --- documents --------------------------------------------------------------------------------------
 
-DOCUMENTS = (("README.md", 130), ("docs/architecture.md", 350))  # the most lines of each
+DOCUMENTS = (("README.md", 95), ("docs/architecture.md", 350))  # the most lines of each
+WITH_CONTENTS = ("docs/api.md",)
 
 
 def law_tour(root):
@@ -480,7 +482,33 @@ def anchors_of(text):
     return {re.sub(r"[^\w -]", "", head.lower()).strip().replace(" ", "-") for head in heads}
 
 
+def judge_commands(path, text, dev_commands, test_names):
+    """Programs, commands of ./dev and names of tests that a document asks its reader to run."""
+    for command in re.findall(r"`\./dev ([a-z][a-z0-9-]*)", text):
+        if command not in dev_commands:
+            breach(path, "./dev has no command %s" % command)
+    for command in re.findall(r"`meson test -C build\s([^`]*)`", text):
+        for name in re.sub(r"--(suite|setup)\s+\S+|(?<!\S)-\S+", "", command).split():
+            if name not in test_names and not any(name.startswith(part) for part in test_names if part.endswith("_")):
+                breach(path, "no meson.build of tests lists a test %s" % name)
+
+
+def judge_contents(path, text):
+    for head in re.findall(r"^###? +(.+)$", text, re.MULTILINE):
+        for anchor in anchors_of("# " + head) - {"contents"}:
+            if "](#%s)" % anchor not in text:
+                breach(path, "the contents do not list '%s'" % head)
+
+
 def law_documents(root):
+    listed = "".join(read(root, path) for path in walk(root, "meson.build", under="tests"))
+    fuzzed = [os.path.basename(path)[5:-2] for path in walk(root, ".c", under="tests/fuzz")]
+    test_names = set(re.findall(r"'([\w]+)'", listed)) | {"replay_" + name for name in fuzzed}
+    dev_commands = set(re.findall(r"^cmd_([\w-]+)\(\)", read(root, "dev"), re.MULTILINE)) | {"help"}
+    for path in walk(root, ".md"):
+        judge_commands(path, read(root, path), dev_commands, test_names)
+    for path in WITH_CONTENTS:
+        judge_contents(path, read(root, path))
     for path, limit in DOCUMENTS:
         count = read(root, path).count("\n")
         if count > limit:

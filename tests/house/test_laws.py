@@ -39,6 +39,8 @@ def sound_tree(root):
     write(root, "tests/house/covered.txt", "")
     write(root, "README.md", "# A house\n\n[The tour](docs/tour.md#one-step), [here](#a-house)\n")
     write(root, "docs/architecture.md", "# Rooms\n")
+    write(root, "docs/api.md", "# API\n\n## Contents\n\n* [One field](#one-field)\n\n## One field\n")
+    write(root, "dev", "# %s\ncmd_serve() {\n}\n" % LICENCE.strip("/* \n"))
     write(root, "docs/tour.md", "# One *step*\n\n`src/base/a.c:a_f1` returns.\n")
     write(root, "src/base/a.h", HEADER)
     write(root, "src/base/a.c", LICENCE + '#include "base/a.h"\n\n' + FUNCTIONS)
@@ -153,10 +155,15 @@ def text_laws():
     mutation = "A planted bug.\n\n--- a/src/base/d.c\n+++ b/src/base/d.c\n@@ -1,1 +1,1 @@\n-int %s;\n+int wrong;\n"
     write_mutation = lambda text: planting("src/base/d.c", "int right;\n", "tests/simulate/mutations/d.patch", mutation % text)
     expect("mutations", "tests/simulate/mutations/d.patch: does not apply any more", write_mutation("gone"))
-    expect("documents", "README.md: 131 lines; at most 130", planting("README.md", "\n" * 131))
+    expect("documents", "README.md: 96 lines; at most 95", planting("README.md", "\n" * 96))
     expect("documents", "docs/architecture.md: 351 lines", planting("docs/architecture.md", "\n" * 351))
     expect("documents", "docs/c.md: links to gone.md", planting("docs/c.md", "[gone](gone.md)\n"))
     expect("documents", "docs/tour.md has no heading #gone", planting("docs/c.md", "[gone](tour.md#gone)\n"))
+    expect("documents", "docs/api.md: the contents do not list 'Another field'", planting(
+        "docs/api.md", "# API\n\n## Contents\n\n* [One field](#one-field)\n\n## One field\n\n### Another field\n"))
+    expect("documents", "docs/c.md: ./dev has no command gone", planting("docs/c.md", "Run `./dev serve`, `./dev gone 3`.\n"))
+    expect("documents", "docs/c.md: no meson.build of tests lists a test gone", planting(
+        "docs/c.md", "Run `meson test -C build --suite base`, `meson test -C build\n--setup long a gone`.\n"))
     expect("documents", "bench/c.py cannot be run", planting("docs/c.md", "Measured by `bench/c.py FATHOM`.\n"))
     expect("documents", "docs/c.sh cannot be run", planting("docs/c.md", "```sh\ndocs/c.sh FATHOM\n```\n", "docs/c.sh", ""))
 
