@@ -122,6 +122,17 @@ static struct block_key key_of(uint32_t round, uint32_t i) {
 
 /* ---- the store ---- */
 
+/* Nobody else can have put anything into it. */
+static enum status make_directory(const struct cache_bench *bench, struct error *error) {
+    if (mkdir(bench->directory, 0700) == 0) return STATUS_OK;
+    return error_set(error, STATUS_IO, "%s: cannot be made: %s", bench->directory, strerror(errno));
+}
+
+static void close_store(struct kv_store *store) {
+    kv_store_stop(store, WAIT_NS_MAX);
+    kv_store_close(store);
+}
+
 static enum status open_store(const struct cache_bench *bench, uint64_t disk_bytes,
                               struct kv_store **store_out, struct error *error) {
     struct kv_store_options options = {
@@ -132,12 +143,11 @@ static enum status open_store(const struct cache_bench *bench, uint64_t disk_byt
               : !strcmp(bench->values.io, "threads") ? KV_IO_THREADS
                                                      : KV_IO_AUTO,
     };
-    return kv_store_open(&options, store_out, error);
-}
-
-static void close_store(struct kv_store *store) {
-    kv_store_stop(store, WAIT_NS_MAX);
-    kv_store_close(store);
+    enum status status = kv_store_open(&options, store_out, error);
+    if (status || kv_store_look(*store_out).on_disk) return status;
+    close_store(*store_out); /* it has logged why */
+    return error_set(error, STATUS_INVALID, "%s: a KV storage cannot use it; name another --dir",
+                     bench->directory);
 }
 
 static void wait_a_moment(void) {
@@ -211,7 +221,8 @@ static enum status measure_store(struct cache_bench *bench, uint32_t round, stru
     if (!memory) return error_set(error, STATUS_NO_MEMORY, "no memory for %u blocks", run);
     for (size_t i = 0; i < run * bench->block_bytes; i++)
         memory[i] = (char)(i * 17 + (i >> 12));
-    enum status status = open_store(bench, SIZES * bench->values.size + (64 << 20), &store, error);
+    enum status status = make_directory(bench, error);
+    if (!status) status = open_store(bench, SIZES * bench->values.size + (64 << 20), &store, error);
     if (!status) {
         double bytes = (double)bench->blocks * (double)bench->block_bytes;
         bench->write[round] = bytes / write_blocks(bench, store, round, memory);
@@ -246,7 +257,7 @@ static double terse_field(struct bytes text, uint32_t field) {
 static enum status run_fio(const struct cache_bench *bench, bool write, double *rate_out,
                            struct error *error) {
     char file[500], size[40], block[40];
-    format_text(file, sizeof file, "--filename=%s/fathom-bench-cache.fio", bench->values.dir);
+    format_text(file, sizeof file, "--filename=%s/fio", bench->directory);
     format_text(size, sizeof size, "--size=%llu", (unsigned long long)bench->values.size);
     format_text(block, sizeof block, "--bs=%zu", write ? bench->write_bytes : bench->read_bytes);
     const char *const argv[] = {"fio",
@@ -274,11 +285,14 @@ static enum status run_fio(const struct cache_bench *bench, bool write, double *
 }
 
 static enum status measure_fio(struct cache_bench *bench, uint32_t round, struct error *error) {
-    enum status status = run_fio(bench, true, &bench->fio_write[round], error);
+    enum status status = make_directory(bench, error);
+    if (status) return status;
+    status = run_fio(bench, true, &bench->fio_write[round], error);
     if (!status) status = run_fio(bench, false, &bench->fio_read[round], error);
     char file[500];
-    format_text(file, sizeof file, "%s/fathom-bench-cache.fio", bench->values.dir);
+    format_text(file, sizeof file, "%s/fio", bench->directory);
     unlink(file);
+    rmdir(bench->directory);
     return status;
 }
 
@@ -317,7 +331,9 @@ static enum status measure_index(struct cache_bench *bench, struct error *error)
     index.shape = tiny;
     store_format_folder(&tiny, name);
     format_text(folder, sizeof folder, "%s/%s", bench->directory, name);
-    bool good = mkdir(bench->directory, 0777) == 0 && mkdir(folder, 0777) == 0;
+    enum status status = make_directory(bench, error);
+    if (status) return status;
+    bool good = mkdir(folder, 0700) == 0;
     for (uint32_t number = 0; left > 0 && good; number++) {
         uint32_t slots = left < TINY_SLOTS ? (uint32_t)left : TINY_SLOTS;
         good = write_sidecar(folder, &tiny, number, slots);
@@ -326,7 +342,7 @@ static enum status measure_index(struct cache_bench *bench, struct error *error)
     if (!good) return error_set(error, STATUS_IO, "%s: cannot write sidecars", folder);
     struct kv_store *store;
     uint64_t bytes = 2 * bench->values.index_blocks * store_format_block_bytes(&tiny);
-    enum status status = open_store(&index, bytes + (1 << 20), &store, error);
+    status = open_store(&index, bytes + (1 << 20), &store, error);
     if (status) return status;
     struct kv_store_stats stats = kv_store_look(store);
     bench->open_s = (double)stats.open_ns * 1e-9;

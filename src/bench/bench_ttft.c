@@ -7,10 +7,12 @@
  * page cache. Several ranks take the prompts in turn.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/check.h"
@@ -428,6 +430,10 @@ int bench_ttft(int argc, char **argv) {
     if (own <= 0) return command_failed(&bench_ttft_options, STATUS_IO, &error);
     format_text(bench.directory, sizeof bench.directory, "%.300s/fathom-bench-ttft-%d",
                 bench.values.dir, (int)getpid());
+    if (mkdir(bench.directory, 0700)) { /* what is there is another's */
+        error_set(&error, STATUS_IO, "%s: cannot be made: %s", bench.directory, strerror(errno));
+        return command_failed(&bench_ttft_options, STATUS_IO, &error);
+    }
     enum status status = run(&bench);
     clear(&bench);
     if (status) return command_failed(&bench_ttft_options, status, &error);

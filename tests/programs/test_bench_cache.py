@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """test_bench_cache.py FATHOM: `fathom bench cache` measures a KV storage, compared with fio where there is one, and leaves nothing
-behind."""
+behind. It writes to a folder that it has made, and through no link."""
 import json
 import os
 import tempfile
@@ -65,6 +65,13 @@ def check_fio(directory):
     code, out, err = bench_beside("echo nothing", directory)
     expect(code == 1 and "fio names no rate" in err and not out, "fio that names no rate", code, out, err)
     expect(os.listdir(directory) == [], "what they leave", os.listdir(directory))
+    victim = os.path.join(directory, "victim")
+    with open(victim, "w", encoding="ascii") as file:
+        file.write("precious")
+    os.symlink(victim, os.path.join(directory, "fathom-bench-cache.fio"))
+    code, out, err = bench_beside("echo '%s'" % ";".join(fields), directory)
+    with open(victim, encoding="ascii") as file:
+        expect(code == 0 and file.read() == "precious", "a link where a file of fio's could be", code, out, err)
 
 
 with tempfile.TemporaryDirectory() as place:

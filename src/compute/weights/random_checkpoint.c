@@ -6,6 +6,7 @@
 #include "compute/weights/random_checkpoint.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -217,10 +218,16 @@ static void file_name(const struct writer *writer, uint32_t shard, char out[64])
         format_text(out, 64, "model-%05u-of-%06u.safetensors", shard + 1, writer->shards);
 }
 
+/* In the place of what has the name: a link may lead into a cache of models, and a file may be mapped
+ * by a server. */
 static enum status open_file(struct writer *writer, const char *name, struct error *error) {
     format_text(writer->path, sizeof writer->path, "%s/%s", writer->plan->directory, name);
-    writer->file = fopen(writer->path, "wb");
-    if (writer->file) return STATUS_OK;
+    if (unlink(writer->path) == 0 || errno == ENOENT) {
+        int file = open(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        writer->file = file < 0 ? NULL : fdopen(file, "wb");
+        if (writer->file) return STATUS_OK;
+        if (file >= 0) close(file);
+    }
     return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
 }
 

@@ -41,6 +41,7 @@
 #define TOUCH_BYTES (16 * HUGE_PAGE) /* a thread's share of touching pages */
 #define HEAD_MAGIC 0x7374686769657746u
 #define HEAD_VERSION 1
+#define KEY_DIGITS 16 /* of a name */
 #define BOOT_BYTES 64
 #define MAKER_LOCK 0
 #define USER_LOCK 1
@@ -205,10 +206,15 @@ static void make_directories(const char *path) {
 }
 
 static void path_of(const struct weights_file_plan *plan, char *path, size_t path_bytes) {
-    char key[17];
-    for (int i = 0; i < 8; i++)
+    char key[KEY_DIGITS + 1];
+    for (int i = 0; i < KEY_DIGITS / 2; i++)
         snprintf(key + 2 * i, 3, "%02x", plan->key[i]);
     snprintf(path, path_bytes, "%s/%s-%s.weights", plan->directory, plan->name, key);
+}
+
+/* Regular, with one name. */
+static bool is_owned_by_us(const struct stat *info) {
+    return S_ISREG(info->st_mode) && info->st_uid == geteuid() && info->st_nlink == 1;
 }
 
 /* Makes the file ours to use: it is as planned, or new. *again: it was neither, and is removed. */
@@ -220,7 +226,7 @@ static enum status use(const struct weights_file_plan *plan, struct team *team,
     if (fstat(file->descriptor, &info)) return failed(path, error);
     *again = info.st_nlink == 0; /* replaced while we waited */
     if (*again) return STATUS_OK;
-    if (!S_ISREG(info.st_mode) || info.st_uid != geteuid() || info.st_nlink > 1)
+    if (!is_owned_by_us(&info))
         return error_set(error, STATUS_INVALID,
                          "%.400s: expected a file of user %u, who runs this, with one name: its "
                          "weights could be others'; remove it",
@@ -257,18 +263,29 @@ static enum status open_once(const struct weights_file_plan *plan, struct team *
     return status;
 }
 
-/* Removes files of the directory that nobody uses; false if there are none. */
+/* NAME-KEY.weights, as path_of names one. */
+static bool is_named_for_weights(const char *name) {
+    static const char end[] = ".weights";
+    size_t length = strlen(name), tail = 1 + KEY_DIGITS + sizeof end - 1;
+    if (length <= tail || name[length - tail] != '-') return false;
+    const char *key = name + length - tail + 1;
+    return strspn(key, "0123456789abcdef") == KEY_DIGITS && strcmp(key + KEY_DIGITS, end) == 0;
+}
+
+/* Removes our files of the directory that nobody uses; false if there are none. */
 static bool remove_unused(const char *directory) {
     char path[4096];
     bool removed = false;
     DIR *entries = opendir(directory);
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
-        size_t length = strlen(entry->d_name);
-        if (length < 8 || strcmp(entry->d_name + length - 8, ".weights") != 0) continue;
+        struct stat info;
+        if (!is_named_for_weights(entry->d_name)) continue;
         snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
         if (descriptor < 0) continue;
-        if (lock(descriptor, USER_LOCK, F_WRLCK) && unlink(path) == 0) removed = true;
+        if (fstat(descriptor, &info) == 0 && is_owned_by_us(&info) &&
+            lock(descriptor, USER_LOCK, F_WRLCK) && unlink(path) == 0)
+            removed = true;
         close(descriptor);
     }
     if (entries) closedir(entries);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Protects the writer of random checkpoints: what it writes opens as a whole checkpoint in every
  * type and cut, the same seed gives the same weights, and FP8 weights are the BF16 ones, rounded
- * further.
+ * further. A file that has a name already stays as it is, and its name leads to the new one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -162,6 +165,33 @@ static void refuses_what_it_cannot_write(void **state) {
     assert_int_equal(random_checkpoint_write(&plan, &error), STATUS_UNSUPPORTED);
 }
 
+/* A folder of a cache of models has links to files that other folders lead to, too. */
+static void nothing_is_written_through_a_link(void **state) {
+    static const char *const names[] = {"config.json", "model.safetensors"};
+    static char victim[512], path[512];
+    const char *directory = *state;
+    struct stat info;
+    snprintf(victim, sizeof victim, "%s/victim", directory);
+    for (int is_hard = 0; is_hard < 2; is_hard++) {
+        FILE *file = fopen(victim, "w");
+        assert_non_null(file);
+        fputs("precious", file);
+        fclose(file);
+        for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+            snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+            unlink(path);
+            assert_int_equal(is_hard ? link(victim, path) : symlink(victim, path), 0);
+        }
+        sandbox_write(directory, (struct random_checkpoint){.config = CONFIG_BASE});
+        struct bytes found = sandbox_read(directory, "victim");
+        assert_string_equal(found.data, "precious");
+        free((void *)(uintptr_t)found.data);
+        assert_int_equal(lstat(path, &info), 0);
+        assert_true(S_ISREG(info.st_mode) && info.st_nlink == 1);
+        checkpoint_close(opened(directory));
+    }
+}
+
 #define IN_SANDBOX(test) cmocka_unit_test_setup_teardown(test, sandbox_make, sandbox_remove)
 
 int main(void) {
@@ -174,6 +204,7 @@ int main(void) {
         IN_SANDBOX(the_last_write_counts),
         IN_SANDBOX(each_named_shape_is_what_its_name_says),
         IN_SANDBOX(refuses_what_it_cannot_write),
+        IN_SANDBOX(nothing_is_written_through_a_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

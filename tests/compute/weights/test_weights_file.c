@@ -15,8 +15,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -446,6 +448,75 @@ static void without_a_place_memory_is_private(void **state) {
     assert_int_equal(count_files(), 0); /* nothing half-made stays */
 }
 
+static void command_in_room(const char *line) {
+    assert_int_equal(setenv("ROOM", room, 1), 0);
+    assert_int_equal(setenv("BASE", base, 1), 0);
+    assert_int_equal(system(line), 0);
+}
+
+/* What another user put in a file's place is neither used nor written to. */
+static void what_was_planted_is_not_mapped(void **state) {
+    static const char *const plants[] = {"mv $f $v && ln -s $v $f", "mv $f $v && ln $v $f",
+                                         "rm $f && : >$v && ln -s $v $f",
+                                         "cp $f $v && chown 65534 $f"};
+    static const char *const reasons[] = {"symbolic link", "with one name", "symbolic link",
+                                          "expected a file of user"};
+    struct weights_options options = in_room();
+    for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
+        struct loaded loaded;
+        char line[400];
+        if (strstr(plants[i], "chown") && geteuid() != 0) continue;
+        load_from(&loaded, source, &options);
+        unload(&loaded);
+        snprintf(
+            line, sizeof line,
+            "mkdir $BASE/victims && for f in $ROOM/*; do v=$BASE/victims/${f##*/}; %s; done && "
+            "cp -r $BASE/victims $BASE/before",
+            plants[i]);
+        command_in_room(line);
+        expect_private(&options, reasons[i]);
+        command_in_room("diff -r $BASE/victims $BASE/before && rm -r $BASE/victims $BASE/before");
+        assert_int_equal(remove_room(NULL), 0);
+    }
+}
+
+#define NO_MOUNTS 77
+
+/* In a child: 0, or the step that failed. A file system of one megabyte is full at once. */
+static int load_into_little_room(void) {
+    struct weights_options options = in_room();
+    struct loaded loaded;
+    if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+        mkdir(room, 0700) || mount("tmpfs", room, "tmpfs", 0, "size=1m"))
+        return NO_MOUNTS;
+    setenv("ROOM", room, 1);
+    if (system("cd $ROOM && echo precious | tee yolo.weights my-0123456789abcdef.weights.old "
+               "theirs-0123456789abcdef.weights >common-0123456789abcdef.weights && "
+               "chown 65534 theirs*"))
+        return 1;
+    load_from(&loaded, source, &options);
+    if (!strstr(loaded.weights.notice.text, "No space left on device")) return 2;
+    unload(&loaded);
+    return system("cd $ROOM && ls yolo.weights my-*.weights.old theirs-*.weights >/dev/null && "
+                  "test ! -e common-0123456789abcdef.weights")
+               ? 3
+               : 0;
+}
+
+/* The directory may be one where others keep files, too. */
+static void a_full_directory_loses_files_of_ours_alone(void **state) {
+    int status;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) _exit(load_into_little_room());
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == NO_MOUNTS) {
+        print_message("# no file system of our own can be mounted here\n");
+        skip();
+    }
+    assert_int_equal(WIFEXITED(status) ? WEXITSTATUS(status) : -1, 0);
+}
+
 /* Two that want the same slots, as two units with one directory: the second has its own memory. */
 static void slots_have_one_user(void **state) {
     struct expected expected = expect(source);
@@ -498,6 +569,8 @@ int main(void) {
         IN_ROOM(experts_that_moved_are_found),
         IN_ROOM(without_a_place_memory_is_private),
         IN_ROOM(slots_have_one_user),
+        IN_ROOM(what_was_planted_is_not_mapped),
+        IN_ROOM(a_full_directory_loses_files_of_ours_alone),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
