@@ -146,27 +146,28 @@ static size_t resident_bytes(void) {
 
 /* ---- the machine's environment ---- */
 
-static void note_submit(struct gateway_bench *bench, const struct record_carried *carried) {
-    const struct record *inner = carried_inner(carried);
+static void note_submit(struct gateway_bench *bench, const struct record_envelope *envelope) {
+    const struct record *inner = envelope_inner(envelope);
     if (inner->kind != RECORD_SUBMIT) return;
     check(bench->request_count < bench->values->requests);
     bench->requests[bench->request_count++] = (struct puppet_request){
-        ((const struct record_submit *)inner)->request, carried->unit.value};
-    bench->bound[carried->unit.value]++;
+        ((const struct record_submit *)inner)->request, envelope->unit.value};
+    bench->bound[envelope->unit.value]++;
 }
 
 static void drain(struct gateway_bench *bench) {
     struct outbox *outbox = bench->machine.outbox;
     bench->put_bytes += outbox->used;
-    for (const struct record *r = outbox_next(outbox, NULL); r; r = outbox_next(outbox, r)) {
-        if (r->kind == RECORD_TO_UNIT) note_submit(bench, (const struct record_carried *)r);
+    for (const struct record *r = machine_outbox_next(outbox, NULL); r;
+         r = machine_outbox_next(outbox, r)) {
+        if (r->kind == RECORD_TO_UNIT) note_submit(bench, (const struct record_envelope *)r);
         if (r->kind == RECORD_RESPOND || r->kind == RECORD_STREAM_END) bench->answered++;
         if (r->kind == RECORD_TOKENIZE) {
             bench->tokenized = ((const struct record_tokenize *)r)->request;
             bench->tokenizes = true;
         }
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
 }
 
 static void give(struct gateway_bench *bench, const struct record *record) {
@@ -193,18 +194,18 @@ static void say_hello(struct gateway_bench *bench, uint32_t unit) {
     struct record_unit_link joined = {.record = record_head(RECORD_UNIT_JOINED, sizeof joined),
                                       .unit = {unit}};
     give(bench, &joined.record);
-    outbox_clear(&bench->said);
+    machine_outbox_clear(&bench->said);
     const struct stub_shape shape = shape_of(bench);
     stub_unit_say_hello(&bench->said, &shape, &joined.unit);
-    give(bench, outbox_next(&bench->said, NULL));
+    give(bench, machine_outbox_next(&bench->said, NULL));
 }
 
 /* Reports that everything it has is running. */
 static void say_load(struct gateway_bench *bench, uint32_t unit) {
     const struct stub_shape shape = shape_of(bench);
-    outbox_clear(&bench->said);
+    machine_outbox_clear(&bench->said);
     stub_unit_say_load(&bench->said, &shape, bench->bound[unit], &(struct unit_id){unit});
-    give(bench, outbox_next(&bench->said, NULL));
+    give(bench, machine_outbox_next(&bench->said, NULL));
 }
 
 static void say_loads(struct gateway_bench *bench) {
@@ -216,13 +217,13 @@ static void say_loads(struct gateway_bench *bench) {
 static const struct record *make_tokens(struct gateway_bench *bench, uint32_t first,
                                         uint32_t count) {
     struct record_tokens fixed = {.token_count = count, .work_count = first == 0};
-    outbox_clear(&bench->said);
-    struct record_tokens *tokens = outbox_put_carried(&bench->said, RECORD_FROM_UNIT,
-                                                      (struct unit_id){1}, RECORD_TOKENS, &fixed);
+    machine_outbox_clear(&bench->said);
+    struct record_tokens *tokens = machine_outbox_put_envelope(
+        &bench->said, RECORD_FROM_UNIT, (struct unit_id){1}, RECORD_TOKENS, &fixed);
     if (!tokens) return NULL;
     if (first == 0)
         tokens_work(tokens)->prompt_miss_tokens = (uint32_t)bench->values->prompt_tokens;
-    return outbox_next(&bench->said, NULL);
+    return machine_outbox_next(&bench->said, NULL);
 }
 
 /* Sends one record for each request, unit after unit as their steps end. `units_step`: with each
@@ -230,12 +231,12 @@ static const struct record *make_tokens(struct gateway_bench *bench, uint32_t fi
 static void say_tokens(struct gateway_bench *bench, uint32_t first, uint32_t count) {
     const struct record *record = make_tokens(bench, first, count);
     check(record);
-    struct record_carried *carried = (struct record_carried *)bench->said.memory;
-    struct record_tokens *tokens = (struct record_tokens *)carried_inner(carried);
+    struct record_envelope *envelope = (struct record_envelope *)bench->said.memory;
+    struct record_tokens *tokens = (struct record_tokens *)envelope_inner(envelope);
     uint32_t token = first * 7919;
     tokens->first_output_position = first;
     for (uint32_t i = 0; i < bench->request_count; i++) {
-        carried->unit.value = bench->requests[i].unit;
+        envelope->unit.value = bench->requests[i].unit;
         tokens->request = bench->requests[i].id;
         for (uint32_t j = 0; j < count; j++)
             tokens_chosen(tokens)[j] =
@@ -266,8 +267,8 @@ static size_t write_body(const struct gateway_bench *bench, bool stream, char *o
 static void answer_tokenize(struct gateway_bench *bench) {
     uint32_t count = (uint32_t)bench->values->prompt_tokens;
     struct record_tokenized fixed = {.request = bench->tokenized, .token_count = count};
-    outbox_clear(&bench->said);
-    struct record_tokenized *tokenized = outbox_put(&bench->said, RECORD_TOKENIZED, &fixed);
+    machine_outbox_clear(&bench->said);
+    struct record_tokenized *tokenized = machine_outbox_put(&bench->said, RECORD_TOKENIZED, &fixed);
     check(tokenized);
     for (uint32_t i = 0; i < count; i++)
         tokenized_tokens(tokenized)[i] = (uint32_t)(fixed.request.low + i) % bench->vocab;
@@ -283,10 +284,10 @@ static void ask_all(struct gateway_bench *bench, bool stream, struct gateway_fig
     fixed.body_bytes = (uint32_t)write_body(bench, stream, body, room);
     double taken = 0, submitted = 0;
     for (uint64_t i = 1; i <= bench->values->requests; i++) {
-        outbox_clear(&bench->said);
+        machine_outbox_clear(&bench->said);
         fixed.connection.value = fixed.random[0] = i + (stream ? LIMIT_GATEWAY_REQUESTS : 0);
         struct record_client_request *record =
-            outbox_put(&bench->said, RECORD_CLIENT_REQUEST, &fixed);
+            machine_outbox_put(&bench->said, RECORD_CLIENT_REQUEST, &fixed);
         check(record);
         memcpy(client_request_path(record), PATH, sizeof PATH - 1);
         memcpy(client_request_body(record), body, fixed.body_bytes);
@@ -353,12 +354,12 @@ static void end_all(struct gateway_bench *bench, struct gateway_figures *out) {
         struct record_finished fixed = {
             .request = bench->requests[i].id, .reason = FINISH_LENGTH, .output_tokens = answer};
         fixed.work.prompt_miss_tokens = (uint32_t)bench->values->prompt_tokens;
-        outbox_clear(&bench->said);
-        const void *put =
-            outbox_put_carried(&bench->said, RECORD_FROM_UNIT,
-                               (struct unit_id){bench->requests[i].unit}, RECORD_FINISHED, &fixed);
+        machine_outbox_clear(&bench->said);
+        const void *put = machine_outbox_put_envelope(&bench->said, RECORD_FROM_UNIT,
+                                                      (struct unit_id){bench->requests[i].unit},
+                                                      RECORD_FINISHED, &fixed);
         check(put);
-        give(bench, outbox_next(&bench->said, NULL));
+        give(bench, machine_outbox_next(&bench->said, NULL));
         step(bench);
     }
     out->end_us = (seconds_now() - began) / (double)bench->request_count * 1e6;

@@ -86,7 +86,7 @@ static void close_world(struct world *world) {
 
 static void drain(struct world *world) {
     struct outbox *outbox = world->machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         check(record->kind != RECORD_FINISHED); /* all are long enough */
         if (record->kind != RECORD_RUN_STEP) continue;
         uint32_t rank = ((const struct step_plan *)record)->rank;
@@ -95,7 +95,7 @@ static void drain(struct world *world) {
         memcpy(world->plans[rank], record, record->bytes);
         world->plan_count++;
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
 }
 
 /* Returns the time that it took. */

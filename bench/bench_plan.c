@@ -161,7 +161,7 @@ static void submit_one(struct plan_bench *bench, uint32_t number) {
 static void begin_one(struct plan_bench *bench) {
     const struct record_kv_expect *expect = NULL;
     struct outbox *outbox = bench->machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));)
         if (record->kind == RECORD_KV_EXPECT) expect = (const struct record_kv_expect *)record;
     check(expect);
     *bench->kv_done = (struct record_kv_done){.request = expect->request,
@@ -172,18 +172,18 @@ static void begin_one(struct plan_bench *bench) {
     bench->first_token->token_count = 1;
     record_set_head(bench->kv_done, RECORD_KV_DONE);
     record_set_head(bench->first_token, RECORD_CONTINUE);
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
     send(bench, bench->kv_done);
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
     send(bench, bench->first_token);
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
 }
 
 static void fill(struct plan_bench *bench) {
     uint32_t count = (uint32_t)(bench->values.ranks * bench->values.rows);
     uint32_t timed = count / 10 + 1;
     bench->machine.step(bench->machine.self, 0); /* sends the hello */
-    outbox_clear(bench->machine.outbox);
+    machine_outbox_clear(bench->machine.outbox);
     for (uint32_t number = 0; number < count; number++) {
         double begin_s = machine_limits_processor_now();
         submit_one(bench, number);
@@ -216,13 +216,13 @@ static void answer(struct plan_bench *bench, const struct step_plan *plan) {
 /* Counts the records in the outbox and answers the plans. */
 static void look(struct plan_bench *bench) {
     struct outbox *outbox = bench->machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         bench->records++;
         bench->said_bytes += record->bytes;
         if (record->kind == RECORD_RUN_STEP) answer(bench, (const struct step_plan *)record);
         if (record->kind == RECORD_UNIT_LOAD) bench->load_bytes += record->bytes;
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
 }
 
 static void plan(struct plan_bench *bench) {

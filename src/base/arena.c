@@ -5,7 +5,7 @@
 
 #define GROWTH_PART 4
 
-void pool_open(struct pool *pool, void *memory, size_t bytes) {
+void arena_pool_open(struct pool *pool, void *memory, size_t bytes) {
     size_t chunk_count = bytes / (POOL_CHUNK_BYTES + 1);
     check(chunk_count > 0 && chunk_count < UINT32_MAX);
     *pool = (struct pool){

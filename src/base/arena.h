@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Arenas. A `struct pool` is one big block of memory taken at start-up and cut into chunks; an
  * arena borrows chunks from it and gives all of them back at once. Nothing here calls the system
- * after pool_open, so the pure rooms may use it: when the pool is empty, arena_take returns NULL
+ * after arena_pool_open, so the pure rooms may use it: when the pool is empty, arena_take returns NULL
  * and the caller refuses the request.
  *
  * An arena over plain memory (arena_over) serves tests and one-shot programs.
@@ -40,7 +40,7 @@ struct arena {
 };
 
 /* Cuts `memory` (kept by the caller for the pool's life) into chunks. */
-void pool_open(struct pool *pool, void *memory, size_t bytes);
+void arena_pool_open(struct pool *pool, void *memory, size_t bytes);
 
 void arena_open(struct arena *arena, struct pool *pool);
 void arena_over(struct arena *arena, void *memory, size_t bytes);

@@ -18,7 +18,7 @@ enum status due_heap_open(struct due_heap *heap, struct arena *arena, uint32_t c
     return STATUS_OK;
 }
 
-static bool is_before(struct due_entry a, struct due_entry b) {
+static bool due_heap_is_before(struct due_entry a, struct due_entry b) {
     return a.at_ns != b.at_ns ? a.at_ns < b.at_ns : a.number < b.number;
 }
 
@@ -29,7 +29,7 @@ static void put(struct due_heap *heap, uint32_t place, struct due_entry entry) {
 
 /* Up from a place where it may be due before those above. */
 static uint32_t rise(struct due_heap *heap, uint32_t place, struct due_entry entry) {
-    while (place && is_before(entry, heap->entries[(place - 1) / 2])) {
+    while (place && due_heap_is_before(entry, heap->entries[(place - 1) / 2])) {
         put(heap, place, heap->entries[(place - 1) / 2]);
         place = (place - 1) / 2;
     }
@@ -41,9 +41,10 @@ static void sink(struct due_heap *heap, uint32_t place, struct due_entry entry) 
     for (;;) {
         uint32_t below = 2 * place + 1;
         if (below >= heap->count) break;
-        if (below + 1 < heap->count && is_before(heap->entries[below + 1], heap->entries[below]))
+        if (below + 1 < heap->count &&
+            due_heap_is_before(heap->entries[below + 1], heap->entries[below]))
             below++;
-        if (is_before(entry, heap->entries[below])) break;
+        if (due_heap_is_before(entry, heap->entries[below])) break;
         put(heap, place, heap->entries[below]);
         place = below;
     }
@@ -83,6 +84,6 @@ void due_heap_audit(const struct due_heap *heap) {
     check(there == heap->count);
     for (uint32_t place = 0; place < heap->count; place++) {
         check(heap->places[heap->entries[place].number] == place);
-        check(!place || is_before(heap->entries[(place - 1) / 2], heap->entries[place]));
+        check(!place || due_heap_is_before(heap->entries[(place - 1) / 2], heap->entries[place]));
     }
 }

@@ -15,7 +15,7 @@ static enum status refuse(const char *path, const char *what, struct error *erro
 }
 
 /* Bytes read into `memory`, or -1 with errno. */
-static ssize_t read_all(int descriptor, char *memory, size_t count) {
+static ssize_t file_read_all(int descriptor, char *memory, size_t count) {
     size_t done = 0;
     while (done < count) {
         ssize_t got = read(descriptor, memory + done, count - done);
@@ -27,7 +27,7 @@ static ssize_t read_all(int descriptor, char *memory, size_t count) {
     return (ssize_t)done;
 }
 
-static const char *kind_of(mode_t mode) {
+static const char *file_kind_of(mode_t mode) {
     return S_ISDIR(mode)    ? "a directory"
            : S_ISFIFO(mode) ? "a FIFO (named pipe)"
            : S_ISSOCK(mode) ? "a socket"
@@ -37,7 +37,7 @@ static const char *kind_of(mode_t mode) {
 /* A socket cannot be opened at all, so its kind is looked up by name. */
 static enum status refuse_kind(const char *path, mode_t mode, struct error *error) {
     return error_set(error, STATUS_INVALID, "%.300s: expected a regular file, found %s", path,
-                     kind_of(mode));
+                     file_kind_of(mode));
 }
 
 enum status file_open(const char *path, size_t bytes_max, int *descriptor_out, size_t *bytes_out,
@@ -64,13 +64,13 @@ enum status file_open(const char *path, size_t bytes_max, int *descriptor_out, s
     return STATUS_OK;
 }
 
-static enum status take(int descriptor, const char *path, size_t bytes, struct bytes *out,
-                        struct error *error) {
+static enum status file_take_each(int descriptor, const char *path, size_t bytes, struct bytes *out,
+                                  struct error *error) {
     char *memory = malloc(bytes + 1);
     if (!memory)
         return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory for its %zu bytes", path,
                          bytes);
-    ssize_t got = read_all(descriptor, memory, bytes);
+    ssize_t got = file_read_all(descriptor, memory, bytes);
     if (got < 0) {
         free(memory);
         return refuse(path, "read it", error);
@@ -93,7 +93,7 @@ static int open_pipe(const char *path) {
 /* Its bytes are known when it ends, or has more than it may. */
 static enum status take_pipe(int descriptor, const char *path, size_t bytes_max, struct bytes *out,
                              struct error *error) {
-    enum status status = take(descriptor, path, bytes_max + 1, out, error);
+    enum status status = file_take_each(descriptor, path, bytes_max + 1, out, error);
     if (status || out->count <= bytes_max) return status;
     free((void *)(uintptr_t)out->data);
     return error_set(error, STATUS_TOO_LARGE, "%.300s: has more than %zu bytes", path, bytes_max);
@@ -108,7 +108,7 @@ enum status file_take(const char *path, size_t bytes_max, struct bytes *out, str
         is_pipe ? STATUS_OK : file_open(path, bytes_max, &descriptor, &bytes, error);
     if (status) return status;
     status = is_pipe ? take_pipe(descriptor, path, bytes_max, &text, error)
-                     : take(descriptor, path, bytes, &text, error);
+                     : file_take_each(descriptor, path, bytes, &text, error);
     close(descriptor);
     if (!status) *out = text;
     return status;

@@ -26,7 +26,7 @@ size_t format_text(char *out, size_t out_bytes, const char *format, ...) {
 /* ---- texts that others wrote ---- */
 
 /* A character's code point, and its bytes; 0 bytes: there is none. */
-static uint32_t read_character(const uint8_t *text, uint32_t *bytes_out) {
+static uint32_t format_read_character(const uint8_t *text, uint32_t *bytes_out) {
     static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t bytes = text[0] < 0x80 ? 1 : text[0] >= 0xF0 ? 4 : text[0] >= 0xE0 ? 3 : 2;
     uint32_t code = bytes == 1 ? text[0] : text[0] & (0x7Fu >> bytes);
@@ -59,7 +59,7 @@ struct shown { /* what has been written of a text, whole pieces alone */
     bool cut;
 };
 
-static void show(struct shown *shown, const char *piece, size_t bytes) {
+static void format_show(struct shown *shown, const char *piece, size_t bytes) {
     shown->cut |= shown->count + bytes >= shown->room;
     if (shown->cut) return;
     memcpy(shown->out + shown->count, piece, bytes);
@@ -70,14 +70,14 @@ static void show_all(struct shown *shown, const char *text, bool quoted) {
     const uint8_t *at = (const uint8_t *)text;
     while (*at) {
         char escaped[8];
-        uint32_t bytes, code = read_character(at, &bytes);
+        uint32_t bytes, code = format_read_character(at, &bytes);
         if (bytes && is_shown(code)) {
-            if (quoted && code == '"') show(shown, "\"", 1);
-            show(shown, (const char *)at, bytes);
+            if (quoted && code == '"') format_show(shown, "\"", 1);
+            format_show(shown, (const char *)at, bytes);
         } else {
             bytes = bytes ? bytes : 1;
             for (uint32_t i = 0; i < bytes; i++)
-                show(shown, escaped, format_text(escaped, sizeof escaped, "\\x%02x", at[i]));
+                format_show(shown, escaped, format_text(escaped, sizeof escaped, "\\x%02x", at[i]));
         }
         at += bytes;
     }
@@ -96,8 +96,8 @@ size_t format_cell(char *out, size_t out_bytes, const char *text) {
     bool quoted = strpbrk(text, ",\"\r\n") != NULL;
     struct shown shown = {.out = out, .room = out_bytes};
     check(out_bytes > 2);
-    if (quoted) show(&shown, "\"", 1);
-    if (is_formula) show(&shown, "'", 1);
+    if (quoted) format_show(&shown, "\"", 1);
+    if (is_formula) format_show(&shown, "'", 1);
     shown.room -= quoted; /* for the quote that ends it */
     show_all(&shown, text, quoted);
     if (quoted) out[shown.count++] = '"';

@@ -29,7 +29,8 @@ static const char *prefix_of(const struct option *option) {
     return options_is_experiment(option) ? "--experiment " : "--";
 }
 
-static const struct option *find_option(const struct option_table *table, struct bytes name) {
+static const struct option *options_find_option(const struct option_table *table,
+                                                struct bytes name) {
     for (size_t i = 0; i < table->option_count; i++)
         if (bytes_equal(bytes_of(table->options[i].name), name)) return &table->options[i];
     return NULL;
@@ -58,7 +59,7 @@ static enum status unknown_option(const struct option_table *table, struct bytes
 /* The table's row of that name, as a flag or a key of the configuration file. */
 static enum status look_up(const struct option_table *table, struct bytes name,
                            const struct option **option_out, struct error *error) {
-    const struct option *option = find_option(table, name);
+    const struct option *option = options_find_option(table, name);
     if (!option) return unknown_option(table, name, error);
     if (options_is_experiment(option))
         return error_set(error, STATUS_INVALID, "--%s is now --experiment %s=VALUE", option->name,
@@ -67,8 +68,8 @@ static enum status look_up(const struct option_table *table, struct bytes name,
     return STATUS_OK;
 }
 
-static enum status bad_value(const struct option *option, const char *value, const char *expected,
-                             struct error *error) {
+static enum status options_bad_value(const struct option *option, const char *value,
+                                     const char *expected, struct error *error) {
     return error_set(error, STATUS_INVALID, "option %s%s: expected %s, found '%.80s'",
                      prefix_of(option), option->name, expected, value);
 }
@@ -84,18 +85,19 @@ static enum status check_range(const struct option *option, double number, const
 static enum status set_flag(const struct option *option, const char *value, bool *out,
                             struct error *error) {
     bool yes = !strcmp(value, "true");
-    if (!yes && strcmp(value, "false")) return bad_value(option, value, "true or false", error);
+    if (!yes && strcmp(value, "false"))
+        return options_bad_value(option, value, "true or false", error);
     *out = yes;
     return STATUS_OK;
 }
 
-static enum status set_count(const struct option *option, const char *value, uint64_t *out,
-                             struct error *error) {
+static enum status options_set_count(const struct option *option, const char *value, uint64_t *out,
+                                     struct error *error) {
     char *end;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end || errno)
-        return bad_value(option, value, "a whole number", error);
+        return options_bad_value(option, value, "a whole number", error);
     enum status status = check_range(option, (double)number, value, error);
     if (status == STATUS_OK) *out = number;
     return status;
@@ -106,7 +108,7 @@ static enum status set_number(const struct option *option, const char *value, do
     char *end;
     double number = strtod(value, &end);
     if (end == value || *end || !isfinite(number))
-        return bad_value(option, value, "a number", error);
+        return options_bad_value(option, value, "a number", error);
     enum status status = check_range(option, number, value, error);
     if (status == STATUS_OK) *out = number;
     return status;
@@ -132,7 +134,7 @@ static enum status set_bytes(const struct option *option, const char *value, uin
         if (status == STATUS_OK) *out = (uint64_t)bytes;
         return status;
     }
-    return bad_value(option, value, "bytes such as 4096, 512KiB, 2GiB or 1.5GB", error);
+    return options_bad_value(option, value, "bytes such as 4096, 512KiB, 2GiB or 1.5GB", error);
 }
 
 static enum status set_choice(const struct option *option, const char *value, const char **out,
@@ -150,8 +152,8 @@ static enum status set_choice(const struct option *option, const char *value, co
                      prefix_of(option), option->name, option->choices, value);
 }
 
-static enum status add_text(const struct option *option, const char *value,
-                            struct option_texts *out, struct error *error) {
+static enum status options_add_text(const struct option *option, const char *value,
+                                    struct option_texts *out, struct error *error) {
     if (out->count == OPTION_TEXTS_MAX)
         return error_set(error, STATUS_INVALID, "option --%s: at most %d of them", option->name,
                          OPTION_TEXTS_MAX);
@@ -166,17 +168,17 @@ struct kept_value {
 };
 static struct kept_value *kept_values;
 
-static enum status lack_memory(const struct option *option, struct error *error) {
+static enum status options_lack_memory(const struct option *option, struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for %s%s", prefix_of(option),
                      option->name);
 }
 
 /* Behind what the list has already. */
-static enum status add_item(const struct option *option, const char *value, const char **out,
-                            struct error *error) {
+static enum status options_add_item(const struct option *option, const char *value,
+                                    const char **out, struct error *error) {
     size_t count = strlen(*out), bytes = count + strlen(value) + 2;
     struct kept_value *joined = calloc(1, sizeof *joined + bytes);
-    if (!joined) return lack_memory(option, error);
+    if (!joined) return options_lack_memory(option, error);
     format_text(joined->text, bytes, "%s,%s", *out, value);
     joined->next = kept_values;
     kept_values = joined;
@@ -191,7 +193,7 @@ static enum status set_value(const struct option *option, const char *value, voi
     case OPTION_FLAG:
         return set_flag(option, value, out, error);
     case OPTION_COUNT:
-        return set_count(option, value, out, error);
+        return options_set_count(option, value, out, error);
     case OPTION_NUMBER:
         return set_number(option, value, out, error);
     case OPTION_BYTES:
@@ -203,7 +205,7 @@ static enum status set_value(const struct option *option, const char *value, voi
     case OPTION_CHOICE:
         return set_choice(option, value, out, error);
     case OPTION_TEXTS:
-        return add_text(option, value, out, error);
+        return options_add_text(option, value, out, error);
     case OPTION_EXPERIMENT:
         break;
     }
@@ -228,7 +230,7 @@ struct given_rows {
     bool is_given[OPTION_ROWS_MAX];
 };
 
-static bool is_list(const struct option *option) {
+static bool options_is_list(const struct option *option) {
     return option->type == OPTION_LIST || option->type == OPTION_TEXTS ||
            option->type == OPTION_EXPERIMENT;
 }
@@ -240,7 +242,7 @@ static enum status give_row(const struct option_table *table, const struct optio
     check(row < OPTION_ROWS_MAX);
     *again_out = given->is_given[row];
     given->is_given[row] = true;
-    if (!*again_out || is_list(option)) return STATUS_OK;
+    if (!*again_out || options_is_list(option)) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "option %s%s is given twice; give it once",
                      prefix_of(option), option->name);
 }
@@ -249,7 +251,7 @@ static enum status give_row(const struct option_table *table, const struct optio
 static enum status set_copy(const struct option *option, struct bytes value, void *values,
                             struct error *error) {
     struct kept_value *copy = calloc(1, sizeof *copy + value.count + 1);
-    if (!copy) return lack_memory(option, error);
+    if (!copy) return options_lack_memory(option, error);
     memcpy(copy->text, value.data, value.count);
     enum status status = set_value(option, copy->text, values, error);
     bool keeps =
@@ -269,7 +271,7 @@ static enum status set_experiment(const struct option_table *table, struct bytes
     bool again;
     const char *equals = memchr(setting.data, '=', setting.count);
     struct bytes name = {setting.data, equals ? (size_t)(equals - setting.data) : setting.count};
-    const struct option *option = find_option(table, name);
+    const struct option *option = options_find_option(table, name);
     if (!option || !options_is_experiment(option)) return unknown_experiment(table, name, error);
     if (!equals)
         return error_set(error, STATUS_INVALID, "option --experiment %s needs a value: %s=VALUE",
@@ -293,16 +295,16 @@ static enum status set_experiments(const struct option_table *table, const char 
 }
 
 /* A row that look_up found. */
-static enum status set_option(const struct option_table *table, const struct option *option,
-                              const char *value, struct given_rows *given, void *values,
-                              struct error *error) {
+static enum status options_set_option(const struct option_table *table, const struct option *option,
+                                      const char *value, struct given_rows *given, void *values,
+                                      struct error *error) {
     bool again;
     enum status status = give_row(table, option, given, &again, error);
     if (status) return status;
     if (option->type == OPTION_EXPERIMENT)
         return set_experiments(table, value, given, values, error);
     if (again && option->type == OPTION_LIST)
-        return add_item(option, value, (void *)((char *)values + option->offset), error);
+        return options_add_item(option, value, (void *)((char *)values + option->offset), error);
     return set_value(option, value, values, error);
 }
 
@@ -311,7 +313,7 @@ enum status options_set(const struct option_table *table, const char *name, cons
     const struct option *option;
     struct given_rows given = {0};
     enum status status = look_up(table, bytes_of(name), &option, error);
-    return status ? status : set_option(table, option, value, &given, values, error);
+    return status ? status : options_set_option(table, option, value, &given, values, error);
 }
 
 /* What a row holds before file and flags. A fallback outside its own rules is a bug of ours. */
@@ -353,13 +355,13 @@ struct flag {
 
 /* Reads the flag at argv[*at] and moves *at behind it (and its value, if that is a word of its
  * own). */
-static enum status read_flag(const struct option_table *table, int argc, char **argv, int *at,
-                             struct flag *flag_out, struct error *error) {
+static enum status options_read_flag(const struct option_table *table, int argc, char **argv,
+                                     int *at, struct flag *flag_out, struct error *error) {
     const char *name = argv[*at] + 2;
     size_t name_bytes = strcspn(name, "=");
     const char *value = name[name_bytes] == '=' ? name + name_bytes + 1 : NULL;
     const struct option *option = NULL;
-    if (!value && !strncmp(name, "no-", 3)) option = find_option(table, bytes_of(name + 3));
+    if (!value && !strncmp(name, "no-", 3)) option = options_find_option(table, bytes_of(name + 3));
     if (option && option->type == OPTION_FLAG) {
         value = "false";
     } else {
@@ -391,11 +393,11 @@ static bool find_help(int argc, char **argv) {
 static const char *find_config(const struct option_table *table, int argc, char **argv) {
     const char *path = NULL;
     struct flag flag;
-    if (!find_option(table, BYTES_LITERAL("config"))) return NULL;
+    if (!options_find_option(table, BYTES_LITERAL("config"))) return NULL;
     for (int at = 1; at < argc && strcmp(argv[at], "--");) {
         if (strncmp(argv[at], "--", 2))
             at++;
-        else if (read_flag(table, argc, argv, &at, &flag, NULL) != STATUS_OK)
+        else if (options_read_flag(table, argc, argv, &at, &flag, NULL) != STATUS_OK)
             return NULL; /* the second pass says what is wrong */
         else if (!strcmp(flag.option->name, "config"))
             path = flag.value;
@@ -424,9 +426,9 @@ static enum status parse_words(const struct option_table *table, int argc, char 
             flags_over = true;
             at++;
         } else if (!flags_over && !strncmp(word, "--", 2)) {
-            status = read_flag(table, argc, argv, &at, &flag, error);
+            status = options_read_flag(table, argc, argv, &at, &flag, error);
             if (status == STATUS_OK)
-                status = set_option(table, flag.option, flag.value, &given, values, error);
+                status = options_set_option(table, flag.option, flag.value, &given, values, error);
         } else if (!flags_over && is_flag(word)) {
             status = error_set(error, STATUS_INVALID,
                                "unknown option '%.80s'; options begin with two dashes, and an "
@@ -530,7 +532,7 @@ void options_describe(const struct option *option, char text[OPTION_TEXT_BYTES])
     check(used + 1 < bytes);
 }
 
-static void print_option(const struct option *option, FILE *file) {
+static void options_print_option(const struct option *option, FILE *file) {
     char text[OPTION_TEXT_BYTES];
     options_describe(option, text);
     print_spelling(option, file);
@@ -560,7 +562,7 @@ static void print_group(const struct option_table *table, enum option_group grou
     if (options_group_count(table, group) == 0) return;
     fprintf(file, "\n%s:\n", options_group_title(table, group));
     for (size_t i = 0; i < table->option_count; i++)
-        if (table->options[i].group == group) print_option(&table->options[i], file);
+        if (table->options[i].group == group) options_print_option(&table->options[i], file);
 }
 
 void options_print(const struct option_table *table, void *file) {
@@ -575,7 +577,7 @@ void options_print(const struct option_table *table, void *file) {
 /* ---- handing on ---- */
 
 const struct option *options_find(const struct option_table *table, const char *name) {
-    return find_option(table, bytes_of(name));
+    return options_find_option(table, bytes_of(name));
 }
 
 size_t options_format(const struct option *option, const void *values, char *out, size_t bytes) {
@@ -612,7 +614,7 @@ size_t options_format(const struct option *option, const void *values, char *out
 /* ---- what does nothing ---- */
 
 /* To something else than its fallback. */
-static bool is_set(const struct option *option, const void *values) {
+static bool options_is_set(const struct option *option, const void *values) {
     union {
         bool flag;
         uint64_t count;
@@ -653,27 +655,27 @@ static const struct option *next_needed(const struct option_table *table, const 
         *is_set_out = **needs != '=';
         *needs += !*is_set_out;
         size_t bytes = strcspn(*needs, "|");
-        option = find_option(table, (struct bytes){*needs, bytes});
+        option = options_find_option(table, (struct bytes){*needs, bytes});
         *needs += bytes + ((*needs)[bytes] == '|');
     }
     return option;
 }
 
-static bool is_idle(const struct option_table *table, const struct option *option,
-                    const void *values) {
+static bool options_is_idle(const struct option_table *table, const struct option *option,
+                            const void *values) {
     const char *needs = option->needs;
     bool has_to_be;
     const struct option *needed = next_needed(table, &needs, &has_to_be);
-    if (!needed || !is_set(option, values)) return false;
+    if (!needed || !options_is_set(option, values)) return false;
     for (; needed; needed = next_needed(table, &needs, &has_to_be))
-        if (is_set(needed, values) == has_to_be) return false;
+        if (options_is_set(needed, values) == has_to_be) return false;
     return true;
 }
 
 const struct option *options_next_idle(const struct option_table *table, const void *values,
                                        const struct option *after) {
     const struct option *option = after ? after + 1 : table->options;
-    while (option < table->options + table->option_count && !is_idle(table, option, values))
+    while (option < table->options + table->option_count && !options_is_idle(table, option, values))
         option++;
     return option < table->options + table->option_count ? option : NULL;
 }

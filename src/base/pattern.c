@@ -24,17 +24,18 @@ struct pattern_scratch {
     pcre2_match_context *context;
 };
 
-static void *take(size_t bytes, void *arena) {
+static void *pattern_take(size_t bytes, void *arena) {
     return arena_take(arena, bytes);
 }
 
-static void drop(void *memory, void *arena) {
+static void pattern_drop(void *memory, void *arena) {
 }
 
 enum status pattern_open(struct arena *arena, struct bytes text, bool literal, const char *name,
                          struct pattern **out, struct error *error) {
     struct pattern *pattern = arena_take_zeroed(arena, sizeof *pattern);
-    pcre2_general_context *general = pcre2_general_context_create(take, drop, arena);
+    pcre2_general_context *general =
+        pcre2_general_context_create(pattern_take, pattern_drop, arena);
     pcre2_compile_context *context = general ? pcre2_compile_context_create(general) : NULL;
     if (!pattern || !context)
         return error_set(error, STATUS_NO_MEMORY, "%s: no memory to compile the pattern", name);
@@ -71,7 +72,8 @@ struct pattern_scratch *pattern_scratch_create(struct arena *arena) {
     void *memory = scratch ? arena_take(arena, SCRATCH_ARENA_BYTES) : NULL;
     if (!memory) return NULL;
     arena_over(&scratch->arena, memory, SCRATCH_ARENA_BYTES);
-    pcre2_general_context *general = pcre2_general_context_create(take, drop, &scratch->arena);
+    pcre2_general_context *general =
+        pcre2_general_context_create(pattern_take, pattern_drop, &scratch->arena);
     check(general);
     scratch->match = pcre2_match_data_create(1, general);
     scratch->context = pcre2_match_context_create(general);

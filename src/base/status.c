@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 
-size_t error_write(struct error *error, const char *format, ...) {
+size_t status_error_write(struct error *error, const char *format, ...) {
     if (!error) return 0;
     va_list arguments;
     va_start(arguments, format);

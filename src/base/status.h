@@ -33,9 +33,10 @@ struct error {
 /* error_set(error, status, format, ...): writes the message (cut at its end if too long) and
  * returns `status`. `error` may be NULL. A macro, so that compiler and analyzer see which status
  * comes back. */
-#define error_set(error, status, ...) error_returned(error_write((error), __VA_ARGS__), (status))
+#define error_set(error, status, ...)                                                              \
+    error_returned(status_error_write((error), __VA_ARGS__), (status))
 
-size_t error_write(struct error *error, const char *format, ...)
+size_t status_error_write(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 static inline enum status error_returned(size_t written, enum status status) {

@@ -48,7 +48,7 @@ static size_t room_of(const struct tree *list) {
 }
 
 /* Room for one more; *items: the list's. */
-static bool make_room(struct arena *arena, struct tree *list, size_t item_bytes, void *items) {
+static bool tree_make_room(struct arena *arena, struct tree *list, size_t item_bytes, void *items) {
     void *old, *larger;
     if (list->count < room_of(list)) return true;
     if (list->room == 27) return false;
@@ -61,8 +61,8 @@ static bool make_room(struct arena *arena, struct tree *list, size_t item_bytes,
     return true;
 }
 
-static bool add_item(struct arena *arena, struct tree *array, const struct tree *value) {
-    if (!make_room(arena, array, sizeof(struct tree *), &array->items)) return false;
+static bool tree_add_item(struct arena *arena, struct tree *array, const struct tree *value) {
+    if (!tree_make_room(arena, array, sizeof(struct tree *), &array->items)) return false;
     array->items[array->count++] = value;
     return true;
 }
@@ -76,7 +76,7 @@ static uint64_t fold(uint64_t a, uint64_t b) {
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint64_t hash_of(const struct tree *object, struct bytes key) {
+static uint64_t tree_hash_of(const struct tree *object, struct bytes key) {
     uint64_t hash = fold((uintptr_t)object ^ 0x9E3779B97F4A7C15u, key.count ^ 0xBF58476D1CE4E5B9u);
     for (size_t at = 0; at < key.count; at += sizeof hash) {
         uint64_t word = 0;
@@ -88,9 +88,9 @@ static uint64_t hash_of(const struct tree *object, struct bytes key) {
 }
 
 /* The slot of the key, or the empty one where it belongs. */
-static uint32_t *slot_of(const struct tree *object, struct bytes key) {
+static uint32_t *tree_slot_of(const struct tree *object, struct bytes key) {
     size_t mask = 2 * room_of(object) - 1;
-    for (size_t at = hash_of(object, key);; at++) {
+    for (size_t at = tree_hash_of(object, key);; at++) {
         uint32_t *slot = &object->slots[at & mask];
         if (!*slot || bytes_equal(object->members[*slot - 1].key, key)) return slot;
     }
@@ -98,7 +98,7 @@ static uint32_t *slot_of(const struct tree *object, struct bytes key) {
 
 static struct tree_entry *find_member(const struct tree *object, struct bytes key) {
     if (object->slots) {
-        uint32_t place = *slot_of(object, key);
+        uint32_t place = *tree_slot_of(object, key);
         return place ? &object->members[place - 1] : NULL;
     }
     for (uint32_t i = object->count; i-- > 0;)
@@ -107,19 +107,19 @@ static struct tree_entry *find_member(const struct tree *object, struct bytes ke
 }
 
 /* The last of members that are alike is found. */
-static bool add_member(struct arena *arena, struct tree *object, struct bytes key,
-                       const struct tree *value) {
+static bool tree_add_member(struct arena *arena, struct tree *object, struct bytes key,
+                            const struct tree *value) {
     uint8_t room = object->room;
-    if (!make_room(arena, object, sizeof *object->members, &object->members)) return false;
+    if (!tree_make_room(arena, object, sizeof *object->members, &object->members)) return false;
     object->members[object->count++] = (struct tree_entry){key, value};
     if (room_of(object) <= UNINDEXED_MAX) return true;
     if (object->room == room) {
-        *slot_of(object, key) = object->count;
+        *tree_slot_of(object, key) = object->count;
         return true;
     }
     object->slots = arena_take_zeroed(arena, 2 * room_of(object) * sizeof *object->slots);
     for (uint32_t i = 0; object->slots && i < object->count; i++)
-        *slot_of(object, object->members[i].key) = i + 1;
+        *tree_slot_of(object, object->members[i].key) = i + 1;
     return object->slots != NULL;
 }
 
@@ -141,12 +141,12 @@ static bool refuse(struct reading *reading, const char *why) {
     return false;
 }
 
-static bool lack_memory(struct reading *reading) {
+static bool tree_lack_memory(struct reading *reading) {
     reading->status = STATUS_NO_MEMORY;
     return false;
 }
 
-static struct tree *make(struct arena *arena, enum tree_kind kind) {
+static struct tree *tree_make(struct arena *arena, enum tree_kind kind) {
     struct tree *value = arena_take(arena, sizeof *value);
     if (value) *value = (struct tree){.kind = (uint8_t)kind};
     return value;
@@ -166,7 +166,7 @@ static char skip_blanks(struct reading *reading) {
 
 /* ---- numbers ---- */
 
-static size_t skip_digits(struct reading *reading) {
+static size_t tree_skip_digits(struct reading *reading) {
     const char *first = reading->at;
     while (reading->at < reading->end && *reading->at >= '0' && *reading->at <= '9')
         reading->at++;
@@ -177,19 +177,19 @@ static bool skip_number(struct reading *reading, bool *is_whole_out) {
     *is_whole_out = true;
     if (next_byte(reading) == '-') reading->at++;
     const char *first = reading->at;
-    size_t digits = skip_digits(reading);
+    size_t digits = tree_skip_digits(reading);
     if (!digits || (digits > 1 && *first == '0'))
         return refuse(reading, digits ? "a number that begins with 0" : "a number has no digits");
     if (next_byte(reading) == '.') {
         *is_whole_out = false;
         reading->at++;
-        if (!skip_digits(reading)) return refuse(reading, "no digits follow a number's point");
+        if (!tree_skip_digits(reading)) return refuse(reading, "no digits follow a number's point");
     }
     if (next_byte(reading) != 'e' && next_byte(reading) != 'E') return true;
     *is_whole_out = false;
     reading->at++;
     if (next_byte(reading) == '+' || next_byte(reading) == '-') reading->at++;
-    return skip_digits(reading) || refuse(reading, "a number's exponent has no digits");
+    return tree_skip_digits(reading) || refuse(reading, "a number's exponent has no digits");
 }
 
 /* Digits behind an optional minus, up to `most`. */
@@ -204,13 +204,13 @@ static bool magnitude_of(struct bytes text, uint64_t most, uint64_t *out) {
     return true;
 }
 
-static bool read_number(struct reading *reading, const struct tree **out) {
+static bool tree_read_number(struct reading *reading, const struct tree **out) {
     bool is_whole;
     const char *first = reading->at;
     if (!skip_number(reading, &is_whole)) return false;
     struct bytes text = {first, (size_t)(reading->at - first)};
-    struct tree *value = make(reading->arena, is_whole ? TREE_INTEGER : TREE_REAL);
-    if (!value) return lack_memory(reading);
+    struct tree *value = tree_make(reading->arena, is_whole ? TREE_INTEGER : TREE_REAL);
+    if (!value) return tree_lack_memory(reading);
     uint64_t magnitude;
     bool negative = *first == '-';
     value->is_spelt = !is_whole || bytes_equal(text, BYTES_LITERAL("-0")) ||
@@ -219,7 +219,7 @@ static bool read_number(struct reading *reading, const struct tree **out) {
         value->text = arena_copy(reading->arena, text);
     else
         value->integer = (int64_t)(negative ? 0 - magnitude : magnitude);
-    if (value->is_spelt && !value->text.data) return lack_memory(reading);
+    if (value->is_spelt && !value->text.data) return tree_lack_memory(reading);
     *out = value;
     return true;
 }
@@ -245,7 +245,7 @@ static size_t character_bytes(const char *at, size_t left) {
 }
 
 /* Four hexadecimal digits. */
-static bool read_unit(struct reading *reading, uint32_t *out) {
+static bool tree_read_unit(struct reading *reading, uint32_t *out) {
     uint32_t unit = 0;
     for (int i = 0; i < 4; i++) {
         char c = next_byte(reading);
@@ -262,16 +262,16 @@ static bool read_unit(struct reading *reading, uint32_t *out) {
 }
 
 /* A character behind "\u", of one escape or of two. */
-static bool read_character(struct reading *reading, char **to) {
+static bool tree_read_character(struct reading *reading, char **to) {
     uint32_t unit, low;
-    if (!read_unit(reading, &unit)) return false;
+    if (!tree_read_unit(reading, &unit)) return false;
     bool is_high = unit >= 0xD800 && unit < 0xDC00;
     if (unit >= 0xDC00 && unit < 0xE000) return refuse(reading, "half of a pair of surrogates");
     if (is_high) {
         if (reading->end - reading->at < 2 || memcmp(reading->at, "\\u", 2) != 0)
             return refuse(reading, "half of a pair of surrogates");
         reading->at += 2;
-        if (!read_unit(reading, &low)) return false;
+        if (!tree_read_unit(reading, &low)) return false;
         if (low < 0xDC00 || low >= 0xE000) return refuse(reading, "half of a pair of surrogates");
         unit = 0x10000 + ((unit - 0xD800) << 10 | (low - 0xDC00));
     }
@@ -292,13 +292,13 @@ static bool read_character(struct reading *reading, char **to) {
     return true;
 }
 
-static bool read_escape(struct reading *reading, char **to) {
+static bool tree_read_escape(struct reading *reading, char **to) {
     static const char names[] = "\"\\/bfnrt", meanings[] = "\"\\/\b\f\n\r\t";
     char name = next_byte(reading);
     const char *found = name ? strchr(names, name) : NULL;
     if (!found && name != 'u') return refuse(reading, "an escape that JSON does not have");
     reading->at++;
-    if (!found) return read_character(reading, to);
+    if (!found) return tree_read_character(reading, to);
     *(*to)++ = meanings[found - names];
     return true;
 }
@@ -312,7 +312,7 @@ static const char *plain_end(const char *at, const char *end) {
 }
 
 /* Behind the quote that ends a string; NULL: none. */
-static const char *string_end(const char *at, const char *end) {
+static const char *tree_string_end(const char *at, const char *end) {
     for (; at < end; at++) {
         if (*at == '"') return at + 1;
         if (*at == '\\') at++;
@@ -322,19 +322,19 @@ static const char *string_end(const char *at, const char *end) {
 
 /* At a quote. The text is terminated. */
 static bool read_string(struct reading *reading, struct bytes *out) {
-    const char *end = string_end(++reading->at, reading->end);
+    const char *end = tree_string_end(++reading->at, reading->end);
     if (!end) {
         reading->at = reading->end;
         return refuse(reading, "a string does not end");
     }
     char *text = arena_take(reading->arena, (size_t)(end - reading->at)), *to = text;
-    if (!text) return lack_memory(reading);
+    if (!text) return tree_lack_memory(reading);
     while (*reading->at != '"') {
         const char *plain = plain_end(reading->at, end);
         size_t count = (size_t)(plain - reading->at);
         if (count == 0 && *reading->at == '\\') {
             reading->at++;
-            if (!read_escape(reading, &to)) return false;
+            if (!tree_read_escape(reading, &to)) return false;
             continue;
         }
         if (count == 0 && (unsigned char)*reading->at < 0x20)
@@ -356,7 +356,7 @@ static bool read_string(struct reading *reading, struct bytes *out) {
 static const struct tree tree_true = {.kind = TREE_TRUE}, tree_false = {.kind = TREE_FALSE},
                          tree_null = {.kind = TREE_NULL};
 
-static bool read_value(struct reading *reading, const struct tree **out);
+static bool tree_read_value(struct reading *reading, const struct tree **out);
 
 static bool read_word(struct reading *reading, const char *word, const struct tree *value,
                       const struct tree **out) {
@@ -376,8 +376,8 @@ static bool read_array(struct reading *reading, struct tree *array) {
         return true;
     }
     for (;;) {
-        if (!read_value(reading, &item)) return false;
-        if (!add_item(reading->arena, array, item)) return lack_memory(reading);
+        if (!tree_read_value(reading, &item)) return false;
+        if (!tree_add_item(reading->arena, array, item)) return tree_lack_memory(reading);
         char c = skip_blanks(reading);
         if (c != ',' && c != ']') return refuse(reading, "expected ',' or ']' in an array");
         reading->at++;
@@ -385,7 +385,7 @@ static bool read_array(struct reading *reading, struct tree *array) {
     }
 }
 
-static bool read_member(struct reading *reading, struct tree *object) {
+static bool tree_read_member(struct reading *reading, struct tree *object) {
     struct bytes key;
     const struct tree *value;
     if (skip_blanks(reading) != '"') return refuse(reading, "expected a key in quotes");
@@ -399,18 +399,18 @@ static bool read_member(struct reading *reading, struct tree *object) {
     }
     if (skip_blanks(reading) != ':') return refuse(reading, "expected ':' behind a key");
     reading->at++;
-    if (!read_value(reading, &value)) return false;
-    return add_member(reading->arena, object, key, value) || lack_memory(reading);
+    if (!tree_read_value(reading, &value)) return false;
+    return tree_add_member(reading->arena, object, key, value) || tree_lack_memory(reading);
 }
 
-static bool read_object(struct reading *reading, struct tree *object) {
+static bool tree_read_object(struct reading *reading, struct tree *object) {
     reading->at++;
     if (skip_blanks(reading) == '}') {
         reading->at++;
         return true;
     }
     for (;;) {
-        if (!read_member(reading, object)) return false;
+        if (!tree_read_member(reading, object)) return false;
         char c = skip_blanks(reading);
         if (c != ',' && c != '}') return refuse(reading, "expected ',' or '}' in an object");
         reading->at++;
@@ -418,27 +418,28 @@ static bool read_object(struct reading *reading, struct tree *object) {
     }
 }
 
-static bool read_value(struct reading *reading, const struct tree **out) {
+static bool tree_read_value(struct reading *reading, const struct tree **out) {
     char c = skip_blanks(reading);
     if (c == 't') return read_word(reading, "true", &tree_true, out);
     if (c == 'f') return read_word(reading, "false", &tree_false, out);
     if (c == 'n') return read_word(reading, "null", &tree_null, out);
-    if (c == '-' || (c >= '0' && c <= '9')) return read_number(reading, out);
+    if (c == '-' || (c >= '0' && c <= '9')) return tree_read_number(reading, out);
     if (c != '{' && c != '[' && c != '"') return refuse(reading, "expected a value");
-    struct tree *value = make(reading->arena, c == '{'   ? TREE_OBJECT
-                                              : c == '[' ? TREE_ARRAY
-                                                         : TREE_STRING);
-    if (!value) return lack_memory(reading);
+    struct tree *value = tree_make(reading->arena, c == '{'   ? TREE_OBJECT
+                                                   : c == '[' ? TREE_ARRAY
+                                                              : TREE_STRING);
+    if (!value) return tree_lack_memory(reading);
     *out = value;
     if (c == '"') return read_string(reading, &value->text);
     if (++reading->depth > DEPTH_MAX) return refuse(reading, "too many levels");
-    bool done = c == '{' ? read_object(reading, value) : read_array(reading, value);
+    bool done = c == '{' ? tree_read_object(reading, value) : read_array(reading, value);
     reading->depth--;
     return done;
 }
 
 /* Line and column count characters from 1. */
-static enum status tell(const struct reading *reading, const char *name, struct error *error) {
+static enum status tree_report(const struct reading *reading, const char *name,
+                               struct error *error) {
     unsigned line = 1, column = 1;
     char text[64];
     if (reading->status == STATUS_NO_MEMORY)
@@ -457,8 +458,9 @@ static enum status tell(const struct reading *reading, const char *name, struct 
                      (int)(json_writer_fits(&key) ? key.count : 0), text);
 }
 
-static enum status parse(struct arena *arena, struct bytes text, bool may_repeat, const char *name,
-                         const struct tree **root_out, struct error *error) {
+static enum status tree_parse_each(struct arena *arena, struct bytes text, bool may_repeat,
+                                   const char *name, const struct tree **root_out,
+                                   struct error *error) {
     const char *start = text.data ? text.data : "";
     const struct tree *root;
     struct reading reading = {.arena = arena,
@@ -466,23 +468,23 @@ static enum status parse(struct arena *arena, struct bytes text, bool may_repeat
                               .at = start,
                               .end = start + text.count,
                               .may_repeat = may_repeat};
-    bool done = read_value(&reading, &root);
+    bool done = tree_read_value(&reading, &root);
     if (done) (void)skip_blanks(&reading);
     if (done && reading.at < reading.end)
         done = refuse(&reading, "something stands behind the value");
-    if (!done) return tell(&reading, name, error);
+    if (!done) return tree_report(&reading, name, error);
     *root_out = root;
     return STATUS_OK;
 }
 
 enum status tree_parse(struct arena *arena, struct bytes text, const char *name,
                        const struct tree **root_out, struct error *error) {
-    return parse(arena, text, false, name, root_out, error);
+    return tree_parse_each(arena, text, false, name, root_out, error);
 }
 
 enum status tree_parse_repeated(struct arena *arena, struct bytes text, const char *name,
                                 const struct tree **root_out, struct error *error) {
-    return parse(arena, text, true, name, root_out, error);
+    return tree_parse_each(arena, text, true, name, root_out, error);
 }
 
 /* ---- looking ---- */
@@ -594,30 +596,30 @@ bool tree_is_null(const struct tree *value) {
 /* ---- building ---- */
 
 struct tree *tree_make_object(struct arena *arena) {
-    return make(arena, TREE_OBJECT);
+    return tree_make(arena, TREE_OBJECT);
 }
 
 struct tree *tree_make_array(struct arena *arena) {
-    return make(arena, TREE_ARRAY);
+    return tree_make(arena, TREE_ARRAY);
 }
 
 struct tree *tree_make_string(struct arena *arena, struct bytes text) {
     for (size_t at = 0, count; at < text.count; at += count)
         if (!(count = character_bytes(text.data + at, text.count - at))) return NULL;
-    struct tree *value = make(arena, TREE_STRING);
+    struct tree *value = tree_make(arena, TREE_STRING);
     if (value) value->text = arena_copy(arena, text);
     return value && value->text.data ? value : NULL;
 }
 
 struct tree *tree_make_integer(struct arena *arena, int64_t integer) {
-    struct tree *value = make(arena, TREE_INTEGER);
+    struct tree *value = tree_make(arena, TREE_INTEGER);
     if (value) value->integer = integer;
     return value;
 }
 
 struct tree *tree_make_real(struct arena *arena, double real) {
     check(isfinite(real));
-    struct tree *value = make(arena, TREE_REAL);
+    struct tree *value = tree_make(arena, TREE_REAL);
     if (value) value->real = real;
     return value;
 }
@@ -626,7 +628,8 @@ const struct tree *tree_make_number(struct arena *arena, struct bytes text) {
     const struct tree *value = NULL;
     struct reading reading = {
         .arena = arena, .start = text.data, .at = text.data, .end = text.data + text.count};
-    return text.count && read_number(&reading, &value) && reading.at == reading.end ? value : NULL;
+    return text.count && tree_read_number(&reading, &value) && reading.at == reading.end ? value
+                                                                                         : NULL;
 }
 
 const struct tree *tree_make_bool(bool value) {
@@ -645,11 +648,11 @@ bool tree_set(struct arena *arena, struct tree *object, const char *key, const s
         return true;
     }
     struct bytes copy = arena_copy(arena, bytes_of(key));
-    return copy.data && add_member(arena, object, copy, value);
+    return copy.data && tree_add_member(arena, object, copy, value);
 }
 
 bool tree_append(struct arena *arena, struct tree *array, const struct tree *value) {
-    return array && value && add_item(arena, array, value);
+    return array && value && tree_add_item(arena, array, value);
 }
 
 /* ---- as text ---- */

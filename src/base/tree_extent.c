@@ -6,7 +6,7 @@
 
 #define INTEGER_BYTES_MAX 20
 
-const char *tree_part_name(enum tree_part part) {
+const char *tree_extent_part_name(enum tree_part part) {
     static const char *const names[TREE_PART_COUNT] = {
         [TREE_PART_DEPTH] = "levels",
         [TREE_PART_KEYS] = "keys",
@@ -22,7 +22,7 @@ static bool has_byte(uint64_t word, char byte) {
 }
 
 /* Returns the end of the string with its first character at `at`. Strings are most of a text. */
-static size_t string_end(struct bytes text, size_t at) {
+static size_t tree_extent_string_end(struct bytes text, size_t at) {
     while (at < text.count) {
         uint64_t word;
         if (text.count - at >= sizeof word) {
@@ -38,12 +38,12 @@ static size_t string_end(struct bytes text, size_t at) {
     return text.count;
 }
 
-static bool is_blank(char c) {
+static bool tree_extent_is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
 static size_t blanks_end(struct bytes text, size_t at) {
-    while (at < text.count && is_blank(text.data[at]))
+    while (at < text.count && tree_extent_is_blank(text.data[at]))
         at++;
     return at;
 }
@@ -83,7 +83,7 @@ static enum tree_part next_part(struct bytes text, size_t *at, size_t *depth) {
         ++*at;
         return TREE_PART_VALUES;
     case '"':
-        *at = blanks_end(text, string_end(text, *at + 1));
+        *at = blanks_end(text, tree_extent_string_end(text, *at + 1));
         if (*at == text.count || text.data[*at] != ':') return TREE_PART_VALUES;
         ++*at;
         return TREE_PART_KEYS;

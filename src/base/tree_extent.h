@@ -25,7 +25,7 @@ struct tree_extent {
 };
 
 /* "keys", for messages. */
-const char *tree_part_name(enum tree_part part);
+const char *tree_extent_part_name(enum tree_part part);
 
 /* The first part of which the text has more than `most`, where the pass then ends; else
  * TREE_PART_COUNT. *extent_out: what was counted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/url_path.h"
 
-static int digit_of(char c) {
+static int url_path_digit_of(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
@@ -11,7 +11,7 @@ static int digit_of(char c) {
 /* The byte that the three characters at `at` say; -1: none. */
 static int encoded_byte(struct bytes text, size_t at) {
     if (text.count - at < 3) return -1;
-    int high = digit_of(text.data[at + 1]), low = digit_of(text.data[at + 2]);
+    int high = url_path_digit_of(text.data[at + 1]), low = url_path_digit_of(text.data[at + 2]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 

@@ -113,7 +113,7 @@ struct cache_bench {
     const char *io;
 };
 
-static struct block_key key_of(uint32_t round, uint32_t i) {
+static struct block_key bench_cache_key_of(uint32_t round, uint32_t i) {
     struct block_key key;
     uint32_t seed[2] = {round, i};
     sha256_digest(seed, sizeof seed, key.bytes);
@@ -133,8 +133,8 @@ static void close_store(struct kv_store *store) {
     kv_store_close(store);
 }
 
-static enum status open_store(const struct cache_bench *bench, uint64_t disk_bytes,
-                              struct kv_store **store_out, struct error *error) {
+static enum status bench_cache_open_store(const struct cache_bench *bench, uint64_t disk_bytes,
+                                          struct kv_store **store_out, struct error *error) {
     struct kv_store_options options = {
         .directory = bench->directory,
         .shape = bench->shape,
@@ -150,29 +150,29 @@ static enum status open_store(const struct cache_bench *bench, uint64_t disk_byt
                      bench->directory);
 }
 
-static void wait_a_moment(void) {
+static void bench_cache_wait_a_moment(void) {
     struct timespec moment = {.tv_nsec = 200000};
     nanosleep(&moment, NULL);
 }
 
 /* Seconds until all blocks are written. */
-static double write_blocks(const struct cache_bench *bench, struct kv_store *store, uint32_t round,
-                           const char *memory) {
+static double bench_cache_write_blocks(const struct cache_bench *bench, struct kv_store *store,
+                                       uint32_t round, const char *memory) {
     double begun = machine_limits_now();
     for (uint32_t i = 0; i < bench->blocks; i++) {
-        struct kv_keep_ask ask = {.key = key_of(round, i),
-                                  .position = i,
-                                  .block = memory + i % SOURCE_BLOCKS * bench->block_bytes};
-        while (kv_store_keep(store, &ask) == KV_KEEP_FULL)
-            wait_a_moment();
+        struct kv_put_ask ask = {.key = bench_cache_key_of(round, i),
+                                 .position = i,
+                                 .block = memory + i % SOURCE_BLOCKS * bench->block_bytes};
+        while (kv_store_put(store, &ask) == KV_PUT_FULL)
+            bench_cache_wait_a_moment();
     }
     kv_store_settle(store);
     return machine_limits_now() - begun;
 }
 
 /* Returns seconds, or 0 if a block could not be loaded. */
-static double read_blocks(const struct cache_bench *bench, struct kv_store *store, uint32_t round,
-                          char *memory, uint32_t run) {
+static double bench_cache_read_blocks(const struct cache_bench *bench, struct kv_store *store,
+                                      uint32_t round, char *memory, uint32_t run) {
     struct block_key *keys = calloc(run, sizeof *keys);
     void **blocks = calloc(run, sizeof *blocks);
     double begun = machine_limits_now();
@@ -181,14 +181,14 @@ static double read_blocks(const struct cache_bench *bench, struct kv_store *stor
     for (uint32_t first = 0; first < bench->blocks; first += run) {
         uint32_t count = bench->blocks - first < run ? bench->blocks - first : run;
         for (uint32_t i = 0; i < count; i++) {
-            keys[i] = key_of(round, first + i);
+            keys[i] = bench_cache_key_of(round, first + i);
             blocks[i] = memory + i * bench->block_bytes;
         }
         struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = count};
         struct kv_load *load = kv_store_load(store, &ask);
         check(load);
-        loaded += kv_load_wait(load, UINT32_MAX).blocks;
-        kv_load_end(load);
+        loaded += kv_store_load_load_wait(load, UINT32_MAX).blocks;
+        kv_store_load_load_end(load);
     }
     double seconds = machine_limits_now() - begun;
     free(keys);
@@ -196,7 +196,7 @@ static double read_blocks(const struct cache_bench *bench, struct kv_store *stor
     return loaded == bench->blocks ? seconds : 0;
 }
 
-static enum status clear(const struct cache_bench *bench, struct error *error) {
+static enum status bench_cache_clear(const struct cache_bench *bench, struct error *error) {
     uint64_t removed, left;
     char folder[500], name[STORE_NAME_BYTES];
     enum status status = kv_store_check_shrink(bench->directory, 0, &removed, &left, error);
@@ -222,11 +222,13 @@ static enum status measure_store(struct cache_bench *bench, uint32_t round, stru
     for (size_t i = 0; i < run * bench->block_bytes; i++)
         memory[i] = (char)(i * 17 + (i >> 12));
     enum status status = make_directory(bench, error);
-    if (!status) status = open_store(bench, SIZES * bench->values.size + (64 << 20), &store, error);
+    if (!status)
+        status =
+            bench_cache_open_store(bench, SIZES * bench->values.size + (64 << 20), &store, error);
     if (!status) {
         double bytes = (double)bench->blocks * (double)bench->block_bytes;
-        bench->write[round] = bytes / write_blocks(bench, store, round, memory);
-        double seconds = read_blocks(bench, store, round, memory, run);
+        bench->write[round] = bytes / bench_cache_write_blocks(bench, store, round, memory);
+        double seconds = bench_cache_read_blocks(bench, store, round, memory, run);
         bench->read[round] = seconds > 0 ? bytes / seconds : 0;
         struct kv_store_stats stats = kv_store_look(store);
         bench->io = stats.io;
@@ -235,7 +237,7 @@ static enum status measure_store(struct cache_bench *bench, uint32_t round, stru
             status =
                 error_set(error, STATUS_CORRUPT, "%s: not every block came back", bench->directory);
         bool kept = bench->values.keep && round + 1 == bench->values.rounds;
-        enum status cleared = kept ? keep_blocks(bench, error) : clear(bench, error);
+        enum status cleared = kept ? keep_blocks(bench, error) : bench_cache_clear(bench, error);
         if (!status) status = cleared;
     }
     free(memory);
@@ -314,7 +316,8 @@ static bool write_sidecar(const char *folder, const struct store_shape *shape, u
     FILE *sidecar = good ? fopen(path, "wb") : NULL;
     good = sidecar && fwrite(&segment, sizeof segment, 1, sidecar) == 1;
     for (uint32_t i = 0; i < slots && good; i++) {
-        struct block_key key = key_of(number, i), parent = key_of(number, i - 1);
+        struct block_key key = bench_cache_key_of(number, i),
+                         parent = bench_cache_key_of(number, i - 1);
         struct store_entry entry =
             store_format_entry(STORE_ENTRY_BLOCK, &key, &parent, i, i % 1000);
         good = fwrite(&entry, sizeof entry, 1, sidecar) == 1;
@@ -342,13 +345,13 @@ static enum status measure_index(struct cache_bench *bench, struct error *error)
     if (!good) return error_set(error, STATUS_IO, "%s: cannot write sidecars", folder);
     struct kv_store *store;
     uint64_t bytes = 2 * bench->values.index_blocks * store_format_block_bytes(&tiny);
-    status = open_store(&index, bytes + (1 << 20), &store, error);
+    status = bench_cache_open_store(&index, bytes + (1 << 20), &store, error);
     if (status) return status;
     struct kv_store_stats stats = kv_store_look(store);
     bench->open_s = (double)stats.open_ns * 1e-9;
     bench->index_found = stats.blocks;
     close_store(store);
-    return clear(&index, error);
+    return bench_cache_clear(&index, error);
 }
 
 /* ---- the report ---- */
@@ -359,38 +362,42 @@ struct cache_report {
 };
 
 /* Prints null for figures that were not measured. */
-static void print_figure(const char *name, bool measured, int digits, double value) {
+static void bench_cache_print_figure(const char *name, bool measured, int digits, double value) {
     if (measured)
         printf("\"%s\":%.*f,", name, digits, value);
     else
         printf("\"%s\":null,", name);
 }
 
-static void print_json(const struct cache_bench *bench, const struct cache_report *report) {
+static void bench_cache_print_json(const struct cache_bench *bench,
+                                   const struct cache_report *report) {
     printf("{\"io\":\"%s\",\"block_bytes\":%zu,\"read_bytes\":%zu,\"write_bytes\":%zu,", bench->io,
            bench->block_bytes, bench->read_bytes, bench->write_bytes);
-    print_figure("write_mb_s", true, 1, report->write * 1e-6);
-    print_figure("read_mb_s", true, 1, report->read * 1e-6);
-    print_figure("fio_write_mb_s", bench->fio, 1, report->fio_write * 1e-6);
-    print_figure("fio_read_mb_s", bench->fio, 1, report->fio_read * 1e-6);
-    print_figure("index_s_per_million", bench->index_found, 3, report->index_s_per_million);
+    bench_cache_print_figure("write_mb_s", true, 1, report->write * 1e-6);
+    bench_cache_print_figure("read_mb_s", true, 1, report->read * 1e-6);
+    bench_cache_print_figure("fio_write_mb_s", bench->fio, 1, report->fio_write * 1e-6);
+    bench_cache_print_figure("fio_read_mb_s", bench->fio, 1, report->fio_read * 1e-6);
+    bench_cache_print_figure("index_s_per_million", bench->index_found, 3,
+                             report->index_s_per_million);
     printf("\"index_blocks\":%llu,\"index_bytes_per_block\":%zu}\n",
            (unsigned long long)bench->index_found, (size_t)STORE_INDEX_BLOCK_BYTES);
 }
 
-static void print_row(const struct cache_bench *bench, const char *name, double ours, double fio) {
+static void bench_cache_print_row(const struct cache_bench *bench, const char *name, double ours,
+                                  double fio) {
     printf("%-8s %12.0f", name, ours * 1e-6);
     if (bench->fio) printf(" %12.0f %7.0f%%", fio * 1e-6, 100 * ours / fio);
     printf("\n");
 }
 
-static void print_text(const struct cache_bench *bench, const struct cache_report *report) {
+static void bench_cache_print_text(const struct cache_bench *bench,
+                                   const struct cache_report *report) {
     printf("blocks of %zu bytes, %s, reads of %zu bytes, writes of %zu; medians of %u\n",
            bench->block_bytes, bench->io, bench->read_bytes, bench->write_bytes,
            (uint32_t)bench->values.rounds);
     printf("%-8s %12s%s\n", "", "store MB/s", bench->fio ? "     fio MB/s   of fio" : "");
-    print_row(bench, "write", report->write, report->fio_write);
-    print_row(bench, "read", report->read, report->fio_read);
+    bench_cache_print_row(bench, "write", report->write, report->fio_write);
+    bench_cache_print_row(bench, "read", report->read, report->fio_read);
     if (!bench->fio) printf("fio is not installed: nothing to compare with\n");
     if (bench->index_found)
         printf("index: %llu blocks in %.2f s (%.2f s a million), %zu bytes of memory a block\n",
@@ -398,7 +405,7 @@ static void print_text(const struct cache_bench *bench, const struct cache_repor
                (size_t)STORE_INDEX_BLOCK_BYTES);
 }
 
-static void print_report(struct cache_bench *bench) {
+static void bench_cache_print_report(struct cache_bench *bench) {
     uint32_t rounds = (uint32_t)bench->values.rounds;
     struct cache_report report = {.write = machine_limits_median(bench->write, rounds),
                                   .read = machine_limits_median(bench->read, rounds)};
@@ -409,12 +416,12 @@ static void print_report(struct cache_bench *bench) {
     if (bench->index_found)
         report.index_s_per_million = bench->open_s / (double)bench->index_found * 1e6;
     if (bench->values.json)
-        print_json(bench, &report);
+        bench_cache_print_json(bench, &report);
     else
-        print_text(bench, &report);
+        bench_cache_print_text(bench, &report);
 }
 
-static enum status prepare(struct cache_bench *bench, struct error *error) {
+static enum status bench_cache_prepare(struct cache_bench *bench, struct error *error) {
     const struct bench_cache_values *values = &bench->values;
     bench->shape =
         (struct store_shape){KV_ELEMENT_BF16, (uint32_t)values->width, (uint32_t)values->layers, 0};
@@ -440,13 +447,13 @@ int bench_cache(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_cache_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
-    enum status status = prepare(&bench, &error);
+    enum status status = bench_cache_prepare(&bench, &error);
     for (uint32_t round = 0; round < bench.values.rounds && !status; round++) {
         if (bench.fio) status = measure_fio(&bench, round, &error);
         if (!status) status = measure_store(&bench, round, &error);
     }
     if (!status && bench.values.index_blocks) status = measure_index(&bench, &error);
     if (status) return command_failed(&bench_cache_options, status, &error);
-    print_report(&bench);
+    bench_cache_print_report(&bench);
     return command_end(&bench_cache_options);
 }

@@ -27,7 +27,7 @@
 #include "command/rank_job.h"
 #include "compute/model/kv_pages.h"
 #include "compute/model/model.h"
-#include "host/engine/lanes.h"
+#include "host/engine/micro_batches.h"
 #include "host/engine/rank_group.h"
 #include "host/process/own_file.h"
 
@@ -138,7 +138,7 @@ const struct option_table bench_calibrate_options = {
 struct step_timer {
     struct rank_group *group;
     const struct calibrate_limits *limits;
-    struct lanes lanes;
+    struct micro_batches micro_batches;
     uint32_t pages_each; /* of a sequence */
     uint32_t vocab, drawn;
     struct step_plan **plans;     /* [ranks] */
@@ -178,8 +178,8 @@ static void set_row(struct step_timer *timer, struct step_plan *plan, uint32_t i
         step_plan_pages(plan)[row.page_index + i].index = sequence * timer->pages_each + i;
 }
 
-static void make_plan(struct step_timer *timer, uint32_t rank,
-                      const struct calibrate_shape *shape) {
+static void bench_calibrate_make_plan(struct step_timer *timer, uint32_t rank,
+                                      const struct calibrate_shape *shape) {
     struct step_plan *plan = timer->plans[rank];
     uint32_t token = 0;
     begin_plan(timer, rank, shape);
@@ -199,13 +199,15 @@ static void make_plan(struct step_timer *timer, uint32_t rank,
 
 /* ---- timed steps ---- */
 
-static enum status run_step(struct step_timer *timer, double *us_out, struct error *error) {
+static enum status bench_calibrate_run_step(struct step_timer *timer, double *us_out,
+                                            struct error *error) {
     uint32_t ranks = timer->limits->ranks;
     int64_t began_ns = clock_now_ns();
-    lanes_begin(&timer->lanes, timer->plans, ranks, model_shape(rank_group_model(timer->group)));
+    micro_batches_begin(&timer->micro_batches, timer->plans, ranks,
+                        model_shape(rank_group_model(timer->group)));
     rank_group_run(timer->group, (const struct step_plan *const *)timer->plans, timer->results,
                    error);
-    lanes_end(&timer->lanes, timer->results[0]->compute_ns);
+    micro_batches_end(&timer->micro_batches, timer->results[0]->compute_ns);
     *us_out = (double)(clock_now_ns() - began_ns) * 1e-3;
     for (uint32_t rank = 0; rank < ranks; rank++)
         if (timer->results[rank]->failed) return STATUS_INVALID;
@@ -213,7 +215,7 @@ static enum status run_step(struct step_timer *timer, double *us_out, struct err
 }
 
 /* Writes rows to every page of every sequence. */
-static enum status fill_pages(struct step_timer *timer, struct error *error) {
+static enum status bench_calibrate_fill_pages(struct step_timer *timer, struct error *error) {
     const struct calibrate_limits *limits = timer->limits;
     enum status status = STATUS_OK;
     uint32_t chunk = limits->tokens_max / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
@@ -230,7 +232,7 @@ static enum status fill_pages(struct step_timer *timer, struct error *error) {
                 begin_plan(timer, rank, &shape);
                 set_row(timer, timer->plans[rank], 0, sequence, row);
             }
-            status = run_step(timer, &us, error);
+            status = bench_calibrate_run_step(timer, &us, error);
         }
     return status;
 }
@@ -242,8 +244,8 @@ static enum status time_shape(struct step_timer *timer, const struct calibrate_s
     enum status status = STATUS_OK;
     for (int turn = 0; turn < 2 && !status; turn++) {
         for (uint32_t rank = 0; rank < timer->limits->ranks; rank++)
-            make_plan(timer, rank, shape);
-        status = run_step(timer, us_out, error);
+            bench_calibrate_make_plan(timer, rank, shape);
+        status = bench_calibrate_run_step(timer, us_out, error);
     }
     return status;
 }
@@ -281,7 +283,7 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static void summarize(struct calibrate_step *step, double *us, uint32_t rounds) {
+static void bench_calibrate_summarize(struct calibrate_step *step, double *us, uint32_t rounds) {
     qsort(us, rounds, sizeof *us, compare);
     step->us = machine_limits_median(us, rounds);
     step->low = us[rounds / 4];
@@ -292,7 +294,7 @@ static enum status time_all(struct step_timer *timer, uint32_t rounds, struct ca
                             uint32_t count, struct error *error) {
     static double us[CALIBRATE_SHAPES_MAX][CALIBRATE_ROUNDS_MAX];
     double warm;
-    enum status status = fill_pages(timer, error);
+    enum status status = bench_calibrate_fill_pages(timer, error);
     for (uint32_t i = 0; i < count && !status; i++) /* the first step of a shape touches its
                                                      * memory */
         status = time_shape(timer, &steps[i].shape, &warm, error);
@@ -300,7 +302,7 @@ static enum status time_all(struct step_timer *timer, uint32_t rounds, struct ca
         for (uint32_t i = 0; i < count && !status; i++)
             status = time_shape(timer, &steps[i].shape, &us[i][round], error);
     for (uint32_t i = 0; i < count && !status; i++)
-        summarize(&steps[i], us[i], rounds);
+        bench_calibrate_summarize(&steps[i], us[i], rounds);
     return status;
 }
 
@@ -316,7 +318,8 @@ static enum status time_steps(struct rank_group *group, const char *schedule,
         .vocab = model_shape(rank_group_model(group))->vocab,
     };
     check(rounds >= 1 && rounds <= CALIBRATE_ROUNDS_MAX);
-    check(limits->ranks == rank_group_count(group) && lanes_named(schedule, &timer.lanes));
+    check(limits->ranks == rank_group_count(group) &&
+          micro_batches_named(schedule, &timer.micro_batches));
     *count_out = calibrate_shapes_list(limits, shapes);
     for (uint32_t i = 0; i < *count_out; i++)
         steps_out[i].shape = shapes[i];
@@ -337,8 +340,9 @@ static void print_step(const struct calibrate_step *step, uint32_t ranks, bool l
            step->high, last ? "" : ",");
 }
 
-static enum status time_rows(const struct calibrate_values *values, struct rank_group *group,
-                             const char *kernels, struct error *error) {
+static enum status bench_calibrate_time_rows(const struct calibrate_values *values,
+                                             struct rank_group *group, const char *kernels,
+                                             struct error *error) {
     static struct calibrate_step steps[CALIBRATE_SHAPES_MAX];
     struct model *model = rank_group_model(group);
     struct calibrate_limits limits = {.ranks = rank_group_count(group),
@@ -381,7 +385,7 @@ static enum status measure_rows(const struct calibrate_values *values, struct er
     options.step_rows_max = (uint32_t)values->rows_max;
     status = rank_group_open_engines(&options, &group, error);
     if (status) return status;
-    status = time_rows(values, group, kernels->name, error);
+    status = bench_calibrate_time_rows(values, group, kernels->name, error);
     rank_group_close(group);
     return status;
 }
@@ -453,8 +457,10 @@ static enum status ask_server(const char *url, uint32_t answers, uint32_t token_
     return status;
 }
 
-static enum status run_server(const char *const *argv, uint32_t answers, uint32_t token_high,
-                              struct calibrate_service *service_out, struct error *error) {
+static enum status bench_calibrate_run_server(const char *const *argv, uint32_t answers,
+                                              uint32_t token_high,
+                                              struct calibrate_service *service_out,
+                                              struct error *error) {
     struct child child;
     char port[200], url[256];
     enum status status = child_start(argv, "listening on http://127.0.0.1:", START_SECONDS_MAX,
@@ -497,7 +503,8 @@ static void add_option(struct command_words *words, const char *name, const char
     add(words, value);
 }
 
-static void add_number(struct command_words *words, const char *name, uint64_t value) {
+static void bench_calibrate_add_number(struct command_words *words, const char *name,
+                                       uint64_t value) {
     char text[32];
     format_text(text, sizeof text, "%llu", (unsigned long long)value);
     add_option(words, name, text);
@@ -509,10 +516,10 @@ static void add_engine(struct command_words *words, const struct calibrate_value
     add_option(words, "--expert-sum", values->run.expert_sum);
     add_option(words, "--cpu-mask", values->run.cpu_mask);
     add_option(words, "--schedule", values->run.schedule);
-    add_number(words, "--threads", values->run.threads);
-    add_number(words, "--kv-memory", values->kv_memory);
-    add_number(words, "--max-batch-rows", values->rows_max);
-    add_number(words, "--max-batch-tokens", values->tokens_max);
+    bench_calibrate_add_number(words, "--threads", values->run.threads);
+    bench_calibrate_add_number(words, "--kv-memory", values->kv_memory);
+    bench_calibrate_add_number(words, "--max-batch-rows", values->rows_max);
+    bench_calibrate_add_number(words, "--max-batch-tokens", values->tokens_max);
 }
 
 static enum status run_child(struct calibration *all, const struct command_words *words,
@@ -533,9 +540,9 @@ static enum status run_rows(struct calibration *all, uint64_t ranks, const struc
     add(&words, "calibrate");
     add(&words, "--rows");
     add_engine(&words, all->values);
-    add_number(&words, "--ranks", ranks);
-    add_number(&words, "--context", all->values->context);
-    add_number(&words, "--rounds", all->values->rounds);
+    bench_calibrate_add_number(&words, "--ranks", ranks);
+    bench_calibrate_add_number(&words, "--context", all->values->context);
+    bench_calibrate_add_number(&words, "--rounds", all->values->rounds);
     return run_child(all, &words, tree_out, error);
 }
 
@@ -550,22 +557,22 @@ static enum status run_service(struct calibration *all, struct error *error) {
     struct command_words words = {.count = 0};
     add(&words, all->own);
     add(&words, "serve");
-    add_number(&words, "--port", 0);
+    bench_calibrate_add_number(&words, "--port", 0);
     add_option(&words, "--mtp", "off");
     add_engine(&words, all->values);
-    return run_server(words.argv, (uint32_t)all->values->answers,
-                      (uint32_t)number(all->alone, "vocab"), &all->service, error);
+    return bench_calibrate_run_server(words.argv, (uint32_t)all->values->answers,
+                                      (uint32_t)number(all->alone, "vocab"), &all->service, error);
 }
 
 /* The rates of the fastest cases, and the time of the smallest case beyond its bytes. */
-static enum status run_transfer(struct calibration *all, struct error *error) {
+static enum status bench_calibrate_run_transfer(struct calibration *all, struct error *error) {
     struct command_words words = {.count = 0};
     const struct tree *tree;
     add(&words, all->own);
     add(&words, "bench");
     add(&words, "transfer");
     add(&words, "--json");
-    add_number(&words, "--rounds", TRANSFER_ROUNDS);
+    bench_calibrate_add_number(&words, "--rounds", TRANSFER_ROUNDS);
     enum status status = run_child(all, &words, &tree, error);
     if (status) return status;
     const struct tree *cases = tree_member(tree, "cases"), *least = tree_at(cases, 0);
@@ -590,9 +597,9 @@ static enum status run_disk(struct calibration *all, struct error *error) {
     add(&words, "--json");
     add_option(&words, "--dir", all->values->dir);
     add_option(&words, "--size", "256MiB");
-    add_number(&words, "--index-blocks", 0);
-    add_number(&words, "--layers", (uint64_t)number(all->alone, "layers"));
-    add_number(&words, "--width", (uint64_t)number(all->alone, "width"));
+    bench_calibrate_add_number(&words, "--index-blocks", 0);
+    bench_calibrate_add_number(&words, "--layers", (uint64_t)number(all->alone, "layers"));
+    bench_calibrate_add_number(&words, "--width", (uint64_t)number(all->alone, "width"));
     enum status status = run_child(all, &words, &tree, error);
     if (!status) all->disk_gbps = number(tree, "read_mb_s") * 8e-3;
     return status;
@@ -617,7 +624,7 @@ static double at_least_0(double value) {
     return value > 0 ? value : 0;
 }
 
-static void write_rows(FILE *file, const struct tree *measured) {
+static void bench_calibrate_write_rows(FILE *file, const struct tree *measured) {
     const struct tree *all = tree_member(measured, "rows");
     for (size_t i = 0; i < tree_count(all); i++) {
         fprintf(file, "  - [");
@@ -687,12 +694,12 @@ static void write_file(FILE *file, const struct calibration *all) {
             "context, us]\n  rows:\n",
             day, (int)kernels.count, kernels.data, (int)numerics.count, numerics.data,
             all->values->run.threads, all->values->rounds, model, weights, pages);
-    write_rows(file, alone);
-    if (all->ranks) write_rows(file, all->ranks);
+    bench_calibrate_write_rows(file, alone);
+    if (all->ranks) bench_calibrate_write_rows(file, all->ranks);
 }
 
 /* The median row's interquartile range of times, in percent. */
-static double spread(const struct tree *measured) {
+static double bench_calibrate_spread(const struct tree *measured) {
     const struct tree *all = tree_member(measured, "rows");
     static double widths[CALIBRATE_SHAPES_MAX];
     uint32_t count = (uint32_t)tree_count(all);
@@ -711,10 +718,11 @@ static void say_steps(const struct tree *measured, uint64_t ranks, double second
     fprintf(stderr,
             "%zu shapes of steps on %" PRIu64
             " ranks in %.0f s; half of a shape's times lie within %.1f %%\n",
-            tree_count(tree_member(measured, "rows")), ranks, seconds, spread(measured));
+            tree_count(tree_member(measured, "rows")), ranks, seconds,
+            bench_calibrate_spread(measured));
 }
 
-static enum status measure(struct calibration *all, struct error *error) {
+static enum status bench_calibrate_measure(struct calibration *all, struct error *error) {
     double began = machine_limits_now();
     uint64_t ranks = all->values->job.ranks;
     enum status status = run_rows(all, 1, &all->alone, error);
@@ -725,7 +733,7 @@ static enum status measure(struct calibration *all, struct error *error) {
     if (status) return status;
     if (ranks > 1) say_steps(all->ranks, ranks, machine_limits_now() - began);
     status = run_service(all, error);
-    if (!status) status = run_transfer(all, error);
+    if (!status) status = bench_calibrate_run_transfer(all, error);
     return status ? status : run_disk(all, error);
 }
 
@@ -747,7 +755,7 @@ static enum status calibrate(const struct calibrate_values *values, struct error
     if (!all.memory) status = error_set(error, STATUS_NO_MEMORY, "no memory for the figures");
     arena_over(&all.arena, all.memory, all.memory ? JSON_BYTES : 0);
     if (!status) status = engine_check_device(values->run.device, error);
-    if (!status) status = measure(&all, error);
+    if (!status) status = bench_calibrate_measure(&all, error);
     if (!status) status = write_out(&all, error);
     free(all.memory);
     return status;

@@ -115,7 +115,7 @@ struct exchange_bench {
     struct exchange *exchanges[WAY_COUNT]; /* NULL: there are no groups, or nodes */
     struct exchange_link link, near;
     const struct kernels *kernels;
-    enum row_form combine_form;
+    enum row_mla_mode combine_form;
     float *sum, *room;                      /* [hidden] */
     uint32_t dispatch_bytes, combine_bytes; /* of a row */
     uint32_t *chosen;                       /* [tokens][per_token] */
@@ -165,13 +165,14 @@ static void place_in_order(struct placement *placement, bool nodes) {
     }
 }
 
-static struct exchange_link link_of(double gbps, double us) {
+static struct exchange_link bench_exchange_link_of(double gbps, double us) {
     return (struct exchange_link){.ns_per_byte = gbps > 0 ? 8 / gbps : 0,
                                   .latency_ns = (int64_t)(us * 1e3)};
 }
 
 /* Same as the model (compute/model/experts.c), in one thread. */
-static void make_sums(void *context, const struct exchange_sum *sums, uint32_t count) {
+static void bench_exchange_make_sums(void *context, const struct exchange_sum *sums,
+                                     uint32_t count) {
     struct exchange_bench *bench = context;
     uint32_t hidden = (uint32_t)bench->values.hidden;
     for (uint32_t i = 0; i < count; i++) {
@@ -182,7 +183,8 @@ static void make_sums(void *context, const struct exchange_sum *sums, uint32_t c
     }
 }
 
-static enum status open_exchanges(struct exchange_bench *bench, struct error *error) {
+static enum status bench_exchange_open_exchanges(struct exchange_bench *bench,
+                                                 struct error *error) {
     const struct exchange_values *values = &bench->values;
     struct exchange_options options = {.tokens_max = (uint32_t)values->tokens,
                                        .experts = (uint32_t)values->experts,
@@ -191,12 +193,12 @@ static enum status open_exchanges(struct exchange_bench *bench, struct error *er
                                        .rank = job_rank(),
                                        .dispatch_bytes = bench->dispatch_bytes,
                                        .combine_bytes = bench->combine_bytes,
-                                       .sum = make_sums,
+                                       .sum = bench_exchange_make_sums,
                                        .sum_context = bench,
                                        .link = &bench->link};
     enum status status = STATUS_OK;
-    bench->link = link_of(values->job.link_gbps, values->job.link_us);
-    bench->near = link_of(values->job.near_gbps, values->job.link_us);
+    bench->link = bench_exchange_link_of(values->job.link_gbps, values->job.link_us);
+    bench->near = bench_exchange_link_of(values->job.near_gbps, values->job.link_us);
     if (values->job.near_gbps > 0) options.near = &bench->near;
     for (uint32_t way = 0; !status && way < WAY_COUNT; way++) {
         bool groups = way & WAY_GROUPS, nodes = way & WAY_NODES;
@@ -209,7 +211,7 @@ static enum status open_exchanges(struct exchange_bench *bench, struct error *er
     return status;
 }
 
-static enum status open_bench(struct exchange_bench *bench, struct error *error) {
+static enum status bench_exchange_open_bench(struct exchange_bench *bench, struct error *error) {
     const struct exchange_values *values = &bench->values;
     uint32_t experts = (uint32_t)values->experts, ranks = job_count();
     bool f32 = !strcmp(values->form, "f32"), fp8 = !strcmp(values->form, "fp8");
@@ -234,7 +236,7 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
     if (values->groups > 1 && !values->job.seed)
         place_in_order(&bench->placement, values->job.node_ranks);
     status = placement_index(&bench->placement, error);
-    if (status == STATUS_OK) status = open_exchanges(bench, error);
+    if (status == STATUS_OK) status = bench_exchange_open_exchanges(bench, error);
     if (status != STATUS_OK) return status;
     bench->chosen = calloc(values->tokens * values->per_token, sizeof *bench->chosen);
     bench->weights = calloc(values->tokens * values->per_token, sizeof *bench->weights);
@@ -243,7 +245,7 @@ static enum status open_bench(struct exchange_bench *bench, struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for the tokens");
 }
 
-static void read_all(struct exchange_bench *bench, const void *rows, size_t bytes) {
+static void bench_exchange_read_all(struct exchange_bench *bench, const void *rows, size_t bytes) {
     const uint64_t *words = rows;
     for (size_t i = 0; i < bytes / sizeof *words; i++)
         bench->sum_read += words[i];
@@ -254,14 +256,15 @@ static void read_received(struct exchange_bench *bench, const struct exchange_re
     for (uint32_t row = 0; row < received->row_count; row++)
         if (received->row_token[row] >= tokens) tokens = received->row_token[row] + 1;
     for (uint32_t token = 0; token < tokens; token++)
-        read_all(bench, received->token_data[token], bench->dispatch_bytes);
+        bench_exchange_read_all(bench, received->token_data[token], bench->dispatch_bytes);
 }
 
 static void read_returned(struct exchange_bench *bench, const struct exchange_returned *returned) {
     for (uint64_t pair = 0; pair < bench->values.tokens * bench->values.per_token; pair++)
         if (returned->token_rows[pair] != EXCHANGE_SUMMED)
-            read_all(bench, returned->results + returned->token_rows[pair] * bench->combine_bytes,
-                     bench->combine_bytes);
+            bench_exchange_read_all(
+                bench, returned->results + returned->token_rows[pair] * bench->combine_bytes,
+                bench->combine_bytes);
 }
 
 /* One dispatch and combine, each begun by all ranks together. The sent rows are written just
@@ -317,7 +320,7 @@ static void run_swap(struct exchange_bench *bench, uint64_t bytes, uint32_t roun
     double start = machine_limits_now();
     job_swap(bench->out, bench->in, bytes);
     *seconds_out = machine_limits_now() - start;
-    read_all(bench, bench->in, job_count() * bytes);
+    bench_exchange_read_all(bench, bench->in, job_count() * bytes);
     *whole_out = written + machine_limits_now() - start;
 }
 
@@ -331,7 +334,7 @@ static void agree_on_bytes(struct exchange_bench *bench, uint64_t each[static FI
     if (job_rank()) job_receive(0, each, FIGURE_COUNT * sizeof *each);
 }
 
-static enum status measure(struct exchange_bench *bench, struct error *error) {
+static enum status bench_exchange_measure(struct exchange_bench *bench, struct error *error) {
     uint64_t each[FIGURE_COUNT], largest = 0;
     draw_experts(bench);
     for (uint32_t i = 0; i < WARM_UP; i++)
@@ -355,7 +358,7 @@ static enum status measure(struct exchange_bench *bench, struct error *error) {
 }
 
 /* Prints the figures of a way's dispatch or combine. */
-static void print_figure(struct exchange_bench *bench, uint32_t i) {
+static void bench_exchange_print_figure(struct exchange_bench *bench, uint32_t i) {
     static const char *const keys[FIGURE_COUNT] = {"dispatch",
                                                    "combine",
                                                    "dispatch_by_groups",
@@ -401,7 +404,7 @@ static void print(struct exchange_bench *bench) {
         printf("%u ranks, %u tokens each; median of %u rounds (10%% and 90%% of them)\n",
                job_count(), tokens, rounds);
     for (uint32_t i = 0; i < FIGURE_COUNT; i++)
-        if (bench->exchanges[i / 2]) print_figure(bench, i);
+        if (bench->exchanges[i / 2]) bench_exchange_print_figure(bench, i);
     if (bench->values.json) printf("}\n");
 }
 
@@ -429,8 +432,8 @@ int bench_exchange(int argc, char **argv) {
                                "have --experts-per-token");
     if (rank_job_begin_alike(&bench_exchange_options, &bench.values.job, &exit_code))
         return exit_code;
-    enum status status = open_bench(&bench, &error);
-    if (status == STATUS_OK) status = measure(&bench, &error);
+    enum status status = bench_exchange_open_bench(&bench, &error);
+    if (status == STATUS_OK) status = bench_exchange_measure(&bench, &error);
     if (status == STATUS_OK && job_rank() == 0) print(&bench);
     for (uint32_t way = 0; way < WAY_COUNT; way++)
         exchange_close(bench.exchanges[way]);

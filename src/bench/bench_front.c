@@ -27,7 +27,7 @@
 #include "host/process/file_limit.h"
 #include "host/process/model_text.h"
 #include "host/process/own_file.h"
-#include "host/process/rank_board.h"
+#include "host/process/rank_health.h"
 
 #define BODIES 64        /* different prompts */
 #define FILES_BESIDE 600 /* of a process, in addition to clients; a gateway keeps 512 */
@@ -124,8 +124,8 @@ const struct option_table bench_front_options = {
 
 /* ---- state ---- */
 
-struct front_stream { /* a connection */
-    uint32_t told;    /* events received */
+struct front_stream {  /* a connection */
+    uint32_t reported; /* events received */
     bool asks;
     uint8_t matched; /* bytes of MARK at the end of the data received so far */
 };
@@ -161,19 +161,19 @@ struct front_cost { /* of the gateways' processes */
     double cpu, resident;
 };
 
-static void add_cost(pid_t pid, struct front_cost *sum) {
+static void bench_front_add_cost(pid_t pid, struct front_cost *sum) {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
     if (machine_limits_line(path, "VmRSS", text, sizeof text))
         sum->resident += strtod(text, NULL) * 1024;
-    sum->cpu += (double)rank_board_cpu_ns(pid) * 1e-9;
+    sum->cpu += (double)rank_health_cpu_ns(pid) * 1e-9;
 }
 
-static struct front_cost cost_of(const struct front *front) {
+static struct front_cost bench_front_cost_of(const struct front *front) {
     struct front_cost cost = {0};
-    if (front->nginx.pid) add_cost(front->nginx.pid, &cost);
+    if (front->nginx.pid) bench_front_add_cost(front->nginx.pid, &cost);
     for (uint32_t i = 0; i < front->gateway_count && !front->nginx.pid; i++)
-        add_cost(front->gateways[i].pid, &cost);
+        bench_front_add_cost(front->gateways[i].pid, &cost);
     return cost;
 }
 
@@ -225,7 +225,7 @@ static enum status make_bodies(struct front *front, uint32_t *token_out, struct 
 
 /* ---- the client ---- */
 
-static void ask(struct front *front, uint32_t index) {
+static void bench_front_ask(struct front *front, uint32_t index) {
     static char body[1 << 20];
     struct front_stream *stream = &front->streams[index];
     int used =
@@ -249,7 +249,7 @@ static void note_latency(struct front *front, uint32_t index, uint32_t position)
 /* The beginning of each event. */
 static const char MARK[] = "data: {";
 
-static void on_data(void *context, uint32_t index, struct bytes data) {
+static void bench_front_on_data(void *context, uint32_t index, struct bytes data) {
     struct front *front = context;
     struct front_stream *stream = &front->streams[index];
     if (front->ending) {
@@ -264,30 +264,30 @@ static void on_data(void *context, uint32_t index, struct bytes data) {
         }
         if (++stream->matched < sizeof MARK - 1) continue;
         stream->matched = 0;
-        note_latency(front, index, stream->told);
-        if (stream->told++ == 0) front->open_count++;
+        note_latency(front, index, stream->reported);
+        if (stream->reported++ == 0) front->open_count++;
         front->tokens++;
-        atomic_fetch_add(&front->shared->heard, 1);
+        atomic_fetch_add(&front->shared->received, 1);
     }
 }
 
-static void on_head(void *context, uint32_t index, uint32_t http_status) {
+static void bench_front_on_head(void *context, uint32_t index, uint32_t http_status) {
     struct front *front = context;
     if (http_status != 200) front->failed++;
 }
 
-static void on_end(void *context, uint32_t index, enum http_end end) {
+static void bench_front_on_end(void *context, uint32_t index, enum http_end end) {
     struct front *front = context;
     front->streams[index].asks = false;
     if (front->ending) return;
     if (end != HTTP_END_WHOLE || !front->one_token) front->failed++;
     if (!front->one_token) return;
-    atomic_fetch_add(&front->shared->heard, 1);
+    atomic_fetch_add(&front->shared->received, 1);
     front->requests++;
-    ask(front, index);
+    bench_front_ask(front, index);
 }
 
-static void on_wake(void *context) {
+static void bench_front_on_wake(void *context) {
     struct front *front = context;
     http_client_stop(front->client);
 }
@@ -299,7 +299,8 @@ static void run_for(struct front *front, double seconds) {
 
 /* ---- opening ---- */
 
-static void wire_address(const struct front *front, uint32_t gateway, char out[ADDRESS_BYTES]) {
+static void bench_front_wire_address(const struct front *front, uint32_t gateway,
+                                     char out[ADDRESS_BYTES]) {
     snprintf(out, ADDRESS_BYTES, "ipc://%s/%u", front->folder, gateway);
 }
 
@@ -307,7 +308,7 @@ static void wire_address(const struct front *front, uint32_t gateway, char out[A
 static enum status start_gateway(struct front *front, struct error *error) {
     char listen[ADDRESS_BYTES], port[16] = "0";
     uint32_t number = front->gateway_count;
-    wire_address(front, number, listen);
+    bench_front_wire_address(front, number, listen);
     if (number) snprintf(port, sizeof port, "%s", strrchr(front->url, ':') + 1);
     const char *argv[] = {"/proc/self/exe",
                           "gateway",
@@ -359,7 +360,7 @@ static enum status start_nginx(struct front *front, struct error *error) {
     return status;
 }
 
-static void tell_gateways(const struct front *front, int number) {
+static void bench_front_notify_gateways(const struct front *front, int number) {
     for (uint32_t i = 0; i < front->gateway_count; i++)
         kill(front->gateways[i].pid, number);
 }
@@ -369,9 +370,9 @@ static void hold_gateways(const struct front *front) {
     useconds_t runs = (useconds_t)(HOLD_US * front->values->held / 100);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
-        tell_gateways(front, SIGCONT);
+        bench_front_notify_gateways(front, SIGCONT);
         usleep(runs);
-        tell_gateways(front, SIGSTOP);
+        bench_front_notify_gateways(front, SIGSTOP);
         usleep(HOLD_US - runs);
     }
 }
@@ -393,10 +394,10 @@ static enum status open_client(struct front *front, uint32_t streams, struct err
     struct http_client_options options = {.url = front->url,
                                           .connections_max = streams,
                                           .stall_ms_max = 120000,
-                                          .head = on_head,
-                                          .data = on_data,
-                                          .end = on_end,
-                                          .wake = on_wake,
+                                          .head = bench_front_on_head,
+                                          .data = bench_front_on_data,
+                                          .end = bench_front_on_end,
+                                          .wake = bench_front_on_wake,
                                           .context = front};
     front->stream_count = streams;
     front->first_seed = front->first_seed ? 0 : STUB_STREAMS_MAX / 2;
@@ -436,7 +437,7 @@ static enum status open_front(struct front *front, struct error *error) {
     if (!status) status = read_front_model(front, directory, error);
     if (!status) status = make_bodies(front, &front->token, error);
     if (status) return status;
-    front->shared = stub_shared_take();
+    front->shared = stub_unit_shared_take();
     front->latencies = malloc(LATENCIES_MAX * sizeof *front->latencies);
     if (!front->shared || !front->latencies)
         return error_set(error, STATUS_NO_MEMORY, "no memory for what is measured");
@@ -454,7 +455,7 @@ static enum status start_unit(struct front *front, struct error *error) {
     char addresses[GATEWAYS_MAX * ADDRESS_BYTES] = "", one[ADDRESS_BYTES];
     size_t used = 0;
     for (uint32_t i = 0; i < front->values->gateways; i++) {
-        wire_address(front, i, one);
+        bench_front_wire_address(front, i, one);
         used += format_text(addresses + used, sizeof addresses - used, "%s%s", i ? "," : "", one);
     }
     struct stub_options options = {.addresses = addresses,
@@ -466,9 +467,9 @@ static enum status start_unit(struct front *front, struct error *error) {
 }
 
 /* Starts a unit and gateways without any request. */
-static enum status open_world(struct front *front, struct error *error) {
+static enum status bench_front_open_world(struct front *front, struct error *error) {
     atomic_store(&front->shared->tokens_each, 1000);
-    atomic_store(&front->shared->heard, 0);
+    atomic_store(&front->shared->received, 0);
     atomic_store(&front->shared->said, 0);
     snprintf(front->folder, sizeof front->folder, "/tmp/fathom-front-XXXXXX");
     if (!mkdtemp(front->folder)) return error_set(error, STATUS_IO, "cannot make a folder in /tmp");
@@ -496,10 +497,10 @@ static void close_world(struct front *front) {
     end_child(front->unit);
     end_child(front->holder);
     if (front->nginx.pid) child_stop(&front->nginx);
-    tell_gateways(front, SIGCONT);
+    bench_front_notify_gateways(front, SIGCONT);
     for (uint32_t i = 0; i < front->gateway_count; i++) {
         child_stop(&front->gateways[i]);
-        wire_address(front, i, address);
+        bench_front_wire_address(front, i, address);
         unlink(address + strlen("ipc://"));
     }
     remove_files(front);
@@ -521,14 +522,14 @@ static enum status measure_requests(struct front *front, struct front_requests *
     enum status status = open_client(front, (uint32_t)front->values->connections, error);
     if (status) return status;
     for (uint32_t i = 0; i < front->stream_count; i++)
-        ask(front, i);
+        bench_front_ask(front, i);
     run_for(front, 1);
-    struct front_cost before = cost_of(front);
+    struct front_cost before = bench_front_cost_of(front);
     uint64_t requests = front->requests;
     double began = machine_limits_now();
     run_for(front, front->values->seconds);
     double took = machine_limits_now() - began;
-    struct front_cost after = cost_of(front);
+    struct front_cost after = bench_front_cost_of(front);
     requests = front->requests - requests;
     out->a_second = (double)requests / took;
     out->cpu_us = (after.cpu - before.cpu) / (double)requests * 1e6;
@@ -559,12 +560,12 @@ static double quantile(struct front *front, double share) {
 }
 
 /* Returns when all streams have begun, or the time is over. */
-static void open_streams(struct front *front) {
+static void bench_front_open_streams(struct front *front) {
     double until = machine_limits_now() + RAMP_SECONDS;
-    atomic_store(&front->shared->heard, atomic_load(&front->shared->said));
+    atomic_store(&front->shared->received, atomic_load(&front->shared->said));
     atomic_store(&front->shared->tokens_each, 1);
     for (uint32_t i = 0; i < front->stream_count; i++) {
-        ask(front, i);
+        bench_front_ask(front, i);
         if (i % 256 == 255) run_for(front, 0.02);
     }
     while (front->open_count < front->stream_count && machine_limits_now() < until)
@@ -574,20 +575,20 @@ static void open_streams(struct front *front) {
 static enum status measure_streams(struct front *front, uint32_t streams, double each,
                                    struct front_row *row, struct error *error) {
     front->one_token = false;
-    struct front_cost idle = cost_of(front);
+    struct front_cost idle = bench_front_cost_of(front);
     enum status status = open_client(front, streams, error);
     if (status) return status;
-    open_streams(front);
+    bench_front_open_streams(front);
     atomic_store(&front->shared->tokens_each, each);
     run_for(front, SETTLE_SECONDS);
-    struct front_cost before = cost_of(front);
+    struct front_cost before = bench_front_cost_of(front);
     uint64_t tokens = front->tokens;
     double began = machine_limits_now();
     front->counts = true;
     run_for(front, front->values->seconds);
     front->counts = false;
     double took = machine_limits_now() - began;
-    struct front_cost after = cost_of(front);
+    struct front_cost after = bench_front_cost_of(front);
     *row = (struct front_row){.streams = front->open_count,
                               .each = each,
                               .tokens_a_second = (double)(front->tokens - tokens) / took,
@@ -612,10 +613,10 @@ struct front_results {
 };
 
 /* `each`: tokens a second of a stream. */
-static enum status add_row(struct front *front, uint32_t streams, double each,
-                           struct front_results *results, struct error *error) {
+static enum status bench_front_add_row(struct front *front, uint32_t streams, double each,
+                                       struct front_results *results, struct error *error) {
     struct front_row *row = &results->rows[results->row_count++];
-    enum status status = open_world(front, error);
+    enum status status = bench_front_open_world(front, error);
     if (!status) status = measure_streams(front, streams, each, row, error);
     close_world(front);
     return status;
@@ -639,17 +640,17 @@ static enum status measure_all(struct front *front, struct front_results *result
                                struct error *error) {
     const char *at = front->values->streams;
     enum status status = open_front(front, error);
-    if (!status) status = open_world(front, error);
+    if (!status) status = bench_front_open_world(front, error);
     if (!status) status = measure_requests(front, &results->requests, error);
     close_world(front);
     while (!status && *at && results->row_count + 2 <= ROWS_MAX) {
         uint32_t streams = 0;
         status = read_streams(&at, &streams, error);
         if (!status && results->row_count == 0)
-            status = add_row(front, streams, AS_FAST_AS_IT_GOES, results, error);
+            status = bench_front_add_row(front, streams, AS_FAST_AS_IT_GOES, results, error);
         if (!status)
-            status = add_row(front, streams, (double)front->values->tokens_a_second / streams,
-                             results, error);
+            status = bench_front_add_row(
+                front, streams, (double)front->values->tokens_a_second / streams, results, error);
     }
     close_front(front);
     return status;
@@ -657,7 +658,7 @@ static enum status measure_all(struct front *front, struct front_results *result
 
 /* ---- printing ---- */
 
-static void print_text(const struct front_results *results, const char *whose) {
+static void bench_front_print_text(const struct front_results *results, const char *whose) {
     const struct front_requests *requests = &results->requests;
     const struct front_row *rows = results->rows;
     printf("requests: %.0f a second, %.0f us of %s processor time each: %.0f a second "
@@ -673,7 +674,7 @@ static void print_text(const struct front_results *results, const char *whose) {
                (unsigned long long)rows[i].failed);
 }
 
-static void print_json(const struct front_results *results) {
+static void bench_front_print_json(const struct front_results *results) {
     const struct front_requests *requests = &results->requests;
     const struct front_row *rows = results->rows;
     printf("{\"requests\":{\"a_second\":%.1f,\"cpu_us\":%.2f,\"failed\":%llu},\"streams\":[",
@@ -699,8 +700,8 @@ int bench_front(int argc, char **argv) {
     enum status status = measure_all(&front, &results, &error);
     if (status) return command_failed(&bench_front_options, status, &error);
     if (values.json)
-        print_json(&results);
+        bench_front_print_json(&results);
     else
-        print_text(&results, values.nginx ? "nginx's" : "the gateways'");
+        bench_front_print_text(&results, values.nginx ? "nginx's" : "the gateways'");
     return command_end(&bench_front_options);
 }

@@ -112,7 +112,7 @@ static void print_line(struct kernels_bench *bench, const struct kernels_line *l
         printf(" %6s %8.2f %6s\n", "", bytes * 1e-9, "");
 }
 
-static bool wanted(const struct kernels_bench *bench, const char *name) {
+static bool bench_kernels_wanted(const struct kernels_bench *bench, const char *name) {
     return !bench->values.filter || strstr(name, bench->values.filter);
 }
 
@@ -180,7 +180,7 @@ static void bench_products(struct kernels_bench *bench) {
     for (int type = 0; type < WEIGHT_TYPE_COUNT; type++)
         for (size_t s = 0; s < ARRAY_COUNT(shapes); s++)
             for (uint32_t i = 0; i < bench->rows.count; i++)
-                if (wanted(bench, shapes[s].name) && (type != WEIGHT_F32 || s == 2))
+                if (bench_kernels_wanted(bench, shapes[s].name) && (type != WEIGHT_F32 || s == 2))
                     bench_product(bench, shapes[s].name, (enum weight_type)type, shapes[s].outputs,
                                   shapes[s].channels, bench->rows.values[i]);
 }
@@ -345,7 +345,7 @@ static void bench_small(struct kernels_bench *bench, const struct small *small) 
 }
 
 /* Random weights: moderate numbers in every type, without NaN codes. */
-static enum status take_memory(struct kernels_bench *bench, struct error *error) {
+static enum status bench_kernels_take_memory(struct kernels_bench *bench, struct error *error) {
     bench->pool = aligned_alloc(64, POOL_BYTES);
     bench->x = aligned_alloc(64, sizeof(float) * M_MAX * CHANNELS_MAX);
     bench->blocks = aligned_alloc(64, sizeof(uint16_t) * (M_MAX + 1) * CHANNELS_MAX);
@@ -369,7 +369,7 @@ static enum status take_memory(struct kernels_bench *bench, struct error *error)
     return STATUS_OK;
 }
 
-static void print_limits(const struct kernels_bench *bench) {
+static void bench_kernels_print_limits(const struct kernels_bench *bench) {
     const struct machine_limits *limits[] = {&bench->one, &bench->all};
     if (bench->values.json)
         printf("{\"level\":\"%s\",\"numerics\":\"%s\",\"threads\":%u,\"limits\":[",
@@ -394,15 +394,15 @@ static enum status run_bench(struct kernels_bench *bench, struct error *error) {
     if (status == STATUS_OK) status = kernels_select(level, &bench->kernels, error);
     if (status == STATUS_OK)
         status = team_open((uint32_t)bench->values.threads, &bench->team, error);
-    if (status == STATUS_OK) status = take_memory(bench, error);
+    if (status == STATUS_OK) status = bench_kernels_take_memory(bench, error);
     if (status == STATUS_OK) status = machine_limits_measure(bench->team, true, &bench->one, error);
     if (status == STATUS_OK)
         status = machine_limits_measure(bench->team, false, &bench->all, error);
     if (status != STATUS_OK) return status;
-    print_limits(bench);
+    bench_kernels_print_limits(bench);
     bench_products(bench);
     for (size_t i = 0; i < ARRAY_COUNT(smalls); i++)
-        if (wanted(bench, smalls[i].name) && has_small(bench, &smalls[i]))
+        if (bench_kernels_wanted(bench, smalls[i].name) && has_small(bench, &smalls[i]))
             bench_small(bench, &smalls[i]);
     if (bench->values.json) printf("\n]}\n");
     return STATUS_OK;

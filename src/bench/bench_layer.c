@@ -304,9 +304,10 @@ static double floor_of(const struct layer_bench *bench, const struct layer_case 
     return fmax(products, work->bytes / limits->read_bytes);
 }
 
-static struct layer_figure figure_of(const struct layer_bench *bench,
-                                     const struct layer_case *layer,
-                                     const struct layer_times *times, enum stage_part part) {
+static struct layer_figure bench_layer_figure_of(const struct layer_bench *bench,
+                                                 const struct layer_case *layer,
+                                                 const struct layer_times *times,
+                                                 enum stage_part part) {
     struct layer_work work = layer_work_of(layer, part);
     return (struct layer_figure){.seconds = times->part[part],
                                  .flop = work.flop,
@@ -323,8 +324,8 @@ static void add_figure(struct layer_figure *sum, const struct layer_figure *figu
     sum->floor_seconds += figure->floor_seconds;
 }
 
-static void print_figure(const struct layer_bench *bench, const char *name, const char *stage,
-                         const struct layer_figure *figure) {
+static void bench_layer_print_figure(const struct layer_bench *bench, const char *name,
+                                     const char *stage, const struct layer_figure *figure) {
     double of_floor = figure->seconds > 0 ? figure->floor_seconds / figure->seconds : 0;
     char published[32] = "-";
     if (bench->values.json) {
@@ -361,19 +362,20 @@ static void print_heading(const struct layer_bench *bench, const struct layer_ca
            "floor us", "of it", "H800 us*");
 }
 
-static void print_case(const struct layer_bench *bench, const struct layer_case *layer,
-                       const struct layer_times *times) {
+static void bench_layer_print_case(const struct layer_bench *bench, const struct layer_case *layer,
+                                   const struct layer_times *times) {
     struct layer_figure layer_sum = {.seconds = 0};
     bool json = bench->values.json, first = true;
     print_heading(bench, layer);
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
         if (!layer_work_runs(layer, part)) continue;
-        struct layer_figure figure = figure_of(bench, layer, times, part);
+        struct layer_figure figure = bench_layer_figure_of(bench, layer, times, part);
         add_figure(&layer_sum, &figure);
         if (json) printf(first ? "\n    " : ",\n    ");
         first = false;
-        print_figure(bench, stage_part_name(part), stage_name(stage_part_of(part)), &figure);
+        bench_layer_print_figure(bench, stage_part_name(part),
+                                 overlap_stage_name(stage_part_of(part)), &figure);
     }
     if (json) printf("],\"sums\":[");
     for (const struct layer_sum *sum = layer_sums; sum->name[0]; sum++) {
@@ -381,15 +383,16 @@ static void print_case(const struct layer_bench *bench, const struct layer_case 
             .published_us = published(bench, layer->prompt ? sum->prompt_us : sum->decode_us)};
         for (int part = (int)sum->first; part <= (int)sum->last; part++) {
             if (!layer_work_runs(layer, (enum stage_part)part)) continue;
-            struct layer_figure figure = figure_of(bench, layer, times, (enum stage_part)part);
+            struct layer_figure figure =
+                bench_layer_figure_of(bench, layer, times, (enum stage_part)part);
             add_figure(&total, &figure);
         }
         if (json) printf(sum == layer_sums ? "\n    " : ",\n    ");
-        print_figure(bench, sum->name, "sum", &total);
+        bench_layer_print_figure(bench, sum->name, "sum", &total);
     }
     layer_sum.seconds = times->layer;
     if (json) printf("],\n    \"layer\":");
-    print_figure(bench, "layer", "all", &layer_sum);
+    bench_layer_print_figure(bench, "layer", "all", &layer_sum);
     if (json) printf("}");
 }
 
@@ -418,7 +421,7 @@ static const char *engine_name(const struct layer_bench *bench) {
     return bench->on_device ? bench->values.device : "CPU";
 }
 
-static void write_head(const struct layer_bench *bench) {
+static void bench_layer_write_head(const struct layer_bench *bench) {
     const struct layer_values *values = &bench->values;
     fprintf(bench->table,
             "# fathom bench layer: %s, kernels %s, %u threads, load average %.2f; shape %s, %s "
@@ -434,8 +437,9 @@ static void write_head(const struct layer_bench *bench) {
             (unsigned long long)values->rounds);
 }
 
-static void write_lines(const struct layer_bench *bench, enum use use,
-                        const struct layer_case *layer, const struct layer_times *times) {
+static void bench_layer_write_lines(const struct layer_bench *bench, enum use use,
+                                    const struct layer_case *layer,
+                                    const struct layer_times *times) {
     for (int i = 0; i < STAGE_PART_COUNT; i++) {
         enum stage_part part = (enum stage_part)i;
         if (!layer_work_runs(layer, part) || !is_written(use, part)) continue;
@@ -457,7 +461,7 @@ static uint32_t threads_of(const struct layer_values *values) {
     return values->processor_time ? 1 : (uint32_t)values->threads;
 }
 
-static enum status measure_limits(struct layer_bench *bench, struct error *error) {
+static enum status bench_layer_measure_limits(struct layer_bench *bench, struct error *error) {
     struct team *team;
     if (bench->on_device) {
         bench->limits = h800;
@@ -475,7 +479,7 @@ static enum status measure_limits(struct layer_bench *bench, struct error *error
 
 /* Reports the needed memory. Refuses to take more than there is: filling pages would push other
  * processes out of memory. */
-static enum status tell_memory(const struct layer_bench *bench, struct error *error) {
+static enum status report_memory(const struct layer_bench *bench, struct error *error) {
     struct layer_run_bytes bytes = layer_run_bytes(bench->run, bench->cases, bench->case_count);
     uint64_t all = bytes.weights + bytes.source + bytes.kv + bytes.room;
     fprintf(stderr,
@@ -491,7 +495,7 @@ static enum status tell_memory(const struct layer_bench *bench, struct error *er
                      MIB(all), MIB(machine_limits_memory()));
 }
 
-static enum status prepare(struct layer_bench *bench, struct error *error) {
+static enum status bench_layer_prepare(struct layer_bench *bench, struct error *error) {
     const struct layer_values *values = &bench->values;
     struct layer_run_options options = {.shape = values->shape,
                                         .fp8 = strcmp(values->weights, "fp8") == 0,
@@ -506,14 +510,14 @@ static enum status prepare(struct layer_bench *bench, struct error *error) {
     if (status != STATUS_OK) return status;
     add_printed(bench);
     if (values->table) add_swept(bench);
-    status = tell_memory(bench, error);
+    status = report_memory(bench, error);
     if (status != STATUS_OK) return status;
-    status = measure_limits(bench, error);
+    status = bench_layer_measure_limits(bench, error);
     if (status != STATUS_OK) return status;
     return layer_run_prepare(bench->run, bench->cases, bench->case_count, error);
 }
 
-static void print_head(const struct layer_bench *bench) {
+static void bench_layer_print_head(const struct layer_bench *bench) {
     const struct machine_limits *limits = &bench->limits;
     const struct layer_values *values = &bench->values;
     if (bench->on_device && !values->json) {
@@ -558,23 +562,23 @@ static void print_foot(const struct layer_bench *bench) {
 static enum status run_cases(struct layer_bench *bench, struct error *error) {
     const struct layer_rounds rounds = {(uint32_t)bench->values.rounds, bench->values.best};
     enum status status = STATUS_OK;
-    print_head(bench);
-    if (bench->table) write_head(bench);
+    bench_layer_print_head(bench);
+    if (bench->table) bench_layer_write_head(bench);
     for (uint32_t i = 0; status == STATUS_OK && i < bench->case_count; i++) {
         const struct layer_case *layer = &bench->cases[i];
         struct layer_times times;
         status = layer_run_measure(bench->run, layer, &rounds, &times, error);
         if (status != STATUS_OK) break;
         if (bench->uses[i] == USE_PRINT)
-            print_case(bench, layer, &times);
+            bench_layer_print_case(bench, layer, &times);
         else
-            write_lines(bench, bench->uses[i], layer, &times);
+            bench_layer_write_lines(bench, bench->uses[i], layer, &times);
     }
     if (status == STATUS_OK) print_foot(bench);
     return status;
 }
 
-static enum status run_all(struct layer_bench *bench, struct error *error) {
+static enum status bench_layer_run_all(struct layer_bench *bench, struct error *error) {
     const char *path = bench->values.table;
     enum status status = engine_find_device(bench->values.device, &bench->device, error);
     bench->on_device = strcmp(bench->values.device, "cpu") != 0;
@@ -585,7 +589,7 @@ static enum status run_all(struct layer_bench *bench, struct error *error) {
     if (status != STATUS_OK) return status;
     if (path && !(bench->table = own_file_report(path))) /* before anything that takes long */
         return error_set(error, STATUS_IO, "%.300s: %s", path, strerror(errno));
-    status = prepare(bench, error);
+    status = bench_layer_prepare(bench, error);
     if (status == STATUS_OK) status = run_cases(bench, error);
     if (!bench->table) return status;
     bool failed = ferror(bench->table) != 0;
@@ -601,7 +605,7 @@ int bench_layer(int argc, char **argv) {
     int exit_code;
     if (!command_begin(&bench_layer_options, argc, argv, &bench.values, &result, &exit_code))
         return exit_code;
-    enum status status = run_all(&bench, &error);
+    enum status status = bench_layer_run_all(&bench, &error);
     layer_run_close(bench.run);
     return status == STATUS_OK ? command_end(&bench_layer_options)
                                : command_failed(&bench_layer_options, status, &error);

@@ -135,7 +135,7 @@ static double peak_flops(const struct model_bench *bench) {
     return bf16 ? bench->limits.bf16_flops : bench->limits.fma_flops;
 }
 
-static void draw_tokens(struct model_bench *bench, uint32_t sequence) {
+static void bench_model_draw_tokens(struct model_bench *bench, uint32_t sequence) {
     for (uint32_t i = 0; i < bench->context_max; i++)
         bench->tokens[i] = (uint32_t)(random_uniform(sequence, 0, i) * bench->shape->vocab);
 }
@@ -144,7 +144,7 @@ static enum status measure_prefill(struct model_bench *bench, struct error *erro
     double seconds[RUNS_MAX];
     uint32_t prompt = (uint32_t)bench->values.prompt;
     uint32_t step_tokens = (uint32_t)bench->values.step_tokens;
-    draw_tokens(bench, 0);
+    bench_model_draw_tokens(bench, 0);
     /* A first step, untimed, touches the memory that steps use. */
     enum status warm =
         solo_prefill(bench->solo, 0, bench->tokens, prompt < step_tokens ? prompt : step_tokens, 0,
@@ -165,7 +165,7 @@ static enum status measure_prefill(struct model_bench *bench, struct error *erro
 static enum status fill_prompts(struct model_bench *bench, uint32_t from, uint32_t to,
                                 struct error *error) {
     for (uint32_t sequence = from; sequence < to; sequence++) {
-        draw_tokens(bench, sequence);
+        bench_model_draw_tokens(bench, sequence);
         solo_reset(bench->solo, sequence);
         enum status status = solo_prefill(bench->solo, sequence, bench->tokens, bench->depth, 0,
                                           bench->logits, error);
@@ -202,7 +202,7 @@ static enum status measure_decode(struct model_bench *bench, uint32_t batch, dou
     return STATUS_OK;
 }
 
-static enum status measure(struct model_bench *bench, struct error *error) {
+static enum status bench_model_measure(struct model_bench *bench, struct error *error) {
     /* After the measurement of the prompt, sequence 0 is as fill_prompts leaves it. */
     uint32_t filled = bench->depth == bench->values.prompt;
     enum status status = measure_prefill(bench, error);
@@ -218,7 +218,7 @@ static enum status measure(struct model_bench *bench, struct error *error) {
     return status;
 }
 
-static enum status measure_limits(struct model_bench *bench, struct error *error) {
+static enum status bench_model_measure_limits(struct model_bench *bench, struct error *error) {
     struct team *team;
     enum status status = team_open((uint32_t)bench->values.run.threads, &team, error);
     if (status != STATUS_OK) return status;
@@ -234,17 +234,17 @@ static uint64_t peak_rss_bytes(void) {
 }
 
 /* The model's own KV bytes. All of it has been touched once the largest batch has run. */
-static uint64_t kv_bytes(const struct model_bench *bench) {
+static uint64_t bench_model_kv_bytes(const struct model_bench *bench) {
     return model_kv_pages(solo_model(bench->solo))->mapped_bytes;
 }
 
 /* Peak memory of the process per byte that it must hold. */
 static double peak_share(const struct model_bench *bench) {
     return (double)bench->peak_rss_bytes /
-           (double)(model_weight_bytes(solo_model(bench->solo)) + kv_bytes(bench));
+           (double)(model_weight_bytes(solo_model(bench->solo)) + bench_model_kv_bytes(bench));
 }
 
-static enum status open_model(struct model_bench *bench, struct error *error) {
+static enum status bench_model_open_model(struct model_bench *bench, struct error *error) {
     struct solo_options options = {.sequences = bench->batches.largest,
                                    .schedule = bench->values.run.schedule};
     enum status status = model_run_options(&bench->values.run, &options.model, error);
@@ -294,7 +294,7 @@ static double decode_of_flops(const struct model_bench *bench, uint32_t index) {
     return operations / bench->step_seconds[index] / peak_flops(bench);
 }
 
-static void print_json(const struct model_bench *bench) {
+static void bench_model_print_json(const struct model_bench *bench) {
     double prompt = (double)bench->values.prompt;
     double of_flops =
         prefill_operations(bench->shape, prompt) / bench->prefill_seconds / peak_flops(bench);
@@ -302,8 +302,8 @@ static void print_json(const struct model_bench *bench) {
            "\"weight_bytes\":%" PRIu64 ",\"kv_bytes\":%" PRIu64 ",\"load_peak_rss_bytes\":%" PRIu64
            ",\"peak_rss_bytes\":%" PRIu64 ",\n",
            bench->kernels->name, model_numerics_id(solo_model(bench->solo)), bench->limits.threads,
-           bench->load_seconds, model_weight_bytes(solo_model(bench->solo)), kv_bytes(bench),
-           bench->load_rss_bytes, bench->peak_rss_bytes);
+           bench->load_seconds, model_weight_bytes(solo_model(bench->solo)),
+           bench_model_kv_bytes(bench), bench->load_rss_bytes, bench->peak_rss_bytes);
     printf(" \"limits\":{\"fma_flops\":%.4g,\"bf16_flops\":%.4g,\"read_bytes\":%.4g},\n",
            bench->limits.fma_flops, bench->limits.bf16_flops, bench->limits.read_bytes);
     printf(" \"prefill\":{\"tokens\":%.0f,\"tokens_per_second\":%.5g,\"ttft_seconds\":%.4g,"
@@ -320,7 +320,7 @@ static void print_json(const struct model_bench *bench) {
     printf("}\n");
 }
 
-static void print_table(const struct model_bench *bench) {
+static void bench_model_print_table(const struct model_bench *bench) {
     double prompt = (double)bench->values.prompt;
     printf("kernels %s, numerics %s, %u threads\n", bench->kernels->name,
            model_numerics_id(solo_model(bench->solo)), bench->limits.threads);
@@ -329,8 +329,9 @@ static void print_table(const struct model_bench *bench) {
     printf("loaded in %.2f s; weights %.1f MiB, KV memory %.1f; peak RSS %.1f MiB loading, %.1f "
            "running: %.2f x weights and KV memory\n",
            bench->load_seconds, (double)model_weight_bytes(solo_model(bench->solo)) / (1 << 20),
-           (double)kv_bytes(bench) / (1 << 20), (double)bench->load_rss_bytes / (1 << 20),
-           (double)bench->peak_rss_bytes / (1 << 20), peak_share(bench));
+           (double)bench_model_kv_bytes(bench) / (1 << 20),
+           (double)bench->load_rss_bytes / (1 << 20), (double)bench->peak_rss_bytes / (1 << 20),
+           peak_share(bench));
     printf(
         "prefill %.0f tokens: %.1f tokens/s, first token after %.3f s, %.0f%% of the arithmetic\n",
         prompt, prompt / bench->prefill_seconds, bench->prefill_seconds,
@@ -355,13 +356,14 @@ int bench_model(int argc, char **argv) {
     if (rank_job_begin(&bench_model_options, &bench.values.job, &exit_code)) return exit_code;
     enum status status =
         model_run_sizes_read("--batch", bench.values.batch, &bench.batches, &error);
-    if (status == STATUS_OK) status = open_model(&bench, &error);
-    if (status == STATUS_OK) status = measure(&bench, &error);
+    if (status == STATUS_OK) status = bench_model_open_model(&bench, &error);
+    if (status == STATUS_OK) status = bench_model_measure(&bench, &error);
     bench.peak_rss_bytes = peak_rss_bytes();
     if (status == STATUS_OK)
         status = rank_job_write_trace(&bench.values.job, solo_group(bench.solo), &error);
-    if (status == STATUS_OK) status = measure_limits(&bench, &error);
-    if (status == STATUS_OK) (bench.values.json ? print_json : print_table)(&bench);
+    if (status == STATUS_OK) status = bench_model_measure_limits(&bench, &error);
+    if (status == STATUS_OK)
+        (bench.values.json ? bench_model_print_json : bench_model_print_table)(&bench);
     solo_close(bench.solo);
     free(bench.logits);
     free(bench.tokens);

@@ -11,7 +11,7 @@
  *   hidden    the part of comm that no rank waited for
  *   speed     sequential's time divided by its own
  *   walked    the schedule's table walked in virtual time with the stage times of the sequential
- *             steps (simulate/hardware/overlap_walk.h), and the best walk of two lanes that exists
+ *             steps (simulate/hardware/overlap_schedule.h), and the best walk of two lanes that exists
  *
  * With --schedule NAME that schedule is compared with sequential. The choice of --schedule auto is
  * measured in turns with the best schedule once more.
@@ -164,12 +164,12 @@ static void watch_part(void *context, enum stage_part part) {
     watch->part_began = now;
 }
 
-static void watch_end(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+static void watch_end(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
                       const struct exchange_transfer *ended) {
     struct stage_watch *watch = context;
     watch->seconds[layer >= watch->dense_layers][stage] +=
         machine_limits_now() - watch->began - (ended ? (double)ended->waited_ns * 1e-9 : 0);
-    if (watch->next) watch->next->end(watch->next->context, stage, lane, layer, ended);
+    if (watch->next) watch->next->end(watch->next->context, stage, micro_batch, layer, ended);
 }
 
 static void watch_stages(struct overlap_bench *bench, const struct model_trace *next) {
@@ -192,7 +192,7 @@ struct spread {
     double median, least, most;
 };
 
-static struct timing counts_of(struct overlap_bench *bench) {
+static struct timing bench_overlap_counts_of(struct overlap_bench *bench) {
     struct timing sum = {0};
     rank_group_report(solo_group(bench->solo), bench->reports);
     for (uint32_t rank = 0; rank < bench->ranks; rank++) {
@@ -223,7 +223,8 @@ static enum status prefill(struct overlap_bench *bench, struct error *error) {
     return step(bench, row_count, error);
 }
 
-static enum status decode(struct overlap_bench *bench, uint32_t batch, struct error *error) {
+static enum status bench_overlap_decode(struct overlap_bench *bench, uint32_t batch,
+                                        struct error *error) {
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < batch * bench->ranks; i++) {
         solo_truncate(bench->solo, i, CONTEXT);
@@ -241,15 +242,15 @@ static enum status decode(struct overlap_bench *bench, uint32_t batch, struct er
 /* batch 0: prefill. */
 static enum status time_run(struct overlap_bench *bench, uint32_t batch, const char *schedule,
                             struct timing *out, struct error *error) {
-    struct timing before = counts_of(bench);
+    struct timing before = bench_overlap_counts_of(bench);
     memset(bench->watch.seconds, 0, sizeof bench->watch.seconds);
     bench->watch.core = 0;
     solo_set_schedule(bench->solo, schedule);
     double start = machine_limits_now();
-    enum status status = batch ? decode(bench, batch, error) : prefill(bench, error);
+    enum status status = batch ? bench_overlap_decode(bench, batch, error) : prefill(bench, error);
     if (status) return status;
     double seconds = machine_limits_now() - start;
-    struct timing after = counts_of(bench);
+    struct timing after = bench_overlap_counts_of(bench);
     *out = (struct timing){.seconds = seconds,
                            .transfer = after.transfer - before.transfer,
                            .dispatch = after.dispatch - before.dispatch,
@@ -268,7 +269,7 @@ static bool all_wanted(const struct overlap_bench *bench) {
     return !strcmp(bench->values.run.schedule, "auto");
 }
 
-static bool is_wanted(const struct overlap_bench *bench, uint32_t batch, int kind) {
+static bool bench_overlap_is_wanted(const struct overlap_bench *bench, uint32_t batch, int kind) {
     /* For prompts this is the five-stage schedule. */
     if (kind == OVERLAP_DECODE_EARLY && !batch) return false;
     return kind == OVERLAP_SEQUENTIAL || all_wanted(bench) ||
@@ -293,20 +294,21 @@ static double ideal_of(const struct round *round) {
     return round->compute > round->comm ? round->compute : round->comm;
 }
 
-static double hidden_of(const struct round *round, double waited) {
+static double bench_overlap_hidden_of(const struct round *round, double waited) {
     return round->comm > 0 ? 1 - waited / round->comm : 0;
 }
 
-static void add_run(struct runs *runs, const struct round *round, const struct timing *timing) {
+static void bench_overlap_add_run(struct runs *runs, const struct round *round,
+                                  const struct timing *timing) {
     uint32_t run = runs->count++;
     runs->seconds[run] = timing->seconds;
     runs->waited[run] = timing->waited;
-    runs->hidden[run] = hidden_of(round, timing->waited);
+    runs->hidden[run] = bench_overlap_hidden_of(round, timing->waited);
     runs->of_sequential[run] = round->sequential / timing->seconds;
     runs->of_ideal[run] = ideal_of(round) / timing->seconds;
 }
 
-static double median_of(double *values, uint32_t count) {
+static double bench_overlap_median_of(double *values, uint32_t count) {
     return spread_of(values, count).median;
 }
 
@@ -324,7 +326,8 @@ struct result {
     double of_best;                      /* chosen seconds / the fastest's */
 };
 
-static void print_head(const struct overlap_bench *bench, const struct result *result) {
+static void bench_overlap_print_head(const struct overlap_bench *bench,
+                                     const struct result *result) {
     if (bench->values.json) return;
     if (result->batch)
         printf("decode, %u sequences a rank, %llu steps", result->batch,
@@ -341,23 +344,24 @@ static void print_head(const struct overlap_bench *bench, const struct result *r
 
 static void print_walked(const struct result *result, const struct overlap_expected *walked) {
     printf(" %11.2f %6.0f%% %8.2f", walked->seconds * 1e3,
-           hidden_of(&result->usual, walked->waited) * 100,
+           bench_overlap_hidden_of(&result->usual, walked->waited) * 100,
            ideal_of(&result->usual) / walked->seconds);
 }
 
 static void print_walked_json(const struct result *result, const struct overlap_expected *walked) {
     printf(",\"walked\":{\"seconds\":%.6g,\"hidden\":%.3f,\"of_ideal\":%.3f}", walked->seconds,
-           hidden_of(&result->usual, walked->waited), ideal_of(&result->usual) / walked->seconds);
+           bench_overlap_hidden_of(&result->usual, walked->waited),
+           ideal_of(&result->usual) / walked->seconds);
 }
 
 static void print_schedule(struct overlap_bench *bench, const struct result *result,
                            const char *name, struct runs *runs,
                            const struct overlap_expected *walked) {
     struct spread seconds = spread_of(runs->seconds, runs->count);
-    double waited = median_of(runs->waited, runs->count);
-    double hidden = median_of(runs->hidden, runs->count);
-    double speed = median_of(runs->of_sequential, runs->count);
-    double of_ideal = median_of(runs->of_ideal, runs->count);
+    double waited = bench_overlap_median_of(runs->waited, runs->count);
+    double hidden = bench_overlap_median_of(runs->hidden, runs->count);
+    double speed = bench_overlap_median_of(runs->of_sequential, runs->count);
+    double of_ideal = bench_overlap_median_of(runs->of_ideal, runs->count);
     if (bench->values.json) {
         printf("%s\n  {\"batch\":%u,\"schedule\":\"%s\",\"seconds\":%.6g,\"least\":%.6g,"
                "\"most\":%.6g,\"exposed_seconds\":%.6g,\"compute_seconds\":%.6g,"
@@ -408,8 +412,9 @@ static enum status choose_link(struct overlap_bench *bench, struct result *resul
     }
     if (status) return status;
     result->bytes = timing.bytes;
-    result->gbps = result->bytes * 8e-9 /
-                   (median_of(seconds, (uint32_t)bench->values.runs) * bench->values.ratio);
+    result->gbps =
+        result->bytes * 8e-9 /
+        (bench_overlap_median_of(seconds, (uint32_t)bench->values.runs) * bench->values.ratio);
     if (bench->gbps) result->gbps = bench->gbps;
     return STATUS_OK;
 }
@@ -427,22 +432,24 @@ static void add_stages(const struct overlap_bench *bench, struct result *result,
 }
 
 /* The times of a sequential step: the medians of its runs. */
-static void note_step(struct overlap_bench *bench, struct result *result, uint32_t runs) {
+static void bench_overlap_note_step(struct overlap_bench *bench, struct result *result,
+                                    uint32_t runs) {
     struct overlap_step_times *times = &result->stepped;
     times->steps = result->batch ? (uint32_t)bench->values.steps : 1;
     times->layers = model_shape(solo_model(bench->solo))->layers;
     times->dense_layers = bench->watch.dense_layers;
     times->compute = result->usual.compute;
     times->comm = result->usual.comm;
-    times->dispatch = median_of(result->dispatch, runs);
+    times->dispatch = bench_overlap_median_of(result->dispatch, runs);
     times->in_layers /= runs;
     if (times->in_layers > 1) times->in_layers = 1; /* one rank's stages over the wait of all */
 }
 
 /* Sequential on a fast link, then every schedule on the slow one. The automatic choice records
  * their times, too. */
-static enum status run_round(struct overlap_bench *bench, struct result *result, uint32_t run,
-                             struct round *round, double *uneven_out, struct error *error) {
+static enum status bench_overlap_run_round(struct overlap_bench *bench, struct result *result,
+                                           uint32_t run, struct round *round, double *uneven_out,
+                                           struct error *error) {
     struct timing timing;
     enum status status = run_fast(bench, result, &timing, error);
     if (status) return status;
@@ -450,7 +457,7 @@ static enum status run_round(struct overlap_bench *bench, struct result *result,
     *uneven_out = timing.waited;
     rank_group_set_link(solo_group(bench->solo), result->gbps, bench->us);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-        if (!is_wanted(bench, result->batch, kind)) continue;
+        if (!bench_overlap_is_wanted(bench, result->batch, kind)) continue;
         status =
             time_run(bench, result->batch, overlap_name((enum overlap_kind)kind), &timing, error);
         if (status) return status;
@@ -459,7 +466,7 @@ static enum status run_round(struct overlap_bench *bench, struct result *result,
             round->comm = timing.transfer;
             add_stages(bench, result, run, &timing);
         }
-        add_run(&result->kinds[kind], round, &timing);
+        bench_overlap_add_run(&result->kinds[kind], round, &timing);
     }
     return STATUS_OK;
 }
@@ -471,21 +478,22 @@ static enum status measure_kinds(struct overlap_bench *bench, struct result *res
     solo_forget_measured(bench->solo);
     for (uint32_t run = 0; run < runs; run++) {
         struct round round;
-        enum status status = run_round(bench, result, run, &round, &uneven[run], error);
+        enum status status =
+            bench_overlap_run_round(bench, result, run, &round, &uneven[run], error);
         if (status) return status;
         compute[run] = round.compute;
         sequential[run] = round.sequential;
         comm[run] = round.comm;
     }
-    result->usual = (struct round){.compute = median_of(compute, runs),
-                                   .sequential = median_of(sequential, runs),
-                                   .comm = median_of(comm, runs)};
-    result->uneven = median_of(uneven, runs);
-    note_step(bench, result, runs);
+    result->usual = (struct round){.compute = bench_overlap_median_of(compute, runs),
+                                   .sequential = bench_overlap_median_of(sequential, runs),
+                                   .comm = bench_overlap_median_of(comm, runs)};
+    result->uneven = bench_overlap_median_of(uneven, runs);
+    bench_overlap_note_step(bench, result, runs);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
-        if (is_wanted(bench, result->batch, kind) &&
-            median_of(result->kinds[kind].of_sequential, runs) >
-                median_of(result->kinds[result->best_kind].of_sequential, runs))
+        if (bench_overlap_is_wanted(bench, result->batch, kind) &&
+            bench_overlap_median_of(result->kinds[kind].of_sequential, runs) >
+                bench_overlap_median_of(result->kinds[result->best_kind].of_sequential, runs))
             result->best_kind = (enum overlap_kind)kind;
     return STATUS_OK;
 }
@@ -503,17 +511,17 @@ static enum status measure_choice(struct overlap_bench *bench, struct result *re
         if (!status) status = time_run(bench, result->batch, "auto", &chosen, error);
         if (status || run < learning) continue;
         of_best[result->chosen.count] = chosen.seconds / best.seconds;
-        add_run(&result->chosen, &result->usual, &chosen);
+        bench_overlap_add_run(&result->chosen, &result->usual, &chosen);
         result->choice = solo_schedule(bench->solo);
     }
     if (status) return status;
-    result->of_best = median_of(of_best, result->chosen.count);
+    result->of_best = bench_overlap_median_of(of_best, result->chosen.count);
     return STATUS_OK;
 }
 
-static void note_choice(struct overlap_bench *bench, struct result *result) {
+static void bench_overlap_note_choice(struct overlap_bench *bench, struct result *result) {
     struct runs *five_stage = &result->kinds[OVERLAP_DECODE_FIVE_STAGE];
-    double five = median_of(five_stage->of_sequential, five_stage->count);
+    double five = bench_overlap_median_of(five_stage->of_sequential, five_stage->count);
     print_schedule(bench, result, "auto", &result->chosen, NULL);
     bench->measured++;
     bench->near_best += result->of_best <= NEAR_BEST;
@@ -523,7 +531,8 @@ static void note_choice(struct overlap_bench *bench, struct result *result) {
 }
 
 /* Prints the best walk of two lanes, and the order in which it runs their stages. */
-static void print_bound(const struct overlap_bench *bench, const struct result *result) {
+static void bench_overlap_print_bound(const struct overlap_bench *bench,
+                                      const struct result *result) {
     const struct overlap_expected_two best = overlap_expected_of_two(&result->stepped);
     const double *stages = result->stepped.stages[1];
     double all = 0;
@@ -537,14 +546,15 @@ static void print_bound(const struct overlap_bench *bench, const struct result *
     print_walked(result, &best.walked);
     printf("\n   ");
     for (int i = 0; i < BOUND_ROWS; i++)
-        printf(" %s %c", stage_name((enum stage)best.rows[i].stage), 'a' + best.rows[i].lane);
+        printf(" %s %c", overlap_stage_name((enum stage)best.rows[i].stage),
+               'a' + best.rows[i].micro_batch);
     if (result->batch)
         printf("; %u of 16 answers' core attention in ATTN-0", best.early_sixteenths);
     for (int stage = 0; stage < STAGE_COUNT; stage++)
         all += stages[stage];
     printf("\n  of 100 that a layer with experts computes:");
     for (int stage = 0; stage < STAGE_COUNT; stage++)
-        printf(" %s %.1f", stage_name((enum stage)stage), 100 * stages[stage] / all);
+        printf(" %s %.1f", overlap_stage_name((enum stage)stage), 100 * stages[stage] / all);
     printf("; of 100 that travel, dispatch %.0f\n",
            result->usual.comm > 0 ? 100 * result->stepped.dispatch / result->usual.comm : 0);
 }
@@ -556,16 +566,16 @@ static enum status compare(struct overlap_bench *bench, uint32_t batch, struct e
     if (!status) status = measure_kinds(bench, &result, error);
     if (!status && all_wanted(bench)) status = measure_choice(bench, &result, error);
     if (status) return status;
-    print_head(bench, &result);
+    bench_overlap_print_head(bench, &result);
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         struct overlap_expected walked;
-        if (!is_wanted(bench, batch, kind)) continue;
+        if (!bench_overlap_is_wanted(bench, batch, kind)) continue;
         walked = overlap_expected_of(&result.stepped, (enum overlap_kind)kind);
         print_schedule(bench, &result, overlap_name((enum overlap_kind)kind), &result.kinds[kind],
                        &walked);
     }
-    print_bound(bench, &result);
-    if (all_wanted(bench)) note_choice(bench, &result);
+    bench_overlap_print_bound(bench, &result);
+    if (all_wanted(bench)) bench_overlap_note_choice(bench, &result);
     return STATUS_OK;
 }
 
@@ -613,7 +623,7 @@ static enum status read_batches(struct overlap_bench *bench, struct error *error
     return status;
 }
 
-static enum status open_bench(struct overlap_bench *bench, struct error *error) {
+static enum status bench_overlap_open_bench(struct overlap_bench *bench, struct error *error) {
     struct solo_options options = {.schedule = "sequential"};
     enum status status = read_batches(bench, error);
     if (!status) status = model_run_options(&bench->values.run, &options.model, error);
@@ -666,7 +676,7 @@ int bench_overlap(int argc, char **argv) {
     struct error error = {.text = ""};
     int exit_code;
     if (begin(&bench, argc, argv, &exit_code)) return exit_code;
-    enum status status = open_bench(&bench, &error);
+    enum status status = bench_overlap_open_bench(&bench, &error);
     if (!status && bench.values.json) printf("{\"runs\":[");
     if (!status) status = compare(&bench, 0, &error);
     if (!status && bench.batches.count) status = fill_contexts(&bench, &error);

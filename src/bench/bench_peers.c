@@ -191,8 +191,8 @@ struct document {
     const struct tree *root;
 };
 
-static enum status parse(struct bytes text, const char *name, struct document *document_out,
-                         struct error *error) {
+static enum status bench_peers_parse(struct bytes text, const char *name,
+                                     struct document *document_out, struct error *error) {
     struct arena arena;
     size_t room = text.count * 64 + 65536;
     struct document document = {.memory = malloc(room)};
@@ -211,8 +211,8 @@ static double number_at(const struct tree *object, const char *key) {
     return tree_get_number(tree_member(object, key), &value) ? value : 0;
 }
 
-static void note(struct peers_bench *bench, uint32_t side, struct peers_figure *figure,
-                 double value) {
+static void bench_peers_note(struct peers_bench *bench, uint32_t side, struct peers_figure *figure,
+                             double value) {
     figure->runs[side][bench->run] = value;
     figure->rounds = bench->run + 1;
 }
@@ -243,8 +243,8 @@ static void add_own_model(struct peers_command *command, const struct peers_benc
 }
 
 /* Adds a peer's tool with its model and its fastest options. */
-static void add_peer(struct peers_command *command, const struct peers_bench *bench,
-                     const struct peer *peer, const char *tool) {
+static void bench_peers_add_peer(struct peers_command *command, const struct peers_bench *bench,
+                                 const struct peer *peer, const char *tool) {
     snprintf(command->program, sizeof command->program, "%s/%s", peer->folder, tool);
     add(command, command->program, "-m", bench->values.gguf, "-t", bench->threads, "-tb",
         bench->threads, "-fa", "on", NULL);
@@ -266,18 +266,18 @@ static enum status run_own(struct peers_bench *bench, const char *prompt, const 
     add_own_model(&command, bench);
     enum status status = child_run(command.argv, &text, bench->error);
     if (status) return status;
-    status = parse(text, "what bench model prints", &document, bench->error);
+    status = bench_peers_parse(text, "what bench model prints", &document, bench->error);
     free((void *)(uintptr_t)text.data);
     if (status) return status;
     const struct tree *list = tree_member(document.root, "decode"), *part;
     for (uint32_t i = 0; (part = tree_at(list, i)); i++) {
-        note(bench, 0, &decode[i], number_at(part, "tokens_per_second"));
+        bench_peers_note(bench, 0, &decode[i], number_at(part, "tokens_per_second"));
         decode[i].of_flops[bench->run] = number_at(part, "of_flops");
         decode[i].of_read[bench->run] = number_at(part, "of_read");
     }
     part = tree_member(document.root, "prefill");
     if (prefill) {
-        note(bench, 0, prefill, number_at(part, "tokens_per_second"));
+        bench_peers_note(bench, 0, prefill, number_at(part, "tokens_per_second"));
         prefill->of_flops[bench->run] = number_at(part, "of_flops");
     }
     free(document.memory);
@@ -327,7 +327,7 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
     snprintf(context, sizeof context, "%u", sizes->largest * ((tokens + 255) / 256 * 256));
     if (bench->peers[side - 1].fork) /* it prints its table to stderr */
         add(&command, "sh", "-c", "exec \"$0\" \"$@\" 2>&1", NULL);
-    add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
+    bench_peers_add_peer(&command, bench, &bench->peers[side - 1], "llama-batched-bench");
     /* One sequence is run first. It touches the memory and does not count. */
     snprintf(warmed, sizeof warmed, "1,%s", batches);
     add(&command, "-c", context, "-b", "2048", "-ub", "512", "-npp", prompt, "-ntg", gen, "-npl",
@@ -341,17 +341,18 @@ static enum status run_batched(struct peers_bench *bench, uint32_t side, const c
                                "%s printed no line of its table for %u sequences", command.program,
                                sizes->values[i]);
         if (status) break;
-        note(bench, side, &decode[i], line.gen_rate);
-        if (prefill) note(bench, side, prefill, line.prompt_rate);
+        bench_peers_note(bench, side, &decode[i], line.gen_rate);
+        if (prefill) bench_peers_note(bench, side, prefill, line.prompt_rate);
     }
     free((void *)(uintptr_t)text.data);
     return status;
 }
 
-static enum status run_tokens(struct peers_bench *bench, uint32_t side, const char *prompt,
-                              const char *gen, const char *batches,
-                              const struct model_run_sizes *sizes, struct peers_figure *prefill,
-                              struct peers_figure *decode) {
+static enum status bench_peers_run_tokens(struct peers_bench *bench, uint32_t side,
+                                          const char *prompt, const char *gen, const char *batches,
+                                          const struct model_run_sizes *sizes,
+                                          struct peers_figure *prefill,
+                                          struct peers_figure *decode) {
     return side ? run_batched(bench, side, prompt, gen, batches, sizes, prefill, decode)
                 : run_own(bench, prompt, gen, batches, prefill, decode);
 }
@@ -360,13 +361,14 @@ static enum status run_length(struct peers_bench *bench, uint32_t side, uint32_t
     static const struct model_run_sizes one = {.values = {1}, .count = 1, .largest = 1};
     char prompt[16];
     snprintf(prompt, sizeof prompt, "%u", bench->lengths.values[length]);
-    return run_tokens(bench, side, prompt, LENGTH_GEN, "1", &one,
-                      length_figure(bench, length, false), length_figure(bench, length, true));
+    return bench_peers_run_tokens(bench, side, prompt, LENGTH_GEN, "1", &one,
+                                  length_figure(bench, length, false),
+                                  length_figure(bench, length, true));
 }
 
 static enum status run_streams(struct peers_bench *bench, uint32_t side) {
-    return run_tokens(bench, side, STREAM_PROMPT, STREAM_GEN, bench->values.streams,
-                      &bench->streams, NULL, stream_figure(bench, 0));
+    return bench_peers_run_tokens(bench, side, STREAM_PROMPT, STREAM_GEN, bench->values.streams,
+                                  &bench->streams, NULL, stream_figure(bench, 0));
 }
 
 /* ---- servers ---- */
@@ -401,10 +403,10 @@ static enum status load_server(struct peers_bench *bench, uint32_t side, const c
                            report.failed, count, url, why);
     }
     if (!status) {
-        note(bench, side, server_figure(bench, SERVER_RATE),
-             (double)report.output_tokens / outcome.seconds);
-        note(bench, side, server_figure(bench, SERVER_FIRST), 1e3 * report.first.p50);
-        note(bench, side, server_figure(bench, SERVER_TOKEN), 1e3 * report.token.p50);
+        bench_peers_note(bench, side, server_figure(bench, SERVER_RATE),
+                         (double)report.output_tokens / outcome.seconds);
+        bench_peers_note(bench, side, server_figure(bench, SERVER_FIRST), 1e3 * report.first.p50);
+        bench_peers_note(bench, side, server_figure(bench, SERVER_TOKEN), 1e3 * report.token.p50);
     }
     load_outcome_free(&outcome);
     return status;
@@ -412,7 +414,7 @@ static enum status load_server(struct peers_bench *bench, uint32_t side, const c
 
 /* Llama.cpp and Fathom report the port that they took. The fork needs a port as an option, and
  * reports that it listens a moment before it does. */
-static enum status run_server(struct peers_bench *bench, uint32_t side) {
+static enum status bench_peers_run_server(struct peers_bench *bench, uint32_t side) {
     struct peers_command command = {.count = 0};
     struct child child;
     char url[256], port[128];
@@ -422,7 +424,7 @@ static enum status run_server(struct peers_bench *bench, uint32_t side) {
         add(&command, bench->own, "serve", "--port", "0", NULL);
         add_own_model(&command, bench);
     } else {
-        add_peer(&command, bench, &bench->peers[side - 1], "llama-server");
+        bench_peers_add_peer(&command, bench, &bench->peers[side - 1], "llama-server");
         add(&command, "--host", "127.0.0.1", "--port", fork ? FORK_PORT : "0", "-np", "16", "-c",
             "8192", NULL);
     }
@@ -452,7 +454,7 @@ static const char *part_kind(const struct peers_bench *bench, uint32_t part) {
     return is_streams(bench, part) ? "streams" : "server";
 }
 
-static bool wanted(const struct peers_bench *bench, uint32_t part) {
+static bool bench_peers_wanted(const struct peers_bench *bench, uint32_t part) {
     const char *only = bench->values.only, *kind = part_kind(bench, part);
     if (!strcmp(kind, "server") && bench->run >= bench->values.server_runs) return false;
     return !strcmp(only, "all") || !strcmp(only, kind);
@@ -465,13 +467,14 @@ static enum status run_part(struct peers_bench *bench, uint32_t part, uint32_t s
     fprintf(stderr, "round %u of %u: %s%s, %s\n", bench->run + 1, (uint32_t)bench->values.runs,
             part_kind(bench, part), length, side ? bench->peers[side - 1].name : "Fathom");
     if (part < bench->lengths.count) return run_length(bench, side, part);
-    return is_streams(bench, part) ? run_streams(bench, side) : run_server(bench, side);
+    return is_streams(bench, part) ? run_streams(bench, side) : bench_peers_run_server(bench, side);
 }
 
-static enum status run_all(struct peers_bench *bench) {
+static enum status bench_peers_run_all(struct peers_bench *bench) {
     for (; bench->run < bench->values.runs; bench->run++)
         for (uint32_t part = 0; part < part_count(bench); part++)
-            for (uint32_t turn = 0; wanted(bench, part) && turn < bench->sides; turn++) {
+            for (uint32_t turn = 0; bench_peers_wanted(bench, part) && turn < bench->sides;
+                 turn++) {
                 enum status status = run_part(bench, part, (bench->run + turn) % bench->sides);
                 if (status) return status;
             }
@@ -488,7 +491,7 @@ static double median(const struct peers_figure *figure, const double *runs) {
 
 /* Above 1: ours is better. It is the median of the rounds' ratios, since the runs of one round are
  * close in time. */
-static double ratio(const struct peers_figure *figure, uint32_t side) {
+static double bench_peers_ratio(const struct peers_figure *figure, uint32_t side) {
     double ratios[RUNS_MAX] = {0};
     for (uint32_t run = 0; run < figure->rounds; run++) {
         double ours = figure->runs[0][run], peer = figure->runs[side][run];
@@ -500,7 +503,7 @@ static double ratio(const struct peers_figure *figure, uint32_t side) {
     return median(figure, ratios);
 }
 
-static void print_table(struct peers_bench *bench) {
+static void bench_peers_print_table(struct peers_bench *bench) {
     printf("%-20s %-9s %10s", "", "", "Fathom");
     for (uint32_t side = 1; side < bench->sides; side++)
         printf(" %12s %8s", bench->peers[side - 1].name, "ratio");
@@ -512,7 +515,8 @@ static void print_table(struct peers_bench *bench) {
         double of_flops = median(figure, figure->of_flops);
         printf("%-20s %-9s %10.1f", figure->name, figure->unit, median(figure, figure->runs[0]));
         for (uint32_t side = 1; side < bench->sides; side++)
-            printf(" %12.1f %7.2fx", median(figure, figure->runs[side]), ratio(figure, side));
+            printf(" %12.1f %7.2fx", median(figure, figure->runs[side]),
+                   bench_peers_ratio(figure, side));
         if (of_read > 0)
             printf(" %13.0f%%", 100 * of_read);
         else
@@ -522,7 +526,7 @@ static void print_table(struct peers_bench *bench) {
     }
 }
 
-static void print_json(struct peers_bench *bench) {
+static void bench_peers_print_json(struct peers_bench *bench) {
     printf("{\"runs\":%u,\"threads\":%s,\"figures\":[", (uint32_t)bench->values.runs,
            bench->threads);
     bool first = true;
@@ -536,7 +540,7 @@ static void print_json(struct peers_bench *bench) {
         for (uint32_t side = 1; side < bench->sides; side++)
             printf("%s{\"name\":\"%s\",\"value\":%.6g,\"ratio\":%.4g}", side > 1 ? "," : "",
                    bench->peers[side - 1].name, median(figure, figure->runs[side]),
-                   ratio(figure, side));
+                   bench_peers_ratio(figure, side));
         printf("]}");
         first = false;
     }
@@ -578,7 +582,7 @@ static enum status open_peer(struct peers_bench *bench, const char *folder) {
     return STATUS_OK;
 }
 
-static enum status prepare(struct peers_bench *bench) {
+static enum status bench_peers_prepare(struct peers_bench *bench) {
     const struct peers_values *values = &bench->values;
     ssize_t count = readlink("/proc/self/exe", bench->own, sizeof bench->own - 1);
     if (count <= 0)
@@ -613,9 +617,9 @@ int bench_peers(int argc, char **argv) {
     if (!bench.values.peers.count || bench.values.peers.count >= SIDES_MAX)
         return command_misused(&bench_peers_options, "--peer is needed, once to three times");
     bench.error = &error;
-    enum status status = prepare(&bench);
-    if (!status) status = run_all(&bench);
-    if (!status) (bench.values.json ? print_json : print_table)(&bench);
+    enum status status = bench_peers_prepare(&bench);
+    if (!status) status = bench_peers_run_all(&bench);
+    if (!status) (bench.values.json ? bench_peers_print_json : bench_peers_print_table)(&bench);
     return status ? command_failed(&bench_peers_options, status, &error)
                   : command_end(&bench_peers_options);
 }

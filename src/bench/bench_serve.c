@@ -206,7 +206,7 @@ struct plan {
 };
 
 /* "A" or "A:B", 1 <= A <= B. */
-static bool read_range(const char *text, uint32_t range[2]) {
+static bool bench_serve_read_range(const char *text, uint32_t range[2]) {
     char *end;
     unsigned long low = strtoul(text, &end, 10), high = low;
     if (end == text || text[0] == '-') return false;
@@ -229,11 +229,11 @@ enum { DRAW_PROMPT = 1, DRAW_OUTPUT, DRAW_ARRIVAL };
 static enum status draw_requests(struct plan *plan, const struct bench_serve_values *values,
                                  struct error *error) {
     uint32_t prompt[2], output[2];
-    if (!read_range(values->prompt_tokens, prompt))
+    if (!bench_serve_read_range(values->prompt_tokens, prompt))
         return error_set(error, STATUS_INVALID,
                          "--prompt-tokens: expected A or A:B with 1 <= A <= B, found '%s'",
                          values->prompt_tokens);
-    if (!read_range(values->output_tokens, output))
+    if (!bench_serve_read_range(values->output_tokens, output))
         return error_set(error, STATUS_INVALID,
                          "--output-tokens: expected A or A:B with 1 <= A <= B, found '%s'",
                          values->output_tokens);
@@ -257,12 +257,13 @@ static enum status draw_requests(struct plan *plan, const struct bench_serve_val
     return STATUS_OK;
 }
 
-static uint32_t cut(uint32_t tokens, uint64_t max) {
+static uint32_t bench_serve_cut(uint32_t tokens, uint64_t max) {
     return max && tokens > max ? (uint32_t)max : tokens;
 }
 
-static enum status take_trace(struct plan *plan, const struct bench_serve_values *values,
-                              struct error *error) {
+static enum status bench_serve_take_trace(struct plan *plan,
+                                          const struct bench_serve_values *values,
+                                          struct error *error) {
     struct bytes text;
     enum status status = gzip_file_take(values->trace, TRACE_BYTES_MAX, &text, error);
     if (status) return status;
@@ -282,28 +283,30 @@ static enum status take_trace(struct plan *plan, const struct bench_serve_values
 }
 
 /* The factor on the recorded speed. */
-static double speed_of(const struct plan *plan, const struct bench_serve_values *values) {
+static double bench_serve_speed_of(const struct plan *plan,
+                                   const struct bench_serve_values *values) {
     double seconds = plan->trace.rows[plan->count - 1].arrival;
     if (values->trace_rate <= 0 || seconds <= 0) return values->speed;
     return values->trace_rate * seconds / (double)plan->count;
 }
 
-static enum status read_trace(struct plan *plan, const struct bench_serve_values *values,
-                              struct error *error) {
-    enum status status = take_trace(plan, values, error);
+static enum status bench_serve_read_trace(struct plan *plan,
+                                          const struct bench_serve_values *values,
+                                          struct error *error) {
+    enum status status = bench_serve_take_trace(plan, values, error);
     if (status) return status;
     plan->requests = calloc(plan->count, sizeof *plan->requests);
     if (!plan->requests) return error_set(error, STATUS_NO_MEMORY, "no memory for the requests");
     uint32_t block_tokens = (uint32_t)lround(values->scale_tokens * LOAD_TRACE_BLOCK_TOKENS);
-    double poisson = 0, speed = speed_of(plan, values);
+    double poisson = 0, speed = bench_serve_speed_of(plan, values);
     for (size_t i = 0; i < plan->count; i++) {
         const struct load_trace_row *row = &plan->trace.rows[i];
         plan->requests[i] = (struct load_request){
             .arrival = values->rate > 0 ? poisson : row->arrival / speed,
-            .prompt_tokens =
-                cut(load_trace_scale(row->prompt_tokens, block_tokens), values->max_prompt),
-            .output_tokens =
-                cut(load_trace_scale(row->output_tokens, block_tokens), values->max_output),
+            .prompt_tokens = bench_serve_cut(load_trace_scale(row->prompt_tokens, block_tokens),
+                                             values->max_prompt),
+            .output_tokens = bench_serve_cut(load_trace_scale(row->output_tokens, block_tokens),
+                                             values->max_output),
             .blocks = row->block_count ? plan->trace.blocks + row->block_index : NULL,
             .block_count = row->block_count,
             .block_tokens = block_tokens,
@@ -337,14 +340,14 @@ static enum status read_extra(const char *text, char **members_out, struct error
     return *members_out ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for --extra");
 }
 
-static enum status make_plan(struct plan *plan, const struct bench_serve_values *values,
-                             const char *url, char **extra_out, struct error *error) {
+static enum status bench_serve_make_plan(struct plan *plan, const struct bench_serve_values *values,
+                                         const char *url, char **extra_out, struct error *error) {
     uint32_t ids[2];
-    enum status status =
-        values->trace ? read_trace(plan, values, error) : draw_requests(plan, values, error);
+    enum status status = values->trace ? bench_serve_read_trace(plan, values, error)
+                                       : draw_requests(plan, values, error);
     if (!status && values->extra) status = read_extra(values->extra, extra_out, error);
     if (status) return status;
-    if (!read_range(values->token_ids, ids) || ids[0] == ids[1])
+    if (!bench_serve_read_range(values->token_ids, ids) || ids[0] == ids[1])
         return error_set(error, STATUS_INVALID,
                          "--token-ids: expected A:B with 1 <= A < B, found '%s'",
                          values->token_ids);
@@ -380,19 +383,20 @@ static void write_ideal(const struct load_ideal *ideal, char *out, size_t room) 
              ideal->block_cached_tokens);
 }
 
-static double percent(uint64_t part, uint64_t whole) {
+static double bench_serve_percent(uint64_t part, uint64_t whole) {
     return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
 static void print_ideal(const struct load_ideal *ideal) {
     printf("an endless cache would have %.1f %% of the prompts' tokens, %.1f %% in whole blocks of "
            "%d\n",
-           percent(ideal->cached_tokens, ideal->prompt_tokens),
-           percent(ideal->block_cached_tokens, ideal->prompt_tokens), KV_BLOCK_TOKENS);
+           bench_serve_percent(ideal->cached_tokens, ideal->prompt_tokens),
+           bench_serve_percent(ideal->block_cached_tokens, ideal->prompt_tokens), KV_BLOCK_TOKENS);
 }
 
-static enum status describe(const struct plan *plan, const struct bench_serve_values *values,
-                            struct error *error) {
+static enum status bench_serve_describe(const struct plan *plan,
+                                        const struct bench_serve_values *values,
+                                        struct error *error) {
     struct load_ideal ideal;
     char members[IDEAL_BYTES];
     enum status status = load_ideal_of(plan->requests, plan->count, KV_BLOCK_TOKENS, &ideal, error);
@@ -409,8 +413,10 @@ static enum status describe(const struct plan *plan, const struct bench_serve_va
     return STATUS_OK;
 }
 
-static enum status show(const struct plan *plan, const struct bench_serve_values *values,
-                        struct load_outcome *outcome, size_t *failed_out, struct error *error) {
+static enum status bench_serve_show(const struct plan *plan,
+                                    const struct bench_serve_values *values,
+                                    struct load_outcome *outcome, size_t *failed_out,
+                                    struct error *error) {
     struct load_report report;
     struct load_ideal ideal;
     char members[IDEAL_BYTES] = "";
@@ -426,7 +432,7 @@ static enum status show(const struct plan *plan, const struct bench_serve_values
         load_report_print(&report, outcome, &plan->options);
     if (values->trace && !values->json) {
         printf("%.1f %% of the prompts' tokens came from a cache; ",
-               percent(report.cached_tokens, report.prompt_tokens));
+               bench_serve_percent(report.cached_tokens, report.prompt_tokens));
         print_ideal(&ideal);
     }
     *failed_out = report.failed;
@@ -452,14 +458,14 @@ int bench_serve(int argc, char **argv) {
     const char *url = result.positional_count ? result.positional[0] : NULL;
     if (!url && !values.describe)
         return command_misused(&bench_serve_options, "the server's URL is needed");
-    enum status status = make_plan(&plan, &values, url, &extra, &error);
+    enum status status = bench_serve_make_plan(&plan, &values, url, &extra, &error);
     if (!status && values.describe) {
-        status = describe(&plan, &values, &error);
+        status = bench_serve_describe(&plan, &values, &error);
         goto done;
     }
     if (!status) status = load_run(&plan.options, plan.requests, plan.count, &outcome, &error);
     if (!status) plan.count = outcome.request_count;
-    if (!status) status = show(&plan, &values, &outcome, &failed, &error);
+    if (!status) status = bench_serve_show(&plan, &values, &outcome, &failed, &error);
     if (!status && failed)
         status = error_set(&error, STATUS_IO, "%zu of %zu requests to %s failed", failed,
                            plan.count, url);

@@ -91,7 +91,7 @@ struct transfer_bench {
     const struct layout *layout;
     struct kv_pages pages, copy;
     struct kv_transport *transport;
-    uint64_t tickets;
+    uint64_t grants;
     pid_t child;
     int to_child, from_child; /* pipes */
     int connection;           /* plain TCP */
@@ -103,7 +103,7 @@ static enum status broke(struct error *error, const char *what) {
     return error_set(error, STATUS_IO, "%s: %s", what, errno ? strerror(errno) : "it ended");
 }
 
-static bool read_all(int file, void *data, size_t bytes) {
+static bool bench_transfer_read_all(int file, void *data, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         ssize_t count = read(file, (char *)data + done, bytes - done);
         if (count <= 0 && !(count < 0 && errno == EINTR)) return false;
@@ -112,7 +112,7 @@ static bool read_all(int file, void *data, size_t bytes) {
     return true;
 }
 
-static bool write_all(int file, const void *data, size_t bytes) {
+static bool bench_transfer_write_all(int file, const void *data, size_t bytes) {
     for (size_t done = 0; done < bytes;) {
         ssize_t count = write(file, (const char *)data + done, bytes - done);
         if (count <= 0 && !(count < 0 && errno == EINTR)) return false;
@@ -172,24 +172,25 @@ static bool for_slices(struct transfer_bench *bench, uint32_t blocks,
 /* ---- the child: receives ---- */
 
 static bool receive_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
-    return read_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
-                    row_bytes(bench));
+    return bench_transfer_read_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
+                                   row_bytes(bench));
 }
 
-static bool obey(struct transfer_bench *bench, const struct bench_transfer_order *order) {
+static bool bench_transfer_obey(struct transfer_bench *bench,
+                                const struct bench_transfer_order *order) {
     struct transfer_block blocks[1024];
     struct transfer_ended ended;
     char done = 1;
     if (order->path == PATH_TCP)
         return for_slices(bench, order->blocks, receive_slice) &&
-               write_all(bench->connection, &done, 1);
+               bench_transfer_write_all(bench->connection, &done, 1);
     for (uint32_t i = 0; i < order->blocks; i++)
         blocks[i] =
             (struct transfer_block){{i}, KV_BLOCK_TOKENS, 0, (uint32_t)bench->layout->slices};
-    struct transfer_ticket ticket = {order->number, 1};
-    return kv_transport_expect(bench->transport, ticket, blocks, order->blocks,
+    struct transfer_grant grant = {order->number, 1};
+    return kv_transport_expect(bench->transport, grant, blocks, order->blocks,
                                clock_now_ns() + DEADLINE_NS, NULL) == STATUS_OK &&
-           write_all(bench->from_child, &done, 1) && wait_end(bench, &ended);
+           bench_transfer_write_all(bench->from_child, &done, 1) && wait_end(bench, &ended);
 }
 
 static int listen_plainly(struct sockaddr_in *address) {
@@ -214,12 +215,12 @@ static int live_as_child(struct transfer_bench *bench) {
         open_transport(bench, &error) != STATUS_OK)
         return 1;
     snprintf(bench->address, sizeof bench->address, "%s", kv_transport_address(bench->transport));
-    if (!write_all(bench->from_child, bench->address, sizeof bench->address) ||
-        !write_all(bench->from_child, &plain, sizeof plain))
+    if (!bench_transfer_write_all(bench->from_child, bench->address, sizeof bench->address) ||
+        !bench_transfer_write_all(bench->from_child, &plain, sizeof plain))
         return 1;
     bench->connection = accept(listener, NULL, NULL);
-    while (read_all(bench->to_child, &order, sizeof order))
-        if (!obey(bench, &order)) return 1;
+    while (bench_transfer_read_all(bench->to_child, &order, sizeof order))
+        if (!bench_transfer_obey(bench, &order)) return 1;
     return 0;
 }
 
@@ -249,8 +250,8 @@ static enum status start_child(struct transfer_bench *bench, struct error *error
 static enum status meet_child(struct transfer_bench *bench, struct error *error) {
     struct sockaddr_in plain;
     int one = 1;
-    if (!read_all(bench->from_child, bench->address, sizeof bench->address) ||
-        !read_all(bench->from_child, &plain, sizeof plain))
+    if (!bench_transfer_read_all(bench->from_child, bench->address, sizeof bench->address) ||
+        !bench_transfer_read_all(bench->from_child, &plain, sizeof plain))
         return broke(error, "the second process");
     bench->connection = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (bench->connection < 0 ||
@@ -262,9 +263,9 @@ static enum status meet_child(struct transfer_bench *bench, struct error *error)
 
 static bool push_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
     enum status status;
-    while ((status = kv_transport_push(
-                bench->transport, (struct transfer_ticket){bench->tickets, 1}, block, slice,
-                kv_pages_slice(&bench->pages, block, slice), KV_BLOCK_TOKENS)) == STATUS_FULL) {
+    while ((status = kv_transport_push(bench->transport, (struct transfer_grant){bench->grants, 1},
+                                       block, slice, kv_pages_slice(&bench->pages, block, slice),
+                                       KV_BLOCK_TOKENS)) == STATUS_FULL) {
         struct pollfd file = {kv_transport_file(bench->transport), POLLIN, 0};
         struct transfer_ended none;
         poll(&file, 1, 1000);
@@ -273,9 +274,10 @@ static bool push_slice(struct transfer_bench *bench, uint32_t block, uint32_t sl
     return status == STATUS_OK;
 }
 
-static bool send_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
-    return write_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
-                     row_bytes(bench));
+static bool bench_transfer_send_slice(struct transfer_bench *bench, uint32_t block,
+                                      uint32_t slice) {
+    return bench_transfer_write_all(bench->connection, kv_pages_slice(&bench->pages, block, slice),
+                                    row_bytes(bench));
 }
 
 static bool copy_slice(struct transfer_bench *bench, uint32_t block, uint32_t slice) {
@@ -285,31 +287,32 @@ static bool copy_slice(struct transfer_bench *bench, uint32_t block, uint32_t sl
 }
 
 static bool send_transfer(struct transfer_bench *bench, uint32_t blocks) {
-    struct transfer_ticket ticket = {bench->tickets, 1};
+    struct transfer_grant grant = {bench->grants, 1};
     struct transfer_ended ended;
-    return kv_transport_offer(bench->transport, ticket, bench->address,
-                              clock_now_ns() + DEADLINE_NS, NULL) == STATUS_OK &&
+    return kv_transport_offer(bench->transport, grant, bench->address, clock_now_ns() + DEADLINE_NS,
+                              NULL) == STATUS_OK &&
            for_slices(bench, blocks, push_slice) &&
-           kv_transport_finish(bench->transport, ticket, NULL, 0) == STATUS_OK &&
+           kv_transport_finish(bench->transport, grant, NULL, 0) == STATUS_OK &&
            wait_end(bench, &ended);
 }
 
 /* Seconds of one transfer, negative if it failed. */
 static double run_path(struct transfer_bench *bench, enum transfer_path path, uint32_t blocks) {
-    struct bench_transfer_order order = {path, blocks, ++bench->tickets};
+    struct bench_transfer_order order = {path, blocks, ++bench->grants};
     char done;
-    if (path != PATH_MEMCPY && !write_all(bench->to_child, &order, sizeof order)) return -1;
-    if (path == PATH_TRANSFER && !read_all(bench->from_child, &done, 1)) return -1;
+    if (path != PATH_MEMCPY && !bench_transfer_write_all(bench->to_child, &order, sizeof order))
+        return -1;
+    if (path == PATH_TRANSFER && !bench_transfer_read_all(bench->from_child, &done, 1)) return -1;
     double start = machine_limits_now();
     bool good = path == PATH_TRANSFER ? send_transfer(bench, blocks)
-                : path == PATH_TCP
-                    ? for_slices(bench, blocks, send_slice) && read_all(bench->connection, &done, 1)
-                    : for_slices(bench, blocks, copy_slice);
+                : path == PATH_TCP    ? for_slices(bench, blocks, bench_transfer_send_slice) &&
+                                         bench_transfer_read_all(bench->connection, &done, 1)
+                                   : for_slices(bench, blocks, copy_slice);
     return good ? machine_limits_now() - start : -1;
 }
 
-static void print_case(struct transfer_bench *bench, uint32_t blocks,
-                       double (*seconds)[ROUNDS_MAX]) {
+static void bench_transfer_print_case(struct transfer_bench *bench, uint32_t blocks,
+                                      double (*seconds)[ROUNDS_MAX]) {
     static const char *const names[PATH_COUNT] = {"transfer", "tcp", "memcpy"};
     uint32_t rounds = (uint32_t)bench->values.rounds;
     double bytes = (double)transfer_bytes(bench, blocks), median[PATH_COUNT];
@@ -333,7 +336,7 @@ static void print_case(struct transfer_bench *bench, uint32_t blocks,
     bench->first = false;
 }
 
-static enum status measure(struct transfer_bench *bench, struct error *error) {
+static enum status bench_transfer_measure(struct transfer_bench *bench, struct error *error) {
     static double seconds[PATH_COUNT][ROUNDS_MAX];
     for (uint32_t i = 0; i < ARRAY_COUNT(bench->layout->blocks) && bench->layout->blocks[i]; i++) {
         uint32_t blocks = bench->layout->blocks[i];
@@ -344,7 +347,7 @@ static enum status measure(struct transfer_bench *bench, struct error *error) {
                     return error_set(error, STATUS_IO, "a transfer of %u blocks failed", blocks);
                 if (round >= WARM_UP) seconds[path][round - WARM_UP] = taken;
             }
-        print_case(bench, blocks, seconds);
+        bench_transfer_print_case(bench, blocks, seconds);
         fflush(stdout);
     }
     return STATUS_OK;
@@ -363,17 +366,17 @@ static void end_layout(struct transfer_bench *bench) {
     }
 }
 
-static enum status run_layout(struct transfer_bench *bench, struct error *error) {
+static enum status bench_transfer_run_layout(struct transfer_bench *bench, struct error *error) {
     enum status status = open_pages(bench->layout, &bench->pages, error);
     if (status == STATUS_OK) status = open_pages(bench->layout, &bench->copy, error);
     if (status == STATUS_OK) status = open_transport(bench, error);
     if (status == STATUS_OK) status = meet_child(bench, error);
-    if (status == STATUS_OK) status = measure(bench, error);
+    if (status == STATUS_OK) status = bench_transfer_measure(bench, error);
     end_layout(bench);
     return status;
 }
 
-static double cpu_seconds(void) {
+static double bench_transfer_cpu_seconds(void) {
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
@@ -387,9 +390,9 @@ static enum status measure_idle(struct transfer_bench *bench, double *share_out,
     if (status == STATUS_OK) status = open_transport(bench, error);
     if (status == STATUS_OK) {
         poll(NULL, 0, 200);
-        double start = machine_limits_now(), cpu = cpu_seconds();
+        double start = machine_limits_now(), cpu = bench_transfer_cpu_seconds();
         poll(NULL, 0, 1000);
-        *share_out = (cpu_seconds() - cpu) / (machine_limits_now() - start);
+        *share_out = (bench_transfer_cpu_seconds() - cpu) / (machine_limits_now() - start);
     }
     kv_transport_close(bench->transport);
     kv_pages_close(&bench->pages);
@@ -417,7 +420,7 @@ int bench_transfer(int argc, char **argv) {
         status = start_child(&benches[i], &error); /* before threads are started */
     }
     for (size_t i = 0; i < ARRAY_COUNT(layouts) && status == STATUS_OK; i++)
-        status = run_layout(&benches[i], &error);
+        status = bench_transfer_run_layout(&benches[i], &error);
     benches[ARRAY_COUNT(layouts)].values = values;
     if (status == STATUS_OK) status = measure_idle(&benches[ARRAY_COUNT(layouts)], &idle, &error);
     if (values.json)

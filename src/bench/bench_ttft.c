@@ -174,7 +174,7 @@ static bool is_slow(enum ttft_side side) {
     return side == SLOW_FIRST || side == SLOW_IN_STEP || side == SLOW_CHOSEN;
 }
 
-static bool is_wanted(const struct ttft_bench *bench, enum ttft_side side) {
+static bool bench_ttft_is_wanted(const struct ttft_bench *bench, enum ttft_side side) {
     if (side == HOST && bench->values.ranks > 1) return false;
     return bench->values.slow_rate > 0 || !is_slow(side);
 }
@@ -219,7 +219,7 @@ static void begin_command(const struct ttft_bench *bench, struct ttft_command *c
     if (bench->values.model) add(command, "--model", "%s", bench->values.model);
 }
 
-static void stop(struct ttft_server *server) {
+static void bench_ttft_stop(struct ttft_server *server) {
     if (server->runs) child_stop(&server->child);
     server->runs = false;
 }
@@ -271,8 +271,8 @@ static enum status ask_all(struct ttft_bench *bench, const struct ttft_server *s
     return status;
 }
 
-static enum status ask(struct ttft_bench *bench, const struct ttft_server *server, uint64_t number,
-                       double *seconds_out, uint32_t *cached_out) {
+static enum status bench_ttft_ask(struct ttft_bench *bench, const struct ttft_server *server,
+                                  uint64_t number, double *seconds_out, uint32_t *cached_out) {
     return ask_some(bench, server, number, (uint32_t)bench->values.prompt, seconds_out, cached_out);
 }
 
@@ -285,7 +285,7 @@ static enum status fill(struct ttft_bench *bench) {
     add(&command, "--kv-load", "never");
     enum status status = start(bench, &command, &server);
     if (!status) status = ask_all(bench, &server);
-    stop(&server);
+    bench_ttft_stop(&server);
     return status;
 }
 
@@ -301,7 +301,7 @@ static enum status warm_up(struct ttft_bench *bench, enum ttft_side side) {
         bool fresh = i / ranks % 2 == 0;
         uint64_t number = i / (2 * ranks) * ranks + i % ranks; /* < warm */
         number += fresh ? prompt_count(bench) : bench->values.rounds;
-        status = ask(bench, server, number, &seconds, &cached);
+        status = bench_ttft_ask(bench, server, number, &seconds, &cached);
     }
     return status;
 }
@@ -314,7 +314,7 @@ static enum status open_server(struct ttft_bench *bench, enum ttft_side side) {
     return status ? status : warm_up(bench, side);
 }
 
-static enum status run_round(struct ttft_bench *bench, uint32_t round) {
+static enum status bench_ttft_run_round(struct ttft_bench *bench, uint32_t round) {
     uint64_t known = bench->values.stored < bench->values.prompt ? bench->values.stored
                                                                  : bench->values.prompt - 1;
     uint32_t whole = (uint32_t)known / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
@@ -323,8 +323,9 @@ static enum status run_round(struct ttft_bench *bench, uint32_t round) {
         enum ttft_side side =
             (enum ttft_side)((i + round) % SIDE_COUNT); /* the order changes from round to round */
         uint32_t cached;
-        if (!is_wanted(bench, side)) continue;
-        status = ask(bench, &bench->servers[side], round, &bench->seconds[side][round], &cached);
+        if (!bench_ttft_is_wanted(bench, side)) continue;
+        status = bench_ttft_ask(bench, &bench->servers[side], round, &bench->seconds[side][round],
+                                &cached);
         bool chosen = side == CHOSEN || side == SLOW_CHOSEN;
         uint32_t expected = side == COMPUTED ? 0 : whole;
         if (!status && !chosen && cached != expected)
@@ -337,20 +338,20 @@ static enum status run_round(struct ttft_bench *bench, uint32_t round) {
 
 /* ---- the report ---- */
 
-static double median_of(struct ttft_bench *bench, enum ttft_side side) {
+static double bench_ttft_median_of(struct ttft_bench *bench, enum ttft_side side) {
     return machine_limits_median(bench->seconds[side], (uint32_t)bench->values.rounds);
 }
 
 /* The ratio of the choice to the better of computing and the ways to load. */
-static double ratio(struct ttft_bench *bench, enum ttft_side first, enum ttft_side last,
-                    enum ttft_side chosen) {
-    double best = median_of(bench, COMPUTED);
+static double bench_ttft_ratio(struct ttft_bench *bench, enum ttft_side first, enum ttft_side last,
+                               enum ttft_side chosen) {
+    double best = bench_ttft_median_of(bench, COMPUTED);
     for (enum ttft_side side = first; side <= last; side++)
-        best = fmin(best, median_of(bench, side));
-    return median_of(bench, chosen) / best;
+        best = fmin(best, bench_ttft_median_of(bench, side));
+    return bench_ttft_median_of(bench, chosen) / best;
 }
 
-static void print_report(struct ttft_bench *bench) {
+static void bench_ttft_print_report(struct ttft_bench *bench) {
     bool slow = bench->values.slow_rate > 0;
     if (!bench->values.json)
         printf("first token of a prompt of %llu tokens, %llu of them stored, ms; medians of %llu "
@@ -362,8 +363,8 @@ static void print_report(struct ttft_bench *bench) {
                (unsigned long long)bench->values.prompt, (unsigned long long)bench->values.stored,
                (unsigned long long)bench->values.rounds);
     for (enum ttft_side side = 0; side < SIDE_COUNT; side++) {
-        if (!is_wanted(bench, side)) continue;
-        double ms = 1e3 * median_of(bench, side);
+        if (!bench_ttft_is_wanted(bench, side)) continue;
+        double ms = 1e3 * bench_ttft_median_of(bench, side);
         const double *sorted = bench->seconds[side];
         if (bench->values.json)
             printf(",\"%s_ms\":%.2f", side_keys[side], ms);
@@ -371,8 +372,8 @@ static void print_report(struct ttft_bench *bench) {
             printf("  %-26s %9.1f  (%.1f to %.1f)\n", side_names[side], ms, 1e3 * sorted[0],
                    1e3 * sorted[bench->values.rounds - 1]);
     }
-    double fast = ratio(bench, DISK, DISK, CHOSEN);
-    double late = slow ? ratio(bench, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN) : 0;
+    double fast = bench_ttft_ratio(bench, DISK, DISK, CHOSEN);
+    double late = slow ? bench_ttft_ratio(bench, SLOW_FIRST, SLOW_IN_STEP, SLOW_CHOSEN) : 0;
     if (bench->values.json) {
         printf(",\"auto_to_best\":%.3f", fast);
         if (slow) printf(",\"slow_auto_to_best\":%.3f", late);
@@ -389,16 +390,16 @@ static void print_report(struct ttft_bench *bench) {
 static enum status run(struct ttft_bench *bench) {
     enum status status = fill(bench);
     for (enum ttft_side side = 0; side < SIDE_COUNT && !status; side++)
-        if (is_wanted(bench, side)) status = open_server(bench, side);
+        if (bench_ttft_is_wanted(bench, side)) status = open_server(bench, side);
     for (uint32_t round = 0; round < bench->values.rounds && !status; round++)
-        status = run_round(bench, round);
+        status = bench_ttft_run_round(bench, round);
     for (enum ttft_side side = 0; side < SIDE_COUNT; side++)
-        stop(&bench->servers[side]);
+        bench_ttft_stop(&bench->servers[side]);
     return status;
 }
 
 /* Removes segments, the folder of their one format, and the directory. Other files stay. */
-static void clear(const struct ttft_bench *bench) {
+static void bench_ttft_clear(const struct ttft_bench *bench) {
     struct error ignored;
     uint64_t removed, left;
     char path[800];
@@ -435,8 +436,8 @@ int bench_ttft(int argc, char **argv) {
         return command_failed(&bench_ttft_options, STATUS_IO, &error);
     }
     enum status status = run(&bench);
-    clear(&bench);
+    bench_ttft_clear(&bench);
     if (status) return command_failed(&bench_ttft_options, status, &error);
-    print_report(&bench);
+    bench_ttft_print_report(&bench);
     return command_end(&bench_ttft_options);
 }

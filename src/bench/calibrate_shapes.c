@@ -44,7 +44,7 @@ static void add_answers(struct shape_list *list) {
             add(list, (struct calibrate_shape){.rows = rows[i], .context = contexts[j]});
 }
 
-static void add_prompts(struct shape_list *list) {
+static void calibrate_shapes_add_prompts(struct shape_list *list) {
     static const uint32_t steps[] = {4, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192};
     uint32_t chunks[ARRAY_COUNT(steps) + 1], most = list->limits->context_max;
     uint32_t count = up_to(steps, ARRAY_COUNT(steps), list->limits->tokens_max, chunks);
@@ -62,7 +62,7 @@ static void add_prompts(struct shape_list *list) {
                                                .cached = tokens == 32 ? most / 2 : 0});
 }
 
-static void add_both(struct shape_list *list) {
+static void calibrate_shapes_add_both(struct shape_list *list) {
     static const uint32_t tokens[] = {16, 64, 128, 256, 480}, rows[] = {1, 4, 16};
     uint32_t most = list->limits->context_max;
     for (uint32_t i = 0; i < ARRAY_COUNT(tokens); i++)
@@ -78,8 +78,8 @@ uint32_t calibrate_shapes_list(const struct calibrate_limits *limits,
                                struct calibrate_shape *shapes_out) {
     struct shape_list list = {.limits = limits, .shapes = shapes_out};
     add_answers(&list);
-    add_prompts(&list);
-    add_both(&list);
+    calibrate_shapes_add_prompts(&list);
+    calibrate_shapes_add_both(&list);
     return list.count;
 }
 

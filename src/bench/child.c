@@ -15,7 +15,7 @@
 #define STOP_SECONDS_MAX 10
 #define LINE_BYTES_MAX 200
 
-static void wait_a_moment(void) {
+static void child_wait_a_moment(void) {
     struct timespec moment = {.tv_nsec = 20000000};
     nanosleep(&moment, NULL);
 }
@@ -33,7 +33,7 @@ static char *contents(FILE *file, size_t *count_out) {
 }
 
 /* The last line that is not blank, for a message. */
-static void last_line(FILE *file, char out[LINE_BYTES_MAX]) {
+static void child_last_line(FILE *file, char out[LINE_BYTES_MAX]) {
     size_t count = 0;
     char *text = contents(file, &count);
     out[0] = 0;
@@ -53,7 +53,7 @@ static void last_line(FILE *file, char out[LINE_BYTES_MAX]) {
 }
 
 /* Runs in the child and never returns. */
-static void become(const char *const *argv, pid_t parent, FILE *output, FILE *errors) {
+static void child_become(const char *const *argv, pid_t parent, FILE *output, FILE *errors) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(126); /* it has already ended */
     signal(SIGPIPE, SIG_DFL);
@@ -68,7 +68,7 @@ static pid_t spawn(const char *const *argv, FILE *output, FILE *errors) {
     pid_t parent = getpid();
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) become(argv, parent, output, errors);
+    if (pid == 0) child_become(argv, parent, output, errors);
     return pid;
 }
 
@@ -78,7 +78,7 @@ static enum status cannot_start(const char *name, struct error *error) {
 
 static enum status ended(const char *name, int how, FILE *errors, struct error *error) {
     char line[LINE_BYTES_MAX];
-    last_line(errors, line);
+    child_last_line(errors, line);
     if (WIFEXITED(how) && WEXITSTATUS(how) == 127)
         return error_set(error, STATUS_IO, "cannot run %s: %s", name, line);
     return error_set(error, STATUS_IO, "%s ended with %s %d; its last line: %s", name,
@@ -153,7 +153,7 @@ enum status child_start(const char *const *argv, const char *mark, double second
             return error_set(error, STATUS_TIMEOUT, "%s has not said '%s' within %.0f seconds",
                              argv[0], mark, seconds_max);
         }
-        wait_a_moment();
+        child_wait_a_moment();
     }
     *child_out = child;
     return STATUS_OK;
@@ -165,7 +165,7 @@ void child_stop(struct child *child) {
     kill(child->pid, SIGTERM);
     while (waitpid(child->pid, &how, WNOHANG) == 0) {
         if (machine_limits_now() > until) kill(child->pid, SIGKILL);
-        wait_a_moment();
+        child_wait_a_moment();
     }
     fclose(child->output);
     *child = (struct child){0};

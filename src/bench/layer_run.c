@@ -39,22 +39,22 @@ struct layer_run {
 
 /* ---- time ---- */
 
-static double now(const struct stopwatch *watch) {
+static double layer_run_now(const struct stopwatch *watch) {
     return watch->processor ? machine_limits_processor_now() : machine_limits_now();
 }
 
 static void begin_stage(void *context) {
     struct stopwatch *watch = context;
-    watch->since = now(watch);
+    watch->since = layer_run_now(watch);
 }
 
-static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+static void end_stage(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
                       const struct exchange_transfer *ended) {
 }
 
 static void note_part(void *context, enum stage_part part) {
     struct stopwatch *watch = context;
-    double time = now(watch);
+    double time = layer_run_now(watch);
     watch->part[part] += time - watch->since;
     watch->since = time;
 }
@@ -66,7 +66,7 @@ static void note_took(void *context, enum stage_part part, double seconds) {
 
 /* ---- shape ---- */
 
-static enum status read_shape(struct layer_run *run, struct error *error) {
+static enum status layer_run_read_shape(struct layer_run *run, struct error *error) {
     char config[RANDOM_CHECKPOINT_CONFIG_BYTES];
     size_t bytes = random_checkpoint_config(run->options.shape, run->options.fp8, false, config);
     if (!bytes)
@@ -95,7 +95,7 @@ enum status layer_run_open(const struct layer_run_options *options, struct layer
                                       .end = end_stage,
                                       .part = note_part,
                                       .took = note_took};
-    enum status status = read_shape(run, error);
+    enum status status = layer_run_read_shape(run, error);
     if (status == STATUS_OK)
         status = activations_named(options->activations, &run->activations, error);
     if (status == STATUS_OK) status = kernels_level_masked(options->cpu_mask, &run->level, error);
@@ -139,7 +139,7 @@ static uint32_t pages_each(const struct layer_case *layer) {
     return (uint32_t)divide_up(end, KV_BLOCK_TOKENS);
 }
 
-static uint32_t rows_of(const struct layer_case *layer) {
+static uint32_t layer_run_rows_of(const struct layer_case *layer) {
     return layer->prompt ? 1 : layer->tokens;
 }
 
@@ -151,8 +151,8 @@ static struct needs needs_of(const struct layer_case *cases, uint32_t count) {
     struct needs needs = {1, 1, 1, 1, 1};
     for (uint32_t i = 0; i < count; i++) {
         raise(&needs.tokens, cases[i].tokens);
-        raise(&needs.rows, rows_of(&cases[i]));
-        raise(&needs.pages, rows_of(&cases[i]) * pages_each(&cases[i]));
+        raise(&needs.rows, layer_run_rows_of(&cases[i]));
+        raise(&needs.pages, layer_run_rows_of(&cases[i]) * pages_each(&cases[i]));
         raise(&needs.pairs, cases[i].experts * cases[i].expert_rows);
     }
     return needs;
@@ -198,7 +198,7 @@ struct layer_run_bytes layer_run_bytes(const struct layer_run *run, const struct
 }
 
 /* Fills one page's rows, then copies them to all pages. */
-static void fill_pages(struct layer_run *run) {
+static void layer_run_fill_pages(struct layer_run *run) {
     struct kv_pages *pages = model_kv_pages(run->model);
     uint32_t width = shape_kv_width(&run->shape), state = 1;
     float *row = malloc(width * sizeof *row);
@@ -242,7 +242,7 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
     enum status status = random_tensors_open(&run->shape, &options.checkpoint, error);
     if (status == STATUS_OK) status = model_open(&options, &run->model, error);
     if (status != STATUS_OK) return status;
-    fill_pages(run);
+    layer_run_fill_pages(run);
     run->plan =
         calloc(1, record_bytes(RECORD_RUN_STEP, &(struct step_plan){.row_count = needs.rows,
                                                                     .token_count = needs.tokens,
@@ -256,9 +256,9 @@ enum status layer_run_prepare(struct layer_run *run, const struct layer_case *ca
 static void plan_case(struct layer_run *run, const struct layer_case *layer) {
     struct step_plan *plan = run->plan;
     uint32_t each = pages_each(layer);
-    *plan = (struct step_plan){.row_count = rows_of(layer),
+    *plan = (struct step_plan){.row_count = layer_run_rows_of(layer),
                                .token_count = layer->tokens,
-                               .page_count = rows_of(layer) * each};
+                               .page_count = layer_run_rows_of(layer) * each};
     record_set_head(plan, RECORD_RUN_STEP);
     for (uint32_t i = 0; i < plan->row_count; i++)
         step_plan_rows(plan)[i] = (struct step_row){
@@ -276,7 +276,7 @@ static void plan_case(struct layer_run *run, const struct layer_case *layer) {
         step_plan_pages(plan)[i] = (struct page_id){i};
 }
 
-static double settle(double *seconds, const struct layer_rounds *rounds) {
+static double layer_run_settle(double *seconds, const struct layer_rounds *rounds) {
     double median = machine_limits_median(seconds, rounds->count);
     return rounds->best ? seconds[0] : median; /* sorted at this point */
 }
@@ -299,8 +299,8 @@ enum status layer_run_measure(struct layer_run *run, const struct layer_case *la
             whole[round - 1] += run->watch.part[part];
         }
     }
-    times_out->layer = settle(whole, rounds);
+    times_out->layer = layer_run_settle(whole, rounds);
     for (int part = 0; part < STAGE_PART_COUNT; part++)
-        times_out->part[part] = settle(seconds[part], rounds);
+        times_out->part[part] = layer_run_settle(seconds[part], rounds);
     return STATUS_OK;
 }

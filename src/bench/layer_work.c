@@ -8,7 +8,7 @@
 #include "contract/kv_block.h"
 
 /* The work of one part: products of `rows` inputs with matrices, and bytes read and written. */
-struct tally {
+struct totals {
     const struct layer_case *layer;
     struct layer_work work;
 };
@@ -17,28 +17,28 @@ static bool is_float(const struct layer_case *layer) {
     return layer->activations == ACTIVATIONS_F32;
 }
 
-static void add_floats(struct tally *tally, double count) {
-    tally->work.bytes += 4 * count;
+static void add_floats(struct totals *totals, double count) {
+    totals->work.bytes += 4 * count;
 }
 
 /* `count` matrices, each multiplied by `rows` inputs; without the inputs' and results' bytes. */
-static void multiply(struct tally *tally, enum weight_type type, double count, double rows,
-                     uint32_t outputs, uint32_t channels) {
+static void layer_work_multiply(struct totals *totals, enum weight_type type, double count,
+                                double rows, uint32_t outputs, uint32_t channels) {
     double weights = (double)weight_type_bytes(type, (size_t)outputs * channels);
     double flop = 2 * count * rows * outputs * channels;
     if (type == WEIGHT_FP8)
         weights +=
             4.0 * (double)(divide_up(outputs, QUANT_GROUP) * divide_up(channels, QUANT_GROUP));
-    tally->work.flop += flop;
-    if (is_float(tally->layer)) tally->work.flop_float += flop;
-    tally->work.bytes += count * weights;
+    totals->work.flop += flop;
+    if (is_float(totals->layer)) totals->work.flop_float += flop;
+    totals->work.bytes += count * weights;
 }
 
 /* Products with inputs and results of their own. */
-static void add_products(struct tally *tally, enum weight_type type, double count, double rows,
-                         uint32_t outputs, uint32_t channels) {
-    multiply(tally, type, count, rows, outputs, channels);
-    add_floats(tally, count * rows * ((double)outputs + channels));
+static void layer_work_add_products(struct totals *totals, enum weight_type type, double count,
+                                    double rows, uint32_t outputs, uint32_t channels) {
+    layer_work_multiply(totals, type, count, rows, outputs, channels);
+    add_floats(totals, count * rows * ((double)outputs + channels));
 }
 
 static enum weight_type linear_type(const struct shape *shape) {
@@ -49,7 +49,7 @@ static double kv_row_bytes(const struct layer_case *layer) {
     return (double)shape_kv_width(layer->shape) * (is_float(layer) ? 4 : 2);
 }
 
-static double queries(const struct shape *shape) {
+static double layer_work_queries(const struct shape *shape) {
     return (double)shape->heads * shape_query_dim(shape);
 }
 
@@ -60,28 +60,28 @@ static double attended(const struct layer_case *layer) {
 
 /* The core forms multiply floats, as scores and probabilities are not rounded. Expanded keys and
  * values exist for a block of positions at a time and are not counted. */
-static void add_core(struct tally *tally) {
-    const struct layer_case *layer = tally->layer;
+static void add_core(struct totals *totals) {
+    const struct layer_case *layer = totals->layer;
     const struct shape *shape = layer->shape;
     double tokens = layer->tokens, heads = shape->heads, rows;
     double flop = 2 * attended(layer) * heads;
     if (layer->prompt) {
         rows = (double)layer->context + tokens;
         flop *= shape_query_dim(shape) + shape->value_dim;
-        multiply(tally, linear_type(shape), 1, rows,
-                 shape->heads * (shape->nope_dim + shape->value_dim), shape->kv_rank);
-        add_floats(tally, tokens * (queries(shape) + heads * shape->value_dim));
+        layer_work_multiply(totals, linear_type(shape), 1, rows,
+                            shape->heads * (shape->nope_dim + shape->value_dim), shape->kv_rank);
+        add_floats(totals, tokens * (layer_work_queries(shape) + heads * shape->value_dim));
     } else {
         rows = attended(layer);
         flop *= shape_kv_width(shape) + shape->kv_rank;
-        add_floats(tally, tokens * heads * (shape_kv_width(shape) + shape->kv_rank));
+        add_floats(totals, tokens * heads * (shape_kv_width(shape) + shape->kv_rank));
     }
-    tally->work.flop += flop;
-    tally->work.flop_float += flop;
-    tally->work.bytes += rows * kv_row_bytes(layer);
+    totals->work.flop += flop;
+    totals->work.flop_float += flop;
+    totals->work.bytes += rows * kv_row_bytes(layer);
 }
 
-static enum row_form send_form(const struct layer_case *layer) {
+static enum row_mla_mode send_form(const struct layer_case *layer) {
     if (is_float(layer)) return ROW_F32;
     return layer->activations == ACTIVATIONS_FP8 && layer->shape->fp8 ? ROW_FP8 : ROW_BF16;
 }
@@ -94,116 +94,120 @@ static double result_bytes(const struct layer_case *layer) {
     return (double)exchange_rows_bytes(is_float(layer) ? ROW_F32 : ROW_BF16, layer->shape->hidden);
 }
 
-static void tally_attention(struct tally *tally, enum stage_part part) {
-    const struct shape *shape = tally->layer->shape;
+static void totals_attention(struct totals *totals, enum stage_part part) {
+    const struct shape *shape = totals->layer->shape;
     const enum weight_type type = linear_type(shape);
-    const double tokens = tally->layer->tokens, hidden = shape->hidden;
+    const double tokens = totals->layer->tokens, hidden = shape->hidden;
     const double width = (double)shape->heads * shape->value_dim;
     switch (part) {
     case PART_ATTENTION_NORM:
-        add_floats(tally, 2 * tokens * hidden);
+        add_floats(totals, 2 * tokens * hidden);
         break;
     case PART_DOWN:
-        add_products(tally, type, 1, tokens,
-                     shape->q_rank ? shape->q_rank : (uint32_t)queries(shape), shape->hidden);
-        add_products(tally, type, 1, tokens, shape_kv_width(shape), shape->hidden);
-        add_floats(tally, -tokens * hidden); /* one input for both */
+        layer_work_add_products(totals, type, 1, tokens,
+                                shape->q_rank ? shape->q_rank : (uint32_t)layer_work_queries(shape),
+                                shape->hidden);
+        layer_work_add_products(totals, type, 1, tokens, shape_kv_width(shape), shape->hidden);
+        add_floats(totals, -tokens * hidden); /* one input for both */
         break;
     case PART_LATENT:
-        add_floats(tally, tokens * (2.0 * shape->q_rank + shape_kv_width(shape)));
-        tally->work.bytes += tokens * kv_row_bytes(tally->layer);
+        add_floats(totals, tokens * (2.0 * shape->q_rank + shape_kv_width(shape)));
+        totals->work.bytes += tokens * kv_row_bytes(totals->layer);
         break;
     case PART_QUERY:
-        add_products(tally, type, 1, tokens, (uint32_t)queries(shape), shape->q_rank);
+        layer_work_add_products(totals, type, 1, tokens, (uint32_t)layer_work_queries(shape),
+                                shape->q_rank);
         break;
     case PART_ROPE:
-        add_floats(tally, 2 * tokens * queries(shape));
+        add_floats(totals, 2 * tokens * layer_work_queries(shape));
         break;
     case PART_ABSORB_QUERY:
-        add_products(tally, type, shape->heads, tokens, shape->kv_rank, shape->nope_dim);
+        layer_work_add_products(totals, type, shape->heads, tokens, shape->kv_rank,
+                                shape->nope_dim);
         break;
     case PART_ABSORB_VALUE:
-        add_products(tally, type, shape->heads, tokens, shape->value_dim, shape->kv_rank);
+        layer_work_add_products(totals, type, shape->heads, tokens, shape->value_dim,
+                                shape->kv_rank);
         break;
     case PART_OUTPUT_INPUT:
-        add_floats(tally, 2 * tokens * width);
+        add_floats(totals, 2 * tokens * width);
         break;
     case PART_OUTPUT:
-        add_products(tally, type, 1, tokens, shape->hidden, (uint32_t)width);
+        layer_work_add_products(totals, type, 1, tokens, shape->hidden, (uint32_t)width);
         break;
     case PART_ATTENTION_ADD:
-        add_floats(tally, 3 * tokens * hidden);
+        add_floats(totals, 3 * tokens * hidden);
         break;
     default:
-        add_core(tally);
+        add_core(totals);
     }
 }
 
-static void tally_tokens(struct tally *tally, enum stage_part part) {
-    const struct layer_case *layer = tally->layer;
+static void totals_tokens(struct totals *totals, enum stage_part part) {
+    const struct layer_case *layer = totals->layer;
     const struct shape *shape = layer->shape;
     const double tokens = layer->tokens, hidden = shape->hidden;
     const uint32_t width = shape->shared_experts * shape->expert_width;
     double gate;
     switch (part) {
     case PART_GATE_NORM: /* in; as it is for the gate, prepared for routed and shared experts */
-        add_floats(tally, (shape->shared_experts ? 4 : 3) * tokens * hidden);
+        add_floats(totals, (shape->shared_experts ? 4 : 3) * tokens * hidden);
         break;
     case PART_GATE:
-        add_products(tally, WEIGHT_BF16, 1, tokens, shape->experts, shape->hidden);
+        layer_work_add_products(totals, WEIGHT_BF16, 1, tokens, shape->experts, shape->hidden);
         gate = 2 * tokens * shape->experts * hidden;
-        tally->work.flop_float = gate;
+        totals->work.flop_float = gate;
         break;
     case PART_TOP_K:
-        add_floats(tally, tokens * (shape->experts + 2.0 * shape->experts_per_token));
+        add_floats(totals, tokens * (shape->experts + 2.0 * shape->experts_per_token));
         break;
     case PART_SEND:
-        add_floats(tally, tokens * hidden);
-        tally->work.bytes += tokens * sent_bytes(layer);
+        add_floats(totals, tokens * hidden);
+        totals->work.bytes += tokens * sent_bytes(layer);
         break;
     case PART_SHARED_UP:
-        add_products(tally, linear_type(shape), 2, tokens, width, shape->hidden);
-        add_floats(tally, -tokens * hidden);
+        layer_work_add_products(totals, linear_type(shape), 2, tokens, width, shape->hidden);
+        add_floats(totals, -tokens * hidden);
         break;
     case PART_SHARED_SILU:
-        add_floats(tally, 3 * tokens * width);
+        add_floats(totals, 3 * tokens * width);
         break;
     case PART_SHARED_DOWN:
-        add_products(tally, linear_type(shape), 1, tokens, shape->hidden, width);
+        layer_work_add_products(totals, linear_type(shape), 1, tokens, shape->hidden, width);
         break;
     case PART_COMBINE:
-        tally->work.bytes += tokens * shape->experts_per_token * result_bytes(layer);
-        add_floats(tally, tokens * hidden);
+        totals->work.bytes += tokens * shape->experts_per_token * result_bytes(layer);
+        add_floats(totals, tokens * hidden);
         break;
     default: /* the sums */
-        add_floats(tally, 3 * tokens * hidden);
+        add_floats(totals, 3 * tokens * hidden);
     }
 }
 
-static void tally_experts(struct tally *tally, enum stage_part part) {
-    const struct layer_case *layer = tally->layer;
+static void totals_experts(struct totals *totals, enum stage_part part) {
+    const struct layer_case *layer = totals->layer;
     const struct shape *shape = layer->shape;
     const double rows = (double)layer->experts * layer->expert_rows, hidden = shape->hidden;
     switch (part) {
     case PART_EXPERT_INPUT:
-        add_floats(tally, rows * hidden);
-        tally->work.bytes += rows * sent_bytes(layer);
+        add_floats(totals, rows * hidden);
+        totals->work.bytes += rows * sent_bytes(layer);
         break;
     case PART_EXPERT_UP:
-        add_products(tally, linear_type(shape), 2.0 * layer->experts, layer->expert_rows,
-                     shape->expert_width, shape->hidden);
-        add_floats(tally, -rows * hidden);
+        layer_work_add_products(totals, linear_type(shape), 2.0 * layer->experts,
+                                layer->expert_rows, shape->expert_width, shape->hidden);
+        add_floats(totals, -rows * hidden);
         break;
     case PART_EXPERT_SILU:
-        add_floats(tally, 3 * rows * shape->expert_width);
+        add_floats(totals, 3 * rows * shape->expert_width);
         break;
     case PART_EXPERT_DOWN:
-        add_products(tally, linear_type(shape), layer->experts, layer->expert_rows, shape->hidden,
-                     shape->expert_width);
+        layer_work_add_products(totals, linear_type(shape), layer->experts, layer->expert_rows,
+                                shape->hidden, shape->expert_width);
         break;
     default:
-        add_floats(tally, rows * hidden);
-        tally->work.bytes += rows * result_bytes(layer);
+        add_floats(totals, rows * hidden);
+        totals->work.bytes += rows * result_bytes(layer);
     }
 }
 
@@ -228,15 +232,15 @@ bool layer_work_runs(const struct layer_case *layer, enum stage_part part) {
 }
 
 struct layer_work layer_work_of(const struct layer_case *layer, enum stage_part part) {
-    struct tally tally = {.layer = layer};
-    if (!layer_work_runs(layer, part)) return tally.work;
+    struct totals totals = {.layer = layer};
+    if (!layer_work_runs(layer, part)) return totals.work;
     if (part <= PART_ATTENTION_ADD)
-        tally_attention(&tally, part);
+        totals_attention(&totals, part);
     else if (part >= PART_EXPERT_INPUT && part <= PART_EXPERT_RESULT)
-        tally_experts(&tally, part);
+        totals_experts(&totals, part);
     else
-        tally_tokens(&tally, part);
-    return tally.work;
+        totals_tokens(&totals, part);
+    return totals.work;
 }
 
 /* ---- published ---- */

@@ -53,11 +53,11 @@ struct load {
     struct error *error;
 };
 
-static double now(const struct load *load) {
+static double load_now(const struct load *load) {
     return machine_limits_now() - load->start;
 }
 
-static void stop(struct load *load, enum status status) {
+static void load_stop(struct load *load, enum status status) {
     if (!load->status) load->status = status;
     http_client_stop(load->client);
 }
@@ -92,7 +92,7 @@ static bool begin_request(struct load *load, size_t index) {
                           .events = events,
                           .body = kept,
                           .leave_after = draw_leaving(load, request, index)};
-    slot->result.sent = now(load);
+    slot->result.sent = load_now(load);
     slot->result.arrival =
         options->open && load->phase == MEASURE ? request->arrival : slot->result.sent;
     enum status status = STATUS_NO_MEMORY;
@@ -103,7 +103,7 @@ static bool begin_request(struct load *load, size_t index) {
         error_set(load->error, status, "no memory or files for %zu requests at a time",
                   load->begun - load->ended + 1);
         slot->busy = false;
-        stop(load, status);
+        load_stop(load, status);
         return false;
     }
     load->idle_count--;
@@ -123,11 +123,12 @@ static void begin_due(struct load *load) {
     bool open = load->options->open && load->phase == MEASURE;
     double end = load->phase == MEASURE ? load->options->seconds_max : 0;
     while (load->idle_count && load->begun < phase_count(load)) {
-        if (end > 0 && (now(load) >= end || (open && load->requests[load->begun].arrival >= end))) {
+        if (end > 0 &&
+            (load_now(load) >= end || (open && load->requests[load->begun].arrival >= end))) {
             load->request_count = load->begun;
             return;
         }
-        double wait = open ? load->requests[load->begun].arrival - now(load) : 0;
+        double wait = open ? load->requests[load->begun].arrival - load_now(load) : 0;
         if (wait > 0) {
             http_client_wake_in(load->client, wait);
             return;
@@ -165,23 +166,23 @@ struct event_taker {
     struct slot *slot;
 };
 
-static void say(struct slot *slot, const char *text) {
+static void load_say(struct slot *slot, const char *text) {
     if (!slot->message[0]) snprintf(slot->message, sizeof slot->message, "%.159s", text);
 }
 
-static void take_event(void *context, struct bytes data) {
+static void load_take_event(void *context, struct bytes data) {
     struct load *load = ((struct event_taker *)context)->load;
     struct slot *slot = ((struct event_taker *)context)->slot;
     struct load_answer answer;
     struct error why;
     if (load_answer_read(data, load->scratch, SCRATCH_BYTES, &answer, &why)) {
         slot->failed_inside = true;
-        say(slot, why.text);
+        load_say(slot, why.text);
         return;
     }
     if (answer.failed) {
         slot->failed_inside = true;
-        say(slot, answer.message);
+        load_say(slot, answer.message);
     }
     slot->complete |= answer.done || answer.finished;
     if (answer.has_usage) {
@@ -193,7 +194,7 @@ static void take_event(void *context, struct bytes data) {
     slot->has_words |= answer.has_tokens;
     /* An answer may be a single token without text, which is visible only by its end. */
     if (!answer.has_tokens && !(answer.finished && slot->event_count == 0)) return;
-    double moment = now(load);
+    double moment = load_now(load);
     if (slot->event_count++ == 0)
         slot->result.first = moment;
     else if (load->phase == MEASURE)
@@ -204,7 +205,7 @@ static void take_event(void *context, struct bytes data) {
         http_client_leave(load->client, (uint32_t)(slot - load->slots));
 }
 
-static void on_head(void *context, uint32_t connection, uint32_t http_status) {
+static void load_on_head(void *context, uint32_t connection, uint32_t http_status) {
     struct load *load = context;
     load->slots[connection].http_status = http_status;
 }
@@ -218,19 +219,19 @@ static void keep_body(struct slot *slot, struct bytes data) {
     slot->body_count += count;
 }
 
-static void on_data(void *context, uint32_t connection, struct bytes data) {
+static void load_on_data(void *context, uint32_t connection, struct bytes data) {
     struct load *load = context;
     struct slot *slot = &load->slots[connection];
     struct event_taker taker = {load, slot};
     if (load->phase == ASK || slot->http_status != 200)
         keep_body(slot, data);
-    else if (load_events_push(&slot->events, data, take_event, &taker))
+    else if (load_events_push(&slot->events, data, load_take_event, &taker))
         slot->failed_inside = true;
 }
 
 /* ---- ends ---- */
 
-static enum load_failure judge(struct load *load, struct slot *slot, enum http_end end) {
+static enum load_failure load_verify(struct load *load, struct slot *slot, enum http_end end) {
     char message[128];
     if (end == HTTP_END_NO_CONNECTION) return LOAD_NO_CONNECTION;
     if (end == HTTP_END_TIMEOUT) return LOAD_TIMEOUT;
@@ -247,16 +248,16 @@ static enum load_failure judge(struct load *load, struct slot *slot, enum http_e
     bool empty =
         !slot->event_count || (!slot->has_words && slot->has_usage && !slot->result.output_tokens);
     if (end == HTTP_END_WHOLE && slot->complete && !empty) return LOAD_OK;
-    say(slot, end != HTTP_END_WHOLE ? "the connection broke in the middle of the answer"
-              : slot->complete      ? "the answer has no tokens"
-                                    : "the stream ended without a finish_reason or [DONE]");
+    load_say(slot, end != HTTP_END_WHOLE ? "the connection broke in the middle of the answer"
+                   : slot->complete      ? "the answer has no tokens"
+                                         : "the stream ended without a finish_reason or [DONE]");
     return LOAD_BROKEN;
 }
 
 static void note_result(struct load *load, struct slot *slot, enum http_end end) {
     struct load_result *result = &slot->result;
-    result->end = now(load);
-    result->failure = judge(load, slot, end);
+    result->end = load_now(load);
+    result->failure = load_verify(load, slot, end);
     if (result->failure == LOAD_OK && !slot->has_usage) {
         result->prompt_tokens = load->requests[slot->request].prompt_tokens;
         result->output_tokens = slot->token_ids ? slot->token_ids : slot->event_count;
@@ -269,11 +270,11 @@ static void note_result(struct load *load, struct slot *slot, enum http_end end)
 
 /* A failed warm-up request is not counted, but predicts failures of the measurement. */
 static bool warm_enough(struct load *load, struct slot *slot, enum http_end end) {
-    enum load_failure failure = judge(load, slot, end);
+    enum load_failure failure = load_verify(load, slot, end);
     if (failure == LOAD_OK) return true;
     error_set(load->error, STATUS_INVALID, "a warm-up request to %s failed: %s (%s)",
               http_client_name(load->client), load_failure_name(failure), slot->message);
-    stop(load, STATUS_INVALID);
+    load_stop(load, STATUS_INVALID);
     return false;
 }
 
@@ -297,7 +298,7 @@ static void take_model(struct load *load, struct slot *slot, enum http_end end) 
                            name, slot->http_status, why.text);
     slot->body_count = 0;
     if (status)
-        stop(load, status);
+        load_stop(load, status);
     else
         begin_phase(load, WARM);
 }
@@ -307,10 +308,10 @@ static void end_phase_if_over(struct load *load) {
     if (load->phase == WARM)
         begin_phase(load, MEASURE);
     else if (load->phase == MEASURE)
-        stop(load, STATUS_OK);
+        load_stop(load, STATUS_OK);
 }
 
-static void on_end(void *context, uint32_t connection, enum http_end end) {
+static void load_on_end(void *context, uint32_t connection, enum http_end end) {
     struct load *load = context;
     struct slot *slot = &load->slots[connection];
     slot->busy = false;
@@ -328,7 +329,7 @@ static void on_end(void *context, uint32_t connection, enum http_end end) {
     end_phase_if_over(load);
 }
 
-static void on_wake(void *context) {
+static void load_on_wake(void *context) {
     struct load *load = context;
     begin_due(load);
     end_phase_if_over(load);
@@ -342,10 +343,10 @@ static enum status load_open(struct load *load) {
         .url = options->url,
         .connections_max = options->concurrency,
         .stall_ms_max = options->stall_ms_max,
-        .head = on_head,
-        .data = on_data,
-        .end = on_end,
-        .wake = on_wake,
+        .head = load_on_head,
+        .data = load_on_data,
+        .end = load_on_end,
+        .wake = load_on_wake,
         .context = load,
     };
     check(options->concurrency >= 1 && options->concurrency <= LOAD_CONCURRENCY_MAX);

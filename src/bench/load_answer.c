@@ -34,7 +34,7 @@ static bool has_text(const struct tree *object, const char *key) {
     return tree_get_string(tree_member(object, key), &text) && text.count > 0;
 }
 
-static void read_choice(const struct tree *choice, struct load_answer *answer) {
+static void load_answer_read_choice(const struct tree *choice, struct load_answer *answer) {
     const struct tree *delta = tree_member(choice, "delta"), *text = tree_member(choice, "text");
     size_t ids = tree_count(tree_member(choice, "token_ids"));
     struct bytes reason;
@@ -70,7 +70,7 @@ enum status load_answer_read(struct bytes data, void *memory, size_t memory_byte
     }
     const struct tree *choices = tree_member(root, "choices");
     for (size_t i = 0; i < tree_count(choices); i++)
-        read_choice(tree_at(choices, i), &answer);
+        load_answer_read_choice(tree_at(choices, i), &answer);
     const struct tree *usage = tree_member(root, "usage");
     int64_t prompt, output;
     if (tree_get_integer(tree_member(usage, "prompt_tokens"), &prompt) &&

@@ -28,7 +28,7 @@ const char *load_body_path(const struct load_options *options) {
 enum { DRAW_OWN = 0x10AD, DRAW_BLOCK = 0xB10C };
 
 /* 32 random bits for a position in a prompt, or in a shared block. */
-static uint32_t draw(uint64_t seed, uint32_t kind, uint64_t what, uint32_t place) {
+static uint32_t load_body_draw(uint64_t seed, uint32_t kind, uint64_t what, uint32_t place) {
     uint32_t counter[4] = {place, (uint32_t)what, (uint32_t)(what >> 32), kind};
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, out[4];
     random_philox(counter, key, out);
@@ -41,13 +41,13 @@ static uint32_t draw_token(const struct load_options *options, const struct load
                            uint64_t number, uint32_t place) {
     uint32_t block = request->block_count ? place / request->block_tokens : 0;
     if (block < request->block_count)
-        return draw(options->seed, DRAW_BLOCK, request->blocks[block],
-                    place % request->block_tokens);
-    return draw(options->seed, DRAW_OWN, number, place);
+        return load_body_draw(options->seed, DRAW_BLOCK, request->blocks[block],
+                              place % request->block_tokens);
+    return load_body_draw(options->seed, DRAW_OWN, number, place);
 }
 
-static void write_prompt(struct json_writer *writer, const struct load_options *options,
-                         const struct load_request *request, uint64_t number) {
+static void load_body_write_prompt(struct json_writer *writer, const struct load_options *options,
+                                   const struct load_request *request, uint64_t number) {
     bool text = options->chat || options->text_prompts;
     uint32_t span = options->token_high - options->token_low;
     json_writer_text(writer, text ? "\"" : "[");
@@ -74,7 +74,7 @@ struct bytes load_body_take(const struct load_options *options, const char *mode
     json_writer_string(&writer, bytes_of(model));
     json_writer_text(&writer, options->chat ? ",\"messages\":[{\"role\":\"user\",\"content\":"
                                             : ",\"prompt\":");
-    write_prompt(&writer, options, request, number);
+    load_body_write_prompt(&writer, options, request, number);
     snprintf(text, sizeof text, ",\"max_tokens\":%u,\"temperature\":%g", request->output_tokens,
              options->temperature);
     json_writer_text(&writer, options->chat ? "}]" : "");

@@ -27,23 +27,23 @@ struct panel {
     double x_max, y_max; /* values at its right and upper edge */
 };
 
-static double x_of(const struct panel *panel, double value) {
+static double load_chart_x_of(const struct panel *panel, double value) {
     return panel->left + panel->width * value / panel->x_max;
 }
 
-static double y_of(const struct panel *panel, double value) {
+static double load_chart_y_of(const struct panel *panel, double value) {
     return panel->top + panel->height * (1 - value / panel->y_max);
 }
 
 /* The next of 1, 2, 5, 10, 20 … divided into four or five steps. */
-static double round_step(double max) {
+static double load_chart_round_step(double max) {
     double power = pow(10, floor(log10(max > 0 ? max / 5 : 1)));
     double step = max > 0 ? max / 5 / power : 1;
     return (step <= 1 ? 1 : step <= 2 ? 2 : step <= 5 ? 5 : 10) * power;
 }
 
-static void write_text(FILE *out, double x, double y, const char *anchor, int size,
-                       const char *color, const char *text) {
+static void load_chart_write_text(FILE *out, double x, double y, const char *anchor, int size,
+                                  const char *color, const char *text) {
     fprintf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" font-size=\"%d\" fill=\"%s\">", x,
             y, anchor, size, color);
     for (; *text; text++) {
@@ -55,11 +55,11 @@ static void write_text(FILE *out, double x, double y, const char *anchor, int si
     fputs("</text>\n", out);
 }
 
-static void write_number(FILE *out, double x, double y, const char *anchor, const char *color,
-                         double value) {
+static void load_chart_write_number(FILE *out, double x, double y, const char *anchor,
+                                    const char *color, double value) {
     char text[32];
     snprintf(text, sizeof text, "%.6g", value);
-    write_text(out, x, y, anchor, 11, color, text);
+    load_chart_write_text(out, x, y, anchor, 11, color, text);
 }
 
 /* The number of lines in addition to the one at 0. */
@@ -73,15 +73,19 @@ static void write_grid(FILE *out, const struct panel *panel, double x_step, doub
         double x = i * x_step;
         fprintf(out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"" GRID "\"/>\n",
-                x_of(panel, x), panel->top, x_of(panel, x), panel->top + panel->height);
-        write_number(out, x_of(panel, x), panel->top + panel->height + 16, "middle", SOFT, x);
+                load_chart_x_of(panel, x), panel->top, load_chart_x_of(panel, x),
+                panel->top + panel->height);
+        load_chart_write_number(out, load_chart_x_of(panel, x), panel->top + panel->height + 16,
+                                "middle", SOFT, x);
     }
     for (uint32_t i = 0; y_step > 0 && i <= lines_of(panel->y_max, y_step); i++) {
         double y = i * y_step;
         fprintf(out,
                 "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" stroke=\"" GRID "\"/>\n",
-                panel->left, y_of(panel, y), panel->left + panel->width, y_of(panel, y));
-        write_number(out, panel->left - 6, y_of(panel, y) + 4, "end", SOFT, y);
+                panel->left, load_chart_y_of(panel, y), panel->left + panel->width,
+                load_chart_y_of(panel, y));
+        load_chart_write_number(out, panel->left - 6, load_chart_y_of(panel, y) + 4, "end", SOFT,
+                                y);
     }
 }
 
@@ -89,8 +93,8 @@ static void write_grid(FILE *out, const struct panel *panel, double x_step, doub
 
 enum time_kind { FIRST, TOKEN, WHOLE };
 
-static size_t collect(const struct load_outcome *outcome, size_t request_count, enum time_kind kind,
-                      double *values) {
+static size_t load_chart_collect(const struct load_outcome *outcome, size_t request_count,
+                                 enum time_kind kind, double *values) {
     size_t count = 0;
     for (size_t i = 0; i < request_count; i++) {
         const struct load_result *result = &outcome->results[i];
@@ -107,33 +111,34 @@ static size_t collect(const struct load_outcome *outcome, size_t request_count, 
 static void write_mark(FILE *out, const struct panel *panel, const char *name, double share,
                        double value) {
     char text[48];
-    double x = x_of(panel, value), y = y_of(panel, share);
+    double x = load_chart_x_of(panel, value), y = load_chart_y_of(panel, share);
     bool left = x > panel->left + panel->width * 0.6;
     snprintf(text, sizeof text, value < 1000 ? "%s %.4g" : "%s %.0f", name, value);
     fprintf(out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3.5\" fill=\"" INK "\"/>\n", x, y);
-    write_text(out, left ? x - 8 : x + 8, left ? y - 4 : y + 13, left ? "end" : "start", 11, INK,
-               text);
+    load_chart_write_text(out, left ? x - 8 : x + 8, left ? y - 4 : y + 13, left ? "end" : "start",
+                          11, INK, text);
 }
 
 static void write_distribution(FILE *out, struct panel panel, const char *name, const char *color,
                                double *values, size_t count) {
     struct load_stats stats = load_stats_of(values, count);
-    double step = round_step(stats.max);
+    double step = load_chart_round_step(stats.max);
     panel.x_max = step * ceil(stats.max / step + 1e-9);
     panel.y_max = 100;
     if (panel.x_max <= 0) panel.x_max = 1;
-    write_text(out, panel.left, panel.top - 24, "start", 13, INK, name);
+    load_chart_write_text(out, panel.left, panel.top - 24, "start", 13, INK, name);
     write_grid(out, &panel, panel.x_max > 0 && count ? step : panel.x_max, 25);
     if (count == 0) {
-        write_text(out, panel.left + panel.width / 2, panel.top + panel.height / 2, "middle", 12,
-                   SOFT, "nothing measured");
+        load_chart_write_text(out, panel.left + panel.width / 2, panel.top + panel.height / 2,
+                              "middle", 12, SOFT, "nothing measured");
         return;
     }
     fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", color);
     for (int i = 0; i <= CURVE_STEPS; i++) {
         double share = (double)i / CURVE_STEPS;
-        fprintf(out, "%.1f,%.1f ", x_of(&panel, load_stats_percentile(values, count, share)),
-                y_of(&panel, 100 * share));
+        fprintf(out, "%.1f,%.1f ",
+                load_chart_x_of(&panel, load_stats_percentile(values, count, share)),
+                load_chart_y_of(&panel, 100 * share));
     }
     fputs("\"/>\n", out);
     write_mark(out, &panel, "p50", 50, stats.p50);
@@ -163,20 +168,20 @@ static void fill_bins(const struct load_outcome *outcome, size_t request_count, 
     }
 }
 
-static void write_line(FILE *out, struct panel panel, const char *name, const char *color,
-                       const double values[BINS]) {
+static void load_chart_write_line(FILE *out, struct panel panel, const char *name,
+                                  const char *color, const double values[BINS]) {
     double max = 0;
     for (int bin = 0; bin < BINS; bin++)
         max = fmax(max, values[bin]);
-    double step = round_step(max);
+    double step = load_chart_round_step(max);
     panel.y_max = step * ceil(max / step + 1e-9);
     if (panel.y_max <= 0) panel.y_max = step = 1;
-    write_text(out, panel.left, panel.top - 24, "start", 13, INK, name);
-    write_grid(out, &panel, round_step(panel.x_max), step);
+    load_chart_write_text(out, panel.left, panel.top - 24, "start", 13, INK, name);
+    write_grid(out, &panel, load_chart_round_step(panel.x_max), step);
     fprintf(out, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.5\" points=\"", color);
     for (int bin = 0; bin < BINS; bin++)
-        fprintf(out, "%.1f,%.1f ", x_of(&panel, (bin + 0.5) * panel.x_max / BINS),
-                y_of(&panel, values[bin]));
+        fprintf(out, "%.1f,%.1f ", load_chart_x_of(&panel, (bin + 0.5) * panel.x_max / BINS),
+                load_chart_y_of(&panel, values[bin]));
     fputs("\"/>\n", out);
 }
 
@@ -185,12 +190,12 @@ static void write_timeline(FILE *out, const struct load_outcome *outcome, size_t
     double seconds = outcome->seconds > 0 ? outcome->seconds : 1;
     fill_bins(outcome, request_count, seconds / BINS, running, tokens);
     struct panel left = {70, 400, 390, 190, seconds, 1}, right = {540, 400, 390, 190, seconds, 1};
-    write_line(out, left, "requests under way, over seconds", "#2f6f9f", running);
-    write_line(out, right, "output tokens per second, over seconds", "#3f8f4f", tokens);
+    load_chart_write_line(out, left, "requests under way, over seconds", "#2f6f9f", running);
+    load_chart_write_line(out, right, "output tokens per second, over seconds", "#3f8f4f", tokens);
 }
 
-static void write_all(FILE *out, const struct load_outcome *outcome, size_t request_count,
-                      const char *title, double *values) {
+static void load_chart_write_all(FILE *out, const struct load_outcome *outcome,
+                                 size_t request_count, const char *title, double *values) {
     static const struct {
         const char *name, *color;
     } panels[] = {
@@ -203,10 +208,10 @@ static void write_all(FILE *out, const struct load_outcome *outcome, size_t requ
             "height=\"%d\" font-family=\"system-ui, sans-serif\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n",
             WIDTH, HEIGHT, WIDTH, HEIGHT);
-    write_text(out, 30, 36, "start", 16, INK, title);
+    load_chart_write_text(out, 30, 36, "start", 16, INK, title);
     for (int kind = FIRST; kind <= WHOLE; kind++) {
         struct panel panel = {.left = 60 + 310 * kind, .top = 90, .width = 250, .height = 220};
-        size_t count = collect(outcome, request_count, (enum time_kind)kind, values);
+        size_t count = load_chart_collect(outcome, request_count, (enum time_kind)kind, values);
         write_distribution(out, panel, panels[kind].name, panels[kind].color, values, count);
     }
     write_timeline(out, outcome, request_count);
@@ -220,7 +225,7 @@ enum status load_chart_write(const char *path, const struct load_outcome *outcom
     FILE *out = own_file_report(path);
     bool good = out != NULL;
     if (good) {
-        write_all(out, outcome, request_count, title, values);
+        load_chart_write_all(out, outcome, request_count, title, values);
         good = !ferror(out);
         if (fclose(out)) good = false;
     }

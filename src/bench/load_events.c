@@ -3,7 +3,8 @@
 
 #include <stdlib.h>
 
-static enum status append(char **memory, size_t *count, size_t *room, struct bytes text) {
+static enum status load_events_append(char **memory, size_t *count, size_t *room,
+                                      struct bytes text) {
     if (text.count > LOAD_EVENTS_DATA_MAX - *count) return STATUS_TOO_LARGE;
     if (*count + text.count > *room) {
         size_t wanted = 2 * (*count + text.count) + 256;
@@ -20,14 +21,15 @@ static enum status append(char **memory, size_t *count, size_t *room, struct byt
 static enum status add_data(struct load_events *events, struct bytes value) {
     enum status status = STATUS_OK;
     if (events->has_data)
-        status =
-            append(&events->data, &events->data_count, &events->data_room, BYTES_LITERAL("\n"));
+        status = load_events_append(&events->data, &events->data_count, &events->data_room,
+                                    BYTES_LITERAL("\n"));
     events->has_data = true;
     if (status) return status;
-    return append(&events->data, &events->data_count, &events->data_room, value);
+    return load_events_append(&events->data, &events->data_count, &events->data_room, value);
 }
 
-static enum status take_line(struct load_events *events, load_events_taker *taker, void *context) {
+static enum status load_events_take_line(struct load_events *events, load_events_taker *taker,
+                                         void *context) {
     struct bytes line = {events->line, events->line_count}, field = BYTES_LITERAL("data");
     events->line_count = 0;
     if (line.count == 0) {
@@ -57,13 +59,14 @@ enum status load_events_push(struct load_events *events, struct bytes text,
         size_t bytes = 0;
         while (bytes < text.count && text.data[bytes] != '\n' && text.data[bytes] != '\r')
             bytes++;
-        enum status status = append(&events->line, &events->line_count, &events->line_room,
-                                    (struct bytes){text.data, bytes});
+        enum status status =
+            load_events_append(&events->line, &events->line_count, &events->line_room,
+                               (struct bytes){text.data, bytes});
         if (status) return status;
         if (bytes == text.count) return STATUS_OK;
         events->after_cr = text.data[bytes] == '\r';
         text = (struct bytes){text.data + bytes + 1, text.count - bytes - 1};
-        status = take_line(events, taker, context);
+        status = load_events_take_line(events, taker, context);
         if (status) return status;
     }
     return STATUS_OK;

@@ -17,7 +17,7 @@ struct ideal_table {
 };
 
 /* SplitMix64 (Steele et al., 2014), never 0. */
-static uint64_t extend(uint64_t chain, uint64_t id) {
+static uint64_t load_ideal_extend(uint64_t chain, uint64_t id) {
     uint64_t x = (chain ^ (id + 1) * 0xD1B54A32D192ED03u) + 0x9E3779B97F4A7C15u;
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
@@ -33,12 +33,13 @@ static struct seen *find(const struct ideal_table *table, uint64_t chain) {
 }
 
 /* Tokens at its beginning that were seen before. Afterwards all of its blocks count as seen. */
-static uint32_t hit_of(const struct ideal_table *table, const struct load_request *request) {
+static uint32_t load_ideal_hit_of(const struct ideal_table *table,
+                                  const struct load_request *request) {
     uint32_t hit = 0, left = request->prompt_tokens;
     uint64_t chain = 0;
     for (uint32_t i = 0; i < request->block_count && left > 0; i++) {
         uint32_t own = left < request->block_tokens ? left : request->block_tokens;
-        chain = extend(chain, request->blocks[i]);
+        chain = load_ideal_extend(chain, request->blocks[i]);
         struct seen *seen = find(table, chain);
         uint32_t shared = seen->tokens < own ? seen->tokens : own;
         hit += shared; /* nothing after a block that was not seen in full */
@@ -61,7 +62,7 @@ enum status load_ideal_of(const struct load_request *requests, size_t count, uin
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu blocks of prompts", blocks);
     struct load_ideal ideal = {0};
     for (size_t i = 0; i < count; i++) {
-        uint32_t hit = hit_of(&table, &requests[i]);
+        uint32_t hit = load_ideal_hit_of(&table, &requests[i]);
         ideal.prompt_tokens += requests[i].prompt_tokens;
         ideal.output_tokens += requests[i].output_tokens;
         ideal.cached_tokens += hit;

@@ -11,7 +11,8 @@
 enum report_figure { FIRST, TOKEN, WHOLE, QUEUE, PROMPTS, OUTPUTS, FIGURE_COUNT };
 
 /* Returns false if this result has no such figure. */
-static bool figure_of(const struct load_result *result, enum report_figure figure, double *out) {
+static bool load_report_figure_of(const struct load_result *result, enum report_figure figure,
+                                  double *out) {
     switch (figure) {
     case FIRST:
         *out = result->first - result->arrival;
@@ -43,7 +44,7 @@ static struct load_stats stats_of(const struct load_outcome *outcome, size_t req
     size_t count = 0;
     for (size_t i = 0; i < request_count; i++)
         if (outcome->results[i].failure == LOAD_OK)
-            count += figure_of(&outcome->results[i], figure, &values[count]);
+            count += load_report_figure_of(&outcome->results[i], figure, &values[count]);
     return load_stats_of(values, count);
 }
 
@@ -80,8 +81,8 @@ static double rate(double count, const struct load_outcome *outcome) {
 
 /* ---- for people ---- */
 
-static void print_row(const char *name, const struct load_stats *stats, double scale,
-                      int decimals) {
+static void load_report_print_row(const char *name, const struct load_stats *stats, double scale,
+                                  int decimals) {
     if (stats->count == 0) return;
     printf("%-28s %10.*f %10.*f %10.*f %10.*f %10.*f %10.*f\n", name, decimals, stats->mean * scale,
            decimals, stats->p50 * scale, decimals, stats->p90 * scale, decimals, stats->p95 * scale,
@@ -101,13 +102,13 @@ void load_report_print(const struct load_report *report, const struct load_outco
            rate((double)report->output_tokens, outcome), report->prompt_tokens,
            report->cached_tokens, report->output_tokens);
     printf("%-28s %10s %10s %10s %10s %10s %10s\n", "", "mean", "p50", "p90", "p95", "p99", "max");
-    print_row("time to first token, ms", &report->first, 1e3, 1);
-    print_row("time per output token, ms", &report->token, 1e3, 2);
-    print_row("between two events, ms", &report->gap, 1e3, 2);
-    print_row("whole request, ms", &report->whole, 1e3, 1);
-    if (options->open) print_row("wait for a place, ms", &report->queue, 1e3, 1);
-    print_row("prompt tokens", &report->prompt_lengths, 1, 0);
-    print_row("output tokens", &report->output_lengths, 1, 0);
+    load_report_print_row("time to first token, ms", &report->first, 1e3, 1);
+    load_report_print_row("time per output token, ms", &report->token, 1e3, 2);
+    load_report_print_row("between two events, ms", &report->gap, 1e3, 2);
+    load_report_print_row("whole request, ms", &report->whole, 1e3, 1);
+    if (options->open) load_report_print_row("wait for a place, ms", &report->queue, 1e3, 1);
+    load_report_print_row("prompt tokens", &report->prompt_lengths, 1, 0);
+    load_report_print_row("output tokens", &report->output_lengths, 1, 0);
     if (report->left) printf("%zu left in the middle of their answers\n", report->left);
     for (int kind = LOAD_OK + 1; kind < LOAD_LEFT; kind++)
         if (report->failures[kind])
@@ -118,14 +119,14 @@ void load_report_print(const struct load_report *report, const struct load_outco
 
 /* ---- for programs ---- */
 
-static void print_stats(const char *name, const struct load_stats *stats) {
+static void load_report_print_stats(const char *name, const struct load_stats *stats) {
     printf(",\n \"%s\":{\"count\":%zu,\"mean\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p95\":%.6g,"
            "\"p99\":%.6g,\"max\":%.6g}",
            name, stats->count, stats->mean, stats->p50, stats->p90, stats->p95, stats->p99,
            stats->max);
 }
 
-static void print_string(const char *text) {
+static void load_report_print_string(const char *text) {
     char out[2048];
     struct json_writer writer = {.out = out, .room = sizeof out};
     json_writer_string(&writer, bytes_of(text));
@@ -158,9 +159,9 @@ void load_report_print_json(const struct load_report *report, const struct load_
                             const struct load_options *options, const struct load_request *each,
                             const char *extra) {
     printf("{%s\"url\":", extra);
-    print_string(options->url);
+    load_report_print_string(options->url);
     printf(",\"model\":");
-    print_string(outcome->model);
+    load_report_print_string(outcome->model);
     printf(",\"endpoint\":\"%s\",\n \"requests\":%zu,\"failed\":%zu,\"left\":%zu,\"seconds\":%.6g,"
            "\"running_max\":%u,\"prompt_tokens\":%" PRIu64 ",\"cached_tokens\":%" PRIu64
            ",\"output_tokens\":%" PRIu64
@@ -171,20 +172,20 @@ void load_report_print_json(const struct load_report *report, const struct load_
            report->output_tokens, rate((double)report->failures[LOAD_OK], outcome),
            rate((double)report->prompt_tokens, outcome),
            rate((double)report->output_tokens, outcome));
-    print_stats("ttft_seconds", &report->first);
-    print_stats("tpot_seconds", &report->token);
-    print_stats("itl_seconds", &report->gap);
-    print_stats("e2e_seconds", &report->whole);
-    print_stats("queue_seconds", &report->queue);
-    print_stats("prompt_lengths", &report->prompt_lengths);
-    print_stats("output_lengths", &report->output_lengths);
+    load_report_print_stats("ttft_seconds", &report->first);
+    load_report_print_stats("tpot_seconds", &report->token);
+    load_report_print_stats("itl_seconds", &report->gap);
+    load_report_print_stats("e2e_seconds", &report->whole);
+    load_report_print_stats("queue_seconds", &report->queue);
+    load_report_print_stats("prompt_lengths", &report->prompt_lengths);
+    load_report_print_stats("output_lengths", &report->output_lengths);
     if (each) print_each(outcome, each);
     printf(",\n \"errors\":{");
     for (int kind = LOAD_OK + 1, printed = 0; kind < LOAD_LEFT; kind++)
         if (report->failures[kind]) {
             printf("%s\"%s\":{\"count\":%zu,\"first\":", printed++ ? "," : "",
                    load_failure_name((enum load_failure)kind), report->failures[kind]);
-            print_string(outcome->messages[kind]);
+            load_report_print_string(outcome->messages[kind]);
             printf("}");
         }
     printf("}}\n");

@@ -108,8 +108,9 @@ static double read_rate(const struct meter *meter, const char *data, size_t byte
     return best_of(rates);
 }
 
-static enum status measure(const struct meter *meter, struct machine_limits *limits_out,
-                           struct error *error) {
+static enum status machine_limits_measure_each(const struct meter *meter,
+                                               struct machine_limits *limits_out,
+                                               struct error *error) {
     const size_t bytes = read_bytes();
     void *data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
@@ -130,14 +131,14 @@ static enum status measure(const struct meter *meter, struct machine_limits *lim
 enum status machine_limits_measure(struct team *team, bool single,
                                    struct machine_limits *limits_out, struct error *error) {
     const struct meter meter = {team, single ? 1 : team_threads(team), machine_limits_now};
-    return measure(&meter, limits_out, error);
+    return machine_limits_measure_each(&meter, limits_out, error);
 }
 
 enum status machine_limits_measure_busy(struct team *team, struct machine_limits *limits_out,
                                         struct error *error) {
     const struct meter meter = {team, 1, machine_limits_processor_now};
     check(team_threads(team) == 1);
-    return measure(&meter, limits_out, error);
+    return machine_limits_measure_each(&meter, limits_out, error);
 }
 
 bool machine_limits_line(const char *path, const char *key, char *out, size_t out_bytes) {

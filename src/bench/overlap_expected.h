@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The expected time of an overlap schedule, from the stage times of a measured sequential step: its
- * table walked in virtual time (simulate/hardware/overlap_walk.h). A lane has its share of each
+ * table walked in virtual time (simulate/hardware/overlap_schedule.h). A lane has its share of each
  * stage's time, as if smaller products were as efficient, and of the bytes. Times are seconds.
  */
 #ifndef BENCH_OVERLAP_EXPECTED_H

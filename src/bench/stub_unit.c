@@ -27,7 +27,7 @@
 struct stub_stream { /* a request, at the index of its seed */
     struct request_id id;
     bool lives;
-    uint32_t prompt_tokens, told, tokens_max;
+    uint32_t prompt_tokens, reported, tokens_max;
     int64_t due_ns;
 };
 
@@ -47,8 +47,8 @@ struct stub {
 
 static void *put(struct outbox *outbox, const struct unit_id *from, enum record_kind kind,
                  const void *fixed) {
-    void *record = from ? outbox_put_carried(outbox, RECORD_FROM_UNIT, *from, kind, fixed)
-                        : outbox_put(outbox, kind, fixed);
+    void *record = from ? machine_outbox_put_envelope(outbox, RECORD_FROM_UNIT, *from, kind, fixed)
+                        : machine_outbox_put(outbox, kind, fixed);
     check(record);
     return record;
 }
@@ -85,17 +85,17 @@ void stub_unit_say_load(struct outbox *outbox, const struct stub_shape *shape, u
 
 /* ---- its streams ---- */
 
-static struct map_key key_of(struct request_id id) {
+static struct map_key stub_unit_key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
 static void end(struct stub *stub, uint32_t place, enum finish_reason reason) {
     struct stub_stream *stream = &stub->streams[place];
     struct record_finished fixed = {
-        .request = stream->id, .reason = reason, .output_tokens = stream->told};
+        .request = stream->id, .reason = reason, .output_tokens = stream->reported};
     fixed.work.prompt_miss_tokens = fixed.work.computed_tokens = stream->prompt_tokens;
-    check(outbox_put(&stub->outbox, RECORD_FINISHED, &fixed));
-    map_remove(&stub->places, key_of(stream->id));
+    check(machine_outbox_put(&stub->outbox, RECORD_FINISHED, &fixed));
+    map_remove(&stub->places, stub_unit_key_of(stream->id));
     stream->lives = false;
     stub->living[stub->at[place]] = stub->living[--stub->count];
     stub->at[stub->living[stub->at[place]]] = stub->at[place];
@@ -105,7 +105,7 @@ static int64_t pause_of(const struct stub *stub) {
     return (int64_t)(1e9 / atomic_load(&stub->options.shared->tokens_each));
 }
 
-static void take(struct stub *stub, const struct record_submit *submit, int64_t now_ns) {
+static void stub_unit_take(struct stub *stub, const struct record_submit *submit, int64_t now_ns) {
     uint32_t place = (uint32_t)(submit->sampling.seed % STUB_STREAMS_MAX);
     struct stub_stream *stream = &stub->streams[place];
     check(!stream->lives); /* the client's streams have different seeds */
@@ -116,7 +116,7 @@ static void take(struct stub *stub, const struct record_submit *submit, int64_t 
                                    .due_ns = now_ns};
     if (stream->tokens_max > 1) /* spreads them over time */
         stream->due_ns += (int64_t)((uint64_t)place * 2654435761u % (uint64_t)pause_of(stub));
-    map_add(&stub->places, key_of(submit->request), place);
+    map_add(&stub->places, stub_unit_key_of(submit->request), place);
     stub->at[place] = stub->count;
     stub->living[stub->count++] = place;
     stub->changed = true;
@@ -125,15 +125,16 @@ static void take(struct stub *stub, const struct record_submit *submit, int64_t 
 static enum status stub_receive(void *self, const struct record *record, int64_t now_ns) {
     struct stub *stub = self;
     if (outbox_room(&stub->outbox) < 4096) return STATUS_FULL;
-    if (record->kind == RECORD_SUBMIT) take(stub, (const struct record_submit *)record, now_ns);
+    if (record->kind == RECORD_SUBMIT)
+        stub_unit_take(stub, (const struct record_submit *)record, now_ns);
     if (record->kind == RECORD_CANCEL) {
-        uint32_t place = map_find(&stub->places, key_of(record_request(record)));
+        uint32_t place = map_find(&stub->places, stub_unit_key_of(record_request(record)));
         if (place != MAP_NONE) end(stub, place, FINISH_CANCELLED);
     }
     return STATUS_OK;
 }
 
-static struct stub_shape shape_of(const struct stub *stub) {
+static struct stub_shape stub_unit_shape_of(const struct stub *stub) {
     struct stub_shape shape = {.vocab = stub->options.vocab,
                                .ranks = 1,
                                .pages_each = PAGES,
@@ -147,37 +148,37 @@ static struct stub_shape shape_of(const struct stub *stub) {
 static void say_token(struct stub *stub, uint32_t place, int64_t now_ns) {
     struct stub_stream *stream = &stub->streams[place];
     struct record_tokens fixed = {.request = stream->id,
-                                  .first_output_position = stream->told,
+                                  .first_output_position = stream->reported,
                                   .token_count = 1,
-                                  .work_count = stream->told == 0};
-    struct record_tokens *tokens = outbox_put(&stub->outbox, RECORD_TOKENS, &fixed);
+                                  .work_count = stream->reported == 0};
+    struct record_tokens *tokens = machine_outbox_put(&stub->outbox, RECORD_TOKENS, &fixed);
     check(tokens);
     *tokens_chosen(tokens) = stub->options.token;
     if (fixed.work_count)
         *tokens_work(tokens) = (struct unit_work){.prompt_miss_tokens = stream->prompt_tokens,
                                                   .computed_tokens = stream->prompt_tokens};
     struct stub_shared *shared = stub->options.shared;
-    atomic_store(&shared->said_ns[place][stream->told++ % STUB_TIMES], now_ns);
+    atomic_store(&shared->said_ns[place][stream->reported++ % STUB_TIMES], now_ns);
     atomic_fetch_add(&shared->said, 1);
     stream->due_ns += pause_of(stub);
     if (stream->due_ns < now_ns) stream->due_ns = now_ns; /* a delayed stream does not catch up */
-    if (stream->told == stream->tokens_max) end(stub, place, FINISH_LENGTH);
+    if (stream->reported == stream->tokens_max) end(stub, place, FINISH_LENGTH);
 }
 
-static bool may_say(const struct stub *stub) {
+static bool stub_unit_may_say(const struct stub *stub) {
     const struct stub_shared *shared = stub->options.shared;
     return outbox_room(&stub->outbox) > 4096 &&
-           atomic_load(&shared->said) - atomic_load(&shared->heard) < (uint64_t)STUB_AHEAD;
+           atomic_load(&shared->said) - atomic_load(&shared->received) < (uint64_t)STUB_AHEAD;
 }
 
 static void stub_step(void *self, int64_t now_ns) {
     struct stub *stub = self;
-    const struct stub_shape shape = shape_of(stub);
+    const struct stub_shape shape = stub_unit_shape_of(stub);
     if (!stub->greeted) stub_unit_say_hello(&stub->outbox, &shape, NULL);
     stub->greeted = true;
     if (now_ns < stub->wake_ns) return;
     stub->wake_ns = now_ns + TICK_NS;
-    for (uint32_t i = stub->count; i-- > 0 && may_say(stub);)
+    for (uint32_t i = stub->count; i-- > 0 && stub_unit_may_say(stub);)
         if (stub->streams[stub->living[i]].due_ns <= now_ns)
             say_token(stub, stub->living[i], now_ns);
     if (!stub->changed && now_ns < stub->load_ns) return;
@@ -240,7 +241,7 @@ enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,
     _exit(0);
 }
 
-struct stub_shared *stub_shared_take(void) {
+struct stub_shared *stub_unit_shared_take(void) {
     void *memory = mmap(NULL, sizeof(struct stub_shared), PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;

@@ -22,7 +22,7 @@
 struct stub_shared {
     _Atomic double tokens_each; /* per second and stream, from now on */
     _Atomic uint64_t said;      /* tokens sent by the unit */
-    _Atomic uint64_t heard;     /* tokens received by the client; the unit is at most STUB_AHEAD
+    _Atomic uint64_t received;  /* tokens received by the client; the unit is at most STUB_AHEAD
                                  * ahead */
     _Atomic int64_t said_ns[STUB_STREAMS_MAX][STUB_TIMES]; /* monotonic clock, by position */
 };
@@ -61,6 +61,6 @@ enum status stub_unit_start(const struct stub_options *options, pid_t *pid_out,
                             struct error *error) MUST_USE;
 
 /* Zeroed memory for it, never freed. Returns NULL if memory is out. */
-struct stub_shared *stub_shared_take(void);
+struct stub_shared *stub_unit_shared_take(void);
 
 #endif

@@ -22,9 +22,9 @@
 
 /* Its command line was written by another process, which has said it. */
 static bool is_started_by_fathom(const struct option_table *table, const void *values) {
-    const struct option *board = options_find(table, "board");
+    const struct option *health = options_find(table, "board");
     char text[16];
-    return job_exists() || (board && options_format(board, values, text, sizeof text) > 0);
+    return job_exists() || (health && options_format(health, values, text, sizeof text) > 0);
 }
 
 void command_say_idle(const struct option_table *table, const void *values) {
@@ -44,7 +44,7 @@ void command_say_idle(const struct option_table *table, const void *values) {
 }
 
 /* What an error quotes may be of others, and moves no terminal. */
-static void complain(const struct option_table *table, const char *text, bool has_help) {
+static void command_complain(const struct option_table *table, const char *text, bool has_help) {
     char visible[FORMAT_SAFE_BYTES(sizeof((struct error *)NULL)->text)];
     format_visible(visible, sizeof visible, text);
     fprintf(stderr, "fathom %s: %s", table->command, visible);
@@ -56,7 +56,7 @@ bool command_begin(const struct option_table *table, int argc, char **argv, void
                    struct option_result *result_out, int *exit_code_out) {
     struct error error;
     if (options_parse(table, argc, argv, values, CONFIG_READER, result_out, &error) != STATUS_OK) {
-        complain(table, error.text, false);
+        command_complain(table, error.text, false);
         *exit_code_out = EXIT_CODE_USAGE;
         return false;
     }
@@ -73,7 +73,7 @@ int command_failed(const struct option_table *table, enum status status,
     if (log_form() == LOG_JSON)
         log_say(LOG_ERROR, "process", "failed command=%s why=%s", table->command, text);
     else
-        complain(table, text, false);
+        command_complain(table, text, false);
     return EXIT_CODE_FAILED;
 }
 
@@ -83,7 +83,7 @@ int command_misused(const struct option_table *table, const char *format, ...) {
     va_start(arguments, format);
     format_va(error.text, sizeof error.text, format, arguments);
     va_end(arguments);
-    complain(table, error.text, true);
+    command_complain(table, error.text, true);
     return EXIT_CODE_USAGE;
 }
 

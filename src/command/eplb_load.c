@@ -37,8 +37,8 @@ static enum status parse_tree(struct bytes text, const char *name, void **memory
 
 /* Sets the table's counts, 1..rows_max and 1..columns_max. INVALID unless every row is an array as
  * long as the first; the values are not looked at. */
-static enum status read_shape(struct eplb_table *table, uint32_t rows_max, uint32_t columns_max,
-                              struct error *error) {
+static enum status eplb_load_read_shape(struct eplb_table *table, uint32_t rows_max,
+                                        uint32_t columns_max, struct error *error) {
     size_t rows = tree_count(table->rows), columns = tree_count(tree_at(table->rows, 0));
     if (!rows || rows > rows_max)
         return error_set(error, STATUS_INVALID,
@@ -99,7 +99,7 @@ enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_loa
     struct eplb_table table = {.name = name, .row_noun = "layer", .column_noun = "expert"};
     enum status status = parse_tree(text, name, &memory, &table.rows, error);
     if (status != STATUS_OK) return status;
-    status = read_shape(&table, LIMIT_LAYERS, LIMIT_EXPERTS, error);
+    status = eplb_load_read_shape(&table, LIMIT_LAYERS, LIMIT_EXPERTS, error);
     if (status == STATUS_OK) {
         loads = calloc((size_t)table.row_count * table.column_count, sizeof *loads);
         if (!loads) status = error_set(error, STATUS_NO_MEMORY, "%s: no memory for loads", name);
@@ -115,8 +115,8 @@ enum status eplb_load_parse(struct bytes text, const char *name, struct eplb_loa
 }
 
 /* Reads slots[slot], the expert of each slot of a layer. */
-static enum status read_slots(const struct eplb_table *table, uint32_t layer, uint16_t *slots,
-                              struct error *error) {
+static enum status eplb_load_read_slots(const struct eplb_table *table, uint32_t layer,
+                                        uint16_t *slots, struct error *error) {
     const struct tree *row = tree_at(table->rows, layer);
     for (uint32_t slot = 0; slot < table->column_count; slot++) {
         int64_t expert = -1;
@@ -144,13 +144,14 @@ enum status eplb_load_parse_placement(struct bytes text, const char *name,
                            "%s: expected what `fathom eplb --json` prints, an object with "
                            "\"slot_to_expert\"",
                            name);
-    if (status == STATUS_OK) status = read_shape(&table, LIMIT_LAYERS, BALANCE_SLOTS_MAX, error);
+    if (status == STATUS_OK)
+        status = eplb_load_read_shape(&table, LIMIT_LAYERS, BALANCE_SLOTS_MAX, error);
     if (status == STATUS_OK) {
         slots = calloc((size_t)table.row_count * table.column_count, sizeof *slots);
         if (!slots) status = error_set(error, STATUS_NO_MEMORY, "%s: no memory for slots", name);
     }
     for (uint32_t i = 0; status == STATUS_OK && i < table.row_count; i++)
-        status = read_slots(&table, i, slots + (size_t)i * table.column_count, error);
+        status = eplb_load_read_slots(&table, i, slots + (size_t)i * table.column_count, error);
     if (status == STATUS_OK)
         *out = (struct eplb_placement){table.row_count, table.column_count, slots};
     else

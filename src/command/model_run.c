@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TELL_NS ((int64_t)10000000000) /* how often the log says how far it is */
+#define REPORT_NS ((int64_t)10000000000) /* how often the log says how far it is */
 
 enum status model_run_directory(const char *given, const char **directory_out,
                                 struct error *error) {
@@ -52,14 +52,14 @@ static void log_progress(void *context, uint64_t done_bytes, uint64_t total_byte
     struct model_run_progress *progress = context;
     int64_t now_ns = clock_now_ns();
     progress->total_bytes = total_bytes;
-    if (progress->told_ns && now_ns - progress->told_ns < TELL_NS) return;
+    if (progress->reported_ns && now_ns - progress->reported_ns < REPORT_NS) return;
     log_say(LOG_INFO, "model",
             "is being loaded bytes=%" PRIu64 " total_bytes=%" PRIu64 " directory=%s", done_bytes,
-            total_bytes, progress->told_ns ? "" : progress->directory);
-    progress->told_ns = now_ns;
+            total_bytes, progress->reported_ns ? "" : progress->directory);
+    progress->reported_ns = now_ns;
 }
 
-static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+static void model_run_show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
     struct model_run_progress *progress = context;
     if (clock_now_ns() - progress->began_ns < 1000000000 && !progress->shown) return;
     progress->shown = true;
@@ -71,7 +71,7 @@ static void show_progress(void *context, uint64_t done_bytes, uint64_t total_byt
 void model_run_progress_begin(struct model_run_progress *progress, struct model_options *options) {
     *progress = (struct model_run_progress){.began_ns = clock_now_ns()};
     if (!isatty(STDERR_FILENO)) return;
-    options->progress = show_progress;
+    options->progress = model_run_show_progress;
     options->progress_context = progress;
 }
 

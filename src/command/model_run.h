@@ -97,7 +97,7 @@ enum status model_run_options(const struct model_run_values *values, struct mode
 /* Shows how far a model is loaded, on a terminal, when it takes more than a second; or says it in
  * the log, at its start, each ten seconds and at its end. */
 struct model_run_progress {
-    int64_t began_ns, told_ns;
+    int64_t began_ns, reported_ns;
     uint64_t total_bytes;
     const char *directory;
     bool shown, logs;

@@ -11,8 +11,8 @@
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
 #include "host/process/private_room.h"
-#include "host/process/rank_by_hand.h"
 #include "host/process/rank_launch.h"
+#include "host/process/rank_manual.h"
 #include "host/process/rank_watch.h"
 #ifdef FATHOM_SERVING
 #include "command/eplb_load.h"
@@ -36,10 +36,11 @@
 #define WEIGHTS_PRIVATE "private"
 #define PLACEMENT_BYTES_MAX ((size_t)64 << 20)
 
-static int failed(const struct option_table *table, const char *format, const char *detail) {
+static int rank_job_failed(const struct option_table *table, const char *format,
+                           const char *detail) {
     struct error error;
     enum status status = STATUS_UNSUPPORTED;
-    error_write(&error, format, detail);
+    status_error_write(&error, format, detail);
     return command_failed(table, status, &error);
 }
 
@@ -53,7 +54,7 @@ struct words {
     size_t count;
 };
 
-static void add_words(struct words *words, const char *const *more) {
+static void rank_job_add_words(struct words *words, const char *const *more) {
     for (; *more && words->count + 1 < ARRAY_COUNT(words->list); more++)
         words->list[words->count++] = *more;
 }
@@ -79,8 +80,8 @@ const char **rank_job_command(const char *const *arguments) {
     char self[RANK_LAUNCH_PATH_BYTES];
     struct words words = {.count = 0};
     if (!rank_launch_self(self)) return NULL;
-    add_words(&words, (const char *const[]){self, NULL});
-    add_words(&words, arguments);
+    rank_job_add_words(&words, (const char *const[]){self, NULL});
+    rank_job_add_words(&words, arguments);
     return pack_words(&words);
 }
 
@@ -99,7 +100,7 @@ static bool is_death(const struct launcher *launcher) {
     return WIFSIGNALED(launcher->status) || launcher->rank != 0;
 }
 
-static void on_end(void *context, uint32_t rank, int status) {
+static void rank_job_on_end(void *context, uint32_t rank, int status) {
     struct launcher *launcher = context;
     if (launcher->failed || status == 0) return;
     launcher->failed = true;
@@ -107,7 +108,7 @@ static void on_end(void *context, uint32_t rank, int status) {
     launcher->status = status;
 }
 
-static void hand_on(struct launcher *launcher, int file) {
+static void rank_job_hand_on(struct launcher *launcher, int file) {
     struct signalfd_siginfo signal;
     if (read(file, &signal, sizeof signal) != sizeof signal) return;
     launcher->asked = true;
@@ -124,7 +125,7 @@ static void look_after(struct launcher *launcher, int signals) {
         int ready = poll(files, ARRAY_COUNT(files), wait_ms);
         if (ready == 0) rank_launch_signal_all(launcher->launch, SIGKILL);
         if (ready <= 0) continue;
-        if (files[1].revents) hand_on(launcher, signals);
+        if (files[1].revents) rank_job_hand_on(launcher, signals);
         rank_launch_tend(launcher->launch);
     }
 }
@@ -140,15 +141,15 @@ static int end_code(const struct launcher *launcher) {
     return code;
 }
 
-static enum status launch(struct launcher *launcher, const char **arguments, uint64_t ranks,
-                          struct error *error) {
+static enum status rank_job_launch(struct launcher *launcher, const char **arguments,
+                                   uint64_t ranks, struct error *error) {
     sigset_t signals, before;
     const struct rank_launch_options options = {.arguments = arguments,
                                                 .count = (uint32_t)ranks,
                                                 .total = (uint32_t)ranks,
                                                 .speaks = true,
                                                 .context = launcher,
-                                                .ended = on_end};
+                                                .ended = rank_job_on_end};
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
@@ -168,12 +169,13 @@ static int run_ranks(const struct option_table *table, const struct rank_job_val
     struct launcher launcher = {.table = table};
     struct words words = {.count = 0};
     struct error error;
-    add_words(&words, (const char *const *)program_arguments + 1);
-    if (room.path[0]) add_words(&words, (const char *const[]){"--weights-dir", room.path, NULL});
+    rank_job_add_words(&words, (const char *const *)program_arguments + 1);
+    if (room.path[0])
+        rank_job_add_words(&words, (const char *const[]){"--weights-dir", room.path, NULL});
     words.list[words.count] = NULL;
     const char **arguments = rank_job_command(words.list);
-    if (!arguments) return failed(table, "cannot form the command line of a rank%s", "");
-    enum status status = launch(&launcher, arguments, values->ranks, &error);
+    if (!arguments) return rank_job_failed(table, "cannot form the command line of a rank%s", "");
+    enum status status = rank_job_launch(&launcher, arguments, values->ranks, &error);
     free(arguments);
     return status ? command_failed(table, status, &error) : end_code(&launcher);
 }
@@ -201,8 +203,9 @@ enum status rank_job_check_files(uint64_t ranks, struct error *error) {
 bool rank_job_misused(const struct option_table *table, const struct rank_job_values *values,
                       int *exit_code_out) {
     if (values->ranks <= 1 || job_built()) return false;
-    *exit_code_out = failed(table, "--ranks: this build has no ranks; build it where UCX is%s",
-                            " (on Debian: apt-get install libucx-dev)");
+    *exit_code_out =
+        rank_job_failed(table, "--ranks: this build has no ranks; build it where UCX is%s",
+                        " (on Debian: apt-get install libucx-dev)");
     return true;
 }
 
@@ -251,7 +254,8 @@ static bool share_place(struct rank_watch_place *place) {
 static enum status begin_watched(const struct rank_job_values *values, struct error *error) {
     struct rank_watch_place place;
     enum status status = STATUS_OK;
-    if (!job_exists()) status = rank_by_hand_join(values->meeting, (uint32_t)values->ranks, error);
+    if (!job_exists())
+        status = rank_manual_join(values->rendezvous, (uint32_t)values->ranks, error);
     if (!status && job_returns()) status = rank_group_prepare((uint32_t)values->ranks, error);
     if (status) return status;
     if (!watch_ns || job_returns()) return begin_counted(values, error);
@@ -269,7 +273,7 @@ static enum status begin_watched(const struct rank_job_values *values, struct er
 }
 
 bool rank_job_is_rank(const struct rank_job_values *values) {
-    return values->ranks > 1 && (values->meeting || job_exists());
+    return values->ranks > 1 && (values->rendezvous || job_exists());
 }
 
 /* On this rank's host: others may have their own. */
@@ -286,7 +290,7 @@ static bool begin(const struct option_table *table, const struct rank_job_values
     if (values->ranks <= 1) return false;
     if (rank_job_misused(table, values, exit_code_out)) return true;
     if (!rank_job_is_rank(values)) {
-        if (rank_by_hand_is()) {
+        if (rank_manual_is()) {
             *exit_code_out =
                 command_misused(table, "mpirun started this as one of several: say "
                                        "with --rank-meeting HOST:PORT where they meet");

@@ -14,7 +14,7 @@
 
 struct rank_job_values {
     uint64_t ranks, redundant, seed, reshuffle_steps, move_memory, move_mbps;
-    const char *meeting;
+    const char *rendezvous;
     const char *placement, *replica_choice, *rebalance_from;
     uint64_t node_ranks;
     double link_gbps, link_us, near_gbps;
@@ -27,7 +27,7 @@ struct rank_job_values {
 
 /* Of rows that do nothing for one rank, or for a unit that is no process of its own. */
 #define RANK_JOB_NEEDED "ranks|prefill-ranks|decode-ranks"
-#define RANK_JOB_CREW_NEEDED "ranks|units|prefill-units|hosts|hostfile"
+#define RANK_JOB_UNIT_SUPERVISOR_NEEDED "ranks|units|prefill-units|hosts|hostfile"
 
 /* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
 #define RANK_JOB_OPTIONS(owner)                                                                    \
@@ -44,7 +44,7 @@ struct rank_job_values {
          .needs = RANK_JOB_NEEDED,                                                                 \
          .help = "HOST:PORT of rank 0, where ranks meet that an mpirun or srun of one's own "      \
                  "starts, on one host or on several; their network must be private",               \
-         .offset = offsetof(owner, job.meeting),                                                   \
+         .offset = offsetof(owner, job.rendezvous),                                                \
          .group = OPTION_GROUP_RANKS},                                                             \
         {.name = "redundant-experts",                                                              \
          .type = OPTION_COUNT,                                                                     \
@@ -111,7 +111,7 @@ struct rank_job_values {
          .group = OPTION_GROUP_STORAGE},                                                           \
         {.name = "weights-verify",                                                                 \
          .type = OPTION_FLAG,                                                                      \
-         .needs = "weights-dir|" RANK_JOB_CREW_NEEDED,                                             \
+         .needs = "weights-dir|" RANK_JOB_UNIT_SUPERVISOR_NEEDED,                                  \
          .help = "check the files of --weights-dir, and pack anew what is damaged",                \
          .offset = offsetof(owner, job.weights_verify),                                            \
          .group = OPTION_GROUP_STORAGE},                                                           \
@@ -204,7 +204,7 @@ bool rank_job_begin_bench(const struct option_table *table, int argc, char **arg
 /* True: this process is a rank, or is to become one, and no launcher. */
 bool rank_job_is_rank(const struct rank_job_values *values);
 
-/* Like rank_job_begin, for a program with ranks that a supervisor starts (programs/crew.h): outside
+/* Like rank_job_begin, for a program with ranks that a supervisor starts (programs/unit_supervisor.h): outside
  * of a job, it continues. */
 bool rank_job_join(const struct option_table *table, const struct rank_job_values *values,
                    int *exit_code_out);

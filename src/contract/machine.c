@@ -20,14 +20,14 @@ static void write_fixed(struct record *record, enum record_kind kind, const void
     *record = record_head(kind, bytes);
 }
 
-void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed) {
+void *machine_outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed) {
     size_t bytes = record_bytes(kind, fixed);
     struct record *record = put_zeros(outbox, bytes);
     if (record) write_fixed(record, kind, fixed, bytes);
     return record;
 }
 
-void *outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes) {
+void *machine_outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes) {
     if (bytes > outbox_room(outbox)) return NULL;
     struct record *record = (struct record *)(void *)(outbox->memory + outbox->used);
     outbox->used += (uint32_t)bytes;
@@ -36,9 +36,9 @@ void *outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes
 }
 
 /* Zeros stand before each tail and at the end, where tails leave bytes between them. */
-void *outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed) {
+void *machine_outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed) {
     size_t bytes = record_bytes(kind, fixed);
-    struct record *record = outbox_put_head(outbox, kind, bytes);
+    struct record *record = machine_outbox_put_head(outbox, kind, bytes);
     if (!record) return NULL;
     write_fixed(record, kind, fixed, bytes);
     size_t fixed_bytes = record_fixed_bytes(kind);
@@ -51,26 +51,27 @@ void *outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *
     return record;
 }
 
-size_t carried_bytes(enum record_kind inner_kind, const void *inner_fixed) {
-    struct record_carried head = {.inner_bytes = (uint32_t)record_bytes(inner_kind, inner_fixed)};
+size_t machine_envelope_bytes(enum record_kind inner_kind, const void *inner_fixed) {
+    struct record_envelope head = {.inner_bytes = (uint32_t)record_bytes(inner_kind, inner_fixed)};
     return record_bytes(RECORD_TO_UNIT, &head);
 }
 
-void *outbox_put_carried(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
-                         enum record_kind inner_kind, const void *inner_fixed) {
+void *machine_outbox_put_envelope(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
+                                  enum record_kind inner_kind, const void *inner_fixed) {
     size_t inner_bytes = record_bytes(inner_kind, inner_fixed);
-    struct record_carried head = {.unit = unit, .inner_bytes = (uint32_t)inner_bytes};
-    struct record_carried *carried = outbox_put(outbox, kind, &head);
-    if (!carried) return NULL;
-    write_fixed(carried_inner(carried), inner_kind, inner_fixed, inner_bytes);
-    return carried_inner(carried);
+    struct record_envelope head = {.unit = unit, .inner_bytes = (uint32_t)inner_bytes};
+    struct record_envelope *envelope = machine_outbox_put(outbox, kind, &head);
+    if (!envelope) return NULL;
+    write_fixed(envelope_inner(envelope), inner_kind, inner_fixed, inner_bytes);
+    return envelope_inner(envelope);
 }
 
-const struct record *outbox_next(const struct outbox *outbox, const struct record *previous) {
+const struct record *machine_outbox_next(const struct outbox *outbox,
+                                         const struct record *previous) {
     const char *next = previous ? (const char *)previous + previous->bytes : outbox->memory;
     return next < outbox->memory + outbox->used ? (const struct record *)next : NULL;
 }
 
-void outbox_clear(struct outbox *outbox) {
+void machine_outbox_clear(struct outbox *outbox) {
     outbox->used = 0;
 }

@@ -34,22 +34,22 @@ struct machine {
 /* A record with the fields of `fixed`, its own fixed struct (its head need not be set), and with
  * zeroed tails, of as many elements as the fields say, for the caller to fill in. `fixed` NULL: all
  * fields are zero. The answer is NULL when the outbox is full. */
-void *outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed);
+void *machine_outbox_put(struct outbox *outbox, enum record_kind kind, const void *fixed);
 
-/* As outbox_put, but the tails are not zeroed: the caller writes every element of them. */
-void *outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed);
+/* As machine_outbox_put, but the tails are not zeroed: the caller writes every element of them. */
+void *machine_outbox_put_bare(struct outbox *outbox, enum record_kind kind, const void *fixed);
 
 /* A record of so many bytes (record_bytes) of which only the head is set: the caller writes all that
  * is behind it, zeros between and behind tails included. NULL when the outbox is full. */
-void *outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes);
+void *machine_outbox_put_head(struct outbox *outbox, enum record_kind kind, size_t bytes);
 
-/* As outbox_put, of a record that travels to or from a unit (`kind`: TO_UNIT, FROM_UNIT): the inner
+/* As machine_outbox_put, of a record that travels to or from a unit (`kind`: TO_UNIT, FROM_UNIT): the inner
  * one is returned. */
-void *outbox_put_carried(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
-                         enum record_kind inner_kind, const void *inner_fixed);
+void *machine_outbox_put_envelope(struct outbox *outbox, enum record_kind kind, struct unit_id unit,
+                                  enum record_kind inner_kind, const void *inner_fixed);
 
 /* Bytes of a record when it travels to or from a unit. */
-size_t carried_bytes(enum record_kind inner_kind, const void *inner_fixed);
+size_t machine_envelope_bytes(enum record_kind inner_kind, const void *inner_fixed);
 
 /* Bytes that can still be put. */
 static inline uint32_t outbox_room(const struct outbox *outbox) {
@@ -57,9 +57,10 @@ static inline uint32_t outbox_room(const struct outbox *outbox) {
 }
 
 /* Walks the records: pass NULL first; NULL when there are no more. */
-const struct record *outbox_next(const struct outbox *outbox, const struct record *previous);
+const struct record *machine_outbox_next(const struct outbox *outbox,
+                                         const struct record *previous);
 
 /* Forgets all records. */
-void outbox_clear(struct outbox *outbox);
+void machine_outbox_clear(struct outbox *outbox);
 
 #endif

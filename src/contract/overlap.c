@@ -44,10 +44,10 @@ static const struct overlap_row decode_five_stage[] = {
         [STAGE_ATTENTION_0] = 2, [STAGE_ATTENTION_1] = 2                                           \
     }
 
-static const struct overlap_urgency abreast = {SENDS_FIRST, true};
-static const struct overlap_urgency in_file = {SENDS_FIRST, false};
+static const struct overlap_dynamic_order abreast = {SENDS_FIRST, true};
+static const struct overlap_dynamic_order in_file = {SENDS_FIRST, false};
 
-static const uint8_t alike[OVERLAP_LANES] = {1, 1, 1, 1, 1, 1, 1, 1};
+static const uint8_t alike[OVERLAP_MICRO_BATCHES] = {1, 1, 1, 1, 1, 1, 1, 1};
 static const uint8_t small_ends[] = {1, 2, 2, 2, 2, 2, 2, 1};
 
 static const struct overlap overlaps[OVERLAP_KIND_COUNT] = {
@@ -87,10 +87,10 @@ const char *overlap_name(enum overlap_kind kind) {
 }
 
 /* A prompt may be split among any of the lanes, and lanes do not stay in order: transfers come when they come. */
-static bool can_run(const struct overlap_place *places, uint32_t lane) {
-    const struct overlap_place *place = &places[lane];
+static bool can_run(const struct overlap_place *places, uint32_t micro_batch) {
+    const struct overlap_place *place = &places[micro_batch];
     if (place->waits) return false;
-    for (uint32_t i = 0; i < lane && place->stage == STAGE_ATTENTION_1; i++) {
+    for (uint32_t i = 0; i < micro_batch && place->stage == STAGE_ATTENTION_1; i++) {
         const struct overlap_place *before = &places[i];
         bool has_written = before->layer > place->layer ||
                            (before->layer == place->layer && before->stage >= STAGE_ATTENTION_1);
@@ -100,21 +100,21 @@ static bool can_run(const struct overlap_place *places, uint32_t lane) {
 }
 
 /* Whether a goes before b, which comes first of the two. */
-static bool is_more_urgent(const struct overlap_urgency *urgency, const struct overlap_place *a,
-                           const struct overlap_place *b) {
-    if (urgency->stages[a->stage] != urgency->stages[b->stage])
-        return urgency->stages[a->stage] < urgency->stages[b->stage];
-    return urgency->abreast && a->layer < b->layer;
+static bool is_more_urgent(const struct overlap_dynamic_order *dynamic_order,
+                           const struct overlap_place *a, const struct overlap_place *b) {
+    if (dynamic_order->stages[a->stage] != dynamic_order->stages[b->stage])
+        return dynamic_order->stages[a->stage] < dynamic_order->stages[b->stage];
+    return dynamic_order->abreast && a->layer < b->layer;
 }
 
 uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
                       const struct overlap_place *places) {
-    uint32_t next = overlap->lane_count;
-    for (uint32_t lane = 0; lane < overlap->lane_count; lane++)
-        if (places[lane].layer < layers && can_run(places, lane) &&
-            (next == overlap->lane_count ||
-             is_more_urgent(overlap->urgency, &places[lane], &places[next])))
-            next = lane;
+    uint32_t next = overlap->micro_batch_count;
+    for (uint32_t micro_batch = 0; micro_batch < overlap->micro_batch_count; micro_batch++)
+        if (places[micro_batch].layer < layers && can_run(places, micro_batch) &&
+            (next == overlap->micro_batch_count ||
+             is_more_urgent(overlap->dynamic_order, &places[micro_batch], &places[next])))
+            next = micro_batch;
     return next;
 }
 
@@ -126,7 +126,7 @@ void overlap_advance(struct overlap_place *place) {
     place->layer++;
 }
 
-const char *stage_name(enum stage stage) {
+const char *overlap_stage_name(enum stage stage) {
     static const char *const names[STAGE_COUNT] = {
         [STAGE_ATTENTION_0] = "ATTN-0",
         [STAGE_ATTENTION_1] = "ATTN-1",

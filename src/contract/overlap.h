@@ -25,7 +25,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define OVERLAP_LANES 8
+#define OVERLAP_MICRO_BATCHES 8
 
 enum stage {
     STAGE_ATTENTION_0,
@@ -38,27 +38,27 @@ enum stage {
 };
 
 /* "ATTN-0", "ATTN-1", "DISPATCH", "SHARED", "MLP", "COMBINE" */
-const char *stage_name(enum stage stage);
+const char *overlap_stage_name(enum stage stage);
 
 struct overlap_row {
-    uint8_t stage, lane;
+    uint8_t stage, micro_batch;
     uint8_t ahead; /* 1: of the layer after the one that the walk is at */
 };
 
-struct overlap_urgency {
+struct overlap_dynamic_order {
     uint8_t stages[STAGE_COUNT]; /* lower goes first */
     bool abreast;                /* then the lane that is least far, else the one that comes first;
                                   * of equals always the latter */
 };
 
 struct overlap {
-    uint32_t lane_count, row_count;
+    uint32_t micro_batch_count, row_count;
     const struct overlap_row *rows; /* of one layer. The walk begins a layer before the first, so
                                      * that rows ahead run for it, and rows of no layer are skipped
                                      */
-    const struct overlap_urgency *urgency; /* NULL: a walk */
+    const struct overlap_dynamic_order *dynamic_order; /* NULL: a walk */
     const uint8_t
-        *shares; /* [lane_count] of the step's work; NULL: all alike, of attention alone */
+        *shares; /* [micro_batch_count] of the step's work; NULL: all alike, of attention alone */
     uint8_t early_sixteenths; /* of a lane's answers: their core attention runs in ATTENTION_0 */
 };
 
@@ -95,11 +95,11 @@ struct overlap_place {
     bool waits; /* for a transfer that is under way */
 };
 
-/* For a table with an urgency: the lane to run its next stage now; lane_count: none can. A lane at
+/* For a table with an urgency: the lane to run its next stage now; micro_batch_count: none can. A lane at
  * layer `layers` is through. The attention of a prompt that is split reads the KV rows that its
  * earlier lanes' ATTENTION_0 wrote, so it comes after that. */
 uint32_t overlap_next(const struct overlap *overlap, uint32_t layers,
-                      const struct overlap_place *places /* [lane_count] */);
+                      const struct overlap_place *places /* [micro_batch_count] */);
 
 /* The lane's next stage is done. */
 void overlap_advance(struct overlap_place *place);

@@ -24,12 +24,12 @@ bool record_request_valid(const void *record) {
     return record_request(record).reserved == 0;
 }
 
-static const struct record_form *form_of(uint16_t kind) {
+static const struct record_form *record_form_of(uint16_t kind) {
     static const struct record_form no_record = {.name = "no record"};
     return kind > RECORD_NONE && kind < RECORD_KIND_COUNT ? &record_forms[kind] : &no_record;
 }
 
-static uint64_t field(const void *fixed, uint16_t offset) {
+static uint64_t record_field(const void *fixed, uint16_t offset) {
     return *(const uint32_t *)(const void *)((const char *)fixed + offset);
 }
 
@@ -37,23 +37,23 @@ static uint64_t field(const void *fixed, uint16_t offset) {
 static uint64_t elements(const struct record_tail_form *tail, const void *fixed) {
     switch (tail->count) {
     case COUNT_FIELD:
-        return field(fixed, tail->field);
+        return record_field(fixed, tail->field);
     case COUNT_FIELD_AND_ONE:
-        return field(fixed, tail->field) + 1;
+        return record_field(fixed, tail->field) + 1;
     case COUNT_SUM:
-        return field(fixed, tail->field) + field(fixed, tail->other);
+        return record_field(fixed, tail->field) + record_field(fixed, tail->other);
     case COUNT_PRODUCT:
-        return field(fixed, tail->field) * field(fixed, tail->other);
+        return record_field(fixed, tail->field) * record_field(fixed, tail->other);
     }
     return 0;
 }
 
 size_t record_fixed_bytes(enum record_kind kind) {
-    return form_of(kind)->bytes;
+    return record_form_of(kind)->bytes;
 }
 
 size_t record_bytes(enum record_kind kind, const void *fixed) {
-    const struct record_form *form = form_of(kind);
+    const struct record_form *form = record_form_of(kind);
     size_t bytes = form->bytes;
     for (const struct record_tail_form *tail = form->tails; tail->element_bytes; tail++) {
         uint64_t count = fixed ? elements(tail, fixed) : tail->count == COUNT_FIELD_AND_ONE;
@@ -72,13 +72,13 @@ void record_set_head(void *record, enum record_kind kind) {
 
 uint32_t record_tail_count(enum record_kind kind) {
     uint32_t count = 0;
-    while (form_of(kind)->tails[count].element_bytes)
+    while (record_form_of(kind)->tails[count].element_bytes)
         count++;
     return count;
 }
 
 static const struct record_tail_form *tail_of(const void *record, uint32_t index) {
-    const struct record_form *form = form_of(((const struct record *)record)->kind);
+    const struct record_form *form = record_form_of(((const struct record *)record)->kind);
     check(index < RECORD_TAILS_MAX && form->tails[index].element_bytes); /* it has such a tail */
     return &form->tails[index];
 }
@@ -96,7 +96,7 @@ size_t record_tail_bytes(const void *record, uint32_t index) {
 }
 
 void *record_tail(const void *record, uint32_t index) {
-    const struct record_form *form = form_of(((const struct record *)record)->kind);
+    const struct record_form *form = record_form_of(((const struct record *)record)->kind);
     check(tail_of(record, index));
     size_t at = round_up(form->bytes, 8);
     for (uint32_t i = 0; i < index; i++)
@@ -105,7 +105,7 @@ void *record_tail(const void *record, uint32_t index) {
 }
 
 bool record_goes(uint16_t kind, uint32_t ways) {
-    return form_of(kind)->ways & ways;
+    return record_form_of(kind)->ways & ways;
 }
 
 uint64_t record_kinds(uint32_t ways) {
@@ -116,7 +116,7 @@ uint64_t record_kinds(uint32_t ways) {
 }
 
 const char *record_name(uint16_t kind) {
-    return form_of(kind)->name;
+    return record_form_of(kind)->name;
 }
 
 /* True if a record of `bytes` holds its tails, and zeros where it holds nothing, so that equal
@@ -137,7 +137,7 @@ bool record_valid(const void *bytes, size_t count) {
     const struct record *record = bytes;
     if (((uintptr_t)bytes & 7) != 0 || count < sizeof *record || count > RECORD_BYTES_MAX)
         return false;
-    const struct record_form *form = form_of(record->kind);
+    const struct record_form *form = record_form_of(record->kind);
     return record->version == RECORD_VERSION && form->bytes != 0 && form->bytes <= count &&
            record->bytes == count && tails_fit(form, bytes, count) &&
            (!form->fields_valid || form->fields_valid(record));

@@ -35,9 +35,9 @@ enum record_kind {
     RECORD_CONSTRAIN,
     /* the ledger (record_ledger.h) */
     RECORD_ACCOUNTS,
-    RECORD_SETTLED,
-    RECORD_ENTRY,
-    RECORD_UNIT_TALLY,
+    RECORD_COMMITTED,
+    RECORD_USAGE,
+    RECORD_UNIT_TOTALS,
     /* units (record_unit.h) */
     RECORD_UNIT_JOINED,
     RECORD_UNIT_LOST,
@@ -67,8 +67,8 @@ enum record_kind {
     RECORD_KV_LOAD,
     RECORD_KV_LOADED,
     RECORD_KV_PARK,
-    RECORD_KV_KEEP,
-    RECORD_KV_KEPT,
+    RECORD_KV_PUT,
+    RECORD_KV_STORED,
     RECORD_KV_HELLO,
     /* the fleet's manager (record_fleet.h) */
     RECORD_FLEET_LOAD,

@@ -16,9 +16,9 @@ enum http_listener { HTTP_PUBLIC, HTTP_ADMIN, HTTP_LISTENER_COUNT };
 
 /* What the gateway says of a request of which only the head has come. */
 enum admission {
-    ADMISSION_NO_BODY,  /* it will be answered without one: refused, or it takes none */
-    ADMISSION_STRANGER, /* its body is wanted; no key is needed */
-    ADMISSION_KNOWN     /* its body is wanted, and it has a key */
+    ADMISSION_NO_BODY, /* it will be answered without one: refused, or it takes none */
+    ADMISSION_KEYLESS, /* its body is wanted; no key is needed */
+    ADMISSION_KNOWN    /* its body is wanted, and it has a key */
 };
 
 /* One whole HTTP request. */
@@ -155,13 +155,13 @@ struct record_constrained {
 RECORD_TAIL(record_constrained, 0, char, constrained_message)
 
 /* What the fields of each may hold, for record_forms.c. */
-bool client_request_valid(const void *record);
-bool respond_valid(const void *record);
-bool stream_begin_valid(const void *record);
-bool stream_data_valid(const void *record);
-bool tokenize_valid(const void *record);
-bool tokenized_valid(const void *record);
-bool constrain_valid(const void *record);
-bool constrained_valid(const void *record);
+bool record_client_request_valid(const void *record);
+bool record_client_respond_valid(const void *record);
+bool record_client_stream_begin_valid(const void *record);
+bool record_client_stream_data_valid(const void *record);
+bool record_client_tokenize_valid(const void *record);
+bool record_client_tokenized_valid(const void *record);
+bool record_client_constrain_valid(const void *record);
+bool record_client_constrained_valid(const void *record);
 
 #endif

@@ -26,11 +26,11 @@ static inline uint32_t record_kv_rank(const struct record *record) {
 #define KV_ADDRESS_BYTES 64
 
 /* True if the address ends within its bytes, and zeros follow. */
-bool kv_address_valid(const char address[KV_ADDRESS_BYTES]);
+bool record_kv_address_valid(const char address[KV_ADDRESS_BYTES]);
 
 /* The way of a request's KV blocks from rank to rank. */
 struct kv_route {
-    uint64_t ticket[2];             /* names the transfer, at both ends */
+    uint64_t grant[2];              /* names the transfer, at both ends */
     char address[KV_ADDRESS_BYTES]; /* of the receiving rank; text, zero-padded */
 };
 
@@ -42,7 +42,7 @@ struct record_kv_expect {
     struct request_id request;
     uint32_t rank;
     uint32_t first_block;
-    uint64_t ticket[2];
+    uint64_t grant[2];
     uint32_t token_count;
     uint32_t page_count;
 };
@@ -156,7 +156,7 @@ struct record_kv_park {
 };
 
 /* Complete blocks to store. No one writes to their pages until KV_KEPT. */
-struct record_kv_keep {
+struct record_kv_put {
     struct record record;
     struct request_id request; /* zeros */
     uint32_t rank;
@@ -166,11 +166,11 @@ struct record_kv_keep {
 };
 /* [1 + block_count], the first of them the key of the block before first_block; zeros if there is
  * none */
-RECORD_TAIL(record_kv_keep, 0, struct block_key, kv_keep_keys)
-RECORD_TAIL(record_kv_keep, 1, struct page_id, kv_keep_pages) /* [block_count] */
+RECORD_TAIL(record_kv_put, 0, struct block_key, kv_keep_keys)
+RECORD_TAIL(record_kv_put, 1, struct page_id, kv_keep_pages) /* [block_count] */
 
 /* The pages of a KV_KEEP have been copied, or are not going to be. */
-struct record_kv_kept {
+struct record_kv_stored {
     struct record record;
     struct request_id request; /* zeros */
     uint32_t rank;
@@ -180,17 +180,17 @@ struct record_kv_kept {
 };
 
 /* What the fields of each may hold, for record_forms.c. */
-bool kv_expect_valid(const void *record);
-bool kv_push_valid(const void *record);
-bool kv_cancel_valid(const void *record);
-bool kv_done_valid(const void *record);
-bool kv_find_valid(const void *record);
-bool kv_found_valid(const void *record);
-bool kv_load_valid(const void *record);
-bool kv_loaded_valid(const void *record);
-bool kv_park_valid(const void *record);
-bool kv_keep_valid(const void *record);
-bool kv_kept_valid(const void *record);
-bool kv_hello_valid(const void *record);
+bool record_kv_expect_valid(const void *record);
+bool record_kv_push_valid(const void *record);
+bool record_kv_cancel_valid(const void *record);
+bool record_kv_done_valid(const void *record);
+bool record_kv_find_valid(const void *record);
+bool record_kv_found_valid(const void *record);
+bool record_kv_load_valid(const void *record);
+bool record_kv_loaded_valid(const void *record);
+bool record_kv_park_valid(const void *record);
+bool record_kv_put_valid(const void *record);
+bool record_kv_stored_valid(const void *record);
+bool record_kv_hello_valid(const void *record);
 
 #endif

@@ -13,15 +13,16 @@ _Static_assert(LEDGER_PRICE_MAX / PICOS_PER_NANO * 2 * LIMIT_CONTEXT * LIMIT_ANS
                    LEDGER_AMOUNT_MAX,
                "prompts and answers at the highest price come to less than the largest amount");
 
-int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
-                           uint64_t miss_tokens, uint64_t output_tokens) {
+int64_t record_ledger_token_price_amount(const struct token_price *price, uint64_t hit_tokens,
+                                         uint64_t miss_tokens, uint64_t output_tokens) {
     wide picos = (wide)price->hit * hit_tokens + (wide)price->miss * miss_tokens +
                  (wide)price->output * output_tokens;
     wide nanos = (picos + PICOS_PER_NANO / 2) / PICOS_PER_NANO;
     return nanos < (wide)LEDGER_AMOUNT_MAX ? (int64_t)nanos : LEDGER_AMOUNT_MAX;
 }
 
-const struct token_price *model_prices_find(const struct model_prices *prices, struct bytes model) {
+const struct token_price *record_ledger_model_prices_find(const struct model_prices *prices,
+                                                          struct bytes model) {
     for (uint32_t i = 0; i < prices->named_count; i++) {
         const struct model_price *named = &prices->named[i];
         if (bytes_equal((struct bytes){named->model, strlen(named->model)}, model))
@@ -30,20 +31,20 @@ const struct token_price *model_prices_find(const struct model_prices *prices, s
     return &prices->others;
 }
 
-int64_t entry_ended(const struct record_entry *entry) {
-    return entry->unix_time + entry->total_ns / NS_PER_S;
+int64_t record_ledger_usage_ended(const struct record_usage *usage) {
+    return usage->unix_time + usage->total_ns / NS_PER_S;
 }
 
-const char *entry_limit_name(enum entry_limit limit) {
-    static const char *const names[ENTRY_LIMIT_COUNT] = {
-        [ENTRY_LIMIT_NONE] = "",
-        [ENTRY_LIMIT_REQUESTS] = "requests",
-        [ENTRY_LIMIT_REQUESTS_PER_MINUTE] = "requests_per_minute",
-        [ENTRY_LIMIT_TOKENS_PER_MINUTE] = "tokens_per_minute",
-        [ENTRY_LIMIT_BALANCE] = "balance",
-        [ENTRY_LIMIT_BUDGET] = "budget",
-        [ENTRY_LIMIT_SHARE] = "share",
-        [ENTRY_LIMIT_QUEUE] = "queue",
+const char *record_ledger_usage_limit_name(enum usage_limit limit) {
+    static const char *const names[USAGE_LIMIT_COUNT] = {
+        [USAGE_LIMIT_NONE] = "",
+        [USAGE_LIMIT_REQUESTS] = "requests",
+        [USAGE_LIMIT_REQUESTS_PER_MINUTE] = "requests_per_minute",
+        [USAGE_LIMIT_TOKENS_PER_MINUTE] = "tokens_per_minute",
+        [USAGE_LIMIT_BALANCE] = "balance",
+        [USAGE_LIMIT_BUDGET] = "budget",
+        [USAGE_LIMIT_SHARE] = "share",
+        [USAGE_LIMIT_QUEUE] = "queue",
     };
     return names[limit];
 }
@@ -56,13 +57,13 @@ static bool name_valid(const char name[LIMIT_ACCOUNT_NAME + 1], bool may_be_empt
     return (count > 0 || may_be_empty) && count < room && record_zeros(name + count, room - count);
 }
 
-bool account_valid(const struct account *account) {
+bool record_ledger_account_valid(const struct account *account) {
     return name_valid(account->name, false) && account->priority < ACCOUNT_PRIORITY_COUNT &&
            account->weight > 0 && account->weight <= ACCOUNT_WEIGHT_MAX &&
            account->is_operator <= 1 && account->is_prepaid <= 1;
 }
 
-bool currency_valid(const char code[LEDGER_CURRENCY_BYTES]) {
+bool record_ledger_currency_valid(const char code[LEDGER_CURRENCY_BYTES]) {
     static const char letters[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._$-";
     size_t count = strnlen(code, LEDGER_CURRENCY_BYTES);
@@ -89,34 +90,34 @@ static bool prices_valid(const struct model_prices *prices) {
                         (LEDGER_MODELS_MAX - prices->named_count) * sizeof *prices->named);
 }
 
-bool accounts_valid(const void *record) {
+bool record_ledger_accounts_valid(const void *record) {
     const struct record_accounts *all = record;
     if (all->account_count > LIMIT_ACCOUNTS || all->key_count > LIMIT_ACCOUNT_KEYS) return false;
     for (uint32_t i = 0; i < all->account_count; i++)
-        if (!account_valid(&accounts_named(all)[i])) return false;
+        if (!record_ledger_account_valid(&accounts_named(all)[i])) return false;
     for (uint32_t i = 0; i < all->key_count; i++)
         if (accounts_keys(all)[i].account >= all->account_count || accounts_keys(all)[i].reserved)
             return false;
-    return prices_valid(&all->prices) && currency_valid(all->currency);
+    return prices_valid(&all->prices) && record_ledger_currency_valid(all->currency);
 }
 
-bool entry_valid(const void *record) {
-    const struct record_entry *entry = record;
-    for (uint32_t i = 0; i < entry->stay_count && i < ENTRY_STAYS_MAX; i++)
-        if (entry_stays(entry)[i].role >= UNIT_ROLE_COUNT || entry_stays(entry)[i].reserved)
+bool record_ledger_usage_valid(const void *record) {
+    const struct record_usage *usage = record;
+    for (uint32_t i = 0; i < usage->stay_count && i < USAGE_STAYS_MAX; i++)
+        if (usage_stays(usage)[i].role >= UNIT_ROLE_COUNT || usage_stays(usage)[i].reserved)
             return false;
-    return record_request_valid(entry) && name_valid(entry->account, true) &&
-           entry->is_charged <= 1 && entry->http_status >= 200 && entry->http_status <= 599 &&
-           entry->sequence > 0 && entry->stay_count <= ENTRY_STAYS_MAX &&
-           entry->limit < ENTRY_LIMIT_COUNT;
+    return record_request_valid(usage) && name_valid(usage->account, true) &&
+           usage->is_charged <= 1 && usage->http_status >= 200 && usage->http_status <= 599 &&
+           usage->sequence > 0 && usage->stay_count <= USAGE_STAYS_MAX &&
+           usage->limit < USAGE_LIMIT_COUNT;
 }
 
-bool settled_valid(const void *record) {
-    return ((const struct record_settled *)record)->sequence > 0;
+bool record_ledger_committed_valid(const void *record) {
+    return ((const struct record_committed *)record)->sequence > 0;
 }
 
-bool unit_tally_valid(const void *record) {
-    const struct record_unit_tally *tally = record;
-    return tally->role < UNIT_ROLE_COUNT && tally->is_lost <= 1 && tally->rank_count > 0 &&
-           tally->rank_count <= LIMIT_RANKS;
+bool record_ledger_unit_totals_valid(const void *record) {
+    const struct record_unit_totals *totals = record;
+    return totals->role < UNIT_ROLE_COUNT && totals->is_lost <= 1 && totals->rank_count > 0 &&
+           totals->rank_count <= LIMIT_RANKS;
 }

@@ -26,8 +26,8 @@ struct token_price { /* picos of the currency for one token */
 };
 
 /* Nanos for so many tokens, rounded half up; at most LEDGER_AMOUNT_MAX, which no request comes to. */
-int64_t token_price_amount(const struct token_price *price, uint64_t hit_tokens,
-                           uint64_t miss_tokens, uint64_t output_tokens);
+int64_t record_ledger_token_price_amount(const struct token_price *price, uint64_t hit_tokens,
+                                         uint64_t miss_tokens, uint64_t output_tokens);
 
 struct model_price { /* of a model that is asked for by that name */
     char model[LEDGER_MODEL_BYTES];
@@ -41,7 +41,8 @@ struct model_prices {
     struct model_price named[LEDGER_MODELS_MAX]; /* [named_count], zeros behind them */
 };
 
-const struct token_price *model_prices_find(const struct model_prices *prices, struct bytes model);
+const struct token_price *record_ledger_model_prices_find(const struct model_prices *prices,
+                                                          struct bytes model);
 
 /* Who is turned away first when first tokens come late (serving/policy). */
 enum account_priority { ACCOUNT_NORMAL, ACCOUNT_LOW, ACCOUNT_HIGH, ACCOUNT_PRIORITY_COUNT };
@@ -84,14 +85,14 @@ struct record_accounts {
     struct record record;
     uint32_t account_count; /* <= LIMIT_ACCOUNTS; no two of one name */
     uint32_t key_count;     /* <= LIMIT_ACCOUNT_KEYS */
-    uint64_t settled;       /* of this gateway's entries those up to this one are in balances */
+    uint64_t committed;     /* of this gateway's entries those up to this one are in balances */
     struct model_prices prices;
     char currency[LEDGER_CURRENCY_BYTES]; /* empty: there are no prices, and no balances */
 };
 RECORD_TAIL(record_accounts, 0, struct account, accounts_named)    /* [account_count] */
 RECORD_TAIL(record_accounts, 1, struct account_key, accounts_keys) /* [key_count] */
 
-struct entry_stay {    /* at a unit that had the request */
+struct usage_stay {    /* at a unit that had the request */
     uint64_t instance; /* of the unit's hello */
     uint32_t unit;     /* its number at this gateway */
     uint32_t rank;
@@ -100,24 +101,24 @@ struct entry_stay {    /* at a unit that had the request */
 };
 
 /* Beyond which limit a request was. Of an account or of its key, but for the last two. */
-enum entry_limit {
-    ENTRY_LIMIT_NONE,
-    ENTRY_LIMIT_REQUESTS, /* answers under way at the same time */
-    ENTRY_LIMIT_REQUESTS_PER_MINUTE,
-    ENTRY_LIMIT_TOKENS_PER_MINUTE,
-    ENTRY_LIMIT_BALANCE, /* of a prepaid account, less what is set aside for answers under way */
-    ENTRY_LIMIT_BUDGET,  /* of a key, likewise */
-    ENTRY_LIMIT_SHARE, /* its account has more waiting than its share, and would wait for too long */
-    ENTRY_LIMIT_QUEUE, /* as many requests as the server may have */
-    ENTRY_LIMIT_COUNT
+enum usage_limit {
+    USAGE_LIMIT_NONE,
+    USAGE_LIMIT_REQUESTS, /* answers under way at the same time */
+    USAGE_LIMIT_REQUESTS_PER_MINUTE,
+    USAGE_LIMIT_TOKENS_PER_MINUTE,
+    USAGE_LIMIT_BALANCE, /* of a prepaid account, less what is set aside for answers under way */
+    USAGE_LIMIT_BUDGET,  /* of a key, likewise */
+    USAGE_LIMIT_SHARE, /* its account has more waiting than its share, and would wait for too long */
+    USAGE_LIMIT_QUEUE, /* as many requests as the server may have */
+    USAGE_LIMIT_COUNT
 };
 
 /* As logs and errors call it: "tokens_per_minute"; of NONE an empty text. */
-const char *entry_limit_name(enum entry_limit limit);
+const char *record_ledger_usage_limit_name(enum usage_limit limit);
 
 /* What a request came to, whether it was answered or refused: said once, when it has ended, and
  * before the last bytes of its answer. All choices of a request are one entry. */
-struct record_entry {
+struct record_usage {
     struct record record;
     struct request_id request; /* the same entry twice (after a crash, say) counts once */
     uint64_t sequence;         /* of this gateway: 1, 2, and so on */
@@ -136,25 +137,25 @@ struct record_entry {
     int64_t tpot_ns;  /* mean time between its tokens; -1: it had less than two */
     int64_t total_ns; /* from its coming to its end */
     uint32_t path_bytes, name_bytes, model_bytes, end_bytes;
-    uint32_t stay_count; /* <= ENTRY_STAYS_MAX, the last ones */
-    uint32_t limit;      /* enum entry_limit: what refused it */
+    uint32_t stay_count; /* <= USAGE_STAYS_MAX, the last ones */
+    uint32_t limit;      /* enum usage_limit: what refused it */
     uint8_t peer[16];    /* as CLIENT_REQUEST says, of one that was refused; else zeros */
 };
-#define ENTRY_STAYS_MAX 8
+#define USAGE_STAYS_MAX 8
 
 /* Seconds since 1970, when it ended: then its price holds. Up to a second early, since both parts are
  * whole seconds. */
-int64_t entry_ended(const struct record_entry *entry);
+int64_t record_ledger_usage_ended(const struct record_usage *usage);
 
-RECORD_TAIL(record_entry, 0, char, entry_path)  /* [path_bytes] the endpoint's */
-RECORD_TAIL(record_entry, 1, char, entry_name)  /* [name_bytes] the client's X-Request-Id */
-RECORD_TAIL(record_entry, 2, char, entry_model) /* [model_bytes] the name that was asked for */
-RECORD_TAIL(record_entry, 3, char, entry_end) /* [end_bytes] "stop", "length", "client_gone", … */
-RECORD_TAIL(record_entry, 4, struct entry_stay, entry_stays) /* [stay_count] */
+RECORD_TAIL(record_usage, 0, char, entry_path)  /* [path_bytes] the endpoint's */
+RECORD_TAIL(record_usage, 1, char, entry_name)  /* [name_bytes] the client's X-Request-Id */
+RECORD_TAIL(record_usage, 2, char, entry_model) /* [model_bytes] the name that was asked for */
+RECORD_TAIL(record_usage, 3, char, entry_end) /* [end_bytes] "stop", "length", "client_gone", … */
+RECORD_TAIL(record_usage, 4, struct usage_stay, usage_stays) /* [stay_count] */
 
 /* All entries up to this one are durable. A gateway with option `settles` holds the end of an
  * answer back until then. */
-struct record_settled {
+struct record_committed {
     struct record record;
     uint64_t sequence;
 };
@@ -170,7 +171,7 @@ struct unit_books {
     uint64_t computed_tokens; /* of prompts, and of both again after an interruption */
 };
 
-struct record_unit_tally {
+struct record_unit_totals {
     struct record record;
     uint64_t instance; /* of the unit's hello */
     uint32_t unit;     /* its number at this gateway */
@@ -183,15 +184,15 @@ struct record_unit_tally {
 };
 
 /* False if no gateway takes it: its name, priority, weight or marks are none. */
-bool account_valid(const struct account *account);
+bool record_ledger_account_valid(const struct account *account);
 
 /* False for what is no code of a currency; an empty one stands for none. */
-bool currency_valid(const char code[LEDGER_CURRENCY_BYTES]);
+bool record_ledger_currency_valid(const char code[LEDGER_CURRENCY_BYTES]);
 
 /* What the fields of each may hold, for record_forms.c. */
-bool accounts_valid(const void *record);
-bool entry_valid(const void *record);
-bool settled_valid(const void *record);
-bool unit_tally_valid(const void *record);
+bool record_ledger_accounts_valid(const void *record);
+bool record_ledger_usage_valid(const void *record);
+bool record_ledger_committed_valid(const void *record);
+bool record_ledger_unit_totals_valid(const void *record);
 
 #endif

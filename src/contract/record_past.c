@@ -19,7 +19,8 @@ const struct record_past record_past = {.version = RECORD_VERSION - 1,
                                         .forms = forms,
                                         .form_count = sizeof forms / sizeof forms[0]};
 
-static const struct record_past_form *form_of(const struct record_past *past, uint16_t kind) {
+static const struct record_past_form *record_past_form_of(const struct record_past *past,
+                                                          uint16_t kind) {
     static const struct record_past_form unchanged = {.kind = RECORD_NONE};
     for (uint32_t i = 0; i < past->form_count; i++)
         if (past->forms[i].kind == kind) return &past->forms[i];
@@ -44,7 +45,7 @@ struct passage {
 };
 
 /* False: there is not so much to be read, or no room. */
-static bool copy(struct passage *p, size_t bytes) {
+static bool record_past_copy(struct passage *p, size_t bytes) {
     if (bytes > p->count - p->read || bytes > p->room - p->written) return false;
     memcpy(p->to + p->written, p->from + p->read, bytes);
     p->read += bytes;
@@ -53,7 +54,7 @@ static bool copy(struct passage *p, size_t bytes) {
 }
 
 /* What the form of the past has not. */
-static bool skip(struct passage *p, size_t bytes) {
+static bool record_past_skip(struct passage *p, size_t bytes) {
     size_t left = p->to_past ? p->count - p->read : p->room - p->written;
     if (bytes > left) return false;
     if (p->to_past) {
@@ -79,10 +80,10 @@ static bool pass_fixed(struct passage *p, uint16_t kind) {
     size_t at = 0; /* in the present form */
     for (uint32_t i = 0; i < RECORD_PAST_GAPS && p->form->gaps[i].bytes; i++) {
         struct record_gap gap = p->form->gaps[i];
-        if (!copy(p, gap.offset - at) || !skip(p, gap.bytes)) return false;
+        if (!record_past_copy(p, gap.offset - at) || !record_past_skip(p, gap.bytes)) return false;
         at = gap.offset + gap.bytes;
     }
-    return copy(p, record_fixed_bytes((enum record_kind)kind) - at);
+    return record_past_copy(p, record_fixed_bytes((enum record_kind)kind) - at);
 }
 
 /* `present` is the record with the counts in its fixed struct. */
@@ -93,13 +94,13 @@ static bool pass_tail(struct passage *p, const void *present, uint32_t index) {
     if (!align(p)) return false;
     size_t each = p->to_past ? now : then;
     if (count > (p->count - p->read) / each) return false;
-    if (now == then) return copy(p, count * now);
+    if (now == then) return record_past_copy(p, count * now);
     for (uint64_t i = 0; i < count; i++)
-        if (!copy(p, then) || !skip(p, now - then)) return false;
+        if (!record_past_copy(p, then) || !record_past_skip(p, now - then)) return false;
     return true;
 }
 
-static bool pass(struct passage *p, uint16_t kind) {
+static bool record_past_pass(struct passage *p, uint16_t kind) {
     uint32_t tails = record_tail_count((enum record_kind)kind) - p->form->tails_added;
     if (!pass_fixed(p, kind)) return false;
     const void *present = p->to_past ? p->from : p->to;
@@ -109,7 +110,7 @@ static bool pass(struct passage *p, uint16_t kind) {
     return align(p) && p->read == p->count;
 }
 
-static bool is_known(const struct record_past *past, uint16_t kind) {
+static bool record_past_is_known(const struct record_past *past, uint16_t kind) {
     return kind > RECORD_NONE && kind < past->kind_count && kind < RECORD_KIND_COUNT &&
            record_fixed_bytes((enum record_kind)kind) > 0;
 }
@@ -119,27 +120,31 @@ static size_t end(const struct passage *p, uint16_t version, uint16_t kind) {
     return p->written;
 }
 
-size_t record_from_past(const struct record_past *past, const void *bytes, size_t count, void *out,
-                        size_t room) {
+size_t record_past_from_past(const struct record_past *past, const void *bytes, size_t count,
+                             void *out, size_t room) {
     struct record head;
     if (count < sizeof head || count > RECORD_BYTES_MAX || room > RECORD_BYTES_MAX) return 0;
     memcpy(&head, bytes, sizeof head);
-    if (head.version != past->version || head.bytes != count || !is_known(past, head.kind))
+    if (head.version != past->version || head.bytes != count ||
+        !record_past_is_known(past, head.kind))
         return 0;
-    struct passage p = {
-        .form = form_of(past, head.kind), .from = bytes, .to = out, .count = count, .room = room};
+    struct passage p = {.form = record_past_form_of(past, head.kind),
+                        .from = bytes,
+                        .to = out,
+                        .count = count,
+                        .room = room};
     if (count < record_fixed_bytes((enum record_kind)head.kind) - gap_bytes(p.form)) return 0;
-    return pass(&p, head.kind) ? end(&p, RECORD_VERSION, head.kind) : 0;
+    return record_past_pass(&p, head.kind) ? end(&p, RECORD_VERSION, head.kind) : 0;
 }
 
-size_t record_to_past(const struct record_past *past, const struct record *record, void *out,
-                      size_t room) {
-    if (!is_known(past, record->kind)) return 0;
-    struct passage p = {.form = form_of(past, record->kind),
+size_t record_past_to_past(const struct record_past *past, const struct record *record, void *out,
+                           size_t room) {
+    if (!record_past_is_known(past, record->kind)) return 0;
+    struct passage p = {.form = record_past_form_of(past, record->kind),
                         .to_past = true,
                         .from = (const char *)record,
                         .to = out,
                         .count = record->bytes,
                         .room = room};
-    return pass(&p, record->kind) ? end(&p, past->version, record->kind) : 0;
+    return record_past_pass(&p, record->kind) ? end(&p, past->version, record->kind) : 0;
 }

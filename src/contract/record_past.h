@@ -47,12 +47,12 @@ extern const struct record_past record_past;
 /* Writes the present form of a record of that version, of `count` bytes, which may be anything, into
  * `out` (aligned to 8, `room` bytes). Returns its bytes; 0: it is none, or there is no room. The caller
  * asks record_valid what it holds. */
-size_t record_from_past(const struct record_past *past, const void *bytes, size_t count, void *out,
-                        size_t room);
+size_t record_past_from_past(const struct record_past *past, const void *bytes, size_t count,
+                             void *out, size_t room);
 
 /* Writes a valid record in the form of that version. Returns its bytes. Returns 0 if that version
  * has no such record (do not send it) or there is no room, which `room` >= its bytes excludes. */
-size_t record_to_past(const struct record_past *past, const struct record *record, void *out,
-                      size_t room);
+size_t record_past_to_past(const struct record_past *past, const struct record *record, void *out,
+                           size_t room);
 
 #endif

@@ -9,7 +9,7 @@
 #define BALANCE_MAX 1000000            /* all ranks are equally loaded */
 #define TIME_NS_MAX ((int64_t)1 << 56) /* two years: sums of a few of them have room */
 
-const char *finish_reason_name(enum finish_reason reason) {
+const char *record_unit_finish_reason_name(enum finish_reason reason) {
     static const char *const names[FINISH_REASON_COUNT] = {
         [FINISH_STOP_TOKEN] = "stop_token",
         [FINISH_LENGTH] = "length",
@@ -23,30 +23,30 @@ const char *finish_reason_name(enum finish_reason reason) {
     return names[reason];
 }
 
-const char *unit_role_name(uint32_t role) {
+const char *record_unit_role_name(uint32_t role) {
     static const char *const names[UNIT_ROLE_COUNT] = {
         [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
     check(role < UNIT_ROLE_COUNT);
     return names[role];
 }
 
-bool unit_link_valid(const void *record) {
+bool record_unit_link_valid(const void *record) {
     return ((const struct record_unit_link *)record)->reserved == 0;
 }
 
 /* record_valid comes back here for a carried record, but never twice: FROM_UNIT and TO_UNIT may not
  * be carried themselves. */
-bool carried_valid(const void *record) {
-    const struct record_carried *carried = record;
-    const struct record *inner = carried_inner(carried);
+bool record_unit_envelope_valid(const void *record) {
+    const struct record_envelope *envelope = record;
+    const struct record *inner = envelope_inner(envelope);
     uint32_t way =
-        carried->record.kind == RECORD_TO_UNIT ? WAY_GATEWAY_TO_UNIT : WAY_UNIT_TO_GATEWAY;
-    return carried->inner_bytes >= sizeof *inner && record_goes(inner->kind, way) &&
-           record_valid(inner, carried->inner_bytes);
+        envelope->record.kind == RECORD_TO_UNIT ? WAY_GATEWAY_TO_UNIT : WAY_UNIT_TO_GATEWAY;
+    return envelope->inner_bytes >= sizeof *inner && record_goes(inner->kind, way) &&
+           record_valid(inner, envelope->inner_bytes);
 }
 
 /* `dead` is said of one rank only. */
-bool drain_valid(const void *record) {
+bool record_unit_drain_valid(const void *record) {
     const struct record_drain *drain = record;
     bool is_new = drain->back && drain->dead;
     return drain->one_rank <= 1 && drain->back <= 1 && drain->dead <= drain->one_rank &&
@@ -64,7 +64,7 @@ static bool task_valid(const struct record_submit *record) {
     case SUBMIT_PREFILL:
         return record->resumed_count == 0 &&
                (uint64_t)record->first_block * KV_BLOCK_TOKENS < record->prompt_count &&
-               route->address[0] && kv_address_valid(route->address);
+               route->address[0] && record_kv_address_valid(route->address);
     case SUBMIT_RESERVE:
         return record->resumed_count == 0 && record_zeros(route->address, sizeof route->address);
     case SUBMIT_TASK_COUNT:
@@ -73,7 +73,7 @@ static bool task_valid(const struct record_submit *record) {
     return false;
 }
 
-bool submit_valid(const void *record) {
+bool record_unit_submit_valid(const void *record) {
     const struct record_submit *submit = record;
     return record_request_valid(submit) && sampling_valid(&submit->sampling) &&
            submit->prompt_count > 0 && submit->new_tokens_max > submit->resumed_count &&
@@ -81,25 +81,26 @@ bool submit_valid(const void *record) {
            submit->bias_count <= LIMIT_LOGIT_BIASES &&
            submit->constraint_bytes <= LIMIT_CONSTRAINT_BYTES &&
            record_name_valid(submit_name(submit), submit->name_bytes) &&
-           token_biases_valid(submit_biases(submit), submit->bias_count) && task_valid(submit);
+           sampling_token_biases_valid(submit_biases(submit), submit->bias_count) &&
+           task_valid(submit);
 }
 
-bool continue_valid(const void *record) {
+bool record_unit_continue_valid(const void *record) {
     const struct record_continue *go_on = record;
     return record_request_valid(go_on) && go_on->token_count > 0 && go_on->reserved == 0;
 }
 
-bool role_valid(const void *record) {
+bool record_unit_role_valid(const void *record) {
     const struct record_role *role = record;
     return role->role < UNIT_ROLE_COUNT && role->reserved == 0;
 }
 
-bool unit_hello_valid(const void *record) {
+bool record_unit_hello_valid(const void *record) {
     const struct record_unit_hello *hello = record;
     if (hello->rank_count == 0 || hello->rank_count > LIMIT_RANKS) return false;
     uint64_t pages = 0, requests = 0;
     for (uint32_t i = 0; i < hello->rank_count; i++) {
-        if (!kv_address_valid(hello_ranks(hello)[i].kv_address)) return false;
+        if (!record_kv_address_valid(hello_ranks(hello)[i].kv_address)) return false;
         pages += hello_ranks(hello)[i].page_count;
         requests += hello_ranks(hello)[i].requests_max;
     }
@@ -119,36 +120,36 @@ static bool work_valid(const struct unit_work *work) {
            is_time(work->load_ns) && is_time(work->prefill_ns) && is_time(work->transfer_ns);
 }
 
-bool tokens_valid(const void *record) {
+bool record_unit_tokens_valid(const void *record) {
     const struct record_tokens *tokens = record;
     return record_request_valid(tokens) && tokens->token_count > 0 &&
            tokens->logprobs_each <= TOKEN_LOGPROBS_MAX && tokens->work_count <= 1 &&
            (!tokens->work_count || work_valid(tokens_work(tokens))) &&
-           token_logprobs_valid(tokens_logprobs(tokens),
-                                (uint64_t)tokens->token_count * tokens->logprobs_each);
+           sampling_token_logprobs_valid(tokens_logprobs(tokens),
+                                         (uint64_t)tokens->token_count * tokens->logprobs_each);
 }
 
-bool scores_valid(const void *record) {
+bool record_unit_scores_valid(const void *record) {
     const struct record_scores *scores = record;
     return record_request_valid(scores) && scores->first_position > 0 && scores->token_count > 0 &&
            scores->token_count <= SCORES_TOKENS_MAX && scores->logprobs_each > 0 &&
            scores->logprobs_each <= TOKEN_LOGPROBS_MAX && scores->reserved == 0 &&
-           token_logprobs_valid(scores_logprobs(scores),
-                                (uint64_t)scores->token_count * scores->logprobs_each);
+           sampling_token_logprobs_valid(scores_logprobs(scores),
+                                         (uint64_t)scores->token_count * scores->logprobs_each);
 }
 
-bool finished_valid(const void *record) {
+bool record_unit_finished_valid(const void *record) {
     const struct record_finished *finished = record;
     return record_request_valid(finished) && finished->reason < FINISH_REASON_COUNT &&
            work_valid(&finished->work);
 }
 
-bool reserved_valid(const void *record) {
+bool record_unit_reserved_valid(const void *record) {
     return record_request_valid(record) &&
            ((const struct record_reserved *)record)->rank < LIMIT_RANKS;
 }
 
-bool unit_load_valid(const void *record) {
+bool record_unit_load_valid(const void *record) {
     const struct record_unit_load *load = record;
     if (load->rank_count > LIMIT_RANKS) return false;
     for (uint32_t i = 0; i < load->rank_count; i++)
@@ -158,7 +159,7 @@ bool unit_load_valid(const void *record) {
            load->draining <= 1;
 }
 
-bool experts_valid(const void *record) {
+bool record_unit_experts_valid(const void *record) {
     const struct record_experts *experts = record;
     for (uint32_t layer = 0; layer < LIMIT_LAYERS; layer++)
         if (experts->layer_balance[layer] > (layer < experts->layer_count ? BALANCE_MAX : 0))

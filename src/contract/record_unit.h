@@ -21,12 +21,12 @@ struct record_unit_link {
 
 /* FROM_UNIT, TO_UNIT: between the gateway and its host, one record from or to one of the units;
  * record_goes says which kinds may go that way. */
-struct record_carried {
+struct record_envelope {
     struct record record;
     struct unit_id unit;
     uint32_t inner_bytes; /* of the carried record, as its own head says, too */
 };
-RECORD_TAIL(record_carried, 0, struct record, carried_inner) /* one, of inner_bytes */
+RECORD_TAIL(record_envelope, 0, struct record, envelope_inner) /* one, of inner_bytes */
 
 /* A gateway, a unit or (one_rank) one rank of a unit takes no new requests and finishes those that
  * it has. A unit passes a rank's DRAIN on to its engine, which moves the rank's experts away. */
@@ -99,7 +99,7 @@ RECORD_TAIL(record_continue, 0, uint32_t, continue_tokens) /* [token_count] */
 enum unit_role { UNIT_BOTH, UNIT_PREFILL, UNIT_DECODE, UNIT_ROLE_COUNT };
 
 /* "both", "prefill", "decode". */
-const char *unit_role_name(uint32_t role);
+const char *record_unit_role_name(uint32_t role);
 
 /* What the gateway uses the unit for from now on. Every unit can do every task, and finishes the
  * requests that it has as they were asked for. It says hello again, with the new role, and keeps
@@ -214,7 +214,7 @@ enum finish_reason {
 };
 
 /* As metrics and logs have it. */
-const char *finish_reason_name(enum finish_reason reason);
+const char *record_unit_finish_reason_name(enum finish_reason reason);
 
 /* The last word on a request; its pages are free or cached. */
 struct record_finished {
@@ -300,18 +300,18 @@ static inline bool experts_bit(const uint64_t *bits, uint32_t rank) {
 }
 
 /* What the fields of each may hold, for record_forms.c. */
-bool unit_link_valid(const void *record);
-bool carried_valid(const void *record);
-bool drain_valid(const void *record);
-bool submit_valid(const void *record);
-bool continue_valid(const void *record);
-bool role_valid(const void *record);
-bool unit_hello_valid(const void *record);
-bool tokens_valid(const void *record);
-bool scores_valid(const void *record);
-bool finished_valid(const void *record);
-bool reserved_valid(const void *record);
-bool unit_load_valid(const void *record);
-bool experts_valid(const void *record);
+bool record_unit_link_valid(const void *record);
+bool record_unit_envelope_valid(const void *record);
+bool record_unit_drain_valid(const void *record);
+bool record_unit_submit_valid(const void *record);
+bool record_unit_continue_valid(const void *record);
+bool record_unit_role_valid(const void *record);
+bool record_unit_hello_valid(const void *record);
+bool record_unit_tokens_valid(const void *record);
+bool record_unit_scores_valid(const void *record);
+bool record_unit_finished_valid(const void *record);
+bool record_unit_reserved_valid(const void *record);
+bool record_unit_load_valid(const void *record);
+bool record_unit_experts_valid(const void *record);
 
 #endif

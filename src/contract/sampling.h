@@ -55,7 +55,7 @@ struct token_logprob {
 
 /* True if the fields may be so, in a record of a unit or a step. */
 bool sampling_valid(const struct sampling *sampling);
-bool token_biases_valid(const struct token_bias *biases, uint32_t count);
-bool token_logprobs_valid(const struct token_logprob *logprobs, uint64_t count);
+bool sampling_token_biases_valid(const struct token_bias *biases, uint32_t count);
+bool sampling_token_logprobs_valid(const struct token_logprob *logprobs, uint64_t count);
 
 #endif

@@ -17,8 +17,8 @@ bool slot_pages_open(struct slot_pages *slots, struct arena *arena, uint32_t slo
 }
 
 /* All that the plan's rows bring once they are whole; false if one cannot be. */
-static bool count_pages(const struct slot_pages *slots, const struct step_plan *plan,
-                        uint32_t *count_out) {
+static bool slot_pages_count_pages(const struct slot_pages *slots, const struct step_plan *plan,
+                                   uint32_t *count_out) {
     uint64_t count = 0;
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
@@ -34,7 +34,9 @@ static bool count_pages(const struct slot_pages *slots, const struct step_plan *
 
 size_t slot_pages_whole_bytes(const struct slot_pages *slots, const struct step_plan *plan) {
     struct step_plan whole = *plan;
-    return count_pages(slots, plan, &whole.page_count) ? record_bytes(RECORD_RUN_STEP, &whole) : 0;
+    return slot_pages_count_pages(slots, plan, &whole.page_count)
+               ? record_bytes(RECORD_RUN_STEP, &whole)
+               : 0;
 }
 
 /* What stands in a plan from its first history token to its end. */
@@ -46,7 +48,7 @@ static size_t bytes_behind_pages(const struct step_plan *plan) {
 void slot_pages_expand(struct slot_pages *slots, const struct step_plan *plan,
                        struct step_plan *whole_out) {
     uint32_t page_count, used = 0;
-    bool fits = count_pages(slots, plan, &page_count);
+    bool fits = slot_pages_count_pages(slots, plan, &page_count);
     check(fits);
     *whole_out = *plan;
     whole_out->page_count = page_count;

@@ -2,15 +2,15 @@
 #include "contract/step_plan.h"
 
 /* True if [index, index + count) lies within [0, total). */
-static bool inside(uint32_t index, uint32_t count, uint32_t total) {
+static bool step_plan_inside(uint32_t index, uint32_t count, uint32_t total) {
     return index <= total && count <= total - index;
 }
 
 static bool row_extras_valid(const struct step_plan *plan, const struct step_row *row) {
-    return inside(row->history_index, row->history_count, plan->history_count) &&
+    return step_plan_inside(row->history_index, row->history_count, plan->history_count) &&
            row->history_count <= LIMIT_HISTORY_TOKENS &&
            row->history_prompt_count <= row->history_count &&
-           inside(row->bias_index, row->bias_count, plan->bias_count) &&
+           step_plan_inside(row->bias_index, row->bias_count, plan->bias_count) &&
            row->bias_count <= LIMIT_ROW_BIASES;
 }
 
@@ -31,9 +31,9 @@ static bool row_scores_valid(const struct step_row *row) {
 /* A row may name only tokens, pages and positions that the plan holds. */
 static bool row_valid(const struct step_plan *plan, const struct step_row *row) {
     uint64_t end = (uint64_t)row->first_position + row->token_count + row->draft_count;
-    return row->form < TOKEN_FORM_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
-           inside(row->token_index, row->token_count, plan->token_count) &&
-           inside(row->page_index, row->page_count, plan->page_count) &&
+    return row->form < MLA_MODE_COUNT && row->token_count > 0 && end <= LIMIT_CONTEXT &&
+           step_plan_inside(row->token_index, row->token_count, plan->token_count) &&
+           step_plan_inside(row->page_index, row->page_count, plan->page_count) &&
            row->first_page <= LIMIT_CONTEXT / KV_BLOCK_TOKENS && !(row->fresh && row->first_page) &&
            end <= ((uint64_t)row->first_page + row->page_count) * KV_BLOCK_TOKENS &&
            row->logits_count <= row->token_count && row->sample <= 1 && row->loads <= 1 &&
@@ -49,9 +49,9 @@ static bool constraint_valid(const struct step_plan *plan, const struct step_con
         return false;
     return it->slot < LIMIT_UNIT_REQUESTS && it->text_bytes <= LIMIT_CONSTRAINT_BYTES &&
            it->stop_count <= 2 * LIMIT_STOP_TOKENS &&
-           inside(it->text_index, it->text_bytes, plan->constraint_bytes) &&
-           inside(it->answer_index, it->answer_count, plan->constraint_token_count) &&
-           inside(it->stop_index, it->stop_count, plan->constraint_token_count);
+           step_plan_inside(it->text_index, it->text_bytes, plan->constraint_bytes) &&
+           step_plan_inside(it->answer_index, it->answer_count, plan->constraint_token_count) &&
+           step_plan_inside(it->stop_index, it->stop_count, plan->constraint_token_count);
 }
 
 /* First those of slots without rows; then each fresh constrained row has one, in their order. */
@@ -81,7 +81,8 @@ bool step_plan_valid(const void *record) {
         return false;
     for (uint32_t i = 0; i < plan->row_count; i++)
         if (!row_valid(plan, &step_plan_rows(plan)[i])) return false;
-    return constraints_valid(plan) && token_biases_valid(step_plan_biases(plan), plan->bias_count);
+    return constraints_valid(plan) &&
+           sampling_token_biases_valid(step_plan_biases(plan), plan->bias_count);
 }
 
 static bool result_row_valid(const struct step_result *result, const struct step_result_row *row) {
@@ -94,14 +95,16 @@ static bool result_row_valid(const struct step_result *result, const struct step
         !load_end_valid(&row->load_end) ||
         (!row->load_ended && !record_zeros(&row->load_end, sizeof row->load_end)) ||
         row->scored_count > LIMIT_STEP_TOKENS ||
-        !inside(row->score_index, row->scored_count * row->logprobs_each, result->logprob_count))
+        !step_plan_inside(row->score_index, row->scored_count * row->logprobs_each,
+                          result->logprob_count))
         return false;
     for (uint32_t i = row->token_count; i < STEP_ROW_TOKENS; i++)
         if (row->tokens[i]) return false;
-    return inside(row->logprob_index, row->token_count * row->logprobs_each, result->logprob_count);
+    return step_plan_inside(row->logprob_index, row->token_count * row->logprobs_each,
+                            result->logprob_count);
 }
 
-bool step_result_valid(const void *record) {
+bool step_plan_result_valid(const void *record) {
     const struct step_result *result = record;
     if (result->failed > 1 || result->rank >= LIMIT_RANKS || result->row_count > LIMIT_STEP_ROWS ||
         result->awaited_ns < 0)
@@ -110,5 +113,5 @@ bool step_result_valid(const void *record) {
         if (!result_row_valid(result, &step_result_rows(result)[i])) return false;
     for (uint32_t i = 0; i < result->ready_count; i++)
         if (step_result_ready(result)[i] >= LIMIT_UNIT_REQUESTS) return false;
-    return token_logprobs_valid(step_result_logprobs(result), result->logprob_count);
+    return sampling_token_logprobs_valid(step_result_logprobs(result), result->logprob_count);
 }

@@ -15,11 +15,11 @@
 #include "contract/record.h"
 #include "contract/sampling.h"
 
-enum token_form { TOKEN_PROMPT, TOKEN_GENERATED, TOKEN_FORM_COUNT };
+enum mla_mode { TOKEN_PROMPT, TOKEN_GENERATED, MLA_MODE_COUNT };
 
 struct step_row {
     uint32_t slot;            /* the unit's slot of this request: echoed in the result */
-    uint32_t form;            /* enum token_form, of every token of the row */
+    uint32_t form;            /* enum mla_mode, of every token of the row */
     uint32_t first_position;  /* of the row's first token in its sequence */
     uint32_t token_count;     /* >= 1 */
     uint32_t token_index;     /* first token, in the plan's tokens */
@@ -106,7 +106,7 @@ struct step_plan {
     uint32_t bias_count;
     uint32_t overlap; /* enum overlap_kind, the same on all ranks of a unit */
     /* Where the lanes of schedules with several begin, but the first; ascending. */
-    struct step_cut cuts[OVERLAP_LANES - 1];
+    struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1];
     /* Among ranks, a step is one plan for each, perhaps with no rows: all compute it together. */
     uint16_t rank;
     uint8_t others_draft; /* 1: a row of another rank's plan may have drafts */
@@ -202,6 +202,6 @@ static inline size_t step_result_bytes_max(uint32_t rows_max, uint32_t tokens_ma
 
 /* What the fields of each may hold, for record_forms.c. */
 bool step_plan_valid(const void *record);
-bool step_result_valid(const void *record);
+bool step_plan_result_valid(const void *record);
 
 #endif

@@ -11,12 +11,13 @@ const struct unit_counter unit_counter_table[] = {
 };
 const size_t unit_counter_count = ARRAY_COUNT(unit_counter_table);
 
-static uint64_t *value_at(struct unit_counters *counters, const struct unit_counter *counter) {
+static uint64_t *unit_counters_value_at(struct unit_counters *counters,
+                                        const struct unit_counter *counter) {
     return (uint64_t *)(void *)((char *)counters + counter->offset);
 }
 
-uint64_t unit_counter_value(const struct unit_counters *counters,
-                            const struct unit_counter *counter) {
+uint64_t unit_counters_value(const struct unit_counters *counters,
+                             const struct unit_counter *counter) {
     return *(const uint64_t *)(const void *)((const char *)counters + counter->offset);
 }
 
@@ -38,5 +39,6 @@ void unit_counters_renew_rank(struct unit_counters *sum, const struct unit_count
 
 void unit_counters_add_unit(struct unit_counters *sum, const struct unit_counters *unit) {
     for (size_t i = 0; i < unit_counter_count; i++)
-        *value_at(sum, &unit_counter_table[i]) += unit_counter_value(unit, &unit_counter_table[i]);
+        *unit_counters_value_at(sum, &unit_counter_table[i]) +=
+            unit_counters_value(unit, &unit_counter_table[i]);
 }

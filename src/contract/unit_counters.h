@@ -71,8 +71,8 @@ struct unit_counter {
 extern const struct unit_counter unit_counter_table[];
 extern const size_t unit_counter_count;
 
-uint64_t unit_counter_value(const struct unit_counters *counters,
-                            const struct unit_counter *counter);
+uint64_t unit_counters_value(const struct unit_counters *counters,
+                             const struct unit_counter *counter);
 
 /* In the sum over a unit's ranks, what one of them counts `now` takes the place of what it had
  * counted `before` (zeros: it was not in the sum). No counter that all count alike ever falls. */

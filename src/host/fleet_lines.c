@@ -29,7 +29,7 @@ static double number_or_none(bool is_there, uint32_t number) {
     return is_there ? (double)number : NAN;
 }
 
-static double job_of(const struct fleet_lines *lines, uint32_t number) {
+static double fleet_lines_job_of(const struct fleet_lines *lines, uint32_t number) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (number && lines->units[i].number == number)
             return number_or_none(lines->units[i].job != 0, lines->units[i].job);
@@ -74,7 +74,7 @@ static void take_request(void *context, struct request_id request) {
     request_set_add(&taking->lines->moving, whatever_attempt(request), taking->loss);
 }
 
-static void drop_request(void *context, struct request_id request) {
+static void fleet_lines_drop_request(void *context, struct request_id request) {
 }
 
 /* How many requests the unit had. */
@@ -83,7 +83,7 @@ static uint32_t follow_requests(struct fleet_lines *lines, struct fleet_lines_un
     struct fleet_lines_loss *loss = &lines->losses[place];
     struct taking taking = {lines, place};
     if (loss->unit) { /* it was followed for too long */
-        loss->ended += request_set_take(&lines->moving, place, drop_request, NULL);
+        loss->ended += request_set_take(&lines->moving, place, fleet_lines_drop_request, NULL);
         end_if_done(loss);
     }
     *loss = (struct fleet_lines_loss){
@@ -113,8 +113,8 @@ static uint32_t take_from_silent(struct fleet_lines *lines, struct request_id re
     return 0;
 }
 
-static void hear_submit(struct fleet_lines *lines, uint32_t number,
-                        const struct record_submit *submit) {
+static void fleet_lines_receive_submit(struct fleet_lines *lines, uint32_t number,
+                                       const struct record_submit *submit) {
     struct fleet_lines_unit *unit = find(lines, number);
     char text[LOG_REQUEST_BYTES];
     struct bytes name = {submit_name(submit), submit->name_bytes};
@@ -127,7 +127,7 @@ static void hear_submit(struct fleet_lines *lines, uint32_t number,
     log_say(LOG_DEBUG, SUBJECT,
             "gets what another had unit=%u job=%.0f request=%s x_request_id=%.*s before=%u "
             "output=%u",
-            number, job_of(lines, number), log_request_name(submit->request, text),
+            number, fleet_lines_job_of(lines, number), log_request_name(submit->request, text),
             log_request_given(submit->request, name), name.data, before, submit->resumed_count);
     if (!loss) return;
     count_moved(loss, number);
@@ -143,14 +143,15 @@ void fleet_lines_ended(struct fleet_lines *lines, struct request_id request) {
 
 /* ---- units ---- */
 
-static void hear_hello(struct fleet_lines *lines, uint32_t number,
-                       const struct record_unit_hello *hello) {
+static void fleet_lines_receive_hello(struct fleet_lines *lines, uint32_t number,
+                                      const struct record_unit_hello *hello) {
     struct fleet_lines_unit *unit = find(lines, number);
     bool is_known = unit != NULL;
     if (!unit) unit = find(lines, 0);
     if (is_known && unit->role != hello->role)
         log_say(LOG_INFO, SUBJECT, "has changed its role unit=%u job=%.0f role=%s before=%s",
-                number, job_of(lines, number), role_name(hello->role), role_name(unit->role));
+                number, fleet_lines_job_of(lines, number), role_name(hello->role),
+                role_name(unit->role));
     int64_t pid = hello->rank_count ? hello_ranks(hello)[0].pid : 0;
     uint32_t job = lines->job_of ? lines->job_of(lines->job_context, pid) : 0;
     if (unit) {
@@ -169,9 +170,9 @@ static void hear_hello(struct fleet_lines *lines, uint32_t number,
             hello->numerics_id);
 }
 
-void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct record *record) {
+void fleet_lines_received(struct fleet_lines *lines, uint32_t number, const struct record *record) {
     if (record->kind == RECORD_UNIT_HELLO)
-        hear_hello(lines, number, (const struct record_unit_hello *)record);
+        fleet_lines_receive_hello(lines, number, (const struct record_unit_hello *)record);
     if (record->kind != RECORD_FINISHED) return;
     uint32_t reason = ((const struct record_finished *)record)->reason;
     struct fleet_lines_unit *unit = find(lines, number);
@@ -187,14 +188,14 @@ void fleet_lines_refused(struct fleet_lines *lines, uint32_t number, const struc
     unit->is_refused = true;
     log_say(
         LOG_WARNING, SUBJECT, "is refused unit=%u job=%.0f role=%s pid=%" PRId64 " why=%s", number,
-        job_of(lines, number), role_name(unit->role), unit->pid,
+        fleet_lines_job_of(lines, number), role_name(unit->role), unit->pid,
         record->kind == RECORD_UNIT_HELLO
             ? "it serves another checkpoint than this gateway's --model, or than the units here, "
               "or has sizes that no unit has: give it the same --model"
             : "what it says of a request cannot be true");
 }
 
-static void tell_drain(double unit, double job, const struct record_drain *drain) {
+static void notify_drain(double unit, double job, const struct record_drain *drain) {
     double rank = number_or_none(drain->one_rank, drain->rank);
     if (drain->dead && drain->back)
         log_say(LOG_INFO, SUBJECT, "has a rank again unit=%.0f job=%.0f rank=%.0f", unit, job,
@@ -209,12 +210,12 @@ static void tell_drain(double unit, double job, const struct record_drain *drain
         log_say(LOG_INFO, SUBJECT, "drains unit=%.0f job=%.0f rank=%.0f", unit, job, rank);
 }
 
-void fleet_lines_told(struct fleet_lines *lines, uint32_t number, const struct record *record) {
-    double unit = number_or_none(number != 0, number), job = job_of(lines, number);
+void fleet_lines_reported(struct fleet_lines *lines, uint32_t number, const struct record *record) {
+    double unit = number_or_none(number != 0, number), job = fleet_lines_job_of(lines, number);
     if (record->kind == RECORD_SUBMIT && number)
-        hear_submit(lines, number, (const struct record_submit *)record);
+        fleet_lines_receive_submit(lines, number, (const struct record_submit *)record);
     else if (record->kind == RECORD_DRAIN)
-        tell_drain(unit, job, (const struct record_drain *)record);
+        notify_drain(unit, job, (const struct record_drain *)record);
     else if (record->kind == RECORD_ROLE)
         log_say(LOG_INFO, SUBJECT, "gets its role unit=%.0f job=%.0f role=%s", unit, job,
                 role_name(((const struct record_role *)record)->role));
@@ -226,7 +227,7 @@ void fleet_lines_lost(struct fleet_lines *lines, uint32_t number, bool is_asked)
     uint32_t requests = follow_requests(lines, unit);
     log_say(is_asked ? LOG_INFO : LOG_WARNING, SUBJECT,
             "is gone unit=%u job=%.0f role=%s pid=%" PRId64 " requests=%u", number,
-            job_of(lines, number), role_name(unit->role), unit->pid, requests);
+            fleet_lines_job_of(lines, number), role_name(unit->role), unit->pid, requests);
     unit->number = 0;
 }
 

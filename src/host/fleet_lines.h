@@ -44,13 +44,13 @@ struct fleet_lines {
 };
 
 /* A record has come from the unit of this number. */
-void fleet_lines_heard(struct fleet_lines *lines, uint32_t number, const struct record *record);
+void fleet_lines_received(struct fleet_lines *lines, uint32_t number, const struct record *record);
 
 /* After that record the gateway will have nothing more of that unit. Said once. */
 void fleet_lines_refused(struct fleet_lines *lines, uint32_t number, const struct record *record);
 
 /* A record goes to the unit of this number, or has come to the unit in this process (0). */
-void fleet_lines_told(struct fleet_lines *lines, uint32_t number, const struct record *record);
+void fleet_lines_reported(struct fleet_lines *lines, uint32_t number, const struct record *record);
 
 /* A request has ended, for its client. */
 void fleet_lines_ended(struct fleet_lines *lines, struct request_id request);

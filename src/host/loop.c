@@ -14,7 +14,7 @@
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
 #include "host/process/log_request.h"
-#include "host/process/rank_board.h"
+#include "host/process/rank_health.h"
 #include "host/process/service_notify.h"
 #include "host/request_notes.h"
 #include "host/request_turns.h"
@@ -106,12 +106,12 @@ static struct loop_peer *find_peer(const struct loop_link *link, uint32_t number
     return NULL;
 }
 
-static uint32_t place_of(const struct loop *loop, const struct loop_peer *peer) {
+static uint32_t loop_place_of(const struct loop *loop, const struct loop_peer *peer) {
     return (uint32_t)(peer - loop->peers);
 }
 
 /* Returns a free place, or a new one. */
-static struct loop_peer *find_place(struct loop *loop) {
+static struct loop_peer *loop_find_place(struct loop *loop) {
     for (uint32_t i = 0; i < loop->peer_count; i++)
         if (loop->peers[i].number == 0) return &loop->peers[i];
     loop->peers = realloc(loop->peers, (loop->peer_count + 1) * sizeof *loop->peers);
@@ -158,7 +158,7 @@ static void keep_last(struct record_queue *queue, const struct record *record) {
     record_queue_force(queue, record);
 }
 
-static void say_ready(struct loop *loop) {
+static void loop_say_ready(struct loop *loop) {
     if (loop->is_ready) return;
     loop->is_ready = true;
     const char *urls[HTTP_LISTENER_COUNT] = {NULL};
@@ -175,7 +175,7 @@ static enum status start_http(struct loop *loop, struct error *error) {
     return status;
 }
 
-static uint32_t open_exchanges(const struct loop *loop) {
+static uint32_t loop_open_exchanges(const struct loop *loop) {
     uint32_t open = 0;
     for (int i = 0; i < HTTP_LISTENER_COUNT; i++)
         if (loop->http[i]) open += http_server_open_exchanges(loop->http[i]);
@@ -189,38 +189,38 @@ static void let_clients_in(struct loop *loop) {
     if (status)
         loop_end(loop, status, &error);
     else
-        say_ready(loop);
+        loop_say_ready(loop);
 }
 
-static void tell_link(struct loop *loop, enum record_kind kind, uint32_t number) {
+static void report_link(struct loop *loop, enum record_kind kind, uint32_t number) {
     struct record_unit_link link = {record_head(kind, sizeof link), {number}, 0};
     record_queue_force(&loop->inboxes[GATEWAY], &link.record);
     ask_turn(loop);
 }
 
-static void on_joined(void *context, uint32_t number) {
+static void loop_on_joined(void *context, uint32_t number) {
     struct loop_link *link = context;
     struct loop *loop = link->loop;
-    struct loop_peer *peer = find_place(loop);
+    struct loop_peer *peer = loop_find_place(loop);
     *peer = (struct loop_peer){link, number, {.bytes_max = BEHIND_BYTES_MAX}};
     if (has_machine(loop, GATEWAY)) {
-        tell_link(loop, RECORD_UNIT_JOINED, number);
+        report_link(loop, RECORD_UNIT_JOINED, number);
         return;
     }
     log_say(LOG_INFO, "gateway", "is connected address=%s", wire_address(link->wire));
     if (record_queue_first(&loop->hello)) send_to(loop, peer, record_queue_first(&loop->hello));
     if (record_queue_first(&loop->load)) send_to(loop, peer, record_queue_first(&loop->load));
     if (record_queue_first(&loop->experts)) send_to(loop, peer, record_queue_first(&loop->experts));
-    say_ready(loop);
+    loop_say_ready(loop);
 }
 
-static void cancel(void *context, struct request_id request) {
+static void loop_cancel(void *context, struct request_id request) {
     struct loop *loop = context;
     struct record_cancel record = {record_head(RECORD_CANCEL, sizeof record), request};
     record_queue_force(&loop->inboxes[UNIT], &record.record);
 }
 
-static void on_lost(void *context, uint32_t number) {
+static void loop_on_lost(void *context, uint32_t number) {
     struct loop_link *link = context;
     struct loop *loop = link->loop;
     struct loop_peer *peer = find_peer(link, number);
@@ -229,10 +229,11 @@ static void on_lost(void *context, uint32_t number) {
     peer->number = 0;
     if (has_machine(loop, GATEWAY)) {
         fleet_lines_lost(&loop->fleet, number, loop->draining);
-        tell_link(loop, RECORD_UNIT_LOST, number);
+        report_link(loop, RECORD_UNIT_LOST, number);
         return;
     }
-    uint32_t given_up = request_set_take(&loop->requests, place_of(loop, peer), cancel, loop);
+    uint32_t given_up =
+        request_set_take(&loop->requests, loop_place_of(loop, peer), loop_cancel, loop);
     if (!loop->draining)
         log_say(LOG_WARNING, "gateway",
                 "is gone, requests are given up, what was computed is kept requests=%u address=%s",
@@ -240,38 +241,39 @@ static void on_lost(void *context, uint32_t number) {
     ask_turn(loop);
 }
 
-static void carry_from_unit(struct loop *loop, uint32_t unit, const struct record *record) {
+static void forward_from_unit(struct loop *loop, uint32_t unit, const struct record *record) {
     enum record_kind kind = (enum record_kind)record->kind;
-    size_t bytes = carried_bytes(kind, record);
+    size_t bytes = machine_envelope_bytes(kind, record);
     struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
-    fleet_lines_heard(&loop->fleet, unit, record);
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, record);
+    fleet_lines_received(&loop->fleet, unit, record);
+    void *inner =
+        machine_outbox_put_envelope(&box, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, record);
     memcpy(inner, record, record->bytes);
-    record_queue_force(&loop->inboxes[GATEWAY], outbox_next(&box, NULL));
+    record_queue_force(&loop->inboxes[GATEWAY], machine_outbox_next(&box, NULL));
     free(box.memory);
 }
 
-static void on_wire(void *context, uint32_t number, const struct record *record) {
+static void loop_on_wire(void *context, uint32_t number, const struct record *record) {
     struct loop_link *link = context;
     struct loop *loop = link->loop;
     if (has_machine(loop, GATEWAY)) {
-        carry_from_unit(loop, number, record);
+        forward_from_unit(loop, number, record);
         if (record->kind == RECORD_UNIT_HELLO && loop->parts->waits_for_unit) let_clients_in(loop);
     } else {
         if (record->kind == RECORD_DRAIN && loop->draining) return; /* it cannot be revoked */
-        fleet_lines_told(&loop->fleet, 0, record);
+        fleet_lines_reported(&loop->fleet, 0, record);
         if (record->kind == RECORD_SUBMIT) {
             request_notes_come(&loop->notes, (const struct record_submit *)record);
             request_set_add(&loop->requests, record_request(record),
-                            place_of(loop, find_peer(link, number)));
+                            loop_place_of(loop, find_peer(link, number)));
         }
         record_queue_force(&loop->inboxes[UNIT], record);
     }
     ask_turn(loop);
 }
 
-static bool may_take(void *context) {
+static bool loop_may_take(void *context) {
     struct loop *loop = ((struct loop_link *)context)->loop;
     int which = has_machine(loop, GATEWAY) ? GATEWAY : UNIT;
     return record_queue_has_room(&loop->inboxes[which]);
@@ -291,7 +293,7 @@ static void answer_gateway(struct loop *loop, const struct record *record) {
 static void route_to_gateways(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_UNIT_HELLO:
-        rank_board_tell_role(((const struct record_unit_hello *)record)->role);
+        rank_health_report_role(((const struct record_unit_hello *)record)->role);
         keep_last(&loop->hello, record);
         break;
     case RECORD_UNIT_LOAD:
@@ -308,13 +310,13 @@ static void route_to_gateways(struct loop *loop, const struct record *record) {
     send_to_all(loop, record);
 }
 
-static void on_sign(evutil_socket_t file, short what, void *context) {
+static void loop_on_sign(evutil_socket_t file, short what, void *context) {
     struct loop *loop = context;
     if (record_queue_first(&loop->load)) send_to_all(loop, record_queue_first(&loop->load));
     event_add(loop->sign, &(struct timeval){.tv_usec = LOAD_NS_MAX / 1000});
 }
 
-static void on_retry(evutil_socket_t file, short what, void *context) {
+static void loop_on_retry(evutil_socket_t file, short what, void *context) {
     flush_peers(context);
     ask_turn(context);
 }
@@ -323,17 +325,17 @@ static void on_retry(evutil_socket_t file, short what, void *context) {
 
 #define THE_UNIT 1 /* the id of one in this process */
 
-static void route_to_unit(struct loop *loop, const struct record_carried *carried) {
-    fleet_lines_told(&loop->fleet, carried->unit.value, carried_inner(carried));
+static void route_to_unit(struct loop *loop, const struct record_envelope *envelope) {
+    fleet_lines_reported(&loop->fleet, envelope->unit.value, envelope_inner(envelope));
     if (has_machine(loop, UNIT)) {
-        record_queue_force(&loop->inboxes[UNIT], carried_inner(carried));
+        record_queue_force(&loop->inboxes[UNIT], envelope_inner(envelope));
         return;
     }
-    struct loop_peer *peer = find_peer(&loop->links[0], carried->unit.value);
-    if (peer) send_to(loop, peer, carried_inner(carried));
+    struct loop_peer *peer = find_peer(&loop->links[0], envelope->unit.value);
+    if (peer) send_to(loop, peer, envelope_inner(envelope));
 }
 
-static void route(struct loop *loop, const struct record *record) {
+static void loop_route(struct loop *loop, const struct record *record) {
     switch (record->kind) {
     case RECORD_RESPOND:
     case RECORD_STREAM_BEGIN:
@@ -349,14 +351,14 @@ static void route(struct loop *loop, const struct record *record) {
         worker_give(loop->grammar.worker, record);
         break;
     case RECORD_TO_UNIT:
-        route_to_unit(loop, (const struct record_carried *)record);
+        route_to_unit(loop, (const struct record_envelope *)record);
         break;
-    case RECORD_ENTRY:
-        log_request_ended((const struct record_entry *)record);
+    case RECORD_USAGE:
+        log_request_ended((const struct record_usage *)record);
         fleet_lines_ended(&loop->fleet, record_request(record));
         if (loop->ledger.worker) worker_give(loop->ledger.worker, record);
         break;
-    case RECORD_UNIT_TALLY:
+    case RECORD_UNIT_TOTALS:
         if (loop->ledger.worker) worker_give(loop->ledger.worker, record);
         break;
     case RECORD_KV_EXPECT:
@@ -365,11 +367,11 @@ static void route(struct loop *loop, const struct record *record) {
     case RECORD_KV_FIND:
     case RECORD_KV_LOAD:
     case RECORD_KV_PARK:
-    case RECORD_KV_KEEP:
-        loop->parts->carry(loop->parts->carry_context, record);
+    case RECORD_KV_PUT:
+        loop->parts->forward(loop->parts->forward_context, record);
         break;
     case RECORD_DRAIN: /* of one rank */
-        if (loop->parts->carry) loop->parts->carry(loop->parts->carry_context, record);
+        if (loop->parts->forward) loop->parts->forward(loop->parts->forward_context, record);
         worker_give(loop->engine.worker, record);
         break;
     case RECORD_RUN_STEP:
@@ -379,17 +381,17 @@ static void route(struct loop *loop, const struct record *record) {
     default:
         check(record_goes(record->kind, WAY_UNIT_TO_GATEWAY));
         if (has_machine(loop, GATEWAY))
-            carry_from_unit(loop, THE_UNIT, record);
+            forward_from_unit(loop, THE_UNIT, record);
         else
             route_to_gateways(loop, record);
     }
 }
 
-static void drain_outbox(struct loop *loop, int which) {
+static void loop_drain_outbox(struct loop *loop, int which) {
     struct outbox *outbox = loop->machines[which].outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
-        route(loop, record);
-    outbox_clear(outbox);
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));)
+        loop_route(loop, record);
+    machine_outbox_clear(outbox);
 }
 
 /* A gateway that takes nothing holds its units up until it is lost, a few seconds at most. */
@@ -414,12 +416,12 @@ static bool may_feed(struct loop *loop, int which) {
 }
 
 /* The gateway has taken the record, and perhaps leave of the unit that sent it. */
-static void tell_if_refused(struct loop *loop, const struct record *record) {
+static void report_if_refused(struct loop *loop, const struct record *record) {
     const struct loop_parts *parts = loop->parts;
     if (record->kind != RECORD_FROM_UNIT || !parts->refuses) return;
-    const struct record_carried *carried = (const struct record_carried *)record;
-    if (parts->refuses(parts->refuses_context, carried->unit))
-        fleet_lines_refused(&loop->fleet, carried->unit.value, carried_inner(carried));
+    const struct record_envelope *envelope = (const struct record_envelope *)record;
+    if (parts->refuses(parts->refuses_context, envelope->unit))
+        fleet_lines_refused(&loop->fleet, envelope->unit.value, envelope_inner(envelope));
 }
 
 /* Gives the machine what waits for it. True if there was anything. */
@@ -430,16 +432,16 @@ static bool feed(struct loop *loop, int which, int64_t now) {
     while ((record = record_queue_first(&loop->inboxes[which])) && may_feed(loop, which)) {
         enum status status = machine->receive(machine->self, record, now);
         if (status == STATUS_OK) {
-            if (which == GATEWAY) tell_if_refused(loop, record);
+            if (which == GATEWAY) report_if_refused(loop, record);
             record_queue_drop(&loop->inboxes[which]);
             moved = true;
             continue;
         }
         check(status == STATUS_FULL);
         if (machine->outbox->used == 0) break; /* it will have room later */
-        drain_outbox(loop, which);
+        loop_drain_outbox(loop, which);
     }
-    drain_outbox(loop, which);
+    loop_drain_outbox(loop, which);
     return moved;
 }
 
@@ -454,7 +456,7 @@ static bool run_machine(struct loop *loop, int which) {
         moved = true;
     machine->step(machine->self, now);
     moved |= machine->outbox->used > 0;
-    drain_outbox(loop, which);
+    loop_drain_outbox(loop, which);
     return moved;
 }
 
@@ -487,12 +489,12 @@ static void plan_wake(struct loop *loop) {
 static bool nothing_is_left(const struct loop *loop) {
     if (has_machine(loop, GATEWAY))
         return !record_queue_first(&loop->inboxes[GATEWAY]) && !request_turns_any(&loop->small) &&
-               !request_turns_any(&loop->large) && open_exchanges(loop) == 0;
+               !request_turns_any(&loop->large) && loop_open_exchanges(loop) == 0;
     return !record_queue_first(&loop->inboxes[UNIT]) && request_set_count(&loop->requests) == 0 &&
            !waits_for_gateways(loop);
 }
 
-static bool is_done(const struct loop *loop) {
+static bool loop_is_done(const struct loop *loop) {
     return loop->ended || (loop->draining && nothing_is_left(loop));
 }
 
@@ -570,7 +572,7 @@ static enum status put_request(struct loop *loop, const struct record_client_req
     return status;
 }
 
-static bool drop_request(struct loop *loop, struct connection_id connection) {
+static bool loop_drop_request(struct loop *loop, struct connection_id connection) {
     return request_turns_drop(&loop->small, connection) ||
            request_turns_drop(&loop->large, connection);
 }
@@ -582,7 +584,7 @@ static enum status deliver_from_client(void *context, const struct record *recor
         enum status status = put_request(loop, (const struct record_client_request *)record);
         if (status) return status;
     } else {
-        if (drop_request(loop, ((const struct record_client_gone *)record)->connection))
+        if (loop_drop_request(loop, ((const struct record_client_gone *)record)->connection))
             return STATUS_OK; /* no machine knew of it */
         record_queue_force(&loop->inboxes[GATEWAY], record);
     }
@@ -602,7 +604,7 @@ static void on_answers(evutil_socket_t file, short what, void *context) {
 }
 
 static uint32_t count_open(const struct loop *loop) {
-    return loop->http[0] ? open_exchanges(loop) : request_set_count(&loop->requests);
+    return loop->http[0] ? loop_open_exchanges(loop) : request_set_count(&loop->requests);
 }
 
 /* A client that does not read, a unit that does not answer, a step that does not end. */
@@ -619,7 +621,7 @@ static void on_finish_by(evutil_socket_t file, short what, void *context) {
     loop_end(loop, STATUS_OK, NULL);
 }
 
-static void on_signal(evutil_socket_t number, short what, void *context) {
+static void loop_on_signal(evutil_socket_t number, short what, void *context) {
     struct loop *loop = context;
     if (loop->draining) {
         log_say(LOG_WARNING, "process", "ends at once signal=%d", (int)number);
@@ -661,15 +663,15 @@ static void on_log_wake(evutil_socket_t file, short what, void *context) {
 
 /* Clients do not take the files that units' connections and the KV storage need. libzmq even ends
  * the process where it cannot take a connection over ipc. */
-static uint32_t clients_max(uint64_t files, uint32_t wanted) {
+static uint32_t loop_clients_max(uint64_t files, uint32_t wanted) {
     uint64_t others = files / 2 < OTHER_FILES ? files / 2 : OTHER_FILES;
     return files - others < wanted ? (uint32_t)(files - others) : wanted;
 }
 
 /* Runs between records: the gateway is at rest. */
-static enum admission admit(void *context, const struct record_client_request *head) {
+static enum admission loop_admit(void *context, const struct record_client_request *head) {
     const struct loop_parts *parts = ((struct loop *)context)->parts;
-    return parts->admit ? parts->admit(parts->admit_context, head) : ADMISSION_STRANGER;
+    return parts->admit ? parts->admit(parts->admit_context, head) : ADMISSION_KEYLESS;
 }
 
 static enum status open_http(struct loop *loop, const struct http_server_options *http,
@@ -678,9 +680,9 @@ static enum status open_http(struct loop *loop, const struct http_server_options
     for (uint32_t i = 0; i < http_count && !status; i++) {
         struct http_server_options options = http[i];
         options.deliver = deliver_from_client;
-        options.admit = admit;
+        options.admit = loop_admit;
         options.deliver_context = options.admit_context = loop;
-        options.connections_max = clients_max(files, options.connections_max);
+        options.connections_max = loop_clients_max(files, options.connections_max);
         status = http_server_open(&options, loop->base, &loop->http[i], error);
     }
     return status;
@@ -703,9 +705,9 @@ enum status loop_open(const struct http_server_options *http, uint32_t http_coun
         loop->wake = evtimer_new(loop->base, on_turn, loop);
     }
     if (loop->base) {
-        loop->retry = evtimer_new(loop->base, on_retry, loop);
+        loop->retry = evtimer_new(loop->base, loop_on_retry, loop);
         loop->finish_by = evtimer_new(loop->base, on_finish_by, loop);
-        loop->sign = evtimer_new(loop->base, on_sign, loop);
+        loop->sign = evtimer_new(loop->base, loop_on_sign, loop);
         loop->log_wake = evtimer_new(loop->base, on_log_wake, NULL);
     }
     enum status status = STATUS_OK;
@@ -753,7 +755,7 @@ static enum status start_workers(struct loop *loop, const struct loop_parts *par
 }
 
 /* To listen on, or of one gateway. */
-static enum status open_link(struct loop *loop, struct bytes address, struct error *error) {
+static enum status loop_open_link(struct loop *loop, struct bytes address, struct error *error) {
     struct wire_options options = loop->parts->wire;
     struct loop_link *link = &loop->links[loop->link_count];
     *link = (struct loop_link){.loop = loop, .address = strndup(address.data, address.count)};
@@ -762,10 +764,10 @@ static enum status open_link(struct loop *loop, struct bytes address, struct err
     options.listens = has_machine(loop, GATEWAY);
     options.kinds = record_kinds(options.listens ? WAY_UNIT_TO_GATEWAY : WAY_GATEWAY_TO_UNIT);
     options.context = link;
-    options.joined = on_joined;
-    options.take = on_wire;
-    options.lost = on_lost;
-    options.may_take = may_take;
+    options.joined = loop_on_joined;
+    options.take = loop_on_wire;
+    options.lost = loop_on_lost;
+    options.may_take = loop_may_take;
     enum status status = wire_open(&options, loop->base, &link->wire, error);
     if (status)
         free(link->address);
@@ -785,7 +787,7 @@ static enum status start_wires(struct loop *loop, struct error *error) {
             return error_set(error, STATUS_INVALID,
                              "'%.80s': a unit connects to %d gateways at most", parts->wire.address,
                              LOOP_GATEWAYS_MAX);
-        status = open_link(loop, address, error);
+        status = loop_open_link(loop, address, error);
     }
     if (!status && has_machine(loop, GATEWAY) && !parts->waits_for_unit)
         log_say(LOG_INFO, "wire", "units are listened to address=%s",
@@ -796,7 +798,7 @@ static enum status start_wires(struct loop *loop, struct error *error) {
 /* A whole server has its unit at once. */
 static void join_own_unit(struct loop *loop) {
     if (has_machine(loop, GATEWAY) && has_machine(loop, UNIT))
-        tell_link(loop, RECORD_UNIT_JOINED, THE_UNIT);
+        report_link(loop, RECORD_UNIT_JOINED, THE_UNIT);
 }
 
 /* The events at hand, and what was said of them. */
@@ -821,9 +823,10 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     if (!status) status = start_wires(loop, error);
     if (!status && !parts->waits_for_unit) status = start_http(loop, error);
     if (status) return status;
-    loop->terminate = evsignal_new(loop->base, SIGTERM, on_signal, loop);
-    loop->interrupt = evsignal_new(loop->base, SIGINT, on_signal, loop);
-    loop->drain = evsignal_new(loop->base, SIGUSR2, on_signal, loop); /* what an mpirun passes on */
+    loop->terminate = evsignal_new(loop->base, SIGTERM, loop_on_signal, loop);
+    loop->interrupt = evsignal_new(loop->base, SIGINT, loop_on_signal, loop);
+    loop->drain =
+        evsignal_new(loop->base, SIGUSR2, loop_on_signal, loop); /* what an mpirun passes on */
     event_add(loop->terminate, NULL);
     event_add(loop->interrupt, NULL);
     event_add(loop->drain, NULL);
@@ -832,10 +835,10 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
         event_add(loop->reload, NULL);
     }
     join_own_unit(loop);
-    if (loop->http[0] && !parts->waits_for_unit) say_ready(loop);
+    if (loop->http[0] && !parts->waits_for_unit) loop_say_ready(loop);
     ask_turn(loop); /* the unit says hello */
     log_gather();
-    while (!is_done(loop))
+    while (!loop_is_done(loop))
         turn_once(loop);
     log_say(LOG_INFO, "process", "ends");
     log_finish();
@@ -843,7 +846,7 @@ enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct e
     return loop->ended ? loop->status : STATUS_OK;
 }
 
-void loop_tell_unit(struct loop *loop, const struct record *record) {
+void loop_notify_unit(struct loop *loop, const struct record *record) {
     record_queue_force(&loop->inboxes[UNIT], record);
     ask_turn(loop);
 }

@@ -49,7 +49,8 @@ struct loop_parts {
     void *tokenize_context;
     worker_function *constrain; /* CONSTRAIN -> CONSTRAINED; NULL: never asked for */
     void *constrain_context;
-    worker_function *ledger; /* ENTRY, UNIT_TALLY -> SETTLED, ACCOUNTS; called once without a record
+    worker_function
+        *ledger; /* ENTRY, UNIT_TOTALS -> SETTLED, ACCOUNTS; called once without a record
                               * when it begins; NULL: there is none */
     void *ledger_context;
     /* Does the gateway want the body behind this head? NULL: each one. */
@@ -58,10 +59,10 @@ struct loop_parts {
     /* Will the gateway have nothing more of this unit? For the log. NULL: of all. */
     bool (*refuses)(void *context, struct unit_id unit);
     void *refuses_context;
-    /* The unit's KV records, and the DRAINs of its ranks; loop_tell_unit answers, also from within. NULL: its KV blocks neither
+    /* The unit's KV records, and the DRAINs of its ranks; loop_notify_unit answers, also from within. NULL: its KV blocks neither
      * come nor go */
-    void (*carry)(void *context, const struct record *record);
-    void *carry_context;
+    void (*forward)(void *context, const struct record *record);
+    void *forward_context;
     /* Address, keys and plain_anywhere; no address: no wire. A unit's gateways: an address of each,
      * with commas between. */
     struct wire_options wire;
@@ -84,7 +85,7 @@ struct loop_parts {
 enum status loop_run(struct loop *loop, const struct loop_parts *parts, struct error *error);
 
 /* For what else lives in the loop. */
-void loop_tell_unit(struct loop *loop, const struct record *record);
+void loop_notify_unit(struct loop *loop, const struct record *record);
 
 /* Lets loop_run return now, with this status and error; for what else lives in the loop. */
 void loop_end(struct loop *loop, enum status status, const struct error *error);

@@ -12,7 +12,7 @@
 
 /* ---- names ---- */
 
-static uint32_t find_place(struct request_notes *notes) {
+static uint32_t request_notes_find_place(struct request_notes *notes) {
     if (notes->free_count) return notes->free[--notes->free_count];
     uint32_t place = notes->name_count++;
     notes->names = realloc(notes->names, notes->name_count * sizeof *notes->names);
@@ -26,13 +26,13 @@ static void keep_name(struct request_notes *notes, struct request_id request, co
     if (request_set_owner(&notes->places, request) != REQUEST_SET_NOBODY) return;
     char *copy = strndup(name, bytes);
     check(copy);
-    uint32_t place = find_place(notes);
+    uint32_t place = request_notes_find_place(notes);
     notes->names[place] = copy;
     request_set_add(&notes->places, request, place);
 }
 
 /* The caller frees it; NULL: it has none. */
-static char *take_name(struct request_notes *notes, struct request_id request) {
+static char *request_notes_take_name(struct request_notes *notes, struct request_id request) {
     uint32_t place = request_set_remove(&notes->places, request);
     if (place == REQUEST_SET_NOBODY) return NULL;
     char *name = notes->names[place];
@@ -65,7 +65,7 @@ void request_notes_come(struct request_notes *notes, const struct record_submit 
 
 void request_notes_end(struct request_notes *notes, const struct record_finished *finished) {
     char text[LOG_REQUEST_BYTES];
-    char *name = take_name(notes, finished->request);
+    char *name = request_notes_take_name(notes, finished->request);
     log_request_name(finished->request, text);
     if (finished->reason == FINISH_FAILED)
         log_say(LOG_WARNING, SUBJECT,
@@ -74,6 +74,7 @@ void request_notes_end(struct request_notes *notes, const struct record_finished
     else
         log_say(LOG_DEBUG, SUBJECT,
                 "has ended here request=%s x_request_id=%s end=%s output=%u rank=%u", text, name,
-                finish_reason_name(finished->reason), finished->output_tokens, finished->work.rank);
+                record_unit_finish_reason_name(finished->reason), finished->output_tokens,
+                finished->work.rank);
     free(name);
 }

@@ -27,7 +27,7 @@ static uint32_t find_client(struct request_turns *turns, uint64_t id) {
     for (uint32_t i = 0; i < turns->client_count; i++)
         if (turns->client_ids[i] == id) return i;
     turns->client_ids[turns->client_count] = id;
-    turns->clients[turns->client_count] = (struct share_turns_client){.start = turns->now};
+    turns->clients[turns->client_count] = (struct fair_queue_client){.start = turns->now};
     return turns->client_count++;
 }
 
@@ -42,7 +42,7 @@ static void forget_client(struct request_turns *turns, uint32_t client) {
 }
 
 /* The last request takes the place of one that is no longer here. */
-static void take_out(struct request_turns *turns, uint32_t item) {
+static void request_turns_take_out(struct request_turns *turns, uint32_t item) {
     uint32_t client = turns->items[item].client, last = --turns->count;
     turns->clients[client].bytes -= turns->items[item].bytes;
     turns->bytes -= turns->items[item].bytes;
@@ -51,18 +51,18 @@ static void take_out(struct request_turns *turns, uint32_t item) {
     if (turns->clients[client].bytes == 0) forget_client(turns, client);
 }
 
-static void drop(struct request_turns *turns, uint32_t item) {
+static void request_turns_drop_each(struct request_turns *turns, uint32_t item) {
     record_queue_clear(&turns->requests[item].record);
-    take_out(turns, item);
+    request_turns_take_out(turns, item);
 }
 
-static void append(struct request_turns *turns, uint32_t client, size_t bytes,
-                   const struct record_client_request *request) {
+static void request_turns_append(struct request_turns *turns, uint32_t client, size_t bytes,
+                                 const struct record_client_request *request) {
     struct turns_request *waiting = &turns->requests[turns->count];
     *waiting = (struct turns_request){.connection = request->connection};
     record_queue_force(&waiting->record, &request->record);
-    uint64_t turn = share_turns_turn(turns->clients[client].now, 0, bytes);
-    turns->items[turns->count++] = (struct share_turns_item){client, turn, ++turns->serial, bytes};
+    uint64_t turn = fair_queue_turn(turns->clients[client].now, 0, bytes);
+    turns->items[turns->count++] = (struct fair_queue_item){client, turn, ++turns->serial, bytes};
     turns->clients[client].bytes += bytes;
     turns->bytes += bytes;
 }
@@ -76,44 +76,44 @@ enum status request_turns_put(struct request_turns *turns, uint64_t client_id,
     if (turns->client_count == turns->capacity || turns->count == turns->capacity) grow(turns);
     uint32_t client = find_client(turns, client_id);
     if (bytes <= turns->bytes_max - turns->bytes) {
-        append(turns, client, bytes, request);
+        request_turns_append(turns, client, bytes, request);
         return STATUS_OK;
     }
-    uint32_t dropped = share_turns_dropped(turns->items, turns->count, turns->clients,
-                                           turns->client_count, client, bytes);
+    uint32_t dropped = fair_queue_dropped(turns->items, turns->count, turns->clients,
+                                          turns->client_count, client, bytes);
     if (turns->clients[client].bytes == 0) forget_client(turns, client);
-    if (dropped == SHARE_TURNS_NONE) return STATUS_FULL;
+    if (dropped == FAIR_QUEUE_NONE) return STATUS_FULL;
     *dropped_out = turns->requests[dropped].connection;
-    drop(turns, dropped);
+    request_turns_drop_each(turns, dropped);
     return STATUS_FULL;
 }
 
-static uint32_t find_next(struct request_turns *turns, uint64_t *turn_out) {
+static uint32_t request_turns_find_next(struct request_turns *turns, uint64_t *turn_out) {
     uint32_t next =
-        share_turns_next(turns->items, turns->count, turns->clients, turns->client_count, turn_out);
-    check(next != SHARE_TURNS_NONE);
+        fair_queue_next(turns->items, turns->count, turns->clients, turns->client_count, turn_out);
+    check(next != FAIR_QUEUE_NONE);
     return next;
 }
 
 struct connection_id request_turns_next(struct request_turns *turns) {
     uint64_t turn;
-    return turns->requests[find_next(turns, &turn)].connection;
+    return turns->requests[request_turns_find_next(turns, &turn)].connection;
 }
 
 void request_turns_give(struct request_turns *turns, struct record_queue *to) {
     uint64_t turn;
-    uint32_t next = find_next(turns, &turn);
-    struct share_turns_client *client = &turns->clients[turns->items[next].client];
+    uint32_t next = request_turns_find_next(turns, &turn);
+    struct fair_queue_client *client = &turns->clients[turns->items[next].client];
     turns->now = client->start = turn;
     client->now = turns->items[next].turn;
     record_queue_move(&turns->requests[next].record, to);
-    take_out(turns, next);
+    request_turns_take_out(turns, next);
 }
 
 bool request_turns_drop(struct request_turns *turns, struct connection_id connection) {
     for (uint32_t i = 0; i < turns->count; i++) {
         if (turns->requests[i].connection.value != connection.value) continue;
-        drop(turns, i);
+        request_turns_drop_each(turns, i);
         return true;
     }
     return false;
@@ -121,7 +121,7 @@ bool request_turns_drop(struct request_turns *turns, struct connection_id connec
 
 void request_turns_clear(struct request_turns *turns) {
     while (turns->count)
-        drop(turns, turns->count - 1);
+        request_turns_drop_each(turns, turns->count - 1);
     free(turns->items);
     free(turns->requests);
     free(turns->clients);

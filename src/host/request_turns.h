@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Clients' requests that wait for the gateway, which reads them in turns. The policy
- * (serving/policy/share_turns.h) decides which is next, and which is dropped if there is no room. A client with many
+ * (serving/policy/fair_queue.h) decides which is next, and which is dropped if there is no room. A client with many
  * requests makes another one wait for one of them at most, and takes no room that others need. A
  * client is an API key that the gateway knows, or an address.
  *
@@ -13,13 +13,13 @@
 #include "base/status.h"
 #include "contract/record_client.h"
 #include "host/wire/record_queue.h"
-#include "serving/policy/share_turns.h"
+#include "serving/policy/fair_queue.h"
 
 struct request_turns {
-    struct share_turns_item *items;     /* [count], in no order; [capacity], as all below */
-    struct turns_request *requests;     /* [count], of the items */
-    struct share_turns_client *clients; /* [client_count] that have requests here */
-    uint64_t *client_ids;               /* [client_count] */
+    struct fair_queue_item *items;     /* [count], in no order; [capacity], as all below */
+    struct turns_request *requests;    /* [count], of the items */
+    struct fair_queue_client *clients; /* [client_count] that have requests here */
+    uint64_t *client_ids;              /* [client_count] */
     uint32_t count, client_count, capacity;
     size_t bytes, bytes_max, bytes_least;
     uint64_t now; /* the common clock: the turn of the request that was given last */

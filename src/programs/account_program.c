@@ -176,7 +176,7 @@ static void print_key(const struct account_command *command, const char *key) {
     printf(",\"key\":\"%s\"}\n", key);
 }
 
-static enum status create(struct account_command *command) {
+static enum status account_program_create(struct account_command *command) {
     char key[ACCOUNTS_KEY_TEXT];
     enum status status = account_store_create(command->database, command->name, &command->terms,
                                               command->now, key, &command->error);
@@ -234,7 +234,7 @@ struct account_printer {
     char currency[LEDGER_CURRENCY_BYTES];
 };
 
-static void print_string(const char *name, const char *text) {
+static void account_program_print_string(const char *name, const char *text) {
     printf(",\"%s\":", name);
     outside_text_print_json(text);
 }
@@ -252,7 +252,8 @@ static const char *priority_name(int64_t priority) {
     return priority >= 0 && priority < (int64_t)ARRAY_COUNT(names) ? names[priority] : "unknown";
 }
 
-static void print_limits(int64_t requests, int64_t requests_per_minute, int64_t tokens_per_minute) {
+static void account_program_print_limits(int64_t requests, int64_t requests_per_minute,
+                                         int64_t tokens_per_minute) {
     if (requests) printf(", %lld requests at a time", (long long)requests);
     if (requests_per_minute) printf(", %lld requests a minute", (long long)requests_per_minute);
     if (tokens_per_minute) printf(", %lld tokens a minute", (long long)tokens_per_minute);
@@ -262,7 +263,7 @@ static void print_json_limits(int64_t requests, int64_t requests_per_minute,
                               int64_t tokens_per_minute, const char *models) {
     printf(",\"requests_max\":%lld,\"requests_per_minute\":%lld,\"tokens_per_minute\":%lld",
            (long long)requests, (long long)requests_per_minute, (long long)tokens_per_minute);
-    print_string("models", models);
+    account_program_print_string("models", models);
 }
 
 static void print_account_json(struct account_printer *printer,
@@ -273,7 +274,7 @@ static void print_account_json(struct account_printer *printer,
     if (printer->accounts) printf("}");
     printf("%s\n  {\"account\":", printer->accounts ? "," : "");
     outside_text_print_json(account->name);
-    print_string("group", account->group);
+    account_program_print_string("group", account->group);
     printf(",\"revoked\":%s,\"operator\":%s,\"billing\":\"%s\",\"priority\":\"%s\",\"weight\":%lld",
            account->revoked ? "true" : "false", account->is_operator ? "true" : "false",
            account->is_prepaid ? "prepaid" : "postpaid", priority_name(account->priority),
@@ -297,7 +298,8 @@ static void print_account_text(const struct account_printer *printer,
            printer->currency, (long long)account->keys, priority_name(account->priority),
            (long long)account->weight);
     print_words(", group ", account->group);
-    print_limits(account->requests_max, account->requests_per_minute, account->tokens_per_minute);
+    account_program_print_limits(account->requests_max, account->requests_per_minute,
+                                 account->tokens_per_minute);
     print_words(", models ", account->models);
     printf("; %lld requests, %lld tokens so far\n", (long long)account->requests,
            (long long)account->tokens);
@@ -339,12 +341,13 @@ static void print_key_view(void *context, const struct account_key_view *key) {
         money_write(key->budget, budget);
         printf(" of %s", budget);
     }
-    print_limits(key->requests_max, key->requests_per_minute, key->tokens_per_minute);
+    account_program_print_limits(key->requests_max, key->requests_per_minute,
+                                 key->tokens_per_minute);
     print_words(", models ", key->models);
     printf("\n");
 }
 
-static enum status look(struct account_command *command) {
+static enum status account_program_look(struct account_command *command) {
     struct account_printer printer = {.json = command->values.json, .deep = command->name != NULL};
     struct account_listener listener = {print_account, command->name ? print_key_view : NULL,
                                         &printer};
@@ -368,10 +371,10 @@ static const struct account_subject {
     size_t words; /* behind its name */
     enum database_missing missing;
 } subjects[] = {
-    {"create", create, 1, DATABASE_MAKE},
+    {"create", account_program_create, 1, DATABASE_MAKE},
     {"key", add_key, 1, DATABASE_REFUSE},
-    {"list", look, 0, DATABASE_REFUSE},
-    {"show", look, 1, DATABASE_REFUSE},
+    {"list", account_program_look, 0, DATABASE_REFUSE},
+    {"show", account_program_look, 1, DATABASE_REFUSE},
     {"revoke", revoke, 1, DATABASE_REFUSE},
     {"limit", limit, 1, DATABASE_REFUSE},
     {"top-up", top_up, 2, DATABASE_REFUSE},

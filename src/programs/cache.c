@@ -77,7 +77,7 @@ static void print_folder(void *context, const struct kv_check *check) {
     printed->folders++;
 }
 
-static int look(const char *directory, bool deep, bool json) {
+static int cache_look(const char *directory, bool deep, bool json) {
     struct printed printed = {json, deep, 0};
     struct kv_check_listener listener = {print_damage, print_folder, &printed};
     struct kv_check total;
@@ -118,8 +118,8 @@ int program_cache(int argc, char **argv) {
     int exit_code;
     if (!command_begin(cache_options, argc, argv, &values, &result, &exit_code)) return exit_code;
     const char *what = result.positional[0], *directory = result.positional[1];
-    if (!strcmp(what, "stat")) return look(directory, false, values.json);
-    if (!strcmp(what, "verify")) return look(directory, true, values.json);
+    if (!strcmp(what, "stat")) return cache_look(directory, false, values.json);
+    if (!strcmp(what, "verify")) return cache_look(directory, true, values.json);
     if (!strcmp(what, "gc") && values.size == 0)
         return command_misused(cache_options, "gc wants --size BYTES (1 leaves nothing)");
     if (!strcmp(what, "gc")) return shrink(directory, &values);

@@ -113,17 +113,17 @@ static void on_interrupt(int number) {
     errno = saved;
 }
 
-static enum status no_memory(struct error *error) {
+static enum status chat_no_memory(struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for the conversation");
 }
 
 /* ---- messages ---- */
 
-static enum status add_message(struct chat *chat, const char *role, struct bytes content,
-                               struct error *error) {
+static enum status chat_add_message(struct chat *chat, const char *role, struct bytes content,
+                                    struct error *error) {
     size_t capacity = 3 * content.count + 1, count = 0; /* an invalid byte may become three */
     char *copy = malloc(capacity);
-    if (!copy) return no_memory(error);
+    if (!copy) return chat_no_memory(error);
     if (chat->message_count == MESSAGES_MAX) {
         free(copy);
         return error_set(error, STATUS_FULL, "the conversation has %d messages: /reset it",
@@ -142,7 +142,7 @@ static enum status reset(struct chat *chat, struct error *error) {
     while (chat->message_count)
         drop_message(chat);
     if (!chat->values.system) return STATUS_OK;
-    return add_message(chat, "system", bytes_of(chat->values.system), error);
+    return chat_add_message(chat, "system", bytes_of(chat->values.system), error);
 }
 
 /* ---- writing an answer ---- */
@@ -151,7 +151,7 @@ static void set_dim(const struct chat *chat, bool dim) {
     if (chat->has_colour) fputs(dim ? "\033[2m" : "\033[0m", stdout);
 }
 
-static void show(void *context, enum token_stream_part part, struct bytes text) {
+static void chat_show(void *context, enum token_stream_part part, struct bytes text) {
     struct chat *chat = context;
     if (chat->anything_shown && part != chat->shown) fputs("\n\n", stdout);
     if (!chat->anything_shown || part != chat->shown) set_dim(chat, part == TOKEN_STREAM_REASONING);
@@ -183,7 +183,7 @@ static enum status encode_conversation(struct chat *chat, struct error *error) {
     return status;
 }
 
-static bool is_stop(const struct chat *chat, uint32_t token) {
+static bool chat_is_stop(const struct chat *chat, uint32_t token) {
     for (uint32_t i = 0; i < chat->text.stop_token_count; i++)
         if (chat->text.stop_tokens[i] == token) return true;
     return false;
@@ -196,8 +196,8 @@ static enum status write_answer(struct chat *chat, struct token_stream *stream,
     sampler_begin(&chat->sampler, chat->prompt.tokens, prompt_tokens);
     for (uint32_t position = 0; prompt_tokens + position < chat->context_max; position++) {
         uint32_t token = sampler_choose(&chat->sampler, chat->logits, NULL);
-        if (is_stop(chat, token) || interrupted) return STATUS_OK;
-        token_stream_push(stream, token, show, chat);
+        if (chat_is_stop(chat, token) || interrupted) return STATUS_OK;
+        token_stream_push(stream, token, chat_show, chat);
         struct solo_row row = {
             .form = TOKEN_GENERATED, .tokens = &token, .token_count = 1, .logits_count = 1};
         enum status status = solo_step(chat->solo, &row, 1, chat->logits, NULL, error);
@@ -218,7 +218,7 @@ static enum status compute_answer(struct chat *chat, struct error *error) {
     token_stream_open(&stream, chat->text.tokenizer, NULL, chat->prompt.stream, NULL);
     status = solo_prefill(chat->solo, 0, chat->prompt.tokens, count, 0, chat->logits, error);
     if (!status) status = write_answer(chat, &stream, count, error);
-    token_stream_finish(&stream, show, chat);
+    token_stream_finish(&stream, chat_show, chat);
     set_dim(chat, false);
     if (chat->anything_shown) fputs("\n\n", stdout);
     fflush(stdout);
@@ -226,13 +226,13 @@ static enum status compute_answer(struct chat *chat, struct error *error) {
 }
 
 /* A question that is too much is forgotten, so that the conversation goes on. */
-static enum status answer(struct chat *chat, struct bytes question, struct error *error) {
-    enum status status = add_message(chat, "user", question, error);
+static enum status chat_answer(struct chat *chat, struct bytes question, struct error *error) {
+    enum status status = chat_add_message(chat, "user", question, error);
     bool asked = !status;
     if (!status) status = compute_answer(chat, error);
     if (!status)
-        status =
-            add_message(chat, "assistant", (struct bytes){chat->answer, chat->answer_bytes}, error);
+        status = chat_add_message(chat, "assistant",
+                                  (struct bytes){chat->answer, chat->answer_bytes}, error);
     if (status != STATUS_FULL && status != STATUS_TOO_LARGE) return status;
     fprintf(stderr, "%s\n", error->text);
     if (asked) drop_message(chat);
@@ -241,9 +241,9 @@ static enum status answer(struct chat *chat, struct bytes question, struct error
 
 /* ---- opening ---- */
 
-static enum status take_room(struct chat *chat, struct error *error) {
+static enum status chat_take_room(struct chat *chat, struct error *error) {
     chat->logits = malloc(chat->vocab * sizeof(float));
-    if (!chat->logits) return no_memory(error);
+    if (!chat->logits) return chat_no_memory(error);
     /* few tokens are longer on average */
     enum status status =
         model_prompt_open(&chat->prompt, &chat->text, (size_t)chat->context_max * 64, error);
@@ -286,7 +286,7 @@ static enum status chat_open(struct chat *chat, struct error *error) {
                          "%.300s has no tokenizer.json, or no chat template: `fathom generate "
                          "--tokens` needs neither",
                          options.model.directory);
-    status = take_room(chat, error);
+    status = chat_take_room(chat, error);
     if (!status) status = choose_sampling(chat, error);
     return status ? status : reset(chat, error);
 }
@@ -330,7 +330,7 @@ static bool wait_for_line(void) {
     return ends[1].revents == 0;
 }
 
-static struct bytes trimmed(struct bytes text) {
+static struct bytes chat_trimmed(struct bytes text) {
     while (text.count && strchr(" \t\r\n", text.data[text.count - 1]))
         text.count--;
     while (text.count && strchr(" \t", text.data[0]))
@@ -354,7 +354,7 @@ static enum status converse(struct chat *chat, bool terminal, struct error *erro
         }
         ssize_t count = getline(&line, &capacity, stdin);
         if (count < 0) break;
-        struct bytes text = trimmed((struct bytes){line, (size_t)count});
+        struct bytes text = chat_trimmed((struct bytes){line, (size_t)count});
         if (text.count == 0) continue;
         if (bytes_equal(text, BYTES_LITERAL("/help")))
             fputs(help_text, stdout);
@@ -363,7 +363,7 @@ static enum status converse(struct chat *chat, bool terminal, struct error *erro
         else if (text.data[0] == '/')
             fprintf(stderr, "no such command; /help lists them\n");
         else
-            status = answer(chat, text, error);
+            status = chat_answer(chat, text, error);
     }
     if (terminal) fputs("\n", stdout);
     free(line);

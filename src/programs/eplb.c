@@ -87,11 +87,11 @@ struct eplb_job {
     double solve_seconds;
 };
 
-static const uint64_t *loads_of(const struct eplb_job *job, uint32_t layer) {
+static const uint64_t *eplb_loads_of(const struct eplb_job *job, uint32_t layer) {
     return job->load.loads + (size_t)layer * job->load.experts;
 }
 
-static uint16_t *slots_of(const struct eplb_job *job, uint32_t layer) {
+static uint16_t *eplb_slots_of(const struct eplb_job *job, uint32_t layer) {
     return job->slots + (size_t)layer * job->shape.slots;
 }
 
@@ -171,19 +171,19 @@ static void solve_all(struct eplb_job *job) {
         struct balance_keeping keeping = {NULL, job->values->keep_within};
         if (job->from.layers) keeping.old = job->from.slot_to_expert + (size_t)i * job->from.slots;
         if (job->values->greedy)
-            balance_experts_greedy(&job->shape, loads_of(job, i), job->memory, slots_of(job, i),
-                                   &job->layers[i].outcome);
+            balance_experts_greedy(&job->shape, eplb_loads_of(job, i), job->memory,
+                                   eplb_slots_of(job, i), &job->layers[i].outcome);
         else if (keeping.old)
-            balance_keep(&job->shape, &job->options, loads_of(job, i), &keeping, job->memory,
-                         slots_of(job, i), &job->layers[i].outcome, &job->layers[i].moves);
+            balance_keep(&job->shape, &job->options, eplb_loads_of(job, i), &keeping, job->memory,
+                         eplb_slots_of(job, i), &job->layers[i].outcome, &job->layers[i].moves);
         else
-            balance_experts(&job->shape, &job->options, loads_of(job, i), job->memory,
-                            slots_of(job, i), &job->layers[i].outcome);
+            balance_experts(&job->shape, &job->options, eplb_loads_of(job, i), job->memory,
+                            eplb_slots_of(job, i), &job->layers[i].outcome);
     }
 }
 
 /* The thread's CPU time: the cost of a solve on one core, independent of the machine's load. */
-static double cpu_seconds(void) {
+static double eplb_cpu_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
@@ -197,9 +197,9 @@ static int compare_seconds(const void *a, const void *b) {
 static void solve(struct eplb_job *job) {
     double seconds[SOLVES];
     for (int i = 0; i < SOLVES; i++) {
-        double start = cpu_seconds();
+        double start = eplb_cpu_seconds();
         solve_all(job);
-        seconds[i] = cpu_seconds() - start;
+        seconds[i] = eplb_cpu_seconds() - start;
     }
     qsort(seconds, SOLVES, sizeof *seconds, compare_seconds);
     job->solve_seconds = seconds[SOLVES / 2];
@@ -210,12 +210,12 @@ static void count_traffic(struct eplb_job *job) {
     const struct balance_options strict = {BALANCE_STRICT};
     for (uint32_t i = 0; job->has_traffic && i < job->load.layers; i++) {
         struct eplb_layer *layer = &job->layers[i];
-        balance_traffic(&job->shape, &job->choice, loads_of(job, i), slots_of(job, i),
+        balance_traffic(&job->shape, &job->choice, eplb_loads_of(job, i), eplb_slots_of(job, i),
                         &layer->traffic);
         if (!balance_experts_divides(&job->shape)) continue;
-        balance_experts(&job->shape, &strict, loads_of(job, i), job->memory, job->strict_slots,
+        balance_experts(&job->shape, &strict, eplb_loads_of(job, i), job->memory, job->strict_slots,
                         &layer->strict);
-        balance_traffic(&job->shape, &job->choice, loads_of(job, i), job->strict_slots,
+        balance_traffic(&job->shape, &job->choice, eplb_loads_of(job, i), job->strict_slots,
                         &layer->strict_traffic);
     }
 }
@@ -227,11 +227,11 @@ static void print_column(const struct eplb_job *job, const char *name, size_t of
     printf("]");
 }
 
-static void print_json(const struct eplb_job *job) {
+static void eplb_print_json(const struct eplb_job *job) {
     printf("{\"slot_to_expert\":[");
     for (uint32_t i = 0; i < job->load.layers; i++) {
         for (uint32_t slot = 0; slot < job->shape.slots; slot++)
-            printf("%s%u", slot ? "," : i ? ",[" : "[", slots_of(job, i)[slot]);
+            printf("%s%u", slot ? "," : i ? ",[" : "[", eplb_slots_of(job, i)[slot]);
         printf("]");
     }
     printf("]");
@@ -255,7 +255,7 @@ struct summary {
     double balance, balance_min, bound, copies, away, strict, strict_copies;
 };
 
-static struct summary summarize(const struct eplb_job *job) {
+static struct summary eplb_summarize(const struct eplb_job *job) {
     struct summary sum = {.balance_min = 1};
     for (uint32_t i = 0; i < job->load.layers; i++) {
         const struct eplb_layer *layer = &job->layers[i];
@@ -271,8 +271,8 @@ static struct summary summarize(const struct eplb_job *job) {
     return sum;
 }
 
-static void print_table(const struct eplb_job *job) {
-    struct summary sum = summarize(job);
+static void eplb_print_table(const struct eplb_job *job) {
+    struct summary sum = eplb_summarize(job);
     printf("layer  balance   bound");
     printf(job->has_traffic ? "  node copies   away\n" : "\n");
     for (uint32_t i = 0; i < job->load.layers; i++) {
@@ -317,9 +317,9 @@ int program_eplb(int argc, char **argv) {
         solve(&job);
         count_traffic(&job);
         if (values.json)
-            print_json(&job);
+            eplb_print_json(&job);
         else
-            print_table(&job);
+            eplb_print_table(&job);
     }
     close_job(&job);
     if (status != STATUS_OK) return command_failed(eplb_options, status, &error);

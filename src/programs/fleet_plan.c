@@ -121,8 +121,8 @@ enum status fleet_plan_day(const struct fleet_file *file, struct error *error) {
 
 /* ---- the published day ---- */
 
-static enum status live(struct scaled_day day, struct scaled_outcome *outcome_out,
-                        struct error *error) {
+static enum status fleet_plan_live(struct scaled_day day, struct scaled_outcome *outcome_out,
+                                   struct error *error) {
     struct scaled_options options;
     scaled_day_options(&day, &options);
     options.load = &day;
@@ -133,9 +133,9 @@ static enum status print_nodes(struct error *error) {
     struct scaled_outcome published, own;
     struct scaled_day day = {
         .as_published = true, .unit_rate = SCALED_DAY_UNIT_RATE, .rule = SCALED_MANAGER};
-    enum status status = live(day, &published, error);
+    enum status status = fleet_plan_live(day, &published, error);
     day.as_published = false;
-    if (!status) status = live(day, &own, error);
+    if (!status) status = fleet_plan_live(day, &own, error);
     if (status) return status;
     printf("DeepSeek's published day (UTC+8). Free parameter: a decode unit of 18 nodes bears %.0f "
            "tokens a second.\n\n%-6s %10s %10s %10s\n",
@@ -161,27 +161,27 @@ static enum status print_rules(enum scaled_load load, uint64_t seed, struct erro
                                  .reserve = RESERVE,
                                  .rule = rules[i],
                                  .seed = seed};
-        enum status status = live(day, &outcome, error);
+        enum status status = fleet_plan_live(day, &outcome, error);
         if (status) return status;
         if (i == 0) least = outcome.nodes_mean;
-        printf("%-22s %-12s %10.1f %9.3f %9u %7.2f%% %10llu\n", scaled_load_name(load),
-               scaled_rule_name(rules[i]), outcome.nodes_mean, outcome.nodes_mean / least,
+        printf("%-22s %-12s %10.1f %9.3f %9u %7.2f%% %10llu\n", scaled_day_load_name(load),
+               scaled_world_rule_name(rules[i]), outcome.nodes_mean, outcome.nodes_mean / least,
                outcome.nodes_max, missed(&outcome), (unsigned long long)outcome.reversals);
     }
     return STATUS_OK;
 }
 
-static void print_head(const char *text) {
+static void fleet_plan_print_head(const char *text) {
     printf("%s\n%-22s %-12s %10s %9s %9s %8s %10s\n", text, "load", "rule", "nodes", "of least",
            "max nodes", "missed", "reversals");
 }
 
-enum status fleet_plan_twin(struct error *error) {
+enum status fleet_plan_simulator(struct error *error) {
     enum status status = print_nodes(error);
-    if (!status) print_head("Days on which the rules were made:");
+    if (!status) fleet_plan_print_head("Days on which the rules were made:");
     for (int load = 0; load < SCALED_HELD_OUT && !status; load++)
         status = print_rules((enum scaled_load)load, 1, error);
-    if (!status) print_head("\nDays that were held out:");
+    if (!status) fleet_plan_print_head("\nDays that were held out:");
     for (uint64_t seed = 11; seed <= 13 && !status; seed++)
         status = print_rules(SCALED_NOISE, seed, error);
     for (int load = SCALED_HELD_OUT; load < SCALED_LOAD_COUNT && !status; load++)
@@ -195,8 +195,8 @@ enum status fleet_plan_twin(struct error *error) {
 #define BOUND_MISSED 0.01
 #define BOUND_TURNS 24 /* one an hour */
 
-static enum status find_bound(const struct scaled_day *day, double turns, double *nodes_out,
-                              struct error *error) {
+static enum status fleet_plan_find_bound(const struct scaled_day *day, double turns,
+                                         double *nodes_out, struct error *error) {
     const struct scaled_bound_limits limits = {.missed_share = BOUND_MISSED, .turns = turns};
     struct scaled_options options;
     struct arena arena;
@@ -216,7 +216,7 @@ static enum status live_some(struct scaled_day day, double *nodes_out, double *m
     struct scaled_outcome outcome;
     *nodes_out = *missed_out = *turns_out = 0;
     for (day.seed = 11; day.seed < 11 + BOUND_SEEDS; day.seed++) {
-        enum status status = live(day, &outcome, error);
+        enum status status = fleet_plan_live(day, &outcome, error);
         if (status) return status;
         *nodes_out += outcome.nodes_mean / BOUND_SEEDS;
         *missed_out += missed(&outcome) / BOUND_SEEDS;
@@ -225,7 +225,7 @@ static enum status live_some(struct scaled_day day, double *nodes_out, double *m
     return STATUS_OK;
 }
 
-static enum status print_bound(enum scaled_load load, struct error *error) {
+static enum status fleet_plan_print_bound(enum scaled_load load, struct error *error) {
     double least, own, share, turns, any, bound;
     struct scaled_day day = {.load = load,
                              .unit_rate = SCALED_DAY_UNIT_RATE,
@@ -234,12 +234,12 @@ static enum status print_bound(enum scaled_load load, struct error *error) {
     enum status status = live_some(day, &least, &share, &turns, error);
     day.rule = SCALED_MANAGER;
     if (!status) status = live_some(day, &own, &share, &turns, error);
-    if (!status) status = find_bound(&day, 0, &any, error);
-    if (!status) status = find_bound(&day, BOUND_TURNS, &bound, error);
+    if (!status) status = fleet_plan_find_bound(&day, 0, &any, error);
+    if (!status) status = fleet_plan_find_bound(&day, BOUND_TURNS, &bound, error);
     if (status) return status;
     printf("%-22s %11.1f %9.1f %5.3f %9.1f %5.3f %9.1f %5.3f %6.2f%% %6.1f\n",
-           scaled_load_name(load), least, any, any / least, bound, bound / least, own, own / least,
-           share, turns);
+           scaled_day_load_name(load), least, any, any / least, bound, bound / least, own,
+           own / least, share, turns);
     return STATUS_OK;
 }
 
@@ -251,7 +251,7 @@ enum status fleet_plan_bound(struct error *error) {
            "manager.\n\n%-22s %11s %15s %15s %15s %7s %6s\n",
            100 * BOUND_MISSED, "load", "clairvoyant", "any rule", "once an hour", "fathom",
            "missed", "turns");
-    enum status status = print_bound(SCALED_NOISE, error);
-    if (!status) status = print_bound(SCALED_SLOW_NOISE, error);
+    enum status status = fleet_plan_print_bound(SCALED_NOISE, error);
+    if (!status) status = fleet_plan_print_bound(SCALED_SLOW_NOISE, error);
     return status;
 }

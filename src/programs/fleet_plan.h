@@ -12,7 +12,7 @@
 enum status fleet_plan_day(const struct fleet_file *file, struct error *error) MUST_USE;
 
 /* Prints the published nodes next to those that the product's manager chooses, and a table. */
-enum status fleet_plan_twin(struct error *error) MUST_USE;
+enum status fleet_plan_simulator(struct error *error) MUST_USE;
 
 /* Prints the fewest nodes of any rule (simulate/scaling/scaled_bound) next to those of the
  * product's manager. Takes minutes. */

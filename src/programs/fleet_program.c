@@ -17,7 +17,7 @@
 #include "programs/programs.h"
 
 #define FILE_ARENA_BYTES ((size_t)8 << 20)
-#define TOLD_BYTES_MAX ((size_t)1 << 20)
+#define REPORTED_BYTES_MAX ((size_t)1 << 20)
 #define HISTORY_BYTES_MAX ((size_t)256 << 20)
 
 struct fleet_values {
@@ -58,7 +58,7 @@ const struct option_table fleet_options[1] = {{
 
 static volatile int ends; /* set by a signal */
 
-static void on_signal(int number) {
+static void fleet_program_on_signal(int number) {
     (void)number;
     ends = 1;
 }
@@ -78,7 +78,7 @@ static enum status name_program(struct fleet_file *file, struct error *error) {
 
 static enum status run(struct fleet_file *file, struct error *error) {
     struct fleet_keeper *keeper;
-    struct sigaction action = {.sa_handler = on_signal};
+    struct sigaction action = {.sa_handler = fleet_program_on_signal};
     enum status status = name_program(file, error);
     if (!status) status = fleet_keeper_open(file, &keeper, error);
     if (status) return status;
@@ -92,8 +92,8 @@ static enum status run(struct fleet_file *file, struct error *error) {
 /* ---- asking and telling ---- */
 
 /* Prints a file of the fleet's folder. */
-static enum status show(const struct fleet_file *file, const char *name, size_t bytes_max,
-                        struct error *error) {
+static enum status fleet_program_show(const struct fleet_file *file, const char *name,
+                                      size_t bytes_max, struct error *error) {
     char path[FLEET_PATH_BYTES];
     struct bytes text;
     snprintf(path, sizeof path, "%.400s/%.60s", file->folder, name);
@@ -110,7 +110,8 @@ static enum status show(const struct fleet_file *file, const char *name, size_t 
 }
 
 static enum status show_status(const struct fleet_file *file, bool json, struct error *error) {
-    enum status status = show(file, json ? "status.json" : "status.txt", TOLD_BYTES_MAX, error);
+    enum status status =
+        fleet_program_show(file, json ? "status.json" : "status.txt", REPORTED_BYTES_MAX, error);
     if (!status && !fleet_folder_holder(file->folder))
         fprintf(stderr,
                 "fathom fleet: no manager runs this fleet; that is what the last one saw\n");
@@ -118,7 +119,7 @@ static enum status show_status(const struct fleet_file *file, bool json, struct 
 }
 
 /* False: the text is no whole number. */
-static bool read_number(const char *text, uint32_t *number_out) {
+static bool fleet_program_read_number(const char *text, uint32_t *number_out) {
     char *end;
     unsigned long number = strtoul(text, &end, 10);
     *number_out = (uint32_t)number;
@@ -131,15 +132,16 @@ static bool read_wish(const char *verb, const char *what, struct record_fleet_or
     const char *count = what ? strchr(what, '=') : NULL;
     if (strcmp(verb, "pin")) {
         order->wish = strcmp(verb, "drain") ? FLEET_WISH_RESUME : FLEET_WISH_DRAIN;
-        if (what && read_number(what, &order->number) && order->number) return true;
+        if (what && fleet_program_read_number(what, &order->number) && order->number) return true;
         *exit_code_out = command_misused(fleet_options, "%s: expected a unit's number", verb);
         return false;
     }
     order->wish = FLEET_WISH_PIN;
     order->role = what && !strncmp(what, "prefill=", 8) ? UNIT_PREFILL : UNIT_DECODE;
     order->count = FLEET_UNPINNED;
-    bool known = count && (order->role == UNIT_PREFILL || !strncmp(what, "decode=", 7)) &&
-                 (!strcmp(count + 1, "auto") || read_number(count + 1, &order->count));
+    bool known =
+        count && (order->role == UNIT_PREFILL || !strncmp(what, "decode=", 7)) &&
+        (!strcmp(count + 1, "auto") || fleet_program_read_number(count + 1, &order->count));
     if (!known)
         *exit_code_out =
             command_misused(fleet_options, "pin: expected prefill=UNITS or decode=UNITS");
@@ -158,7 +160,7 @@ static enum status give_order(const struct fleet_file *file, struct record_fleet
 /* ---- the command ---- */
 
 /* How many words come between the verb and the file; -1: there is no such verb. */
-static int words_of(const char *verb) {
+static int fleet_program_words_of(const char *verb) {
     static const struct {
         const char *verb;
         int words;
@@ -174,7 +176,8 @@ static enum status act(const char *verb, const struct fleet_values *values, stru
     if (!strcmp(verb, "run")) return run(file, error);
     if (!strcmp(verb, "plan")) return fleet_plan_day(file, error);
     if (!strcmp(verb, "status")) return show_status(file, values->json, error);
-    if (!strcmp(verb, "history")) return show(file, "history.csv", HISTORY_BYTES_MAX, error);
+    if (!strcmp(verb, "history"))
+        return fleet_program_show(file, "history.csv", HISTORY_BYTES_MAX, error);
     return give_order(file, order, error);
 }
 
@@ -188,7 +191,7 @@ int program_fleet(int argc, char **argv) {
     int exit_code;
     if (!command_begin(fleet_options, argc, argv, &values, &result, &exit_code)) return exit_code;
     const char *verb = result.positional[0];
-    int words = words_of(verb);
+    int words = fleet_program_words_of(verb);
     if (words < 0 || result.positional_count > (size_t)words + 2)
         return command_misused(fleet_options, "expected %s", fleet_options->arguments);
     const char *what = words && result.positional_count > 1 ? result.positional[1] : NULL;
@@ -199,11 +202,11 @@ int program_fleet(int argc, char **argv) {
     void *memory = malloc(FILE_ARENA_BYTES);
     check(memory);
     arena_over(&arena, memory, FILE_ARENA_BYTES);
-    bool is_twin = strcmp(verb, "twin") == 0, is_bound = strcmp(verb, "bound") == 0;
-    bool has_file = !is_twin && !is_bound;
-    enum status status = is_twin    ? fleet_plan_twin(&error)
-                         : is_bound ? fleet_plan_bound(&error)
-                                    : fleet_file_read(path, &arena, &file, &error);
+    bool is_simulator = strcmp(verb, "twin") == 0, is_bound = strcmp(verb, "bound") == 0;
+    bool has_file = !is_simulator && !is_bound;
+    enum status status = is_simulator ? fleet_plan_simulator(&error)
+                         : is_bound   ? fleet_plan_bound(&error)
+                                      : fleet_file_read(path, &arena, &file, &error);
     if (!status && has_file) status = act(verb, &values, &file, &order, &error);
     exit_code = status ? command_failed(fleet_options, status, &error) : command_end(fleet_options);
     free(memory);

@@ -80,13 +80,14 @@ struct gateway_process {
     struct gateway_side gateway;
 };
 
-static void say_ready(void *context, const char *const *urls) {
+static void gateway_program_say_ready(void *context, const char *const *urls) {
     const struct gateway_process *process = context;
     gateway_side_say(&process->gateway, urls);
 }
 
-static enum status process_run(struct gateway_process *process, struct error *error) {
-    struct loop_parts parts = {.ready = say_ready, .ready_context = process};
+static enum status gateway_program_process_run(struct gateway_process *process,
+                                               struct error *error) {
+    struct loop_parts parts = {.ready = gateway_program_say_ready, .ready_context = process};
     struct gateway_values *values = &process->values;
     const char *directory;
     if (!values->requests) values->requests = 1 + values->gateway.request_memory / REQUEST_MEMORY;
@@ -113,7 +114,7 @@ int program_gateway(int argc, char **argv) {
     command_say_idle(gateway_options, &process.values);
     if (!process.values.wire.address)
         return command_misused(gateway_options, "--listen is missing: where units connect");
-    enum status status = process_run(&process, &error);
+    enum status status = gateway_program_process_run(&process, &error);
     exit_code =
         status ? command_failed(gateway_options, status, &error) : command_end(gateway_options);
     if (process.loop && !loop_close(process.loop)) _exit(exit_code);

@@ -13,13 +13,13 @@
 #include "host/http/web_assets.h"
 #include "host/process/accounts_file.h"
 #include "host/process/log.h"
-#include "serving/policy/allow_hosts.h"
+#include "serving/policy/host_allowlist.h"
 
 #define UNIT_SILENCE_NS ((int64_t)2000000000) /* units far away say something more often */
 #define LONG_TEXT_BYTES_MAX ((size_t)8 << 20) /* what the tokenizer thread takes at once */
 #define REQUESTS_AHEAD 64                     /* that are being read or tokenized */
 #define CONNECTIONS_MAX ((1 << 20) - 1)
-#define TALLY_NS ((int64_t)2000000000) /* interval of the units' counters to the ledger */
+#define TOTALS_NS ((int64_t)2000000000) /* interval of the units' counters to the ledger */
 #define PORT_MAX 65535
 #define ADMIN_CONNECTIONS_MAX 256
 #define ADMIN_BODY_BYTES_MAX ((size_t)64 << 10)
@@ -59,10 +59,10 @@ static void constrain(void *context, struct worker *worker, const struct record 
     struct bytes text = {constrain_text(asked), asked->text_bytes};
     struct record_constrained fixed = {.request = asked->request};
     int64_t began_ns = clock_now_ns();
-    fixed.verdict = constraint_judge_ask(side->judge, asked->client, text, &error);
+    fixed.verdict = constraint_validator_ask(side->verify, asked->client, text, &error);
     fixed.took_ns = clock_now_ns() - began_ns;
     if (fixed.verdict) fixed.message_bytes = (uint32_t)strlen(error.text);
-    struct record_constrained *answer = outbox_put(&box, RECORD_CONSTRAINED, &fixed);
+    struct record_constrained *answer = machine_outbox_put(&box, RECORD_CONSTRAINED, &fixed);
     check(answer);
     memcpy(constrained_message(answer), error.text, fixed.message_bytes);
     worker_answer(worker, &answer->record);
@@ -70,7 +70,7 @@ static void constrain(void *context, struct worker *worker, const struct record 
 
 /* ---- opening ---- */
 
-static enum status no_memory(struct error *error, const char *what) {
+static enum status gateway_side_no_memory(struct error *error, const char *what) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
@@ -94,7 +94,7 @@ static enum status choose_admin_port(const struct gateway_side_values *values, u
 }
 
 static enum status check_allowed_hosts(const char *named, struct error *error) {
-    struct bytes bad = allow_hosts_find_bad(named);
+    struct bytes bad = host_allowlist_find_bad(named);
     if (bad.count == 0) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "option --allow-host: '%.*s' is no name of a host; write names without scheme "
@@ -104,7 +104,7 @@ static enum status check_allowed_hosts(const char *named, struct error *error) {
 
 static enum status check_allowed_origins(const char *origins, struct error *error) {
     struct bytes bad = {NULL, 0};
-    if (origins) bad = allow_hosts_find_bad_origin(origins);
+    if (origins) bad = host_allowlist_find_bad_origin(origins);
     if (!bad.data) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "option --allow-origin: '%.*s' is no origin; write one as browsers do, as in "
@@ -121,7 +121,7 @@ enum status gateway_side_open_loop(const struct gateway_side_values *values, uin
     if (2 * requests > http->connections_max) /* as many again may think about their next one */
         http->connections_max =
             2 * requests < CONNECTIONS_MAX ? (uint32_t)(2 * requests) : CONNECTIONS_MAX;
-    http->allow_hosts = values->allow_host;
+    http->host_allowlist = values->allow_host;
     http->connections_per_network = (uint32_t)values->connections_per_address;
     http->idle_ms_max = (uint32_t)(values->idle_timeout * 1000);
     *admin = *http;
@@ -153,11 +153,12 @@ static enum status open_text(struct gateway_side *side, const char *directory,
     side->text_memory = lazy_memory_take(bytes);
     side->tokenized =
         malloc(sizeof *side->tokenized + (LONG_TEXT_BYTES_MAX + 4) * sizeof(uint32_t));
-    if (!side->text_memory.start || !side->tokenized) return no_memory(error, "the tokenizer");
+    if (!side->text_memory.start || !side->tokenized)
+        return gateway_side_no_memory(error, "the tokenizer");
     arena_over(&arena, side->text_memory.start, bytes);
     side->scratch = tokenizer_scratch_create(&arena, LONG_TEXT_BYTES_MAX);
-    if (!side->scratch) return no_memory(error, "the tokenizer");
-    return constraint_judge_open(side->text.tokenizer, &side->judge, error);
+    if (!side->scratch) return gateway_side_no_memory(error, "the tokenizer");
+    return constraint_validator_open(side->text.tokenizer, &side->verify, error);
 }
 
 /* The next one; what is too few for a table is none. */
@@ -169,8 +170,8 @@ static uint32_t power_of_two(uint64_t count) {
 }
 
 /* A gateway that is recorded runs with the salts that its recording tells. */
-static enum status create(struct gateway_side *side, struct gateway_options *options,
-                          const char *directory, struct error *error) {
+static enum status gateway_side_create(struct gateway_side *side, struct gateway_options *options,
+                                       const char *directory, struct error *error) {
     struct record_accounts *masked;
     struct arena arena;
     enum status status =
@@ -184,7 +185,7 @@ static enum status create(struct gateway_side *side, struct gateway_options *opt
         arena_over(&arena, side->memory.start, bytes);
         status = gateway_create(&arena, options, &side->gateway, error);
     } else {
-        status = no_memory(error, "the gateway");
+        status = gateway_side_no_memory(error, "the gateway");
     }
     free(masked);
     return status;
@@ -223,9 +224,9 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         .ttft_limit_ns = (int64_t)(side->values->ttft_limit * 1e9),
         .kv_life_s = (int64_t)side->values->kv_ttl,
         .prefix_blocks = power_of_two(side->values->prefix_blocks),
-        .accounts = side->ledger ? ledger_accounts(side->ledger) : side->accounts,
+        .accounts = side->ledger ? ledger_thread_accounts(side->ledger) : side->accounts,
         .settles = side->ledger != NULL,
-        .tally_ns = side->ledger ? TALLY_NS : 0,
+        .totals_ns = side->ledger ? TOTALS_NS : 0,
         .request_bytes = side->values->request_memory,
     };
     requests += REQUESTS_AHEAD;
@@ -233,10 +234,10 @@ static enum status open_machine(struct gateway_side *side, const char *directory
         requests < LIMIT_GATEWAY_REQUESTS ? (uint32_t)requests : LIMIT_GATEWAY_REQUESTS;
     memcpy(gateway.model_id, own->id, sizeof gateway.model_id);
     memcpy(gateway.stop_tokens, text->stop_tokens, sizeof gateway.stop_tokens);
-    return create(side, &gateway, directory, error);
+    return gateway_side_create(side, &gateway, directory, error);
 }
 
-static enum status open_ledger(struct gateway_side *side, struct error *error) {
+static enum status gateway_side_open_ledger(struct gateway_side *side, struct error *error) {
     const struct gateway_side_values *values = side->values;
     struct ledger_options options = {.path = values->database, .models = side->names};
     struct models models;
@@ -250,23 +251,25 @@ static enum status open_ledger(struct gateway_side *side, struct error *error) {
                          "%.200s --database %.200s` takes the accounts over",
                          values->accounts, values->database);
     if (values->prices) status = priced_tokens_read(values->prices, &side->priced, error);
-    if (side->priced) options.prices = priced_tokens_told(side->priced);
-    if (!status) status = ledger_open(&options, &side->ledger, error);
-    side->is_keyless = !status && ledger_accounts(side->ledger)->key_count == 0;
+    if (side->priced) options.prices = priced_tokens_reported(side->priced);
+    if (!status) status = ledger_thread_open(&options, &side->ledger, error);
+    side->is_keyless = !status && ledger_thread_accounts(side->ledger)->key_count == 0;
     return status;
 }
 
-static enum status open_side(struct gateway_side *side, const struct gateway_side_values *values,
-                             const struct recorded_values *record, const char *directory,
-                             const struct shape *shape, uint64_t requests,
-                             const struct own_model *own, struct error *error) {
+static enum status gateway_side_open_side(struct gateway_side *side,
+                                          const struct gateway_side_values *values,
+                                          const struct recorded_values *record,
+                                          const char *directory, const struct shape *shape,
+                                          uint64_t requests, const struct own_model *own,
+                                          struct error *error) {
     *side = (struct gateway_side){.values = values, .record = record};
     model_run_name(directory, values->served_name, side->name);
     if (values->prices && !values->database)
         return error_set(error, STATUS_INVALID, "--prices wants --database, where the ledger lies");
     enum status status = open_text(side, directory, shape, error);
     if (!status && values->database)
-        status = open_ledger(side, error);
+        status = gateway_side_open_ledger(side, error);
     else if (!status && values->accounts)
         status = accounts_file_read(values->accounts, &side->accounts, error);
     if (status) return status;
@@ -278,7 +281,7 @@ enum status gateway_side_open(struct gateway_side *side, const struct gateway_si
                               const struct recorded_values *record, const char *directory,
                               const struct shape *shape, uint64_t requests, struct error *error) {
     const struct own_model same = {.silence_ns = 0};
-    return open_side(side, values, record, directory, shape, requests, &same, error);
+    return gateway_side_open_side(side, values, record, directory, shape, requests, &same, error);
 }
 
 enum status gateway_side_open_alone(struct gateway_side *side,
@@ -298,14 +301,14 @@ enum status gateway_side_open_alone(struct gateway_side *side,
                 "directory=%s vocabulary=%u",
                 directory, own.vocab_count);
     checkpoint_close(checkpoint);
-    return open_side(side, values, record, directory, &shape, requests, &own, error);
+    return gateway_side_open_side(side, values, record, directory, &shape, requests, &own, error);
 }
 
 void gateway_side_close(struct gateway_side *side) {
     recorder_close(side->recorder);
-    constraint_judge_close(side->judge);
+    constraint_validator_close(side->verify);
     model_text_close(&side->text);
-    ledger_close(side->ledger);
+    ledger_thread_close(side->ledger);
     free(side->priced);
     free(side->accounts);
     free(side->tokenized);
@@ -345,7 +348,7 @@ static const struct record *reload_nothing(void *context) {
     return NULL;
 }
 
-static enum admission admit(void *context, const struct record_client_request *head) {
+static enum admission gateway_side_admit(void *context, const struct record_client_request *head) {
     return gateway_admit(((const struct gateway_side *)context)->gateway, head);
 }
 
@@ -357,7 +360,7 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->gateway = gateway_machine(side->gateway);
     parts->finish_ns_max = drain_option_end_ns(side->values->drain_timeout);
     if (side->recorder) parts->gateway = recorder_machine(side->recorder, &parts->gateway);
-    parts->admit = admit;
+    parts->admit = gateway_side_admit;
     parts->admit_context = side;
     parts->refuses = refuses;
     parts->refuses_context = side;
@@ -365,7 +368,7 @@ void gateway_side_join(struct gateway_side *side, struct loop_parts *parts) {
     parts->tokenize_context = side;
     parts->constrain = side->text.tokenizer ? constrain : NULL;
     parts->constrain_context = side;
-    parts->ledger = side->ledger ? ledger_work : NULL;
+    parts->ledger = side->ledger ? ledger_thread_work : NULL;
     parts->ledger_context = side->ledger;
     parts->reload = side->ledger ? reload_nothing : side->accounts ? reload_accounts : NULL;
     parts->reload_context = side;

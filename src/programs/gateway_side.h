@@ -8,7 +8,7 @@
 #include "command/command.h"
 #include "host/ledger/ledger_thread.h"
 #include "host/loop.h"
-#include "host/process/constraint_judge.h"
+#include "host/process/constraint_validator.h"
 #include "host/process/lazy_memory.h"
 #include "host/process/model_text.h"
 #include "programs/drain_option.h"
@@ -163,14 +163,14 @@ struct gateway_side {
     struct recorder *recorder; /* NULL: nothing is recorded */
     struct gateway *gateway;
     struct model_text text;
-    struct tokenizer_scratch *scratch;  /* of the tokenizer's thread */
-    struct record_tokenized *tokenized; /* of that thread, room for all tokens of a long text */
-    struct constraint_judge *judge;     /* of the thread that judges constraints */
-    struct record_accounts *accounts;   /* as read last; NULL: none */
-    struct ledger *ledger;              /* NULL: there is none */
-    struct priced_tokens *priced;       /* of the ledger; NULL: nothing costs anything */
-    bool is_keyless;                    /* the ledger's accounts had no key at the start */
-    struct error accounts_fault;        /* of the file, when it was read last; empty: none */
+    struct tokenizer_scratch *scratch;   /* of the tokenizer's thread */
+    struct record_tokenized *tokenized;  /* of that thread, room for all tokens of a long text */
+    struct constraint_validator *verify; /* of the thread that judges constraints */
+    struct record_accounts *accounts;    /* as read last; NULL: none */
+    struct ledger *ledger;               /* NULL: there is none */
+    struct priced_tokens *priced;        /* of the ledger; NULL: nothing costs anything */
+    bool is_keyless;                     /* the ledger's accounts had no key at the start */
+    struct error accounts_fault;         /* of the file, when it was read last; empty: none */
     struct lazy_memory text_memory, memory;
     char name[256]; /* of the model, as served */
     char names

@@ -125,9 +125,9 @@ struct generation {
 };
 
 #ifdef FATHOM_SERVING
-static enum status read_prompt(struct generation *generation, const char *directory,
-                               const char *prompt, const uint32_t **tokens_out, uint32_t *count_out,
-                               struct error *error) {
+static enum status generate_read_prompt(struct generation *generation, const char *directory,
+                                        const char *prompt, const uint32_t **tokens_out,
+                                        uint32_t *count_out, struct error *error) {
     enum status status =
         generate_text_open(directory, generation->values.chat_template, &generation->text, error);
     if (status != STATUS_OK) return status;
@@ -135,7 +135,7 @@ static enum status read_prompt(struct generation *generation, const char *direct
                                 !strcmp(generation->values.content_specials, "on"), tokens_out,
                                 count_out, error);
 }
-static void push_text(struct generation *generation, uint32_t token) {
+static void generate_push_text(struct generation *generation, uint32_t token) {
     generate_text_push(generation->text, token);
 }
 static void finish_text(struct generation *generation) {
@@ -149,7 +149,7 @@ static enum status open_form(struct generation *generation, const char *director
     return generate_form_open(&generation->values.form, directory, generation->text,
                               &generation->form, error);
 }
-static enum status begin_form(struct generation *generation, struct error *error) {
+static enum status generate_begin_form(struct generation *generation, struct error *error) {
     return generate_form_begin(generation->form, generation->shape->vocab, generation->answer_count,
                                generation->ends.tokens, generation->ends.count, error);
 }
@@ -168,13 +168,13 @@ static void close_form(struct generation *generation) {
     generate_form_close(generation->form);
 }
 #else
-static enum status read_prompt(struct generation *generation, const char *directory,
-                               const char *prompt, const uint32_t **tokens_out, uint32_t *count_out,
-                               struct error *error) {
+static enum status generate_read_prompt(struct generation *generation, const char *directory,
+                                        const char *prompt, const uint32_t **tokens_out,
+                                        uint32_t *count_out, struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED,
                      "this build has no tokenizer; give the prompt as --tokens");
 }
-static void push_text(struct generation *generation, uint32_t token) {
+static void generate_push_text(struct generation *generation, uint32_t token) {
 }
 static void finish_text(struct generation *generation) {
 }
@@ -185,7 +185,7 @@ static enum status open_form(struct generation *generation, const char *director
     return error_set(error, STATUS_UNSUPPORTED,
                      "this build has no grammars; --schema, --regex and --grammar need serving");
 }
-static enum status begin_form(struct generation *generation, struct error *error) {
+static enum status generate_begin_form(struct generation *generation, struct error *error) {
     return STATUS_OK;
 }
 static enum status find_ends(struct generation *generation, const char *directory,
@@ -210,7 +210,7 @@ static void print_token(struct generation *generation, uint32_t index, uint32_t 
         printf("%s%u", index ? "," : "", token);
         fflush(stdout);
     } else {
-        push_text(generation, token);
+        generate_push_text(generation, token);
     }
 }
 
@@ -234,8 +234,8 @@ static enum status begin_answer(const struct generation *generation, struct gene
                          generation->ends.count, error);
 }
 
-static void add_token(struct generation *generation, struct generate_answer *answer,
-                      const float *logits) {
+static void generate_add_token(struct generation *generation, struct generate_answer *answer,
+                               const float *logits) {
     uint32_t index = (uint32_t)(answer - generation->answers);
     const uint64_t *mask = NULL;
     if (generation->form && !next_mask(generation, index, &mask)) {
@@ -254,7 +254,7 @@ static void add_token(struct generation *generation, struct generate_answer *ans
 }
 
 /* Prompts first, a chunk of one on each rank at a time; then a token of every answer. */
-static uint32_t form_step(const struct generation *generation) {
+static uint32_t generate_form_step(const struct generation *generation) {
     struct solo_row *rows = generation->rows;
     uint32_t ranks = rank_group_count(solo_group(generation->solo)), count = 0;
     for (uint32_t rank = 0; rank < ranks; rank++)
@@ -283,8 +283,8 @@ static uint32_t form_step(const struct generation *generation) {
     return count;
 }
 
-static enum status run_tokens(struct generation *generation, struct error *error) {
-    for (uint32_t count; (count = form_step(generation)) > 0;) {
+static enum status generate_run_tokens(struct generation *generation, struct error *error) {
+    for (uint32_t count; (count = generate_form_step(generation)) > 0;) {
         enum status status =
             solo_step(generation->solo, generation->rows, count, generation->logits, NULL, error);
         if (status != STATUS_OK) return status;
@@ -294,14 +294,15 @@ static enum status run_tokens(struct generation *generation, struct error *error
             struct generate_answer *answer = &generation->answers[row->sequence];
             if (row->form == TOKEN_PROMPT) answer->done += row->token_count;
             if (!row->logits_count) continue;
-            add_token(generation, answer, logits);
+            generate_add_token(generation, answer, logits);
             logits += generation->shape->vocab;
         }
     }
     return STATUS_OK;
 }
 
-static enum status take_room(struct generation *generation, uint32_t longest, struct error *error) {
+static enum status generate_take_room(struct generation *generation, uint32_t longest,
+                                      struct error *error) {
     size_t count = generation->answer_count, vocab = generation->shape->vocab;
     enum status status = STATUS_OK;
     generation->rows = calloc(count, sizeof *generation->rows);
@@ -320,8 +321,9 @@ static enum status take_room(struct generation *generation, uint32_t longest, st
     return error_set(error, STATUS_NO_MEMORY, "no memory for the logits of %zu answers", count);
 }
 
-static enum status open_model(struct generation *generation, const struct model_options *model,
-                              uint32_t longest_prompt, struct error *error) {
+static enum status generate_open_model(struct generation *generation,
+                                       const struct model_options *model, uint32_t longest_prompt,
+                                       struct error *error) {
     struct solo_options options = {.model = *model,
                                    .sequences = generation->answer_count,
                                    .schedule = generation->values.run.schedule};
@@ -341,7 +343,7 @@ static enum status open_model(struct generation *generation, const struct model_
     generation->shape = model_shape(solo_model(generation->solo));
     if (generation->values.tokens)
         status = model_run_prompts_check(&generation->given, generation->shape->vocab, error);
-    return status == STATUS_OK ? take_room(generation, longest, error) : status;
+    return status == STATUS_OK ? generate_take_room(generation, longest, error) : status;
 }
 
 static enum status open_answers(struct generation *generation, const char *prompt,
@@ -349,8 +351,9 @@ static enum status open_answers(struct generation *generation, const char *promp
     const uint32_t *tokens = NULL;
     uint32_t count = 0;
     struct model_run_prompts *given = &generation->given;
-    enum status status = prompt ? read_prompt(generation, directory, prompt, &tokens, &count, error)
-                                : model_run_prompts_read(generation->values.tokens, given, error);
+    enum status status =
+        prompt ? generate_read_prompt(generation, directory, prompt, &tokens, &count, error)
+               : model_run_prompts_read(generation->values.tokens, given, error);
     if (status != STATUS_OK) return status;
     generation->answer_count = prompt ? 1 : given->count;
     generation->answers = calloc(generation->answer_count, sizeof *generation->answers);
@@ -406,17 +409,17 @@ static enum status run(struct generation *generation, const char *prompt, struct
         status = open_answers(generation, prompt, model.directory, &longest, error);
     if (status == STATUS_OK && generate_form_count(&generation->values.form))
         status = open_form(generation, model.directory, error);
-    if (status == STATUS_OK) status = open_model(generation, &model, longest, error);
+    if (status == STATUS_OK) status = generate_open_model(generation, &model, longest, error);
     if (status == STATUS_OK) status = find_ends(generation, model.directory, error);
     if (status == STATUS_OK && !generation->ends.count && !generation->values.ignore_eos)
         fprintf(stderr, "fathom generate: %s " MODEL_RUN_ENDLESS "\n", model.directory);
-    if (status == STATUS_OK && generation->form) status = begin_form(generation, error);
+    if (status == STATUS_OK && generation->form) status = generate_begin_form(generation, error);
     for (uint32_t i = 0; status == STATUS_OK && i < generation->answer_count; i++)
         status = begin_answer(generation, &generation->answers[i], error);
     if (status != STATUS_OK) return status;
     bool several = generation->answer_count > 1;
     if (generation->values.json) printf(several ? "{\"prompts\":[" : "{\"tokens\":[");
-    status = run_tokens(generation, error);
+    status = generate_run_tokens(generation, error);
     if (several && status == STATUS_OK) print_several(generation);
     if (generation->values.json) {
         printf("]");

@@ -25,7 +25,7 @@ struct generate_form {
 };
 
 /* What errors call it. */
-static const char *name_of(const struct generate_form_values *values) {
+static const char *generate_form_name_of(const struct generate_form_values *values) {
     return values->schema ? values->schema : values->grammar ? values->grammar : "--regex";
 }
 
@@ -34,7 +34,8 @@ static enum status take_given(const struct generate_form_values *values, struct 
                               void **taken_out, struct error *error) {
     *given_out = bytes_of(values->regex ? values->regex : "");
     if (values->regex) return STATUS_OK;
-    enum status status = file_take(name_of(values), LIMIT_CONSTRAINT_BYTES, given_out, error);
+    enum status status =
+        file_take(generate_form_name_of(values), LIMIT_CONSTRAINT_BYTES, given_out, error);
     if (!status) *taken_out = (void *)(uintptr_t)given_out->data;
     return status;
 }
@@ -48,13 +49,14 @@ static enum status check_given(struct generate_form *form,
     arena_over(&scratch, form->scratch.start, form->scratch.bytes);
     if (values->schema) return tree_parse(&scratch, given, values->schema, &root, error);
     if (utf8_valid_prefix(given) == given.count) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "%.300s: byte %zu is no UTF-8", name_of(values),
-                     utf8_valid_prefix(given));
+    return error_set(error, STATUS_INVALID, "%.300s: byte %zu is no UTF-8",
+                     generate_form_name_of(values), utf8_valid_prefix(given));
 }
 
 /* The constraint's text, as a gateway makes it of a request. */
-static void write_text(struct json_writer *writer, const struct generate_form_values *values,
-                       struct bytes given, enum token_stream_mode stream) {
+static void generate_form_write_text(struct json_writer *writer,
+                                     const struct generate_form_values *values, struct bytes given,
+                                     enum token_stream_mode stream) {
     json_writer_text(writer, "{");
     bool may = stream == TOKEN_STREAM_MAY_THINK || stream == TOKEN_STREAM_BEHIND_TOOL;
     if (may) json_writer_text(writer, "\"opens\":\"<think>\",");
@@ -70,26 +72,29 @@ static void write_text(struct json_writer *writer, const struct generate_form_va
     json_writer_text(writer, "}}");
 }
 
-static enum status compile(struct generate_form *form, const struct generate_form_values *values,
-                           struct bytes given, enum token_stream_mode stream, struct error *error) {
+static enum status generate_form_compile(struct generate_form *form,
+                                         const struct generate_form_values *values,
+                                         struct bytes given, enum token_stream_mode stream,
+                                         struct error *error) {
     struct arena compiled, scratch;
     struct json_writer writer = {NULL, 0, 0};
     struct error found = {""};
     arena_over(&compiled, form->compiled.start, form->compiled.bytes);
     arena_over(&scratch, form->scratch.start, form->scratch.bytes);
-    write_text(&writer, values, given, stream);
+    generate_form_write_text(&writer, values, given, stream);
     writer = (struct json_writer){arena_take(&scratch, writer.count), writer.count, 0};
     if (!writer.out) return error_set(error, STATUS_NO_MEMORY, "no memory for a constraint");
-    write_text(&writer, values, given, stream);
+    generate_form_write_text(&writer, values, given, stream);
     enum status status =
         constraint_compile(&compiled, &scratch, (struct bytes){writer.out, writer.count},
                            form->tokenizer, &form->constraint, &found);
     if (!status) return STATUS_OK;
-    return error_set(error, status, "%.200s: %s", name_of(values), found.text);
+    return error_set(error, status, "%.200s: %s", generate_form_name_of(values), found.text);
 }
 
-static enum status open_given(struct generate_form *form, const struct generate_form_values *values,
-                              enum token_stream_mode stream, struct error *error) {
+static enum status generate_form_open_given(struct generate_form *form,
+                                            const struct generate_form_values *values,
+                                            enum token_stream_mode stream, struct error *error) {
     struct bytes given;
     void *taken = NULL;
     form->compiled = lazy_memory_take(CONSTRAINT_RESULT_BYTES);
@@ -98,7 +103,7 @@ static enum status open_given(struct generate_form *form, const struct generate_
         return error_set(error, STATUS_NO_MEMORY, "no memory to compile a constraint");
     enum status status = take_given(values, &given, &taken, error);
     if (!status) status = check_given(form, values, given, error);
-    if (!status) status = compile(form, values, given, stream, error);
+    if (!status) status = generate_form_compile(form, values, given, stream, error);
     free(taken);
     lazy_memory_free(&form->scratch);
     return status;
@@ -113,8 +118,8 @@ enum status generate_form_open(const struct generate_form_values *values, const 
     if (!text) status = model_text_open_tokenizer(directory, &form->own, error);
     form->tokenizer = text ? generate_text_tokenizer(text) : form->own.tokenizer;
     if (!status)
-        status =
-            open_given(form, values, text ? generate_text_mode(text) : TOKEN_STREAM_PLAIN, error);
+        status = generate_form_open_given(
+            form, values, text ? generate_text_mode(text) : TOKEN_STREAM_PLAIN, error);
     if (status)
         generate_form_close(form);
     else
@@ -161,7 +166,7 @@ enum status generate_form_begin(struct generate_form *form, uint32_t rows, uint3
     enum status status = token_trie_of_tokenizer(&running, &scratch, form->tokenizer, rows, &trie);
     lazy_memory_free(&form->scratch);
     if (status) return error_set(error, status, "no memory for the tokens' tree");
-    status = grammar_open(&running, form->constraint->form, trie, &grammar, error);
+    status = matcher_grammar_open(&running, form->constraint->form, trie, &grammar, error);
     if (status) return status;
     form->mask = arena_take(&running, trie->word_count * sizeof *form->mask);
     if (form->mask)

@@ -46,8 +46,8 @@ void generate_text_close(struct generate_text *text) {
 }
 
 /* A conversation of one message; without a template the prompt as a completion has it. */
-static enum status encode(struct generate_text *text, struct bytes prompt, bool content_specials,
-                          struct error *error) {
+static enum status generate_text_encode(struct generate_text *text, struct bytes prompt,
+                                        bool content_specials, struct error *error) {
     const struct chat_template *chat = &text->model.chat_template;
     struct chat_turn turn = {"user", prompt};
     if (chat->present) return model_prompt_turns(&text->prompt, &turn, 1, content_specials, error);
@@ -63,7 +63,9 @@ enum status generate_text_prompt(struct generate_text *text, const char *prompt,
     check(!utf8_repair(bytes_of(prompt), text->text, prompt_max, &count));
     enum status status =
         model_prompt_open(&text->prompt, &text->model, prompt_max + ADDED_BY_TEMPLATE_BYTES, error);
-    if (!status) status = encode(text, (struct bytes){text->text, count}, content_specials, error);
+    if (!status)
+        status =
+            generate_text_encode(text, (struct bytes){text->text, count}, content_specials, error);
     if (status) return status;
     token_stream_open(&text->stream, text->model.tokenizer, NULL, text->prompt.stream, NULL);
     *tokens_out = text->prompt.tokens;

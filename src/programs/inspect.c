@@ -25,7 +25,7 @@ const struct command_subject inspect_subjects[] = {
 };
 const size_t inspect_subject_count = ARRAY_COUNT(inspect_subjects);
 
-static void print_table(const struct option_table *table) {
+static void inspect_print_table(const struct option_table *table) {
     options_print(table, stdout);
     printf("\n");
 }
@@ -39,9 +39,9 @@ static int inspect_options(int argc, char **argv) {
         const struct program *program = &programs[i];
         size_t subject_count = program->subject_count ? *program->subject_count : 0;
         for (size_t k = 0; k < program->option_table_count; k++)
-            print_table(&program->options[k]);
+            inspect_print_table(&program->options[k]);
         for (size_t k = 0; k < subject_count; k++)
-            print_table(program->subjects[k].options);
+            inspect_print_table(program->subjects[k].options);
     }
     return command_end(&inspect_options_options);
 }

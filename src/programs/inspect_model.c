@@ -79,10 +79,11 @@ static uint64_t stored_bytes(const struct inspect_figures *figures,
         return tensor->bytes + (scale ? scale->bytes : 0);
     }
     if (wanted->quantized && figures->shape->fp8)
-        return tensor_type_bytes(TENSOR_E4M3, values) +
-               tensor_type_bytes(TENSOR_F32, divide_up(wanted->rows, QUANT_GROUP) *
+        return safetensors_tensor_type_bytes(TENSOR_E4M3, values) +
+               safetensors_tensor_type_bytes(TENSOR_F32,
+                                             divide_up(wanted->rows, QUANT_GROUP) *
                                                  divide_up(wanted->columns, QUANT_GROUP));
-    return tensor_type_bytes(wanted->is_bias ? TENSOR_F32 : TENSOR_BF16, values);
+    return safetensors_tensor_type_bytes(wanted->is_bias ? TENSOR_F32 : TENSOR_BF16, values);
 }
 
 static enum status count_tensor(void *context, const struct layout_tensor *wanted,
@@ -107,7 +108,7 @@ static enum status count_tensor(void *context, const struct layout_tensor *wante
     return STATUS_OK;
 }
 
-static void count_all(struct inspect_figures *figures) {
+static void inspect_model_count_all(struct inspect_figures *figures) {
     const struct shape *shape = figures->shape;
     enum status status = layout_each(shape, count_tensor, figures, NULL);
     check(status == STATUS_OK);
@@ -142,8 +143,8 @@ static uint32_t mtp_layers(const struct inspect_figures *figures) {
     return checkpoint_has_mtp(figures->checkpoint) ? figures->shape->mtp_layers : 0;
 }
 
-static uint64_t kv_bytes(const struct inspect_figures *figures, uint32_t layers,
-                         uint32_t value_bytes) {
+static uint64_t inspect_model_kv_bytes(const struct inspect_figures *figures, uint32_t layers,
+                                       uint32_t value_bytes) {
     return (uint64_t)layers * shape_kv_width(figures->shape) * value_bytes;
 }
 
@@ -222,8 +223,8 @@ static void print_kv(const struct inspect_figures *figures) {
     const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
     for (uint32_t value_bytes = 2; value_bytes <= 4; value_bytes += 2) {
         const char *label = value_bytes == 2 ? "KV per token, BF16" : "KV per token, F32";
-        unsigned long long bytes = kv_bytes(figures, layers, value_bytes);
-        unsigned long long more = kv_bytes(figures, layers + mtp, value_bytes);
+        unsigned long long bytes = inspect_model_kv_bytes(figures, layers, value_bytes);
+        unsigned long long more = inspect_model_kv_bytes(figures, layers + mtp, value_bytes);
         if (mtp)
             row(label, "%llu bytes, %llu with MTP", bytes, more);
         else
@@ -251,7 +252,7 @@ static void print_ranks(const struct inspect_figures *figures) {
 
 /* ---- JSON ---- */
 
-static void field(const char *name, uint64_t value) {
+static void inspect_model_field(const char *name, uint64_t value) {
     printf(",\"%s\":%llu", name, (unsigned long long)value);
 }
 
@@ -260,37 +261,37 @@ static void print_json_shape(const struct inspect_figures *figures) {
     printf("{\"architecture\":\"%s\",\"fp8\":%s",
            shape->is_v2 ? "DeepseekV2ForCausalLM" : "DeepseekV3ForCausalLM",
            shape->fp8 ? "true" : "false");
-    field("layers", shape->layers);
-    field("moe_layers", figures->moe_layers);
-    field("mtp_layers", mtp_layers(figures));
-    field("hidden", shape->hidden);
-    field("vocab", shape->vocab);
-    field("heads", shape->heads);
-    field("q_rank", shape->q_rank);
-    field("kv_rank", shape->kv_rank);
-    field("nope_dim", shape->nope_dim);
-    field("rope_dim", shape->rope_dim);
-    field("value_dim", shape->value_dim);
-    field("dense_width", shape->dense_width);
-    field("expert_width", shape->expert_width);
-    field("experts", shape->experts);
-    field("shared_experts", shape->shared_experts);
-    field("experts_per_token", shape->experts_per_token);
-    field("groups", shape->groups);
-    field("groups_kept", shape->groups_kept);
-    field("context_max", shape->context_max);
+    inspect_model_field("layers", shape->layers);
+    inspect_model_field("moe_layers", figures->moe_layers);
+    inspect_model_field("mtp_layers", mtp_layers(figures));
+    inspect_model_field("hidden", shape->hidden);
+    inspect_model_field("vocab", shape->vocab);
+    inspect_model_field("heads", shape->heads);
+    inspect_model_field("q_rank", shape->q_rank);
+    inspect_model_field("kv_rank", shape->kv_rank);
+    inspect_model_field("nope_dim", shape->nope_dim);
+    inspect_model_field("rope_dim", shape->rope_dim);
+    inspect_model_field("value_dim", shape->value_dim);
+    inspect_model_field("dense_width", shape->dense_width);
+    inspect_model_field("expert_width", shape->expert_width);
+    inspect_model_field("experts", shape->experts);
+    inspect_model_field("shared_experts", shape->shared_experts);
+    inspect_model_field("experts_per_token", shape->experts_per_token);
+    inspect_model_field("groups", shape->groups);
+    inspect_model_field("groups_kept", shape->groups_kept);
+    inspect_model_field("context_max", shape->context_max);
     printf(",\"scoring\":\"%s\",\"method\":\"%s\",\"yarn\":%s",
            shape->scoring == ROUTER_SIGMOID ? "sigmoid" : "softmax", method_name(shape->method),
            shape->yarn ? "true" : "false");
 }
 
-static void print_json(const struct inspect_figures *figures) {
+static void inspect_model_print_json(const struct inspect_figures *figures) {
     const uint32_t layers = figures->shape->layers, mtp = mtp_layers(figures);
     const uint64_t rest = figures->bytes - figures->expert_bytes;
     print_json_shape(figures);
-    field("parameters", figures->parameters);
-    field("active_parameters", active_parameters(figures));
-    field("bytes", figures->bytes);
+    inspect_model_field("parameters", figures->parameters);
+    inspect_model_field("active_parameters", active_parameters(figures));
+    inspect_model_field("bytes", figures->bytes);
     printf(",\"bytes_by_kind\":{");
     for (int kind = 0, first = 1; kind < LAYOUT_KIND_COUNT; kind++) {
         if (!figures->kind_bytes[kind]) continue;
@@ -299,25 +300,25 @@ static void print_json(const struct inspect_figures *figures) {
         first = 0;
     }
     printf("}");
-    field("mtp_parameters", figures->mtp_parameters);
-    field("mtp_bytes", figures->mtp_bytes);
+    inspect_model_field("mtp_parameters", figures->mtp_parameters);
+    inspect_model_field("mtp_bytes", figures->mtp_bytes);
     printf(
         ",\"kv_bytes_per_token\":{\"bf16\":%llu,\"f32\":%llu,\"bf16_mtp\":%llu,\"f32_mtp\":%llu}",
-        (unsigned long long)kv_bytes(figures, layers, 2),
-        (unsigned long long)kv_bytes(figures, layers, 4),
-        (unsigned long long)kv_bytes(figures, layers + mtp, 2),
-        (unsigned long long)kv_bytes(figures, layers + mtp, 4));
+        (unsigned long long)inspect_model_kv_bytes(figures, layers, 2),
+        (unsigned long long)inspect_model_kv_bytes(figures, layers, 4),
+        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, 2),
+        (unsigned long long)inspect_model_kv_bytes(figures, layers + mtp, 4));
     printf(",\"ranks\":[");
     for (uint32_t i = 0; i < figures->ep_count; i++) {
         const uint32_t ep = figures->ep[i];
         const uint64_t experts = rank_expert_bytes(figures, ep, false);
         printf("%s{\"ep\":%u", i ? "," : "", ep);
-        field("experts_per_layer", rank_experts(figures, ep));
-        field("expert_bytes", experts);
-        field("other_bytes", rest);
-        field("bytes", experts + rest);
-        field("mtp_bytes", rank_expert_bytes(figures, ep, true) + figures->mtp_bytes -
-                               figures->mtp_expert_bytes);
+        inspect_model_field("experts_per_layer", rank_experts(figures, ep));
+        inspect_model_field("expert_bytes", experts);
+        inspect_model_field("other_bytes", rest);
+        inspect_model_field("bytes", experts + rest);
+        inspect_model_field("mtp_bytes", rank_expert_bytes(figures, ep, true) + figures->mtp_bytes -
+                                             figures->mtp_expert_bytes);
         printf("}");
     }
     printf("]}\n");
@@ -356,9 +357,9 @@ int inspect_model(int argc, char **argv) {
     if (status != STATUS_OK) return command_failed(table, status, &error);
     figures.checkpoint = checkpoint;
     figures.shape = checkpoint_shape(checkpoint);
-    count_all(&figures);
+    inspect_model_count_all(&figures);
     if (values.json) {
-        print_json(&figures);
+        inspect_model_print_json(&figures);
     } else {
         print_shape(&figures);
         print_sizes(&figures);

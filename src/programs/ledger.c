@@ -69,7 +69,7 @@ const struct option_table ledger_options[1] = {{
 /* ---- what is asked ---- */
 
 /* "2026-11-23" or "2026-11-23T07" as hours of 1970; false: it is neither. */
-static bool read_time(const char *text, const char *format, int64_t *hour_out) {
+static bool ledger_read_time(const char *text, const char *format, int64_t *hour_out) {
     struct tm when = {0};
     const char *end = strptime(text, format, &when);
     if (!end || *end) return false;
@@ -78,14 +78,14 @@ static bool read_time(const char *text, const char *format, int64_t *hour_out) {
 }
 
 /* An exit code; EXIT_CODE_OK: they can be meant. */
-static int read_range(const struct ledger_values *values, struct ledger_range *range_out) {
+static int ledger_read_range(const struct ledger_values *values, struct ledger_range *range_out) {
     *range_out = (struct ledger_range){INT64_MIN, INT64_MAX, values->account};
     if (values->day && values->hour)
         return command_misused(ledger_options, "--day and --hour exclude each other");
-    if (values->day && !read_time(values->day, "%Y-%m-%d", &range_out->from_hour))
+    if (values->day && !ledger_read_time(values->day, "%Y-%m-%d", &range_out->from_hour))
         return command_misused(ledger_options, "--day: expected 2026-11-23, found '%.40s'",
                                values->day);
-    if (values->hour && !read_time(values->hour, "%Y-%m-%dT%H", &range_out->from_hour))
+    if (values->hour && !ledger_read_time(values->hour, "%Y-%m-%dT%H", &range_out->from_hour))
         return command_misused(ledger_options, "--hour: expected 2026-11-23T07, found '%.40s'",
                                values->hour);
     if (values->day) range_out->to_hour = range_out->from_hour + 24;
@@ -96,16 +96,16 @@ static int read_range(const struct ledger_values *values, struct ledger_range *r
 /* ---- what is found ---- */
 
 /* One more element; memory that runs out ends the process. */
-static void *grown(void *array, size_t count, size_t size) {
+static void *ledger_grown(void *array, size_t count, size_t size) {
     if (count & (count - 1)) return array; /* it has room up to the next power of two */
     array = realloc(array, (count ? 2 * count : 1) * size);
     check(array);
     return array;
 }
 
-static void take_account(void *context, const struct ledger_account *account) {
+static void ledger_take_account(void *context, const struct ledger_account *account) {
     struct ledger_found *found = context;
-    found->accounts = grown(found->accounts, found->account_count, sizeof *found->accounts);
+    found->accounts = ledger_grown(found->accounts, found->account_count, sizeof *found->accounts);
     struct ledger_account *kept = &found->accounts[found->account_count++];
     *kept = *account;
     kept->name = strdup(account->name);
@@ -115,7 +115,7 @@ static void take_account(void *context, const struct ledger_account *account) {
 static void take_hour(void *context, const struct ledger_hour *hour) {
     struct ledger_found *found = context;
     struct ledger_totals *totals = &found->totals;
-    found->hours = grown(found->hours, found->hour_count, sizeof *found->hours);
+    found->hours = ledger_grown(found->hours, found->hour_count, sizeof *found->hours);
     found->hours[found->hour_count++] = *hour;
     totals->usage.requests = sum_i64(totals->usage.requests, hour->usage.requests);
     totals->usage.hit_tokens = sum_i64(totals->usage.hit_tokens, hour->usage.hit_tokens);
@@ -128,7 +128,7 @@ static void take_hour(void *context, const struct ledger_hour *hour) {
         totals->node_hours[role] += hour->nodes[role];
 }
 
-static void forget(struct ledger_found *found) {
+static void ledger_forget(struct ledger_found *found) {
     for (size_t i = 0; i < found->account_count; i++)
         free((void *)(uintptr_t)found->accounts[i].name);
     free(found->accounts);
@@ -137,7 +137,7 @@ static void forget(struct ledger_found *found) {
 
 /* ---- text ---- */
 
-static void print_text(const struct ledger_found *found) {
+static void ledger_print_text(const struct ledger_found *found) {
     const struct ledger_totals *totals = &found->totals;
     const struct ledger_usage *all = &totals->usage;
     double node_hours = ledger_page_node_hours(totals);
@@ -202,7 +202,7 @@ static void print_total_json(const struct ledger_totals *totals) {
            node_hours > 0 ? (double)usage->output_tokens / node_hours : 0);
 }
 
-static void print_json(const struct ledger_found *found) {
+static void ledger_print_json(const struct ledger_found *found) {
     printf("{\"currency\":\"%s\",\n \"accounts\":[", found->currency);
     for (size_t i = 0; i < found->account_count; i++) {
         printf("%s\n  {\"account\":", i ? "," : "");
@@ -220,7 +220,7 @@ static void print_json(const struct ledger_found *found) {
 
 /* ---- CSV ---- */
 
-static void print_row(void *context, int64_t hour, const struct ledger_account *account) {
+static void ledger_print_row(void *context, int64_t hour, const struct ledger_account *account) {
     char name[LEDGER_HOUR_BYTES], amount[MONEY_BYTES];
     char *cell = outside_text_cell(account->name);
     ledger_page_hour(hour, name);
@@ -233,13 +233,14 @@ static void print_row(void *context, int64_t hour, const struct ledger_account *
 
 static enum status print_csv(struct ledger_sums *sums, struct error *error) {
     printf("hour,account,requests,hit_tokens,miss_tokens,output_tokens,amount,currency\n");
-    return ledger_sums_rows(sums, print_row, (void *)(uintptr_t)ledger_sums_currency(sums), error);
+    return ledger_sums_rows(sums, ledger_print_row, (void *)(uintptr_t)ledger_sums_currency(sums),
+                            error);
 }
 
 /* ---- the page ---- */
 
-static enum status write_page(const struct ledger_found *found, const char *path,
-                              struct error *error) {
+static enum status ledger_write_page(const struct ledger_found *found, const char *path,
+                                     struct error *error) {
     struct json_writer measured = {.room = 0};
     int64_t hours = 0;
     if (found->hour_count > 0)
@@ -273,24 +274,24 @@ struct ledger_paths {
 static enum status report_found(const struct ledger_values *values, struct ledger_sums *sums,
                                 struct error *error) {
     struct ledger_found found = {.title = "fathom ledger", .currency = ledger_sums_currency(sums)};
-    enum status status = ledger_sums_accounts(sums, take_account, &found, error);
+    enum status status = ledger_sums_accounts(sums, ledger_take_account, &found, error);
     if (!status) status = ledger_sums_hours(sums, take_hour, &found, error);
-    if (!status && values->html) status = write_page(&found, values->html, error);
+    if (!status && values->html) status = ledger_write_page(&found, values->html, error);
     if (!status && values->csv)
         status = print_csv(sums, error);
     else if (!status && values->json)
-        print_json(&found);
+        ledger_print_json(&found);
     else if (!status && !values->html)
-        print_text(&found);
-    forget(&found);
+        ledger_print_text(&found);
+    ledger_forget(&found);
     return status;
 }
 
-static int report(const struct ledger_values *values, const struct ledger_paths *paths) {
+static int ledger_report(const struct ledger_values *values, const struct ledger_paths *paths) {
     struct ledger_range range;
     struct ledger_sums *sums = NULL;
     struct error error = {""};
-    int exit_code = read_range(values, &range);
+    int exit_code = ledger_read_range(values, &range);
     if (exit_code) return exit_code;
     enum status status = ledger_sums_open(paths->paths, paths->count, &range, &sums, &error);
     if (!status) status = report_found(values, sums, &error);
@@ -304,7 +305,8 @@ static void print_breach(void *context, const char *line) {
     free(visible);
 }
 
-static int verify(const struct ledger_values *values, const struct ledger_paths *paths) {
+static int ledger_verify_each(const struct ledger_values *values,
+                              const struct ledger_paths *paths) {
     struct ledger_verdict verdict = {0};
     struct error error = {""};
     enum status status =
@@ -338,8 +340,8 @@ int program_ledger(int argc, char **argv) {
         paths.paths[paths.count++] = result.positional[i];
     if (!paths.count)
         return command_misused(ledger_options, "a file is missing: what --database named");
-    if (!strcmp(result.positional[0], "report")) return report(&values, &paths);
-    if (!strcmp(result.positional[0], "verify")) return verify(&values, &paths);
+    if (!strcmp(result.positional[0], "report")) return ledger_report(&values, &paths);
+    if (!strcmp(result.positional[0], "verify")) return ledger_verify_each(&values, &paths);
     return command_misused(ledger_options, "no subject named '%.40s'; there are: report, verify",
                            result.positional[0]);
 }

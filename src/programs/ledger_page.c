@@ -47,18 +47,19 @@ struct hour_chart {
     int64_t first;
 };
 
-static double nodes_of(const struct ledger_hour *hour, int column) {
+static double ledger_page_nodes_of(const struct ledger_hour *hour, int column) {
     double decode = hour->nodes[2], all = hour->nodes[0] + hour->nodes[1] + decode;
     return column == 0 ? all : decode;
 }
 
-static double money_of(const struct ledger_hour *hour, int column) {
+static double ledger_page_money_of(const struct ledger_hour *hour, int column) {
     int64_t values[] = {hour->cost, hour->usage.list_amount, hour->usage.amount};
     return (double)values[column] / NANOS;
 }
 
-static void write_chart(struct json_writer *writer, const struct ledger_found *found,
-                        struct chart chart, double (*value_of)(const struct ledger_hour *, int)) {
+static void ledger_page_write_chart(struct json_writer *writer, const struct ledger_found *found,
+                                    struct chart chart,
+                                    double (*value_of)(const struct ledger_hour *, int)) {
     const struct ledger_hour *hours = found->hours;
     int64_t first = hours[0].hour, count = hours[found->hour_count - 1].hour - first + 2;
     double *values = calloc((size_t)count * (1 + chart.series_count), sizeof *values);
@@ -80,7 +81,7 @@ static void write_chart(struct json_writer *writer, const struct ledger_found *f
     free(values);
 }
 
-static void write_charts(struct json_writer *writer, const struct ledger_found *found) {
+static void ledger_page_write_charts(struct json_writer *writer, const struct ledger_found *found) {
     char first[LEDGER_HOUR_BYTES], label[64], money[32];
     ledger_page_hour(found->hours[0].hour, first);
     snprintf(label, sizeof label, "hours from %s:00 UTC", first);
@@ -99,15 +100,15 @@ static void write_charts(struct json_writer *writer, const struct ledger_found *
         .series_count = 3,
         .steps = true};
     json_writer_text(writer, "<div class=\"charts\">\n");
-    write_chart(writer, found, nodes, nodes_of);
-    write_chart(writer, found, income, money_of);
+    ledger_page_write_chart(writer, found, nodes, ledger_page_nodes_of);
+    ledger_page_write_chart(writer, found, income, ledger_page_money_of);
     json_writer_text(writer, "</div>\n");
 }
 
 /* ---- tables ---- */
 
-static void write_usage(struct json_writer *writer, const struct ledger_usage *usage,
-                        const char *currency) {
+static void ledger_page_write_usage(struct json_writer *writer, const struct ledger_usage *usage,
+                                    const char *currency) {
     char amount[MONEY_BYTES];
     money_write(usage->amount, amount);
     words_format(writer,
@@ -129,14 +130,14 @@ static void write_accounts(struct json_writer *writer, const struct ledger_found
         words_html(writer, bytes_of(name));
         free(name);
         json_writer_text(writer, "</td>");
-        write_usage(writer, &account->usage, found->currency);
+        ledger_page_write_usage(writer, &account->usage, found->currency);
     }
     json_writer_text(writer, "<tr><td>all</td>");
-    write_usage(writer, &found->totals.usage, found->currency);
+    ledger_page_write_usage(writer, &found->totals.usage, found->currency);
     json_writer_text(writer, "</table>\n");
 }
 
-static void write_sums(struct json_writer *writer, const struct ledger_found *found) {
+static void ledger_page_write_sums(struct json_writer *writer, const struct ledger_found *found) {
     const struct ledger_totals *totals = &found->totals;
     char cost[MONEY_BYTES], income[MONEY_BYTES], list[MONEY_BYTES];
     money_write(totals->cost, cost);
@@ -151,8 +152,8 @@ static void write_sums(struct json_writer *writer, const struct ledger_found *fo
 
 void ledger_page_write(struct json_writer *writer, const struct ledger_found *found) {
     outcome_page_head(writer, found->title);
-    write_sums(writer, found);
-    if (found->hour_count > 0) write_charts(writer, found);
+    ledger_page_write_sums(writer, found);
+    if (found->hour_count > 0) ledger_page_write_charts(writer, found);
     write_accounts(writer, found);
     json_writer_text(writer, "</body></html>\n");
 }

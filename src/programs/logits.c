@@ -91,7 +91,7 @@ struct study {
     uint32_t *order;           /* [vocab] */
 };
 
-static enum status take_room(struct study *study, struct error *error) {
+static enum status logits_take_room(struct study *study, struct error *error) {
     size_t vocab = study->shape->vocab, rows = 0;
     size_t routed = (size_t)study->shape->layers * study->shape->experts_per_token;
     study->views = calloc(study->prompts.count, sizeof *study->views);
@@ -115,7 +115,7 @@ static enum status take_room(struct study *study, struct error *error) {
                              study->prompts.count);
 }
 
-static struct solo_row next_chunk(const struct study *study, uint32_t index) {
+static struct solo_row logits_next_chunk(const struct study *study, uint32_t index) {
     const struct logits_view *view = &study->views[index];
     uint32_t count =
         solo_chunk(study->solo, view->token_count, view->done, (uint32_t)study->values.chunk);
@@ -130,20 +130,20 @@ static struct solo_row next_chunk(const struct study *study, uint32_t index) {
 
 /* The next chunk of one prompt on each rank; with a look inside (one probe a step), of one prompt.
  * Returns how many. */
-static uint32_t form_step(const struct study *study, struct solo_row *rows) {
+static uint32_t logits_form_step(const struct study *study, struct solo_row *rows) {
     uint32_t ranks = rank_group_count(solo_group(study->solo)), count = 0;
     bool probes = study->values.routing || study->values.mtp;
     for (uint32_t rank = 0; rank < ranks; rank++)
         for (uint32_t i = rank; i < study->prompts.count; i += ranks)
             if (study->views[i].done < study->views[i].token_count) {
-                rows[count++] = next_chunk(study, i);
+                rows[count++] = logits_next_chunk(study, i);
                 break;
             }
     return probes && count ? 1 : count;
 }
 
-static enum status run_step(struct study *study, const struct solo_row *rows, uint32_t row_count,
-                            struct error *error) {
+static enum status logits_run_step(struct study *study, const struct solo_row *rows,
+                                   uint32_t row_count, struct error *error) {
     struct logits_view *first = &study->views[rows[0].sequence];
     uint32_t end = first->done + rows[0].token_count;
     struct model_probe probe = {
@@ -168,8 +168,8 @@ static enum status run_step(struct study *study, const struct solo_row *rows, ui
 static enum status run_prompts(struct study *study, struct error *error) {
     static struct solo_row rows[LIMIT_RANKS];
     enum status status = STATUS_OK;
-    for (uint32_t count; status == STATUS_OK && (count = form_step(study, rows)) > 0;)
-        status = run_step(study, rows, count, error);
+    for (uint32_t count; status == STATUS_OK && (count = logits_form_step(study, rows)) > 0;)
+        status = logits_run_step(study, rows, count, error);
     return status;
 }
 
@@ -208,7 +208,7 @@ static void print_position(struct study *study, const struct logits_view *view, 
     if (json) printf("]}");
 }
 
-static void print_list(const uint32_t *values, uint32_t count) {
+static void logits_print_list(const uint32_t *values, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         printf("%s%u", i ? "," : "", values[i]);
 }
@@ -221,7 +221,7 @@ static void print_routing(const struct study *study, const struct logits_view *v
         const uint32_t *experts = view->routing + (size_t)layer * per_token;
         if (experts[0] == UINT32_MAX) continue; /* dense */
         printf(study->values.json ? "%s\"%u\":[" : "%sexperts of layer %u: ", gap, layer);
-        print_list(experts, per_token);
+        logits_print_list(experts, per_token);
         printf(study->values.json ? "]" : "\n");
         gap = study->values.json ? "," : "";
     }
@@ -237,7 +237,7 @@ static void print_view(struct study *study, const struct logits_view *view) {
     if (study->values.routing) print_routing(study, view);
     if (study->values.mtp) {
         printf(study->values.json ? ",\"mtp_argmax\":[" : "MTP predictions: ");
-        print_list(view->mtp, view->token_count);
+        logits_print_list(view->mtp, view->token_count);
         printf(study->values.json ? "]" : "\n");
     }
 }
@@ -275,7 +275,7 @@ static enum status run(struct study *study, struct error *error) {
     if (study->values.mtp && !study->shape->mtp_layers)
         return error_set(error, STATUS_UNSUPPORTED, "--mtp: this checkpoint has no MTP layer");
     status = model_run_prompts_check(&study->prompts, study->shape->vocab, error);
-    if (status == STATUS_OK) status = take_room(study, error);
+    if (status == STATUS_OK) status = logits_take_room(study, error);
     if (status == STATUS_OK) status = run_prompts(study, error);
     if (status != STATUS_OK) return status;
     print_study(study);

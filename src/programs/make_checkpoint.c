@@ -90,8 +90,9 @@ static const char fp8_keys[] =
     "\"activation_scheme\": \"dynamic\", \"weight_block_size\": [128, 128]},\n";
 
 /* A config.json, with the keys of an FP8 checkpoint put in front if asked for. The caller frees. */
-static enum status read_config(const char *path, const char *weights, char **text_out,
-                               size_t *bytes_out, struct error *error) {
+static enum status make_checkpoint_read_config(const char *path, const char *weights,
+                                               char **text_out, size_t *bytes_out,
+                                               struct error *error) {
     struct bytes file;
     enum status status = file_take(path, CONFIG_FILE_BYTES_MAX, &file, error);
     if (status) return status;
@@ -124,7 +125,8 @@ static enum status read_config(const char *path, const char *weights, char **tex
     return STATUS_OK;
 }
 
-static void show_progress(void *context, uint64_t done_bytes, uint64_t total_bytes) {
+static void make_checkpoint_show_progress(void *context, uint64_t done_bytes,
+                                          uint64_t total_bytes) {
     uint64_t *percent = context, now = total_bytes ? 100 * done_bytes / total_bytes : 100;
     if (now == *percent) return;
     *percent = now;
@@ -151,7 +153,7 @@ int program_make_checkpoint(int argc, char **argv) {
         .type = !strcmp(values.weights, "f32")   ? TENSOR_F32
                 : !strcmp(values.weights, "f16") ? TENSOR_F16
                                                  : TENSOR_BF16,
-        .progress = isatty(2) ? show_progress : NULL,
+        .progress = isatty(2) ? make_checkpoint_show_progress : NULL,
         .progress_context = &percent,
     };
     const bool fp8 = !strcmp(values.weights, "fp8") || !strcmp(values.weights, "auto");
@@ -167,7 +169,8 @@ int program_make_checkpoint(int argc, char **argv) {
                                    "--mtp is for named shapes; set num_nextn_predict_layers "
                                    "in %s",
                                    values.shape);
-        status = read_config(values.shape, values.weights, &text, &plan.config.count, &error);
+        status = make_checkpoint_read_config(values.shape, values.weights, &text,
+                                             &plan.config.count, &error);
         plan.config.data = text;
     }
     if (status == STATUS_OK) status = random_checkpoint_write(&plan, &error);

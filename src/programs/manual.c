@@ -26,13 +26,13 @@ static void print_character(char c, bool first, FILE *out) {
         putc(c, out);
 }
 
-static void print_text(const char *text, size_t bytes, FILE *out) {
+static void manual_print_text(const char *text, size_t bytes, FILE *out) {
     for (size_t i = 0; i < bytes; i++)
         print_character(text[i], i == 0, out);
 }
 
 static void print_all(const char *text, FILE *out) {
-    print_text(text, strlen(text), out);
+    manual_print_text(text, strlen(text), out);
 }
 
 /* Lines that begin with a space stay as they are; others are paragraphs, with empty lines between. */
@@ -44,7 +44,7 @@ static void print_paragraphs(const char *text, FILE *out) {
         if (wants && !as_it_is) fputs(".PP\n.nf\n", out);
         if (!wants && as_it_is) fputs(".fi\n", out);
         if (bytes == 0) fputs(".PP\n", out);
-        print_text(text, bytes, out);
+        manual_print_text(text, bytes, out);
         if (bytes) putc('\n', out);
         as_it_is = wants;
         text += bytes + (text[bytes] == '\n');
@@ -54,7 +54,7 @@ static void print_paragraphs(const char *text, FILE *out) {
 
 /* ---- a page ---- */
 
-static void print_option(const struct option *option, FILE *out) {
+static void manual_print_option(const struct option *option, FILE *out) {
     char text[OPTION_TEXT_BYTES];
     const char *value = options_value(option);
     bool experiment = options_is_experiment(option);
@@ -70,7 +70,7 @@ static void print_option(const struct option *option, FILE *out) {
 }
 
 /* `alone`: the page is about nothing else. */
-static void print_table(const struct option_table *table, bool alone, FILE *out) {
+static void manual_print_table(const struct option_table *table, bool alone, FILE *out) {
     fprintf(out, alone ? ".SH SYNOPSIS\n" : ".SS ");
     fputs("\\fBfathom ", out);
     print_all(table->command, out);
@@ -86,11 +86,11 @@ static void print_table(const struct option_table *table, bool alone, FILE *out)
             fprintf(out, ".%s %s\n", alone ? "SS" : "PP\n",
                     options_group_title(table, (enum option_group)group));
         for (size_t i = 0; i < table->option_count; i++)
-            if ((int)table->options[i].group == group) print_option(&table->options[i], out);
+            if ((int)table->options[i].group == group) manual_print_option(&table->options[i], out);
     }
 }
 
-static void print_head(const char *name, const char *summary, FILE *out) {
+static void manual_print_head(const char *name, const char *summary, FILE *out) {
     fputs(".\\\" Written by `fathom help --man`.\n.TH \"", out);
     print_all(name, out);
     fprintf(out, "\" 1 \"\" \"fathom %s\" \"Fathom\"\n.SH NAME\n", FATHOM_VERSION);
@@ -111,21 +111,21 @@ static void print_program(const struct program *program, FILE *out) {
     bool alone = program->option_table_count == 1;
     char name[64];
     snprintf(name, sizeof name, "fathom-%s", program->name);
-    print_head(name, program->summary, out);
+    manual_print_head(name, program->summary, out);
     if (!alone) {
         fputs(".SH SYNOPSIS\n\\fBfathom ", out);
         print_all(program->name, out);
         fputs("\\fR \\fISUBJECT\\fR [\\fIoptions\\fR]\n.SH SUBJECTS\n", out);
     }
     for (size_t i = 0; i < program->option_table_count; i++)
-        print_table(&program->options[i], alone, out);
+        manual_print_table(&program->options[i], alone, out);
     for (size_t i = 0; i < subject_count; i++)
-        print_table(program->subjects[i].options, false, out);
+        manual_print_table(program->subjects[i].options, false, out);
     print_tail(out);
 }
 
 static void print_overview(FILE *out) {
-    print_head("fathom", "an inference system for DeepSeek-V3 and R1", out);
+    manual_print_head("fathom", "an inference system for DeepSeek-V3 and R1", out);
     fputs(".SH SYNOPSIS\n\\fBfathom\\fR \\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\n", out);
     print_all(
         "Serves large language models of DeepSeek's architecture: an API server, a chat page, "
@@ -144,8 +144,8 @@ static void print_overview(FILE *out) {
 }
 
 /* `program` NULL: the overview. */
-static enum status write_page(const char *directory, const struct program *program,
-                              struct error *error) {
+static enum status manual_write_page(const char *directory, const struct program *program,
+                                     struct error *error) {
     char path[4096];
     int bytes = snprintf(path, sizeof path, "%s/fathom%s%s.1", directory, program ? "-" : "",
                          program ? program->name : "");
@@ -161,10 +161,10 @@ static enum status write_page(const char *directory, const struct program *progr
     return STATUS_OK;
 }
 
-static enum status write_pages(const char *directory, struct error *error) {
-    enum status status = write_page(directory, NULL, error);
+static enum status manual_write_pages(const char *directory, struct error *error) {
+    enum status status = manual_write_page(directory, NULL, error);
     for (size_t i = 0; i < program_count && !status; i++)
-        status = write_page(directory, &programs[i], error);
+        status = manual_write_page(directory, &programs[i], error);
     return status;
 }
 
@@ -275,7 +275,7 @@ int manual_run(int argc, char **argv) {
     struct error error;
     int exit_code;
     if (!command_begin(&manual_options, argc, argv, &values, &result, &exit_code)) return exit_code;
-    enum status status = values.man ? write_pages(values.man, &error) : STATUS_OK;
+    enum status status = values.man ? manual_write_pages(values.man, &error) : STATUS_OK;
     if (status) return command_failed(&manual_options, status, &error);
     if (values.completion) print_bash();
     return command_end(&manual_options);

@@ -7,7 +7,7 @@
 #define NANOS INT64_C(1000000000)
 #define WHOLE_MAX INT64_C(9000000000)
 
-static bool is_digit(char letter) {
+static bool money_is_digit(char letter) {
     return letter >= '0' && letter <= '9';
 }
 
@@ -15,12 +15,12 @@ bool money_read(const char *text, int64_t *nanos_out) {
     bool is_negative = *text == '-';
     int64_t whole = 0, part = 0, step = NANOS;
     const char *at = text + is_negative;
-    if (!is_digit(*at)) return false;
-    for (; is_digit(*at) && whole <= WHOLE_MAX; at++)
+    if (!money_is_digit(*at)) return false;
+    for (; money_is_digit(*at) && whole <= WHOLE_MAX; at++)
         whole = 10 * whole + (*at - '0');
-    if (*at == '.' && !is_digit(at[1])) return false;
+    if (*at == '.' && !money_is_digit(at[1])) return false;
     if (*at == '.')
-        for (at++; is_digit(*at) && step > 1; at++) {
+        for (at++; money_is_digit(*at) && step > 1; at++) {
             step /= 10;
             part += step * (*at - '0');
         }

@@ -7,7 +7,7 @@
 
 #define DRAWN 8192 /* prompts of a steady load that are looked at */
 
-static double row_tokens(const struct load_trace_row *row) {
+static double plan_load_row_tokens(const struct load_trace_row *row) {
     return (double)row->prompt_tokens + row->output_tokens;
 }
 
@@ -18,13 +18,13 @@ static double busiest(const struct load_trace *trace, double seconds) {
     for (size_t i = 0; i < trace->count; i++) {
         double begin = trace->rows[i].arrival;
         for (; end < trace->count && trace->rows[end].arrival < begin + seconds; end++)
-            sum += row_tokens(&trace->rows[end]);
+            sum += plan_load_row_tokens(&trace->rows[end]);
         if (sum > most) {
             most = sum;
             found = begin;
         }
         if (end == trace->count) break;
-        sum -= row_tokens(&trace->rows[i]);
+        sum -= plan_load_row_tokens(&trace->rows[i]);
     }
     return found;
 }
@@ -60,7 +60,7 @@ struct blocks_seen { /* blocks: a table of open addressing, 0 empty */
 };
 
 /* Whether it was there before; from now on it is. */
-static bool see(struct blocks_seen *seen, uint64_t block) {
+static bool plan_load_see(struct blocks_seen *seen, uint64_t block) {
     uint64_t key = block + 1;
     size_t at = (key * 0x9e3779b97f4a7c15u >> 20) & seen->mask;
     while (seen->slots[at] && seen->slots[at] != key)
@@ -71,12 +71,12 @@ static bool see(struct blocks_seen *seen, uint64_t block) {
 }
 
 /* Tokens of the row's prompt that a cache which forgets nothing has. */
-static double hits_of(struct blocks_seen *seen, const struct load_trace *trace,
-                      const struct load_trace_row *row) {
+static double plan_load_hits_of(struct blocks_seen *seen, const struct load_trace *trace,
+                                const struct load_trace_row *row) {
     uint32_t leading = 0;
     bool all = true;
     for (uint32_t i = 0; i < row->block_count; i++) {
-        all &= see(seen, trace->blocks[row->block_index + i]);
+        all &= plan_load_see(seen, trace->blocks[row->block_index + i]);
         leading += all;
     }
     double tokens = (double)leading * LOAD_TRACE_BLOCK_TOKENS;
@@ -95,7 +95,7 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
     if (!seen.slots) return error_set(error, STATUS_NO_MEMORY, "no memory for the trace's blocks");
     for (size_t i = 0; i < trace->count; i++) {
         const struct load_trace_row *row = &trace->rows[i];
-        double hit = hits_of(&seen, trace, row), answer = row->output_tokens;
+        double hit = plan_load_hits_of(&seen, trace, row), answer = row->output_tokens;
         if (row->arrival < window->warm_s) continue;
         if (row->arrival >= window->warm_s + window->measure_s) break;
         count++;
@@ -124,8 +124,8 @@ enum status plan_load_moments(const struct plan_window *window, struct size_load
 void plan_load_draw(const struct day_lengths *lengths, uint64_t seed,
                     struct plan_prompts *prompts_out) {
     struct day_load load = {.lengths = *lengths, .rate = 1, .end_ns = INT64_MAX, .seed = seed};
-    struct twin_source source = day_load_source(&load);
-    struct twin_request request;
+    struct simulator_source source = day_load_source(&load);
+    struct simulator_request request;
     memset(prompts_out, 0, sizeof *prompts_out);
     for (int i = 0; i < DRAWN && source.next(source.self, &request); i++) {
         spread_add(&prompts_out->lengths, request.prompt_tokens);

@@ -7,8 +7,8 @@
 
 #include "simulate/load/load_trace.h"
 #include "simulate/report/spread.h"
-#include "simulate/twin/day_load.h"
-#include "simulate/twin/size_fleet.h"
+#include "simulate/simulator/day_load.h"
+#include "simulate/simulator/size_fleet.h"
 
 #define PLAN_WINDOW_S                                                                              \
     300 /* measured of a trace; before it as long again, in which nothing counts */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fathom plan: the cheapest fleet for a load and limits. Candidates come from the step clock
- * (simulate/twin/size_fleet.h); those that could be the cheapest are run in the twin, and grow
- * until the cheapest holds (simulate/twin/size_growth.h). What a plan may cost is counted in records,
+ * (simulate/simulator/size_fleet.h); those that could be the cheapest are run in the twin, and grow
+ * until the cheapest holds (simulate/simulator/size_growth.h). What a plan may cost is counted in records,
  * not in seconds, so equal arguments and seeds give equal texts.
  */
 #include <errno.h>
@@ -19,8 +19,8 @@
 #include "simulate/load/load_replay.h"
 #include "simulate/report/plan_words.h"
 #include "simulate/report/spread.h"
-#include "simulate/twin/size_growth.h"
-#include "simulate/twin/size_window.h"
+#include "simulate/simulator/size_growth.h"
+#include "simulate/simulator/size_window.h"
 
 #define TREES_BYTES ((size_t)64 << 20)
 #define CLOCKS_BYTES ((size_t)64 << 20)
@@ -145,7 +145,7 @@ struct planning {
     /* Of the run at hand: */
     struct time_spread ttft, ttft_all, tpot;
     struct size_sample sample;
-    struct twin_source source;             /* its requests pass through next_request */
+    struct simulator_source source;        /* its requests pass through next_request */
     int64_t begin_ns, end_ns, judgable_ns; /* later requests may be in time after the end */
     uint64_t asked;                        /* that TTFT counts, so far */
     uint64_t late, slow;
@@ -163,11 +163,12 @@ static enum status read_files(struct planning *plan, struct error *error) {
     enum status status = library.find(library.context, &plan->arena, "hardware",
                                       bytes_of(values->hardware), &tree, error);
     if (!status)
-        status = hardware_read(&plan->arena, tree, values->hardware, &plan->hardware, error);
+        status = hardware_file_read(&plan->arena, tree, values->hardware, &plan->hardware, error);
     if (!status)
         status = library.find(library.context, &plan->arena, "model", bytes_of(values->model),
                               &tree, error);
-    if (!status) status = model_figures_read(tree, values->model, &plan->model, error);
+    if (!status)
+        status = hardware_file_model_figures_read(tree, values->model, &plan->model, error);
     if (!status && values->prices) {
         struct scenario_place place = {.file = values->prices, .error = error};
         status = library.find(library.context, &plan->arena, "prices", bytes_of(values->prices),
@@ -215,7 +216,7 @@ static enum status read_means(struct planning *plan, struct error *error) {
 }
 
 /* Where one prompt in a hundred cannot be in time on an empty rank, TTFT counts those that can. */
-static enum status read_load(struct planning *plan, struct error *error) {
+static enum status plan_program_read_load(struct planning *plan, struct error *error) {
     struct size_options *options = &plan->found.options;
     struct size_load *load = &options->load;
     struct size_reach *reach = &plan->found.reach;
@@ -241,11 +242,11 @@ static enum status read_load(struct planning *plan, struct error *error) {
 
 /* ---- a run of the twin ---- */
 
-static bool is_measured(const struct planning *plan, int64_t ns) {
+static bool plan_program_is_measured(const struct planning *plan, int64_t ns) {
     return ns >= plan->begin_ns && ns <= plan->end_ns;
 }
 
-static bool is_judged(const struct planning *plan, int64_t arrival_ns) {
+static bool plan_program_is_judged(const struct planning *plan, int64_t arrival_ns) {
     return arrival_ns >= plan->begin_ns && arrival_ns <= plan->judgable_ns;
 }
 
@@ -254,12 +255,12 @@ static bool is_counted(const struct planning *plan, uint32_t prompt_tokens) {
     return most == 0 || prompt_tokens <= most;
 }
 
-static bool next_request(void *context, struct twin_request *request_out) {
+static bool plan_program_next_request(void *context, struct simulator_request *request_out) {
     struct planning *plan = context;
     if (!plan->source.next(plan->source.self, request_out)) return false;
     if (plan->sample.focus == SIZE_PROMPTS)
         request_out->answer_tokens = min_u32(request_out->answer_tokens, 2);
-    if (!request_out->standing && is_judged(plan, request_out->arrival_ns) &&
+    if (!request_out->standing && plan_program_is_judged(plan, request_out->arrival_ns) &&
         is_counted(plan, request_out->prompt_tokens))
         plan->asked++;
     return true;
@@ -269,13 +270,13 @@ static bool is_bad(uint64_t bad, const struct time_spread *all) {
     return bad > BAD_FEW && (double)bad > BAD_SHARE * (double)all->total;
 }
 
-static void hear_first(void *context, const struct twin_ended *begun) {
+static void plan_program_receive_first(void *context, const struct simulator_ended *begun) {
     struct planning *plan = context;
     int64_t ns = begun->first_ns - begun->arrival_ns;
     if (begun->standing || plan->sample.focus == SIZE_ANSWERS) return;
     if (plan->sample.focus == SIZE_PROMPTS && begun->first_ns > plan->judgable_ns)
         plan->enough |= plan->ttft.total == plan->asked;
-    if (!is_judged(plan, begun->arrival_ns)) return;
+    if (!plan_program_is_judged(plan, begun->arrival_ns)) return;
     spread_add(&plan->ttft_all, ns);
     if (!is_counted(plan, begun->prompt_tokens)) return;
     spread_add(&plan->ttft, ns);
@@ -284,9 +285,10 @@ static void hear_first(void *context, const struct twin_ended *begun) {
 }
 
 /* Standing requests count, too: in a short window the others are those with short answers. */
-static void hear_end(void *context, const struct twin_ended *ended) {
+static void plan_program_receive_end(void *context, const struct simulator_ended *ended) {
     struct planning *plan = context;
-    if (ended->failed || ended->answer_tokens < 2 || !is_measured(plan, ended->end_ns)) return;
+    if (ended->failed || ended->answer_tokens < 2 || !plan_program_is_measured(plan, ended->end_ns))
+        return;
     if (plan->sample.focus == SIZE_PROMPTS) return;
     int64_t ns = (ended->end_ns - ended->first_ns) / (ended->answer_tokens - 1);
     spread_add(&plan->tpot, ns);
@@ -301,17 +303,18 @@ static double ttft_p99(const struct planning *plan) {
     return spread_quantile(&plan->ttft, share < 1 ? share : 1) * 1e-9;
 }
 
-static struct size_trial judge(const struct planning *plan, const struct size_fleet *fleet,
-                               const struct twin_report *report) {
+static struct size_trial plan_program_verify(const struct planning *plan,
+                                             const struct size_fleet *fleet,
+                                             const struct simulator_report *report) {
     const struct size_sample *sample = &plan->sample;
     const struct size_unit *last = &fleet->kinds[fleet->kind_count - 1];
-    const struct twin_role_counts *answers = &report->roles[last->role];
+    const struct simulator_role_counts *answers = &report->roles[last->role];
     double output = 0, nodes = 0, hits = 0, computed = 0;
     for (uint32_t k = 0; k < fleet->kind_count; k++)
         nodes += sample->counts[k] * fleet->kinds[k].nodes;
     if (sample->share < 1) nodes = fleet->nodes * sample->share;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
-        const struct twin_role_counts *counts = &report->roles[role];
+        const struct simulator_role_counts *counts = &report->roles[role];
         output += (double)counts->output_tokens;
         if (role == UNIT_DECODE) continue; /* its prompts came computed */
         hits += (double)(counts->device_hits + counts->host_hits + counts->disk_hits);
@@ -335,7 +338,7 @@ static struct size_trial judge(const struct planning *plan, const struct size_fl
 }
 
 static enum status open_steady(struct planning *plan, const struct size_fleet *fleet,
-                               struct day_load *load, struct twin_options *options,
+                               struct day_load *load, struct simulator_options *options,
                                struct error *error) {
     const struct size_options *sizes = &plan->found.options;
     const struct size_sample *sample = &plan->sample;
@@ -349,7 +352,7 @@ static enum status open_steady(struct planning *plan, const struct size_fleet *f
     return status;
 }
 
-static enum status open_replay(struct planning *plan, struct twin_options *options,
+static enum status open_replay(struct planning *plan, struct simulator_options *options,
                                struct error *error) {
     struct load_replay *replay;
     struct load_replay_options replays = {.trace = &plan->window.trace,
@@ -367,7 +370,7 @@ static enum status open_replay(struct planning *plan, struct twin_options *optio
     return status;
 }
 
-static void listen(struct planning *plan, struct twin_options *options) {
+static void listen(struct planning *plan, struct simulator_options *options) {
     memset(&plan->ttft, 0, sizeof plan->ttft);
     memset(&plan->ttft_all, 0, sizeof plan->ttft_all);
     memset(&plan->tpot, 0, sizeof plan->tpot);
@@ -377,18 +380,18 @@ static void listen(struct planning *plan, struct twin_options *options) {
     plan->end_ns = options->warm_ns + options->measure_ns;
     plan->judgable_ns = plan->end_ns - (int64_t)(plan->found.options.ttft_s * 1e9);
     plan->source = options->source;
-    options->source = (struct twin_source){plan, next_request};
+    options->source = (struct simulator_source){plan, plan_program_next_request};
     options->context = plan;
-    options->begun = hear_first;
-    options->ended = hear_end;
+    options->begun = plan_program_receive_first;
+    options->ended = plan_program_receive_end;
     options->enough = &plan->enough;
 }
 
 static enum status run_fleet(struct planning *plan, const struct size_run *run,
                              struct size_trial *trial_out, struct error *error) {
     const struct size_fleet *fleet = &run->fleet;
-    struct twin_options options;
-    struct twin_report report;
+    struct simulator_options options;
+    struct simulator_report report;
     struct day_load load;
     struct arena arena;
     plan->sample = size_window_sample(&plan->found.options.load, fleet, run->focus);
@@ -398,21 +401,21 @@ static enum status run_fleet(struct planning *plan, const struct size_run *run,
                                  : open_steady(plan, fleet, &load, &options, error);
     if (status) return status;
     listen(plan, &options);
-    struct lazy_memory world = lazy_memory_take(twin_bytes(&options));
+    struct lazy_memory world = lazy_memory_take(simulator_bytes(&options));
     if (!world.start) return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet");
     arena_over(&arena, world.start, world.bytes);
-    status = twin_run(&options, &arena, &report, error);
+    status = simulator_run(&options, &arena, &report, error);
     lazy_memory_free(&world);
-    if (!status) status = twin_judge(&report, "a run", error);
+    if (!status) status = simulator_verify(&report, "a run", error);
     if (status) return status;
-    *trial_out = judge(plan, fleet, &report);
+    *trial_out = plan_program_verify(plan, fleet, &report);
     plan->found.runs++;
     plan->found.records += (double)report.records;
     return STATUS_OK;
 }
 
-static void tell_run(const struct planning *plan, const struct size_run *run,
-                     const struct size_trial *trial) {
+static void plan_program_report_run(const struct planning *plan, const struct size_run *run,
+                                    const struct size_trial *trial) {
     static const char *const about[] = {
         [SIZE_WHOLE] = "whole", [SIZE_PROMPTS] = "prompts", [SIZE_ANSWERS] = "answers"};
     char name[SIZE_TEXT_BYTES];
@@ -443,14 +446,14 @@ static enum status run_fleets(struct planning *plan, struct error *error) {
         }
         status = run_fleet(plan, &run, &trial, error);
         if (status) break;
-        tell_run(plan, &run, &trial);
+        plan_program_report_run(plan, &run, &trial);
         size_growth_take(growth, &run, &trial);
     }
     size_growth_close(growth);
     return status;
 }
 
-static enum status make_plan(struct planning *plan, struct error *error) {
+static enum status plan_program_make_plan(struct planning *plan, struct error *error) {
     struct plan_found *found = &plan->found;
     plan->trees = lazy_memory_take(TREES_BYTES);
     plan->clocks_memory = lazy_memory_take(CLOCKS_BYTES);
@@ -466,7 +469,7 @@ static enum status make_plan(struct planning *plan, struct error *error) {
     found->options.expert_drift = EXPERT_DRIFT;
     found->options.seed = plan->values->seed;
     found->search = &plan->search;
-    status = read_load(plan, error);
+    status = plan_program_read_load(plan, error);
     if (!status) status = size_fleet_search(&found->options, &plan->clocks, &plan->search, error);
     if (status) return status;
     found->candidates = plan->search.count;
@@ -492,7 +495,7 @@ static enum status write_to(FILE *file, write_plan *write, const struct plan_fou
     return STATUS_OK;
 }
 
-static enum status show(const struct planning *plan, struct error *error) {
+static enum status plan_program_show(const struct planning *plan, struct error *error) {
     const struct plan_values *values = plan->values;
     enum status status =
         write_to(stdout, values->json ? plan_words_json : plan_words_text, &plan->found, error);
@@ -530,10 +533,10 @@ static enum status refuse(const struct plan_found *found, struct error *error) {
 
 static int plan_for(struct planning *plan) {
     struct error error;
-    enum status status = make_plan(plan, &error);
+    enum status status = plan_program_make_plan(plan, &error);
     if (!status) {
-        bool holds = plan_words_judge(&plan->found);
-        status = show(plan, &error);
+        bool holds = plan_words_verify(&plan->found);
+        status = plan_program_show(plan, &error);
         if (!status && !holds) status = refuse(&plan->found, &error);
     }
     free(plan->trace_memory);

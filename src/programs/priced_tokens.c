@@ -58,7 +58,7 @@ static enum status check_prices(const char *name, const struct prices *prices,
         return error_set(error, STATUS_INVALID, "%.200s: node_hour: a price is above %.0f", name,
                          NODE_HOUR_MAX);
     bool is_short = strlen(prices->currency) < LEDGER_CURRENCY_BYTES;
-    if (is_short && currency_valid(prices->currency)) return STATUS_OK;
+    if (is_short && record_ledger_currency_valid(prices->currency)) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "%.200s: currency: expected a code as USD, found '%.80s'", name,
                      prices->currency);
@@ -88,13 +88,13 @@ enum status priced_tokens_read(const char *name, struct priced_tokens **priced_o
     return status;
 }
 
-struct ledger_prices priced_tokens_told(const struct priced_tokens *priced) {
-    struct ledger_prices told = {.node_hour = llround(priced->prices.node_hour * NANOS),
-                                 .model_count = priced->prices.model_count,
-                                 .at = price_at,
-                                 .context = priced};
-    for (uint32_t i = 0; i < told.model_count; i++)
-        told.models[i] = priced->prices.models[i].name;
-    snprintf(told.currency, sizeof told.currency, "%.7s", priced->prices.currency);
-    return told;
+struct ledger_prices priced_tokens_reported(const struct priced_tokens *priced) {
+    struct ledger_prices reported = {.node_hour = llround(priced->prices.node_hour * NANOS),
+                                     .model_count = priced->prices.model_count,
+                                     .at = price_at,
+                                     .context = priced};
+    for (uint32_t i = 0; i < reported.model_count; i++)
+        reported.models[i] = priced->prices.models[i].name;
+    snprintf(reported.currency, sizeof reported.currency, "%.7s", priced->prices.currency);
+    return reported;
 }

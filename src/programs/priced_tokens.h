@@ -5,7 +5,7 @@
 #ifndef PROGRAMS_PRICED_TOKENS_H
 #define PROGRAMS_PRICED_TOKENS_H
 
-#include "host/ledger/entry_store.h"
+#include "host/ledger/usage_store.h"
 
 struct priced_tokens;
 
@@ -14,6 +14,6 @@ enum status priced_tokens_read(const char *name, struct priced_tokens **priced_o
                                struct error *error) MUST_USE;
 
 /* The result is valid as long as `priced`. */
-struct ledger_prices priced_tokens_told(const struct priced_tokens *priced);
+struct ledger_prices priced_tokens_reported(const struct priced_tokens *priced);
 
 #endif

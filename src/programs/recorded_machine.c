@@ -81,7 +81,7 @@ static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, requests_max, LIMIT_GATEWAY_REQUESTS),
     NUMBER(gateway_options, body_bytes_max, RECORD_BYTES_MAX),
     NUMBER(gateway_options, inline_text_bytes, RECORD_BYTES_MAX),
-    NUMBER(gateway_options, texts_bytes, MEMORY_MAX),
+    NUMBER(gateway_options, tokenize_queue_bytes, MEMORY_MAX),
     NUMBER(gateway_options, request_bytes, MEMORY_MAX),
     NUMBER(gateway_options, outbox_bytes, RECORD_BYTES_MAX),
     NUMBER(gateway_options, prefix_blocks, 1 << 24),
@@ -93,7 +93,7 @@ static const struct option_field gateway_fields[] = {
     NUMBER(gateway_options, drain_ns, 0),
     NUMBER(gateway_options, settles, 1),
     NUMBER(gateway_options, ttft_limit_ns, 0),
-    NUMBER(gateway_options, tally_ns, 0),
+    NUMBER(gateway_options, totals_ns, 0),
     NUMBER(gateway_options, kv_life_s, UINT32_MAX),
     NUMBER(gateway_options, vocab_count, LIMIT_VOCAB),
     BYTES(gateway_options, model_id),
@@ -114,11 +114,13 @@ static bool head_open(struct head_text *head) {
     return head->file != NULL;
 }
 
-static void write_number(struct head_text *head, const char *name, uint64_t value) {
+static void recorded_machine_write_number(struct head_text *head, const char *name,
+                                          uint64_t value) {
     if (value) fprintf(head->file, "%s %" PRIu64 "\n", name, value);
 }
 
-static void write_text(struct head_text *head, const char *name, const char *text) {
+static void recorded_machine_write_text(struct head_text *head, const char *name,
+                                        const char *text) {
     if (!text) return;
     head->bad |= strchr(text, '\n') != NULL;
     fprintf(head->file, "%s %s\n", name, text);
@@ -132,17 +134,17 @@ static void write_bytes(struct head_text *head, const char *name, const void *da
     fputc('\n', head->file);
 }
 
-static void write_fields(struct head_text *head, const struct option_field *fields, size_t count,
-                         const void *options) {
+static void recorded_machine_write_fields(struct head_text *head, const struct option_field *fields,
+                                          size_t count, const void *options) {
     for (size_t i = 0; i < count; i++) {
         const struct option_field *field = &fields[i];
         const char *at = (const char *)options + field->offset;
         uint64_t number = 0;
         if (field->type == FIELD_NUMBER) {
             memcpy(&number, at, field->bytes);
-            write_number(head, field->name, number);
+            recorded_machine_write_number(head, field->name, number);
         } else if (field->type == FIELD_TEXT) {
-            write_text(head, field->name, *(const char *const *)(const void *)at);
+            recorded_machine_write_text(head, field->name, *(const char *const *)(const void *)at);
         } else {
             write_bytes(head, field->name, at, field->bytes);
         }
@@ -173,8 +175,8 @@ static enum status open_recorder(const struct recorded_values *values, const cha
     enum status status = recorder_open(&options, recorder_out, error);
     if (status) return status;
     if (!head_open(head)) return error_set(error, STATUS_NO_MEMORY, "no memory for --record");
-    write_text(head, "machine", name);
-    write_text(head, "fathom", FATHOM_VERSION);
+    recorded_machine_write_text(head, "machine", name);
+    recorded_machine_write_text(head, "fathom", FATHOM_VERSION);
     return STATUS_OK;
 }
 
@@ -188,9 +190,9 @@ enum status recorded_machine_unit(const struct recorded_values *values,
     enum status status =
         open_recorder(values, "unit", options->vocab_count, recorder_out, &head, error);
     if (status) return status;
-    write_text(&head, "model", model);
-    write_number(&head, "ranks", ranks);
-    write_fields(&head, unit_fields, ARRAY_COUNT(unit_fields), options);
+    recorded_machine_write_text(&head, "model", model);
+    recorded_machine_write_number(&head, "ranks", ranks);
+    recorded_machine_write_fields(&head, unit_fields, ARRAY_COUNT(unit_fields), options);
     write_bytes(&head, "model_id", options->model_id, 32);
     write_bytes(&head, "pids", options->pids, ranks * sizeof *options->pids);
     write_bytes(&head, "kv_addresses", options->kv_addresses,
@@ -235,20 +237,20 @@ enum status recorded_machine_gateway(const struct recorded_values *values,
     }
     enum status status = open_recorder(values, "gateway", 0, recorder_out, &head, error);
     if (status) return status;
-    write_text(&head, "model", model);
-    write_text(&head, "chat_template", chat_template);
-    write_number(&head, "texts", sum_texts(model, chat_template));
-    write_fields(&head, gateway_fields, ARRAY_COUNT(gateway_fields), options);
+    recorded_machine_write_text(&head, "model", model);
+    recorded_machine_write_text(&head, "chat_template", chat_template);
+    recorded_machine_write_number(&head, "texts", sum_texts(model, chat_template));
+    recorded_machine_write_fields(&head, gateway_fields, ARRAY_COUNT(gateway_fields), options);
     if (options->accounts) {
         size_t bytes = options->accounts->record.bytes;
-        struct record_accounts *masked = malloc(bytes), *told = malloc(bytes);
-        check(masked && told);
+        struct record_accounts *masked = malloc(bytes), *reported = malloc(bytes);
+        check(masked && reported);
         memcpy(masked, options->accounts, bytes);
         recording_mask_salts(recorder_mask(*recorder_out), masked);
-        memcpy(told, masked, bytes);
-        recording_mask_keys(recorder_mask(*recorder_out), told);
-        write_bytes(&head, "accounts", told, bytes);
-        free(told);
+        memcpy(reported, masked, bytes);
+        recording_mask_keys(recorder_mask(*recorder_out), reported);
+        write_bytes(&head, "accounts", reported, bytes);
+        free(reported);
         *accounts_out = masked;
     }
     return start(*recorder_out, &head, error);
@@ -274,8 +276,8 @@ static enum status bad_line(const char *name, struct error *error) {
     return error_set(error, STATUS_INVALID, "its head's line '%s' is wrong", name);
 }
 
-static enum status read_number(struct bytes head, const char *name, size_t bytes, uint64_t most,
-                               void *out, struct error *error) {
+static enum status recorded_machine_read_number(struct bytes head, const char *name, size_t bytes,
+                                                uint64_t most, void *out, struct error *error) {
     struct bytes value;
     uint64_t number = 0;
     if (!find(head, name, &value)) return STATUS_OK;
@@ -289,15 +291,16 @@ static enum status read_number(struct bytes head, const char *name, size_t bytes
     return STATUS_OK;
 }
 
-static int digit_of(char c) {
+static int recorded_machine_digit_of(char c) {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* `out` [value.count / 2] */
-static bool read_hex(struct bytes value, uint8_t *out) {
+static bool recorded_machine_read_hex(struct bytes value, uint8_t *out) {
     if (value.count % 2) return false;
     for (size_t i = 0; i < value.count; i += 2) {
-        int high = digit_of(value.data[i]), low = digit_of(value.data[i + 1]);
+        int high = recorded_machine_digit_of(value.data[i]),
+            low = recorded_machine_digit_of(value.data[i + 1]);
         if (high < 0 || low < 0) return false;
         out[i / 2] = (uint8_t)(high << 4 | low);
     }
@@ -318,13 +321,14 @@ static enum status read_blob(struct recorded_machine *recorded, struct bytes hea
     *out = NULL;
     if (!find(head, name, &value)) return STATUS_OK;
     uint8_t *blob = keep_blob(recorded, value.count / 2);
-    if ((bytes && value.count != 2 * bytes) || !read_hex(value, blob)) return bad_line(name, error);
+    if ((bytes && value.count != 2 * bytes) || !recorded_machine_read_hex(value, blob))
+        return bad_line(name, error);
     *out = blob;
     return STATUS_OK;
 }
 
-static const char *read_text(struct recorded_machine *recorded, struct bytes head,
-                             const char *name) {
+static const char *recorded_machine_read_text(struct recorded_machine *recorded, struct bytes head,
+                                              const char *name) {
     struct bytes value;
     if (!find(head, name, &value)) return NULL;
     char *text = keep_blob(recorded, value.count);
@@ -332,17 +336,18 @@ static const char *read_text(struct recorded_machine *recorded, struct bytes hea
     return text;
 }
 
-static enum status read_field(struct recorded_machine *recorded, struct bytes head,
-                              const struct option_field *field, void *options,
-                              struct error *error) {
+static enum status recorded_machine_read_field(struct recorded_machine *recorded, struct bytes head,
+                                               const struct option_field *field, void *options,
+                                               struct error *error) {
     char *at = (char *)options + field->offset;
     struct bytes value;
     if (field->type == FIELD_NUMBER)
-        return read_number(head, field->name, field->bytes, field->most, at, error);
+        return recorded_machine_read_number(head, field->name, field->bytes, field->most, at,
+                                            error);
     if (field->type == FIELD_TEXT)
-        *(const char **)(void *)at = read_text(recorded, head, field->name);
+        *(const char **)(void *)at = recorded_machine_read_text(recorded, head, field->name);
     else if (find(head, field->name, &value) &&
-             (value.count != 2 * field->bytes || !read_hex(value, (uint8_t *)at)))
+             (value.count != 2 * field->bytes || !recorded_machine_read_hex(value, (uint8_t *)at)))
         return bad_line(field->name, error);
     return STATUS_OK;
 }
@@ -352,14 +357,14 @@ static enum status read_fields(struct recorded_machine *recorded, struct bytes h
                                struct error *error) {
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count && !status; i++)
-        status = read_field(recorded, head, &fields[i], options, error);
+        status = recorded_machine_read_field(recorded, head, &fields[i], options, error);
     return status;
 }
 
 /* ---- machines ---- */
 
-static enum status take_memory(struct recorded_machine *recorded, size_t bytes, struct arena *arena,
-                               struct error *error) {
+static enum status recorded_machine_take_memory(struct recorded_machine *recorded, size_t bytes,
+                                                struct arena *arena, struct error *error) {
     recorded->memory = lazy_memory_take(bytes);
     if (!recorded->memory.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the machine");
@@ -367,13 +372,15 @@ static enum status take_memory(struct recorded_machine *recorded, size_t bytes, 
     return STATUS_OK;
 }
 
-static enum status open_unit(struct bytes head, struct recorded_machine *out, struct error *error) {
+static enum status recorded_machine_open_unit(struct bytes head, struct recorded_machine *out,
+                                              struct error *error) {
     struct unit_options options = {0};
     uint32_t ranks = 0;
     struct rank_units *units;
     struct arena arena;
     const void *model_id, *pids, *addresses, *experts;
-    enum status status = read_number(head, "ranks", sizeof ranks, LIMIT_RANKS, &ranks, error);
+    enum status status =
+        recorded_machine_read_number(head, "ranks", sizeof ranks, LIMIT_RANKS, &ranks, error);
     if (!status)
         status = read_fields(out, head, unit_fields, ARRAY_COUNT(unit_fields), &options, error);
     if (!status && (!ranks || !options.requests_max || !options.numerics_id))
@@ -390,17 +397,20 @@ static enum status open_unit(struct bytes head, struct recorded_machine *out, st
     options.pids = pids;
     options.kv_addresses = (const char(*)[KV_ADDRESS_BYTES])(uintptr_t)addresses;
     options.experts = experts;
-    status = take_memory(out, rank_units_memory_bytes(&options, ranks) + 64, &arena, error);
+    status = recorded_machine_take_memory(out, rank_units_memory_bytes(&options, ranks) + 64,
+                                          &arena, error);
     if (!status) status = rank_units_create(&arena, &options, ranks, &units, error);
     if (!status) out->machine = rank_units_machine(units);
     return status;
 }
 
-static enum status open_texts(struct bytes head, const char *model, const char *chat_template,
-                              struct recorded_machine *out, struct error *error) {
+static enum status recorded_machine_open_texts(struct bytes head, const char *model,
+                                               const char *chat_template,
+                                               struct recorded_machine *out, struct error *error) {
     uint64_t texts = 0;
     struct checkpoint *checkpoint;
-    enum status status = read_number(head, "texts", sizeof texts, 0, &texts, error);
+    enum status status =
+        recorded_machine_read_number(head, "texts", sizeof texts, 0, &texts, error);
     if (!status && texts != sum_texts(model, chat_template))
         status = error_set(error, STATUS_INVALID,
                            "the texts of %s (tokenizer, chat template) are not those of the "
@@ -420,7 +430,7 @@ static enum status open_gateway(struct bytes head, const char *model, struct rec
     struct arena arena;
     const void *accounts = NULL;
     struct bytes value;
-    const char *chat_template = read_text(out, head, "chat_template");
+    const char *chat_template = recorded_machine_read_text(out, head, "chat_template");
     enum status status =
         read_fields(out, head, gateway_fields, ARRAY_COUNT(gateway_fields), &options, error);
     if (!status && (!options.requests_max || !options.model_names || !options.version))
@@ -430,12 +440,12 @@ static enum status open_gateway(struct bytes head, const char *model, struct rec
         (!record_valid(accounts, value.count / 2) ||
          ((const struct record *)accounts)->kind != RECORD_ACCOUNTS))
         status = bad_line("accounts", error);
-    if (!status) status = open_texts(head, model, chat_template, out, error);
+    if (!status) status = recorded_machine_open_texts(head, model, chat_template, out, error);
     if (status) return status;
     options.tokenizer = out->text.tokenizer;
     options.chat_template = out->text.chat_template.present ? &out->text.chat_template : NULL;
     options.accounts = accounts;
-    status = take_memory(out, gateway_memory_bytes(&options) + 64, &arena, error);
+    status = recorded_machine_take_memory(out, gateway_memory_bytes(&options) + 64, &arena, error);
     if (!status) status = gateway_create(&arena, &options, &gateway, error);
     if (!status) out->machine = gateway_machine(gateway);
     return status;
@@ -444,14 +454,14 @@ static enum status open_gateway(struct bytes head, const char *model, struct rec
 enum status recorded_machine_open(struct bytes head, const char *model,
                                   struct recorded_machine *out, struct error *error) {
     struct bytes kind = {0};
-    const char *named = read_text(out, head, "model");
+    const char *named = recorded_machine_read_text(out, head, "model");
     if (!find(head, "machine", &kind)) return bad_line("machine", error);
     out->is_gateway = bytes_equal(kind, BYTES_LITERAL("gateway"));
     if (!out->is_gateway && !bytes_equal(kind, BYTES_LITERAL("unit")))
         return bad_line("machine", error);
     if (!named) return bad_line("model", error);
     return out->is_gateway ? open_gateway(head, model ? model : named, out, error)
-                           : open_unit(head, out, error);
+                           : recorded_machine_open_unit(head, out, error);
 }
 
 void recorded_machine_close(struct recorded_machine *recorded) {

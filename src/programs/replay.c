@@ -53,9 +53,9 @@ struct replay {
 };
 
 /* Says at which record, and why. */
-static enum status differs(const struct replay *replay, const struct recording_entry *entry,
-                           const struct record *recorded, const struct error *difference,
-                           struct error *error) {
+static enum status replay_differs(const struct replay *replay, const struct recording_entry *entry,
+                                  const struct record *recorded, const struct error *difference,
+                                  struct error *error) {
     const struct record *given = recording_given(entry);
     return error_set(error, STATUS_INVALID,
                      "%s: record %llu (%s), at %.6f s, in answer to %s%s (call %llu): %s",
@@ -71,20 +71,21 @@ static enum status compare(struct replay *replay, const struct recording_entry *
                            uint32_t before, struct error *error) {
     const struct outbox *outbox = replay->machine.machine.outbox;
     const struct outbox fresh = {.memory = outbox->memory + before, .used = outbox->used - before};
-    const struct record *recorded = recording_put(entry, NULL), *found = outbox_next(&fresh, NULL);
+    const struct record *recorded = recording_put(entry, NULL),
+                        *found = machine_outbox_next(&fresh, NULL);
     struct error difference;
     for (; recorded && found; replay->put++) {
         if (!recording_compare(replay->names, recorded, found, &difference))
-            return differs(replay, entry, recorded, &difference, error);
+            return replay_differs(replay, entry, recorded, &difference, error);
         recorded = recording_put(entry, recorded);
-        found = outbox_next(&fresh, found);
+        found = machine_outbox_next(&fresh, found);
     }
     if (!recorded && !found) return STATUS_OK;
     if (found)
         error_set(&difference, STATUS_INVALID, "there is a %s", record_name(found->kind));
     else
         error_set(&difference, STATUS_INVALID, "there is none");
-    return differs(replay, entry, recorded, &difference, error);
+    return replay_differs(replay, entry, recorded, &difference, error);
 }
 
 static enum status call(struct replay *replay, const struct recording_entry *entry,
@@ -96,7 +97,7 @@ static enum status call(struct replay *replay, const struct recording_entry *ent
         replay->machine.is_gateway
             ? WAY_CLIENT_TO_GATEWAY | WAY_HOST_TO_GATEWAY | WAY_LEDGER_TO_GATEWAY
             : WAY_GATEWAY_TO_UNIT | WAY_ENGINE_TO_UNIT | WAY_CARRIER_TO_UNIT | WAY_STORAGE_TO_UNIT;
-    if (!entry->outbox_before) outbox_clear(machine->outbox);
+    if (!entry->outbox_before) machine_outbox_clear(machine->outbox);
     if (entry->outbox_before != machine->outbox->used || (given && !record_goes(given->kind, ways)))
         return error_set(error, STATUS_INVALID, "%s: call %llu is none that its host makes",
                          replay->name, (unsigned long long)replay->recording.entry_count);
@@ -109,7 +110,7 @@ static enum status call(struct replay *replay, const struct recording_entry *ent
     if (status != entry->status) {
         error_set(&difference, STATUS_INVALID, "it is taken with status %d, not %u", (int)status,
                   entry->status);
-        return differs(replay, entry, NULL, &difference, error);
+        return replay_differs(replay, entry, NULL, &difference, error);
     }
     return compare(replay, entry, entry->outbox_before, error);
 }
@@ -147,11 +148,11 @@ static enum status replay_file(const char *folder, const char *name, const char 
     if (status) {
         error_set(error, status, "%s: %s", name, inner.text);
     } else {
-        replay.names = recording_names_open();
+        replay.names = recording_compare_names_open();
         status = run(&replay, error);
     }
     if (!status) say_same(&replay);
-    recording_names_close(replay.names);
+    recording_compare_names_close(replay.names);
     recorded_machine_close(&replay.machine);
     recording_close(&replay.recording);
     return status;

@@ -6,18 +6,18 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "programs/crew.h"
 #include "programs/gateway_side.h"
 #include "programs/log_options.h"
 #include "programs/programs.h"
 #include "programs/unit_side.h"
+#include "programs/unit_supervisor.h"
 
 struct serve_values {
     struct model_run_values run;
     struct rank_job_values job;
     struct unit_side_values unit;
     struct gateway_side_values gateway;
-    struct crew_values crew;
+    struct unit_supervisor_values unit_supervisor;
     struct recorded_values record;
     struct log_values log;
     uint64_t units, prefill_units, prefill_ranks, decode_units, decode_ranks;
@@ -32,13 +32,13 @@ static const struct option serve_rows[] = {
      .help = "units, each a whole copy of the model with --ranks ranks; what one was computing "
              "when it fails goes on in another, or in itself when it is there again",
      .minimum = 1,
-     .maximum = CREW_UNITS_MAX,
+     .maximum = UNIT_SUPERVISOR_UNITS_MAX,
      .offset = offsetof(struct serve_values, units),
      .group = OPTION_GROUP_FLEET},
     {.name = "prefill-units",
      .type = OPTION_COUNT,
      .help = "units that compute prompts alone; goes with --decode-units, instead of --units",
-     .maximum = CREW_UNITS_MAX,
+     .maximum = UNIT_SUPERVISOR_UNITS_MAX,
      .offset = offsetof(struct serve_values, prefill_units),
      .group = OPTION_GROUP_FLEET},
     {.name = "prefill-ranks",
@@ -51,7 +51,7 @@ static const struct option serve_rows[] = {
     {.name = "decode-units",
      .type = OPTION_COUNT,
      .help = "units that make answers from prompts that prefill units have computed",
-     .maximum = CREW_UNITS_MAX,
+     .maximum = UNIT_SUPERVISOR_UNITS_MAX,
      .offset = offsetof(struct serve_values, decode_units),
      .group = OPTION_GROUP_FLEET},
     {.name = "decode-ranks",
@@ -64,7 +64,7 @@ static const struct option serve_rows[] = {
     GATEWAY_SIDE_OPTIONS(struct serve_values),
     RANK_JOB_OPTIONS(struct serve_values),
     UNIT_SIDE_OPTIONS(struct serve_values),
-    CREW_OPTIONS(struct serve_values),
+    UNIT_SUPERVISOR_OPTIONS(struct serve_values),
     LOG_OPTIONS(struct serve_values),
     RECORDED_OPTIONS(struct serve_values),
     {.name = "config",
@@ -92,7 +92,7 @@ struct serve_server {
     struct loop *loop;
     struct unit_side unit;
     struct gateway_side gateway;
-    struct crew *crew; /* NULL: the unit is here */
+    struct unit_supervisor *unit_supervisor; /* NULL: the unit is here */
 };
 
 static enum status open_whole(struct serve_server *server, struct error *error) {
@@ -110,10 +110,10 @@ static enum status open_whole(struct serve_server *server, struct error *error) 
 }
 
 static uint32_t list_units(const struct serve_values *values, uint32_t at, uint64_t count,
-                           uint64_t ranks, enum unit_role role, struct crew_unit *units) {
+                           uint64_t ranks, enum unit_role role, struct supervised_unit *units) {
     uint32_t each = (uint32_t)(ranks ? ranks : values->job.ranks);
-    for (uint64_t i = 0; i < count && at < CREW_UNITS_MAX; i++)
-        units[at++] = (struct crew_unit){each, role, role == UNIT_BOTH ? NULL : "127.0.0.1"};
+    for (uint64_t i = 0; i < count && at < UNIT_SUPERVISOR_UNITS_MAX; i++)
+        units[at++] = (struct supervised_unit){each, role, role == UNIT_BOTH ? NULL : "127.0.0.1"};
     return at;
 }
 
@@ -121,8 +121,9 @@ static bool is_apart(const struct serve_values *values) {
     return values->prefill_units || values->decode_units;
 }
 
-/* units_out[CREW_UNITS_MAX]; their count. */
-static uint32_t list_all_units(const struct serve_values *values, struct crew_unit *units_out) {
+/* units_out[UNIT_SUPERVISOR_UNITS_MAX]; their count. */
+static uint32_t list_all_units(const struct serve_values *values,
+                               struct supervised_unit *units_out) {
     if (!is_apart(values)) return list_units(values, 0, values->units, 0, UNIT_BOTH, units_out);
     uint32_t count = list_units(values, 0, values->prefill_units, values->prefill_ranks,
                                 UNIT_PREFILL, units_out);
@@ -131,41 +132,43 @@ static uint32_t list_all_units(const struct serve_values *values, struct crew_un
 }
 
 /* The gateway alone, and units as children. */
-static enum status open_with_crew(struct serve_server *server, struct error *error) {
+static enum status open_with_unit_supervisor(struct serve_server *server, struct error *error) {
     const struct serve_values *values = &server->values;
-    struct crew_unit units[CREW_UNITS_MAX];
+    struct supervised_unit units[UNIT_SUPERVISOR_UNITS_MAX];
     uint32_t unit_count = list_all_units(values, units);
-    const struct crew_options options = {.table = serve_options,
-                                         .values = values,
-                                         .crew = &values->crew,
-                                         .job = &values->job,
-                                         .log = &values->log,
-                                         .model = values->run.model,
-                                         .kv_bytes = values->unit.kv_memory,
-                                         .units = units,
-                                         .unit_count = unit_count,
-                                         .threads = values->run.threads};
+    const struct unit_supervisor_options options = {.table = serve_options,
+                                                    .values = values,
+                                                    .unit_supervisor = &values->unit_supervisor,
+                                                    .job = &values->job,
+                                                    .log = &values->log,
+                                                    .model = values->run.model,
+                                                    .kv_bytes = values->unit.kv_memory,
+                                                    .units = units,
+                                                    .unit_count = unit_count,
+                                                    .threads = values->run.threads};
     uint64_t requests = 0;
     for (uint32_t i = 0; i < unit_count; i++)
         requests += units[i].ranks * unit_side_requests(&values->unit, units[i].ranks);
     const char *directory;
-    enum status status = crew_check_device(&values->crew, values->run.device, error);
+    enum status status =
+        unit_supervisor_check_device(&values->unit_supervisor, values->run.device, error);
     if (!status) status = gateway_side_open_loop(&values->gateway, requests, &server->loop, error);
     if (!status) status = model_run_directory(values->run.model, &directory, error);
     if (!status)
         status = gateway_side_open_alone(&server->gateway, &values->gateway, &values->record,
                                          directory, requests, error);
-    return status ? status : crew_open(&options, server->loop, &server->crew, error);
+    return status ? status
+                  : unit_supervisor_open(&options, server->loop, &server->unit_supervisor, error);
 }
 
-static bool has_crew(const struct serve_values *values) {
-    return values->job.ranks > 1 || values->units > 1 || is_apart(values) || values->crew.hosts ||
-           values->crew.hostfile;
+static bool has_unit_supervisor(const struct serve_values *values) {
+    return values->job.ranks > 1 || values->units > 1 || is_apart(values) ||
+           values->unit_supervisor.hosts || values->unit_supervisor.hostfile;
 }
 
 /* False: a step is still being computed, and everything must stay until the process ends. */
 static bool server_close(struct serve_server *server) {
-    crew_close(server->crew);
+    unit_supervisor_close(server->unit_supervisor);
     unit_side_leave(&server->unit);
     if (server->loop && !loop_close(server->loop)) return false;
     unit_side_close(&server->unit, serve_options);
@@ -173,21 +176,21 @@ static bool server_close(struct serve_server *server) {
     return true;
 }
 
-static void say_ready(void *context, const char *const *urls) {
+static void serve_say_ready(void *context, const char *const *urls) {
     const struct serve_server *server = context;
-    if (!server->crew) unit_side_say(&server->unit, server->gateway.name);
+    if (!server->unit_supervisor) unit_side_say(&server->unit, server->gateway.name);
     gateway_side_say(&server->gateway, urls);
 }
 
 static enum status server_run(struct serve_server *server, struct error *error) {
-    struct loop_parts parts = {.ready = say_ready, .ready_context = server};
+    struct loop_parts parts = {.ready = serve_say_ready, .ready_context = server};
     gateway_side_join(&server->gateway, &parts);
-    if (server->crew) {
-        crew_wire(server->crew, &parts.wire);
+    if (server->unit_supervisor) {
+        unit_supervisor_wire(server->unit_supervisor, &parts.wire);
         parts.waits_for_unit = true;
-        parts.job_of = crew_job_of;
-        parts.job_context = server->crew;
-        crew_start(server->crew);
+        parts.job_of = unit_supervisor_job_of;
+        parts.job_context = server->unit_supervisor;
+        unit_supervisor_start(server->unit_supervisor);
     } else {
         unit_side_join(&server->unit, &parts);
     }
@@ -211,14 +214,15 @@ int program_serve(int argc, char **argv) {
         return command_misused(serve_options,
                                "--units is for units that do both; how many there are "
                                "apart, --prefill-units and --decode-units say");
-    if (server.values.prefill_units + server.values.decode_units > CREW_UNITS_MAX)
-        return command_misused(serve_options, "at most %d units", CREW_UNITS_MAX);
-    if (server.values.job.meeting)
+    if (server.values.prefill_units + server.values.decode_units > UNIT_SUPERVISOR_UNITS_MAX)
+        return command_misused(serve_options, "at most %d units", UNIT_SUPERVISOR_UNITS_MAX);
+    if (server.values.job.rendezvous)
         return command_misused(serve_options,
                                "--rank-meeting: it starts its ranks itself; one that "
                                "others start is a fathom unit");
-    enum status status =
-        has_crew(&server.values) ? open_with_crew(&server, &error) : open_whole(&server, &error);
+    enum status status = has_unit_supervisor(&server.values)
+                             ? open_with_unit_supervisor(&server, &error)
+                             : open_whole(&server, &error);
     if (!status) status = server_run(&server, &error);
     exit_code = status ? command_failed(serve_options, status, &error) : command_end(serve_options);
     if (!server_close(&server)) _exit(exit_code);

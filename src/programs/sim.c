@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fathom sim: runs a scenario in the twin (simulate/twin/twin.h) and says what it came to. Equal
+ * fathom sim: runs a scenario in the twin (simulate/simulator/simulator.h) and says what it came to. Equal
  * scenarios and seeds give equal texts; what a clock says goes to stderr.
  */
 #include <errno.h>
@@ -104,8 +104,8 @@ struct sim_job {
 
 /* ---- the scenario ---- */
 
-static enum status prepare(struct sim_job *job, struct arena *arena, const char *name,
-                           struct sim_files *files, struct error *error) {
+static enum status sim_prepare(struct sim_job *job, struct arena *arena, const char *name,
+                               struct sim_files *files, struct error *error) {
     const struct tree *tree;
     const char *settings[OPTION_TEXTS_MAX + 1];
     char seed[64];
@@ -132,7 +132,7 @@ static enum status open_scenario(struct sim_job *job, const char *name, struct e
     struct load_trace trace;
     job->trees = lazy_memory_take(TREES_BYTES);
     arena_over(&arena, job->trees.start, job->trees.bytes);
-    enum status status = prepare(job, &arena, name, &files, error);
+    enum status status = sim_prepare(job, &arena, name, &files, error);
     bool traced = !status && job->scenario.load.kind == SCENARIO_LOAD_TRACE;
     if (traced)
         status =
@@ -160,8 +160,8 @@ static bool compares(const struct sim_job *job) {
 
 static enum status run(struct sim_job *job, struct error *error) {
     struct arena arena;
-    const struct twin_options *options = &job->scenario.options;
-    size_t bytes = twin_bytes(options);
+    const struct simulator_options *options = &job->scenario.options;
+    size_t bytes = simulator_bytes(options);
     job->outcome = malloc(sizeof *job->outcome);
     job->world = lazy_memory_take(bytes);
     if (!job->outcome || !job->world.start)
@@ -172,7 +172,7 @@ static enum status run(struct sim_job *job, struct error *error) {
     enum status status = STATUS_OK;
     if (compares(job)) status = sim_faults_listen(&job->faults, job->outcome, error);
     int64_t begin_ns = clock_now_ns();
-    if (!status) status = twin_run(options, &arena, &job->outcome->report, error);
+    if (!status) status = simulator_run(options, &arena, &job->outcome->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
     if (!status && job->values->verbose)
         fprintf(stderr,
@@ -209,8 +209,8 @@ static void write_run(struct json_writer *writer, const struct sim_job *job, enu
 }
 
 /* Measured first, written second. */
-static enum status take_text(const struct sim_job *job, enum sim_form form, struct bytes *text_out,
-                             struct error *error) {
+static enum status sim_take_text(const struct sim_job *job, enum sim_form form,
+                                 struct bytes *text_out, struct error *error) {
     struct json_writer counter = {0};
     write_run(&counter, job, form);
     struct json_writer writer = {.out = malloc(counter.count + 1), .room = counter.count};
@@ -222,10 +222,10 @@ static enum status take_text(const struct sim_job *job, enum sim_form form, stru
 }
 
 /* Into a new file, or over an old one. */
-static enum status write_page(const struct sim_job *job, struct error *error) {
+static enum status sim_write_page(const struct sim_job *job, struct error *error) {
     const char *path = job->values->report;
     struct bytes text;
-    enum status status = take_text(job, SIM_PAGE, &text, error);
+    enum status status = sim_take_text(job, SIM_PAGE, &text, error);
     if (status) return status;
     FILE *file = own_file_report(path);
     bool written = file && fwrite(text.data, 1, text.count, file) == text.count;
@@ -236,15 +236,15 @@ static enum status write_page(const struct sim_job *job, struct error *error) {
                      own_file_why(errno));
 }
 
-static enum status show(const struct sim_job *job, struct error *error) {
+static enum status sim_show(const struct sim_job *job, struct error *error) {
     struct bytes text;
     if (job->against)
         return sim_against_print(job->against, &job->outcome->report, job->values->json, error);
-    enum status status = take_text(job, job->values->json ? SIM_JSON : SIM_TEXT, &text, error);
+    enum status status = sim_take_text(job, job->values->json ? SIM_JSON : SIM_TEXT, &text, error);
     if (status) return status;
     fwrite(text.data, 1, text.count, stdout);
     free((void *)(uintptr_t)text.data);
-    return job->values->report ? write_page(job, error) : STATUS_OK;
+    return job->values->report ? sim_write_page(job, error) : STATUS_OK;
 }
 
 int program_sim(int argc, char **argv) {
@@ -268,8 +268,8 @@ int program_sim(int argc, char **argv) {
                            "--against: a day has a load of its own; give another scenario");
     if (!status && values.against) status = sim_against_open(values.against, &job.against, &error);
     if (!status) status = day ? run_day(&job, &error) : run(&job, &error);
-    if (!status) status = show(&job, &error);
-    if (!status && !day) status = twin_judge(&job.outcome->report, "the run", &error);
+    if (!status) status = sim_show(&job, &error);
+    if (!status && !day) status = simulator_verify(&job.outcome->report, "the run", &error);
     free(job.outcome);
     free(job.day);
     free(job.trace_memory);

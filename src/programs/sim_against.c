@@ -24,9 +24,9 @@ struct against_seen { /* seconds; of the real run's clients, or of the twin's */
 struct sim_against {
     void *memory; /* of the tree, and of blocks */
     struct arena arena;
-    struct twin_request *requests; /* [count], by arrival */
+    struct simulator_request *requests; /* [count], by arrival */
     size_t count, given;
-    struct against_seen real, twin;
+    struct against_seen real, simulator;
 };
 
 /* ---- the run's file ---- */
@@ -49,8 +49,8 @@ static bool get_seconds(const struct tree *object, const char *name, double *out
     return tree_get_number(tree_member(object, name), out) && *out >= 0 && *out < 1e9;
 }
 
-static bool read_blocks(struct arena *arena, const struct tree *list,
-                        struct twin_request *request) {
+static bool sim_against_read_blocks(struct arena *arena, const struct tree *list,
+                                    struct simulator_request *request) {
     size_t count = tree_count(list);
     uint64_t *blocks = arena_take(arena, (count + 1) * sizeof *blocks);
     if (!blocks || (count > 0 && request->block_tokens == 0)) return false;
@@ -67,8 +67,8 @@ static bool read_blocks(struct arena *arena, const struct tree *list,
     return true;
 }
 
-static void see(struct against_seen *seen, double arrival, double first, double last,
-                uint32_t tokens) {
+static void sim_against_see(struct against_seen *seen, double arrival, double first, double last,
+                            uint32_t tokens) {
     seen->first[seen->first_count++] = first - arrival;
     if (tokens > 1) seen->token[seen->token_count++] = (last - first) / (tokens - 1);
     seen->answer_tokens += tokens;
@@ -76,7 +76,7 @@ static void see(struct against_seen *seen, double arrival, double first, double 
 }
 
 static bool read_request(struct sim_against *against, const struct tree *tree) {
-    struct twin_request request = {.tenant = against->count};
+    struct simulator_request request = {.tenant = against->count};
     double sent, first, last;
     uint32_t hits;
     struct bytes outcome;
@@ -87,7 +87,7 @@ static bool read_request(struct sim_against *against, const struct tree *tree) {
                  get_seconds(tree, "sent", &sent) && get_seconds(tree, "first", &first) &&
                  get_seconds(tree, "last", &last) &&
                  tree_get_string(tree_member(tree, "outcome"), &outcome) &&
-                 read_blocks(&against->arena, tree_member(tree, "blocks"), &request);
+                 sim_against_read_blocks(&against->arena, tree_member(tree, "blocks"), &request);
     if (!whole) return false;
     if (!bytes_equal(outcome, bytes_of("ok")) || !request.prompt_tokens || !request.answer_tokens) {
         against->real.failed++;
@@ -97,18 +97,18 @@ static bool read_request(struct sim_against *against, const struct tree *tree) {
     against->requests[against->count++] = request;
     against->real.prompt_tokens += request.prompt_tokens;
     against->real.hit_tokens += hits;
-    see(&against->real, sent, first, last, request.answer_tokens);
+    sim_against_see(&against->real, sent, first, last, request.answer_tokens);
     return true;
 }
 
 static int compare_arrivals(const void *a, const void *b) {
-    const struct twin_request *x = a, *y = b;
+    const struct simulator_request *x = a, *y = b;
     if (x->arrival_ns != y->arrival_ns) return x->arrival_ns < y->arrival_ns ? -1 : 1;
     return x->tenant < y->tenant ? -1 : x->tenant > y->tenant;
 }
 
-static bool take_room(struct sim_against *against, size_t count) {
-    struct against_seen *both[] = {&against->real, &against->twin};
+static bool sim_against_take_room(struct sim_against *against, size_t count) {
+    struct against_seen *both[] = {&against->real, &against->simulator};
     against->requests = calloc(count + 1, sizeof *against->requests);
     bool whole = against->requests != NULL;
     for (size_t i = 0; i < ARRAY_COUNT(both); i++) {
@@ -129,7 +129,7 @@ static enum status read_run(struct sim_against *against, struct bytes text, cons
     if (status) return status;
     const struct tree *each = tree_member(tree, "each");
     if (!each || tree_count(each) == 0) return lacks(path, "`each` is missing", error);
-    if (!take_room(against, tree_count(each)))
+    if (!sim_against_take_room(against, tree_count(each)))
         return error_set(error, STATUS_NO_MEMORY, "no memory for the requests of %.200s", path);
     for (size_t i = 0; i < tree_count(each); i++)
         if (!read_request(against, tree_at(each, i)))
@@ -159,8 +159,8 @@ void sim_against_close(struct sim_against *against) {
     if (!against) return;
     free(against->real.first);
     free(against->real.token);
-    free(against->twin.first);
-    free(against->twin.token);
+    free(against->simulator.first);
+    free(against->simulator.token);
     free(against->requests);
     free(against->memory);
     free(against);
@@ -168,31 +168,32 @@ void sim_against_close(struct sim_against *against) {
 
 /* ---- the twin's run ---- */
 
-static bool next_request(void *self, struct twin_request *request_out) {
+static bool sim_against_next_request(void *self, struct simulator_request *request_out) {
     struct sim_against *against = self;
     if (against->given == against->count) return false;
     *request_out = against->requests[against->given++];
     return true;
 }
 
-static void hear_end(void *context, const struct twin_ended *ended) {
+static void sim_against_receive_end(void *context, const struct simulator_ended *ended) {
     struct sim_against *against = context;
     if (ended->failed) {
-        against->twin.failed++;
+        against->simulator.failed++;
         return;
     }
-    against->twin.prompt_tokens += ended->prompt_tokens;
-    against->twin.hit_tokens += ended->hit_tokens;
-    see(&against->twin, (double)ended->arrival_ns * 1e-9, (double)ended->first_ns * 1e-9,
-        (double)ended->end_ns * 1e-9, ended->answer_tokens);
+    against->simulator.prompt_tokens += ended->prompt_tokens;
+    against->simulator.hit_tokens += ended->hit_tokens;
+    sim_against_see(&against->simulator, (double)ended->arrival_ns * 1e-9,
+                    (double)ended->first_ns * 1e-9, (double)ended->end_ns * 1e-9,
+                    ended->answer_tokens);
 }
 
-void sim_against_listen(struct sim_against *against, struct twin_options *options) {
-    options->source = (struct twin_source){against, next_request};
+void sim_against_listen(struct sim_against *against, struct simulator_options *options) {
+    options->source = (struct simulator_source){against, sim_against_next_request};
     options->settle_ns = options->warm_ns = options->measure_ns = 0;
     options->context = against;
     options->begun = NULL;
-    options->ended = hear_end;
+    options->ended = sim_against_receive_end;
     options->sampled = NULL;
 }
 
@@ -200,18 +201,18 @@ void sim_against_listen(struct sim_against *against, struct twin_options *option
 
 struct against_row {
     const char *name;
-    double real, twin, aim; /* aim: percent, or points of a share */
+    double real, simulator, aim; /* aim: percent, or points of a share */
     bool share;
 };
 
-static void print_row(const struct against_row *row) {
-    double error = row->share ? row->twin - row->real : 100 * (row->twin / row->real - 1);
-    printf("%-26s %10.2f %10.2f %+9.2f %-6s within %.3g: %s\n", row->name, row->real, row->twin,
-           error, row->share ? "points" : "%", row->aim,
+static void sim_against_print_row(const struct against_row *row) {
+    double error = row->share ? row->simulator - row->real : 100 * (row->simulator / row->real - 1);
+    printf("%-26s %10.2f %10.2f %+9.2f %-6s within %.3g: %s\n", row->name, row->real,
+           row->simulator, error, row->share ? "points" : "%", row->aim,
            error <= row->aim && error >= -row->aim ? "yes" : "no");
 }
 
-static double hits_of(const struct against_seen *seen) {
+static double sim_against_hits_of(const struct against_seen *seen) {
     return 100 * (double)seen->hit_tokens / (double)seen->prompt_tokens;
 }
 
@@ -219,36 +220,37 @@ static double rate_of(const struct against_seen *seen) {
     return (double)seen->answer_tokens / seen->end;
 }
 
-static void print_table(const struct sim_against *against) {
-    const struct against_seen *real = &against->real, *twin = &against->twin;
+static void sim_against_print_table(const struct sim_against *against) {
+    const struct against_seen *real = &against->real, *simulator = &against->simulator;
     struct load_stats first[2] = {load_stats_of(real->first, real->first_count),
-                                  load_stats_of(twin->first, twin->first_count)};
+                                  load_stats_of(simulator->first, simulator->first_count)};
     struct load_stats token[2] = {load_stats_of(real->token, real->token_count),
-                                  load_stats_of(twin->token, twin->token_count)};
+                                  load_stats_of(simulator->token, simulator->token_count)};
     const struct against_row rows[] = {
-        {"output tokens/s", rate_of(real), rate_of(twin), 3, false},
+        {"output tokens/s", rate_of(real), rate_of(simulator), 3, false},
         {"TPOT p50, ms", 1e3 * token[0].p50, 1e3 * token[1].p50, 3, false},
         {"TPOT mean, ms", 1e3 * token[0].mean, 1e3 * token[1].mean, 3, false},
         {"TTFT p50, ms", 1e3 * first[0].p50, 1e3 * first[1].p50, 6, false},
         {"TTFT p99, ms", 1e3 * first[0].p99, 1e3 * first[1].p99, 12, false},
-        {"hits, % of prompt tokens", hits_of(real), hits_of(twin), 0.1, true},
+        {"hits, % of prompt tokens", sim_against_hits_of(real), sim_against_hits_of(simulator), 0.1,
+         true},
     };
     printf("%zu requests; %zu failed for real, %zu in the twin\n", against->count, real->failed,
-           twin->failed);
+           simulator->failed);
     printf("%-26s %10s %10s %9s\n", "", "real", "twin", "error");
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++)
-        print_row(&rows[i]);
+        sim_against_print_row(&rows[i]);
 }
 
-static void print_stats(const char *name, const struct load_stats *stats) {
+static void sim_against_print_stats(const char *name, const struct load_stats *stats) {
     printf(",\"%s\":{\"count\":%zu,\"mean\":%.6g,\"p50\":%.6g,\"p90\":%.6g,\"p95\":%.6g,"
            "\"p99\":%.6g,\"max\":%.6g}",
            name, stats->count, stats->mean, stats->p50, stats->p90, stats->p95, stats->p99,
            stats->max);
 }
 
-/* Uses the names of a server's metrics, which bench/twin_against.py saves with a run. */
-static void print_steps(const struct twin_report *report) {
+/* Uses the names of a server's metrics, which bench/simulator_against.py saves with a run. */
+static void print_steps(const struct simulator_report *report) {
     uint64_t steps = 0;
     double ns = 0;
     for (size_t i = 0; i < ARRAY_COUNT(report->roles); i++) {
@@ -260,26 +262,28 @@ static void print_steps(const struct twin_report *report) {
            1e-9 * ns, steps);
 }
 
-static void print_json(const struct against_seen *seen, const struct twin_report *report) {
+static void sim_against_print_json(const struct against_seen *seen,
+                                   const struct simulator_report *report) {
     struct load_stats first = load_stats_of(seen->first, seen->first_count);
     struct load_stats token = load_stats_of(seen->token, seen->token_count);
     printf("{\"requests\":%zu,\"failed\":%zu,\"seconds\":%.6g,\"prompt_tokens\":%" PRIu64
            ",\"cached_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64,
            seen->first_count + seen->failed, seen->failed, seen->end, seen->prompt_tokens,
            seen->hit_tokens, seen->answer_tokens);
-    print_stats("ttft_seconds", &first);
-    print_stats("tpot_seconds", &token);
+    sim_against_print_stats("ttft_seconds", &first);
+    sim_against_print_stats("tpot_seconds", &token);
     print_steps(report);
     printf("}\n");
 }
 
-enum status sim_against_print(const struct sim_against *against, const struct twin_report *report,
-                              bool json, struct error *error) {
-    if (against->twin.first_count == 0)
+enum status sim_against_print(const struct sim_against *against,
+                              const struct simulator_report *report, bool json,
+                              struct error *error) {
+    if (against->simulator.first_count == 0)
         return error_set(error, STATUS_CORRUPT, "the twin answered none of the run's requests");
     if (json)
-        print_json(&against->twin, report);
+        sim_against_print_json(&against->simulator, report);
     else
-        print_table(against);
+        sim_against_print_table(against);
     return STATUS_OK;
 }

@@ -7,7 +7,7 @@
 #ifndef PROGRAMS_SIM_AGAINST_H
 #define PROGRAMS_SIM_AGAINST_H
 
-#include "simulate/twin/twin.h"
+#include "simulate/simulator/simulator.h"
 
 struct sim_against;
 
@@ -17,11 +17,12 @@ enum status sim_against_open(const char *path, struct sim_against **against_out,
 void sim_against_close(struct sim_against *against);
 
 /* The twin's load is the run's; it ends when all are answered; what is seen goes to `against`. */
-void sim_against_listen(struct sim_against *against, struct twin_options *options);
+void sim_against_listen(struct sim_against *against, struct simulator_options *options);
 
 /* After the run, of which `report` counts the steps: a table, or one JSON object with the twin's
  * figures, named as the run's. */
-enum status sim_against_print(const struct sim_against *against, const struct twin_report *report,
-                              bool json, struct error *error) MUST_USE;
+enum status sim_against_print(const struct sim_against *against,
+                              const struct simulator_report *report, bool json,
+                              struct error *error) MUST_USE;
 
 #endif

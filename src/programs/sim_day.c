@@ -18,7 +18,7 @@ struct day_job {
     struct scenario *scenario;
     struct day_outcome *outcome;
     struct outcome *window; /* of the last one that ran */
-    struct twin_options window_options;
+    struct simulator_options window_options;
     struct lazy_memory memory; /* of windows: the next one has it again, if it lies in it
                                 * alike. What a window leaves there means nothing to them */
     struct lazy_memory clock_memory;
@@ -28,8 +28,8 @@ struct day_job {
     bool verbose;
 };
 
-static struct step_clock_options clock_options(const struct scenario *scenario) {
-    const struct twin_unit_kind *decode = &scenario->options.kinds[1];
+static struct step_clock_options sim_day_clock_options(const struct scenario *scenario) {
+    const struct simulator_unit_kind *decode = &scenario->options.kinds[1];
     return (struct step_clock_options){.hardware = decode->hardware,
                                        .model = scenario->options.model,
                                        .ranks = decode->ranks,
@@ -48,7 +48,7 @@ static enum overlap_kind decode_overlap(const struct scenario *scenario) {
 
 /* Memory that was touched before costs no page faults. Windows differ in how many prefill units they
  * have, and these lie behind all else. */
-static bool take_memory(struct day_job *job, size_t bytes) {
+static bool sim_day_take_memory(struct day_job *job, size_t bytes) {
     if (job->memory.start && job->memory.bytes >= bytes) return true;
     lazy_memory_free(&job->memory);
     job->memory = lazy_memory_take(bytes);
@@ -67,23 +67,23 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
     struct arena arena;
     struct day_load load;
     struct scenario *scenario = job->scenario;
-    struct twin_options fleet = scenario->options;
+    struct simulator_options fleet = scenario->options;
     day_window_options(&scenario->load.day, segment, &fleet, whole, standing,
                        &job->outcome->lengths, &load, &scenario->options);
-    size_t bytes = twin_bytes(&scenario->options);
-    if (!take_memory(job, bytes)) {
+    size_t bytes = simulator_bytes(&scenario->options);
+    if (!sim_day_take_memory(job, bytes)) {
         scenario->options = fleet;
         return error_set(error, STATUS_NO_MEMORY, "no memory for a window of %zu MiB", bytes >> 20);
     }
     arena_over(&arena, job->memory.start, job->memory.bytes);
     outcome_listen(job->window, scenario);
     int64_t begin_ns = clock_now_ns();
-    enum status status = twin_run(&scenario->options, &arena, &job->window->report, error);
+    enum status status = simulator_run(&scenario->options, &arena, &job->window->report, error);
     double seconds = (double)(clock_now_ns() - begin_ns) * 1e-9;
-    const struct twin_report *report = &job->window->report;
+    const struct simulator_report *report = &job->window->report;
     char name[40];
     snprintf(name, sizeof name, "the window at hour %.2f", segment->hour);
-    if (!status) status = twin_judge(report, name, error);
+    if (!status) status = simulator_verify(report, name, error);
     if (!status && job->verbose)
         fprintf(stderr,
                 "fathom sim: hour %5.2f: %.2f s; %.3g M records (%.3g M/s); %zu MiB reserved; "
@@ -98,8 +98,8 @@ static enum status run_window(struct day_job *job, const struct day_segment *seg
 /* Afterwards the scenario's options are the fleet's again. */
 static enum status live_window(struct day_job *job, const struct day_segment *segment, bool whole,
                                struct error *error) {
-    struct twin_options fleet = job->scenario->options;
-    const struct twin_unit_kind *decode = &fleet.kinds[1];
+    struct simulator_options fleet = job->scenario->options;
+    const struct simulator_unit_kind *decode = &fleet.kinds[1];
     double kv = job->scenario->load.day.moments.kv_mean;
     enum overlap_kind overlap = decode_overlap(job->scenario);
     double rate = segment->output_rate / segment->decode_units; /* of a unit */
@@ -109,7 +109,7 @@ static enum status live_window(struct day_job *job, const struct day_segment *se
                                    job->stretch, acceptance(job->scenario)) +
                       job->short_s * ends;
     enum status status = run_window(job, segment, whole, standing, error);
-    const struct twin_role_counts *counted = &job->window->report.roles[UNIT_DECODE];
+    const struct simulator_role_counts *counted = &job->window->report.roles[UNIT_DECODE];
     if (!status && counted->steps) {
         double rows = (double)counted->rows * (double)counted->units / (double)counted->steps /
                       (double)counted->ranks;
@@ -143,7 +143,7 @@ static enum status learn_start(struct day_job *job, const struct day_segment *se
 /* Segments that are alike share a window: the same units, and loads within this share. */
 #define ALIKE 0.03
 
-static bool is_alike(const struct day_segment *segment, const struct day_segment *other) {
+static bool sim_day_is_alike(const struct day_segment *segment, const struct day_segment *other) {
     return segment->decode_units == other->decode_units &&
            segment->prefill_units == other->prefill_units &&
            other->output_rate >= segment->output_rate &&
@@ -158,7 +158,7 @@ static struct day_segment shared_segment(const struct day_segment *segments, uin
     double hours = 0, input = 0, output = 0, sampled = 0;
     for (uint32_t i = 0; i < count; i++) {
         const struct day_segment *segment = &segments[i];
-        if (done[i] || !is_alike(&segments[least], segment)) continue;
+        if (done[i] || !sim_day_is_alike(&segments[least], segment)) continue;
         hours += segment->hours;
         input += segment->input_rate * segment->hours;
         output += segment->output_rate * segment->hours;
@@ -191,7 +191,7 @@ static enum status live_day(struct day_job *job, struct error *error) {
         if (status) return status;
         first = false;
         for (uint32_t i = 0; i < count; i++) {
-            if (done[i] || !is_alike(&lightest, &segments[i])) continue;
+            if (done[i] || !sim_day_is_alike(&lightest, &segments[i])) continue;
             day_outcome_add(job->outcome, &segments[i], &shared, false, job->window,
                             &job->window_options);
             done[i] = true;
@@ -216,17 +216,17 @@ static enum status live_hour(struct day_job *job, double hour, struct error *err
     return status;
 }
 
-static enum status open_clock(struct day_job *job, struct error *error) {
+static enum status sim_day_open_clock(struct day_job *job, struct error *error) {
     struct arena arena;
     const struct scenario *scenario = job->scenario;
-    struct step_clock_options options = clock_options(scenario);
+    struct step_clock_options options = sim_day_clock_options(scenario);
     size_t bytes = max_u64(step_clock_bytes(&options), (size_t)64 << 20);
     job->clock_memory = lazy_memory_take(bytes);
     if (!job->clock_memory.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a clock of %zu MiB", bytes >> 20);
     arena_over(&arena, job->clock_memory.start, job->clock_memory.bytes);
-    enum status status =
-        day_profile_steps(options.hardware, options.model, &arena, &job->outcome->profile, error);
+    enum status status = day_figures_profile_steps(options.hardware, options.model, &arena,
+                                                   &job->outcome->profile, error);
     arena_clear(&arena);
     return status ? status : step_clock_open(&arena, &options, &job->clock, error);
 }
@@ -240,7 +240,7 @@ enum status sim_day_run(struct scenario *scenario, double whole_hour, bool verbo
         return error_set(error, STATUS_INVALID, "no lengths have the day's means");
     job.window = malloc(sizeof *job.window);
     if (!job.window) return error_set(error, STATUS_NO_MEMORY, "no memory for a window");
-    enum status status = open_clock(&job, error);
+    enum status status = sim_day_open_clock(&job, error);
     if (!status)
         status = whole_hour < 0 ? live_day(&job, error) : live_hour(&job, whole_hour, error);
     if (!status) day_outcome_end(outcome);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A scenario that is a day, run window by window (simulate/twin/day.h).
+ * A scenario that is a day, run window by window (simulate/simulator/day.h).
  */
 #ifndef PROGRAMS_SIM_DAY_H
 #define PROGRAMS_SIM_DAY_H

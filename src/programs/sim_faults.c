@@ -3,11 +3,11 @@
 
 enum status sim_faults_listen(struct sim_faults *faults, struct outcome *outcome,
                               struct error *error) {
-    const size_t each = SIM_FAULTS_REQUESTS_MAX * sizeof(struct twin_ended);
+    const size_t each = SIM_FAULTS_REQUESTS_MAX * sizeof(struct simulator_ended);
     faults->memory = lazy_memory_take(2 * each);
     if (!faults->memory.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory for what faults cost");
-    struct twin_ended *ends = faults->memory.start;
+    struct simulator_ended *ends = faults->memory.start;
     faults->with = (struct fault_ends){.ends = ends, .max = SIM_FAULTS_REQUESTS_MAX};
     faults->without =
         (struct fault_ends){.ends = ends + SIM_FAULTS_REQUESTS_MAX, .max = SIM_FAULTS_REQUESTS_MAX};
@@ -19,7 +19,7 @@ enum status sim_faults_listen(struct sim_faults *faults, struct outcome *outcome
 static enum status begin_again(struct sim_faults *faults, struct scenario *calm,
                                const struct load_trace *trace, struct error *error) {
     struct arena arena;
-    struct twin_options *options = &calm->options;
+    struct simulator_options *options = &calm->options;
     faults->load = lazy_memory_take(scenario_load_bytes(calm, trace));
     if (!faults->load.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory for what faults cost");
@@ -34,14 +34,14 @@ static enum status begin_again(struct sim_faults *faults, struct scenario *calm,
 }
 
 static enum status run_calm(const struct scenario *calm, struct error *error) {
-    struct twin_report report;
+    struct simulator_report report;
     struct arena arena;
-    struct lazy_memory world = lazy_memory_take(twin_bytes(&calm->options));
+    struct lazy_memory world = lazy_memory_take(simulator_bytes(&calm->options));
     if (!world.start)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a fleet without faults");
     arena_over(&arena, world.start, world.bytes);
-    enum status status = twin_run(&calm->options, &arena, &report, error);
-    if (!status) status = twin_judge(&report, "without its faults, the run", error);
+    enum status status = simulator_run(&calm->options, &arena, &report, error);
+    if (!status) status = simulator_verify(&report, "without its faults, the run", error);
     lazy_memory_free(&world);
     return status;
 }

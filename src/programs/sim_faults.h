@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The cost of a scenario's faults: runs it once more without them, and compares each request of one
- * run with the same request of the other (simulate/twin/fault_costs.h).
+ * run with the same request of the other (simulate/simulator/fault_costs.h).
  */
 #ifndef PROGRAMS_SIM_FAULTS_H
 #define PROGRAMS_SIM_FAULTS_H

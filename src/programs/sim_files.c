@@ -23,7 +23,7 @@ static const struct {
     {"prices", "prices", BUILTIN_PRICES},
 };
 
-static enum builtin_kind kind_of(const char *key) {
+static enum builtin_kind sim_files_kind_of(const char *key) {
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
         if (!strcmp(kinds[i].key, key)) return kinds[i].kind;
     check(!"a kind of built-in files");
@@ -38,7 +38,8 @@ static enum status no_such(const char *key, struct bytes name, struct error *err
     char known[256] = "";
     size_t used = 0;
     const char *one;
-    for (uint32_t i = 0; (one = builtin_name(kind_of(key), i)) && used < sizeof known; i++)
+    for (uint32_t i = 0; (one = builtin_name(sim_files_kind_of(key), i)) && used < sizeof known;
+         i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", one);
     return error_set(error, STATUS_NOT_FOUND,
                      "no %s is called '%.*s'; there are %s, and paths of YAML files", key,
@@ -46,8 +47,8 @@ static enum status no_such(const char *key, struct bytes name, struct error *err
 }
 
 /* A path as the scenario's file means it. */
-static enum status path_of(const struct sim_files *files, struct bytes name, char path[PATH_BYTES],
-                           struct error *error) {
+static enum status sim_files_path_of(const struct sim_files *files, struct bytes name,
+                                     char path[PATH_BYTES], struct error *error) {
     bool absolute = name.count && name.data[0] == '/';
     int count = snprintf(path, PATH_BYTES, "%s%.*s", absolute ? "" : files->folder, (int)name.count,
                          name.data);
@@ -58,14 +59,14 @@ static enum status path_of(const struct sim_files *files, struct bytes name, cha
 static enum status read_named(const struct sim_files *files, struct arena *arena, const char *key,
                               struct bytes name, const struct tree **tree_out,
                               struct error *error) {
-    struct bytes text = builtin_text(kind_of(key), name);
+    struct bytes text = builtin_text(sim_files_kind_of(key), name);
     char shown[96], path[PATH_BYTES];
     if (text.data) {
         snprintf(shown, sizeof shown, "%.*s", (int)name.count, name.data);
         return yaml_tree_parse(arena, text, shown, tree_out, error);
     }
     if (!is_path(name)) return no_such(key, name, error);
-    enum status status = path_of(files, name, path, error);
+    enum status status = sim_files_path_of(files, name, path, error);
     return status ? status : yaml_tree_read(arena, path, tree_out, error);
 }
 
@@ -97,7 +98,7 @@ enum status sim_files_trace(const struct sim_files *files, const char *name, voi
     char path[PATH_BYTES];
     struct bytes text;
     struct arena arena;
-    enum status status = path_of(files, bytes_of(name), path, error);
+    enum status status = sim_files_path_of(files, bytes_of(name), path, error);
     if (!status) status = gzip_file_take(path, SIM_TRACE_BYTES_MAX, &text, error);
     if (status) return status;
     size_t bytes = load_trace_bytes(text);

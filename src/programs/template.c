@@ -84,7 +84,7 @@ struct template_request {
     size_t variable_count;
 };
 
-static enum status no_memory(struct template_session *session) {
+static enum status template_no_memory(struct template_session *session) {
     return error_set(&session->error, STATUS_NO_MEMORY, "no memory for this request");
 }
 
@@ -99,31 +99,33 @@ static void add(struct template_request *request, const char *name, struct value
 }
 
 /* An array. One that is absent or null is none, and still defined. */
-static enum status add_list(struct template_session *session, struct template_request *request,
-                            const char *name) {
+static enum status template_add_list(struct template_session *session,
+                                     struct template_request *request, const char *name) {
     const struct tree *list = tree_member(request->root, name);
     struct value value = value_none();
     if (list && !tree_is_null(list)) {
         if (tree_kind(list) != TREE_ARRAY) return wrong_type(session, name, "an array", list);
-        if (!value_of_tree(&session->arena, list, &value)) return no_memory(session);
+        if (!value_of_tree(&session->arena, list, &value)) return template_no_memory(session);
     }
     add(request, name, value);
     return STATUS_OK;
 }
 
-static enum status add_token(struct template_session *session, struct template_request *request,
-                             const char *name) {
+static enum status template_add_token(struct template_session *session,
+                                      struct template_request *request, const char *name) {
     const struct tree *token = tree_member(request->root, name);
     struct bytes text;
     struct value value;
     if (!token || tree_is_null(token)) return STATUS_OK;
     if (!tree_get_string(token, &text)) return wrong_type(session, name, "a string", token);
-    if (!value_of_text(&session->arena, text, VALUE_TRUSTED, &value)) return no_memory(session);
+    if (!value_of_text(&session->arena, text, VALUE_TRUSTED, &value))
+        return template_no_memory(session);
     add(request, name, value);
     return STATUS_OK;
 }
 
-static enum status add_prompts(struct template_session *session, struct template_request *request) {
+static enum status template_add_prompts(struct template_session *session,
+                                        struct template_request *request) {
     static const char name[] = "add_generation_prompt";
     const struct tree *member = tree_member(request->root, name);
     bool prompts = false;
@@ -133,13 +135,14 @@ static enum status add_prompts(struct template_session *session, struct template
     return STATUS_OK;
 }
 
-static enum status add_given(struct template_session *session, struct template_request *request,
-                             const struct tree *given) {
+static enum status template_add_given(struct template_session *session,
+                                      struct template_request *request, const struct tree *given) {
     struct tree_cursor cursor = {NULL};
     const struct tree *member;
     struct jinja_variable *variable = &request->variables[request->variable_count];
     while (tree_next_member(given, &cursor, &variable->name, &member)) {
-        if (!value_of_tree(&session->arena, member, &variable->value)) return no_memory(session);
+        if (!value_of_tree(&session->arena, member, &variable->value))
+            return template_no_memory(session);
         variable = &request->variables[++request->variable_count];
     }
     return STATUS_OK;
@@ -165,16 +168,16 @@ static enum status read_variables(struct template_session *session,
     while (tree_next_member(given, &cursor, &key, &member))
         count++;
     request->variables = arena_take(&session->arena, (count + 1) * sizeof *request->variables);
-    if (!request->variables) return no_memory(session);
+    if (!request->variables) return template_no_memory(session);
     for (size_t i = 0; i < source->token_count; i++)
         request->variables[request->variable_count++] = source->tokens[i];
-    enum status status = add_list(session, request, "messages");
-    if (!status) status = add_list(session, request, "tools");
-    if (!status) status = add_list(session, request, "documents");
-    if (!status) status = add_prompts(session, request);
-    if (!status) status = add_token(session, request, "bos_token");
-    if (!status) status = add_token(session, request, "eos_token");
-    return status ? status : add_given(session, request, given);
+    enum status status = template_add_list(session, request, "messages");
+    if (!status) status = template_add_list(session, request, "tools");
+    if (!status) status = template_add_list(session, request, "documents");
+    if (!status) status = template_add_prompts(session, request);
+    if (!status) status = template_add_token(session, request, "bos_token");
+    if (!status) status = template_add_token(session, request, "eos_token");
+    return status ? status : template_add_given(session, request, given);
 }
 
 /* ---- one request ---- */
@@ -192,8 +195,8 @@ static enum status choose_program(struct template_session *session, const struct
     return error_set(&session->error, STATUS_UNSUPPORTED, "this model has no chat template");
 }
 
-static enum status render(struct template_session *session, struct bytes json,
-                          struct jinja_rendering *out) {
+static enum status template_render(struct template_session *session, struct bytes json,
+                                   struct jinja_rendering *out) {
     struct template_request request = {0};
     const struct jinja_program *program = NULL;
     int64_t now = session->values.time ? (int64_t)session->values.time : (int64_t)time(NULL);
@@ -208,8 +211,8 @@ static enum status render(struct template_session *session, struct bytes json,
     return status;
 }
 
-static enum status print_ids(struct template_session *session,
-                             const struct jinja_rendering *rendering) {
+static enum status template_print_ids(struct template_session *session,
+                                      const struct jinja_rendering *rendering) {
     struct plain_text plain = {rendering->data, rendering->data_count};
     const struct model_prompt *prompt = &session->prompt;
     enum status status =
@@ -220,17 +223,17 @@ static enum status print_ids(struct template_session *session,
     return status;
 }
 
-static enum status run_one(struct template_session *session, const char *path) {
+static enum status template_run_one(struct template_session *session, const char *path) {
     struct bytes json = {NULL, 0};
     struct jinja_rendering rendering;
     enum status status = strcmp(path, "-") == 0
                              ? command_take_input(&json, &session->error)
                              : file_take(path, REQUEST_BYTES_MAX, &json, &session->error);
-    if (!status) status = render(session, json, &rendering);
+    if (!status) status = template_render(session, json, &rendering);
     if (!status && session->values.tokens)
         status = model_prompt_open(&session->prompt, &session->words, rendering.text.count + 1,
                                    &session->error);
-    if (!status && session->values.tokens) status = print_ids(session, &rendering);
+    if (!status && session->values.tokens) status = template_print_ids(session, &rendering);
     if (!status && !session->values.tokens)
         fwrite(rendering.text.data, 1, rendering.text.count, stdout);
     free((void *)(uintptr_t)json.data);
@@ -245,7 +248,7 @@ static enum status print_member(struct template_session *session, const char *na
     json_writer_string(&writer, text); /* measures */
     writer = (struct json_writer){.out = arena_take(&session->arena, writer.count),
                                   .room = writer.count};
-    if (!writer.out) return no_memory(session);
+    if (!writer.out) return template_no_memory(session);
     json_writer_string(&writer, text);
     printf("{\"%s\":", name);
     fwrite(writer.out, 1, writer.count, stdout);
@@ -253,7 +256,7 @@ static enum status print_member(struct template_session *session, const char *na
     return STATUS_OK;
 }
 
-static enum status run_lines(struct template_session *session) {
+static enum status template_run_lines(struct template_session *session) {
     char *line = NULL;
     size_t capacity = 0;
     ssize_t length;
@@ -261,7 +264,7 @@ static enum status run_lines(struct template_session *session) {
     while (!status && (length = getline(&line, &capacity, stdin)) >= 0) {
         struct jinja_rendering rendering;
         if (strspn(line, " \t\r\n") == (size_t)length) continue;
-        if (render(session, (struct bytes){line, (size_t)length}, &rendering))
+        if (template_render(session, (struct bytes){line, (size_t)length}, &rendering))
             status = print_member(session, "error", bytes_of(session->error.text));
         else
             status = print_member(session, "text", rendering.text);
@@ -276,7 +279,7 @@ static enum status run_lines(struct template_session *session) {
 
 /* ---- the command ---- */
 
-static enum status session_open(struct template_session *session) {
+static enum status template_session_open(struct template_session *session) {
     const struct template_values *values = &session->values;
     char folder[PATH_BYTES];
     const char *model = values->model;
@@ -292,12 +295,12 @@ static enum status session_open(struct template_session *session) {
     if (!status && values->tokens)
         status = model_text_open_tokenizer(model, &session->words, &session->error);
     session->memory = lazy_memory_take(ARENA_BYTES);
-    if (!status && !session->memory.start) status = no_memory(session);
+    if (!status && !session->memory.start) status = template_no_memory(session);
     if (!status) arena_over(&session->arena, session->memory.start, session->memory.bytes);
     return status;
 }
 
-static void session_close(struct template_session *session) {
+static void template_session_close(struct template_session *session) {
     model_prompt_close(&session->prompt);
     model_text_close(&session->words);
     model_text_close(&session->chat);
@@ -315,12 +318,12 @@ int program_template(int argc, char **argv) {
                                "--jsonl takes its requests from standard input, and gives texts");
     if (!session.values.jsonl && result.positional_count == 0)
         return command_misused(template_options, "REQUEST.json is missing");
-    enum status status = session_open(&session);
+    enum status status = template_session_open(&session);
     if (!status)
-        status =
-            session.values.jsonl ? run_lines(&session) : run_one(&session, result.positional[0]);
+        status = session.values.jsonl ? template_run_lines(&session)
+                                      : template_run_one(&session, result.positional[0]);
     exit_code = status ? command_failed(template_options, status, &session.error)
                        : command_end(template_options);
-    session_close(&session);
+    template_session_close(&session);
     return exit_code;
 }

@@ -89,7 +89,7 @@ struct session {
     struct error error;
 };
 
-static enum status no_memory(struct session *session) {
+static enum status tokenize_no_memory(struct session *session) {
     return error_set(&session->error, STATUS_NO_MEMORY, "no memory");
 }
 
@@ -100,10 +100,10 @@ static enum status grow(struct session *session, void **memory, size_t *bytes, s
     *memory = malloc(wanted);
     if (*memory) return STATUS_OK;
     *bytes = 0;
-    return no_memory(session);
+    return tokenize_no_memory(session);
 }
 
-static enum status session_open(struct session *session) {
+static enum status tokenize_session_open(struct session *session) {
     char folder[4096];
     const char *model = session->values.model;
     enum status status = STATUS_OK;
@@ -120,7 +120,7 @@ static enum status session_open(struct session *session) {
     return status;
 }
 
-static void session_close(struct session *session) {
+static void tokenize_session_close(struct session *session) {
     model_text_close(&session->model_text);
     free(session->scratch_memory);
     free(session->tree_memory);
@@ -135,22 +135,23 @@ static enum status reserve_scratch(struct session *session, size_t text_bytes) {
     struct arena arena;
     free(session->scratch_memory);
     session->scratch_memory = malloc(bytes);
-    if (!session->scratch_memory) return no_memory(session);
+    if (!session->scratch_memory) return tokenize_no_memory(session);
     arena_over(&arena, session->scratch_memory, bytes);
     session->scratch = tokenizer_scratch_create(&arena, wanted);
     session->text_bytes_max = wanted;
-    return session->scratch ? STATUS_OK : no_memory(session);
+    return session->scratch ? STATUS_OK : tokenize_no_memory(session);
 }
 
 /* ---- one text, one list of ids ---- */
 
-static void print_list(struct session *session, const uint32_t *ids, size_t count, bool *first) {
+static void tokenize_print_list(struct session *session, const uint32_t *ids, size_t count,
+                                bool *first) {
     for (size_t i = 0; i < count; i++, *first = false)
         printf("%s%" PRIu32, *first ? "" : session->values.jsonl ? "," : " ", ids[i]);
 }
 
-static enum status print_ids(struct session *session, struct bytes text, bool special,
-                             bool framed) {
+static enum status tokenize_print_ids(struct session *session, struct bytes text, bool special,
+                                      bool framed) {
     static const struct prompt_frame none;
     const struct prompt_frame *frame = framed ? &session->model_text.frame : &none;
     size_t capacity = 3 * text.count, count = 0; /* an invalid byte may become three */
@@ -167,9 +168,9 @@ static enum status print_ids(struct session *session, struct bytes text, bool sp
     if (status)
         return error_set(&session->error, status, "cannot tokenize this text: a pattern gave up");
     if (session->values.jsonl) printf("{\"ids\":[");
-    print_list(session, frame->front, frame->front_count, &first);
-    print_list(session, ids, count, &first);
-    print_list(session, frame->back, frame->back_count, &first);
+    tokenize_print_list(session, frame->front, frame->front_count, &first);
+    tokenize_print_list(session, ids, count, &first);
+    tokenize_print_list(session, frame->back, frame->back_count, &first);
     printf(session->values.jsonl ? "]}\n" : "\n");
     return STATUS_OK;
 }
@@ -185,8 +186,8 @@ static enum status print_json_string(struct session *session, struct bytes text)
     return STATUS_OK;
 }
 
-static enum status print_text(struct session *session, const uint32_t *ids, size_t count,
-                              bool skip_special) {
+static enum status tokenize_print_text(struct session *session, const uint32_t *ids, size_t count,
+                                       bool skip_special) {
     char *text = session->out_memory;
     size_t bytes = 0;
     if (tokenizer_decode(session->model_text.tokenizer, ids, count, skip_special, text,
@@ -223,7 +224,7 @@ static enum status tokenize_line(struct session *session, const struct tree *lin
     if (frame && !tree_get_bool(frame, &framed))
         return error_set(&session->error, STATUS_INVALID,
                          "\"add_special_tokens\" must be true or false");
-    return print_ids(session, text, special, framed);
+    return tokenize_print_ids(session, text, special, framed);
 }
 
 static enum status detokenize_line(struct session *session, struct arena *arena,
@@ -236,7 +237,7 @@ static enum status detokenize_line(struct session *session, struct arena *arena,
         return error_set(&session->error, STATUS_INVALID, "\"skip_special\" must be true or false");
     size_t count = tree_count(list);
     uint32_t *ids = arena_take(arena, count * sizeof *ids);
-    if (!ids) return no_memory(session);
+    if (!ids) return tokenize_no_memory(session);
     for (size_t i = 0; i < count; i++) {
         int64_t id = -1;
         if (!tree_get_integer(tree_at(list, i), &id) || id < 0 || id >= LIMIT_VOCAB)
@@ -244,7 +245,7 @@ static enum status detokenize_line(struct session *session, struct arena *arena,
                              "ids[%zu]: expected an integer from 0 to %d", i, LIMIT_VOCAB - 1);
         ids[i] = (uint32_t)id;
     }
-    return print_text(session, ids, count, skip_special);
+    return tokenize_print_text(session, ids, count, skip_special);
 }
 
 static enum status run_line(struct session *session, struct bytes text, bool encode) {
@@ -259,7 +260,7 @@ static enum status run_line(struct session *session, struct bytes text, bool enc
     return encode ? tokenize_line(session, line) : detokenize_line(session, &arena, line);
 }
 
-static enum status run_lines(struct session *session, bool encode) {
+static enum status tokenize_run_lines(struct session *session, bool encode) {
     char *line = NULL;
     size_t capacity = 0, number = 0;
     ssize_t length;
@@ -305,17 +306,18 @@ static enum status print_text_of(struct session *session, struct bytes list) {
                              LIMIT_VOCAB - 1);
         ids[count++] = id;
     }
-    return print_text(session, ids, count, !session->values.special);
+    return tokenize_print_text(session, ids, count, !session->values.special);
 }
 
-static enum status run_one(struct session *session, const struct option_result *result,
-                           bool encode) {
+static enum status tokenize_run_one(struct session *session, const struct option_result *result,
+                                    bool encode) {
     struct bytes taken = {NULL, 0}, input;
     enum status status = STATUS_OK;
     if (result->positional_count == 0) status = command_take_input(&taken, &session->error);
     input = taken.data ? taken : bytes_of(result->positional_count ? result->positional[0] : "");
     if (!status)
-        status = encode ? print_ids(session, input, session->values.special, session->values.framed)
+        status = encode ? tokenize_print_ids(session, input, session->values.special,
+                                             session->values.framed)
                         : print_text_of(session, input);
     free((void *)(uintptr_t)taken.data);
     return status;
@@ -328,12 +330,12 @@ static int run(const struct option_table *table, int argc, char **argv, bool enc
     if (!command_begin(table, argc, argv, &session.values, &result, &exit_code)) return exit_code;
     if (session.values.jsonl && result.positional_count > 0)
         return command_misused(table, "--jsonl reads standard input, not an argument");
-    enum status status = session_open(&session);
+    enum status status = tokenize_session_open(&session);
     if (!status)
-        status =
-            session.values.jsonl ? run_lines(&session, encode) : run_one(&session, &result, encode);
+        status = session.values.jsonl ? tokenize_run_lines(&session, encode)
+                                      : tokenize_run_one(&session, &result, encode);
     exit_code = status ? command_failed(table, status, &session.error) : command_end(table);
-    session_close(&session);
+    tokenize_session_close(&session);
     return exit_code;
 }
 

@@ -17,7 +17,7 @@
 
 struct picture {
     double from_us, to_us;
-    uint32_t lanes;
+    uint32_t micro_batches;
     FILE *file;
 };
 
@@ -25,8 +25,8 @@ struct picture {
 static double layer_begin(const struct picture_event *events, size_t count, uint32_t layer) {
     double last_us = INFINITY;
     for (size_t i = 0; i < count; i++)
-        if (!events[i].travels && events[i].stage == STAGE_ATTENTION_0 && events[i].lane == 0 &&
-            events[i].layer == layer)
+        if (!events[i].travels && events[i].stage == STAGE_ATTENTION_0 &&
+            events[i].micro_batch == 0 && events[i].layer == layer)
             last_us = events[i].at_us;
     return last_us;
 }
@@ -38,7 +38,7 @@ static double last_end(const struct picture_event *events, size_t count) {
     return last_us;
 }
 
-static double x_of(const struct picture *picture, double us) {
+static double trace_picture_x_of(const struct picture *picture, double us) {
     return LEFT +
            (WIDTH - LEFT - 8) * (us - picture->from_us) / (picture->to_us - picture->from_us);
 }
@@ -46,8 +46,8 @@ static double x_of(const struct picture *picture, double us) {
 /* `name` where it fits, or `initial`, or nothing. */
 static void draw_bar(const struct picture *picture, double from_us, double to_us, uint32_t row,
                      const char *class, const char *name, const char *initial) {
-    double left = x_of(picture, max_double(from_us, picture->from_us));
-    double width = x_of(picture, fmin(to_us, picture->to_us)) - left;
+    double left = trace_picture_x_of(picture, max_double(from_us, picture->from_us));
+    double width = trace_picture_x_of(picture, fmin(to_us, picture->to_us)) - left;
     double top = 24 + ROW * row;
     if (width <= 0) return;
     fprintf(picture->file,
@@ -64,17 +64,19 @@ static void draw_bar(const struct picture *picture, double from_us, double to_us
 static void draw_event(const struct picture *picture, const struct picture_event *event) {
     static const char *const initials[STAGE_COUNT] = {"0", "1", "D", "S", "M", "C"};
     char name[32], class[4];
-    snprintf(name, sizeof name, "%s %c", stage_name(event->stage), 'a' + (char)event->lane);
-    snprintf(class, sizeof class, "l%u", event->lane % 2);
+    snprintf(name, sizeof name, "%s %c", overlap_stage_name(event->stage),
+             'a' + (char)event->micro_batch);
+    snprintf(class, sizeof class, "l%u", event->micro_batch % 2);
     double works_us = event->at_us + event->waited_us;
-    uint32_t row = event->travels ? 1 + event->lane : 0;
+    uint32_t row = event->travels ? 1 + event->micro_batch : 0;
     draw_bar(picture, event->at_us, works_us, row, "w", "waits", "");
     draw_bar(picture, works_us, event->end_us, row, class, name, initials[event->stage]);
 }
 
-static void draw(const struct picture *picture, const struct picture_event *events, size_t count) {
+static void trace_picture_draw(const struct picture *picture, const struct picture_event *events,
+                               size_t count) {
     FILE *file = picture->file;
-    uint32_t height = 24 + ROW * (1 + picture->lanes) + 4;
+    uint32_t height = 24 + ROW * (1 + picture->micro_batches) + 4;
     fprintf(file,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %u\" width=\"%d\" "
             "height=\"%u\">\n"
@@ -87,9 +89,9 @@ static void draw(const struct picture *picture, const struct picture_event *even
             "<text x=\"4\" y=\"40\">computes</text>\n",
             WIDTH, height, WIDTH, height, WIDTH, height, LEFT,
             (picture->to_us - picture->from_us) * 1e-3);
-    for (uint32_t lane = 0; lane < picture->lanes; lane++)
-        fprintf(file, "<text x=\"4\" y=\"%u\">link, lane %c</text>\n", 40 + ROW * (lane + 1),
-                'a' + (char)lane);
+    for (uint32_t micro_batch = 0; micro_batch < picture->micro_batches; micro_batch++)
+        fprintf(file, "<text x=\"4\" y=\"%u\">link, lane %c</text>\n", 40 + ROW * (micro_batch + 1),
+                'a' + (char)micro_batch);
     for (size_t i = 0; i < count; i++)
         draw_event(picture, &events[i]);
     fprintf(file, "</svg>\n");
@@ -97,11 +99,11 @@ static void draw(const struct picture *picture, const struct picture_event *even
 
 enum status trace_picture_write(const char *path, const struct picture_event *events, size_t count,
                                 struct error *error) {
-    struct picture picture = {.lanes = 0};
+    struct picture picture = {.micro_batches = 0};
     uint32_t layers = 0;
     for (size_t i = 0; i < count; i++) {
         layers = max_u32(layers, events[i].layer + 1);
-        picture.lanes = max_u32(picture.lanes, events[i].lane + 1);
+        picture.micro_batches = max_u32(picture.micro_batches, events[i].micro_batch + 1);
     }
     picture.from_us = layer_begin(events, count, layers / 2);
     picture.to_us = layers / 2 + 1 < layers ? layer_begin(events, count, layers / 2 + 1)
@@ -111,7 +113,7 @@ enum status trace_picture_write(const char *path, const struct picture_event *ev
     picture.file = own_file_report(path);
     if (!picture.file)
         return error_set(error, STATUS_IO, "cannot write %.300s: %s", path, strerror(errno));
-    draw(&picture, events, count);
+    trace_picture_draw(&picture, events, count);
     bool written = !ferror(picture.file);
     if (fclose(picture.file) == 0 && written) return STATUS_OK;
     return error_set(error, STATUS_IO, "cannot write all of %.300s: %s", path, strerror(errno));

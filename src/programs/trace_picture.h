@@ -14,7 +14,7 @@
 struct picture_event {
     enum stage stage;
     bool travels;
-    uint32_t lane, layer;
+    uint32_t micro_batch, layer;
     double at_us, end_us, waited_us; /* a stage waits first, then works */
 };
 

@@ -70,17 +70,17 @@ struct trace_report_event {
     enum stage stage;
     double at_us, length_us, waited_us, link_us;
     int64_t rank, layer, bytes;
-    char lane;
+    char micro_batch;
 };
 
 static bool read_stage(const struct tree *name, struct trace_report_event *event) {
     struct bytes text;
     if (!tree_get_string(name, &text) || text.count < 3) return false;
     text.count -= 2; /* the micro-batch */
-    event->lane = text.data[text.count + 1];
-    if (event->lane < 'a' || event->lane >= 'a' + OVERLAP_LANES) return false;
+    event->micro_batch = text.data[text.count + 1];
+    if (event->micro_batch < 'a' || event->micro_batch >= 'a' + OVERLAP_MICRO_BATCHES) return false;
     for (int stage = 0; stage < STAGE_COUNT; stage++)
-        if (bytes_equal(text, bytes_of(stage_name((enum stage)stage)))) {
+        if (bytes_equal(text, bytes_of(overlap_stage_name((enum stage)stage)))) {
             event->stage = (enum stage)stage;
             return true;
         }
@@ -104,7 +104,8 @@ static bool read_event(const struct tree *root, struct trace_report_event *event
            event->rank < RANKS;
 }
 
-static void add_event(struct trace_report *report, const struct trace_report_event *event) {
+static void trace_report_add_event(struct trace_report *report,
+                                   const struct trace_report_event *event) {
     struct stage_sum *sum = &report->stages[event->stage];
     if (event->phase == 'X') {
         sum->count++;
@@ -138,7 +139,7 @@ static enum status keep_event(struct trace_report *report, const struct trace_re
     report->events[report->event_count++] =
         (struct picture_event){.stage = event->stage,
                                .travels = event->phase == 'b',
-                               .lane = (uint32_t)(event->lane - 'a'),
+                               .micro_batch = (uint32_t)(event->micro_batch - 'a'),
                                .layer = (uint32_t)event->layer,
                                .at_us = event->at_us,
                                .end_us = event->at_us + event->length_us,
@@ -146,8 +147,8 @@ static enum status keep_event(struct trace_report *report, const struct trace_re
     return STATUS_OK;
 }
 
-static enum status read_line(struct bytes line, size_t number, struct trace_report *report,
-                             struct error *error) {
+static enum status trace_report_read_line(struct bytes line, size_t number,
+                                          struct trace_report *report, struct error *error) {
     static char room[64 * LINE_BYTES_MAX];
     struct arena arena;
     const struct tree *root;
@@ -163,18 +164,19 @@ static enum status read_line(struct bytes line, size_t number, struct trace_repo
     enum status status = tree_parse(&arena, line, "event", &root, &why);
     if (status) return error_set(error, status, "line %zu: %s", number, why.text);
     if (!read_event(root, &event)) return STATUS_OK;
-    add_event(report, &event);
+    trace_report_add_event(report, &event);
     return keep_event(report, &event, error);
 }
 
-static enum status read_trace(struct bytes text, const char *path, struct trace_report *report,
-                              struct error *error) {
+static enum status trace_report_read_trace(struct bytes text, const char *path,
+                                           struct trace_report *report, struct error *error) {
     size_t number = 1;
     struct error why;
     for (size_t at = 0; at < text.count; number++) {
         const char *end = memchr(text.data + at, '\n', text.count - at);
         size_t count = end ? (size_t)(end - text.data) - at : text.count - at;
-        enum status status = read_line((struct bytes){text.data + at, count}, number, report, &why);
+        enum status status =
+            trace_report_read_line((struct bytes){text.data + at, count}, number, report, &why);
         if (status) return error_set(error, status, "%.300s: %s", path, why.text);
         at += count + 1;
     }
@@ -182,7 +184,7 @@ static enum status read_trace(struct bytes text, const char *path, struct trace_
     return error_set(error, STATUS_INVALID, "%.300s: no stage of a trace that --trace wrote", path);
 }
 
-static double hidden_of(double transfer_us, double exposed_us) {
+static double trace_report_hidden_of(double transfer_us, double exposed_us) {
     return transfer_us > 0 ? fmax(0, 1 - exposed_us / transfer_us) : 0;
 }
 
@@ -196,24 +198,24 @@ static struct stage_sum total_of(const struct trace_report *report) {
     return total;
 }
 
-static void print_json(const struct trace_report *report) {
+static void trace_report_print_json(const struct trace_report *report) {
     struct stage_sum total = total_of(report);
     printf("{\"ranks\":%u,\"span_us\":%.3f,\"work_us\":%.3f,\"exposed_us\":%.3f,"
            "\"transfer_us\":%.3f,\"hidden\":%.4f,\"bytes\":%llu,\"stages\":[",
            report->ranks, report->last_us - report->first_us, total.work_us, total.exposed_us,
-           total.transfer_us, hidden_of(total.transfer_us, total.exposed_us),
+           total.transfer_us, trace_report_hidden_of(total.transfer_us, total.exposed_us),
            (unsigned long long)report->bytes);
     for (int stage = 0; stage < STAGE_COUNT; stage++) {
         const struct stage_sum *sum = &report->stages[stage];
         printf("%s\n  {\"stage\":\"%s\",\"count\":%llu,\"work_us\":%.3f,\"exposed_us\":%.3f,"
                "\"transfer_us\":%.3f}",
-               stage ? "," : "", stage_name((enum stage)stage), (unsigned long long)sum->count,
-               sum->work_us, sum->exposed_us, sum->transfer_us);
+               stage ? "," : "", overlap_stage_name((enum stage)stage),
+               (unsigned long long)sum->count, sum->work_us, sum->exposed_us, sum->transfer_us);
     }
     printf("]}\n");
 }
 
-static void print_table(const struct trace_report *report) {
+static void trace_report_print_table(const struct trace_report *report) {
     struct stage_sum total = total_of(report);
     double span_us = report->last_us - report->first_us, ranks = report->ranks;
     printf("%u ranks, %.3f ms; times are means over the ranks\n", report->ranks, span_us * 1e-3);
@@ -221,7 +223,7 @@ static void print_table(const struct trace_report *report) {
            "transfer ms", "of span");
     for (int stage = 0; stage < STAGE_COUNT; stage++) {
         const struct stage_sum *sum = &report->stages[stage];
-        printf("%-10s %10.0f %12.3f %12.3f %12.3f %8.1f%%\n", stage_name((enum stage)stage),
+        printf("%-10s %10.0f %12.3f %12.3f %12.3f %8.1f%%\n", overlap_stage_name((enum stage)stage),
                (double)sum->count / ranks, sum->work_us * 1e-3 / ranks,
                sum->exposed_us * 1e-3 / ranks, sum->transfer_us * 1e-3 / ranks,
                100 * (sum->work_us + sum->exposed_us) / ranks / span_us);
@@ -229,7 +231,7 @@ static void print_table(const struct trace_report *report) {
     printf("%-10s %10s %12.3f %12.3f %12.3f\n", "all", "", total.work_us * 1e-3 / ranks,
            total.exposed_us * 1e-3 / ranks, total.transfer_us * 1e-3 / ranks);
     printf("hidden: %.1f%% of the communication (%.1f MiB)\n",
-           100 * hidden_of(total.transfer_us, total.exposed_us),
+           100 * trace_report_hidden_of(total.transfer_us, total.exposed_us),
            (double)report->bytes / ((size_t)1 << 20));
 }
 
@@ -247,12 +249,12 @@ int program_trace(int argc, char **argv) {
                                result.positional[0]);
     const char *path = result.positional[1];
     enum status status = file_take(path, TRACE_BYTES_MAX, &text, &error);
-    if (!status) status = read_trace(text, path, &report, &error);
+    if (!status) status = trace_report_read_trace(text, path, &report, &error);
     free((void *)(uintptr_t)text.data);
     if (!status && values.svg)
         status = trace_picture_write(values.svg, report.events, report.event_count, &error);
     free(report.events);
     if (status) return command_failed(trace_options, status, &error);
-    (values.json ? print_json : print_table)(&report);
+    (values.json ? trace_report_print_json : trace_report_print_table)(&report);
     return command_end(trace_options);
 }

@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 #include "compute/exchange/job.h"
 #include "host/process/agent_facts.h"
-#include "host/process/rank_board.h"
-#include "programs/crew.h"
+#include "host/process/rank_health.h"
 #include "programs/drain_option.h"
 #include "programs/log_options.h"
 #include "programs/programs.h"
 #include "programs/unit_side.h"
+#include "programs/unit_supervisor.h"
 #include "programs/wire_options.h"
 
 struct unit_values {
@@ -24,14 +24,14 @@ struct unit_values {
     struct rank_job_values job;
     struct unit_side_values unit;
     struct wire_values wire;
-    struct crew_values crew;
+    struct unit_supervisor_values unit_supervisor;
     struct recorded_values record;
     struct log_values log;
     const char *role, *kv_listen, *kv_control;
     double kv_seconds, drain_timeout;
     uint64_t kv_send_rate;
     const char *kv_push;
-    const char *board, *config;
+    const char *health, *config;
 };
 
 static const struct option unit_rows[] = {
@@ -43,7 +43,7 @@ static const struct option unit_rows[] = {
     MODEL_RUN_OPTIONS,
     RANK_JOB_OPTIONS(struct unit_values),
     UNIT_SIDE_OPTIONS(struct unit_values),
-    CREW_OPTIONS(struct unit_values),
+    UNIT_SUPERVISOR_OPTIONS(struct unit_values),
     LOG_OPTIONS(struct unit_values),
     RECORDED_OPTIONS(struct unit_values),
     {.name = "role",
@@ -101,7 +101,7 @@ static const struct option unit_rows[] = {
     {.name = "board",
      .type = OPTION_TEXT,
      .help = "where to give signs of life; set by the supervisor that starts the unit",
-     .offset = offsetof(struct unit_values, board),
+     .offset = offsetof(struct unit_values, health),
      .group = OPTION_GROUP_FLEET},
     {.name = "kv-push",
      .type = OPTION_CHOICE,
@@ -130,15 +130,15 @@ struct unit_process {
     struct unit_values values;
     struct loop *loop;
     struct unit_side unit;
-    struct crew *crew;
+    struct unit_supervisor *unit_supervisor;
 };
 
 /* Now the supervisor may expect signs of life. */
-static void say_ready(void *context, const char *const *urls) {
-    pulse_set(PULSE_IDLE);
+static void unit_program_say_ready(void *context, const char *const *urls) {
+    heartbeat_set(HEARTBEAT_IDLE);
 }
 
-static enum unit_role role_of(const struct unit_values *values) {
+static enum unit_role unit_program_role_of(const struct unit_values *values) {
     if (strcmp(values->role, "prefill") == 0) return UNIT_PREFILL;
     return strcmp(values->role, "decode") == 0 ? UNIT_DECODE : UNIT_BOTH;
 }
@@ -153,67 +153,71 @@ static struct kv_ranks_options kv_options(const struct unit_values *values) {
 }
 
 /* The services of a rank other than 0 for its pages and its masks, in addition to its steps. */
-struct beside {
+struct rank_services {
     struct model_run_values run;
     struct rank_job_values job;
     struct unit_side_values unit;
     struct kv_ranks_options kv;
     struct kv_agent *agent;
-    struct masker *masker;
+    struct grammar_mask_worker *grammar_mask_worker;
     struct engine *engine;
 };
 
-static enum status open_agent(struct beside *beside, struct engine *engine, uint32_t rank,
-                              struct error *error) {
-    unit_side_name_pages(&beside->kv, engine);
-    beside->kv.rank = rank;
-    enum status status = kv_agent_open(&beside->kv, &beside->agent, error);
+static enum status open_agent(struct rank_services *rank_services, struct engine *engine,
+                              uint32_t rank, struct error *error) {
+    unit_side_name_pages(&rank_services->kv, engine);
+    rank_services->kv.rank = rank;
+    enum status status = kv_ranks_agent_open(&rank_services->kv, &rank_services->agent, error);
     if (status) return status;
-    struct engine_loads loads = kv_agent_loads(beside->agent);
+    struct engine_loads loads = kv_ranks_agent_loads(rank_services->agent);
     engine_set_loads(engine, &loads);
     return STATUS_OK;
 }
 
-static enum status beside_options(void *context, struct model_options *options_out,
-                                  struct error *error) {
-    const struct beside *beside = context;
-    return unit_side_options(&beside->run, &beside->job, &beside->unit, options_out, error);
+static enum status rank_services_options(void *context, struct model_options *options_out,
+                                         struct error *error) {
+    const struct rank_services *rank_services = context;
+    return unit_side_options(&rank_services->run, &rank_services->job, &rank_services->unit,
+                             options_out, error);
 }
 
-static enum status beside_opened(void *context, struct engine *engine, uint32_t rank,
-                                 struct error *error) {
-    struct beside *beside = context;
-    enum status status = unit_side_open_masker(&beside->run, &beside->unit, beside->job.ranks,
-                                               engine, &beside->masker, error);
+static enum status rank_services_opened(void *context, struct engine *engine, uint32_t rank,
+                                        struct error *error) {
+    struct rank_services *rank_services = context;
+    enum status status = unit_side_open_grammar_mask_worker(
+        &rank_services->run, &rank_services->unit, rank_services->job.ranks, engine,
+        &rank_services->grammar_mask_worker, error);
     if (status) return status;
-    const struct engine_masks masks = masker_masks(beside->masker);
+    const struct engine_masks masks = grammar_mask_worker_masks(rank_services->grammar_mask_worker);
     engine_set_masks(engine, &masks);
-    beside->engine = engine;
-    return kv_ranks_wanted(&beside->kv) ? open_agent(beside, engine, rank, error) : STATUS_OK;
+    rank_services->engine = engine;
+    return kv_ranks_wanted(&rank_services->kv) ? open_agent(rank_services, engine, rank, error)
+                                               : STATUS_OK;
 }
 
-static void beside_closing(void *context) {
-    struct beside *beside = context;
+static void rank_services_closing(void *context) {
+    struct rank_services *rank_services = context;
     const struct engine_loads no_loads = {0};
     const struct engine_masks no_masks = {0};
-    if (beside->engine) engine_set_loads(beside->engine, &no_loads);
-    if (beside->engine) engine_set_masks(beside->engine, &no_masks);
-    beside->engine = NULL;
-    kv_agent_close(beside->agent);
-    beside->agent = NULL;
-    masker_close(beside->masker);
-    beside->masker = NULL;
+    if (rank_services->engine) engine_set_loads(rank_services->engine, &no_loads);
+    if (rank_services->engine) engine_set_masks(rank_services->engine, &no_masks);
+    rank_services->engine = NULL;
+    kv_ranks_agent_close(rank_services->agent);
+    rank_services->agent = NULL;
+    grammar_mask_worker_close(rank_services->grammar_mask_worker);
+    rank_services->grammar_mask_worker = NULL;
 }
 
 /* Called before the rank is known. */
 static void prepare_ranks(const struct unit_values *values) {
-    static struct beside beside;
-    beside.run = values->run;
-    beside.unit = values->unit;
-    beside.job = values->job;
-    beside.kv = kv_options(values);
-    const struct rank_group_side side = {&beside, beside_options, beside_opened, beside_closing};
-    if (values->job.ranks > 1) rank_group_beside(&side);
+    static struct rank_services rank_services;
+    rank_services.run = values->run;
+    rank_services.unit = values->unit;
+    rank_services.job = values->job;
+    rank_services.kv = kv_options(values);
+    const struct rank_group_side side = {&rank_services, rank_services_options,
+                                         rank_services_opened, rank_services_closing};
+    if (values->job.ranks > 1) rank_group_local(&side);
 }
 
 static bool is_instance(const char *text) {
@@ -243,7 +247,7 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
     if (!values->wire.address)
         *exit_code_out =
             command_misused(unit_options, "--connect is missing: the gateway's address");
-    else if (role_of(values) != UNIT_BOTH && !values->kv_listen)
+    else if (unit_program_role_of(values) != UNIT_BOTH && !values->kv_listen)
         *exit_code_out = command_misused(unit_options,
                                          "--role %s needs --kv-listen: this machine's "
                                          "address, for the prompts' KV blocks",
@@ -261,9 +265,9 @@ static bool is_misused(const struct unit_values *values, int *exit_code_out) {
     return true;
 }
 
-static enum status process_run(struct unit_process *process, struct error *error) {
+static enum status unit_program_process_run(struct unit_process *process, struct error *error) {
     struct unit_values *values = &process->values;
-    struct loop_parts parts = {.ready = say_ready,
+    struct loop_parts parts = {.ready = unit_program_say_ready,
                                .finish_ns_max = drain_option_end_ns(values->drain_timeout)};
     char name[256];
     enum status status = wire_options_read(&values->wire, false, &parts.wire, error);
@@ -271,7 +275,8 @@ static enum status process_run(struct unit_process *process, struct error *error
     const struct kv_ranks_options kv = kv_options(values);
     if (!status)
         status = unit_side_open(&process->unit, &values->run, &values->job, &values->unit,
-                                &values->record, role_of(values), &kv, process->loop, error);
+                                &values->record, unit_program_role_of(values), &kv, process->loop,
+                                error);
     if (status) return status;
     model_run_name(process->unit.directory, NULL, name);
     unit_side_say(&process->unit, name);
@@ -284,33 +289,38 @@ static enum status process_run(struct unit_process *process, struct error *error
 static enum status process_supervise(struct unit_process *process, struct error *error) {
     struct unit_values *values = &process->values;
     struct loop_parts parts = {.ready = NULL};
-    const struct crew_unit unit = {(uint32_t)values->job.ranks, role_of(values), values->kv_listen};
-    struct crew_options options = {.table = unit_options,
-                                   .values = values,
-                                   .crew = &values->crew,
-                                   .job = &values->job,
-                                   .log = &values->log,
-                                   .model = values->run.model,
-                                   .kv_bytes = values->unit.kv_memory,
-                                   .units = &unit,
-                                   .unit_count = 1,
-                                   .threads = values->run.threads,
-                                   .finish_ns_max = drain_option_end_ns(values->drain_timeout),
-                                   .address = values->wire.address};
-    enum status status = crew_check_device(&values->crew, values->run.device, error);
+    const struct supervised_unit unit = {(uint32_t)values->job.ranks, unit_program_role_of(values),
+                                         values->kv_listen};
+    struct unit_supervisor_options options = {.table = unit_options,
+                                              .values = values,
+                                              .unit_supervisor = &values->unit_supervisor,
+                                              .job = &values->job,
+                                              .log = &values->log,
+                                              .model = values->run.model,
+                                              .kv_bytes = values->unit.kv_memory,
+                                              .units = &unit,
+                                              .unit_count = 1,
+                                              .threads = values->run.threads,
+                                              .finish_ns_max =
+                                                  drain_option_end_ns(values->drain_timeout),
+                                              .address = values->wire.address};
+    enum status status =
+        unit_supervisor_check_device(&values->unit_supervisor, values->run.device, error);
     if (!status) status = loop_open(NULL, 0, &process->loop, error);
-    if (!status) status = crew_open(&options, process->loop, &process->crew, error);
+    if (!status)
+        status = unit_supervisor_open(&options, process->loop, &process->unit_supervisor, error);
     if (status) return status;
-    crew_start(process->crew);
+    unit_supervisor_start(process->unit_supervisor);
     return loop_run(process->loop, &parts, error);
 }
 
 static enum status process_start(struct unit_process *process, struct error *error) {
     const struct unit_values *values = &process->values;
-    bool spreads = values->job.ranks > 1 || values->crew.hosts || values->crew.hostfile;
-    if (spreads && !values->board && !rank_job_is_rank(&values->job))
+    bool spreads =
+        values->job.ranks > 1 || values->unit_supervisor.hosts || values->unit_supervisor.hostfile;
+    if (spreads && !values->health && !rank_job_is_rank(&values->job))
         return process_supervise(process, error);
-    return process_run(process, error);
+    return unit_program_process_run(process, error);
 }
 
 int program_unit(int argc, char **argv) {
@@ -325,15 +335,15 @@ int program_unit(int argc, char **argv) {
     command_say_idle(unit_options, values);
     if (!find_kv_address(&process.values, &exit_code) || is_misused(values, &exit_code))
         return exit_code;
-    if (values->board && rank_board_join(values->board, job_rank_ahead(), &error))
+    if (values->health && rank_health_join(values->health, job_rank_ahead(), &error))
         return command_failed(unit_options, STATUS_IO, &error);
     prepare_ranks(values);
-    rank_job_watch(values->crew.rank_timeout,
-                   values->board ? RANK_BOARD_STARTS_AGAIN : EXIT_CODE_FAILED, values->board);
+    rank_job_watch(values->unit_supervisor.rank_timeout,
+                   values->health ? RANK_HEALTH_STARTS_AGAIN : EXIT_CODE_FAILED, values->health);
     if (rank_job_join(unit_options, &values->job, &exit_code)) return exit_code;
     enum status status = process_start(&process, &error);
     exit_code = status ? command_failed(unit_options, status, &error) : command_end(unit_options);
-    crew_close(process.crew);
+    unit_supervisor_close(process.unit_supervisor);
     unit_side_leave(&process.unit);
     if (process.loop && !loop_close(process.loop)) _exit(exit_code);
     unit_side_close(&process.unit, unit_options);

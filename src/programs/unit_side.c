@@ -27,7 +27,7 @@ bool unit_side_misused(const struct option_table *table, const struct unit_side_
 
 /* ---- opening ---- */
 
-static enum status no_memory(struct error *error, const char *what) {
+static enum status unit_side_no_memory(struct error *error, const char *what) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
 }
 
@@ -99,7 +99,7 @@ static enum status take_pids(struct unit_side *side, struct error *error) {
     side->pids = calloc(ranks, sizeof *side->pids);
     if (!reports || !side->pids) {
         free(reports);
-        return no_memory(error, "the ranks' reports");
+        return unit_side_no_memory(error, "the ranks' reports");
     }
     rank_group_report(side->group, reports);
     for (uint32_t rank = 0; rank < ranks; rank++)
@@ -128,7 +128,7 @@ void unit_side_name_pages(struct kv_ranks_options *kv, const struct engine *engi
     kv->progress = engine_progress(engine);
 }
 
-static uint64_t share(uint64_t whole, uint64_t ranks) {
+static uint64_t unit_side_share(uint64_t whole, uint64_t ranks) {
     return whole && whole < ranks ? 1 : whole / ranks; /* not 0, which would mean no limit */
 }
 
@@ -136,17 +136,17 @@ struct kv_store_options unit_side_storage(const struct unit_side_values *values,
     return (struct kv_store_options){
         .directory = values->kv_dir,
         .disk_bytes = values->kv_disk,
-        .host_bytes = share(values->kv_host, ranks),
-        .write_bytes_per_s = share(values->kv_write_rate, ranks),
-        .read_bytes_per_s = share(values->kv_read_rate, ranks),
-        .write_queue_bytes = share(STORAGE_QUEUE_BYTES, ranks),
-        .segment_bytes = share(values->kv_disk, STORAGE_SEGMENTS * ranks),
+        .host_bytes = unit_side_share(values->kv_host, ranks),
+        .write_bytes_per_s = unit_side_share(values->kv_write_rate, ranks),
+        .read_bytes_per_s = unit_side_share(values->kv_read_rate, ranks),
+        .write_queue_bytes = unit_side_share(STORAGE_QUEUE_BYTES, ranks),
+        .segment_bytes = unit_side_share(values->kv_disk, STORAGE_SEGMENTS * ranks),
     };
 }
 
-static uint32_t memory_blocks(const struct unit_side_values *values, uint64_t ranks,
-                              uint64_t block_bytes) {
-    uint64_t blocks = share(values->kv_host, ranks) / block_bytes;
+static uint32_t unit_side_memory_blocks(const struct unit_side_values *values, uint64_t ranks,
+                                        uint64_t block_bytes) {
+    uint64_t blocks = unit_side_share(values->kv_host, ranks) / block_bytes;
     return blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX;
 }
 
@@ -167,7 +167,7 @@ static uint64_t choose_instance(const struct unit_side_values *values) {
     return named << (64 - 4 * UNIT_INSTANCE_DIGITS) | (instance & random_bits);
 }
 
-static enum status open_units(struct unit_side *side, struct error *error) {
+static enum status unit_side_open_units(struct unit_side *side, struct error *error) {
     const struct model *model = rank_group_model(side->group);
     const struct unit_side_values *values = side->values;
     uint32_t ranks = rank_group_count(side->group);
@@ -190,7 +190,7 @@ static enum status open_units(struct unit_side *side, struct error *error) {
         .kv_choice = kv_choice(values),
         .page_bytes = model_page_bytes(model),
         .kv_load_parts = load_parts(side),
-        .kv_memory_blocks = memory_blocks(values, ranks, model_page_bytes(model)),
+        .kv_memory_blocks = unit_side_memory_blocks(values, ranks, model_page_bytes(model)),
         .rank_balance = rank_balance(values),
         .level_steps = strcmp(values->rank_steps, "levelled") == 0,
         .bind_on_arrival = strcmp(values->rank_binding, "arrival") == 0,
@@ -202,12 +202,12 @@ static enum status open_units(struct unit_side *side, struct error *error) {
     };
     struct record_experts experts;
     unit.instance = choose_instance(values);
-    if (rebalancer_tell(side->rebalancer, &experts)) unit.experts = &experts;
+    if (rebalancer_report(side->rebalancer, &experts)) unit.experts = &experts;
     if (ranks > 1) unit.prompt_bytes = PROMPTS_BYTES / ranks;
     size_t bytes = rank_units_memory_bytes(&unit, ranks) + 64;
     struct arena arena;
     side->memory = lazy_memory_take(bytes);
-    if (!side->memory.start) return no_memory(error, "the unit");
+    if (!side->memory.start) return unit_side_no_memory(error, "the unit");
     arena_over(&arena, side->memory.start, bytes);
     enum status status = rank_units_create(&arena, &unit, ranks, &side->units, error);
     if (status) return status;
@@ -218,9 +218,9 @@ static enum status open_units(struct unit_side *side, struct error *error) {
                                  error);
 }
 
-static void tell_unit(void *context, const struct record *record) {
+static void unit_side_notify_unit(void *context, const struct record *record) {
     struct unit_side *side = context;
-    loop_tell_unit(side->loop, record);
+    loop_notify_unit(side->loop, record);
 }
 
 /* The rank may still live, and the outcome of the requests sent to it is unknown: the unit ends and
@@ -237,7 +237,7 @@ static enum status open_kv_ranks(struct unit_side *side, const struct kv_ranks_o
     options.rank_count = rank_group_count(side->group);
     options.storage = unit_side_storage(side->values, options.rank_count);
     options.context = side;
-    options.say = tell_unit;
+    options.say = unit_side_notify_unit;
     options.lost = lose_rank;
     if (!kv_ranks_wanted(&options)) return STATUS_OK;
     enum status status = kv_ranks_open(&options, loop_base(side->loop), &side->kv_ranks, error);
@@ -247,28 +247,29 @@ static enum status open_kv_ranks(struct unit_side *side, const struct kv_ranks_o
     return STATUS_OK;
 }
 
-enum status unit_side_open_masker(const struct model_run_values *run,
-                                  const struct unit_side_values *values, uint64_t ranks,
-                                  const struct engine *engine, struct masker **masker_out,
-                                  struct error *error) {
+enum status unit_side_open_grammar_mask_worker(const struct model_run_values *run,
+                                               const struct unit_side_values *values,
+                                               uint64_t ranks, const struct engine *engine,
+                                               struct grammar_mask_worker **grammar_mask_worker_out,
+                                               struct error *error) {
     const struct model *model = engine_model(engine);
     uint64_t context = (uint64_t)model_page_count(model) * KV_BLOCK_TOKENS;
-    struct masker_options options = {
+    struct grammar_mask_worker_options options = {
         .vocab = model_shape(model)->vocab,
         .slots = unit_side_requests(values, ranks),
         .context_tokens_max = context < LIMIT_CONTEXT ? (uint32_t)context : LIMIT_CONTEXT,
-        .wait_ns_max = MASKER_WAIT_NS,
+        .wait_ns_max = GRAMMAR_MASK_WORKER_WAIT_NS,
     };
     enum status status = model_run_directory(run->model, &options.directory, error);
-    return status ? status : masker_open(&options, masker_out, error);
+    return status ? status : grammar_mask_worker_open(&options, grammar_mask_worker_out, error);
 }
 
-static enum status open_masker(struct unit_side *side, struct error *error) {
-    enum status status =
-        unit_side_open_masker(side->run, side->values, side->job->ranks,
-                              rank_group_engine(side->group), &side->masker, error);
+static enum status open_grammar_mask_worker(struct unit_side *side, struct error *error) {
+    enum status status = unit_side_open_grammar_mask_worker(
+        side->run, side->values, side->job->ranks, rank_group_engine(side->group),
+        &side->grammar_mask_worker, error);
     if (status) return status;
-    const struct engine_masks masks = masker_masks(side->masker);
+    const struct engine_masks masks = grammar_mask_worker_masks(side->grammar_mask_worker);
     rank_group_set_masks(side->group, &masks);
     return STATUS_OK;
 }
@@ -282,9 +283,9 @@ enum status unit_side_open(struct unit_side *side, const struct model_run_values
         .run = run, .job = job, .values = values, .record = record, .role = role, .loop = loop};
     enum status status = open_engine(side, error);
     if (!status) status = take_pids(side, error);
-    if (!status) status = open_masker(side, error);
+    if (!status) status = open_grammar_mask_worker(side, error);
     if (!status) status = open_kv_ranks(side, kv, error);
-    return status ? status : open_units(side, error);
+    return status ? status : unit_side_open_units(side, error);
 }
 
 void unit_side_leave(struct unit_side *side) {
@@ -301,13 +302,13 @@ void unit_side_close(struct unit_side *side, const struct option_table *table) {
     if (side->group && rank_job_write_trace(side->job, side->group, &error))
         command_failed(table, STATUS_IO, &error);
     rebalancer_close(side->rebalancer);
-    masker_close(side->masker);
+    grammar_mask_worker_close(side->grammar_mask_worker);
     rank_group_close(side->group);
     free(side->pids);
     lazy_memory_free(&side->memory);
 }
 
-static void carry(void *context, const struct record *record) {
+static void unit_side_forward(void *context, const struct record *record) {
     struct unit_side *side = context;
     kv_ranks_take(side->kv_ranks, record);
 }
@@ -318,8 +319,8 @@ void unit_side_join(struct unit_side *side, struct loop_parts *parts) {
     parts->engine = step_thread_take;
     parts->engine_context = &side->thread;
     if (!side->kv_ranks) return;
-    parts->carry = carry;
-    parts->carry_context = side;
+    parts->forward = unit_side_forward;
+    parts->forward_context = side;
 }
 
 static void say_storage(const struct unit_side *side, struct kv_store *store) {

@@ -8,7 +8,7 @@
 
 #include "command/model_run.h"
 #include "command/rank_job.h"
-#include "host/engine/masker.h"
+#include "host/engine/grammar_mask_worker.h"
 #include "host/engine/step_thread.h"
 #include "host/loop.h"
 #include "host/process/lazy_memory.h"
@@ -250,7 +250,7 @@ struct unit_side {
     enum unit_role role;
     struct loop *loop;
     struct kv_ranks *kv_ranks; /* NULL: no KV blocks come or go, nor are any stored */
-    struct masker *masker;     /* rank 0's */
+    struct grammar_mask_worker *grammar_mask_worker; /* rank 0's */
     struct step_thread thread;
     int64_t *pids;
     struct lazy_memory memory;
@@ -276,10 +276,11 @@ enum status unit_side_options(const struct model_run_values *run, const struct r
                               struct model_options *options_out, struct error *error) MUST_USE;
 
 /* Who makes the masks of a rank's constrained answers, of `ranks` ranks. */
-enum status unit_side_open_masker(const struct model_run_values *run,
-                                  const struct unit_side_values *values, uint64_t ranks,
-                                  const struct engine *engine, struct masker **masker_out,
-                                  struct error *error) MUST_USE;
+enum status unit_side_open_grammar_mask_worker(const struct model_run_values *run,
+                                               const struct unit_side_values *values,
+                                               uint64_t ranks, const struct engine *engine,
+                                               struct grammar_mask_worker **grammar_mask_worker_out,
+                                               struct error *error) MUST_USE;
 
 /* Loads the model on all ranks and makes the unit, for a prefill unit's task, a decode unit's, or
  * both; of `kv` host, control, seconds_max and bytes_per_second count. The values live as long. */

@@ -68,15 +68,15 @@ void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_
     if (accounts->present && !is_alone && fleet_dice_below(&accounts->flood, 4))
         accounts->flooder = 1 + fleet_dice_below(&accounts->flood, FLEET_TENANTS);
     for (uint32_t i = 0; i < gateway_count; i++) {
-        struct fleet_told *told = &accounts->told[i];
-        struct outbox box = {.memory = told->memory, .capacity = sizeof told->memory};
-        told->tell_ns = accounts->present ? 0 : MACHINE_NEVER;
-        told->record = outbox_put(&box, RECORD_ACCOUNTS, &fixed);
-        check(told->record);
+        struct fleet_reported *reported = &accounts->reported[i];
+        struct outbox box = {.memory = reported->memory, .capacity = sizeof reported->memory};
+        reported->report_ns = accounts->present ? 0 : MACHINE_NEVER;
+        reported->record = machine_outbox_put(&box, RECORD_ACCOUNTS, &fixed);
+        check(reported->record);
         if (i == 0)
-            draw_accounts(accounts, told->record);
+            draw_accounts(accounts, reported->record);
         else
-            memcpy(told->memory, accounts->told[0].memory, sizeof told->memory);
+            memcpy(reported->memory, accounts->reported[0].memory, sizeof reported->memory);
     }
 }
 
@@ -111,7 +111,7 @@ const struct record_accounts *fleet_accounts_read(struct fleet_accounts *account
                                                   const struct fleet_ledger *ledger,
                                                   const struct fleet_clients *clients,
                                                   uint32_t gateway, int64_t now_ns) {
-    struct record_accounts *record = accounts->told[gateway].record;
+    struct record_accounts *record = accounts->reported[gateway].record;
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++) {
         struct fleet_sum others = others_of(accounts, ledger, gateway, i);
         accounts_named(record)[i].others_requests = (uint64_t)others.requests;
@@ -120,27 +120,28 @@ const struct record_accounts *fleet_accounts_read(struct fleet_accounts *account
     if (!ledger->kept) return record;
     memcpy(record->currency, "USD", 3);
     record->prices.others = fleet_ledger_price(ledger, fleet_ledger_unix_time(now_ns));
-    record->settled = ledger->writers[gateway].written;
+    record->committed = ledger->writers[gateway].written;
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++)
         accounts_named(record)[i].balance = accounts->paid[i] - ledger->accounts[i].amount +
                                             unsaid_amount(ledger, gateway, clients, i);
     return record;
 }
 
-const struct record *fleet_accounts_tell(struct fleet_accounts *accounts,
-                                         const struct fleet_ledger *ledger,
-                                         const struct fleet_clients *clients, uint32_t gateway,
-                                         int64_t now_ns) {
-    struct fleet_told *told = &accounts->told[gateway];
+const struct record *fleet_accounts_report(struct fleet_accounts *accounts,
+                                           const struct fleet_ledger *ledger,
+                                           const struct fleet_clients *clients, uint32_t gateway,
+                                           int64_t now_ns) {
+    struct fleet_reported *reported = &accounts->reported[gateway];
     struct fleet_dice *dice = &accounts->dice;
     if (fleet_dice_below(dice, 2)) accounts->paid[PREPAID] += fleet_dice_below(dice, PAID_MORE);
     for (uint32_t i = 1; i <= FLEET_TENANTS; i++) {
         accounts->beyond[i].requests += fleet_dice_below(dice, 3) == 0;
         accounts->beyond[i].tokens += fleet_dice_below(dice, 50);
     }
-    told->tell_ns = now_ns + fleet_dice_time(dice, FLEET_SECOND / 5, 9 * FLEET_SECOND);
+    reported->report_ns = now_ns + fleet_dice_time(dice, FLEET_SECOND / 5, 9 * FLEET_SECOND);
     int64_t price_ns = fleet_ledger_next_price_ns(ledger, now_ns);
-    if (price_ns < told->tell_ns) told->tell_ns = price_ns + fleet_dice_time(dice, 0, NEWS_NS_MAX);
+    if (price_ns < reported->report_ns)
+        reported->report_ns = price_ns + fleet_dice_time(dice, 0, NEWS_NS_MAX);
     return &fleet_accounts_read(accounts, ledger, clients, gateway, now_ns)->record;
 }
 
@@ -150,12 +151,12 @@ const struct record *fleet_accounts_tell(struct fleet_accounts *accounts,
 static int64_t known_balance(const struct fleet_accounts *accounts,
                              const struct fleet_ledger *ledger, const struct fleet_clients *clients,
                              uint32_t gateway, uint64_t tenant) {
-    const struct record_accounts *record = accounts->told[gateway].record;
+    const struct record_accounts *record = accounts->reported[gateway].record;
     int64_t balance = accounts_named(record)[tenant].balance;
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_line *line = &ledger->lines[i];
         if (line->said && line->gateway == gateway && line->life == ledger->writers[gateway].life &&
-            line->sequence > record->settled && clients->clients[i].tenant == tenant)
+            line->sequence > record->committed && clients->clients[i].tenant == tenant)
             balance -= line->charged;
     }
     return balance;
@@ -187,12 +188,13 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
 
 /* Whether the client's answer shows that it began. An answer that was given up may have returned
  * its tokens. Whether an answer without a client began is unknown. */
-static bool has_begun(const struct fleet_client *client, uint64_t tenant, uint32_t life) {
+static bool fleet_accounts_has_begun(const struct fleet_client *client, uint64_t tenant,
+                                     uint32_t life) {
     return client->tenant == tenant && client->gateway_life == life && client->ended &&
            !client->refused && !client->cut;
 }
 
-static uint64_t tokens_of(const struct fleet_client *client) {
+static uint64_t fleet_accounts_tokens_of(const struct fleet_client *client) {
     uint64_t tokens = 0;
     for (uint32_t p = 0; p < client->prompt_count; p++)
         tokens += client->prompts[p].count;
@@ -205,17 +207,17 @@ static bool exceeds(uint64_t count, uint64_t per_minute, int64_t ns) {
 }
 
 /* Judges everything that the account began from the first client on. */
-static void judge_from(const struct fleet_accounts *accounts, struct fleet_clients *clients,
-                       const struct fleet_client *first) {
+static void verify_from(const struct fleet_accounts *accounts, struct fleet_clients *clients,
+                        const struct fleet_client *first) {
     const struct account_limits *limits =
-        &accounts_named(accounts->told[0].record)[first->tenant].limits;
+        &accounts_named(accounts->reported[0].record)[first->tenant].limits;
     uint64_t requests = 0, tokens = 0;
     for (uint64_t i = first->number; i < clients->count; i++) {
         const struct fleet_client *client = &clients->clients[i];
-        if (!has_begun(client, first->tenant, first->gateway_life)) continue;
+        if (!fleet_accounts_has_begun(client, first->tenant, first->gateway_life)) continue;
         int64_t ns = client->asked_ns - first->asked_ns;
         requests++;
-        tokens += tokens_of(client);
+        tokens += fleet_accounts_tokens_of(client);
         if (exceeds(requests, limits->requests_per_minute, ns))
             fleet_clients_breach(clients, client, "its account begins more requests than it may");
         if (exceeds(tokens, limits->tokens_per_minute, ns))
@@ -223,15 +225,15 @@ static void judge_from(const struct fleet_accounts *accounts, struct fleet_clien
     }
 }
 
-void fleet_accounts_judge(const struct fleet_accounts *accounts, struct fleet_clients *clients) {
+void fleet_accounts_verify(const struct fleet_accounts *accounts, struct fleet_clients *clients) {
     for (uint32_t i = 0; i < clients->count && accounts->present; i++) {
         const struct fleet_client *client = &clients->clients[i];
         bool is_unpaid = bytes_equal(bytes_of(client->code), bytes_of(FLEET_UNPAID_CODE));
         if (client->ended && client->lacks && !client->refused)
             fleet_clients_breach(clients, client, "is answered with nothing left to pay from");
-        if (is_unpaid && !client->lacks && !client->beside)
+        if (is_unpaid && !client->lacks && !client->shares)
             fleet_clients_breach(clients, client, "is refused with something left to pay from");
-        if (has_begun(client, client->tenant, client->gateway_life))
-            judge_from(accounts, clients, client);
+        if (fleet_accounts_has_begun(client, client->tenant, client->gateway_life))
+            verify_from(accounts, clients, client);
     }
 }

@@ -23,8 +23,8 @@
 
 struct gateway;
 
-struct fleet_told {  /* one gateway's copy */
-    int64_t tell_ns; /* when the accounts are sent again; MACHINE_NEVER */
+struct fleet_reported { /* one gateway's copy */
+    int64_t report_ns;  /* when the accounts are sent again; MACHINE_NEVER */
     _Alignas(8) char memory[4096];
     struct record_accounts *record; /* in `memory`: the record sent last */
 };
@@ -37,7 +37,7 @@ struct fleet_accounts {
                        * limit no account */
     int64_t paid[1 + FLEET_TENANTS];            /* total paid by each account */
     struct fleet_sum beyond[1 + FLEET_TENANTS]; /* sums begun at a gateway that is not simulated */
-    struct fleet_told told[FLEET_GATEWAYS_MAX];
+    struct fleet_reported reported[FLEET_GATEWAYS_MAX];
 };
 
 void fleet_accounts_open(struct fleet_accounts *accounts, uint64_t seed, uint32_t gateway_count);
@@ -49,10 +49,10 @@ const struct record_accounts *fleet_accounts_read(struct fleet_accounts *account
                                                   uint32_t gateway, int64_t now_ns);
 
 /* Simulates requests begun elsewhere and payments, then returns the accounts as above. */
-const struct record *fleet_accounts_tell(struct fleet_accounts *accounts,
-                                         const struct fleet_ledger *ledger,
-                                         const struct fleet_clients *clients, uint32_t gateway,
-                                         int64_t now_ns);
+const struct record *fleet_accounts_report(struct fleet_accounts *accounts,
+                                           const struct fleet_ledger *ledger,
+                                           const struct fleet_clients *clients, uint32_t gateway,
+                                           int64_t now_ns);
 
 /* True if the account pays in advance and has nothing left, by all that the gateway has
  * reported. */
@@ -67,6 +67,6 @@ const char *fleet_accounts_audit(const struct fleet_accounts *accounts,
 
 /* Writes a violation into clients->breach. A gateway's next incarnation does not know what a dead
  * one let begin, so each incarnation is judged alone. */
-void fleet_accounts_judge(const struct fleet_accounts *accounts, struct fleet_clients *clients);
+void fleet_accounts_verify(const struct fleet_accounts *accounts, struct fleet_clients *clients);
 
 #endif

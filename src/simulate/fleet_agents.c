@@ -12,13 +12,15 @@
 #define REGROUP_NS_MAX (5 * FLEET_SECOND)
 #define JOIN_NS (50 * FLEET_MS) /* time for the living ranks and one that returned to regroup */
 /* Timeouts until all ranks must be there, as in host/process/rank_watch.c. */
-#define MEETING_TIMEOUTS 60
+#define RENDEZVOUS_TIMEOUTS 60
 #define STARTS_AGAIN 3 /* exit status of a unit that cannot go on */
 
 static const struct supervise_how killed = {.by_signal = true, .number = 9};
 
-static bool is_crew(const struct fleet_crew *crew, const struct fleet_agent *agent) {
-    return agent->alive && agent->life == crew->life && agent->number == crew->number;
+static bool is_supervised_unit(const struct fleet_supervised_unit *supervised_unit,
+                               const struct fleet_agent *agent) {
+    return agent->alive && agent->life == supervised_unit->life &&
+           agent->number == supervised_unit->number;
 }
 
 /* The living process of the unit's current start, or NULL. */
@@ -26,7 +28,8 @@ static struct fleet_process *process_of(struct fleet_hosts *hosts, uint32_t unit
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++)
         for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
             struct fleet_agent *agent = &hosts->agents[unit][part][i];
-            if (is_crew(&hosts->crews[unit], agent) && agent->processes[rank].alive)
+            if (is_supervised_unit(&hosts->supervised_units[unit], agent) &&
+                agent->processes[rank].alive)
                 return &agent->processes[rank];
         }
     return NULL;
@@ -38,8 +41,8 @@ struct fleet_process *fleet_agents_process(struct fleet_hosts *hosts, uint32_t u
     return process && !process->returns ? process : NULL;
 }
 
-static void tell(struct world *world, struct fleet_agent *agent, uint32_t unit, uint32_t part,
-                 struct fleet_frame frame) {
+static void fleet_agents_report(struct world *world, struct fleet_agent *agent, uint32_t unit,
+                                uint32_t part, struct fleet_frame frame) {
     frame.unit = unit;
     frame.part = part;
     frame.link = agent->link;
@@ -50,11 +53,11 @@ static void tell(struct world *world, struct fleet_agent *agent, uint32_t unit, 
 
 /* ---- processes ---- */
 
-static enum pulse_state state_of(const struct world *world, uint32_t unit) {
-    if (!world->hosts.crews[unit].serves) return PULSE_STARTS;
-    if (world->hosts.crews[unit].regroup_ns != MACHINE_NEVER) return PULSE_COMPUTES;
-    if (!world->units[unit].up || !world->units[unit].open_count) return PULSE_IDLE;
-    return fleet_hosts_holds(world, unit) ? PULSE_WAITS : PULSE_COMPUTES;
+static enum heartbeat_state fleet_agents_state_of(const struct world *world, uint32_t unit) {
+    if (!world->hosts.supervised_units[unit].serves) return HEARTBEAT_STARTS;
+    if (world->hosts.supervised_units[unit].regroup_ns != MACHINE_NEVER) return HEARTBEAT_COMPUTES;
+    if (!world->units[unit].up || !world->units[unit].open_count) return HEARTBEAT_IDLE;
+    return fleet_hosts_holds(world, unit) ? HEARTBEAT_WAITS : HEARTBEAT_COMPUTES;
 }
 
 /* A rank that is not stopped is scheduled, and computes if it can. */
@@ -63,26 +66,27 @@ static struct supervise_signs sign(const struct world *world, uint32_t unit, uin
     bool still = process->stopped_ns > world->now_ns;
     bool runs = process->alive && (!still || process->spins) &&
                 (rank || world->units[unit].frozen_ns <= world->now_ns);
-    bool spins = still && process->spins && world->hosts.crews[unit].serves;
-    enum pulse_state state = process->returns ? process->has_met ? PULSE_WAITS : PULSE_STARTS
-                             : spins          ? PULSE_COMPUTES
-                                              : state_of(world, unit);
+    bool spins = still && process->spins && world->hosts.supervised_units[unit].serves;
+    enum heartbeat_state state = process->returns
+                                     ? process->has_met ? HEARTBEAT_WAITS : HEARTBEAT_STARTS
+                                 : spins ? HEARTBEAT_COMPUTES
+                                         : fleet_agents_state_of(world, unit);
     bool packs = process->returns && !process->has_met;
     process->ran += runs;
-    process->tiles += runs && !still && (packs || state == PULSE_COMPUTES);
+    process->tiles += runs && !still && (packs || state == HEARTBEAT_COMPUTES);
     return (struct supervise_signs){
         .state = state, .tiles = process->tiles, .ran = process->ran + 1};
 }
 
-static void send_signs(struct world *world, struct fleet_agent *agent, uint32_t unit,
-                       uint32_t part) {
+static void fleet_agents_send_signs(struct world *world, struct fleet_agent *agent, uint32_t unit,
+                                    uint32_t part) {
     struct fleet_frame frame = {.kind = FRAME_SIGNS, .number = agent->number};
-    const struct fleet_crew *crew = &world->hosts.crews[unit];
+    const struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         frame.signs[rank] = sign(world, unit, rank, &agent->processes[rank]);
-    if (is_crew(crew, agent)) frame.epoch = crew->epoch;
+    if (is_supervised_unit(supervised_unit, agent)) frame.epoch = supervised_unit->epoch;
     agent->signed_ns = world->now_ns;
-    tell(world, agent, unit, part, frame);
+    fleet_agents_report(world, agent, unit, part, frame);
 }
 
 static void end_process(struct world *world, uint32_t unit, uint32_t part,
@@ -92,18 +96,20 @@ static void end_process(struct world *world, uint32_t unit, uint32_t part,
     if (!process->alive) return;
     fleet_log_add(world->log, world->now_ns, "process ends", unit, rank, agent->number,
                   (uint64_t)how.number);
-    if (!quietly) send_signs(world, agent, unit, part); /* the last signs are sent first */
+    if (!quietly)
+        fleet_agents_send_signs(world, agent, unit, part); /* the last signs are sent first */
     process->alive = false;
     if (rank == 0 && world->units[unit].up) fleet_units_kill(world, unit);
     if (rank == 0) world->units[unit].up_ns = MACHINE_NEVER;
     if (quietly) return;
-    tell(world, agent, unit, part,
-         (struct fleet_frame){
-             .kind = FRAME_ENDED, .number = agent->number, .rank = rank, .how = how});
+    fleet_agents_report(
+        world, agent, unit, part,
+        (struct fleet_frame){
+            .kind = FRAME_ENDED, .number = agent->number, .rank = rank, .how = how});
 }
 
-static void kill_all(struct world *world, uint32_t unit, uint32_t part, struct fleet_agent *agent,
-                     bool quietly) {
+static void fleet_agents_kill_all(struct world *world, uint32_t unit, uint32_t part,
+                                  struct fleet_agent *agent, bool quietly) {
     for (uint32_t rank = 0; rank < world->ranks; rank++)
         end_process(world, unit, part, agent, rank, killed, quietly);
 }
@@ -111,14 +117,15 @@ static void kill_all(struct world *world, uint32_t unit, uint32_t part, struct f
 void fleet_agents_end(struct world *world, uint32_t unit, uint32_t part, struct fleet_agent *agent,
                       bool quietly) {
     if (!agent->alive) return;
-    kill_all(world, unit, part, agent, true);
+    fleet_agents_kill_all(world, unit, part, agent, true);
     agent->alive = false;
     fleet_log_add(world->log, world->now_ns, "agent ends", unit, FLEET_LOG_NOWHERE, part,
                   agent->link);
-    if (!quietly) tell(world, agent, unit, part, (struct fleet_frame){.kind = FRAME_LOST});
+    if (!quietly)
+        fleet_agents_report(world, agent, unit, part, (struct fleet_frame){.kind = FRAME_LOST});
 }
 
-static void leave(struct world *world, struct fleet_process *process, int number) {
+static void fleet_agents_leave(struct world *world, struct fleet_process *process, int number) {
     int64_t end_ns = world->now_ns + fleet_dice_time(&world->hosts.dice, FLEET_MS, 50 * FLEET_MS);
     if (process->end_ns <= end_ns) return;
     process->end_ns = end_ns;
@@ -128,7 +135,7 @@ static void leave(struct world *world, struct fleet_process *process, int number
 void fleet_hosts_finish(struct world *world, uint32_t unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
-        if (process) leave(world, process, 0);
+        if (process) fleet_agents_leave(world, process, 0);
     }
 }
 
@@ -141,7 +148,7 @@ void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank) {
 
 /* ---- messages to agents ---- */
 
-static void connect(struct world *world, const struct fleet_frame *frame) {
+static void fleet_agents_connect(struct world *world, const struct fleet_frame *frame) {
     struct fleet_agent *agents = world->hosts.agents[frame->unit][frame->part];
     uint32_t free = 0;
     while (free < FLEET_AGENTS_EACH && agents[free].alive)
@@ -158,21 +165,22 @@ static void connect(struct world *world, const struct fleet_frame *frame) {
 
 /* The unit's previous agent on this host ends before the new one reports what it finds
  * (host/process/agent_lock.h). */
-static void look_at_host(struct world *world, const struct fleet_frame *frame,
-                         struct fleet_agent *agent) {
+static void fleet_agents_look_at_host(struct world *world, const struct fleet_frame *frame,
+                                      struct fleet_agent *agent) {
     struct fleet_agent *agents = world->hosts.agents[frame->unit][frame->part];
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
         if (&agents[i] != agent && agents[i].life == agent->life)
             fleet_agents_end(world, frame->unit, frame->part, &agents[i], false);
-    tell(world, agent, frame->unit, frame->part, (struct fleet_frame){.kind = FRAME_FACTS});
+    fleet_agents_report(world, agent, frame->unit, frame->part,
+                        (struct fleet_frame){.kind = FRAME_FACTS});
 }
 
-static void launch(struct world *world, const struct fleet_frame *frame,
-                   struct fleet_agent *agent) {
+static void fleet_agents_launch(struct world *world, const struct fleet_frame *frame,
+                                struct fleet_agent *agent) {
     uint32_t first = 0;
     for (uint32_t part = 0; part < frame->part; part++)
         first += world->hosts.ranks_of[frame->unit][part];
-    kill_all(world, frame->unit, frame->part, agent, true);
+    fleet_agents_kill_all(world, frame->unit, frame->part, agent, true);
     memset(agent->processes, 0, sizeof agent->processes);
     agent->number = frame->number;
     agent->tick_ns = world->now_ns;
@@ -188,7 +196,7 @@ static void launch(struct world *world, const struct fleet_frame *frame,
 static void try_return(struct world *world, const struct fleet_frame *frame,
                        struct fleet_process *process) {
     struct fleet_dice *dice = &world->hosts.returns;
-    bool cursed = world->hosts.crews[frame->unit].is_cursed;
+    bool cursed = world->hosts.supervised_units[frame->unit].is_cursed;
     bool faulty = world->options.faults && world->now_ns < world->healed_ns;
     uint32_t fate = fleet_dice_below(dice, 12);
     if (cursed || (faulty && fate < 3)) {
@@ -205,8 +213,8 @@ static void try_return(struct world *world, const struct fleet_frame *frame,
     }
 }
 
-static void start_again(struct world *world, const struct fleet_frame *frame,
-                        struct fleet_agent *agent) {
+static void fleet_agents_start_again(struct world *world, const struct fleet_frame *frame,
+                                     struct fleet_agent *agent) {
     struct fleet_process *process = &agent->processes[frame->rank];
     if (frame->number != agent->number) return;
     if (process->alive) world_breach(world, "a rank that lives is started again");
@@ -223,12 +231,12 @@ static void start_again(struct world *world, const struct fleet_frame *frame,
 static void take_kill(struct world *world, const struct fleet_frame *frame,
                       struct fleet_agent *agent) {
     if (frame->rank == FLEET_ALL_RANKS)
-        kill_all(world, frame->unit, frame->part, agent, false);
+        fleet_agents_kill_all(world, frame->unit, frame->part, agent, false);
     else
         end_process(world, frame->unit, frame->part, agent, frame->rank, killed, false);
 }
 
-static void take_roster(struct world *world, struct fleet_agent *agent) {
+static void fleet_agents_take_members(struct world *world, struct fleet_agent *agent) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
         process->has_met = true;
@@ -241,8 +249,9 @@ static void take_roster(struct world *world, struct fleet_agent *agent) {
  * no contact with the others until they learn of it. */
 static void take_change(struct world *world, const struct fleet_frame *frame,
                         struct fleet_agent *agent) {
-    const struct fleet_crew *crew = &world->hosts.crews[frame->unit];
-    bool serves = crew->serves && is_crew(crew, agent);
+    const struct fleet_supervised_unit *supervised_unit =
+        &world->hosts.supervised_units[frame->unit];
+    bool serves = supervised_unit->serves && is_supervised_unit(supervised_unit, agent);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
         if (frame->kind == FRAME_BACK && rank == frame->rank) process->has_met = true;
@@ -251,13 +260,14 @@ static void take_change(struct world *world, const struct fleet_frame *frame,
         process->epoch = frame->epoch;
         if (frame->kind == FRAME_BACK) continue;
         if (frame->rank == 0)
-            leave(world, process, 1);
+            fleet_agents_leave(world, process, 1);
         else if (!serves)
-            leave(world, process, rank ? 1 : STARTS_AGAIN);
+            fleet_agents_leave(world, process, rank ? 1 : STARTS_AGAIN);
     }
 }
 
-static struct fleet_agent *agent_of(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
+static struct fleet_agent *fleet_agents_of(struct fleet_hosts *hosts,
+                                           const struct fleet_frame *frame) {
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
         struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
         if (agent->alive && agent->link == frame->link) return agent;
@@ -266,19 +276,19 @@ static struct fleet_agent *agent_of(struct fleet_hosts *hosts, const struct flee
 }
 
 void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
-    struct fleet_agent *agent = agent_of(&world->hosts, frame);
-    if (frame->kind == FRAME_CONNECT) connect(world, frame);
+    struct fleet_agent *agent = fleet_agents_of(&world->hosts, frame);
+    if (frame->kind == FRAME_CONNECT) fleet_agents_connect(world, frame);
     if (!agent) return;
-    agent->hearing.heard_ns = world->now_ns;
+    agent->hearing.received_ns = world->now_ns;
     switch (frame->kind) {
     case FRAME_CHECK:
-        look_at_host(world, frame, agent);
+        fleet_agents_look_at_host(world, frame, agent);
         break;
     case FRAME_LAUNCH:
-        launch(world, frame, agent);
+        fleet_agents_launch(world, frame, agent);
         break;
-    case FRAME_ROSTER:
-        if (frame->number == agent->number) take_roster(world, agent);
+    case FRAME_MEMBERS:
+        if (frame->number == agent->number) fleet_agents_take_members(world, agent);
         break;
     case FRAME_GONE:
     case FRAME_BACK:
@@ -288,10 +298,11 @@ void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
         take_kill(world, frame, agent);
         break;
     case FRAME_AGAIN:
-        start_again(world, frame, agent);
+        fleet_agents_start_again(world, frame, agent);
         break;
     case FRAME_PING:
-        tell(world, agent, frame->unit, frame->part, (struct fleet_frame){.kind = FRAME_PONG});
+        fleet_agents_report(world, agent, frame->unit, frame->part,
+                            (struct fleet_frame){.kind = FRAME_PONG});
         break;
     default:
         check(frame->kind == FRAME_END);
@@ -302,7 +313,7 @@ void fleet_agents_take(struct world *world, const struct fleet_frame *frame) {
 /* ---- ranks among themselves ---- */
 
 /* True if only living ranks remain, all of them run, and all are connected to one another. */
-static bool is_whole(const struct world *world, uint32_t unit, uint32_t without) {
+static bool fleet_agents_is_whole(const struct world *world, uint32_t unit, uint32_t without) {
     struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
     uint32_t rank = 0;
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
@@ -323,21 +334,22 @@ static bool is_whole(const struct world *world, uint32_t unit, uint32_t without)
 
 bool fleet_hosts_holds(const struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
-    const struct fleet_crew *crew = &hosts->crews[unit];
-    if (!hosts->present || !crew->serves) return false;
+    const struct fleet_supervised_unit *supervised_unit = &hosts->supervised_units[unit];
+    if (!hosts->present || !supervised_unit->serves) return false;
     const struct fleet_process *first = process_of(hosts, unit, 0);
-    return !first || first->epoch != crew->epoch || !is_whole(world, unit, crew->without);
+    return !first || first->epoch != supervised_unit->epoch ||
+           !fleet_agents_is_whole(world, unit, supervised_unit->without);
 }
 
 static void begin_serving(struct world *world, uint32_t unit) {
-    struct fleet_crew *crew = &world->hosts.crews[unit];
+    struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const struct fleet_process *process = fleet_agents_process(&world->hosts, unit, rank);
         if (!process || !process->has_met || process->ready_ns > world->now_ns) return;
     }
-    if (!is_whole(world, unit, 0)) return;
+    if (!fleet_agents_is_whole(world, unit, 0)) return;
     if (world->units[unit].up) world_breach(world, "a unit begins while it runs");
-    crew->serves = true;
+    supervised_unit->serves = true;
     world->units[unit].up_ns = world->now_ns;
 }
 
@@ -349,27 +361,29 @@ static int64_t reading_ns(struct world *world) {
 }
 
 /* All ranks of this epoch continue, including returned ones. */
-static void go_on(struct world *world, uint32_t unit, const struct fleet_process *first) {
-    struct fleet_crew *crew = &world->hosts.crews[unit];
-    world->report->survived += (first->gone & ~crew->without) != 0;
-    crew->without = first->gone;
-    crew->epoch = first->epoch;
+static void fleet_agents_go_on(struct world *world, uint32_t unit,
+                               const struct fleet_process *first) {
+    struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
+    world->report->survived += (first->gone & ~supervised_unit->without) != 0;
+    supervised_unit->without = first->gone;
+    supervised_unit->epoch = first->epoch;
     for (uint32_t rank = 1; rank < world->ranks; rank++) {
         struct fleet_process *process = process_of(&world->hosts, unit, rank);
-        if (process && !(crew->without >> rank & 1)) process->returns = false;
+        if (process && !(supervised_unit->without >> rank & 1)) process->returns = false;
     }
-    fleet_log_add(world->log, world->now_ns, "unit goes on", unit, FLEET_LOG_NOWHERE, crew->without,
-                  crew->epoch);
+    fleet_log_add(world->log, world->now_ns, "unit goes on", unit, FLEET_LOG_NOWHERE,
+                  supervised_unit->without, supervised_unit->epoch);
 }
 
 /* Regroups once all living ranks know the same epoch and are connected. Regrouping takes a
  * moment. */
 static void regroup(struct world *world, uint32_t unit, struct fleet_process *first) {
-    struct fleet_crew *crew = &world->hosts.crews[unit];
+    struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     uint32_t gone = first->gone, living = 0;
-    if (first->epoch == crew->epoch || first->stopped_ns > world->now_ns) return;
-    if (!crew->regroup_by_ns) crew->regroup_by_ns = world->now_ns + REGROUP_NS_MAX;
-    bool all = is_whole(world, unit, gone);
+    if (first->epoch == supervised_unit->epoch || first->stopped_ns > world->now_ns) return;
+    if (!supervised_unit->regroup_by_ns)
+        supervised_unit->regroup_by_ns = world->now_ns + REGROUP_NS_MAX;
+    bool all = fleet_agents_is_whole(world, unit, gone);
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const struct fleet_process *process = process_of(&world->hosts, unit, rank);
         if (gone >> rank & 1 || !process) continue;
@@ -377,24 +391,26 @@ static void regroup(struct world *world, uint32_t unit, struct fleet_process *fi
         all &= process->epoch == first->epoch;
     }
     if (!all) {
-        crew->regroup_ns = MACHINE_NEVER;
-        if (crew->regroup_by_ns <= world->now_ns) leave(world, first, STARTS_AGAIN);
-    } else if (crew->regroup_ns == MACHINE_NEVER) {
-        crew->regroup_ns = world->now_ns + (gone & ~crew->without ? reading_ns(world) : JOIN_NS);
-    } else if (crew->regroup_ns <= world->now_ns) {
-        crew->regroup_ns = MACHINE_NEVER;
-        crew->regroup_by_ns = 0;
+        supervised_unit->regroup_ns = MACHINE_NEVER;
+        if (supervised_unit->regroup_by_ns <= world->now_ns)
+            fleet_agents_leave(world, first, STARTS_AGAIN);
+    } else if (supervised_unit->regroup_ns == MACHINE_NEVER) {
+        supervised_unit->regroup_ns =
+            world->now_ns + (gone & ~supervised_unit->without ? reading_ns(world) : JOIN_NS);
+    } else if (supervised_unit->regroup_ns <= world->now_ns) {
+        supervised_unit->regroup_ns = MACHINE_NEVER;
+        supervised_unit->regroup_by_ns = 0;
         if (living < world->hosts.slots_needed)
-            leave(world, first, STARTS_AGAIN);
+            fleet_agents_leave(world, first, STARTS_AGAIN);
         else
-            go_on(world, unit, first);
+            fleet_agents_go_on(world, unit, first);
     }
 }
 
 /* Reports lost and returned ranks to the unit. */
-static void tell_unit(struct world *world, uint32_t unit) {
+static void fleet_agents_notify_unit(struct world *world, uint32_t unit) {
     const struct fleet_unit_host *host = &world->units[unit];
-    uint32_t without = world->hosts.crews[unit].without;
+    uint32_t without = world->hosts.supervised_units[unit].without;
     for (uint32_t rank = 0; host->up && rank < world->ranks; rank++) {
         bool dead = without >> rank & 1;
         if (dead && !host->dead[rank]) fleet_units_bury(world, unit, rank);
@@ -402,21 +418,21 @@ static void tell_unit(struct world *world, uint32_t unit) {
     }
 }
 
-static void run_crew(struct world *world, uint32_t unit) {
-    struct fleet_crew *crew = &world->hosts.crews[unit];
+static void run_supervised_unit(struct world *world, uint32_t unit) {
+    struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
     struct fleet_process *first = fleet_agents_process(&world->hosts, unit, 0);
     if (!first) return;
-    if (!crew->serves) {
+    if (!supervised_unit->serves) {
         begin_serving(world, unit);
     } else {
         regroup(world, unit, first);
-        tell_unit(world, unit);
+        fleet_agents_notify_unit(world, unit);
     }
 }
 
 /* ---- time ---- */
 
-static bool has_news(const struct fleet_agent *agent, const struct world *world) {
+static bool fleet_agents_has_changes(const struct fleet_agent *agent, const struct world *world) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const struct fleet_process *process = &agent->processes[rank];
         if (process->alive && (!process->is_here || process->ready_ns + TICK_NS > world->now_ns))
@@ -427,7 +443,7 @@ static bool has_news(const struct fleet_agent *agent, const struct world *world)
 
 static void run_processes(struct world *world, uint32_t unit, uint32_t part,
                           struct fleet_agent *agent) {
-    int64_t meeting_ns = MEETING_TIMEOUTS * world->hosts.timeout_ns;
+    int64_t rendezvous_ns = RENDEZVOUS_TIMEOUTS * world->hosts.timeout_ns;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_process *process = &agent->processes[rank];
         if (!process->alive) continue;
@@ -437,11 +453,12 @@ static void run_processes(struct world *world, uint32_t unit, uint32_t part,
         } else if (!process->is_here && process->here_ns <= world->now_ns &&
                    process->stopped_ns <= world->now_ns) {
             process->is_here = true;
-            tell(world, agent, unit, part,
-                 (struct fleet_frame){.kind = FRAME_HERE, .number = agent->number, .rank = rank});
+            fleet_agents_report(
+                world, agent, unit, part,
+                (struct fleet_frame){.kind = FRAME_JOIN, .number = agent->number, .rank = rank});
         } else if (rank == 0 && !process->has_met &&
-                   world->now_ns - process->here_ns > meeting_ns) {
-            leave(world, process, STARTS_AGAIN);
+                   world->now_ns - process->here_ns > rendezvous_ns) {
+            fleet_agents_leave(world, process, STARTS_AGAIN);
         }
     }
 }
@@ -450,13 +467,13 @@ static void run_agent(struct world *world, uint32_t unit, uint32_t part,
                       struct fleet_agent *agent) {
     run_processes(world, unit, part, agent);
     if (agent->tick_ns > world->now_ns || agent->stopped_ns > world->now_ns) return;
-    bool news = has_news(agent, world);
+    bool news = fleet_agents_has_changes(agent, world);
     int64_t silent_ns = supervise_silence(
         &agent->hearing, SUPERVISE_PATIENCE * world->hosts.timeout_ns, world->now_ns);
     agent->tick_ns = world->now_ns + (news ? TICK_START_NS : TICK_NS);
     if (agent->number && (news || world->now_ns - agent->signed_ns >=
                                       supervise_interval_ns(world->hosts.timeout_ns)))
-        send_signs(world, agent, unit, part);
+        fleet_agents_send_signs(world, agent, unit, part);
     if (silent_ns) fleet_agents_end(world, unit, part, agent, false);
 }
 
@@ -465,7 +482,7 @@ void fleet_agents_run(struct world *world, uint32_t unit) {
         for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
             if (world->hosts.agents[unit][part][i].alive)
                 run_agent(world, unit, part, &world->hosts.agents[unit][part][i]);
-    run_crew(world, unit);
+    run_supervised_unit(world, unit);
 }
 
 static int64_t agent_wake_ns(const struct world *world, const struct fleet_agent *agent) {
@@ -480,7 +497,7 @@ static int64_t agent_wake_ns(const struct world *world, const struct fleet_agent
 }
 
 int64_t fleet_agents_wake_ns(const struct world *world, uint32_t unit) {
-    int64_t regroup_ns = world->hosts.crews[unit].regroup_ns;
+    int64_t regroup_ns = world->hosts.supervised_units[unit].regroup_ns;
     int64_t wake_ns = regroup_ns > world->now_ns ? regroup_ns : MACHINE_NEVER;
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
         for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {

@@ -37,7 +37,7 @@ struct fleet_link_event {
     enum fleet_link_event_kind kind;
     struct fleet_place at; /* where the event happens */
     uint64_t link;
-    struct transfer_ticket ticket;
+    struct transfer_grant grant;
     uint32_t block, slice, row_count;
     struct page_id page;         /* LEAVES: the page of the slice */
     uint32_t slot;               /* LEAVES: the ledger's slot */
@@ -83,7 +83,8 @@ static struct fleet_link_event *first_event(const struct fleet_carriers *carrier
 }
 
 /* Inserts the event after all events that are due no later. */
-static void add_event(struct fleet_carriers *carriers, const struct fleet_link_event *event) {
+static void fleet_carriers_add_event(struct fleet_carriers *carriers,
+                                     const struct fleet_link_event *event) {
     check(carriers->event_count < EVENTS_MAX);
     uint32_t at = carriers->event_count, index = carriers->order[at];
     for (; at > 0 && carriers->events[carriers->order[at - 1]].due_ns > event->due_ns; at--)
@@ -93,7 +94,8 @@ static void add_event(struct fleet_carriers *carriers, const struct fleet_link_e
     carriers->event_count++;
 }
 
-static struct fleet_link_event take_event(struct fleet_carriers *carriers, uint32_t at) {
+static struct fleet_link_event fleet_carriers_take_event(struct fleet_carriers *carriers,
+                                                         uint32_t at) {
     uint32_t index = carriers->order[at];
     struct fleet_link_event event = carriers->events[index];
     carriers->event_count--;
@@ -121,7 +123,7 @@ static void open_books(struct fleet_carriers *carriers, struct fleet_carrier *ca
     arena_over(&arena, carrier->memory, ledger_bytes());
     limits.page_count = carrier->engine->page_count;
     if (fleet_dice_below(&carriers->dice, 4) == 0)
-        limits.ticket_count = 1 + fleet_dice_below(&carriers->dice, 4);
+        limits.grant_count = 1 + fleet_dice_below(&carriers->dice, 4);
     enum status status = transfer_ledger_open(&carrier->ledger, &arena, &limits);
     check(status == STATUS_OK);
     carrier->orders = (struct transfer_orders){.orders = carrier->order_places,
@@ -152,7 +154,7 @@ void fleet_carriers_address(struct fleet_place place, char address[KV_ADDRESS_BY
 }
 
 /* Reads the digits up to a blank or the end. */
-static uint32_t take_number(const char **text) {
+static uint32_t fleet_carriers_take_number(const char **text) {
     uint32_t value = 0;
     while (**text >= '0' && **text <= '9')
         value = value * 10 + (uint32_t)(*(*text)++ - '0');
@@ -161,24 +163,24 @@ static uint32_t take_number(const char **text) {
     return value;
 }
 
-static struct fleet_place place_of(const char *address) {
-    struct fleet_place place = {.unit = (uint8_t)take_number(&address)};
-    place.rank = (uint8_t)take_number(&address);
-    place.life = take_number(&address);
+static struct fleet_place fleet_carriers_place_of(const char *address) {
+    struct fleet_place place = {.unit = (uint8_t)fleet_carriers_take_number(&address)};
+    place.rank = (uint8_t)fleet_carriers_take_number(&address);
+    place.life = fleet_carriers_take_number(&address);
     check(place.unit < FLEET_UNITS_MAX && place.rank < FLEET_RANKS_MAX);
     return place;
 }
 
 /* ---- links ---- */
 
-static struct fleet_link *link_of(struct fleet_carriers *carriers, uint64_t id) {
+static struct fleet_link *fleet_carriers_link_of(struct fleet_carriers *carriers, uint64_t id) {
     for (uint32_t i = 0; i < LINKS_MAX; i++)
         if (carriers->links[i].id == id) return &carriers->links[i];
     return NULL;
 }
 
 static bool is_broken(struct fleet_carriers *carriers, uint64_t id) {
-    const struct fleet_link *link = link_of(carriers, id);
+    const struct fleet_link *link = fleet_carriers_link_of(carriers, id);
     return !link || link->broken;
 }
 
@@ -186,7 +188,7 @@ static void notice(struct fleet_carriers *carriers, const struct fleet_link *lin
                    struct fleet_place at, int64_t due_ns) {
     struct fleet_link_event event = {
         .due_ns = due_ns, .kind = LINK_EVENT_BROKEN, .at = at, .link = link->id};
-    add_event(carriers, &event);
+    fleet_carriers_add_event(carriers, &event);
 }
 
 /* Slices in transit are lost. Each end notices the break at its own time. */
@@ -198,7 +200,7 @@ static void break_link(struct fleet_carriers *carriers, struct fleet_link *link,
         if (event->link == link->id &&
             (event->kind == LINK_EVENT_COMES || event->kind == LINK_EVENT_FINISH ||
              event->kind == LINK_EVENT_END))
-            take_event(carriers, at);
+            fleet_carriers_take_event(carriers, at);
     }
     struct fleet_place ends[2] = {link->from, link->to};
     for (int i = 0; i < 2; i++)
@@ -206,8 +208,9 @@ static void break_link(struct fleet_carriers *carriers, struct fleet_link *link,
                now_ns + fleet_dice_time(&carriers->dice, 0, 3 * FLEET_SECOND));
 }
 
-static struct fleet_link *open_link(struct fleet_carriers *carriers, struct fleet_place from,
-                                    struct fleet_place to, int64_t now_ns) {
+static struct fleet_link *fleet_carriers_open_link(struct fleet_carriers *carriers,
+                                                   struct fleet_place from, struct fleet_place to,
+                                                   int64_t now_ns) {
     struct fleet_link *link = NULL;
     for (uint32_t i = 0; i < LINKS_MAX; i++) {
         struct fleet_link *other = &carriers->links[i];
@@ -228,7 +231,7 @@ static struct fleet_link *open_link(struct fleet_carriers *carriers, struct flee
 
 /* Frees a link if each end is gone or knows that it is broken. */
 static void forget_link(struct fleet_carriers *carriers, uint64_t id) {
-    struct fleet_link *link = link_of(carriers, id);
+    struct fleet_link *link = fleet_carriers_link_of(carriers, id);
     for (uint32_t at = 0; at < carriers->event_count; at++) {
         const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
         if (event->kind == LINK_EVENT_BROKEN && event->link == id) return;
@@ -248,62 +251,62 @@ static void end(struct fleet_carriers *carriers, struct fleet_place place,
     carriers->say(carriers->context, place.unit, &done.record);
 }
 
-static void expect(struct fleet_carriers *carriers, struct fleet_place place,
-                   const struct record_kv_expect *record, int64_t now_ns) {
+static void fleet_carriers_expect(struct fleet_carriers *carriers, struct fleet_place place,
+                                  const struct record_kv_expect *record, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct transfer_order *order = transfer_orders_begin(&carrier->orders, &record->record);
     struct transfer_block blocks[FLEET_PROMPT_BLOCKS_MAX];
     struct error error;
-    transfer_order_expect(order, record, blocks);
-    if (transfer_ledger_expect(&carrier->ledger, order->ticket, blocks, order->block_count,
+    transfer_orders_expect(order, record, blocks);
+    if (transfer_ledger_expect(&carrier->ledger, order->grant, blocks, order->block_count,
                                now_ns + carriers->transfer_ns_max, &error))
         end(carriers, place, order, false, 0);
 }
 
-static void send_slice(struct fleet_carriers *carriers, struct fleet_place place,
-                       const struct transfer_order *order, uint32_t block, uint32_t slice,
-                       int64_t now_ns) {
+static void fleet_carriers_send_slice(struct fleet_carriers *carriers, struct fleet_place place,
+                                      const struct transfer_order *order, uint32_t block,
+                                      uint32_t slice, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct fleet_link_event event = {.kind = LINK_EVENT_LEAVES,
                                      .at = place,
-                                     .ticket = order->ticket,
+                                     .grant = order->grant,
                                      .block = block,
                                      .slice = slice,
-                                     .row_count = transfer_order_rows(order, block),
+                                     .row_count = transfer_orders_rows(order, block),
                                      .page = order->pages[block]};
-    if (!transfer_ledger_hold(&carrier->ledger, order->ticket, &event.slot)) return;
+    if (!transfer_ledger_hold(&carrier->ledger, order->grant, &event.slot)) return;
     event.link = transfer_ledger_peer(&carrier->ledger, event.slot);
-    struct fleet_link *link = link_of(carriers, event.link);
+    struct fleet_link *link = fleet_carriers_link_of(carriers, event.link);
     check(link);
     if (link->next_ns < now_ns) link->next_ns = now_ns;
     link->next_ns += fleet_dice_time(&carriers->dice, FLEET_MS / 100, carriers->slice_ns_max);
     event.due_ns = link->next_ns;
-    add_event(carriers, &event);
+    fleet_carriers_add_event(carriers, &event);
 }
 
 static void send_finish(struct fleet_carriers *carriers, struct fleet_place place,
-                        struct transfer_ticket ticket, int64_t now_ns) {
+                        struct transfer_grant grant, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
-    struct fleet_link_event event = {.kind = LINK_EVENT_FINISH, .ticket = ticket};
-    if (!transfer_ledger_finish_sending(&carrier->ledger, ticket, &event.link, &event.slice_count))
+    struct fleet_link_event event = {.kind = LINK_EVENT_FINISH, .grant = grant};
+    if (!transfer_ledger_finish_sending(&carrier->ledger, grant, &event.link, &event.slice_count))
         return;
-    struct fleet_link *link = link_of(carriers, event.link);
+    struct fleet_link *link = fleet_carriers_link_of(carriers, event.link);
     if (!link || link->broken) return;
     event.at = link->to;
     event.due_ns = (link->next_ns > now_ns ? link->next_ns : now_ns) +
                    fleet_dice_time(&carriers->dice, 0, carriers->latency_ns_max);
-    add_event(carriers, &event);
+    fleet_carriers_add_event(carriers, &event);
 }
 
-static void push_on(struct fleet_carriers *carriers, struct fleet_place place,
-                    struct transfer_order *order, int64_t now_ns) {
+static void fleet_carriers_push_on(struct fleet_carriers *carriers, struct fleet_place place,
+                                   struct transfer_order *order, int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     uint32_t block, slice, written = carrier->step == order->step ? carrier->written : 0;
-    while (transfer_order_next(order, written, &block, &slice)) {
-        send_slice(carriers, place, order, block, slice, now_ns);
-        transfer_order_advance(order);
+    while (transfer_orders_next(order, written, &block, &slice)) {
+        fleet_carriers_send_slice(carriers, place, order, block, slice, now_ns);
+        transfer_orders_advance(order);
     }
-    if (transfer_order_finish(order)) send_finish(carriers, place, order->ticket, now_ns);
+    if (transfer_orders_finish(order)) send_finish(carriers, place, order->grant, now_ns);
 }
 
 static void push(struct fleet_carriers *carriers, struct fleet_place place,
@@ -313,17 +316,17 @@ static void push(struct fleet_carriers *carriers, struct fleet_place place,
     struct error error;
     if (!order && !record->first) return; /* it has already ended */
     if (!order) {
-        struct fleet_place to = place_of(record->route.address);
-        struct fleet_link *link = open_link(carriers, place, to, now_ns);
+        struct fleet_place to = fleet_carriers_place_of(record->route.address);
+        struct fleet_link *link = fleet_carriers_open_link(carriers, place, to, now_ns);
         order = transfer_orders_begin(&carrier->orders, &record->record);
-        if (transfer_ledger_offer(&carrier->ledger, order->ticket, link->id,
+        if (transfer_ledger_offer(&carrier->ledger, order->grant, link->id,
                                   now_ns + carriers->transfer_ns_max, &error)) {
             end(carriers, place, order, false, 0);
             return;
         }
     }
-    transfer_order_push(order, record);
-    push_on(carriers, place, order, now_ns);
+    transfer_orders_push(order, record);
+    fleet_carriers_push_on(carriers, place, order, now_ns);
 }
 
 void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uint32_t rank,
@@ -334,15 +337,15 @@ void fleet_carriers_progress(struct fleet_carriers *carriers, uint32_t unit, uin
     carrier->written = slices;
     for (uint32_t i = 0; i < carrier->orders.count && !carrier->dead; i++) {
         struct transfer_order *order = &carrier->orders.orders[i];
-        if (order->side == TRANSFER_OUT) push_on(carriers, place, order, now_ns);
+        if (order->side == TRANSFER_OUT) fleet_carriers_push_on(carriers, place, order, now_ns);
     }
 }
 
-static void cancel(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
-                   struct request_id request) {
+static void fleet_carriers_cancel(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
+                                  struct request_id request) {
     const struct transfer_order *order = transfer_orders_find(&carrier->orders, request);
     if (order)
-        transfer_ledger_end(&carrier->ledger, order->side, order->ticket, TRANSFER_CANCELLED,
+        transfer_ledger_end(&carrier->ledger, order->side, order->grant, TRANSFER_CANCELLED,
                             "cancelled");
 }
 
@@ -358,24 +361,25 @@ static void answer_for_dead(struct fleet_carriers *carriers, struct fleet_place 
 
 /* ---- events that are due ---- */
 
-static void tell_end(struct fleet_carriers *carriers, struct fleet_place from, uint64_t link_id,
-                     struct transfer_ticket ticket, enum transfer_end how, int64_t now_ns) {
-    struct fleet_link *link = link_of(carriers, link_id);
+static void fleet_carriers_report_end(struct fleet_carriers *carriers, struct fleet_place from,
+                                      uint64_t link_id, struct transfer_grant grant,
+                                      enum transfer_end how, int64_t now_ns) {
+    struct fleet_link *link = fleet_carriers_link_of(carriers, link_id);
     struct fleet_link_event event = {
-        .kind = LINK_EVENT_END, .link = link_id, .ticket = ticket, .end = how};
+        .kind = LINK_EVENT_END, .link = link_id, .grant = grant, .end = how};
     if (!link || link->broken) return;
     event.at = same_place(from, link->from) ? link->to : link->from;
     event.due_ns =
         now_ns + fleet_dice_time(&carriers->dice, FLEET_MS / 100, carriers->latency_ns_max);
-    add_event(carriers, &event);
+    fleet_carriers_add_event(carriers, &event);
 }
 
 /* Reads a slice from its page and puts it in transit. */
-static void leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
-                  struct fleet_link_event *event) {
+static void fleet_carriers_leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
+                                 struct fleet_link_event *event) {
     struct fleet_dice *dice = &carriers->dice;
     bool open = transfer_ledger_is_open(&carrier->ledger, event->slot);
-    struct fleet_link *link = link_of(carriers, event->link);
+    struct fleet_link *link = fleet_carriers_link_of(carriers, event->link);
     const struct fleet_page *page = &carrier->engine->pages[event->page.index];
     memcpy(event->rows, page->rows[event->slice], sizeof event->rows);
     transfer_ledger_release(&carrier->ledger, event->slot);
@@ -391,7 +395,7 @@ static void leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier
         struct fleet_link_event second = *event;
         second.due_ns += fleet_dice_time(dice, 0, 3 * FLEET_SECOND);
         carriers->counts.doubled++;
-        add_event(carriers, &second);
+        fleet_carriers_add_event(carriers, &second);
     }
     if (carriers->faults && fleet_dice_below(dice, LOST_OF) == 0) {
         carriers->counts.lost++;
@@ -399,7 +403,7 @@ static void leave(struct fleet_carriers *carriers, struct fleet_carrier *carrier
     }
     if (carriers->faults && fleet_dice_below(dice, DAMAGED_OF) == 0)
         event->rows[fleet_dice_below(dice, event->row_count)] ^= 1;
-    add_event(carriers, event);
+    fleet_carriers_add_event(carriers, event);
 }
 
 static void write_half(struct fleet_carrier *carrier, const struct fleet_link_event *event,
@@ -412,10 +416,11 @@ static void write_half(struct fleet_carrier *carrier, const struct fleet_link_ev
 static void come(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
                  struct fleet_link_event *event, int64_t now_ns) {
     enum transfer_verdict verdict =
-        transfer_ledger_arrive(&carrier->ledger, event->link, event->ticket, event->block,
+        transfer_ledger_arrive(&carrier->ledger, event->link, event->grant, event->block,
                                event->slice, event->row_count, &event->write);
     if (verdict == TRANSFER_UNKNOWN || verdict == TRANSFER_FOREIGN)
-        tell_end(carriers, event->at, event->link, event->ticket, TRANSFER_REFUSED, now_ns);
+        fleet_carriers_report_end(carriers, event->at, event->link, event->grant, TRANSFER_REFUSED,
+                                  now_ns);
     carriers->counts.late += verdict == TRANSFER_UNKNOWN || verdict == TRANSFER_LATE;
     if (verdict != TRANSFER_ACCEPT) return;
     write_half(carrier, event, 0, event->row_count / 2);
@@ -423,11 +428,11 @@ static void come(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
     event->kind = LINK_EVENT_WRITTEN;
     event->due_ns = now_ns + fleet_dice_time(&carriers->dice, FLEET_MS / 100,
                                              slow ? 2 * FLEET_SECOND : FLEET_MS);
-    add_event(carriers, event);
+    fleet_carriers_add_event(carriers, event);
 }
 
-static void written(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
-                    const struct fleet_link_event *event) {
+static void fleet_carriers_written(struct fleet_carriers *carriers, struct fleet_carrier *carrier,
+                                   const struct fleet_link_event *event) {
     enum transfer_written how = TRANSFER_BROKEN;
     if (!is_broken(carriers, event->link)) {
         const uint64_t *rows = carrier->engine->pages[event->write.page.index].rows[event->slice];
@@ -448,39 +453,40 @@ static void give_up_writes(struct fleet_carriers *carriers, struct fleet_place p
         if (event->kind != LINK_EVENT_WRITTEN || event->link != link ||
             !same_place(event->at, place))
             continue;
-        struct fleet_link_event given = take_event(carriers, at);
+        struct fleet_link_event given = fleet_carriers_take_event(carriers, at);
         transfer_ledger_written(&carrier->ledger, &given.write, TRANSFER_BROKEN);
     }
 }
 
-static void happen(struct fleet_carriers *carriers, struct fleet_link_event *event,
-                   int64_t now_ns) {
+static void fleet_carriers_happen(struct fleet_carriers *carriers, struct fleet_link_event *event,
+                                  int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, event->at);
     if (carrier && carrier->dead) carrier = NULL;
     if (!carrier && event->kind != LINK_EVENT_BROKEN) return;
     switch (event->kind) {
     case LINK_EVENT_LEAVES:
         event->due_ns = now_ns;
-        leave(carriers, carrier, event);
+        fleet_carriers_leave(carriers, carrier, event);
         break;
     case LINK_EVENT_COMES:
         come(carriers, carrier, event, now_ns);
         break;
     case LINK_EVENT_WRITTEN:
-        written(carriers, carrier, event);
+        fleet_carriers_written(carriers, carrier, event);
         break;
     case LINK_EVENT_FINISH: {
         enum transfer_verdict verdict = transfer_ledger_finish(
-            &carrier->ledger, event->link, event->ticket, event->slice_count, NULL, 0);
+            &carrier->ledger, event->link, event->grant, event->slice_count, NULL, 0);
         if (verdict == TRANSFER_UNKNOWN || verdict == TRANSFER_FOREIGN)
-            tell_end(carriers, event->at, event->link, event->ticket, TRANSFER_REFUSED, now_ns);
+            fleet_carriers_report_end(carriers, event->at, event->link, event->grant,
+                                      TRANSFER_REFUSED, now_ns);
         break;
     }
     case LINK_EVENT_END: {
-        const struct fleet_link *link = link_of(carriers, event->link);
+        const struct fleet_link *link = fleet_carriers_link_of(carriers, event->link);
         bool ours = link && same_place(link->from, event->at);
         transfer_ledger_end_by(&carrier->ledger, ours ? TRANSFER_OUT : TRANSFER_IN, event->link,
-                               event->ticket, event->end, "the peer says so");
+                               event->grant, event->end, "the peer says so");
         break;
     }
     case LINK_EVENT_BROKEN:
@@ -493,26 +499,27 @@ static void happen(struct fleet_carriers *carriers, struct fleet_link_event *eve
 }
 
 /* Drops the slices of ended tickets. */
-static void prune(struct fleet_carriers *carriers, struct fleet_place place) {
+static void fleet_carriers_prune(struct fleet_carriers *carriers, struct fleet_place place) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     for (uint32_t at = carriers->event_count; at-- > 0;) {
         const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
         if (event->kind != LINK_EVENT_LEAVES || !same_place(event->at, place) ||
             transfer_ledger_is_open(&carrier->ledger, event->slot))
             continue;
-        struct fleet_link_event pruned = take_event(carriers, at);
+        struct fleet_link_event pruned = fleet_carriers_take_event(carriers, at);
         transfer_ledger_release(&carrier->ledger, pruned.slot);
     }
 }
 
-static void tell_owners(struct fleet_carriers *carriers, struct fleet_place place, int64_t now_ns) {
+static void notify_owners(struct fleet_carriers *carriers, struct fleet_place place,
+                          int64_t now_ns) {
     struct fleet_carrier *carrier = carrier_at(carriers, place);
     struct transfer_ended ended;
     while (transfer_ledger_take(&carrier->ledger, &ended)) {
         carriers->counts.ended[ended.end]++;
         struct transfer_order *order = transfer_orders_ended(&carrier->orders, &ended);
         if (!order) continue;
-        fleet_log_request(carriers->log, now_ns, transfer_end_name(ended.end), place.unit,
+        fleet_log_request(carriers->log, now_ns, transfer_ledger_end_name(ended.end), place.unit,
                           place.rank, order->request, ended.side, ended.end);
         end(carriers, place, order, ended.end == TRANSFER_DONE, ended.blocks);
     }
@@ -523,19 +530,20 @@ static void tend(struct fleet_carriers *carriers, struct fleet_place place, int6
     struct transfer_ledger *ledger = &carrier->ledger;
     struct transfer_ended ended;
     transfer_ledger_expire(ledger, now_ns);
-    if (ledger->ending_count) prune(carriers, place);
+    if (ledger->finishing_count) fleet_carriers_prune(carriers, place);
     uint64_t stuck = transfer_ledger_stuck(ledger, DRAIN_NS_MAX, now_ns, &carrier->stuck_ns);
-    struct fleet_link *link = stuck == TRANSFER_NO_PEER ? NULL : link_of(carriers, stuck);
+    struct fleet_link *link =
+        stuck == TRANSFER_NO_PEER ? NULL : fleet_carriers_link_of(carriers, stuck);
     if (link) {
         break_link(carriers, link, now_ns);
         give_up_writes(carriers, place, stuck);
     }
     while (transfer_ledger_announce(ledger, &ended)) {
-        bool told = ended.side == TRANSFER_OUT && ended.end == TRANSFER_DONE;
-        if (ended.peer != TRANSFER_NO_PEER && !told)
-            tell_end(carriers, place, ended.peer, ended.ticket, ended.end, now_ns);
+        bool reported = ended.side == TRANSFER_OUT && ended.end == TRANSFER_DONE;
+        if (ended.peer != TRANSFER_NO_PEER && !reported)
+            fleet_carriers_report_end(carriers, place, ended.peer, ended.grant, ended.end, now_ns);
     }
-    tell_owners(carriers, place, now_ns);
+    notify_owners(carriers, place, now_ns);
 }
 
 static bool stands_still(const struct fleet_carriers *carriers, uint32_t unit, int64_t now_ns) {
@@ -545,13 +553,13 @@ static bool stands_still(const struct fleet_carriers *carriers, uint32_t unit, i
 void fleet_carriers_run(struct fleet_carriers *carriers, int64_t now_ns) {
     struct fleet_link_event *first;
     while ((first = first_event(carriers)) && first->due_ns <= now_ns) {
-        struct fleet_link_event event = take_event(carriers, 0);
+        struct fleet_link_event event = fleet_carriers_take_event(carriers, 0);
         if (stands_still(carriers, event.at.unit, now_ns)) {
             event.due_ns = carriers->frozen_ns[event.at.unit];
-            add_event(carriers, &event);
+            fleet_carriers_add_event(carriers, &event);
             continue;
         }
-        happen(carriers, &event, now_ns);
+        fleet_carriers_happen(carriers, &event, now_ns);
     }
     for (uint32_t unit = 0; unit < FLEET_UNITS_MAX; unit++)
         for (uint32_t rank = 0; rank < FLEET_RANKS_MAX; rank++) {
@@ -586,11 +594,11 @@ void fleet_carriers_take(struct fleet_carriers *carriers, uint32_t unit, uint32_
     if (carrier->dead)
         answer_for_dead(carriers, place, record);
     else if (record->kind == RECORD_KV_EXPECT)
-        expect(carriers, place, (const struct record_kv_expect *)record, now_ns);
+        fleet_carriers_expect(carriers, place, (const struct record_kv_expect *)record, now_ns);
     else if (record->kind == RECORD_KV_PUSH)
         push(carriers, place, (const struct record_kv_push *)record, now_ns);
     else
-        cancel(carriers, carrier, record_request(record));
+        fleet_carriers_cancel(carriers, carrier, record_request(record));
     if (!carrier->dead) tend(carriers, place, now_ns);
 }
 
@@ -624,7 +632,7 @@ void fleet_carriers_return(struct fleet_carriers *carriers, uint32_t unit, uint3
     for (uint32_t at = carriers->event_count; at-- > 0;) {
         const struct fleet_link_event *event = &carriers->events[carriers->order[at]];
         if (event->kind != LINK_EVENT_BROKEN && same_place(event->at, place))
-            take_event(carriers, at);
+            fleet_carriers_take_event(carriers, at);
     }
     carrier->dead = false;
     open_books(carriers, carrier);

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "simulate/fleet_tongue.h"
+#include "simulate/fleet_token_oracle.h"
 
 enum { SPEECHES_MAX = FLEET_CLIENTS_MAX * FLEET_CHOICES_MAX };
 
@@ -20,13 +20,15 @@ bool fleet_chats_open(struct fleet_clients *clients, struct arena *arena) {
 
 enum { FIRST_DRAW = 60 }; /* earlier draws belong to clients that complete */
 
-static uint32_t below(const struct fleet_clients *clients, uint32_t draw, uint32_t bound) {
+static uint32_t fleet_chats_below(const struct fleet_clients *clients, uint32_t draw,
+                                  uint32_t bound) {
     return fleet_clients_below(clients, FIRST_DRAW + draw, bound);
 }
 
 /* Contents of four families begin alike. */
 static void make_content(const struct fleet_clients *clients, char *out, uint32_t count) {
-    uint32_t family = below(clients, 0, 4), alike = 80 + below(clients, 1, FLEET_PROMPT_MAX);
+    uint32_t family = fleet_chats_below(clients, 0, 4),
+             alike = 80 + fleet_chats_below(clients, 1, FLEET_PROMPT_MAX);
     for (uint32_t i = 0; i < count; i++)
         out[i] = (char)('a' + (i < alike ? family * 5 + i * 7 : clients->count * 17 + i) % 26);
     out[count] = 0;
@@ -35,34 +37,39 @@ static void make_content(const struct fleet_clients *clients, char *out, uint32_
 size_t fleet_chats_ask(struct fleet_clients *clients, struct fleet_client *client,
                        struct sampling *sampling, uint32_t *answer_max, char *out, size_t room) {
     char content[FLEET_PROMPT_MAX];
-    make_content(clients, content, 1 + below(clients, 2, FLEET_PROMPT_MAX - FLEET_TONGUE_FRAME));
+    make_content(clients, content,
+                 1 + fleet_chats_below(clients, 2, FLEET_PROMPT_MAX - FLEET_TOKEN_ORACLE_FRAME));
     char binds[600];
     (void)fleet_clients_bind(clients, client, binds, sizeof binds);
-    bool gives_tools = below(clients, 3, 7) > 0 && !client->bound;
-    bool forbids = below(clients, 4, 12) == 0;
-    *answer_max = 1 + below(clients, 5, FLEET_ANSWER_MAX - 1);
-    *sampling = (struct sampling){.top_p = 1, .seed = FLEET_SPEAKS + below(clients, 6, 1000000)};
-    if (below(clients, 7, 3) == 0) sampling->frequency_penalty = 0.5f;
-    if (below(clients, 8, 3) == 0) sampling->min_tokens = below(clients, 9, *answer_max + 1);
+    bool gives_tools = fleet_chats_below(clients, 3, 7) > 0 && !client->bound;
+    bool forbids = fleet_chats_below(clients, 4, 12) == 0;
+    *answer_max = 1 + fleet_chats_below(clients, 5, FLEET_ANSWER_MAX - 1);
+    *sampling = (struct sampling){.top_p = 1,
+                                  .seed = FLEET_SPEAKS + fleet_chats_below(clients, 6, 1000000)};
+    if (fleet_chats_below(clients, 7, 3) == 0) sampling->frequency_penalty = 0.5f;
+    if (fleet_chats_below(clients, 8, 3) == 0)
+        sampling->min_tokens = fleet_chats_below(clients, 9, *answer_max + 1);
     client->chats = true;
     client->with_tools = gives_tools && !forbids;
-    client->one_call = gives_tools && below(clients, 10, 5) == 0;
-    client->tells_ids = below(clients, 11, 3) == 0;
-    client->stream = below(clients, 12, 3) > 0;
-    client->tenant = 1 + below(clients, 13, 2);
+    client->one_call = gives_tools && fleet_chats_below(clients, 10, 5) == 0;
+    client->reports_ids = fleet_chats_below(clients, 11, 3) == 0;
+    client->stream = fleet_chats_below(clients, 12, 3) > 0;
+    client->tenant = 1 + fleet_chats_below(clients, 13, 2);
     client->prompt_count = 1;
-    client->choice_count = below(clients, 14, 4) ? 1 : 1 + below(clients, 15, FLEET_CHOICES_MAX);
+    client->choice_count = fleet_chats_below(clients, 14, 4)
+                               ? 1
+                               : 1 + fleet_chats_below(clients, 15, FLEET_CHOICES_MAX);
     client->prompts[0].count =
-        fleet_tongue_prompt(content, client->with_tools, client->prompts[0].tokens);
+        fleet_token_oracle_prompt(content, client->with_tools, client->prompts[0].tokens);
     return format_text(
         out, room,
         "{\"max_tokens\":%u,\"seed\":%u,\"n\":%u,\"stream\":%s,\"frequency_penalty\":%s,"
         "\"min_tokens\":%u%s%s%s%s%s%s%s,\"messages\":[{\"role\":\"user\",\"content\":\"%s\"}]}",
         *answer_max, (unsigned)sampling->seed, client->choice_count,
         client->stream ? "true" : "false", sampling->frequency_penalty != 0 ? "0.5" : "0",
-        sampling->min_tokens, client->tells_ids ? ",\"return_token_ids\":true" : "",
+        sampling->min_tokens, client->reports_ids ? ",\"return_token_ids\":true" : "",
         client->stream ? ",\"stream_options\":{\"include_usage\":true}" : "",
-        gives_tools ? ",\"tools\":" : "", gives_tools ? fleet_tongue_tools : "",
+        gives_tools ? ",\"tools\":" : "", gives_tools ? fleet_token_oracle_tools : "",
         gives_tools && forbids ? ",\"tool_choice\":\"none\"" : "",
         client->one_call ? ",\"parallel_tool_calls\":false" : "", binds, content);
 }
@@ -76,8 +83,9 @@ void fleet_chats_expect(struct fleet_clients *clients, struct fleet_client *clie
         speech->content_bytes = speech->calls_bytes = speech->call_count = 0;
         speech->one_call = client->one_call;
         speech->ended = false;
-        choice->expected_count = fleet_tongue_listen(
-            clients->tongue, client->with_tools, choice->expected, choice->expected_count, speech);
+        choice->expected_count =
+            fleet_token_oracle_listen(clients->token_oracle, client->with_tools, choice->expected,
+                                      choice->expected_count, speech);
     }
 }
 
@@ -92,16 +100,17 @@ static void stray(struct fleet_clients *clients, struct fleet_client *client,
 }
 
 /* True if the text is the next part of what is expected. */
-static bool comes_next(const char *expected, uint32_t count, uint32_t *told, struct bytes text) {
-    if (text.count > count - *told || memcmp(expected + *told, text.data, text.count) != 0)
+static bool comes_next(const char *expected, uint32_t count, uint32_t *reported,
+                       struct bytes text) {
+    if (text.count > count - *reported || memcmp(expected + *reported, text.data, text.count) != 0)
         return false;
-    *told += (uint32_t)text.count;
+    *reported += (uint32_t)text.count;
     return true;
 }
 
 static bool call_goes_on(struct fleet_choice *choice, struct bytes text) {
     const struct fleet_speech *speech = choice->speech;
-    return comes_next(speech->calls, speech->calls_bytes, &choice->calls_told, text);
+    return comes_next(speech->calls, speech->calls_bytes, &choice->calls_reported, text);
 }
 
 /* Accepts the model's own id if it wrote one, otherwise any id that differs from the previous
@@ -115,9 +124,9 @@ static bool id_is_right(struct fleet_choice *choice, struct bytes id) {
     return call_goes_on(choice, id) && call_goes_on(choice, BYTES_LITERAL("\2"));
 }
 
-static void begin_call(struct fleet_clients *clients, struct fleet_client *client,
-                       struct fleet_choice *choice, int64_t index, struct bytes id,
-                       struct bytes name) {
+static void fleet_chats_begin_call(struct fleet_clients *clients, struct fleet_client *client,
+                                   struct fleet_choice *choice, int64_t index, struct bytes id,
+                                   struct bytes name) {
     if (index < choice->calls_begun)
         fleet_clients_breach(clients, client, "a call's name arrives again");
     else if (index > choice->calls_begun)
@@ -132,8 +141,9 @@ static void begin_call(struct fleet_clients *clients, struct fleet_client *clien
         stray(clients, client, choice, "a call has another name than undisturbed");
 }
 
-static void take_call(struct fleet_clients *clients, struct fleet_client *client,
-                      struct fleet_choice *choice, const struct tree *call, int64_t index) {
+static void fleet_chats_take_call(struct fleet_clients *clients, struct fleet_client *client,
+                                  struct fleet_choice *choice, const struct tree *call,
+                                  int64_t index) {
     const struct tree *function = tree_member(call, "function");
     struct bytes id = {"", 0}, name = {"", 0}, arguments = {"", 0};
     bool has_id = tree_get_string(tree_member(call, "id"), &id);
@@ -142,7 +152,7 @@ static void take_call(struct fleet_clients *clients, struct fleet_client *client
     if (client->stream && !tree_get_integer(tree_member(call, "index"), &index))
         fleet_clients_breach(clients, client, "a call without an index");
     if (has_id != has_name) fleet_clients_breach(clients, client, "a call without id or name");
-    if (has_name) begin_call(clients, client, choice, index, id, name);
+    if (has_name) fleet_chats_begin_call(clients, client, choice, index, id, name);
     if (index + 1 != choice->calls_begun)
         fleet_clients_breach(clients, client, "arguments of another call");
     if (!choice->strays && !call_goes_on(choice, arguments))
@@ -160,10 +170,10 @@ void fleet_chats_take(struct fleet_clients *clients, struct fleet_client *client
     if (tree_get_string(tree_member(said, "reasoning_content"), &reasoning))
         fleet_clients_breach(clients, client, "unexpected reasoning text");
     if (!choice->strays &&
-        !comes_next(speech->content, speech->content_bytes, &choice->content_told, content))
+        !comes_next(speech->content, speech->content_bytes, &choice->content_reported, content))
         stray(clients, client, choice, "another content than undisturbed");
     for (size_t i = 0; i < tree_count(calls); i++)
-        take_call(clients, client, choice, tree_at(calls, i), (int64_t)i);
+        fleet_chats_take_call(clients, client, choice, tree_at(calls, i), (int64_t)i);
 }
 
 const char *fleet_chats_finish(const struct fleet_choice *choice, bool stops) {
@@ -176,10 +186,10 @@ const char *fleet_chats_finish(const struct fleet_choice *choice, bool stops) {
 void fleet_chats_end(struct fleet_clients *clients, struct fleet_client *client,
                      struct fleet_choice *choice) {
     const struct fleet_speech *speech = choice->speech;
-    if (!client->tells_ids) choice->count = choice->expected_count;
+    if (!client->reports_ids) choice->count = choice->expected_count;
     if (choice->strays) fleet_clients_breach(clients, client, choice->strays);
-    if (choice->content_told != speech->content_bytes)
+    if (choice->content_reported != speech->content_bytes)
         fleet_clients_breach(clients, client, "some of its content is missing");
-    if (choice->calls_told != speech->calls_bytes || choice->calls_begun != speech->call_count)
+    if (choice->calls_reported != speech->calls_bytes || choice->calls_begun != speech->call_count)
         fleet_clients_breach(clients, client, "some of its calls are missing");
 }

@@ -8,7 +8,7 @@
 #include "contract/record_client.h"
 #include "simulate/fleet_chats.h"
 #include "simulate/fleet_engine.h"
-#include "simulate/fleet_tongue.h"
+#include "simulate/fleet_token_oracle.h"
 
 #define BODY_BYTES ((size_t)16 << 10)
 #define SCRATCH_BYTES ((size_t)8 << 20)
@@ -19,8 +19,8 @@ size_t fleet_clients_bytes(void) {
 }
 
 bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
-                        const struct fleet_tongue *tongue, uint64_t seed) {
-    *clients = (struct fleet_clients){.seed = seed, .tongue = tongue};
+                        const struct fleet_token_oracle *token_oracle, uint64_t seed) {
+    *clients = (struct fleet_clients){.seed = seed, .token_oracle = token_oracle};
     clients->clients = arena_take_zeroed(arena, FLEET_CLIENTS_MAX * sizeof *clients->clients);
     clients->body = arena_take(arena, BODY_BYTES);
     void *scratch = arena_take(arena, SCRATCH_BYTES);
@@ -41,7 +41,7 @@ void fleet_clients_breach(struct fleet_clients *clients, const struct fleet_clie
 
 /* Makes the next turn of an earlier client's prompt: that prompt, its answer, and a little more.
  * Returns false if none fits. */
-static bool go_on(const struct fleet_clients *clients, struct fleet_client *client) {
+static bool fleet_clients_go_on(const struct fleet_clients *clients, struct fleet_client *client) {
     if (clients->count == 0 || fleet_clients_below(clients, 13, 3)) return false;
     const struct fleet_client *before =
         &clients->clients[fleet_clients_below(clients, 14, clients->count)];
@@ -74,7 +74,7 @@ static void make_prompts(const struct fleet_clients *clients, struct fleet_clien
     client->prompt_count = fleet_clients_below(clients, 18, 5)
                                ? 1
                                : 2 + fleet_clients_below(clients, 19, FLEET_PROMPTS_MAX - 1);
-    if (!go_on(clients, client)) {
+    if (!fleet_clients_go_on(clients, client)) {
         client->tenant = 1 + fleet_clients_below(clients, 12, FLEET_TENANTS);
         if (clients->flooder && fleet_clients_below(clients, 61, 2))
             client->tenant = clients->flooder;
@@ -110,7 +110,7 @@ static size_t write_prompts(const struct fleet_client *client, char *out, size_t
 size_t fleet_clients_bind(const struct fleet_clients *clients, struct fleet_client *client,
                           char *out, size_t room) {
     client->constraint = fleet_clients_below(clients, 41, FLEET_CONSTRAINTS);
-    client->bound = clients->constraints && clients->tongue->tokenizer &&
+    client->bound = clients->constraints && clients->token_oracle->tokenizer &&
                     fleet_clients_below(clients, 40, 3) == 0;
     out[0] = 0;
     if (!client->bound) return 0;
@@ -136,7 +136,7 @@ static uint32_t expect_bound(struct fleet_clients *clients, struct fleet_client 
 }
 
 /* Computes the undisturbed engine's answer. There is none if only the prompts are asked about. */
-static void expect(struct fleet_clients *clients, struct fleet_client *client) {
+static void fleet_clients_expect(struct fleet_clients *clients, struct fleet_client *client) {
     struct sampling sampling = client->sampling;
     uint32_t answer_max = client->answer_max;
     uint32_t each = client->choice_count / client->prompt_count;
@@ -190,14 +190,14 @@ static size_t make_completion(struct fleet_clients *clients, struct fleet_client
     used += format_text(out + used, BODY_BYTES - used, "}");
     client->sampling = sampling;
     client->answer_max = answer_max;
-    expect(clients, client);
+    fleet_clients_expect(clients, client);
     return used;
 }
 
 static size_t make_chat(struct fleet_clients *clients, struct fleet_client *client) {
     size_t used = fleet_chats_ask(clients, client, &client->sampling, &client->answer_max,
                                   clients->body, BODY_BYTES);
-    expect(clients, client);
+    fleet_clients_expect(clients, client);
     return used;
 }
 
@@ -217,7 +217,7 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t un
     check(clients->count < FLEET_CLIENTS_MAX);
     struct fleet_client *client = &clients->clients[clients->count];
     client->number = clients->count;
-    bool chats = clients->tongue->tokenizer && fleet_clients_below(clients, 50, 2);
+    bool chats = clients->token_oracle->tokenizer && fleet_clients_below(clients, 50, 2);
     const char *path = chats ? "/v1/chat/completions" : "/v1/completions";
     size_t body_bytes = chats ? make_chat(clients, client) : make_completion(clients, client);
     uint32_t path_bytes = (uint32_t)strlen(path);
@@ -227,16 +227,16 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t un
     memcpy(text, clients->body, body_bytes);
     struct outbox box = {.memory = clients->body, .capacity = BODY_BYTES};
     struct record_client_request *record =
-        outbox_put(&box, RECORD_CLIENT_REQUEST,
-                   &(struct record_client_request){
-                       .connection = {clients->count++},
-                       .random = {clients->seed, (uint64_t)client->number * 64},
-                       .unix_time = unix_time,
-                       .method = HTTP_POST,
-                       .path_bytes = path_bytes,
-                       .authorization_bytes = (uint32_t)key_bytes,
-                       .body_bytes = (uint32_t)body_bytes,
-                   });
+        machine_outbox_put(&box, RECORD_CLIENT_REQUEST,
+                           &(struct record_client_request){
+                               .connection = {clients->count++},
+                               .random = {clients->seed, (uint64_t)client->number * 64},
+                               .unix_time = unix_time,
+                               .method = HTTP_POST,
+                               .path_bytes = path_bytes,
+                               .authorization_bytes = (uint32_t)key_bytes,
+                               .body_bytes = (uint32_t)body_bytes,
+                           });
     check(record);
     memcpy(client_request_path(record), path, path_bytes);
     memcpy(client_request_authorization(record), key, key_bytes);
@@ -260,8 +260,8 @@ static const struct fleet_prompt *prompt_of(const struct fleet_client *client,
 }
 
 /* Checks the log probabilities. The prompt's tokens come first. */
-static void take_scores(struct fleet_clients *clients, struct fleet_client *client,
-                        struct fleet_choice *choice, const struct tree *logprobs) {
+static void fleet_clients_take_scores(struct fleet_clients *clients, struct fleet_client *client,
+                                      struct fleet_choice *choice, const struct tree *logprobs) {
     const struct fleet_prompt *prompt = prompt_of(client, choice);
     for (size_t i = 0; client->echo && i < tree_count(logprobs); i++) {
         double logprob = 1;
@@ -275,8 +275,8 @@ static void take_scores(struct fleet_clients *clients, struct fleet_client *clie
     }
 }
 
-static void take_tokens(struct fleet_clients *clients, struct fleet_client *client,
-                        struct fleet_choice *choice, const struct tree *ids) {
+static void fleet_clients_take_tokens(struct fleet_clients *clients, struct fleet_client *client,
+                                      struct fleet_choice *choice, const struct tree *ids) {
     for (size_t i = 0; i < tree_count(ids); i++) {
         int64_t id = -1;
         if (choice->finished || choice->count == choice->expected_count) {
@@ -291,8 +291,8 @@ static void take_tokens(struct fleet_clients *clients, struct fleet_client *clie
     }
 }
 
-static void take_finish(struct fleet_clients *clients, struct fleet_client *client,
-                        struct fleet_choice *choice, struct bytes reason) {
+static void fleet_clients_take_finish(struct fleet_clients *clients, struct fleet_client *client,
+                                      struct fleet_choice *choice, struct bytes reason) {
     uint32_t count = choice->expected_count;
     bool stops = count && choice->expected[count - 1] == FLEET_STOP_TOKEN;
     const char *expected = client->chats ? fleet_chats_finish(choice, stops)
@@ -326,18 +326,18 @@ static void take_choices(struct fleet_clients *clients, struct fleet_client *cli
             return;
         }
         struct fleet_choice *choice = &client->choices[index];
-        take_scores(clients, client, choice,
-                    tree_member(tree_member(from, "logprobs"), "token_logprobs"));
-        take_tokens(clients, client, choice, tree_member(from, "token_ids"));
+        fleet_clients_take_scores(clients, client, choice,
+                                  tree_member(tree_member(from, "logprobs"), "token_logprobs"));
+        fleet_clients_take_tokens(clients, client, choice, tree_member(from, "token_ids"));
         if (client->chats)
             fleet_chats_take(clients, client, choice,
                              tree_member(from, client->stream ? "delta" : "message"));
         if (tree_get_string(tree_member(from, "finish_reason"), &reason))
-            take_finish(clients, client, choice, reason);
+            fleet_clients_take_finish(clients, client, choice, reason);
     }
 }
 
-static int64_t number_in(const struct tree *object, const char *name) {
+static int64_t fleet_clients_number_in(const struct tree *object, const char *name) {
     int64_t number = -1;
     tree_get_integer(tree_member(object, name), &number);
     return number;
@@ -346,25 +346,25 @@ static int64_t number_in(const struct tree *object, const char *name) {
 /* Checks the usage of a whole answer. */
 static void take_usage(struct fleet_clients *clients, struct fleet_client *client,
                        const struct tree *usage) {
-    int64_t prompt = number_in(usage, "prompt_tokens"), told = 0, asked = 0;
-    int64_t hits = number_in(usage, "prompt_cache_hit_tokens");
+    int64_t prompt = fleet_clients_number_in(usage, "prompt_tokens"), reported = 0, asked = 0;
+    int64_t hits = fleet_clients_number_in(usage, "prompt_cache_hit_tokens");
     if (prompt < 0) return; /* null */
-    client->told_usage = true;
-    client->told_prompt = prompt;
-    client->told_hits = hits;
-    client->told_output = number_in(usage, "completion_tokens");
+    client->reported_usage = true;
+    client->reported_prompt = prompt;
+    client->reported_hits = hits;
+    client->reported_output = fleet_clients_number_in(usage, "completion_tokens");
     for (uint32_t i = 0; i < client->choice_count; i++)
-        told += client->choices[i].count;
+        reported += client->choices[i].count;
     for (uint32_t p = 0; p < client->prompt_count; p++)
         asked += client->prompts[p].count;
     if (prompt != asked || hits < 0 || hits > prompt ||
-        hits + number_in(usage, "prompt_cache_miss_tokens") != prompt)
+        hits + fleet_clients_number_in(usage, "prompt_cache_miss_tokens") != prompt)
         fleet_clients_breach(clients, client, "its account of the prompt is wrong");
-    if (!client->cut && number_in(usage, "completion_tokens") != told)
+    if (!client->cut && fleet_clients_number_in(usage, "completion_tokens") != reported)
         fleet_clients_breach(clients, client, "its account of the answer is wrong");
 }
 
-static bool was_told(const struct fleet_client *client) {
+static bool was_reported(const struct fleet_client *client) {
     for (uint32_t i = 0; i < client->choice_count; i++)
         if (client->choices[i].count || client->choices[i].echoed) return true;
     return false;
@@ -376,9 +376,9 @@ static void take_fingerprint(struct fleet_clients *clients, struct fleet_client 
     bool renewed = bytes_contain(text, BYTES_LITERAL("\"fathom-0-renewed\""));
     bool simulated = bytes_contain(text, BYTES_LITERAL("\"fathom-0-simulated\""));
     if (renewed && !client->numerics) {
-        if (was_told(client)) fleet_clients_breach(clients, client, "its numerics change");
+        if (was_reported(client)) fleet_clients_breach(clients, client, "its numerics change");
         client->numerics = 1;
-        expect(clients, client);
+        fleet_clients_expect(clients, client);
     }
     if (simulated && client->numerics)
         fleet_clients_breach(clients, client, "its numerics change back");
@@ -430,14 +430,14 @@ static void take_data(struct fleet_clients *clients, struct fleet_client *client
         take_json(clients, client, text);
 }
 
-static void take_end(struct fleet_clients *clients, struct fleet_client *client) {
+static void fleet_clients_take_end(struct fleet_clients *clients, struct fleet_client *client) {
     client->ended = true;
     for (uint32_t i = 0; i < client->choice_count && !client->refused; i++)
         if (!client->choices[i].finished)
             fleet_clients_breach(clients, client, "its answer has no end");
 }
 
-void fleet_clients_hear(struct fleet_clients *clients, const struct record *record) {
+void fleet_clients_receive(struct fleet_clients *clients, const struct record *record) {
     const struct record_stream_begin *head = (const void *)record; /* all begin alike */
     check(head->connection.value < clients->count);
     struct fleet_client *client = &clients->clients[head->connection.value];
@@ -449,7 +449,7 @@ void fleet_clients_hear(struct fleet_clients *clients, const struct record *reco
         if (client->begun) fleet_clients_breach(clients, client, "answered behind a stream");
         client->http_status = respond->http_status;
         take_json(clients, client, body);
-        take_end(clients, client);
+        fleet_clients_take_end(clients, client);
     } else if (record->kind == RECORD_STREAM_BEGIN) {
         if (client->begun) fleet_clients_breach(clients, client, "begun twice");
         client->begun = true;
@@ -459,6 +459,6 @@ void fleet_clients_hear(struct fleet_clients *clients, const struct record *reco
         if (!client->begun) fleet_clients_breach(clients, client, "data before the beginning");
         take_data(clients, client, (struct bytes){stream_data(data), data->data_bytes});
     } else {
-        take_end(clients, client);
+        fleet_clients_take_end(clients, client);
     }
 }

@@ -15,8 +15,8 @@
 extern const char *const fleet_numerics[2];
 
 struct fleet_constraints; /* simulate/fleet_constraints.h */
-struct fleet_speech;      /* simulate/fleet_tongue.h */
-struct fleet_tongue;
+struct fleet_speech;      /* simulate/fleet_token_oracle.h */
+struct fleet_token_oracle;
 
 #define FLEET_UNPAID_CODE "invalid_request_error" /* the code of error 402 */
 
@@ -44,8 +44,8 @@ struct fleet_choice {
     uint32_t echoed;                /* prompt tokens that have arrived */
     bool finished;
     /* For a chat: */
-    struct fleet_speech *speech;       /* the expected one */
-    uint32_t content_told, calls_told; /* bytes that have arrived */
+    struct fleet_speech *speech;               /* the expected one */
+    uint32_t content_reported, calls_reported; /* bytes that have arrived */
     uint32_t calls_begun;
     char last_id[64];   /* of the last call */
     const char *strays; /* how the received text differs, unless the answer is given up; NULL */
@@ -60,20 +60,20 @@ struct fleet_client {
     uint32_t gateway, gateway_life; /* the gateway it asked; the number of earlier gateway
                                      * incarnations */
     bool lacks;                     /* its account had nothing left from then on */
-    bool beside;                    /* another request of its account was under way at the same
+    bool shares;                    /* another request of its account was under way at the same
                                      * time */
     struct fleet_prompt prompts[FLEET_PROMPTS_MAX];
     uint32_t prompt_count;
     bool chats, with_tools, one_call;
-    bool tells_ids; /* it asks for token ids in addition to text */
-    bool echo;      /* the prompts come back, with their log probabilities */
-    bool bound;     /* Its answers must meet the constraint: */
+    bool reports_ids; /* it asks for token ids in addition to text */
+    bool echo;        /* the prompts come back, with their log probabilities */
+    bool bound;       /* Its answers must meet the constraint: */
     uint32_t constraint;
     uint32_t numerics; /* the numerics that the answer names */
     struct sampling sampling;
     uint32_t answer_max; /* 0: asks about the prompts only */
-    bool told_usage;
-    int64_t told_prompt, told_hits, told_output; /* the usage that it received */
+    bool reported_usage;
+    int64_t reported_prompt, reported_hits, reported_output; /* the usage that it received */
     uint32_t http_status;
     char code[32];         /* the error's code */
     uint32_t choice_count; /* of all prompts, in the order of prompts */
@@ -85,7 +85,8 @@ struct fleet_clients {
     bool has_keys;    /* they send their accounts' keys */
     uint64_t flooder; /* the tenant that asks far more than others; 0: none */
     bool scarce;      /* the gateway may lack memory to continue answers on other units */
-    const struct fleet_tongue *tongue;     /* without a tokenizer no client chats or constrains an
+    const struct fleet_token_oracle
+        *token_oracle;                     /* without a tokenizer no client chats or constrains an
                                         * answer */
     struct fleet_constraints *constraints; /* NULL: no client constrains an answer */
     struct fleet_client *clients;          /* [FLEET_CLIENTS_MAX] */
@@ -99,7 +100,7 @@ struct fleet_clients {
 
 size_t fleet_clients_bytes(void);
 bool fleet_clients_open(struct fleet_clients *clients, struct arena *arena,
-                        const struct fleet_tongue *tongue, uint64_t seed);
+                        const struct fleet_token_oracle *token_oracle, uint64_t seed);
 
 /* The draw-th random number of the next client, less than `bound`. */
 static inline uint32_t fleet_clients_below(const struct fleet_clients *clients, uint32_t draw,
@@ -119,7 +120,7 @@ const struct record *fleet_clients_ask(struct fleet_clients *clients, int64_t un
 size_t fleet_clients_key(uint64_t tenant, char *out, size_t room);
 
 /* Checks a RESPOND, STREAM_BEGIN, STREAM_DATA or STREAM_END. */
-void fleet_clients_hear(struct fleet_clients *clients, const struct record *record);
+void fleet_clients_receive(struct fleet_clients *clients, const struct record *record);
 
 /* The salt of a client's account. */
 uint64_t fleet_clients_tenant(const struct fleet_clients *clients, uint64_t number);

@@ -6,7 +6,7 @@
 #include "serving/grammar/matcher.h"
 #include "serving/grammar/token_trie.h"
 #include "simulate/fleet_engine.h"
-#include "simulate/fleet_tongue.h"
+#include "simulate/fleet_token_oracle.h"
 
 /* ---- the constraints ---- */
 
@@ -63,21 +63,22 @@ static enum status build_trie(struct fleet_constraints *constraints, struct aren
     if (!tokens || !bytes) return STATUS_NO_MEMORY;
     for (uint32_t byte = 0; byte < 256; byte++) {
         bytes[byte] = (char)byte;
-        tokens[fleet_tongue_byte(bytes[byte])] = (struct bytes){&bytes[byte], 1};
+        tokens[fleet_token_oracle_byte(bytes[byte])] = (struct bytes){&bytes[byte], 1};
     }
     enum status status = token_trie_build(arena, scratch, tokens, FLEET_VOCAB, &constraints->trie);
     check(status || constraints->trie->word_count <= FLEET_MASK_WORDS);
     return status;
 }
 
-static enum status compile(struct fleet_constraints *constraints, uint32_t which,
-                           struct arena *arena, struct arena *scratch) {
+static enum status fleet_constraints_compile(struct fleet_constraints *constraints, uint32_t which,
+                                             struct arena *arena, struct arena *scratch) {
     struct fleet_compiled *to = &constraints->compiled[which];
     struct error error;
     enum status status = constraint_compile(arena, scratch, bytes_of(asked[which].text), NULL,
                                             &to->constraint, &error);
     if (!status)
-        status = grammar_open(arena, to->constraint->form, constraints->trie, &to->grammar, &error);
+        status = matcher_grammar_open(arena, to->constraint->form, constraints->trie, &to->grammar,
+                                      &error);
     arena_clear(scratch);
     return status;
 }
@@ -99,7 +100,7 @@ struct fleet_constraints *fleet_constraints_open(struct arena *arena) {
     enum status status = build_trie(constraints, &lasting, &scratch);
     arena_clear(&scratch);
     for (uint32_t i = 0; i < FLEET_CONSTRAINTS && !status; i++)
-        status = compile(constraints, i, &lasting, &scratch);
+        status = fleet_constraints_compile(constraints, i, &lasting, &scratch);
     check(status == STATUS_OK);
     return constraints;
 }
@@ -141,7 +142,8 @@ static struct matcher *open_matcher(struct fleet_constraints *constraints, uint3
     return matcher;
 }
 
-static struct constrained_loan *ask(void *context, struct bytes text, uint64_t client) {
+static struct constrained_loan *fleet_constraints_ask(void *context, struct bytes text,
+                                                      uint64_t client) {
     struct fleet_constraints *constraints = context;
     struct fleet_loan *loan = constraints->free;
     uint32_t which = 0;
@@ -158,8 +160,9 @@ static struct constrained_loan *ask(void *context, struct bytes text, uint64_t c
     return (struct constrained_loan *)(void *)loan;
 }
 
-static bool ready(void *context, struct constrained_loan *lent,
-                  const struct constraint **constraint_out, struct matcher **matcher_out) {
+static bool fleet_constraints_ready(void *context, struct constrained_loan *lent,
+                                    const struct constraint **constraint_out,
+                                    struct matcher **matcher_out) {
     struct fleet_constraints *constraints = context;
     struct fleet_loan *loan = (struct fleet_loan *)(void *)lent;
     if (!loan->matcher) loan->matcher = open_matcher(constraints, loan->which, loan->memory);
@@ -168,7 +171,7 @@ static bool ready(void *context, struct constrained_loan *lent,
     return true;
 }
 
-static void give_back(void *context, struct constrained_loan *lent) {
+static void fleet_constraints_give_back(void *context, struct constrained_loan *lent) {
     struct fleet_constraints *constraints = context;
     struct fleet_loan *loan = (struct fleet_loan *)(void *)lent;
     loan->next = constraints->free;
@@ -178,7 +181,8 @@ static void give_back(void *context, struct constrained_loan *lent) {
 }
 
 struct constrained_lender fleet_constraints_lender(struct fleet_constraints *constraints) {
-    return (struct constrained_lender){constraints, ask, ready, give_back};
+    return (struct constrained_lender){constraints, fleet_constraints_ask, fleet_constraints_ready,
+                                       fleet_constraints_give_back};
 }
 
 struct constrained_answer *fleet_constraints_follow(struct fleet_constraints *constraints,
@@ -212,7 +216,7 @@ static bool is_place(struct bytes text, struct arena *scratch) {
     return false;
 }
 
-static size_t count_characters(struct bytes text) {
+static size_t fleet_constraints_count_characters(struct bytes text) {
     size_t count = 0;
     for (size_t i = 0; i < text.count; i++)
         count += ((uint8_t)text.data[i] & 0xC0) != 0x80;
@@ -230,7 +234,8 @@ static bool is_label(struct bytes text, struct arena *scratch) {
     while (tree_next_member(label, &cursor, &key, &value))
         members++;
     return members == 3 && tree_get_string(tree_member(label, "name"), &name) &&
-           count_characters(name) >= 3 && count_characters(name) <= 20 &&
+           fleet_constraints_count_characters(name) >= 3 &&
+           fleet_constraints_count_characters(name) <= 20 &&
            tree_get_string(tree_member(label, "size"), &size) &&
            (bytes_equal(size, BYTES_LITERAL("small")) ||
             bytes_equal(size, BYTES_LITERAL("smallish")) ||
@@ -241,8 +246,8 @@ static bool is_label(struct bytes text, struct arena *scratch) {
 /* Letters of two bytes begin with 0xC3 to 0xC5. */
 static bool is_words(struct bytes text, struct arena *scratch) {
     (void)scratch;
-    bool right = count_characters(text) >= 6 && count_characters(text) <= 61 &&
-                 text.data[text.count - 1] == '.';
+    bool right = fleet_constraints_count_characters(text) >= 6 &&
+                 fleet_constraints_count_characters(text) <= 61 && text.data[text.count - 1] == '.';
     for (size_t i = 0; i < text.count && right; i++) {
         uint8_t byte = (uint8_t)text.data[i];
         bool pair = byte >= 0xC3 && byte <= 0xC5 && i + 1 < text.count &&
@@ -260,7 +265,7 @@ bool fleet_constraints_fulfilled(uint32_t which, const uint32_t *tokens, uint32_
     char *text = arena_take(scratch, count + 1);
     check(text);
     for (uint32_t i = 0; i < count; i++)
-        if (!fleet_tongue_is_byte(tokens[i], &text[i])) return false;
+        if (!fleet_token_oracle_is_byte(tokens[i], &text[i])) return false;
     bool right = judges[which]((struct bytes){text, count}, scratch);
     arena_clear(scratch);
     return right;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The constraints of simulated clients: a few, over the bytes of fleet_tongue's vocabulary,
+ * The constraints of simulated clients: a few, over the bytes of fleet_token_oracle's vocabulary,
  * compiled once for all runs by the product's own compiler. In a run the module lends them to
  * engines (struct constrained_lender), and makes
  * them wait at times. Outside of engines it follows an answer

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/check.h"
-#include "simulate/fleet_tongue.h"
+#include "simulate/fleet_token_oracle.h"
 
 #define STOP_ODDS 90 /* one token in so many is the stop token */
 #define SPOILT_SALT 0xEEEEEEEEEEEEEEEEu
@@ -43,13 +43,13 @@ void fleet_engine_unbind(struct fleet_engine *engine) {
         constrained_rows_end(engine->bound, slot);
 }
 
-void fleet_page_spoil(struct fleet_page *page) {
+void fleet_engine_page_spoil(struct fleet_page *page) {
     memset(page, 0xEE, sizeof *page);
 }
 
 void fleet_engine_spoil(struct fleet_engine *engine) {
     for (uint32_t page = 0; page < engine->page_count; page++)
-        fleet_page_spoil(&engine->pages[page]);
+        fleet_engine_page_spoil(&engine->pages[page]);
     if (engine->bound) memset(engine->awaited, 0, engine->slot_count * sizeof *engine->awaited);
 }
 
@@ -59,7 +59,7 @@ size_t fleet_engine_result_bytes(const struct step_plan *plan) {
 
 /* ---- numbers ---- */
 
-static uint64_t mix(uint64_t x) {
+static uint64_t fleet_engine_mix(uint64_t x) {
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;
     return x ^ x >> 31;
@@ -68,7 +68,7 @@ static uint64_t mix(uint64_t x) {
 uint64_t fleet_engine_checksum(const uint64_t *rows, uint32_t row_count) {
     uint64_t sum = row_count;
     for (uint32_t i = 0; i < row_count; i++)
-        sum = mix(sum ^ rows[i]);
+        sum = fleet_engine_mix(sum ^ rows[i]);
     return sum;
 }
 
@@ -86,18 +86,18 @@ static uint64_t sum_with(uint64_t sum, uint64_t row, uint32_t position) {
 
 /* The KV row of a token after those that sum to `sum`. */
 static uint64_t row_behind(uint64_t sum, uint32_t token, uint32_t form) {
-    return mix(sum * 3 + token * 2 + form + 1) | 1;
+    return fleet_engine_mix(sum * 3 + token * 2 + form + 1) | 1;
 }
 
 /* The state that penalties depend on. */
 static uint64_t sum_history(const uint32_t *tokens, uint32_t count, uint32_t prompt_count) {
     uint64_t sum = prompt_count;
     for (uint32_t i = 0; i < count; i++)
-        sum = mix(sum + tokens[i] + 1);
+        sum = fleet_engine_mix(sum + tokens[i] + 1);
     return sum;
 }
 
-static bool is_set(const uint64_t *mask, uint32_t token) {
+static bool fleet_engine_is_set(const uint64_t *mask, uint32_t token) {
     return mask[token / 64] >> token % 64 & 1;
 }
 
@@ -105,29 +105,31 @@ static bool is_set(const uint64_t *mask, uint32_t token) {
  * forbidden otherwise. */
 static uint32_t choose_of(const uint64_t *mask, uint64_t number, bool may_stop) {
     uint32_t tokens[FLEET_VOCAB], count = 0;
-    bool ends = is_set(mask, FLEET_STOP_TOKEN);
+    bool ends = fleet_engine_is_set(mask, FLEET_STOP_TOKEN);
     for (uint32_t token = FLEET_STOP_TOKEN + 1; token < FLEET_VOCAB; token++)
-        if (is_set(mask, token)) tokens[count++] = token;
+        if (fleet_engine_is_set(mask, token)) tokens[count++] = token;
     if (ends && (count == 0 || (may_stop && number % ENDS_OF == 0))) return FLEET_STOP_TOKEN;
     check(count > 0);
     return tokens[(number >> 20) % count];
 }
 
 /* `mask` [FLEET_MASK_WORDS] has the allowed tokens. NULL allows all. */
-static uint32_t choose(uint64_t sum, const struct sampling *sampling, uint32_t position,
-                       uint32_t last, uint64_t history, bool may_stop, const uint64_t *mask) {
-    uint64_t number = mix(sum ^ mix(sampling->seed + 7) ^ mix(sampling->choice * 13 + 5) ^
-                          mix(position + 3) ^ history);
+static uint32_t fleet_engine_choose(uint64_t sum, const struct sampling *sampling,
+                                    uint32_t position, uint32_t last, uint64_t history,
+                                    bool may_stop, const uint64_t *mask) {
+    uint64_t number = fleet_engine_mix(sum ^ fleet_engine_mix(sampling->seed + 7) ^
+                                       fleet_engine_mix(sampling->choice * 13 + 5) ^
+                                       fleet_engine_mix(position + 3) ^ history);
     if (mask) return choose_of(mask, number, may_stop);
     if (sampling->seed >= FLEET_SPEAKS)
-        return fleet_tongue_follow(number >> 20, last, FLEET_STOP_TOKEN, may_stop);
+        return fleet_token_oracle_follow(number >> 20, last, FLEET_STOP_TOKEN, may_stop);
     if (may_stop && number % STOP_ODDS == 0) return FLEET_STOP_TOKEN;
     return 2 + (uint32_t)((number >> 20) % (FLEET_VOCAB - 2));
 }
 
 /* The log probability of a token after those that sum to `sum`. */
 static uint32_t score_of(uint64_t sum, uint32_t token) {
-    return (uint32_t)(mix(sum * 5 + token) % 9000);
+    return (uint32_t)(fleet_engine_mix(sum * 5 + token) % 9000);
 }
 
 void fleet_engine_scores(uint32_t numerics, const uint32_t *prompt, uint32_t prompt_count,
@@ -145,34 +147,35 @@ uint32_t fleet_engine_answer(uint32_t numerics, const uint32_t *prompt, uint32_t
     uint64_t sum = numerics, history = prompt_count, mask[FLEET_MASK_WORDS];
     for (uint32_t i = 0; i < prompt_count; i++) {
         sum = sum_with(sum, row_behind(sum, prompt[i], TOKEN_PROMPT), i);
-        history = mix(history + prompt[i] + 1);
+        history = fleet_engine_mix(history + prompt[i] + 1);
     }
     for (uint32_t i = 0; i < new_tokens_max; i++) {
         uint64_t seen = sampling_needs_history(sampling) ? history : 0;
         uint32_t last = i ? tokens_out[i - 1] : prompt[prompt_count - 1];
         bool held = bound && constrained_answer_mask(bound, mask);
-        tokens_out[i] =
-            choose(sum, sampling, i, last, seen, i >= sampling->min_tokens, held ? mask : NULL);
+        tokens_out[i] = fleet_engine_choose(sum, sampling, i, last, seen, i >= sampling->min_tokens,
+                                            held ? mask : NULL);
         if (bound) constrained_answer_push(bound, tokens_out[i]);
         if (tokens_out[i] == FLEET_STOP_TOKEN) return i + 1;
         sum = sum_with(sum, row_behind(sum, tokens_out[i], TOKEN_GENERATED), prompt_count + i);
-        history = mix(history + tokens_out[i] + 1);
+        history = fleet_engine_mix(history + tokens_out[i] + 1);
     }
     return new_tokens_max;
 }
 
 /* ---- steps ---- */
 
-static struct fleet_page *page_of(struct fleet_engine *engine, const struct step_plan *plan,
-                                  const struct step_row *row, uint32_t position) {
+static struct fleet_page *fleet_engine_page_of(struct fleet_engine *engine,
+                                               const struct step_plan *plan,
+                                               const struct step_row *row, uint32_t position) {
     uint32_t page = step_plan_pages(plan)[row->page_index + position / KV_BLOCK_TOKENS].index;
     check(page < engine->page_count);
     return &engine->pages[page];
 }
 
-static void write_row(struct fleet_engine *engine, const struct step_plan *plan,
-                      const struct step_row *row, uint32_t position, uint64_t value) {
-    struct fleet_page *page = page_of(engine, plan, row, position);
+static void fleet_engine_write_row(struct fleet_engine *engine, const struct step_plan *plan,
+                                   const struct step_row *row, uint32_t position, uint64_t value) {
+    struct fleet_page *page = fleet_engine_page_of(engine, plan, row, position);
     for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
         page->rows[slice][position % KV_BLOCK_TOKENS] = in_slice(value, slice);
 }
@@ -182,7 +185,7 @@ static uint64_t read_slice(struct fleet_engine *engine, const struct step_plan *
                            const struct step_row *row, uint32_t slice) {
     uint64_t sum = 0;
     for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
-        const struct fleet_page *page = page_of(engine, plan, row, first);
+        const struct fleet_page *page = fleet_engine_page_of(engine, plan, row, first);
         uint32_t count = row->first_position - first;
         if (count > KV_BLOCK_TOKENS) count = KV_BLOCK_TOKENS;
         for (uint32_t i = 0; i < count; i++)
@@ -208,8 +211,8 @@ static bool may_stop(const struct step_plan *plan, const struct step_row *row) {
     return true;
 }
 
-static void tell_logprobs(const struct step_row *row, struct step_result *result,
-                          struct step_result_row *out) {
+static void fleet_engine_report_logprobs(const struct step_row *row, struct step_result *result,
+                                         struct step_result_row *out) {
     if (!(row->sampling.flags & SAMPLING_LOGPROBS)) return;
     struct token_logprob *logprobs = step_result_logprobs(result) + result->logprob_count;
     out->logprobs_each = 1 + row->sampling.top_logprobs;
@@ -224,7 +227,8 @@ static void tell_logprobs(const struct step_row *row, struct step_result *result
 /* ---- constraints ---- */
 
 /* Fills the engine's mask with the allowed tokens. It may be late, as if another thread made it. */
-static enum constrained_mask take_mask(struct fleet_engine *engine, const struct step_row *row) {
+static enum constrained_mask fleet_engine_take_mask(struct fleet_engine *engine,
+                                                    const struct step_row *row) {
     if (!row->constrained || !row->sample) return CONSTRAINED_MASK_FREE;
     if (fleet_constraints_is_late(engine->constraints)) return CONSTRAINED_MASK_LATE;
     return constrained_rows_mask(engine->bound, row->slot, engine->mask);
@@ -240,7 +244,7 @@ static void push(struct fleet_engine *engine, const struct step_row *row,
 static bool is_alone(const uint64_t *mask, uint32_t *token_out) {
     uint32_t count = 0;
     for (uint32_t token = 0; token < FLEET_VOCAB; token++)
-        if (is_set(mask, token)) {
+        if (fleet_engine_is_set(mask, token)) {
             *token_out = token;
             count++;
         }
@@ -271,9 +275,9 @@ static void force(struct fleet_engine *engine, const struct step_row *row,
 
 /* Samples the token after those that sum to `sum`, and perhaps a second one after a draft. The
  * draft counts as rejected if the mask after it is late. */
-static void sample(struct fleet_engine *engine, const struct step_plan *plan,
-                   const struct step_row *row, uint64_t sum, enum constrained_mask outcome,
-                   struct step_result_row *out) {
+static void fleet_engine_sample(struct fleet_engine *engine, const struct step_plan *plan,
+                                const struct step_row *row, uint64_t sum,
+                                enum constrained_mask outcome, struct step_result_row *out) {
     const uint32_t *past = step_plan_history(plan) + row->history_index;
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     uint64_t history =
@@ -281,34 +285,34 @@ static void sample(struct fleet_engine *engine, const struct step_plan *plan,
     const uint64_t *mask = outcome == CONSTRAINED_MASK_SET ? engine->mask : NULL;
     bool stops = may_stop(plan, row);
     push(engine, row, out,
-         choose(sum, &row->sampling, row->output_position, tokens[row->token_count - 1], history,
-                stops, mask));
+         fleet_engine_choose(sum, &row->sampling, row->output_position,
+                             tokens[row->token_count - 1], history, stops, mask));
     if (row->draft_count == 0) return;
-    uint32_t draft = mix(sum) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
+    uint32_t draft = fleet_engine_mix(sum) % DRAFTS_RIGHT_OF ? out->tokens[0] : 2;
     uint32_t position = row->first_position + 1;
     uint64_t next = row_behind(sum, draft, TOKEN_GENERATED);
-    write_row(engine, plan, row, position, next);
+    fleet_engine_write_row(engine, plan, row, position, next);
     out->draft_count = 1;
     if (draft != out->tokens[0]) return;
-    outcome = take_mask(engine, row);
+    outcome = fleet_engine_take_mask(engine, row);
     if (outcome == CONSTRAINED_MASK_LATE || outcome == CONSTRAINED_MASK_STUCK) return;
     mask = outcome == CONSTRAINED_MASK_SET ? engine->mask : NULL;
-    if (row->history_count) history = mix(history + draft + 1);
+    if (row->history_count) history = fleet_engine_mix(history + draft + 1);
     push(engine, row, out,
-         choose(sum_with(sum, next, position), &row->sampling, row->output_position + 1, draft,
-                history, stops, mask));
+         fleet_engine_choose(sum_with(sum, next, position), &row->sampling,
+                             row->output_position + 1, draft, history, stops, mask));
 }
 
 /* Clears the row's place. A place that the row itself has written, in a step that was interrupted,
  * is kept: the same bits are written again. */
-static void clear_row(struct fleet_engine *engine, const struct step_plan *plan,
-                      const struct step_row *row, uint64_t salt) {
+static void fleet_engine_clear_row(struct fleet_engine *engine, const struct step_plan *plan,
+                                   const struct step_row *row, uint64_t salt) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     bool repeats = engine->repeats && row->form == TOKEN_PROMPT && !row->loads;
     uint64_t sum = repeats ? read_rows(engine, plan, row) : 0;
     for (uint32_t t = 0; t < row->token_count + row->draft_count; t++) {
         uint32_t position = row->first_position + t, at = position % KV_BLOCK_TOKENS;
-        struct fleet_page *page = page_of(engine, plan, row, position);
+        struct fleet_page *page = fleet_engine_page_of(engine, plan, row, position);
         uint64_t value =
             repeats && t < row->token_count ? row_behind(sum, tokens[t], row->form) : 0;
         for (uint32_t slice = 0; slice < FLEET_SLICES; slice++)
@@ -319,10 +323,10 @@ static void clear_row(struct fleet_engine *engine, const struct step_plan *plan,
     }
 }
 
-static void await(struct fleet_engine *engine, uint32_t slot) {
+static void fleet_engine_await(struct fleet_engine *engine, uint32_t slot) {
     struct fleet_awaited *awaited = &engine->awaited[slot];
     awaited->is_wanted = true;
-    awaited->is_told = false;
+    awaited->is_reported = false;
     awaited->wait = fleet_constraints_wait(engine->constraints);
 }
 
@@ -332,20 +336,20 @@ static void take_bindings(struct fleet_engine *engine, const struct step_plan *p
     for (const struct step_constraint *it = step_plan_constraints(plan); it < rows; it++) {
         constrained_rows_end(engine->bound, it->slot);
         engine->awaited[it->slot] = (struct fleet_awaited){.has_constraint = it->text_bytes > 0};
-        if (it->text_bytes) await(engine, it->slot);
+        if (it->text_bytes) fleet_engine_await(engine, it->slot);
     }
     for (uint32_t i = 0; i < plan->row_count; i++) {
         const struct step_row *row = &step_plan_rows(plan)[i];
         struct fleet_awaited *awaited = &engine->awaited[row->slot];
         if (row->fresh && !row->constrained) *awaited = (struct fleet_awaited){.wait = 0};
         if (!row->constrained) continue;
-        engine->early_rows += !awaited->has_constraint || !awaited->is_told;
+        engine->early_rows += !awaited->has_constraint || !awaited->is_reported;
         awaited->is_wanted = false;
     }
 }
 
-static void tell_ready(struct fleet_engine *engine, const struct step_plan *plan,
-                       struct step_result *result) {
+static void fleet_engine_report_ready(struct fleet_engine *engine, const struct step_plan *plan,
+                                      struct step_result *result) {
     if (!engine->bound) return;
     result->constraint_count = plan->constraint_count;
     for (uint32_t slot = 0; slot < engine->slot_count; slot++) {
@@ -356,7 +360,7 @@ static void tell_ready(struct fleet_engine *engine, const struct step_plan *plan
             engine->constraints->late++;
             continue;
         }
-        awaited->is_told = true;
+        awaited->is_reported = true;
         step_result_ready(result)[result->ready_count++] = slot;
     }
 }
@@ -366,7 +370,7 @@ void fleet_engine_begin(struct fleet_engine *engine, const struct step_plan *pla
     if (engine->bound) take_bindings(engine, plan);
     if (engine->bound) constrained_rows_take(engine->bound, plan);
     for (uint32_t i = 0; i < plan->row_count; i++)
-        clear_row(engine, plan, &step_plan_rows(plan)[i], salts[i]);
+        fleet_engine_clear_row(engine, plan, &step_plan_rows(plan)[i], salts[i]);
 }
 
 void fleet_engine_read(struct fleet_engine *engine, const struct step_plan *plan, uint32_t slice) {
@@ -385,16 +389,17 @@ void fleet_engine_write(struct fleet_engine *engine, const struct step_plan *pla
         for (uint32_t t = 0; writes && t < row->token_count; t++) {
             uint32_t position = row->first_position + t;
             uint64_t value = row_behind(sum, tokens[t], row->form);
-            page_of(engine, plan, row, position)->rows[slice][position % KV_BLOCK_TOKENS] =
-                in_slice(value, slice);
+            fleet_engine_page_of(engine, plan, row, position)
+                ->rows[slice][position % KV_BLOCK_TOKENS] = in_slice(value, slice);
             sum = sum_with(sum, value, position);
         }
     }
 }
 
 /* Scores token `index` of those that the row asks about, after the tokens that sum to `sum`. */
-static void score(const struct step_row *row, const uint32_t *tokens, uint32_t index, uint64_t sum,
-                  struct step_result *result, struct step_result_row *out) {
+static void fleet_engine_score(const struct step_row *row, const uint32_t *tokens, uint32_t index,
+                               uint64_t sum, struct step_result *result,
+                               struct step_result_row *out) {
     uint32_t token = step_scored_token(row, tokens, index);
     if (index == 0) {
         out->logprobs_each = 1 + row->sampling.top_logprobs;
@@ -406,32 +411,33 @@ static void score(const struct step_row *row, const uint32_t *tokens, uint32_t i
             (token + k) % FLEET_VOCAB, -(float)score_of(sum, (token + k) % FLEET_VOCAB)};
 }
 
-static void run_row(struct fleet_engine *engine, const struct step_plan *plan,
-                    const struct step_row *row, uint64_t salt, bool in_vain,
-                    struct step_result *result, struct step_result_row *out) {
+static void fleet_engine_run_row(struct fleet_engine *engine, const struct step_plan *plan,
+                                 const struct step_row *row, uint64_t salt, bool in_vain,
+                                 struct step_result *result, struct step_result_row *out) {
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
-    enum constrained_mask outcome = in_vain ? CONSTRAINED_MASK_LATE : take_mask(engine, row);
+    enum constrained_mask outcome =
+        in_vain ? CONSTRAINED_MASK_LATE : fleet_engine_take_mask(engine, row);
     uint64_t sum = read_rows(engine, plan, row);
     out->lost = outcome == CONSTRAINED_MASK_LATE;
     out->late = out->lost && !in_vain;
-    if (out->late) await(engine, row->slot);
+    if (out->late) fleet_engine_await(engine, row->slot);
     out->stuck = outcome == CONSTRAINED_MASK_STUCK;
     for (uint32_t first = 0; first < row->first_position; first += KV_BLOCK_TOKENS) {
-        uint64_t of = page_of(engine, plan, row, first)->salt;
+        uint64_t of = fleet_engine_page_of(engine, plan, row, first)->salt;
         engine->foreign_reads += of != salt && of != SPOILT_SALT;
     }
     for (uint32_t t = 0; t < row->token_count; t++) {
         uint32_t position = row->first_position + t;
         uint64_t value = row_behind(sum, tokens[t], row->form);
-        write_row(engine, plan, row, position, value);
+        fleet_engine_write_row(engine, plan, row, position, value);
         sum = sum_with(sum, value, position);
         uint32_t first = step_scored_first(row);
         if (!out->lost && t >= first && t - first < row->scored_count)
-            score(row, tokens, t - first, sum, result, out);
+            fleet_engine_score(row, tokens, t - first, sum, result, out);
     }
     out->slot = row->slot;
     if (!row->sample || out->lost || out->stuck) return;
-    sample(engine, plan, row, sum, outcome, out);
+    fleet_engine_sample(engine, plan, row, sum, outcome, out);
     force(engine, row, out);
 }
 
@@ -452,9 +458,11 @@ void fleet_engine_end(struct fleet_engine *engine, const struct step_plan *plan,
             *out = (struct step_result_row){.slot = row->slot, .lost = 1};
             continue;
         }
-        run_row(engine, plan, row, salts[i], row->loads && end == FLEET_STEP_LOSES, result, out);
-        tell_logprobs(row, result, out);
+        fleet_engine_run_row(engine, plan, row, salts[i], row->loads && end == FLEET_STEP_LOSES,
+                             result, out);
+        fleet_engine_report_logprobs(row, result, out);
     }
-    if (end == FLEET_STEP_WHOLE || end == FLEET_STEP_LOSES) tell_ready(engine, plan, result);
+    if (end == FLEET_STEP_WHOLE || end == FLEET_STEP_LOSES)
+        fleet_engine_report_ready(engine, plan, result);
     record_set_head(result, RECORD_STEP_DONE);
 }

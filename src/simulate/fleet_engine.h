@@ -5,7 +5,7 @@
  * that penalties see. An answer that continues on another unit with a token missing, doubled or
  * computed in the wrong form is therefore a different answer, and so is one that reads a page that
  * another request wrote to. The expected answer needs no engine (fleet_engine_answer). For chats it
- * follows a grammar (fleet_tongue), by the same numbers. For a constrained answer it chooses among
+ * follows a grammar (fleet_token_oracle), by the same numbers. For a constrained answer it chooses among
  * the allowed tokens, by the same numbers, and forces a token that is the only allowed one.
  *
  * Engines of other numerics begin their chains with another number: all their rows and tokens
@@ -29,11 +29,11 @@ struct fleet_page { /* holds what was written last, by any request */
 };
 
 /* Fills the page with numbers that no request wrote. */
-void fleet_page_spoil(struct fleet_page *page);
+void fleet_engine_page_spoil(struct fleet_page *page);
 
 struct fleet_awaited {
     bool has_constraint; /* of the slot's request: it came ahead of its first row */
-    bool is_told;        /* a result has named the slot since */
+    bool is_reported;    /* a result has named the slot since */
     bool is_wanted;      /* by a request without a row, or one whose mask was late */
     uint32_t wait;       /* so many results do not name the slot yet */
 };

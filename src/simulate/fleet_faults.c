@@ -7,11 +7,12 @@
 #include "base/number.h"
 #include "simulate/fleet_state.h"
 
-static struct fleet_unit_host *any_unit(struct world *world, struct fleet_dice *dice) {
+static struct fleet_unit_host *fleet_faults_any_unit(struct world *world, struct fleet_dice *dice) {
     return &world->units[fleet_dice_below(dice, world->unit_count)];
 }
 
-static uint32_t index_of(const struct world *world, const struct fleet_unit_host *unit) {
+static uint32_t fleet_faults_index_of(const struct world *world,
+                                      const struct fleet_unit_host *unit) {
     return (uint32_t)(unit - world->units);
 }
 
@@ -27,16 +28,16 @@ static void kill_gateway(struct world *world, struct fleet_dice *dice) {
 }
 
 static void kill_unit(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     if (unit->up && world->hosts.present)
-        fleet_hosts_kill_rank(world, index_of(world, unit), 0);
+        fleet_hosts_kill_rank(world, fleet_faults_index_of(world, unit), 0);
     else if (unit->up)
-        fleet_units_kill(world, index_of(world, unit));
+        fleet_units_kill(world, fleet_faults_index_of(world, unit));
 }
 
 static void freeze_unit(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
-    uint32_t index = index_of(world, unit);
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    uint32_t index = fleet_faults_index_of(world, unit);
     if (!unit->up) return;
     unit->frozen_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, 6 * FLEET_SECOND);
     world->carriers.frozen_ns[index] = world->storage.frozen_ns[index] = unit->frozen_ns;
@@ -46,39 +47,39 @@ static void freeze_unit(struct world *world, struct fleet_dice *dice) {
 }
 
 static void cut_unit(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     if (!unit->up) return;
-    fleet_units_cut(world, index_of(world, unit), any_gateway(world, dice), true);
+    fleet_units_cut(world, fleet_faults_index_of(world, unit), any_gateway(world, dice), true);
     world->report->cuts++;
 }
 
 /* Dooms one of the living ranks, but not the last. */
 static void doom_rank(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     uint32_t rank = fleet_dice_below(dice, world->ranks), left = 0;
     for (uint32_t i = 0; i < world->ranks; i++)
         left += !unit->dead[i];
     if (!unit->up || left < 2 || unit->dead[rank]) return;
     if (world->hosts.present)
-        fleet_hosts_kill_rank(world, index_of(world, unit), rank);
+        fleet_hosts_kill_rank(world, fleet_faults_index_of(world, unit), rank);
     else
         unit->dies = 1 + rank;
 }
 
 static void drain_unit(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
-    if (unit->up) fleet_units_ask_drain(world, index_of(world, unit));
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
+    if (unit->up) fleet_units_ask_drain(world, fleet_faults_index_of(world, unit));
 }
 
 static void order_drain(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     uint32_t gateway = any_gateway(world, dice);
     if (unit->up && unit->links[gateway].connection)
         fleet_gateway_ask_drain(world, gateway, unit->links[gateway].connection, false);
 }
 
 /* Calls back a draining unit, at any gateway, no matter which client drained it. */
-static void call_back(struct world *world, struct fleet_dice *dice) {
+static void fleet_faults_call_back(struct world *world, struct fleet_dice *dice) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
         uint32_t gateway = any_gateway(world, dice);
@@ -89,16 +90,16 @@ static void call_back(struct world *world, struct fleet_dice *dice) {
 
 /* Cuts one unit from one gateway. All other pairs still reach each other. */
 static void part_unit(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     uint32_t gateway = any_gateway(world, dice);
     int64_t until_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 6 * FLEET_SECOND);
     if (!unit->up || !unit->links[gateway].connection) return;
-    fleet_units_part(world, index_of(world, unit), gateway, until_ns);
+    fleet_units_part(world, fleet_faults_index_of(world, unit), gateway, until_ns);
     world->report->parted++;
 }
 
 static void order_role(struct world *world, struct fleet_dice *dice) {
-    struct fleet_unit_host *unit = any_unit(world, dice);
+    struct fleet_unit_host *unit = fleet_faults_any_unit(world, dice);
     uint32_t gateway = any_gateway(world, dice);
     if (unit->up && unit->links[gateway].connection)
         fleet_gateway_ask_role(world, gateway, unit->links[gateway].connection,
@@ -142,15 +143,16 @@ static const struct {
     int64_t after_ms_max;
     void (*strike)(struct world *world, struct fleet_dice *dice);
 } faults[] = {
-    {40000, kill_gateway}, {10800, kill_unit},  {21500, freeze_unit}, {14400, cut_unit},
-    {14400, doom_rank},    {86000, drain_unit}, {86000, order_drain}, {43000, order_role},
-    {13300, cut_network},  {26700, fail_disk},  {26700, flip_bits},   {9000, call_back},
+    {40000, kill_gateway}, {10800, kill_unit},  {21500, freeze_unit},
+    {14400, cut_unit},     {14400, doom_rank},  {86000, drain_unit},
+    {86000, order_drain},  {43000, order_role}, {13300, cut_network},
+    {26700, fail_disk},    {26700, flip_bits},  {9000, fleet_faults_call_back},
     {30000, part_unit},
 };
 
 _Static_assert(ARRAY_COUNT(faults) == FLEET_FAULTS, "each has its timetable");
 
-static void plan_next(struct world *world, uint32_t fault) {
+static void fleet_faults_plan_next(struct world *world, uint32_t fault) {
     struct fleet_fault *timetable = &world->faults[fault];
     timetable->due_ns =
         world->now_ns + fleet_dice_time(&timetable->dice, 0, faults[fault].after_ms_max * FLEET_MS);
@@ -161,7 +163,7 @@ void fleet_faults_open(struct world *world) {
         world->faults[i] =
             (struct fleet_fault){.dice = {.seed = world->options.seed, .stream = STREAM_FIRST + i},
                                  .due_ns = MACHINE_NEVER};
-        if (world->options.faults) plan_next(world, i);
+        if (world->options.faults) fleet_faults_plan_next(world, i);
     }
 }
 
@@ -176,7 +178,7 @@ void fleet_faults_strike(struct world *world) {
     for (uint32_t i = 0; i < FLEET_FAULTS; i++) {
         if (world->faults[i].due_ns > world->now_ns) continue;
         faults[i].strike(world, &world->faults[i].dice);
-        plan_next(world, i);
+        fleet_faults_plan_next(world, i);
     }
 }
 

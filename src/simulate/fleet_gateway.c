@@ -21,12 +21,13 @@ enum { RECENT = 12 }; /* one of so many recent clients leaves */
 #define CROWDED_OF 32           /* one message of so many finds the outbox nearly full */
 #define CROWDED_BYTES_MAX 20000 /* the bytes that are free then */
 
-static void carry(struct world *world, uint32_t index, const struct record_carried *carried) {
+static void fleet_gateway_forward(struct world *world, uint32_t index,
+                                  const struct record_envelope *envelope) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
         struct fleet_gateway_link *link = &unit->links[index];
-        struct record *inner = carried_inner(carried);
-        if (!unit->up || link->connection != carried->unit.value) continue;
+        struct record *inner = envelope_inner(envelope);
+        if (!unit->up || link->connection != envelope->unit.value) continue;
         /* as if it had an account */
         if (inner->kind == RECORD_SUBMIT && !world->accounts.present) {
             struct record_submit *submit = (struct record_submit *)(void *)inner;
@@ -39,8 +40,8 @@ static void carry(struct world *world, uint32_t index, const struct record_carri
 }
 
 /* No client here asks for a constraint that the units cannot enforce. */
-static void judge_constraint(struct world *world, struct fleet_gateway_host *host,
-                             const struct record *record) {
+static void verify_constraint(struct world *world, struct fleet_gateway_host *host,
+                              const struct record *record) {
     struct record_constrained verdict = {
         .record = record_head(RECORD_CONSTRAINED, sizeof verdict),
         .request = record_request(record),
@@ -57,7 +58,7 @@ static void crowd(struct world *world, struct fleet_gateway_host *host) {
     if (fleet_dice_below(&world->crowds, CROWDED_OF) || outbox_room(outbox) < 2 * CROWDED_BYTES_MAX)
         return;
     fixed.data_bytes = (outbox_room(outbox) - left) / 8 * 8 - (uint32_t)sizeof fixed;
-    void *data = outbox_put_bare(outbox, RECORD_STREAM_DATA, &fixed);
+    void *data = machine_outbox_put_bare(outbox, RECORD_STREAM_DATA, &fixed);
     check(data);
 }
 
@@ -66,59 +67,61 @@ static bool is_crowd(const struct record *record) {
            ((const struct record_stream_data *)record)->connection.value == OPERATOR;
 }
 
-static void tell_client(struct world *world, const struct record *record) {
+static void notify_client(struct world *world, const struct record *record) {
     uint64_t client = ((const struct record_stream_end *)record)->connection.value;
     if (client == OPERATOR) return;
-    fleet_clients_hear(&world->clients, record);
+    fleet_clients_receive(&world->clients, record);
     fleet_ledger_check(&world->ledger, &world->clients.clients[client]);
 }
 
-static void take_entry(struct world *world, uint32_t index, const struct record_entry *entry) {
-    fleet_ledger_hear(&world->ledger, index, &world->accounts.told[index].record->prices.others,
-                      entry, world->now_ns);
+static void take_entry(struct world *world, uint32_t index, const struct record_usage *entry) {
+    fleet_ledger_receive(&world->ledger, index,
+                         &world->accounts.reported[index].record->prices.others, entry,
+                         world->now_ns);
 }
 
-static void judge_share(struct world *world, struct fleet_gateway_host *host,
-                        const struct record *record) {
-    const struct record *inner = carried_inner((const struct record_carried *)record);
+static void verify_share(struct world *world, struct fleet_gateway_host *host,
+                         const struct record *record) {
+    const struct record *inner = envelope_inner((const struct record_envelope *)record);
     if (inner->kind != RECORD_SUBMIT) return;
     const char *wrong = fleet_shares_give(&host->shares, host->gateway,
                                           (const struct record_submit *)(const void *)inner);
     if (wrong) world_breach(world, wrong);
 }
 
-static void drain(struct world *world, uint32_t index) {
+static void fleet_gateway_drain(struct world *world, uint32_t index) {
     struct fleet_gateway_host *host = &world->gateways[index];
     struct outbox *outbox = host->machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         check(record_valid(record, record->bytes));
         if (is_crowd(record)) continue;
         for (uint32_t i = 0; i < record->bytes; i++)
             world->report->digest =
                 (world->report->digest ^ (uint8_t)((const char *)record)[i]) * 0x100000001B3u;
-        if (record->kind == RECORD_TO_UNIT) judge_share(world, host, record);
+        if (record->kind == RECORD_TO_UNIT) verify_share(world, host, record);
         if (record->kind == RECORD_TO_UNIT)
-            carry(world, index, (const struct record_carried *)record);
+            fleet_gateway_forward(world, index, (const struct record_envelope *)record);
         else if (record->kind == RECORD_CONSTRAIN)
-            judge_constraint(world, host, record);
-        else if (record->kind == RECORD_ENTRY)
-            take_entry(world, index, (const struct record_entry *)record);
-        else if (record->kind == RECORD_UNIT_TALLY)
-            fleet_ledger_tally(&world->ledger, index, (const struct record_unit_tally *)record);
+            verify_constraint(world, host, record);
+        else if (record->kind == RECORD_USAGE)
+            take_entry(world, index, (const struct record_usage *)record);
+        else if (record->kind == RECORD_UNIT_TOTALS)
+            fleet_ledger_totals(&world->ledger, index, (const struct record_unit_totals *)record);
         else
-            tell_client(world, record);
+            notify_client(world, record);
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
     fleet_shares_look(&host->shares, host->gateway);
 }
 
-static void hand_over(struct world *world, uint32_t index, const struct record *record) {
+static void fleet_gateway_hand_over(struct world *world, uint32_t index,
+                                    const struct record *record) {
     struct fleet_gateway_host *host = &world->gateways[index];
     struct machine *machine = &host->machine;
     enum status status = machine->receive(machine->self, record, world->now_ns);
     if (status != STATUS_OK) {
         check(status == STATUS_FULL && machine->outbox->used > 0);
-        drain(world, index);
+        fleet_gateway_drain(world, index);
         status = machine->receive(machine->self, record, world->now_ns);
         check(status == STATUS_OK);
     }
@@ -137,7 +140,7 @@ static void ask_operator(struct world *world, uint32_t index, const char *path, 
                                           .authorization_bytes = (uint32_t)strlen(key),
                                           .body_bytes = (uint32_t)strlen(body),
                                           .listener = HTTP_ADMIN};
-    struct record_client_request *record = outbox_put(&box, RECORD_CLIENT_REQUEST, &fixed);
+    struct record_client_request *record = machine_outbox_put(&box, RECORD_CLIENT_REQUEST, &fixed);
     memcpy(client_request_path(record), path, fixed.path_bytes);
     memcpy(client_request_authorization(record), key, fixed.authorization_bytes);
     memcpy(client_request_body(record), body, fixed.body_bytes);
@@ -175,15 +178,15 @@ static uint32_t choose_gateway(const struct world *world) {
 
 /* Marks requests of the same account that run at the same time: the most they can cost is set
  * aside. */
-static void note_beside(struct world *world, struct fleet_client *client) {
+static void note_other(struct world *world, struct fleet_client *client) {
     for (uint32_t i = 0; i + 1 < world->clients.count; i++) {
         struct fleet_client *other = &world->clients.clients[i];
         if (other->tenant != client->tenant || (other->ended && !other->gone)) continue;
-        other->beside = client->beside = true;
+        other->shares = client->shares = true;
     }
 }
 
-static void ask(struct world *world) {
+static void fleet_gateway_ask(struct world *world) {
     uint32_t gateway = choose_gateway(world);
     const struct record *asked =
         fleet_clients_ask(&world->clients, fleet_ledger_unix_time(world->now_ns));
@@ -193,8 +196,8 @@ static void ask(struct world *world) {
     client->gateway_life = world->ledger.writers[gateway].life;
     client->lacks = fleet_accounts_lack(&world->accounts, &world->ledger, &world->clients, gateway,
                                         client->tenant);
-    note_beside(world, client);
-    hand_over(world, gateway, asked);
+    note_other(world, client);
+    fleet_gateway_hand_over(world, gateway, asked);
     int64_t apart_ns = world->clients.flooder ? FLOODED_NS : ASKED_APART_NS;
     if (world->managers.present) apart_ns = fleet_managers_apart_ns(world, apart_ns);
     world->ask_ns = world->now_ns + fleet_dice_time(&world->dice, 0, apart_ns);
@@ -206,8 +209,8 @@ static void lose_client(struct world *world, struct fleet_client *client) {
     if (client->ended || client->gone) return;
     struct record_client_gone gone = {record_head(RECORD_CLIENT_GONE, sizeof gone),
                                       {client->number}};
-    hand_over(world, client->gateway, &gone.record);
-    drain(world, client->gateway); /* output sent before it left is lost or arrives */
+    fleet_gateway_hand_over(world, client->gateway, &gone.record);
+    fleet_gateway_drain(world, client->gateway); /* output sent before it left is lost or arrives */
     client->gone = true;
     fleet_log_add(world->log, world->now_ns, "client goes", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
                   client->number, 0);
@@ -216,7 +219,7 @@ static void lose_client(struct world *world, struct fleet_client *client) {
 /* One client leaves, or stops reading. If it stops, its host buffers its output and drops it a
  * while later.
  */
-static void leave(struct world *world) {
+static void fleet_gateway_leave(struct world *world) {
     struct fleet_clients *clients = &world->clients;
     world->leave_ns = world->now_ns + fleet_dice_time(&world->dice, 0, 3 * FLEET_SECOND);
     if (clients->count == 0) return;
@@ -232,12 +235,12 @@ static void leave(struct world *world) {
     }
 }
 
-static void tell_accounts(struct world *world, uint32_t index) {
-    struct fleet_told *told = &world->accounts.told[index];
-    hand_over(world, index,
-              fleet_accounts_tell(&world->accounts, &world->ledger, &world->clients, index,
-                                  world->now_ns));
-    if (told->tell_ns > world->asked_ns) told->tell_ns = MACHINE_NEVER;
+static void fleet_gateway_notify_accounts(struct world *world, uint32_t index) {
+    struct fleet_reported *reported = &world->accounts.reported[index];
+    fleet_gateway_hand_over(world, index,
+                            fleet_accounts_report(&world->accounts, &world->ledger, &world->clients,
+                                                  index, world->now_ns));
+    if (reported->report_ns > world->asked_ns) reported->report_ns = MACHINE_NEVER;
 }
 
 static void give_up_stalled(struct world *world) {
@@ -267,7 +270,7 @@ void fleet_gateway_start(struct world *world, uint32_t index) {
                   index, world->ledger.writers[index].life);
 }
 
-static void take_account(struct world *world, uint32_t index) {
+static void fleet_gateway_take_account(struct world *world, uint32_t index) {
     const struct gateway *gateway = world->gateways[index].gateway;
     world->report->losses += gateway->fleet.losses_total;
     world->report->resumed += gateway->resumed_total;
@@ -278,7 +281,7 @@ static void take_account(struct world *world, uint32_t index) {
 void fleet_gateway_kill(struct world *world, uint32_t index) {
     struct fleet_gateway_host *host = &world->gateways[index];
     struct fleet_clients *clients = &world->clients;
-    take_account(world, index);
+    fleet_gateway_take_account(world, index);
     host->gateway = NULL;
     host->up_ns =
         world->now_ns + fleet_dice_time(&world->dice, FLEET_SECOND / 10, 3 * FLEET_SECOND);
@@ -303,39 +306,40 @@ static bool any_lives(const struct world *world) {
 }
 
 /* Passes the ledger's confirmations to the gateway. */
-static void hear_ledger(struct world *world, uint32_t index) {
-    struct record_settled settled;
+static void receive_ledger(struct world *world, uint32_t index) {
+    struct record_committed committed;
     if (!world->gateways[index].gateway) return;
-    if (fleet_ledger_run(&world->ledger, index, world->now_ns, &world->clients, &settled))
-        hand_over(world, index, &settled.record);
-    if (world->accounts.told[index].tell_ns <= world->now_ns) tell_accounts(world, index);
+    if (fleet_ledger_run(&world->ledger, index, world->now_ns, &world->clients, &committed))
+        fleet_gateway_hand_over(world, index, &committed.record);
+    if (world->accounts.reported[index].report_ns <= world->now_ns)
+        fleet_gateway_notify_accounts(world, index);
 }
 
-static void hear_units(struct world *world, uint32_t index) {
+static void receive_units(struct world *world, uint32_t index) {
     struct fleet_gateway_host *host = &world->gateways[index];
     const struct fleet_message *message;
     if (!host->gateway) return;
     while ((message = fleet_post_at(&host->inbox, 0)) && message->due_ns <= world->now_ns) {
         crowd(world, host);
-        hand_over(world, index, &message->record);
+        fleet_gateway_hand_over(world, index, &message->record);
         fleet_post_drop(&host->inbox, 0);
     }
-    drain(world, index);
+    fleet_gateway_drain(world, index);
     host->machine.step(host->machine.self, world->now_ns);
-    drain(world, index);
+    fleet_gateway_drain(world, index);
 }
 
 void fleet_gateway_run(struct world *world) {
     for (uint32_t i = 0; i < world->gateway_count; i++) {
         if (world->gateways[i].up_ns <= world->now_ns) fleet_gateway_start(world, i);
-        hear_ledger(world, i);
+        receive_ledger(world, i);
     }
     if (!any_lives(world)) return; /* clients wait */
-    if (world->ask_ns <= world->now_ns) ask(world);
-    if (world->leave_ns <= world->now_ns) leave(world);
+    if (world->ask_ns <= world->now_ns) fleet_gateway_ask(world);
+    if (world->leave_ns <= world->now_ns) fleet_gateway_leave(world);
     if (world->stall_ns <= world->now_ns) give_up_stalled(world);
     for (uint32_t i = 0; i < world->gateway_count; i++)
-        hear_units(world, i);
+        receive_units(world, i);
 }
 
 int64_t fleet_gateway_wake_ns(const struct world *world) {
@@ -347,7 +351,7 @@ int64_t fleet_gateway_wake_ns(const struct world *world) {
             continue;
         }
         wake_ns = min_i64(wake_ns, host->machine.next_wake_ns(host->machine.self));
-        wake_ns = min_i64(wake_ns, world->accounts.told[i].tell_ns);
+        wake_ns = min_i64(wake_ns, world->accounts.reported[i].report_ns);
         wake_ns = min_i64(wake_ns, world->ledger.writers[i].done_ns);
         wake_ns = min_i64(wake_ns, fleet_post_next_ns(&host->inbox));
     }
@@ -385,7 +389,7 @@ static struct unit_books books_of(const struct gateway *gateway) {
 
 /* If nothing went wrong, everything that units have counted is in entries and in the gateway's
  * books. */
-static void judge_books(struct world *world) {
+static void verify_books(struct world *world) {
     struct unit_books entries = fleet_ledger_books(&world->ledger), books = {0}, counted = {0};
     /* the books of gone units are gone, too */
     if (world->options.faults || world->managers.present) return;
@@ -407,7 +411,7 @@ static void judge_books(struct world *world) {
 }
 
 /* Under faults, compares unit by unit, as far as possible. */
-static void judge_tallies(struct world *world) {
+static void verify_totals(struct world *world) {
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_hello *hello = (const void *)unit->hello;
@@ -418,14 +422,14 @@ static void judge_tallies(struct world *world) {
                                      totals->prompt_tokens + totals->recomputed_tokens};
         uint32_t lives = unit->gateways_found + world->gateway_lives - unit->gateway_lives;
         world->report->tallied +=
-            fleet_ledger_judge_unit(&world->ledger, hello->instance, &counted, lives);
+            fleet_ledger_verify_unit(&world->ledger, hello->instance, &counted, lives);
     }
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
 /* Units that serve are available to every gateway, no matter which one drained them and called them
  * back. */
-static void judge_fleet(struct world *world, const struct fleet *fleet) {
+static void verify_fleet(struct world *world, const struct fleet *fleet) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (fleet->units[i].bound) world_breach(world, "a unit at rest has requests bound");
     for (uint32_t i = 0; i < world->unit_count; i++) {
@@ -438,11 +442,11 @@ static void judge_fleet(struct world *world, const struct fleet *fleet) {
     }
 }
 
-void fleet_gateway_judge(struct world *world) {
-    judge_books(world);
-    judge_tallies(world);
+void fleet_gateway_verify(struct world *world) {
+    verify_books(world);
+    verify_totals(world);
     for (uint32_t i = 0; i < world->gateway_count; i++) {
-        take_account(world, i);
-        judge_fleet(world, &world->gateways[i].gateway->fleet);
+        fleet_gateway_take_account(world, i);
+        verify_fleet(world, &world->gateways[i].gateway->fleet);
     }
 }

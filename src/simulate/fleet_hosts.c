@@ -62,7 +62,8 @@ void fleet_hosts_send(struct world *world, struct fleet_frame frame, int64_t *ou
     put(hosts, &frame);
 }
 
-static struct fleet_agent *agent_of(struct fleet_hosts *hosts, const struct fleet_frame *frame) {
+static struct fleet_agent *fleet_hosts_agent_of(struct fleet_hosts *hosts,
+                                                const struct fleet_frame *frame) {
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++) {
         struct fleet_agent *agent = &hosts->agents[frame->unit][frame->part][i];
         if (agent->alive && agent->link == frame->link) return agent;
@@ -76,7 +77,7 @@ static int64_t taken_ns(struct world *world, const struct fleet_frame *frame) {
     const struct fleet_supervisor *supervisor = &hosts->supervisors[frame->unit];
     uint32_t machine = hosts->machine_of[frame->unit][frame->part];
     int64_t cut_ns = fleet_hosts_cut_ns(world, machine, supervisor->place);
-    const struct fleet_agent *agent = agent_of(hosts, frame);
+    const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, frame);
     if (cut_ns) return cut_ns;
     if (is_up(frame)) return supervisor->stopped_ns;
     return agent ? agent->stopped_ns : 0;
@@ -94,7 +95,7 @@ static void refuse(struct world *world, const struct fleet_frame *frame) {
     put(&world->hosts, &lost);
 }
 
-static void deliver(struct world *world) {
+static void fleet_hosts_deliver(struct world *world) {
     struct fleet_hosts *hosts = &world->hosts;
     while (hosts->frame_count && hosts->frames[0].due_ns <= world->now_ns) {
         struct fleet_frame frame = hosts->frames[0];
@@ -116,40 +117,41 @@ static void deliver(struct world *world) {
 /* ---- faults ---- */
 
 /* Sets the end of a fault. A fault that would already last longer is not shortened. */
-static void last(struct world *world, int64_t *until_ns, struct fleet_dice *dice, int64_t most_ns) {
+static void fleet_hosts_last(struct world *world, int64_t *until_ns, struct fleet_dice *dice,
+                             int64_t most_ns) {
     int64_t ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 20, most_ns);
     if (*until_ns < ns) *until_ns = ns;
 }
 
-static uint32_t any_unit(const struct world *world, struct fleet_dice *dice) {
+static uint32_t fleet_hosts_any_unit(const struct world *world, struct fleet_dice *dice) {
     return fleet_dice_below(dice, world->unit_count);
 }
 
 static void kill_process(struct world *world, struct fleet_dice *dice) {
-    uint32_t unit = any_unit(world, dice);
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
     fleet_hosts_kill_rank(world, unit, fleet_dice_below(dice, world->ranks));
 }
 
 static void stop_process(struct world *world, struct fleet_dice *dice) {
-    uint32_t unit = any_unit(world, dice);
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
         fleet_agents_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
-    if (process) last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
+    if (process) fleet_hosts_last(world, &process->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
 /* One process computes for ever without a result. */
 static void hang_process(struct world *world, struct fleet_dice *dice) {
-    uint32_t unit = any_unit(world, dice);
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_process *process =
         fleet_agents_process(&world->hosts, unit, fleet_dice_below(dice, world->ranks));
     if (!process) return;
     process->spins = true;
-    last(world, &process->stopped_ns, dice, 20 * FLEET_SECOND);
+    fleet_hosts_last(world, &process->stopped_ns, dice, 20 * FLEET_SECOND);
 }
 
 static struct fleet_agent *any_agent(struct world *world, struct fleet_dice *dice,
                                      uint32_t *unit_out, uint32_t *part_out) {
-    *unit_out = any_unit(world, dice);
+    *unit_out = fleet_hosts_any_unit(world, dice);
     *part_out = fleet_dice_below(dice, world->hosts.part_count[*unit_out]);
     struct fleet_agent *agents = world->hosts.agents[*unit_out][*part_out];
     for (uint32_t i = 0; i < FLEET_AGENTS_EACH; i++)
@@ -166,7 +168,7 @@ static void kill_agent(struct world *world, struct fleet_dice *dice) {
 static void stop_agent(struct world *world, struct fleet_dice *dice) {
     uint32_t unit, part;
     struct fleet_agent *agent = any_agent(world, dice, &unit, &part);
-    if (agent) last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
+    if (agent) fleet_hosts_last(world, &agent->stopped_ns, dice, 8 * FLEET_SECOND);
 }
 
 /* A machine fails. The other ends of its connections notice at once or are not notified. */
@@ -197,13 +199,13 @@ static void kill_host(struct world *world, struct fleet_dice *dice) {
 }
 
 static void kill_first_host(struct world *world, struct fleet_dice *dice) {
-    uint32_t machine = world->hosts.machine_of[any_unit(world, dice)][0];
+    uint32_t machine = world->hosts.machine_of[fleet_hosts_any_unit(world, dice)][0];
     if (world->hosts.machines[machine].up) lose_machine(world, machine, dice);
 }
 
 /* Kills two processes at once, or one if no more are left. */
 static void kill_processes(struct world *world, struct fleet_dice *dice) {
-    uint32_t unit = any_unit(world, dice);
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
     uint32_t first = 1 + fleet_dice_below(dice, world->ranks);
     for (uint32_t rank = first; rank < world->ranks && rank < first + 2; rank++)
         fleet_hosts_kill_rank(world, unit, rank);
@@ -213,7 +215,7 @@ static void kill_processes(struct world *world, struct fleet_dice *dice) {
 void fleet_hosts_cut(struct world *world, uint32_t machine, struct fleet_dice *dice) {
     int64_t *until_ns = &world->hosts.machines[machine].off_ns;
     if (!world->hosts.machines[machine].up) return;
-    last(world, until_ns, dice, 6 * FLEET_SECOND);
+    fleet_hosts_last(world, until_ns, dice, 6 * FLEET_SECOND);
     fleet_log_add(world->log, world->now_ns, "host is cut off", FLEET_LOG_NOWHERE,
                   FLEET_LOG_NOWHERE, machine, (uint64_t)(*until_ns - world->now_ns) / FLEET_MS);
     for (uint32_t unit = 0; unit < world->unit_count; unit++)
@@ -230,7 +232,7 @@ static void part_hosts(struct world *world, struct fleet_dice *dice) {
     uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
     uint32_t other = fleet_dice_below(dice, FLEET_HOSTS_MAX + 1);
     int64_t *until_ns = &world->hosts.cut_ns[machine][other];
-    last(world, until_ns, dice, 20 * FLEET_SECOND);
+    fleet_hosts_last(world, until_ns, dice, 20 * FLEET_SECOND);
     world->hosts.cut_ns[other][machine] = *until_ns;
     fleet_log_add(world->log, world->now_ns, "hosts are parted", FLEET_LOG_NOWHERE,
                   FLEET_LOG_NOWHERE, machine, other);
@@ -238,20 +240,20 @@ static void part_hosts(struct world *world, struct fleet_dice *dice) {
 
 static void slow_host(struct world *world, struct fleet_dice *dice) {
     uint32_t machine = fleet_dice_below(dice, FLEET_HOSTS_MAX);
-    last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
+    fleet_hosts_last(world, &world->hosts.machines[machine].slow_ns, dice, 8 * FLEET_SECOND);
 }
 
 /* A supervisor dies. An agent on its host dies with it; others notice or are not notified. An agent
  * on the machine that never fails does not die. */
 static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
-    uint32_t unit = any_unit(world, dice);
+    uint32_t unit = fleet_hosts_any_unit(world, dice);
     struct fleet_supervisor *supervisor = &world->hosts.supervisors[unit];
     int64_t up_ns = world->now_ns + fleet_dice_time(dice, FLEET_SECOND / 2, 3 * FLEET_SECOND);
     if (!supervisor->alive || supervisor->place == FLEET_HOME) return;
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++) {
         const struct fleet_agent_link *link = &supervisor->links[part];
         struct fleet_frame end = {.kind = FRAME_END, .unit = unit, .part = part, .link = link->id};
-        struct fleet_agent *agent = agent_of(&world->hosts, &end);
+        struct fleet_agent *agent = fleet_hosts_agent_of(&world->hosts, &end);
         if (!agent) continue;
         if (world->hosts.machine_of[unit][part] == supervisor->place)
             fleet_agents_end(world, unit, part, agent, true);
@@ -262,8 +264,9 @@ static void kill_supervisor(struct world *world, struct fleet_dice *dice) {
 }
 
 static void stop_supervisor(struct world *world, struct fleet_dice *dice) {
-    struct fleet_supervisor *supervisor = &world->hosts.supervisors[any_unit(world, dice)];
-    last(world, &supervisor->stopped_ns, dice, 6 * FLEET_SECOND);
+    struct fleet_supervisor *supervisor =
+        &world->hosts.supervisors[fleet_hosts_any_unit(world, dice)];
+    fleet_hosts_last(world, &supervisor->stopped_ns, dice, 6 * FLEET_SECOND);
 }
 
 /* The longest time between two faults of the kind; on average it is a third of that. */
@@ -278,20 +281,20 @@ static const struct {
 
 _Static_assert(ARRAY_COUNT(faults) == FLEET_HOST_FAULTS, "each has its timetable");
 
-static void plan_next(struct world *world, uint32_t fault) {
+static void fleet_hosts_plan_next(struct world *world, uint32_t fault) {
     struct fleet_host_fault *timetable = &world->hosts.faults[fault];
     timetable->due_ns =
         world->now_ns + fleet_dice_time(&timetable->dice, 0, faults[fault].after_ms_max * FLEET_MS);
 }
 
-static void strike(struct world *world) {
+static void fleet_hosts_strike(struct world *world) {
     for (uint32_t i = 0; i < FLEET_HOST_FAULTS; i++) {
         struct fleet_host_fault *timetable = &world->hosts.faults[i];
         if (timetable->due_ns > world->now_ns) continue;
         faults[i].strike(world, &timetable->dice);
         world->hosts.struck_ns = world->now_ns;
         world->report->host_faults++;
-        plan_next(world, i);
+        fleet_hosts_plan_next(world, i);
     }
 }
 
@@ -347,7 +350,8 @@ static void audit_lives(struct world *world, uint32_t unit) {
                 lives += agent->alive && agent->life == life && agent->processes[rank].alive;
             }
         if (lives > 1) world_breach(world, "a rank has two lives in one job");
-        if (hosts->crews[unit].without >> rank & 1 && fleet_agents_process(hosts, unit, rank))
+        if (hosts->supervised_units[unit].without >> rank & 1 &&
+            fleet_agents_process(hosts, unit, rank))
             world_breach(world, "ranks go on without one that lives");
     }
 }
@@ -369,7 +373,7 @@ static void audit_orphan(struct world *world, uint32_t unit, uint32_t part,
 }
 
 /* True if the unit's supervisor and all its agents reach one another. */
-static bool is_heard(struct world *world, uint32_t unit) {
+static bool is_received(struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = &world->hosts;
     const struct fleet_supervisor *it = &hosts->supervisors[unit];
     if (!it->alive || it->unit.state != SUPERVISE_RUNS || it->stopped_ns > world->now_ns)
@@ -377,7 +381,7 @@ static bool is_heard(struct world *world, uint32_t unit) {
     for (uint32_t part = 0; part < hosts->part_count[unit]; part++) {
         uint32_t machine = hosts->machine_of[unit][part];
         struct fleet_frame any = {.unit = unit, .part = part, .link = it->links[part].id};
-        const struct fleet_agent *agent = agent_of(hosts, &any);
+        const struct fleet_agent *agent = fleet_hosts_agent_of(hosts, &any);
         if (!agent || agent->stopped_ns > world->now_ns ||
             fleet_hosts_cut_ns(world, machine, it->place))
             return false;
@@ -394,7 +398,7 @@ static void audit_return(struct world *world, uint32_t unit, const struct fleet_
     bool hangs = process->alive && process->returns && process->stopped_ns == MACHINE_NEVER;
     int64_t timeouts = process->spins ? SUPERVISE_RETURN_PATIENCE : 1;
     if (!hangs || agent->number != world->hosts.supervisors[unit].unit.number) return;
-    if (!is_heard(world, unit)) process->seen_ns = world->now_ns;
+    if (!is_received(world, unit)) process->seen_ns = world->now_ns;
     if (world->now_ns - process->seen_ns >
         (timeouts + 2) * world->hosts.timeout_ns + 2 * FLEET_SECOND)
         world_breach(world, "a rank that hangs on its way back is not ended in time");
@@ -402,10 +406,10 @@ static void audit_return(struct world *world, uint32_t unit, const struct fleet_
 
 static bool needs_help(const struct world *world, uint32_t unit) {
     struct fleet_hosts *hosts = (struct fleet_hosts *)(uintptr_t)&world->hosts;
-    if (!hosts->crews[unit].serves || !fleet_agents_process(hosts, unit, 0)) return true;
+    if (!hosts->supervised_units[unit].serves || !fleet_agents_process(hosts, unit, 0)) return true;
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         const struct fleet_process *process = fleet_agents_process(hosts, unit, rank);
-        if (hosts->crews[unit].without >> rank & 1) continue;
+        if (hosts->supervised_units[unit].without >> rank & 1) continue;
         if (!process || process->stopped_ns > world->now_ns) return true;
     }
     return fleet_hosts_holds(world, unit) && world->units[unit].open_count > 0;
@@ -438,7 +442,7 @@ static void audit_trouble(struct world *world, uint32_t unit) {
         it->trouble_ns = world->now_ns;
     if (!needed || world->now_ns - it->trouble_ns <= most_ns(world, &it->unit)) return;
     fleet_log_add(world->log, world->now_ns, "no host helps", unit, FLEET_LOG_NOWHERE,
-                  it->unit.state, world->hosts.crews[unit].without);
+                  it->unit.state, world->hosts.supervised_units[unit].without);
     world_breach(world, it->unit.state == SUPERVISE_RUNS
                             ? "a unit that cannot go on is not seen in time"
                             : "a unit does not start again in time");
@@ -450,14 +454,14 @@ static void audit_word(struct world *world, uint32_t unit) {
     const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     bool goes_on = it->alive && it->unit.state == SUPERVISE_RUNS && it->unit.ready;
     for (uint32_t rank = 0; goes_on && !it->unit.change_ns && rank < world->ranks; rank++)
-        if (it->signs[rank].gone && !(world->hosts.crews[unit].without >> rank & 1))
+        if (it->signs[rank].gone && !(world->hosts.supervised_units[unit].without >> rank & 1))
             world_breach(world, "a unit is said to go on without a rank, and does not");
     for (uint32_t part = 0; it->alive && part < world->hosts.part_count[unit]; part++)
         if ((!it->links[part].id || it->links[part].is_lost) && it->hosts[part].left)
             world_breach(world, "a host that is lost has ranks left");
 }
 
-static void audit(struct world *world, uint32_t unit) {
+static void fleet_hosts_audit(struct world *world, uint32_t unit) {
     audit_lives(world, unit);
     audit_trouble(world, unit);
     audit_word(world, unit);
@@ -482,12 +486,13 @@ bool fleet_hosts_awaits(const struct world *world) {
     return false;
 }
 
-void fleet_hosts_judge(struct world *world) {
+void fleet_hosts_verify(struct world *world) {
     for (uint32_t unit = 0; world->hosts.present && unit < world->unit_count; unit++) {
         const struct fleet_unit_host *host = &world->units[unit];
-        const struct fleet_crew *crew = &world->hosts.crews[unit];
-        for (uint32_t rank = 0; host->up && crew->serves && rank < world->ranks; rank++) {
-            bool dead = crew->without >> rank & 1;
+        const struct fleet_supervised_unit *supervised_unit = &world->hosts.supervised_units[unit];
+        for (uint32_t rank = 0; host->up && supervised_unit->serves && rank < world->ranks;
+             rank++) {
+            bool dead = supervised_unit->without >> rank & 1;
             if (dead && !fleet_inside_abandoned(host, rank))
                 world_breach(world, "a dead rank takes requests");
             if (!dead && fleet_inside_abandoned(host, rank))
@@ -512,7 +517,7 @@ static void place_unit(struct world *world, uint32_t unit) {
     bool apart = fleet_dice_below(&hosts->dice, 2);
     hosts->supervisors[unit].place = apart ? FLEET_HOME : hosts->machine_of[unit][0];
     hosts->supervisors[unit].up_ns = fleet_dice_time(&hosts->dice, 0, FLEET_SECOND);
-    hosts->crews[unit].regroup_ns = MACHINE_NEVER;
+    hosts->supervised_units[unit].regroup_ns = MACHINE_NEVER;
     world->units[unit].up_ns = MACHINE_NEVER;
 }
 
@@ -531,21 +536,21 @@ void fleet_hosts_open(struct world *world) {
         hosts->faults[i] = (struct fleet_host_fault){
             .dice = {.seed = world->options.seed, .stream = STREAM_FAULTS + i},
             .due_ns = MACHINE_NEVER};
-        if (world->options.faults) plan_next(world, i);
+        if (world->options.faults) fleet_hosts_plan_next(world, i);
     }
 }
 
 void fleet_hosts_run(struct world *world) {
     if (!world->hosts.present) return;
-    strike(world);
+    fleet_hosts_strike(world);
     for (uint32_t i = 0; i < FLEET_HOSTS_MAX; i++)
         world->hosts.machines[i].up |= world->hosts.machines[i].up_ns <= world->now_ns;
-    deliver(world);
+    fleet_hosts_deliver(world);
     for (uint32_t unit = 0; unit < world->unit_count; unit++) {
         bool looks = world->hosts.supervisors[unit].tick_ns <= world->now_ns;
         fleet_supervisors_run(world, unit);
         fleet_agents_run(world, unit);
-        if (looks) audit(world, unit);
+        if (looks) fleet_hosts_audit(world, unit);
     }
 }
 

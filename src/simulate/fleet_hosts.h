@@ -41,15 +41,15 @@ enum fleet_frame_kind {
     FRAME_CONNECT, /* to the host: an agent begins */
     FRAME_CHECK,
     FRAME_LAUNCH,
-    FRAME_ROSTER, /* all ranks of the start are there */
-    FRAME_GONE,   /* the rank, as of that epoch, or */
-    FRAME_BACK,   /* it is there again */
-    FRAME_KILL,   /* the rank, or FLEET_ALL_RANKS */
-    FRAME_AGAIN,  /* start that rank again */
+    FRAME_MEMBERS, /* all ranks of the start are there */
+    FRAME_GONE,    /* the rank, as of that epoch, or */
+    FRAME_BACK,    /* it is there again */
+    FRAME_KILL,    /* the rank, or FLEET_ALL_RANKS */
+    FRAME_AGAIN,   /* start that rank again */
     FRAME_PING,
     FRAME_END,   /* the supervisor's end of the link is closed */
     FRAME_FACTS, /* from here on: to the supervisor */
-    FRAME_HERE,
+    FRAME_JOIN,
     FRAME_SIGNS,
     FRAME_ENDED,
     FRAME_PONG,
@@ -95,7 +95,7 @@ struct fleet_agent {
 
 struct fleet_agent_link {
     uint32_t id; /* 0: none */
-    bool has_spoken, is_lost, has_answered;
+    bool has_reported, is_lost, has_answered;
     struct supervise_hearing hearing;
     int64_t pinged_ns, out_ns;
 };
@@ -105,7 +105,7 @@ struct fleet_supervisor {
     uint32_t life;
     uint32_t place;      /* its host */
     uint32_t here, gone; /* bits of the ranks that have joined the meeting, and that have left */
-    uint32_t told;       /* the number of changes so far, each sent to all ranks */
+    uint32_t reported;   /* the number of changes so far, each sent to all ranks */
     uint32_t epoch;      /* the epoch that rank 0 reported last */
     int64_t up_ns, tick_ns, stopped_ns; /* up_ns: when it begins; MACHINE_NEVER */
     int64_t trouble_ns;                 /* since when its unit has needed it; 0: it does not */
@@ -118,7 +118,7 @@ struct fleet_supervisor {
 };
 
 /* The ranks of a unit's last start as a group. */
-struct fleet_crew {
+struct fleet_supervised_unit {
     uint32_t life, number;
     bool serves;        /* all have met and are ready */
     bool is_cursed;     /* a rank that is started again never joins */
@@ -151,7 +151,7 @@ struct fleet_hosts {
     struct fleet_machine machines[FLEET_HOSTS_MAX + 1];
     int64_t cut_ns[FLEET_HOSTS_MAX + 1][FLEET_HOSTS_MAX + 1];
     struct fleet_supervisor supervisors[FLEET_UNITS_MAX];
-    struct fleet_crew crews[FLEET_UNITS_MAX];
+    struct fleet_supervised_unit supervised_units[FLEET_UNITS_MAX];
     uint32_t part_count[FLEET_UNITS_MAX];
     uint32_t ranks_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX];   /* bits of the ranks of a part */
     uint32_t machine_of[FLEET_UNITS_MAX][FLEET_HOSTS_MAX]; /* of a part */
@@ -189,7 +189,7 @@ void fleet_hosts_kill_rank(struct world *world, uint32_t unit, uint32_t rank);
 void fleet_hosts_finish(struct world *world, uint32_t unit);
 
 /* Checks the end of the run. */
-void fleet_hosts_judge(struct world *world);
+void fleet_hosts_verify(struct world *world);
 
 /* ---- the network (fleet_hosts.c) ---- */
 

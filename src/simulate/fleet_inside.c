@@ -29,7 +29,7 @@ static const char *add_writer(const struct unit *unit, struct writers *writers, 
 }
 
 /* Adds the rows of the step in flight. */
-static const char *add_steps(const struct unit *unit, struct writers *writers) {
+static const char *fleet_inside_add_steps(const struct unit *unit, struct writers *writers) {
     const char *wrong = NULL;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
@@ -48,7 +48,7 @@ const char *fleet_inside_audit(const struct world *world, uint32_t index, uint32
     const struct unit *unit = rank_units_unit(host->units, rank);
     struct writers writers = {{0}};
     unit_audit(unit);
-    const char *wrong = add_steps(unit, &writers);
+    const char *wrong = fleet_inside_add_steps(unit, &writers);
     for (uint32_t i = 0; i < carrier->orders.count && !carrier->dead && !wrong; i++) {
         const struct transfer_order *order = &carrier->order_places[i];
         for (uint32_t block = 0; block < order->block_count && !wrong; block++) {

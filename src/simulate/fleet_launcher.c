@@ -34,7 +34,8 @@ static bool is_silent(const struct world *world) {
     return world->now_ns < world->managers.silent_ns;
 }
 
-static void end_job(struct world *world, struct fleet_unit_job *job, const char *how) {
+static void fleet_launcher_end_job(struct world *world, struct fleet_unit_job *job,
+                                   const char *how) {
     fleet_log_add(world->log, world->now_ns, how, job->node, FLEET_LOG_NOWHERE, job->number,
                   job->role);
     *job = (struct fleet_unit_job){.number = 0};
@@ -42,16 +43,16 @@ static void end_job(struct world *world, struct fleet_unit_job *job, const char 
 
 /* ---- nodes ---- */
 
-static bool is_free(const struct world *world, uint32_t node) {
+static bool fleet_launcher_is_free(const struct world *world, uint32_t node) {
     for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
         if (world->managers.jobs[i].number && world->managers.jobs[i].node == node) return false;
     return !world->units[node].up && world->managers.node_ns[node] <= world->now_ns;
 }
 
-static void place(struct world *world, struct fleet_unit_job *job) {
+static void fleet_launcher_place(struct world *world, struct fleet_unit_job *job) {
     for (uint32_t node = 0; node < world->unit_count; node++) {
         struct fleet_unit_host *unit = &world->units[node];
-        if (!is_free(world, node)) continue;
+        if (!fleet_launcher_is_free(world, node)) continue;
         job->node = node;
         job->begins_ns = world->now_ns + fleet_dice_time(&world->managers.launches, START_NS_LEAST,
                                                          2 * world->managers.options.rule.start_ns);
@@ -67,11 +68,11 @@ void fleet_launcher_run(struct world *world) {
         struct fleet_unit_job *job = &world->managers.jobs[i];
         if (!job->number) continue;
         if (job->node == FLEET_NO_NODE) {
-            if (!job->never) place(world, job);
+            if (!job->never) fleet_launcher_place(world, job);
         } else if (job->fails) {
-            if (job->begins_ns <= world->now_ns) end_job(world, job, "job fails");
+            if (job->begins_ns <= world->now_ns) fleet_launcher_end_job(world, job, "job fails");
         } else if (!world->units[job->node].up && world->units[job->node].up_ns == MACHINE_NEVER) {
-            end_job(world, job, "job is over");
+            fleet_launcher_end_job(world, job, "job is over");
         }
     }
 }
@@ -118,11 +119,11 @@ void fleet_launcher_stop(struct world *world, uint32_t number, bool at_once) {
     struct fleet_unit_host *unit = job->node == FLEET_NO_NODE ? NULL : &world->units[job->node];
     if (!unit || !unit->up) {
         if (unit) unit->up_ns = MACHINE_NEVER;
-        end_job(world, job, "job is cancelled");
+        fleet_launcher_end_job(world, job, "job is cancelled");
     } else if (at_once || unit->ends) {
         world->report->ended_at_once++;
         fleet_units_kill(world, job->node);
-        end_job(world, job, "job is ended at once");
+        fleet_launcher_end_job(world, job, "job is ended at once");
     } else {
         unit->ends = true;
         world->report->stopped++;
@@ -136,6 +137,6 @@ void fleet_launcher_lose_node(struct world *world, uint32_t node, int64_t until_
     world->units[node].up_ns = MACHINE_NEVER;
     for (uint32_t i = 0; i < FLEET_JOBS_MAX; i++)
         if (world->managers.jobs[i].number && world->managers.jobs[i].node == node)
-            end_job(world, &world->managers.jobs[i], "job is lost with its node");
+            fleet_launcher_end_job(world, &world->managers.jobs[i], "job is lost with its node");
     world->report->nodes_lost++;
 }

@@ -18,7 +18,7 @@
 
 size_t fleet_ledger_bytes(void) {
     return FLEET_CLIENTS_MAX * sizeof(struct fleet_line) +
-           FLEET_TALLIES_MAX * sizeof(struct fleet_told_tally) + 64;
+           FLEET_TALLIES_MAX * sizeof(struct fleet_reported_totals) + 64;
 }
 
 /* ---- prices ---- */
@@ -76,14 +76,14 @@ bool fleet_ledger_open(struct fleet_ledger *ledger, struct arena *arena, uint64_
                        bool faults) {
     *ledger = (struct fleet_ledger){.faults = faults, .dice = {.seed = seed, .stream = STREAM}};
     ledger->lines = arena_take_zeroed(arena, FLEET_CLIENTS_MAX * sizeof *ledger->lines);
-    ledger->tallies = arena_take(arena, FLEET_TALLIES_MAX * sizeof *ledger->tallies);
+    ledger->totals = arena_take(arena, FLEET_TALLIES_MAX * sizeof *ledger->totals);
     ledger->kept = fleet_dice_below(&ledger->dice, 3) > 0;
     bool hiccups = fleet_dice_below(&ledger->dice, HICCUP_OF) == 0;
     ledger->write_ns_max = hiccups ? 3 * FLEET_SECOND : 20 * FLEET_MS;
     draw_prices(ledger, seed);
     for (uint32_t i = 0; i < FLEET_GATEWAYS_MAX; i++)
         ledger->writers[i].done_ns = MACHINE_NEVER;
-    return ledger->lines && ledger->tallies;
+    return ledger->lines && ledger->totals;
 }
 
 void fleet_ledger_begin(struct fleet_ledger *ledger, uint32_t gateway, uint32_t life) {
@@ -91,7 +91,7 @@ void fleet_ledger_begin(struct fleet_ledger *ledger, uint32_t gateway, uint32_t 
     memset(ledger->own[gateway], 0, sizeof ledger->own[gateway]);
 }
 
-static void breach(struct fleet_ledger *ledger, uint64_t client, const char *text) {
+static void fleet_ledger_breach(struct fleet_ledger *ledger, uint64_t client, const char *text) {
     if (ledger->breach[0]) return;
     format_text(ledger->breach, sizeof ledger->breach, "client %llu: %s",
                 (unsigned long long)client, text);
@@ -106,24 +106,25 @@ static void begin(struct fleet_ledger *ledger, struct fleet_writer *writer, int6
     writer->done_ns = now_ns + fleet_dice_time(&ledger->dice, FLEET_MS / 10, ledger->write_ns_max);
 }
 
-static void charge(const struct fleet_ledger *ledger, const struct token_price *known,
-                   struct fleet_line *line) {
+static void fleet_ledger_charge(const struct fleet_ledger *ledger, const struct token_price *known,
+                                struct fleet_line *line) {
     struct token_price price = fleet_ledger_price(ledger, line->ended_s);
-    line->amount =
-        token_price_amount(&price, line->hit_tokens, line->miss_tokens, line->output_tokens);
-    line->charged =
-        token_price_amount(known, line->hit_tokens, line->miss_tokens, line->output_tokens);
+    line->amount = record_ledger_token_price_amount(&price, line->hit_tokens, line->miss_tokens,
+                                                    line->output_tokens);
+    line->charged = record_ledger_token_price_amount(known, line->hit_tokens, line->miss_tokens,
+                                                     line->output_tokens);
 }
 
-void fleet_ledger_hear(struct fleet_ledger *ledger, uint32_t gateway,
-                       const struct token_price *known, const struct record_entry *entry,
-                       int64_t now_ns) {
+void fleet_ledger_receive(struct fleet_ledger *ledger, uint32_t gateway,
+                          const struct token_price *known, const struct record_usage *entry,
+                          int64_t now_ns) {
     uint64_t client = entry->request.low / 64;
     check(client < FLEET_CLIENTS_MAX);
     struct fleet_writer *writer = &ledger->writers[gateway];
     struct fleet_line *line = &ledger->lines[client];
-    if (line->said) breach(ledger, client, "has two entries");
-    if (entry->sequence != writer->said + 1) breach(ledger, client, "its entry is not the next");
+    if (line->said) fleet_ledger_breach(ledger, client, "has two entries");
+    if (entry->sequence != writer->said + 1)
+        fleet_ledger_breach(ledger, client, "its entry is not the next");
     *line = (struct fleet_line){
         .said = true,
         .is_charged = entry->is_charged,
@@ -131,14 +132,14 @@ void fleet_ledger_hear(struct fleet_ledger *ledger, uint32_t gateway,
         .life = writer->life,
         .sequence = entry->sequence,
         .said_ns = now_ns,
-        .ended_s = entry_ended(entry),
+        .ended_s = record_ledger_usage_ended(entry),
         .hit_tokens = entry->hit_tokens,
         .miss_tokens = entry->miss_tokens,
         .output_tokens = entry->output_tokens,
         .made_tokens = entry->made_tokens,
         .computed_tokens = entry->computed_tokens + entry->recomputed_tokens,
     };
-    if (line->is_charged) charge(ledger, known, line);
+    if (line->is_charged) fleet_ledger_charge(ledger, known, line);
     writer->said = entry->sequence;
     ledger->entries++;
     begin(ledger, writer, now_ns);
@@ -154,7 +155,8 @@ static uint64_t hour_of(int64_t unix_time) {
     return (uint64_t)(unix_time / HOUR_S - LIFE_BEGINS_S / HOUR_S);
 }
 
-static void write_line(struct fleet_ledger *ledger, struct fleet_line *line, uint64_t tenant) {
+static void fleet_ledger_write_line(struct fleet_ledger *ledger, struct fleet_line *line,
+                                    uint64_t tenant) {
     uint64_t hour = hour_of(line->ended_s);
     check(tenant <= FLEET_TENANTS);
     ledger->again += line->written;
@@ -166,22 +168,22 @@ static void write_line(struct fleet_ledger *ledger, struct fleet_line *line, uin
     add(&ledger->own[line->gateway][tenant], line);
 }
 
-static void write_lines(struct fleet_ledger *ledger, uint32_t gateway,
-                        const struct fleet_clients *clients) {
+static void fleet_ledger_write_lines(struct fleet_ledger *ledger, uint32_t gateway,
+                                     const struct fleet_clients *clients) {
     const struct fleet_writer *writer = &ledger->writers[gateway];
     for (uint32_t i = 0; i < FLEET_CLIENTS_MAX; i++) {
         struct fleet_line *line = &ledger->lines[i];
         if (line->said && line->gateway == gateway && line->life == writer->life &&
             line->sequence > writer->written && line->sequence <= writer->writing)
-            write_line(ledger, line, clients->clients[i].tenant);
+            fleet_ledger_write_line(ledger, line, clients->clients[i].tenant);
     }
 }
 
 bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now_ns,
-                      const struct fleet_clients *clients, struct record_settled *settled_out) {
+                      const struct fleet_clients *clients, struct record_committed *settled_out) {
     struct fleet_writer *writer = &ledger->writers[gateway];
     if (writer->done_ns > now_ns) return false;
-    write_lines(ledger, gateway, clients);
+    fleet_ledger_write_lines(ledger, gateway, clients);
     if (ledger->faults && fleet_dice_below(&ledger->dice, LOST_OF) == 0) {
         ledger->losses++;
         writer->writing = writer->said;
@@ -190,8 +192,8 @@ bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now
     }
     writer->written = writer->writing;
     writer->done_ns = MACHINE_NEVER;
-    *settled_out =
-        (struct record_settled){record_head(RECORD_SETTLED, sizeof *settled_out), writer->written};
+    *settled_out = (struct record_committed){record_head(RECORD_COMMITTED, sizeof *settled_out),
+                                             writer->written};
     begin(ledger, writer, now_ns);
     return true;
 }
@@ -201,33 +203,33 @@ void fleet_ledger_forget(struct fleet_ledger *ledger, uint32_t gateway,
                          const struct fleet_clients *clients) {
     struct fleet_writer *writer = &ledger->writers[gateway];
     if (writer->done_ns != MACHINE_NEVER && fleet_dice_below(&ledger->dice, 2))
-        write_lines(ledger, gateway, clients);
+        fleet_ledger_write_lines(ledger, gateway, clients);
     writer->done_ns = MACHINE_NEVER;
 }
 
 /* ---- units ---- */
 
-static struct fleet_told_tally *find_tally(struct fleet_ledger *ledger, uint64_t instance,
-                                           uint32_t life) {
-    for (uint32_t i = 0; i < ledger->tally_count; i++) {
-        struct fleet_told_tally *told = &ledger->tallies[i];
-        if (told->life == life && told->tally.instance == instance) return told;
+static struct fleet_reported_totals *find_totals(struct fleet_ledger *ledger, uint64_t instance,
+                                                 uint32_t life) {
+    for (uint32_t i = 0; i < ledger->totals_count; i++) {
+        struct fleet_reported_totals *reported = &ledger->totals[i];
+        if (reported->life == life && reported->totals.instance == instance) return reported;
     }
     return NULL;
 }
 
 /* Replaces the last tally. Lost counts stay lost. */
-void fleet_ledger_tally(struct fleet_ledger *ledger, uint32_t gateway,
-                        const struct record_unit_tally *tally) {
+void fleet_ledger_totals(struct fleet_ledger *ledger, uint32_t gateway,
+                         const struct record_unit_totals *totals) {
     uint32_t life = ledger->writers[gateway].life;
-    struct fleet_told_tally *told = find_tally(ledger, tally->instance, life);
-    if (!told) {
-        check(ledger->tally_count < FLEET_TALLIES_MAX);
-        told = &ledger->tallies[ledger->tally_count++];
-        *told = (struct fleet_told_tally){.life = life};
+    struct fleet_reported_totals *reported = find_totals(ledger, totals->instance, life);
+    if (!reported) {
+        check(ledger->totals_count < FLEET_TALLIES_MAX);
+        reported = &ledger->totals[ledger->totals_count++];
+        *reported = (struct fleet_reported_totals){.life = life};
     }
-    told->tally = *tally;
-    told->is_lost |= tally->is_lost;
+    reported->totals = *totals;
+    reported->is_lost |= totals->is_lost;
 }
 
 static void add_books(struct unit_books *sum, const struct unit_books *books) {
@@ -235,28 +237,30 @@ static void add_books(struct unit_books *sum, const struct unit_books *books) {
     sum->computed_tokens += books->computed_tokens;
 }
 
-bool fleet_ledger_judge_unit(struct fleet_ledger *ledger, uint64_t instance,
-                             const struct unit_books *counted, uint32_t gateway_lives) {
+bool fleet_ledger_verify_unit(struct fleet_ledger *ledger, uint64_t instance,
+                              const struct unit_books *counted, uint32_t gateway_lives) {
     struct unit_books entered = {0}, open = {0};
     uint32_t all = 0, whole = 0;
-    for (uint32_t i = 0; i < ledger->tally_count; i++) {
-        const struct fleet_told_tally *told = &ledger->tallies[i];
-        const struct unit_counters *known = &told->tally.counted;
-        if (told->tally.instance != instance) continue;
-        add_books(&entered, &told->tally.entered);
-        add_books(&open, &told->tally.open);
+    for (uint32_t i = 0; i < ledger->totals_count; i++) {
+        const struct fleet_reported_totals *reported = &ledger->totals[i];
+        const struct unit_counters *known = &reported->totals.counted;
+        if (reported->totals.instance != instance) continue;
+        add_books(&entered, &reported->totals.entered);
+        add_books(&open, &reported->totals.open);
         all++;
-        whole += !told->is_lost && known->output_tokens == counted->made_tokens &&
+        whole += !reported->is_lost && known->output_tokens == counted->made_tokens &&
                  known->prompt_tokens + known->recomputed_tokens == counted->computed_tokens;
     }
     if (entered.made_tokens > counted->made_tokens ||
         entered.computed_tokens > counted->computed_tokens)
-        breach(ledger, instance, "this unit's gateways have entered more than it has counted");
+        fleet_ledger_breach(ledger, instance,
+                            "this unit's gateways have entered more than it has counted");
     if (whole < all || all < gateway_lives || open.made_tokens + open.computed_tokens) return false;
     if (entered.made_tokens == counted->made_tokens &&
         entered.computed_tokens == counted->computed_tokens)
         return true;
-    breach(ledger, instance, "this unit has counted more than its gateways have entered");
+    fleet_ledger_breach(ledger, instance,
+                        "this unit has counted more than its gateways have entered");
     return false;
 }
 
@@ -271,7 +275,7 @@ struct unit_books fleet_ledger_books(const struct fleet_ledger *ledger) {
 
 /* ---- invariants ---- */
 
-static bool is_whole(const struct fleet_client *client) {
+static bool fleet_ledger_is_whole(const struct fleet_client *client) {
     for (uint32_t i = 0; i < client->choice_count; i++)
         if (!client->choices[i].finished) return false;
     return !client->refused;
@@ -279,15 +283,18 @@ static bool is_whole(const struct fleet_client *client) {
 
 void fleet_ledger_check(struct fleet_ledger *ledger, const struct fleet_client *client) {
     const struct fleet_line *line = &ledger->lines[client->number];
-    if (client->ended && !line->said) breach(ledger, client->number, "ended without an entry");
-    if (!is_whole(client) || !(ledger->kept || client->ended)) return;
+    if (client->ended && !line->said)
+        fleet_ledger_breach(ledger, client->number, "ended without an entry");
+    if (!fleet_ledger_is_whole(client) || !(ledger->kept || client->ended)) return;
     if (ledger->kept && !line->written)
-        breach(ledger, client->number, "saw an end that is not written down");
-    if (!line->is_charged) breach(ledger, client->number, "is not charged for its answer");
-    if (!client->told_usage || client->cut) return;
-    if (line->hit_tokens != client->told_hits || line->output_tokens != client->told_output ||
-        line->hit_tokens + line->miss_tokens != client->told_prompt)
-        breach(ledger, client->number, "its entry differs from its usage");
+        fleet_ledger_breach(ledger, client->number, "saw an end that is not written down");
+    if (!line->is_charged)
+        fleet_ledger_breach(ledger, client->number, "is not charged for its answer");
+    if (!client->reported_usage || client->cut) return;
+    if (line->hit_tokens != client->reported_hits ||
+        line->output_tokens != client->reported_output ||
+        line->hit_tokens + line->miss_tokens != client->reported_prompt)
+        fleet_ledger_breach(ledger, client->number, "its entry differs from its usage");
 }
 
 /* The two parts of an entry's time are rounded to seconds, so it may be one second early. */
@@ -295,18 +302,20 @@ static int64_t receipt_amount(struct fleet_ledger *ledger, const struct fleet_cl
                               const struct fleet_line *line) {
     int64_t ended_s = fleet_ledger_unix_time(line->said_ns);
     if (line->ended_s != ended_s && line->ended_s != ended_s - 1)
-        breach(ledger, client->number, "its entry says another time than that of its end");
+        fleet_ledger_breach(ledger, client->number,
+                            "its entry says another time than that of its end");
     struct token_price first = fleet_ledger_price(ledger, LIFE_BEGINS_S),
                        own = fleet_ledger_price(ledger, line->ended_s);
     ledger->repriced += !same_price(&first, &own);
-    if (!client->told_usage || client->cut) return line->amount; /* no other figure is known */
-    return token_price_amount(&own, (uint64_t)client->told_hits,
-                              (uint64_t)(client->told_prompt - client->told_hits),
-                              (uint64_t)client->told_output);
+    if (!client->reported_usage || client->cut) return line->amount; /* no other figure is known */
+    return record_ledger_token_price_amount(
+        &own, (uint64_t)client->reported_hits,
+        (uint64_t)(client->reported_prompt - client->reported_hits),
+        (uint64_t)client->reported_output);
 }
 
 /* Sums by hour and by account equal those of the receipts. */
-static void judge_money(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
+static void verify_money(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
     int64_t hours[FLEET_HOURS_MAX][1 + FLEET_TENANTS] = {{0}}, accounts[1 + FLEET_TENANTS] = {0};
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_client *client = &clients->clients[i];
@@ -315,7 +324,7 @@ static void judge_money(struct fleet_ledger *ledger, const struct fleet_clients 
         int64_t amount = receipt_amount(ledger, client, line);
         uint64_t hour = hour_of(line->ended_s);
         if (hour >= FLEET_HOURS_MAX) {
-            breach(ledger, i, "its entry stands in no hour of this life");
+            fleet_ledger_breach(ledger, i, "its entry stands in no hour of this life");
             continue;
         }
         hours[hour][client->tenant] += amount;
@@ -325,21 +334,23 @@ static void judge_money(struct fleet_ledger *ledger, const struct fleet_clients 
         bool is_same = ledger->accounts[tenant].amount == accounts[tenant];
         for (uint32_t hour = 0; hour < FLEET_HOURS_MAX; hour++)
             is_same &= ledger->hours[hour][tenant].amount == hours[hour][tenant];
-        if (!is_same) breach(ledger, tenant, "this account's sums are not those of its receipts");
+        if (!is_same)
+            fleet_ledger_breach(ledger, tenant,
+                                "this account's sums are not those of its receipts");
     }
 }
 
-void fleet_ledger_judge(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
+void fleet_ledger_verify(struct fleet_ledger *ledger, const struct fleet_clients *clients) {
     for (uint32_t i = 0; i < clients->count; i++) {
         const struct fleet_line *line = &ledger->lines[i];
         const struct fleet_client *client = &clients->clients[i];
         /* A client that left may still have had its request at units when the gateway died. */
         bool lives = ledger->writers[client->gateway].life == client->gateway_life;
-        if (!line->said && (lives || !client->gone)) breach(ledger, i, "has no entry");
+        if (!line->said && (lives || !client->gone)) fleet_ledger_breach(ledger, i, "has no entry");
         if (line->said && line->life != client->gateway_life)
-            breach(ledger, i, "has its entry from another gateway");
+            fleet_ledger_breach(ledger, i, "has its entry from another gateway");
         if (client->ended && line->is_charged == client->refused)
-            breach(ledger, i, "is charged for nothing, or not for an answer");
+            fleet_ledger_breach(ledger, i, "is charged for nothing, or not for an answer");
     }
-    judge_money(ledger, clients);
+    verify_money(ledger, clients);
 }

@@ -47,10 +47,10 @@ struct fleet_sum { /* of an hour, or of the whole run */
 };
 
 /* The last tally of a unit by one incarnation of a gateway. */
-struct fleet_told_tally {
+struct fleet_reported_totals {
     uint32_t life;
     bool is_lost; /* some counts were lost at any time */
-    struct record_unit_tally tally;
+    struct record_unit_totals totals;
 };
 
 struct fleet_ledger {
@@ -65,8 +65,8 @@ struct fleet_ledger {
     struct fleet_sum hours[FLEET_HOURS_MAX][1 + FLEET_TENANTS], accounts[1 + FLEET_TENANTS];
     /* the sums that each gateway's current incarnation has written. */
     struct fleet_sum own[FLEET_GATEWAYS_MAX][1 + FLEET_TENANTS];
-    struct fleet_told_tally *tallies; /* [tally_count] of FLEET_TALLIES_MAX */
-    uint32_t tally_count;
+    struct fleet_reported_totals *totals; /* [totals_count] of FLEET_TALLIES_MAX */
+    uint32_t totals_count;
     uint64_t entries, again, losses; /* reported; written once more; lost processes of writers */
     uint64_t repriced;               /* entries with another price than the first one */
     char breach[200];
@@ -87,18 +87,18 @@ int64_t fleet_ledger_next_price_ns(const struct fleet_ledger *ledger, int64_t no
 void fleet_ledger_begin(struct fleet_ledger *ledger, uint32_t gateway, uint32_t life);
 
 /* Records an ENTRY of the gateway, which knows this price. */
-void fleet_ledger_hear(struct fleet_ledger *ledger, uint32_t gateway,
-                       const struct token_price *known, const struct record_entry *entry,
-                       int64_t now_ns);
+void fleet_ledger_receive(struct fleet_ledger *ledger, uint32_t gateway,
+                          const struct token_price *known, const struct record_usage *entry,
+                          int64_t now_ns);
 
-/* Records a UNIT_TALLY of the gateway. */
-void fleet_ledger_tally(struct fleet_ledger *ledger, uint32_t gateway,
-                        const struct record_unit_tally *tally);
+/* Records a UNIT_TOTALS of the gateway. */
+void fleet_ledger_totals(struct fleet_ledger *ledger, uint32_t gateway,
+                         const struct record_unit_totals *totals);
 
 /* Writes the gateway's entries that are due. If true, the caller sends *settled_out to the
  * gateway. */
 bool fleet_ledger_run(struct fleet_ledger *ledger, uint32_t gateway, int64_t now_ns,
-                      const struct fleet_clients *clients, struct record_settled *settled_out);
+                      const struct fleet_clients *clients, struct record_committed *settled_out);
 
 /* Ends the gateway's incarnation. */
 void fleet_ledger_forget(struct fleet_ledger *ledger, uint32_t gateway,
@@ -109,12 +109,12 @@ void fleet_ledger_check(struct fleet_ledger *ledger, const struct fleet_client *
 
 /* Checks at the end that each client has an entry, and that the sums equal those of the usage that
  * clients received. */
-void fleet_ledger_judge(struct fleet_ledger *ledger, const struct fleet_clients *clients);
+void fleet_ledger_verify(struct fleet_ledger *ledger, const struct fleet_clients *clients);
 
 /* The unit is at rest, has counted `counted`, and so many gateways have run since it began. Returns
  * true if all of them have reported that count and it equals their entries. */
-bool fleet_ledger_judge_unit(struct fleet_ledger *ledger, uint64_t instance,
-                             const struct unit_books *counted, uint32_t gateway_lives);
+bool fleet_ledger_verify_unit(struct fleet_ledger *ledger, uint64_t instance,
+                              const struct unit_books *counted, uint32_t gateway_lives);
 
 /* The units' work as all entries have it. */
 struct unit_books fleet_ledger_books(const struct fleet_ledger *ledger);

@@ -25,11 +25,11 @@
 
 static const char serves_no_more[] = "a role that is needed was left without a unit that serves";
 
-static uint32_t side_of(uint32_t role) {
+static uint32_t fleet_managers_side_of(uint32_t role) {
     return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
 }
 
-static uint32_t role_of(uint32_t side) {
+static uint32_t fleet_managers_role_of(uint32_t side) {
     return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
 }
 
@@ -111,12 +111,12 @@ static struct fleet_kept *add(struct world *world, uint32_t number, uint32_t rol
                                 .role = role,
                                 .ordered_ns = world->now_ns,
                                 .seen = FLEET_SEEN_COUNT,
-                                .told = FLEET_SEEN_COUNT};
+                                .reported = FLEET_SEEN_COUNT};
     it->book.last_number = max_u32(it->book.last_number, number);
     return kept;
 }
 
-static void write_book(struct fleet_managers *it) {
+static void fleet_managers_write_book(struct fleet_managers *it) {
     it->book.count = it->kept_count;
     for (uint32_t i = 0; i < it->kept_count; i++) {
         it->book.units[i].number = it->kept[i].number;
@@ -127,7 +127,7 @@ static void write_book(struct fleet_managers *it) {
 
 /* ---- looking ---- */
 
-static void look_at_launcher(struct world *world) {
+static void fleet_managers_look_at_launcher(struct world *world) {
     struct fleet_managers *it = &world->managers;
     for (uint32_t i = 0; i < it->kept_count; i++)
         it->kept[i].is_there = false;
@@ -141,7 +141,7 @@ static void look_at_launcher(struct world *world) {
     }
 }
 
-static uint64_t count_above(const struct histogram *histogram, int64_t limit_ns) {
+static uint64_t fleet_managers_count_above(const struct histogram *histogram, int64_t limit_ns) {
     uint64_t above = 0;
     for (uint32_t i = 0; i <= histogram_times.bound_count; i++)
         if (i == histogram_times.bound_count || (int64_t)histogram_times.bounds[i] > limit_ns)
@@ -159,14 +159,15 @@ static void add_load(struct fleet_managers *it, const struct gateway *gateway) {
     load->answers += histogram_total(&metrics->output_lengths);
     load->answer_tokens += metrics->output_lengths.sum;
     load->first_tokens += histogram_total(&metrics->first_token_ns);
-    load->late_first += count_above(&metrics->first_token_ns, it->options.ttft_limit_ns);
+    load->late_first +=
+        fleet_managers_count_above(&metrics->first_token_ns, it->options.ttft_limit_ns);
     load->timed_answers += histogram_total(&metrics->token_ns);
-    load->slow_answers += count_above(&metrics->token_ns, it->options.tpot_limit_ns);
+    load->slow_answers += fleet_managers_count_above(&metrics->token_ns, it->options.tpot_limit_ns);
     load->queued += gateway_queued_count(gateway);
     load->held += gateway_held_count(gateway);
 }
 
-static uint32_t sight_of(const struct fleet *fleet, uint32_t unit) {
+static uint32_t fleet_managers_sight_of(const struct fleet *fleet, uint32_t unit) {
     uint32_t state = fleet->units[unit].state;
     if (state == FLEET_SERVING && fleet_drains(fleet, unit)) return FLEET_SEEN_DRAINING;
     return state == FLEET_SERVING || state == FLEET_SILENT ? FLEET_SEEN_SERVING
@@ -174,7 +175,7 @@ static uint32_t sight_of(const struct fleet *fleet, uint32_t unit) {
 }
 
 /* If gateways differ, the report of one that would send the unit requests counts. */
-static void merge(struct fleet_kept *kept, uint32_t sight) {
+static void fleet_managers_merge(struct fleet_kept *kept, uint32_t sight) {
     if (kept->seen == FLEET_SEEN_COUNT || sight == FLEET_SEEN_SERVING) kept->seen = sight;
     if (kept->seen == FLEET_SEEN_STARTING) kept->seen = sight;
 }
@@ -191,7 +192,7 @@ static void look_at_gateway(struct world *world, uint32_t index) {
         kept->seen_role = unit->hello.role;
         kept->seen_requests += unit->bound;
         memcpy(kept->numerics, unit->hello.numerics_id, sizeof kept->numerics);
-        merge(kept, sight_of(&gateway->fleet, i));
+        fleet_managers_merge(kept, fleet_managers_sight_of(&gateway->fleet, i));
     }
 }
 
@@ -214,8 +215,8 @@ static void ask_gateways(struct world *world) {
     }
 }
 
-static bool has_others(const struct fleet_managers *it, const struct fleet_kept *kept,
-                       uint32_t role) {
+static bool fleet_managers_has_others(const struct fleet_managers *it,
+                                      const struct fleet_kept *kept, uint32_t role) {
     for (uint32_t i = 0; i < it->kept_count; i++) {
         const struct fleet_kept *other = &it->kept[i];
         if (other != kept && other->seen == FLEET_SEEN_SERVING && other->seen_role == role &&
@@ -225,7 +226,7 @@ static bool has_others(const struct fleet_managers *it, const struct fleet_kept 
     return false;
 }
 
-static void look_at_gateways(struct world *world) {
+static void fleet_managers_look_at_gateways(struct world *world) {
     struct fleet_managers *it = &world->managers;
     ask_gateways(world);
     for (uint32_t i = 0; i < it->kept_count; i++) {
@@ -233,7 +234,8 @@ static void look_at_gateways(struct world *world) {
         if (kept->seen == FLEET_SEEN_COUNT) continue;
         if (kept->seen_role != UNIT_BOTH) kept->role = kept->seen_role;
         kept->requests = kept->seen_requests;
-        kept->alone = !has_others(it, kept, UNIT_PREFILL) || !has_others(it, kept, UNIT_DECODE);
+        kept->alone = !fleet_managers_has_others(it, kept, UNIT_PREFILL) ||
+                      !fleet_managers_has_others(it, kept, UNIT_DECODE);
         kept->sight = kept->seen;
     }
 }
@@ -241,14 +243,15 @@ static void look_at_gateways(struct world *world) {
 /* ---- reports to the manager ---- */
 
 /* The manager forgets no report. If its outbox is full, it acts at its next look. */
-static void tell(struct world *world, const struct record *record) {
+static void fleet_managers_report(struct world *world, const struct record *record) {
     struct machine *machine = &world->managers.machine;
     check(record_valid(record, record->bytes));
     enum status status = machine->receive(machine->self, record, wall_ns(world));
     check(status == STATUS_OK);
 }
 
-static void tell_unit(struct world *world, struct fleet_kept *kept, uint32_t sight) {
+static void fleet_managers_notify_unit(struct world *world, struct fleet_kept *kept,
+                                       uint32_t sight) {
     struct record_fleet_unit record = {.number = kept->number,
                                        .role = kept->role,
                                        .sight = sight,
@@ -257,39 +260,39 @@ static void tell_unit(struct world *world, struct fleet_kept *kept, uint32_t sig
                                        .alone = kept->alone};
     if (record.role == UNIT_BOTH) record.role = UNIT_DECODE;
     record_set_head(&record, RECORD_FLEET_UNIT);
-    kept->told = sight;
-    kept->told_requests = kept->requests;
-    tell(world, &record.record);
+    kept->reported = sight;
+    kept->reported_requests = kept->requests;
+    fleet_managers_report(world, &record.record);
 }
 
-static bool is_gone(const struct world *world, const struct fleet_kept *kept) {
+static bool fleet_managers_is_gone(const struct world *world, const struct fleet_kept *kept) {
     return world->managers.launcher_known && !kept->is_there &&
            world->now_ns - kept->ordered_ns >= SHOWS_NS;
 }
 
-static void tell_units(struct world *world) {
+static void fleet_managers_notify_units(struct world *world) {
     struct fleet_managers *it = &world->managers;
     for (uint32_t i = it->kept_count; i-- > 0;) {
         struct fleet_kept *kept = &it->kept[i];
-        if (is_gone(world, kept)) {
-            tell_unit(world, kept, FLEET_SEEN_GONE);
+        if (fleet_managers_is_gone(world, kept)) {
+            fleet_managers_notify_unit(world, kept, FLEET_SEEN_GONE);
             *kept = it->kept[--it->kept_count];
         } else if (it->launcher_known || it->has_load) {
-            tell_unit(world, kept, kept->sight);
+            fleet_managers_notify_unit(world, kept, kept->sight);
         }
     }
 }
 
-static void tell_wishes(struct world *world) {
+static void report_wishes(struct world *world) {
     struct fleet_managers *it = &world->managers;
     for (uint32_t i = 0; i < it->wish_count; i++) {
         const struct record_fleet_order *order = &it->wishes[i];
         struct fleet_kept *kept = find(it, order->number);
         if (order->wish == FLEET_WISH_PIN)
-            it->book.pinned[side_of(order->role)] = order->count;
+            it->book.pinned[fleet_managers_side_of(order->role)] = order->count;
         else if (kept)
             kept->held = order->wish == FLEET_WISH_DRAIN;
-        tell(world, &order->record);
+        fleet_managers_report(world, &order->record);
     }
     it->wish_count = 0;
 }
@@ -298,7 +301,7 @@ static void tell_wishes(struct world *world) {
 
 /* By the reports to the manager: the units of a role that serve and, as far as it knows, are not to
  * drain. */
-static uint32_t count_serving(const struct world *world, uint32_t role) {
+static uint32_t fleet_managers_count_serving(const struct world *world, uint32_t role) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units), serving = 0;
     for (uint32_t i = 0; i < count; i++)
@@ -314,52 +317,52 @@ static uint32_t promised_now(const struct world *world) {
     return holds ? it->promised : 0;
 }
 
-static void judge_start(struct world *world) {
+static void verify_start(struct world *world) {
     uint32_t nodes = fleet_launcher_count(world) + 1 + promised_now(world);
     if (nodes > world->managers.options.nodes)
         world_breach(world, "a unit was started on nodes that there are not");
 }
 
 /* Logs the view of the manager, to debug a breach. */
-static void tell_view(struct world *world) {
+static void report_view(struct world *world) {
     struct managed_unit units[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->managers.manager, units);
     for (uint32_t i = 0; i < count; i++)
-        fleet_log_add(world->log, world->now_ns, managed_state_name(units[i].state), units[i].role,
-                      FLEET_LOG_NOWHERE, units[i].number, units[i].sight);
+        fleet_log_add(world->log, world->now_ns, managed_units_state_name(units[i].state),
+                      units[i].role, FLEET_LOG_NOWHERE, units[i].number, units[i].sight);
 }
 
 /* An operator's wish, or a promise, may leave none. */
-static void judge_leaving(struct world *world, const struct fleet_kept *kept,
-                          const struct record_fleet_action *action) {
+static void verify_leaving(struct world *world, const struct fleet_kept *kept,
+                           const struct record_fleet_action *action) {
     bool is_asked = action->reason == SCALE_PINNED || action->reason == SCALE_PROMISED;
-    if (kept->told != FLEET_SEEN_SERVING || is_asked) return;
+    if (kept->reported != FLEET_SEEN_SERVING || is_asked) return;
     if (action->act == FLEET_ACT_ROLE && kept->managed_role == action->role) return;
     if (kept->managed_state != MANAGED_SERVING) return; /* the order is repeated */
-    if (count_serving(world, kept->managed_role) > 0) return;
-    tell_view(world);
+    if (fleet_managers_count_serving(world, kept->managed_role) > 0) return;
+    report_view(world);
     world_breach(world, serves_no_more);
 }
 
-static void judge_end(struct world *world, struct fleet_kept *kept,
-                      const struct record_fleet_action *action) {
+static void verify_end(struct world *world, struct fleet_kept *kept,
+                       const struct record_fleet_action *action) {
     bool was_ended = kept->was_ended;
     kept->was_ended = true;
     if (was_ended) return;
-    if (kept->told == FLEET_SEEN_SERVING)
+    if (kept->reported == FLEET_SEEN_SERVING)
         world_breach(world, "a unit that serves was ended before it drained");
-    if (action->act == FLEET_ACT_STOP && kept->told_requests)
+    if (action->act == FLEET_ACT_STOP && kept->reported_requests)
         world_breach(world, "a unit was stopped that has requests");
 }
 
-static void judge_action(struct world *world, const struct record_fleet_action *action) {
+static void verify_action(struct world *world, const struct record_fleet_action *action) {
     struct fleet_kept *kept = find(&world->managers, action->number);
-    if (action->act == FLEET_ACT_START) judge_start(world);
+    if (action->act == FLEET_ACT_START) verify_start(world);
     if (!kept) return;
     if (action->act == FLEET_ACT_DRAIN || action->act == FLEET_ACT_ROLE)
-        judge_leaving(world, kept, action);
+        verify_leaving(world, kept, action);
     if (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL)
-        judge_end(world, kept, action);
+        verify_end(world, kept, action);
 }
 
 /* ---- execution ---- */
@@ -369,16 +372,16 @@ static void start(struct world *world, const struct record_fleet_action *action)
     struct fleet_kept *kept = add(world, action->number, action->role);
     it->starts++;
     kept->sight = FLEET_SEEN_QUEUED;
-    write_book(it);
+    fleet_managers_write_book(it);
     if (fleet_launcher_start(world, action->number, action->role)) return;
     world->report->launches_failed++;
-    tell_unit(world, kept, FLEET_SEEN_REFUSED);
+    fleet_managers_notify_unit(world, kept, FLEET_SEEN_REFUSED);
     kept = find(it, action->number);
     *kept = it->kept[--it->kept_count];
 }
 
 /* Asks each gateway that knows the unit, until one does not answer. */
-static void order(struct world *world, const struct record_fleet_action *action) {
+static void fleet_managers_order(struct world *world, const struct record_fleet_action *action) {
     const struct fleet_kept *kept = find(&world->managers, action->number);
     for (uint32_t i = 0; kept && i < world->gateway_count; i++) {
         uint32_t connection = kept->connections[i];
@@ -391,24 +394,24 @@ static void order(struct world *world, const struct record_fleet_action *action)
     }
 }
 
-static void carry_out(struct world *world, const struct record_fleet_action *action) {
+static void fleet_managers_perform(struct world *world, const struct record_fleet_action *action) {
     static const char *const names[FLEET_ACT_COUNT] = {
         [FLEET_ACT_START] = "manager starts",    [FLEET_ACT_DRAIN] = "manager drains",
         [FLEET_ACT_BACK] = "manager calls back", [FLEET_ACT_ROLE] = "manager converts",
         [FLEET_ACT_STOP] = "manager stops",      [FLEET_ACT_KILL] = "manager ends at once"};
     fleet_log_add(world->log, world->now_ns, names[action->act], FLEET_LOG_NOWHERE,
                   FLEET_LOG_NOWHERE, action->number, action->reason);
-    judge_action(world, action);
+    verify_action(world, action);
     world->report->acts[action->act]++;
     if (action->act == FLEET_ACT_START)
         start(world, action);
     else if (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL)
         fleet_launcher_stop(world, action->number, action->act == FLEET_ACT_KILL);
     else
-        order(world, action);
+        fleet_managers_order(world, action);
 }
 
-static void die(struct world *world) {
+static void fleet_managers_die(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->manager = NULL;
     it->up_ns = world->now_ns + fleet_dice_time(&it->launches, FLEET_SECOND / 10, BEGINS_NS_MAX);
@@ -419,18 +422,18 @@ static void die(struct world *world) {
 }
 
 /* Actions that are decided and not executed yet die with the process. */
-static void obey(struct world *world) {
+static void fleet_managers_obey(struct world *world) {
     struct fleet_managers *it = &world->managers;
     struct outbox *outbox = it->machine.outbox;
     bool dies =
         outbox->used && strikes(world) && fleet_dice_below(&it->launches, DIES_IN_LOOK_OF) == 0;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         check(record_valid(record, record->bytes));
         if (dies && fleet_dice_below(&it->launches, 2)) break;
-        carry_out(world, (const struct record_fleet_action *)record);
+        fleet_managers_perform(world, (const struct record_fleet_action *)record);
     }
-    outbox_clear(outbox);
-    if (dies) die(world);
+    machine_outbox_clear(outbox);
+    if (dies) fleet_managers_die(world);
 }
 
 /* ---- invariants of the jobs ---- */
@@ -463,7 +466,7 @@ static void look_for_orphans(struct world *world) {
 }
 
 /* Judges only if nothing fails, or nothing has for long. */
-static void judge_promise(struct world *world) {
+static void verify_promise(struct world *world) {
     const struct fleet_managers *it = &world->managers;
     int64_t within_ns = wall_ns(world) % DAY_NS - it->promise_from_ns;
     bool is_calm = !world->options.faults || world->now_ns > world->healed_ns + CALM_NS;
@@ -473,20 +476,20 @@ static void judge_promise(struct world *world) {
         world_breach(world, "promised nodes were not given");
 }
 
-static void look(struct world *world) {
+static void fleet_managers_look(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->look_ns = world->now_ns + LOOK_NS;
-    look_at_launcher(world);
-    look_at_gateways(world);
-    tell_units(world);
-    tell_wishes(world);
-    if (it->has_load) tell(world, &it->load.record);
+    fleet_managers_look_at_launcher(world);
+    fleet_managers_look_at_gateways(world);
+    fleet_managers_notify_units(world);
+    report_wishes(world);
+    if (it->has_load) fleet_managers_report(world, &it->load.record);
     it->machine.step(it->machine.self, wall_ns(world));
-    obey(world);
+    fleet_managers_obey(world);
     if (!it->manager) return;
-    write_book(it);
+    fleet_managers_write_book(it);
     look_for_orphans(world);
-    judge_promise(world);
+    verify_promise(world);
     uint32_t count = fleet_launcher_count(world);
     if (count > world->report->units_most) world->report->units_most = count;
 }
@@ -494,13 +497,14 @@ static void look(struct world *world) {
 /* ---- incarnations ---- */
 
 /* Restores the pin and the units that the previous manager wrote to the book. */
-static void take_over(struct world *world) {
+static void fleet_managers_take_over(struct world *world) {
     struct fleet_managers *it = &world->managers;
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        _Alignas(8) struct record_fleet_order pin = {
-            .wish = FLEET_WISH_PIN, .role = role_of(side), .count = it->book.pinned[side]};
+        _Alignas(8) struct record_fleet_order pin = {.wish = FLEET_WISH_PIN,
+                                                     .role = fleet_managers_role_of(side),
+                                                     .count = it->book.pinned[side]};
         record_set_head(&pin, RECORD_FLEET_ORDER);
-        tell(world, &pin.record);
+        fleet_managers_report(world, &pin.record);
     }
     struct fleet_kept_book book = it->book;
     for (uint32_t i = 0; i < book.count; i++)
@@ -530,14 +534,14 @@ static void begin(struct world *world) {
     world->report->adopted += fleet_launcher_count(world);
     fleet_log_add(world->log, world->now_ns, "manager begins", FLEET_LOG_NOWHERE, FLEET_LOG_NOWHERE,
                   options.first_number, 0);
-    take_over(world);
+    fleet_managers_take_over(world);
 }
 
 /* ---- faults ---- */
 
 static void kill_manager(struct world *world, struct fleet_dice *dice) {
     (void)dice;
-    if (world->managers.manager) die(world);
+    if (world->managers.manager) fleet_managers_die(world);
 }
 
 static void start_second(struct world *world, struct fleet_dice *dice) {
@@ -563,13 +567,13 @@ static void make_stale(struct world *world, struct fleet_dice *dice) {
     world->report->stale_times++;
 }
 
-static void lose(struct world *world, struct fleet_dice *dice, uint32_t node) {
+static void fleet_managers_lose(struct world *world, struct fleet_dice *dice, uint32_t node) {
     fleet_launcher_lose_node(world, node,
                              world->now_ns + fleet_dice_time(dice, 0, 10 * FLEET_SECOND));
 }
 
 static void lose_node(struct world *world, struct fleet_dice *dice) {
-    lose(world, dice, fleet_dice_below(dice, world->unit_count));
+    fleet_managers_lose(world, dice, fleet_dice_below(dice, world->unit_count));
 }
 
 static void lose_in_drain(struct world *world, struct fleet_dice *dice) {
@@ -577,7 +581,7 @@ static void lose_in_drain(struct world *world, struct fleet_dice *dice) {
         if (!world->units[i].up || !world->units[i].draining || !world->units[i].open_count)
             continue;
         world->report->lost_in_drain++;
-        lose(world, dice, i);
+        fleet_managers_lose(world, dice, i);
         return;
     }
 }
@@ -605,7 +609,7 @@ static void operate(struct world *world, struct fleet_dice *dice) {
     uint32_t count = fleet_dice_below(dice, it->options.nodes);
     if (chance == 0) {
         wish(world, (struct record_fleet_order){.wish = FLEET_WISH_PIN,
-                                                .role = role_of(side),
+                                                .role = fleet_managers_role_of(side),
                                                 .count = count ? count : FLEET_UNPINNED});
         return;
     }
@@ -637,18 +641,18 @@ static const struct {
 
 _Static_assert(ARRAY_COUNT(faults) == FLEET_MANAGER_FAULTS, "each has its timetable");
 
-static void plan_next(struct world *world, uint32_t fault) {
+static void fleet_managers_plan_next(struct world *world, uint32_t fault) {
     struct fleet_managers *it = &world->managers;
     it->faults[fault].due_ns =
         world->now_ns +
         fleet_dice_time(&it->faults[fault].dice, 0, faults[fault].after_ms_max * FLEET_MS);
 }
 
-static void strike(struct world *world) {
+static void fleet_managers_strike(struct world *world) {
     for (uint32_t i = 0; i < FLEET_MANAGER_FAULTS; i++) {
         if (world->managers.faults[i].due_ns > world->now_ns) continue;
         faults[i].strike(world, &world->managers.faults[i].dice);
-        plan_next(world, i);
+        fleet_managers_plan_next(world, i);
     }
 }
 
@@ -657,8 +661,9 @@ static void take_wishes_back(struct world *world) {
     struct fleet_managers *it = &world->managers;
     it->wish_count = 0;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
-        wish(world, (struct record_fleet_order){
-                        .wish = FLEET_WISH_PIN, .role = role_of(side), .count = FLEET_UNPINNED});
+        wish(world, (struct record_fleet_order){.wish = FLEET_WISH_PIN,
+                                                .role = fleet_managers_role_of(side),
+                                                .count = FLEET_UNPINNED});
     for (uint32_t i = 0; i < it->book.count; i++)
         if (it->book.units[i].held && it->wish_count < FLEET_WISHES_MAX)
             wish(world, (struct record_fleet_order){.wish = FLEET_WISH_RESUME,
@@ -700,7 +705,7 @@ void fleet_managers_open(struct world *world, struct arena *arena) {
         it->faults[i].dice =
             (struct fleet_dice){.seed = world->options.seed, .stream = STREAM_FIRST + i};
         it->faults[i].due_ns = MACHINE_NEVER;
-        if (world->options.faults) plan_next(world, i);
+        if (world->options.faults) fleet_managers_plan_next(world, i);
     }
     it->up_ns = 0;
 }
@@ -708,10 +713,10 @@ void fleet_managers_open(struct world *world, struct arena *arena) {
 void fleet_managers_run(struct world *world) {
     struct fleet_managers *it = &world->managers;
     if (!it->present) return;
-    strike(world);
+    fleet_managers_strike(world);
     fleet_launcher_run(world);
     if (it->up_ns <= world->now_ns) begin(world);
-    if (it->manager && it->look_ns <= world->now_ns) look(world);
+    if (it->manager && it->look_ns <= world->now_ns) fleet_managers_look(world);
 }
 
 int64_t fleet_managers_wake_ns(const struct world *world) {
@@ -736,14 +741,14 @@ bool fleet_managers_awaits(const struct world *world) {
         const struct fleet_unit_job *job = fleet_launcher_find(world, units[i].number);
         if (units[i].state != MANAGED_SERVING || !job || job->node == FLEET_NO_NODE) return true;
         if (!world->units[job->node].up || world->units[job->node].draining) return true;
-        serving[side_of(units[i].role)]++;
+        serving[fleet_managers_side_of(units[i].role)]++;
     }
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
         if (serving[side] != outlook.wanted[side]) return true;
     return false;
 }
 
-void fleet_managers_judge(struct world *world) {
+void fleet_managers_verify(struct world *world) {
     const struct fleet_managers *it = &world->managers;
     if (!it->present) return;
     struct fleet_outlook outlook = fleet_manager_outlook(it->manager);

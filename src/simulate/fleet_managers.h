@@ -56,7 +56,7 @@ struct fleet_kept { /* the state that the manager's process has of a unit */
     char numerics[32];
     uint32_t connections[FLEET_GATEWAYS_MAX]; /* 0: that gateway does not know it */
     /* For the invariants: the last report to the manager. */
-    uint32_t told, told_requests;
+    uint32_t reported, reported_requests;
     uint32_t managed_role, managed_state; /* the manager's own values at the last look */
     bool was_ended;                       /* the manager has reported it ended before */
 };
@@ -115,7 +115,7 @@ int64_t fleet_managers_apart_ns(const struct world *world, int64_t apart_ns);
 
 /* True if the fleet is not as its manager wants it. */
 bool fleet_managers_awaits(const struct world *world);
-void fleet_managers_judge(struct world *world);
+void fleet_managers_verify(struct world *world);
 
 /* ---- fleet_launcher.c ---- */
 

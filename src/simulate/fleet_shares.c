@@ -25,13 +25,13 @@ static void compare(struct fleet_shares *shares) {
 /* ---- waiting requests ---- */
 
 /* Work of high priority counts a quarter, of low priority four times. */
-static double share_of(const struct account *account) {
+static double fleet_shares_of(const struct account *account) {
     static const double times[ACCOUNT_PRIORITY_COUNT] = {
         [ACCOUNT_LOW] = 0.25, [ACCOUNT_NORMAL] = 1, [ACCOUNT_HIGH] = 4};
     return account->weight * times[account->priority];
 }
 
-static uint32_t number_of(const struct gateway *gateway, uint32_t slot) {
+static uint32_t fleet_shares_number_of(const struct gateway *gateway, uint32_t slot) {
     for (uint32_t i = 0; i <= FLEET_TENANTS; i++)
         if (gateway->accounts.named[i] == slot) return i;
     check(!"an account without a name");
@@ -47,8 +47,8 @@ static struct fleet_waiting *find(struct fleet_shares *shares, struct request_id
 static void add(struct fleet_shares *shares, const struct gateway *gateway,
                 const struct request *request) {
     const struct request *leader = request->leader;
-    uint32_t account = number_of(gateway, request->asked.account);
-    double share = share_of(&gateway->accounts.slots[request->asked.account].is), whole = 0;
+    uint32_t account = fleet_shares_number_of(gateway, request->asked.account);
+    double share = fleet_shares_of(&gateway->accounts.slots[request->asked.account].is), whole = 0;
     for (uint32_t i = 0; i < leader->choice_count; i++)
         whole += (double)leader->choices[i]->life.work_tokens / share;
     check(shares->waiting_count < FLEET_WAITING_MAX);
@@ -61,7 +61,7 @@ static void add(struct fleet_shares *shares, const struct gateway *gateway,
     if (whole > shares->largest[account]) shares->largest[account] = whole;
 }
 
-static void take_out(struct fleet_shares *shares, struct fleet_waiting *waiting) {
+static void fleet_shares_take_out(struct fleet_shares *shares, struct fleet_waiting *waiting) {
     uint32_t account = waiting->account;
     *waiting = shares->waiting[--shares->waiting_count];
     shares->waits[account]--;
@@ -73,7 +73,7 @@ static void drop_gone(struct fleet_shares *shares) {
         struct fleet_waiting *waiting = &shares->waiting[i];
         if (waiting->waits) continue;
         shares->gets_less[waiting->account] = true;
-        take_out(shares, waiting);
+        fleet_shares_take_out(shares, waiting);
     }
 }
 
@@ -95,7 +95,7 @@ void fleet_shares_look(struct fleet_shares *shares, const struct gateway *gatewa
         const struct request *request = &gateway->requests.slots[slot];
         if (request->life.state != REQUEST_WAITING || request->asked.account == ACCOUNT_NONE)
             continue;
-        uint32_t account = number_of(gateway, request->asked.account);
+        uint32_t account = fleet_shares_number_of(gateway, request->asked.account);
         in_line[account] = true;
         if (is_bound(gateway, request)) shares->gets_less[account] = true;
         if (request->id.attempt) continue;
@@ -135,7 +135,7 @@ const char *fleet_shares_give(struct fleet_shares *shares, const struct gateway 
         if (ahead > most) wrong = "an account gets more of the units than its share";
     }
     shares->passes[account] |= submit->task != SUBMIT_RESERVE && has_roles(&gateway->fleet);
-    take_out(shares, waiting);
+    fleet_shares_take_out(shares, waiting);
     compare(shares);
     return wrong;
 }

@@ -19,7 +19,7 @@
 #include "simulate/fleet_post.h"
 #include "simulate/fleet_shares.h"
 #include "simulate/fleet_storage.h"
-#include "simulate/fleet_tongue.h"
+#include "simulate/fleet_token_oracle.h"
 #include "simulate/fleet_world.h"
 
 #define REST_NS (300 * FLEET_SECOND)      /* after it nothing may be left to do */
@@ -70,7 +70,7 @@ struct fleet_unit_host {
     uint32_t dies;                  /* 1 + the rank that dies before the end of the next step */
     bool failing;                   /* the step in flight fails, or */
     bool breaks;                    /* it is interrupted: the living ranks run its rows again */
-    bool tells[FLEET_RANKS_MAX];    /* the step in flight reports its progress to the carriers */
+    bool reports[FLEET_RANKS_MAX];  /* the step in flight reports its progress to the carriers */
     struct fleet_wait waits[FLEET_RANKS_MAX];
     bool looks;            /* it checks whether the blocks that its rows wait for are whole */
     uint32_t step_rows;    /* of all ranks */
@@ -125,7 +125,7 @@ struct world {
     uint32_t gateway_lives;   /* incarnations so far */
     struct fleet_dice crowds; /* whether a gateway's outbox is nearly full */
     struct fleet_dice drains; /* whether a draining unit ends at once */
-    struct fleet_tongue tongue;
+    struct fleet_token_oracle token_oracle;
     struct fleet_clients clients;
     struct fleet_accounts accounts;
     struct fleet_fault faults[FLEET_FAULTS];
@@ -172,7 +172,7 @@ void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank);
 void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank);
 
 /* Breaks the unit's connection to a gateway. `told`: the gateway's host is notified. */
-void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told);
+void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool reported);
 
 /* Cuts the unit from a gateway until that time. The gateway's host notices late, after the time
  * after which it regards the unit as silent. */
@@ -185,7 +185,7 @@ bool fleet_units_is_connected(const struct world *world, uint32_t index);
 void fleet_units_ask_drain(struct world *world, uint32_t unit);
 
 /* Receives a record from the host of the unit's pages or of the KV storage. */
-void fleet_units_hear(void *context, uint32_t unit, const struct record *record);
+void fleet_units_receive(void *context, uint32_t unit, const struct record *record);
 struct fleet_engine *fleet_units_engine(void *context, uint32_t unit, uint32_t rank);
 
 /* ---- fleet_gateway.c ---- */
@@ -206,7 +206,7 @@ void fleet_gateway_ask_role(struct world *world, uint32_t gateway, uint32_t conn
 void fleet_gateway_audit(struct world *world);
 
 /* Checks that nothing is left at the end. */
-void fleet_gateway_judge(struct world *world);
+void fleet_gateway_verify(struct world *world);
 
 /* ---- fleet_faults.c ---- */
 

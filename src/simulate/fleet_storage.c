@@ -83,7 +83,7 @@ static uint32_t count_queued(const struct fleet_storage *storage, uint32_t unit)
 
 /* Finds space for one more block, evicting a written one if necessary. Returns NULL if all wait to
  * be written. */
-static struct fleet_block *make_room(struct fleet_storage *storage) {
+static struct fleet_block *fleet_storage_make_room(struct fleet_storage *storage) {
     struct fleet_block *written[BLOCKS_MAX];
     uint32_t count = 0;
     for (uint32_t i = 0; i < storage->capacity; i++) {
@@ -108,22 +108,22 @@ static void look_for_others(struct fleet_storage *storage, uint32_t unit) {
 /* ---- requests ---- */
 
 static void find(struct fleet_storage *storage, const struct fleet_job *job, int64_t now_ns) {
-    struct record_kv_found told = {.record = record_head(RECORD_KV_FOUND, sizeof told),
-                                   .request = job->request,
-                                   .rank = job->rank};
+    struct record_kv_found reported = {.record = record_head(RECORD_KV_FOUND, sizeof reported),
+                                       .request = job->request,
+                                       .rank = job->rank};
     if (job->fresh) look_for_others(storage, job->unit);
-    for (; told.blocks < job->count; told.blocks++) {
+    for (; reported.blocks < job->count; reported.blocks++) {
         const struct fleet_block *block =
-            find_block(storage, &job->keys[told.blocks], job->unit, now_ns);
+            find_block(storage, &job->keys[reported.blocks], job->unit, now_ns);
         if (!block) break;
         bool host = block->in_memory >> job->unit & 1;
-        if (host && told.host_blocks == told.blocks) told.host_blocks++;
+        if (host && reported.host_blocks == reported.blocks) reported.host_blocks++;
     }
-    storage->counts.found += told.blocks;
-    storage->say(storage->context, job->unit, &told.record);
+    storage->counts.found += reported.blocks;
+    storage->say(storage->context, job->unit, &reported.record);
 }
 
-static bool is_whole(const struct fleet_block *block, uint32_t slice) {
+static bool fleet_storage_is_whole(const struct fleet_block *block, uint32_t slice) {
     return fleet_engine_checksum(block->page.rows[slice], KV_BLOCK_TOKENS) ==
            block->checksums[slice];
 }
@@ -146,7 +146,7 @@ static bool load_slice(struct fleet_storage *storage, struct fleet_job *job, int
             page->salt = block->page.salt;
             memcpy(page->rows[job->slice], block->page.rows[job->slice],
                    sizeof page->rows[job->slice]);
-            if (is_whole(block, job->slice)) continue;
+            if (fleet_storage_is_whole(block, job->slice)) continue;
             block->state = BLOCK_FREE; /* for all units, for ever */
             storage->counts.refused++;
         }
@@ -167,11 +167,11 @@ static struct load_end end_of(struct fleet_storage *storage, const struct fleet_
 }
 
 static void say_loaded(struct fleet_storage *storage, const struct fleet_job *job) {
-    struct record_kv_loaded told = {.record = record_head(RECORD_KV_LOADED, sizeof told),
-                                    .request = job->request,
-                                    .rank = job->rank,
-                                    .end = end_of(storage, job)};
-    storage->say(storage->context, job->unit, &told.record);
+    struct record_kv_loaded reported = {.record = record_head(RECORD_KV_LOADED, sizeof reported),
+                                        .request = job->request,
+                                        .rank = job->rank,
+                                        .end = end_of(storage, job)};
+    storage->say(storage->context, job->unit, &reported.record);
 }
 
 static void drop_job(struct fleet_storage *storage, struct fleet_job *job) {
@@ -190,8 +190,8 @@ static struct fleet_job *job_of_slot(const struct fleet_storage *storage, uint32
     return NULL;
 }
 
-static void park(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
-                 const struct record_kv_park *record) {
+static void fleet_storage_park(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
+                               const struct record_kv_park *record) {
     struct fleet_job *job = job_of_slot(storage, unit, rank, record->slot);
     check(job && request_id_equal(job->request, record->request));
     job->in_step = false;
@@ -201,11 +201,12 @@ static void park(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
 }
 
 /* Copies the blocks out of their pages. They then wait to be written. */
-static void copy(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
+static void fleet_storage_copy(struct fleet_storage *storage, struct fleet_job *job,
+                               int64_t now_ns) {
     const struct fleet_engine *engine = engine_of(storage, job);
     for (uint32_t i = 0; i < job->count; i++) {
         if (!job->taken[i] || !engine || has_block(storage, &job->keys[i])) continue;
-        struct fleet_block *block = make_room(storage);
+        struct fleet_block *block = fleet_storage_make_room(storage);
         if (!block) {
             job->dropped++;
             continue;
@@ -225,18 +226,19 @@ static void copy(struct fleet_storage *storage, struct fleet_job *job, int64_t n
     }
     uint32_t queued = count_queued(storage, job->unit);
     if (queued > storage->most_queued) storage->most_queued = queued;
-    struct record_kv_kept told = {.record = record_head(RECORD_KV_KEPT, sizeof told),
-                                  .rank = job->rank,
-                                  .last_page = job->last_page,
-                                  .dropped = job->dropped,
-                                  .writable = !disk_fails(storage, now_ns)};
+    struct record_kv_stored reported = {.record = record_head(RECORD_KV_STORED, sizeof reported),
+                                        .rank = job->rank,
+                                        .last_page = job->last_page,
+                                        .dropped = job->dropped,
+                                        .writable = !disk_fails(storage, now_ns)};
     storage->counts.dropped += job->dropped;
-    storage->say(storage->context, job->unit, &told.record);
+    storage->say(storage->context, job->unit, &reported.record);
 }
 
-static struct fleet_job *add_job(struct fleet_storage *storage, enum record_kind kind,
-                                 uint32_t unit, uint32_t rank, uint32_t count, const void *keys,
-                                 const void *pages, int64_t now_ns) {
+static struct fleet_job *fleet_storage_add_job(struct fleet_storage *storage, enum record_kind kind,
+                                               uint32_t unit, uint32_t rank, uint32_t count,
+                                               const void *keys, const void *pages,
+                                               int64_t now_ns) {
     check(storage->job_count < JOBS_MAX && count <= FLEET_STORAGE_KEYS_MAX);
     struct fleet_job *job = &storage->jobs[storage->job_count++];
     *job = (struct fleet_job){.kind = kind,
@@ -253,10 +255,11 @@ static struct fleet_job *add_job(struct fleet_storage *storage, enum record_kind
     return job;
 }
 
-static void keep(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
-                 const struct record_kv_keep *record, int64_t now_ns) {
-    struct fleet_job *job = add_job(storage, RECORD_KV_KEEP, unit, rank, record->block_count,
-                                    kv_keep_keys(record) + 1, kv_keep_pages(record), now_ns);
+static void fleet_storage_keep(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
+                               const struct record_kv_put *record, int64_t now_ns) {
+    struct fleet_job *job =
+        fleet_storage_add_job(storage, RECORD_KV_PUT, unit, rank, record->block_count,
+                              kv_keep_keys(record) + 1, kv_keep_pages(record), now_ns);
     uint32_t queued = count_queued(storage, unit);
     job->last_page = record->last_page;
     for (uint32_t i = 0; i < job->count; i++) {
@@ -268,22 +271,23 @@ static void keep(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
 
 void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t rank,
                         const struct record *record, int64_t now_ns) {
-    if (record->kind == RECORD_KV_KEEP) {
-        keep(storage, unit, rank, (const struct record_kv_keep *)record, now_ns);
+    if (record->kind == RECORD_KV_PUT) {
+        fleet_storage_keep(storage, unit, rank, (const struct record_kv_put *)record, now_ns);
         return;
     }
     if (record->kind == RECORD_KV_PARK) {
-        park(storage, unit, rank, (const struct record_kv_park *)record);
+        fleet_storage_park(storage, unit, rank, (const struct record_kv_park *)record);
         return;
     }
     const struct record_kv_find *asked = (const void *)record;
     const struct record_kv_load *load = (const void *)record;
     bool finds = record->kind == RECORD_KV_FIND;
     check(finds || record->kind == RECORD_KV_LOAD);
-    struct fleet_job *job = finds ? add_job(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
-                                            kv_find_keys(asked), NULL, now_ns)
-                                  : add_job(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
-                                            kv_load_keys(load), kv_load_pages(load), now_ns);
+    struct fleet_job *job =
+        finds ? fleet_storage_add_job(storage, RECORD_KV_FIND, unit, rank, asked->key_count,
+                                      kv_find_keys(asked), NULL, now_ns)
+              : fleet_storage_add_job(storage, RECORD_KV_LOAD, unit, rank, load->block_count,
+                                      kv_load_keys(load), kv_load_pages(load), now_ns);
     job->request = record_request(record);
     job->whole = job->count;
     job->fresh = finds && asked->fresh;
@@ -291,7 +295,7 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
     job->in_step = !finds && load->in_step;
     struct fleet_engine *engine = engine_of(storage, job);
     for (uint32_t i = 0; !finds && engine && i < job->count; i++) /* they belong to the load now */
-        fleet_page_spoil(&engine->pages[job->pages[i].index]);
+        fleet_engine_page_spoil(&engine->pages[job->pages[i].index]);
     for (uint32_t i = 0; !finds && i < job->count; i++) {
         const struct fleet_block *block = find_block(storage, &job->keys[i], unit, now_ns);
         if (block && job->host == i && block->in_memory >> unit & 1) job->host++;
@@ -300,7 +304,7 @@ void fleet_storage_take(struct fleet_storage *storage, uint32_t unit, uint32_t r
 
 /* ---- time ---- */
 
-static void write_blocks(struct fleet_storage *storage, int64_t now_ns) {
+static void fleet_storage_write_blocks(struct fleet_storage *storage, int64_t now_ns) {
     if (storage->write_ns > now_ns) return;
     storage->write_ns = MACHINE_NEVER;
     for (uint32_t i = 0; i < BLOCKS_MAX; i++) {
@@ -315,11 +319,12 @@ static void write_blocks(struct fleet_storage *storage, int64_t now_ns) {
 }
 
 /* Returns true if the job is answered. */
-static bool run_job(struct fleet_storage *storage, struct fleet_job *job, int64_t now_ns) {
+static bool fleet_storage_run_job(struct fleet_storage *storage, struct fleet_job *job,
+                                  int64_t now_ns) {
     if (job->kind == RECORD_KV_FIND) {
         find(storage, job, now_ns);
-    } else if (job->kind == RECORD_KV_KEEP) {
-        copy(storage, job, now_ns);
+    } else if (job->kind == RECORD_KV_PUT) {
+        fleet_storage_copy(storage, job, now_ns);
     } else {
         if (!load_slice(storage, job, now_ns)) return false;
         job->took_ns = now_ns - job->asked_ns;
@@ -332,11 +337,11 @@ static bool run_job(struct fleet_storage *storage, struct fleet_job *job, int64_
 }
 
 void fleet_storage_run(struct fleet_storage *storage, int64_t now_ns) {
-    write_blocks(storage, now_ns);
+    fleet_storage_write_blocks(storage, now_ns);
     for (uint32_t i = 0; i < storage->job_count; i++) {
         struct fleet_job *job = &storage->jobs[i];
         if (job->due_ns > now_ns || storage->frozen_ns[job->unit] > now_ns) continue;
-        if (run_job(storage, job, now_ns)) drop_job(storage, &storage->jobs[i--]);
+        if (fleet_storage_run_job(storage, job, now_ns)) drop_job(storage, &storage->jobs[i--]);
     }
 }
 

@@ -11,9 +11,10 @@
 #define TICK_START_NS (20 * FLEET_MS)
 #define GIVEN_UP_NS (3 * FLEET_SECOND) /* until an operator starts everything anew */
 
-static void obey(struct world *world, uint32_t unit);
+static void fleet_supervisors_obey(struct world *world, uint32_t unit);
 
-static void send(struct world *world, uint32_t unit, uint32_t part, struct fleet_frame frame) {
+static void fleet_supervisors_send(struct world *world, uint32_t unit, uint32_t part,
+                                   struct fleet_frame frame) {
     struct fleet_agent_link *link = &world->hosts.supervisors[unit].links[part];
     if (!link->id || (link->is_lost && frame.kind != FRAME_END)) return;
     frame.unit = unit;
@@ -22,13 +23,14 @@ static void send(struct world *world, uint32_t unit, uint32_t part, struct fleet
     fleet_hosts_send(world, frame, &link->out_ns);
 }
 
-static void send_all(struct world *world, uint32_t unit, struct fleet_frame frame) {
+static void fleet_supervisors_send_all(struct world *world, uint32_t unit,
+                                       struct fleet_frame frame) {
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
-        send(world, unit, part, frame);
+        fleet_supervisors_send(world, unit, part, frame);
 }
 
-static void close_link(struct world *world, uint32_t unit, uint32_t part) {
-    send(world, unit, part, (struct fleet_frame){.kind = FRAME_END});
+static void fleet_supervisors_close_link(struct world *world, uint32_t unit, uint32_t part) {
+    fleet_supervisors_send(world, unit, part, (struct fleet_frame){.kind = FRAME_END});
     world->hosts.supervisors[unit].links[part] = (struct fleet_agent_link){.id = 0};
 }
 
@@ -55,7 +57,7 @@ void fleet_supervisors_begin(struct world *world, uint32_t unit) {
     }
     fleet_log_add(world->log, world->now_ns, "supervisor begins", unit, FLEET_LOG_NOWHERE, life, 0);
     supervise_unit_start(&it->unit, world->now_ns);
-    obey(world, unit);
+    fleet_supervisors_obey(world, unit);
 }
 
 void fleet_supervisors_end(struct world *world, uint32_t unit, int64_t up_ns) {
@@ -76,106 +78,114 @@ static void check_if_all_answered(struct world *world, uint32_t unit) {
     supervise_unit_checked(&it->unit, true, world->now_ns);
 }
 
-static void check_hosts(struct world *world, uint32_t unit) {
+static void fleet_supervisors_check_hosts(struct world *world, uint32_t unit) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     it->is_checking = true;
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++) {
         struct fleet_agent_link *link = &it->links[part];
-        if (link->is_lost) close_link(world, unit, part);
+        if (link->is_lost) fleet_supervisors_close_link(world, unit, part);
         if (!link->id) {
             *link = (struct fleet_agent_link){.id = ++world->hosts.links,
                                               .hearing = {world->now_ns, world->now_ns}};
-            send(world, unit, part,
-                 (struct fleet_frame){.kind = FRAME_CONNECT, .number = it->life});
+            fleet_supervisors_send(world, unit, part,
+                                   (struct fleet_frame){.kind = FRAME_CONNECT, .number = it->life});
         }
-        if (!link->has_answered) send(world, unit, part, (struct fleet_frame){.kind = FRAME_CHECK});
+        if (!link->has_answered)
+            fleet_supervisors_send(world, unit, part, (struct fleet_frame){.kind = FRAME_CHECK});
     }
     check_if_all_answered(world, unit);
 }
 
-static void launch(struct world *world, uint32_t unit, uint32_t number) {
+static void fleet_supervisors_launch(struct world *world, uint32_t unit, uint32_t number) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
-    it->here = it->gone = it->told = it->epoch = 0;
-    world->hosts.crews[unit] =
-        (struct fleet_crew){.life = it->life,
-                            .number = number,
-                            .is_cursed = fleet_dice_below(&world->hosts.returns, 8) == 0,
-                            .regroup_ns = MACHINE_NEVER};
+    it->here = it->gone = it->reported = it->epoch = 0;
+    world->hosts.supervised_units[unit] =
+        (struct fleet_supervised_unit){.life = it->life,
+                                       .number = number,
+                                       .is_cursed = fleet_dice_below(&world->hosts.returns, 8) == 0,
+                                       .regroup_ns = MACHINE_NEVER};
     world->report->launches++;
     fleet_log_add(world->log, world->now_ns, "unit is launched", unit, FLEET_LOG_NOWHERE, it->life,
                   number);
-    send_all(world, unit, (struct fleet_frame){.kind = FRAME_LAUNCH, .number = number});
+    fleet_supervisors_send_all(world, unit,
+                               (struct fleet_frame){.kind = FRAME_LAUNCH, .number = number});
 }
 
 /* Sends each change to all agents in the same order. */
-static void tell_change(struct world *world, uint32_t unit, enum fleet_frame_kind kind,
-                        uint32_t rank) {
+static void report_change(struct world *world, uint32_t unit, enum fleet_frame_kind kind,
+                          uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     it->gone ^= 1u << rank;
-    it->told++;
-    send_all(world, unit,
-             (struct fleet_frame){.kind = kind, .rank = rank, .epoch = it->told, .gone = it->gone});
+    it->reported++;
+    fleet_supervisors_send_all(
+        world, unit,
+        (struct fleet_frame){.kind = kind, .rank = rank, .epoch = it->reported, .gone = it->gone});
 }
 
-static void tell_gone(struct world *world, uint32_t unit, uint32_t rank) {
+static void notify_gone(struct world *world, uint32_t unit, uint32_t rank) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     if (it->gone >> rank & 1) return; /* it never returned */
     if (fleet_agents_process(&world->hosts, unit, rank))
         world_breach(world, "a rank that lives is said to be gone");
-    tell_change(world, unit, FRAME_GONE, rank);
+    report_change(world, unit, FRAME_GONE, rank);
 }
 
-static void abandon(struct world *world, uint32_t unit) {
+static void fleet_supervisors_abandon(struct world *world, uint32_t unit) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     world->report->abandons++;
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
-        if (it->hosts[part].is_abandoned) close_link(world, unit, part);
+        if (it->hosts[part].is_abandoned) fleet_supervisors_close_link(world, unit, part);
 }
 
-static void give_up(struct world *world, uint32_t unit) {
+static void fleet_supervisors_give_up(struct world *world, uint32_t unit) {
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
-        close_link(world, unit, part);
+        fleet_supervisors_close_link(world, unit, part);
     world->report->given_up++;
     fleet_supervisors_end(world, unit, world->now_ns + GIVEN_UP_NS);
 }
 
-static void start_again(struct world *world, uint32_t unit, const struct supervise_order *order) {
+static void fleet_supervisors_start_again(struct world *world, uint32_t unit,
+                                          const struct supervise_order *order) {
     const struct supervise_host *hosts = world->hosts.supervisors[unit].hosts;
     world->report->again++;
     fleet_log_add(world->log, world->now_ns, "rank is started again", unit, order->rank,
                   order->number, 0);
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
         if (order->rank - hosts[part].first < hosts[part].count)
-            send(world, unit, part,
-                 (struct fleet_frame){
-                     .kind = FRAME_AGAIN, .number = order->number, .rank = order->rank});
+            fleet_supervisors_send(world, unit, part,
+                                   (struct fleet_frame){.kind = FRAME_AGAIN,
+                                                        .number = order->number,
+                                                        .rank = order->rank});
 }
 
-static void carry_out(struct world *world, uint32_t unit, const struct supervise_order *order) {
+static void fleet_supervisors_perform(struct world *world, uint32_t unit,
+                                      const struct supervise_order *order) {
     switch (order->kind) {
     case SUPERVISE_CHECK:
-        check_hosts(world, unit);
+        fleet_supervisors_check_hosts(world, unit);
         break;
     case SUPERVISE_LAUNCH:
-        launch(world, unit, order->number);
+        fleet_supervisors_launch(world, unit, order->number);
         break;
-    case SUPERVISE_TELL_GONE:
-        tell_gone(world, unit, order->rank);
+    case SUPERVISE_REPORT_GONE:
+        notify_gone(world, unit, order->rank);
         break;
     case SUPERVISE_KILL:
-        send_all(world, unit, (struct fleet_frame){.kind = FRAME_KILL, .rank = FLEET_ALL_RANKS});
+        fleet_supervisors_send_all(
+            world, unit, (struct fleet_frame){.kind = FRAME_KILL, .rank = FLEET_ALL_RANKS});
         break;
     case SUPERVISE_KILL_RANK:
-        send_all(world, unit, (struct fleet_frame){.kind = FRAME_KILL, .rank = order->rank});
+        fleet_supervisors_send_all(world, unit,
+                                   (struct fleet_frame){.kind = FRAME_KILL, .rank = order->rank});
         break;
     case SUPERVISE_AGAIN:
-        start_again(world, unit, order);
+        fleet_supervisors_start_again(world, unit, order);
         break;
     case SUPERVISE_ABANDON:
-        abandon(world, unit);
+        fleet_supervisors_abandon(world, unit);
         break;
     case SUPERVISE_GIVE_UP:
-        give_up(world, unit);
+        fleet_supervisors_give_up(world, unit);
         break;
     case SUPERVISE_SAY_RANK_GIVEN_UP:
         world->report->ranks_given_up++;
@@ -190,15 +200,15 @@ static void carry_out(struct world *world, uint32_t unit, const struct supervise
     }
 }
 
-static void obey(struct world *world, uint32_t unit) {
+static void fleet_supervisors_obey(struct world *world, uint32_t unit) {
     struct supervise_order order;
     while (supervise_unit_next(&world->hosts.supervisors[unit].unit, &order))
-        carry_out(world, unit, &order);
+        fleet_supervisors_perform(world, unit, &order);
 }
 
 /* ---- events ---- */
 
-static void lose(struct world *world, uint32_t unit, uint32_t part) {
+static void fleet_supervisors_lose(struct world *world, uint32_t unit, uint32_t part) {
     struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     it->links[part].is_lost = true;
     it->links[part].has_answered = false;
@@ -208,7 +218,8 @@ static void lose(struct world *world, uint32_t unit, uint32_t part) {
     supervise_unit_lose_host(&it->unit, part, world->now_ns);
 }
 
-static void take_signs(struct fleet_supervisor *it, const struct fleet_frame *frame) {
+static void fleet_supervisors_take_signs(struct fleet_supervisor *it,
+                                         const struct fleet_frame *frame) {
     const struct supervise_host *host = &it->hosts[frame->part];
     for (uint32_t rank = host->first; rank < host->first + host->count; rank++)
         if (!supervise_unit_sign(&it->unit, frame->number, rank, &frame->signs[rank])) return;
@@ -216,18 +227,18 @@ static void take_signs(struct fleet_supervisor *it, const struct fleet_frame *fr
 }
 
 /* Records that a rank has joined, at the start or after its return. */
-static void take_here(struct world *world, const struct fleet_frame *frame) {
+static void fleet_supervisors_take_join(struct world *world, const struct fleet_frame *frame) {
     struct fleet_supervisor *it = &world->hosts.supervisors[frame->unit];
     uint32_t all = (1u << world->ranks) - 1;
     if (frame->number != it->unit.number) return;
     if (it->gone >> frame->rank & 1) {
-        if (it->here == all) tell_change(world, frame->unit, FRAME_BACK, frame->rank);
+        if (it->here == all) report_change(world, frame->unit, FRAME_BACK, frame->rank);
         return;
     }
     it->here |= 1u << frame->rank;
     if (it->here != all) return;
-    send_all(world, frame->unit,
-             (struct fleet_frame){.kind = FRAME_ROSTER, .number = frame->number});
+    fleet_supervisors_send_all(
+        world, frame->unit, (struct fleet_frame){.kind = FRAME_MEMBERS, .number = frame->number});
 }
 
 void fleet_supervisors_take(struct world *world, const struct fleet_frame *frame) {
@@ -235,22 +246,22 @@ void fleet_supervisors_take(struct world *world, const struct fleet_frame *frame
     struct fleet_agent_link *link = &it->links[frame->part];
     if (!it->alive || link->id != frame->link || link->is_lost) return;
     if (frame->kind == FRAME_LOST) {
-        lose(world, frame->unit, frame->part);
-        obey(world, frame->unit);
+        fleet_supervisors_lose(world, frame->unit, frame->part);
+        fleet_supervisors_obey(world, frame->unit);
         return;
     }
-    link->hearing.heard_ns = world->now_ns;
-    link->has_spoken = true;
+    link->hearing.received_ns = world->now_ns;
+    link->has_reported = true;
     switch (frame->kind) {
     case FRAME_FACTS:
         link->has_answered = true;
         check_if_all_answered(world, frame->unit);
         break;
-    case FRAME_HERE:
-        take_here(world, frame);
+    case FRAME_JOIN:
+        fleet_supervisors_take_join(world, frame);
         break;
     case FRAME_SIGNS:
-        take_signs(it, frame);
+        fleet_supervisors_take_signs(it, frame);
         break;
     case FRAME_ENDED:
         supervise_unit_ended(&it->unit, frame->number, frame->rank, frame->how, world->now_ns);
@@ -258,28 +269,29 @@ void fleet_supervisors_take(struct world *world, const struct fleet_frame *frame
     default:
         check(frame->kind == FRAME_PONG);
     }
-    obey(world, frame->unit);
+    fleet_supervisors_obey(world, frame->unit);
 }
 
 /* ---- time ---- */
 
 static void tick_link(struct world *world, uint32_t unit, uint32_t part) {
     struct fleet_agent_link *link = &world->hosts.supervisors[unit].links[part];
-    int64_t timeout_ns = link->has_spoken ? world->hosts.timeout_ns : CONNECT_NS_MAX;
+    int64_t timeout_ns = link->has_reported ? world->hosts.timeout_ns : CONNECT_NS_MAX;
     if (!link->id || link->is_lost) return;
     int64_t silent_ns = supervise_silence(&link->hearing, timeout_ns, world->now_ns);
-    if (link->has_spoken && world->now_ns - link->pinged_ns >= supervise_interval_ns(timeout_ns)) {
+    if (link->has_reported &&
+        world->now_ns - link->pinged_ns >= supervise_interval_ns(timeout_ns)) {
         link->pinged_ns = world->now_ns;
-        send(world, unit, part, (struct fleet_frame){.kind = FRAME_PING});
+        fleet_supervisors_send(world, unit, part, (struct fleet_frame){.kind = FRAME_PING});
     }
-    if (silent_ns) lose(world, unit, part);
+    if (silent_ns) fleet_supervisors_lose(world, unit, part);
 }
 
-static bool has_heard_all(const struct world *world, uint32_t unit) {
+static bool has_received_all(const struct world *world, uint32_t unit) {
     const struct fleet_supervisor *it = &world->hosts.supervisors[unit];
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
         if (it->links[part].id &&
-            world->now_ns - it->links[part].hearing.heard_ns > it->unit.timeout.wall_ns / 2)
+            world->now_ns - it->links[part].hearing.received_ns > it->unit.timeout.wall_ns / 2)
             return false;
     return true;
 }
@@ -290,12 +302,12 @@ void fleet_supervisors_run(struct world *world, uint32_t unit) {
     if (!it->alive || it->tick_ns > world->now_ns || it->stopped_ns > world->now_ns) return;
     for (uint32_t part = 0; part < world->hosts.part_count[unit]; part++)
         tick_link(world, unit, part);
-    obey(world, unit);
+    fleet_supervisors_obey(world, unit);
     for (uint32_t rank = 1; rank < world->ranks; rank++)
         if (!(it->gone >> rank & 1)) supervise_unit_came(&it->unit, rank);
-    const struct supervise_epochs epochs = {.told = it->told, .said = it->epoch};
-    supervise_unit_tick(&it->unit, epochs, has_heard_all(world, unit), world->now_ns);
-    obey(world, unit);
+    const struct supervise_epochs epochs = {.reported = it->reported, .said = it->epoch};
+    supervise_unit_tick(&it->unit, epochs, has_received_all(world, unit), world->now_ns);
+    fleet_supervisors_obey(world, unit);
     bool starting = !it->unit.ready || it->unit.state != SUPERVISE_RUNS;
     it->tick_ns = world->now_ns + (starting ? TICK_START_NS : TICK_NS);
 }

@@ -21,39 +21,40 @@ static void send_link(struct world *world, uint32_t gateway, enum record_kind ki
     fleet_post_send(&world->gateways[gateway].inbox, due_ns, connection, &link.record);
 }
 
-static void tell_gateway(struct world *world, struct fleet_unit_host *unit, uint32_t gateway,
-                         const struct record *record) {
+static void notify_gateway(struct world *world, struct fleet_unit_host *unit, uint32_t gateway,
+                           const struct record *record) {
     static const size_t most = 64 << 10;
     struct fleet_gateway_link *link = &unit->links[gateway];
     if (!link->connection) return;
     check(record->bytes <= most);
     struct outbox box = {.memory = world->envelope, .capacity = RESULT_BYTES};
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){link->connection},
-                                     (enum record_kind)record->kind, record);
+    void *inner =
+        machine_outbox_put_envelope(&box, RECORD_FROM_UNIT, (struct unit_id){link->connection},
+                                    (enum record_kind)record->kind, record);
     check(inner);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, box.used));
     fleet_post_send(&world->gateways[gateway].inbox, world_arrival_ns(world, &link->out_ns),
-                    link->connection, outbox_next(&box, NULL));
+                    link->connection, machine_outbox_next(&box, NULL));
 }
 
 /* Sends a record about the unit itself to all gateways. */
-static void tell_all(struct world *world, struct fleet_unit_host *unit,
-                     const struct record *record) {
+static void fleet_units_report_all(struct world *world, struct fleet_unit_host *unit,
+                                   const struct record *record) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
-        tell_gateway(world, unit, i, record);
+        notify_gateway(world, unit, i, record);
 }
 
 /* Sends a record about a request to the request's gateway, or drops it if that gateway is gone. */
-static void tell_owner(struct world *world, struct fleet_unit_host *unit,
-                       const struct record *record) {
+static void fleet_units_notify_owner(struct world *world, struct fleet_unit_host *unit,
+                                     const struct record *record) {
     struct request_id request = record_request(record);
     for (uint32_t i = 0; i < unit->open_count; i++) {
         const struct fleet_submitted *open = &unit->open[i];
         if (!request_id_equal(open->id, request)) continue;
         for (uint32_t k = 0; k < world->gateway_count; k++)
             if (open->connection && unit->links[k].connection == open->connection)
-                tell_gateway(world, unit, k, record);
+                notify_gateway(world, unit, k, record);
         return;
     }
     world_breach(world, "a unit speaks of a request that it does not have");
@@ -83,7 +84,8 @@ static void take_finished(struct world *world, struct fleet_unit_host *unit,
 
 /* ---- steps ---- */
 
-static uint32_t index_of(const struct world *world, const struct fleet_unit_host *unit) {
+static uint32_t fleet_units_index_of(const struct world *world,
+                                     const struct fleet_unit_host *unit) {
     return (uint32_t)(unit - world->units);
 }
 
@@ -99,7 +101,7 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
         waiting++;
     }
     const struct outbox *outbox = unit->machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         const struct record_kv_load *load = (const void *)record;
         if (record->kind != RECORD_KV_LOAD || !load->in_step || load->rank != plan->rank) continue;
         if (load->slot != wait.slot) world_breach(world, "a load waits for no row");
@@ -111,8 +113,9 @@ static struct fleet_wait wait_of(struct world *world, const struct fleet_unit_ho
 }
 
 /* Adds all pages of its rows to the plan, as an engine needs them. */
-static const struct step_plan *take_plan(struct world *world, struct fleet_unit_host *unit,
-                                         const struct step_plan *plan) {
+static const struct step_plan *fleet_units_take_plan(struct world *world,
+                                                     struct fleet_unit_host *unit,
+                                                     const struct step_plan *plan) {
     struct slot_pages *slots = &unit->engines[plan->rank].slots;
     struct step_plan *whole = (struct step_plan *)(void *)world->envelope;
     check(record_valid(plan, plan->record.bytes));
@@ -125,10 +128,10 @@ static const struct step_plan *take_plan(struct world *world, struct fleet_unit_
 
 /* Puts the plan into the unit's own inbox until its time has passed, with a message for the end of
  * each slice if something needs it: a reported progress, or a row that waits for its load. */
-static void begin_step(struct world *world, struct fleet_unit_host *unit,
-                       const struct step_plan *told, int64_t done_ns) {
+static void fleet_units_begin_step(struct world *world, struct fleet_unit_host *unit,
+                                   const struct step_plan *reported, int64_t done_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
-    const struct step_plan *plan = take_plan(world, unit, told);
+    const struct step_plan *plan = fleet_units_take_plan(world, unit, reported);
     check(fleet_engine_result_bytes(plan) <= RESULT_BYTES);
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
     bool is_dead = unit->dead[plan->rank];
@@ -136,9 +139,9 @@ static void begin_step(struct world *world, struct fleet_unit_host *unit,
     if (!is_dead) fleet_engine_begin(&unit->engines[plan->rank], plan, salts);
     fleet_post_send(&unit->inbox, done_ns, 0, &plan->record);
     unit->waits[plan->rank] = wait_of(world, unit, plan);
-    unit->tells[plan->rank] = fleet_dice_below(&world->dice, 3) && unit->role == UNIT_PREFILL;
+    unit->reports[plan->rank] = fleet_dice_below(&world->dice, 3) && unit->role == UNIT_PREFILL;
     unit->step_rows += plan->row_count;
-    uint32_t slices = unit->tells[plan->rank] || unit->waits[plan->rank].asked ? FLEET_SLICES : 0;
+    uint32_t slices = unit->reports[plan->rank] || unit->waits[plan->rank].asked ? FLEET_SLICES : 0;
     for (uint32_t slice = 0; slice < slices; slice++)
         fleet_post_send(&unit->inbox,
                         world->now_ns + (done_ns - world->now_ns) * (slice + 1) / FLEET_SLICES - 1,
@@ -150,10 +153,10 @@ static void write_slice(struct world *world, struct fleet_unit_host *unit,
                         const struct step_plan *plan, uint32_t slice) {
     bool fails = unit->failing && slice == FLEET_SLICES - 1;
     fleet_engine_read(&unit->engines[plan->rank], plan, slice);
-    if (!unit->tells[plan->rank] || unit->dead[plan->rank] || fails) return;
+    if (!unit->reports[plan->rank] || unit->dead[plan->rank] || fails) return;
     fleet_engine_write(&unit->engines[plan->rank], plan, slice);
-    fleet_carriers_progress(&world->carriers, index_of(world, unit), plan->rank, plan->step,
-                            slice + 1, world->now_ns);
+    fleet_carriers_progress(&world->carriers, fleet_units_index_of(world, unit), plan->rank,
+                            plan->step, slice + 1, world->now_ns);
 }
 
 /* The result for the row that waited. An engine may leave it to the unit whether all blocks
@@ -167,20 +170,20 @@ static enum fleet_step_end end_wait(struct world *world, struct fleet_unit_host 
     if (unit->failing)
         return unit->breaks && !unit->dead[rank] ? FLEET_STEP_BREAKS : FLEET_STEP_FAILS;
     if (wait.asked == 0) return FLEET_STEP_WHOLE;
-    *ended_out =
-        fleet_storage_take_end(&world->storage, index_of(world, unit), rank, wait.slot, load_out);
+    *ended_out = fleet_storage_take_end(&world->storage, fleet_units_index_of(world, unit), rank,
+                                        wait.slot, load_out);
     bool whole = *ended_out && load_out->blocks == wait.asked;
     bool lost = wait.in_vain || !*ended_out || (unit->looks && !whole);
     world->report->in_step += !lost && whole;
     world->report->in_step_lost += lost || !whole;
-    world->report->in_step_beside += unit->step_rows > 1;
+    world->report->in_other_step += unit->step_rows > 1;
     fleet_log_add(world->log, world->now_ns, lost ? "row waited in vain" : "row waited",
-                  index_of(world, unit), rank, wait.slot, whole);
+                  fleet_units_index_of(world, unit), rank, wait.slot, whole);
     return lost ? FLEET_STEP_LOSES : FLEET_STEP_WHOLE;
 }
 
-static void tell_load(const struct step_plan *plan, const struct load_end *load,
-                      struct step_result *result) {
+static void fleet_units_report_load(const struct step_plan *plan, const struct load_end *load,
+                                    struct step_result *result) {
     for (uint32_t i = 0; i < result->row_count; i++) {
         if (!step_plan_rows(plan)[i].loads) continue;
         step_result_rows(result)[i].load_ended = 1;
@@ -188,8 +191,8 @@ static void tell_load(const struct step_plan *plan, const struct load_end *load,
     }
 }
 
-static const struct record *end_step(struct world *world, struct fleet_unit_host *unit,
-                                     const struct step_plan *plan, int64_t due_ns) {
+static const struct record *fleet_units_end_step(struct world *world, struct fleet_unit_host *unit,
+                                                 const struct step_plan *plan, int64_t due_ns) {
     uint64_t salts[LIMIT_STEP_ROWS];
     struct load_end load;
     bool ended;
@@ -198,7 +201,7 @@ static const struct record *end_step(struct world *world, struct fleet_unit_host
     struct fleet_engine *engine = &unit->engines[plan->rank];
     fleet_inside_salts(rank_units_unit(unit->units, plan->rank), plan, salts);
     fleet_engine_end(engine, plan, salts, end, result);
-    if (ended) tell_load(plan, &load, result);
+    if (ended) fleet_units_report_load(plan, &load, result);
     result->compute_ns = due_ns - unit->step_began_ns;
     result->awaited_ns = world->now_ns - due_ns;
     check(record_valid(result, result->record.bytes));
@@ -215,9 +218,10 @@ static void bury_rank(struct world *world, struct fleet_unit_host *unit, uint32_
         .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
     unit->dead[rank] = unit->was_dead[rank] = true;
     fleet_engine_spoil(&unit->engines[rank]);
-    fleet_carriers_bury(&world->carriers, index_of(world, unit), rank, world->now_ns);
-    fleet_storage_bury(&world->storage, index_of(world, unit), rank);
-    fleet_log_add(world->log, world->now_ns, "rank dies", index_of(world, unit), rank, 0, 0);
+    fleet_carriers_bury(&world->carriers, fleet_units_index_of(world, unit), rank, world->now_ns);
+    fleet_storage_bury(&world->storage, fleet_units_index_of(world, unit), rank);
+    fleet_log_add(world->log, world->now_ns, "rank dies", fleet_units_index_of(world, unit), rank,
+                  0, 0);
     world->report->rank_deaths++;
     fleet_post_send(&unit->inbox, done_ns, 0, &drain.record);
 }
@@ -228,7 +232,7 @@ static bool is_step(const struct fleet_message *message) {
 }
 
 /* Interrupts a step in flight. Reports about ranks follow it. Returns its end. */
-static int64_t break_step(struct world *world, struct fleet_unit_host *unit) {
+static int64_t fleet_units_break_step(struct world *world, struct fleet_unit_host *unit) {
     const struct fleet_message *message;
     int64_t due_ns = world->now_ns;
     for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes) {
@@ -243,7 +247,7 @@ static int64_t break_step(struct world *world, struct fleet_unit_host *unit) {
 
 void fleet_units_bury(struct world *world, uint32_t index, uint32_t rank) {
     struct fleet_unit_host *unit = &world->units[index];
-    bury_rank(world, unit, rank, break_step(world, unit));
+    bury_rank(world, unit, rank, fleet_units_break_step(world, unit));
 }
 
 /* The rank returns with empty pages. */
@@ -259,19 +263,19 @@ void fleet_units_take_back(struct world *world, uint32_t index, uint32_t rank) {
     fleet_engine_spoil(&unit->engines[rank]);
     fleet_carriers_return(&world->carriers, index, rank);
     fleet_log_add(world->log, world->now_ns, "rank is back", index, rank, (uint64_t)drain.pid, 0);
-    fleet_post_send(&unit->inbox, break_step(world, unit), 0, &drain.record);
+    fleet_post_send(&unit->inbox, fleet_units_break_step(world, unit), 0, &drain.record);
 }
 
 /* ---- the unit's records ---- */
 
-static void say(char *said, const struct record *record) {
+static void fleet_units_say(char *said, const struct record *record) {
     check(record->bytes <= SAID_BYTES);
     memcpy(said, record, record->bytes);
 }
 
 /* Rank 0's pages belong to the unit's own process. Those of other ranks are reached over a wire. */
-static void tell_pages(struct world *world, struct fleet_unit_host *unit,
-                       const struct record *record) {
+static void fleet_units_report_pages(struct world *world, struct fleet_unit_host *unit,
+                                     const struct record *record) {
     uint32_t rank = record_kv_rank(record);
     check(rank < world->ranks && record_valid(record, record->bytes));
     int64_t due_ns = world->now_ns;
@@ -283,7 +287,7 @@ static void tell_pages(struct world *world, struct fleet_unit_host *unit,
 
 static void deliver_to_pages(struct world *world, struct fleet_unit_host *unit) {
     const struct fleet_message *message;
-    uint32_t index = index_of(world, unit);
+    uint32_t index = fleet_units_index_of(world, unit);
     while ((message = fleet_post_at(&unit->wires, 0)) && message->due_ns <= world->now_ns) {
         uint16_t kind = message->record.kind;
         if (kind == RECORD_KV_EXPECT || kind == RECORD_KV_PUSH || kind == RECORD_KV_CANCEL)
@@ -304,16 +308,16 @@ static void log_said(struct world *world, const struct fleet_unit_host *unit,
     if (!ends && record->kind != RECORD_TOKENS && record->kind != RECORD_SCORES &&
         record->kind != RECORD_RESERVED)
         return;
-    fleet_log_request(world->log, world->now_ns, record_name(record->kind), index_of(world, unit),
-                      FLEET_LOG_NOWHERE, record_request(record),
+    fleet_log_request(world->log, world->now_ns, record_name(record->kind),
+                      fleet_units_index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record),
                       ends ? finished->reason : tokens->first_output_position,
                       ends ? finished->work.prompt_hit_tokens : tokens->token_count);
 }
 
 /* Cancels all its requests. */
-static void cut_all(struct world *world, struct fleet_unit_host *unit) {
+static void fleet_units_cut_all(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t i = 0; i < world->gateway_count; i++)
-        fleet_units_cut(world, index_of(world, unit), i, true);
+        fleet_units_cut(world, fleet_units_index_of(world, unit), i, true);
     world->report->cuts++;
 }
 
@@ -333,38 +337,38 @@ static void set_out(struct world *world, struct fleet_unit_host *unit, int64_t d
     if (unit->dies) bury_rank(world, unit, unit->dies - 1, done_ns);
     unit->dies = 0;
     if (!waiting || !faulty || fleet_dice_below(dice, 12)) return;
-    cut_all(world, unit);
+    fleet_units_cut_all(world, unit);
     if (unit->looks) unit->wait_until_ns = done_ns; /* the load outlasts the step */
 }
 
-static void drain(struct world *world, struct fleet_unit_host *unit) {
+static void fleet_units_drain(struct world *world, struct fleet_unit_host *unit) {
     struct outbox *outbox = unit->machine.outbox;
     int64_t done_ns = world->now_ns + fleet_dice_time(&world->dice, 2 * FLEET_MS, STEP_NS_MAX);
     bool stepped = false;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         if (record_is_kv(record)) {
             fleet_log_request(world->log, world->now_ns, record_name(record->kind),
-                              index_of(world, unit), record_kv_rank(record), record_request(record),
-                              0, 0);
-            tell_pages(world, unit, record);
+                              fleet_units_index_of(world, unit), record_kv_rank(record),
+                              record_request(record), 0, 0);
+            fleet_units_report_pages(world, unit, record);
             continue;
         }
         switch (record->kind) {
         case RECORD_RUN_STEP:
             if (!stepped) unit->step_rows = 0;
-            begin_step(world, unit, (const struct step_plan *)record, done_ns);
+            fleet_units_begin_step(world, unit, (const struct step_plan *)record, done_ns);
             stepped = true;
             continue;
         case RECORD_UNIT_HELLO:
-            say(unit->hello, record);
+            fleet_units_say(unit->hello, record);
             break;
         case RECORD_UNIT_LOAD:
-            say(unit->load, record);
+            fleet_units_say(unit->load, record);
             unit->sign_ns = world->now_ns + SIGN_NS;
             break;
         case RECORD_FINISHED:
             log_said(world, unit, record);
-            tell_owner(world, unit, record);
+            fleet_units_notify_owner(world, unit, record);
             take_finished(world, unit, (const struct record_finished *)record);
             continue;
         case RECORD_DRAIN: /* the other ranks adopt its experts */
@@ -374,31 +378,31 @@ static void drain(struct world *world, struct fleet_unit_host *unit) {
             check(record->kind == RECORD_TOKENS || record->kind == RECORD_SCORES ||
                   record->kind == RECORD_RESERVED);
             log_said(world, unit, record);
-            tell_owner(world, unit, record);
+            fleet_units_notify_owner(world, unit, record);
             continue;
         }
-        tell_all(world, unit, record);
+        fleet_units_report_all(world, unit, record);
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
     if (stepped) set_out(world, unit, done_ns);
 }
 
 /* ---- the unit's inbox ---- */
 
-static void hand_over(struct world *world, struct fleet_unit_host *unit,
-                      const struct record *record) {
+static void fleet_units_hand_over(struct world *world, struct fleet_unit_host *unit,
+                                  const struct record *record) {
     struct machine *machine = &unit->machine;
     enum status status = machine->receive(machine->self, record, world->now_ns);
     if (status == STATUS_OK) return;
     check(status == STATUS_FULL && machine->outbox->used > 0);
-    drain(world, unit);
+    fleet_units_drain(world, unit);
     status = machine->receive(machine->self, record, world->now_ns);
     check(status == STATUS_OK); /* an empty outbox accepts any record */
 }
 
 /* True unless the message is from a connection that is gone. */
-static bool is_known(const struct world *world, const struct fleet_unit_host *unit,
-                     const struct fleet_message *message) {
+static bool fleet_units_is_known(const struct world *world, const struct fleet_unit_host *unit,
+                                 const struct fleet_message *message) {
     if (message->connection == 0) return true;
     for (uint32_t i = 0; i < world->gateway_count; i++)
         if (unit->links[i].connection == message->connection) return true;
@@ -414,14 +418,16 @@ static void note_submit(struct fleet_unit_host *unit, const struct fleet_message
 
 /* ---- rows that wait ---- */
 
-static struct fleet_load_state look(const struct world *world, const struct fleet_unit_host *unit,
-                                    uint32_t rank) {
-    return fleet_storage_look(&world->storage, index_of(world, unit), rank, unit->waits[rank].slot);
+static struct fleet_load_state fleet_units_look(const struct world *world,
+                                                const struct fleet_unit_host *unit, uint32_t rank) {
+    return fleet_storage_look(&world->storage, fleet_units_index_of(world, unit), rank,
+                              unit->waits[rank].slot);
 }
 
-static bool waits(const struct world *world, const struct fleet_unit_host *unit, uint32_t rank) {
+static bool fleet_units_waits(const struct world *world, const struct fleet_unit_host *unit,
+                              uint32_t rank) {
     const struct fleet_wait *wait = &unit->waits[rank];
-    return wait->asked && !wait->in_vain && !look(world, unit, rank).over;
+    return wait->asked && !wait->in_vain && !fleet_units_look(world, unit, rank).over;
 }
 
 /* Stops waiting after a limit, or if a load is broken. The row then computes the remaining layers,
@@ -429,26 +435,26 @@ static bool waits(const struct world *world, const struct fleet_unit_host *unit,
 static void give_up_waiting(struct world *world, struct fleet_unit_host *unit) {
     for (uint32_t rank = 0; rank < world->ranks; rank++) {
         struct fleet_wait *wait = &unit->waits[rank];
-        if (!waits(world, unit, rank)) continue;
-        wait->in_vain =
-            (unit->looks && look(world, unit, rank).broken) || world->now_ns >= unit->wait_until_ns;
+        if (!fleet_units_waits(world, unit, rank)) continue;
+        wait->in_vain = (unit->looks && fleet_units_look(world, unit, rank).broken) ||
+                        world->now_ns >= unit->wait_until_ns;
         if (wait->in_vain)
             unit->behind_ns = world->now_ns + fleet_dice_time(&world->dice, 0, STEP_NS_MAX);
     }
 }
 
 /* True for the due end of a slice, or of the step on all ranks, that waits for a load. */
-static bool is_held(const struct world *world, const struct fleet_unit_host *unit,
-                    const struct fleet_message *message) {
+static bool fleet_units_is_held(const struct world *world, const struct fleet_unit_host *unit,
+                                const struct fleet_message *message) {
     if (message->record.kind != RECORD_RUN_STEP || unit->failing) return false;
-    if (fleet_hosts_holds(world, index_of(world, unit))) return true;
+    if (fleet_hosts_holds(world, fleet_units_index_of(world, unit))) return true;
     if (message->connection >= OF_SLICE) {
         uint32_t rank = ((const struct step_plan *)(const void *)&message->record)->rank;
-        return waits(world, unit, rank) &&
-               look(world, unit, rank).slices <= message->connection - OF_SLICE;
+        return fleet_units_waits(world, unit, rank) &&
+               fleet_units_look(world, unit, rank).slices <= message->connection - OF_SLICE;
     }
     for (uint32_t rank = 0; rank < world->ranks; rank++)
-        if (waits(world, unit, rank)) return true;
+        if (fleet_units_waits(world, unit, rank)) return true;
     return unit->behind_ns > world->now_ns;
 }
 
@@ -472,13 +478,13 @@ static void note_drain(struct world *world, struct fleet_unit_host *unit,
                  (world->now_ns >= world->healed_ns || fleet_dice_below(&world->drains, 3) == 0);
 }
 
-static void deliver(struct world *world, struct fleet_unit_host *unit) {
+static void fleet_units_deliver(struct world *world, struct fleet_unit_host *unit) {
     const struct fleet_message *message;
     uint32_t at = 0;
     give_up_waiting(world, unit);
     while ((message = fleet_post_at(&unit->inbox, at)) && message->due_ns <= world->now_ns) {
         const struct record *record = &message->record;
-        if (is_held(world, unit, message)) {
+        if (fleet_units_is_held(world, unit, message)) {
             if (unit->dies) {
                 fail_step(world, unit);
                 continue;
@@ -486,13 +492,13 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
             at += message->bytes;
             continue;
         }
-        bool known = is_known(world, unit, message);
+        bool known = fleet_units_is_known(world, unit, message);
         if (known && record->kind == RECORD_SUBMIT) note_submit(unit, message);
         if (known && (record->kind == RECORD_SUBMIT || record->kind == RECORD_CANCEL ||
                       record->kind == RECORD_CONTINUE))
             fleet_log_request(world->log, world->now_ns, record_name(record->kind),
-                              index_of(world, unit), FLEET_LOG_NOWHERE, record_request(record), 0,
-                              0);
+                              fleet_units_index_of(world, unit), FLEET_LOG_NOWHERE,
+                              record_request(record), 0, 0);
         const struct record_drain *drain = (const void *)record;
         if (record->kind == RECORD_DRAIN && unit->ends && drain->back) known = false;
         if (known && record->kind == RECORD_DRAIN && !drain->one_rank)
@@ -501,15 +507,16 @@ static void deliver(struct world *world, struct fleet_unit_host *unit) {
             write_slice(world, unit, (const void *)record, message->connection - OF_SLICE);
         } else if (known && record->kind == RECORD_RUN_STEP) {
             const struct step_plan *plan = (const void *)record;
-            hand_over(world, unit, end_step(world, unit, plan, message->due_ns));
+            fleet_units_hand_over(world, unit,
+                                  fleet_units_end_step(world, unit, plan, message->due_ns));
         } else if (known) {
-            hand_over(world, unit, record);
+            fleet_units_hand_over(world, unit, record);
         }
         fleet_post_drop(&unit->inbox, at);
     }
 }
 
-void fleet_units_hear(void *context, uint32_t unit, const struct record *record) {
+void fleet_units_receive(void *context, uint32_t unit, const struct record *record) {
     struct world *world = context;
     struct fleet_unit_host *host = &world->units[unit];
     uint32_t rank = record_kv_rank(record);
@@ -538,7 +545,7 @@ static void renew(struct world *world, struct fleet_unit_host *unit) {
 static void start(struct world *world, struct fleet_unit_host *unit) {
     struct arena arena;
     struct error error;
-    uint32_t index = index_of(world, unit);
+    uint32_t index = fleet_units_index_of(world, unit);
     char addresses[FLEET_RANKS_MAX][KV_ADDRESS_BYTES];
     struct unit_options options = world->unit_options;
     unit->life++;
@@ -592,7 +599,8 @@ static void start(struct world *world, struct fleet_unit_host *unit) {
                   unit->role);
 }
 
-static void connect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
+static void fleet_units_connect(struct world *world, struct fleet_unit_host *unit,
+                                uint32_t gateway) {
     const struct record *hello = (const struct record *)(void *)unit->hello;
     struct fleet_gateway_link *link = &unit->links[gateway];
     if (!world->gateways[gateway].gateway) { /* it retries when there is one */
@@ -604,12 +612,13 @@ static void connect(struct world *world, struct fleet_unit_host *unit, uint32_t 
     send_link(world, gateway, RECORD_UNIT_JOINED, link->connection,
               world_arrival_ns(world, &link->out_ns));
     if (hello->bytes == 0) return; /* it sends the hello later */
-    tell_gateway(world, unit, gateway, hello);
-    tell_gateway(world, unit, gateway, (const struct record *)(void *)unit->load);
+    notify_gateway(world, unit, gateway, hello);
+    notify_gateway(world, unit, gateway, (const struct record *)(void *)unit->load);
 }
 
 /* The gateway's host notices late. Messages in transit are lost from some moment on. */
-static void disconnect(struct world *world, struct fleet_unit_host *unit, uint32_t gateway) {
+static void fleet_units_disconnect(struct world *world, struct fleet_unit_host *unit,
+                                   uint32_t gateway) {
     struct fleet_dice *dice = &world->dice;
     struct fleet_gateway_link *link = &unit->links[gateway];
     if (!link->connection) return;
@@ -624,7 +633,7 @@ static void disconnect(struct world *world, struct fleet_unit_host *unit, uint32
 void fleet_units_kill(struct world *world, uint32_t index) {
     struct fleet_unit_host *unit = &world->units[index];
     for (uint32_t i = 0; i < world->gateway_count; i++) {
-        disconnect(world, unit, i);
+        fleet_units_disconnect(world, unit, i);
         unit->links[i].connect_ns = MACHINE_NEVER;
     }
     fleet_carriers_stop(&world->carriers, index, world->now_ns);
@@ -642,11 +651,11 @@ void fleet_units_kill(struct world *world, uint32_t index) {
 }
 
 /* Cancels everything that the connection submitted. The unit goes on, and connects again. */
-void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool told) {
+void fleet_units_cut(struct world *world, uint32_t index, uint32_t gateway, bool reported) {
     struct fleet_unit_host *unit = &world->units[index];
     struct fleet_gateway_link *link = &unit->links[gateway];
     uint32_t connection = link->connection;
-    if (told) disconnect(world, unit, gateway);
+    if (reported) fleet_units_disconnect(world, unit, gateway);
     link->connection = 0;
     for (uint32_t i = 0; i < unit->open_count; i++) {
         struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel), unit->open[i].id};
@@ -703,16 +712,16 @@ void fleet_units_run(struct world *world, uint32_t index) {
     if (unit->up_ns <= world->now_ns) start(world, unit);
     if (!unit->up || unit->frozen_ns > world->now_ns) return;
     for (uint32_t i = 0; i < world->gateway_count; i++)
-        if (unit->links[i].connect_ns <= world->now_ns) connect(world, unit, i);
-    deliver(world, unit);
-    drain(world, unit);
+        if (unit->links[i].connect_ns <= world->now_ns) fleet_units_connect(world, unit, i);
+    fleet_units_deliver(world, unit);
+    fleet_units_drain(world, unit);
     unit->machine.step(unit->machine.self, world->now_ns);
-    drain(world, unit);
+    fleet_units_drain(world, unit);
     deliver_to_pages(world, unit);
     if (unit->sign_ns <= world->now_ns) {
         unit->sign_ns = world->now_ns + SIGN_NS;
         const struct record *load = (const struct record *)(void *)unit->load;
-        if (load->bytes) tell_all(world, unit, load);
+        if (load->bytes) fleet_units_report_all(world, unit, load);
     }
     if (!unit->goes || unit->open_count) return;
     if (world->hosts.present) /* it may end */
@@ -726,7 +735,7 @@ static int64_t next_message_ns(const struct world *world, const struct fleet_uni
     const struct fleet_message *message;
     int64_t next_ns = MACHINE_NEVER;
     for (uint32_t at = 0; (message = fleet_post_at(&unit->inbox, at)); at += message->bytes) {
-        bool held = message->due_ns <= world->now_ns && is_held(world, unit, message);
+        bool held = message->due_ns <= world->now_ns && fleet_units_is_held(world, unit, message);
         if (!held) return min_i64(next_ns, message->due_ns);
         bool waits_yet = unit->wait_until_ns > world->now_ns;
         next_ns = min_i64(next_ns, waits_yet ? unit->wait_until_ns : MACHINE_NEVER);

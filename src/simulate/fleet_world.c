@@ -47,7 +47,7 @@ static bool is_at_rest(const struct world *world) {
 }
 
 /* True if the fleet has been at rest for long enough for every report to arrive. */
-static bool is_over(struct world *world) {
+static bool fleet_world_is_over(struct world *world) {
     if (!is_at_rest(world))
         world->rest_ns = MACHINE_NEVER;
     else if (world->rest_ns == MACHINE_NEVER)
@@ -55,7 +55,7 @@ static bool is_over(struct world *world) {
     return world->rest_ns != MACHINE_NEVER && world->now_ns >= world->rest_ns + SETTLED_NS;
 }
 
-static void audit(struct world *world) {
+static void fleet_world_audit(struct world *world) {
     fleet_gateway_audit(world);
     fleet_carriers_audit(&world->carriers);
     for (uint32_t i = 0; i < world->unit_count; i++)
@@ -69,7 +69,7 @@ static void audit(struct world *world) {
 
 /* In two of three runs with several units, units have roles. Each role is there, and sometimes
  * combined units, too. */
-static void choose_roles(struct world *world) {
+static void fleet_world_choose_roles(struct world *world) {
     if (world->options.manager) return; /* the manager chooses */
     if (world->unit_count < 2 || fleet_dice_below(&world->dice, 3) == 0) return;
     world->report->apart = true;
@@ -125,8 +125,8 @@ static void choose_gateway_options(struct world *world) {
     struct fleet_dice *dice = &world->dice;
     world->report->scarce = fleet_dice_below(dice, 3) == 0;
     *world->gateway_options = (struct gateway_options){
-        .tokenizer = world->tongue.tokenizer,
-        .chat_template = world->tongue.tokenizer ? &world->tongue.chat_template : NULL,
+        .tokenizer = world->token_oracle.tokenizer,
+        .chat_template = world->token_oracle.tokenizer ? &world->token_oracle.chat_template : NULL,
         .inline_text_bytes = TEXT_BYTES,
         .prefix_blocks = 1 << 10,
         .model_names = "fleet",
@@ -143,7 +143,7 @@ static void choose_gateway_options(struct world *world) {
         .unit_silence_ns = 2 * FLEET_SECOND,
         .unit_wait_ns = (3 + fleet_dice_below(dice, 8)) * FLEET_SECOND, /* units start within 2 */
         .settles = world->ledger.kept,
-        .tally_ns = FLEET_SECOND,
+        .totals_ns = FLEET_SECOND,
         .ttft_limit_ns = fleet_dice_below(&world->crowds, 4)
                              ? 0
                              : (1 + fleet_dice_below(&world->crowds, 5)) * FLEET_SECOND,
@@ -157,7 +157,7 @@ static void choose_hosts(struct world *world) {
     struct fleet_storage *storage = &world->storage;
     carriers->log = storage->log = world->log;
     carriers->context = storage->context = world;
-    carriers->say = storage->say = fleet_units_hear;
+    carriers->say = storage->say = fleet_units_receive;
     carriers->faults = storage->faults = world->options.faults;
     carriers->slice_ns_max = fleet_dice_time(dice, FLEET_MS / 10, 20 * FLEET_MS);
     carriers->latency_ns_max = fleet_dice_time(dice, FLEET_MS / 5, 20 * FLEET_MS);
@@ -208,13 +208,13 @@ size_t fleet_world_bytes(void) {
     return sizeof(struct world) + sizeof gateway +
            FLEET_GATEWAYS_MAX * (gateway_memory_bytes(&gateway) +
                                  tokenizer_scratch_bytes(TEXT_BYTES) + FLEET_POST_BYTES) +
-           fleet_tongue_bytes() + fleet_clients_bytes() + fleet_carriers_bytes() +
+           fleet_token_oracle_bytes() + fleet_clients_bytes() + fleet_carriers_bytes() +
            fleet_storage_bytes() + fleet_ledger_bytes() + fleet_managers_bytes() +
            FLEET_UNITS_MAX * unit_bytes_max(FLEET_RANKS_MAX, &unit) +
            2 * FLEET_UNITS_MAX * FLEET_POST_BYTES + 2 * RESULT_BYTES + 4096;
 }
 
-static void open_units(struct world *world, struct arena *arena) {
+static void fleet_world_open_units(struct world *world, struct arena *arena) {
     world->unit_bytes = unit_bytes_max(world->ranks, &world->unit_options);
     for (uint32_t i = 0; i < world->unit_count; i++) {
         struct fleet_unit_host *unit = &world->units[i];
@@ -226,7 +226,7 @@ static void open_units(struct world *world, struct arena *arena) {
         unit->up_ns = fleet_dice_time(&world->dice, 0, 2 * FLEET_SECOND);
         if (world->options.manager) unit->up_ns = MACHINE_NEVER;
     }
-    choose_roles(world);
+    fleet_world_choose_roles(world);
 }
 
 static void open_gateways(struct world *world, struct arena *arena) {
@@ -246,15 +246,17 @@ static void choose_gateways(struct world *world) {
 }
 
 /* In every other run. */
-static void choose_tongue(struct world *world, struct arena *arena) {
+static void choose_token_oracle(struct world *world, struct arena *arena) {
     struct fleet_dice dice = {.seed = world->options.seed, .stream = 3};
     if (fleet_dice_below(&dice, 2)) return;
-    bool opened = fleet_tongue_open(&world->tongue, arena, fleet_dice_below(&dice, FLEET_TONGUES));
+    bool opened = fleet_token_oracle_open(&world->token_oracle, arena,
+                                          fleet_dice_below(&dice, FLEET_TONGUES));
     check(opened);
 }
 
-static struct world *open_world(const struct fleet_world_options *options, struct arena *arena,
-                                struct fleet_world_report *report) {
+static struct world *fleet_world_open_world(const struct fleet_world_options *options,
+                                            struct arena *arena,
+                                            struct fleet_world_report *report) {
     arena_clear(arena);
     struct world *world = arena_take_zeroed(arena, sizeof *world);
     check(world);
@@ -271,7 +273,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     choose_unit_options(world);
     world->renewals = (struct fleet_dice){.seed = options->seed, .stream = 14};
     report->renewed = world->unit_count > 1 && fleet_dice_below(&world->renewals, 5) == 0;
-    choose_tongue(world, arena);
+    choose_token_oracle(world, arena);
     bool kept = fleet_ledger_open(&world->ledger, arena, options->seed, options->faults);
     check(kept);
     world->gateway_options = arena_take(arena, sizeof *world->gateway_options);
@@ -279,7 +281,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     choose_gateway_options(world);
     world->result = arena_take(arena, RESULT_BYTES);
     world->envelope = arena_take(arena, RESULT_BYTES);
-    bool opened = fleet_clients_open(&world->clients, arena, &world->tongue, options->seed) &&
+    bool opened = fleet_clients_open(&world->clients, arena, &world->token_oracle, options->seed) &&
                   fleet_carriers_open(&world->carriers, arena, options->seed) &&
                   fleet_storage_open(&world->storage, arena, options->seed);
     check(world->result && world->envelope && opened);
@@ -292,7 +294,7 @@ static struct world *open_world(const struct fleet_world_options *options, struc
     if (options->constraints) fleet_constraints_begin(options->constraints, options->seed);
     choose_hosts(world);
     open_gateways(world, arena);
-    open_units(world, arena);
+    fleet_world_open_units(world, arena);
     if (options->hosts) fleet_hosts_open(world);
     if (options->manager) fleet_managers_open(world, arena);
     world->stall_ns = world->rest_ns = MACHINE_NEVER;
@@ -327,7 +329,7 @@ static bool may_refuse(const struct world *world, const struct fleet_client *cli
     return false;
 }
 
-static void judge(struct world *world) {
+static void fleet_world_verify(struct world *world) {
     struct fleet_world_report *report = world->report;
     struct fleet_clients *clients = &world->clients;
     report->asked = clients->count;
@@ -351,19 +353,19 @@ static void judge(struct world *world) {
         for (uint32_t c = 0; c < client->choice_count; c++)
             report->calls += client->choices[c].calls_begun;
     }
-    fleet_accounts_judge(&world->accounts, clients);
-    fleet_ledger_judge(&world->ledger, clients);
+    fleet_accounts_verify(&world->accounts, clients);
+    fleet_ledger_verify(&world->ledger, clients);
     if (clients->breach[0]) world_breach(world, clients->breach);
     if (world->ledger.breach[0]) world_breach(world, world->ledger.breach);
 }
 
 /* Checks that nothing is left. */
-static void judge_rest(struct world *world) {
+static void verify_rest(struct world *world) {
     struct fleet_world_report *report = world->report;
-    audit(world);
-    fleet_gateway_judge(world);
-    fleet_hosts_judge(world);
-    fleet_managers_judge(world);
+    fleet_world_audit(world);
+    fleet_gateway_verify(world);
+    fleet_hosts_verify(world);
+    fleet_managers_verify(world);
     for (uint32_t i = 0; i < world->unit_count; i++) {
         const struct fleet_unit_host *unit = &world->units[i];
         const struct record_unit_load *load = (const void *)unit->load;
@@ -392,10 +394,10 @@ static void judge_rest(struct world *world) {
     report->refused_blocks = world->storage.counts.refused;
 }
 
-static void live(struct world *world) {
+static void fleet_world_live(struct world *world) {
     struct fleet_world_report *report = world->report;
     bool healed = false;
-    while (!is_over(world) && world->now_ns < REST_NS && !world->clients.breach[0] &&
+    while (!fleet_world_is_over(world) && world->now_ns < REST_NS && !world->clients.breach[0] &&
            !world->ledger.breach[0] && !report->breach[0]) {
         if (!healed && world->now_ns >= world->healed_ns) fleet_faults_heal(world);
         healed = world->now_ns >= world->healed_ns;
@@ -407,20 +409,20 @@ static void live(struct world *world) {
         for (uint32_t i = 0; i < world->unit_count; i++)
             fleet_units_run(world, i);
         fleet_gateway_run(world);
-        if (world->turns++ % 128 == 0) audit(world);
+        if (world->turns++ % 128 == 0) fleet_world_audit(world);
         pass_time(world);
     }
-    if (!is_over(world) && !world->clients.breach[0] && !world->ledger.breach[0])
+    if (!fleet_world_is_over(world) && !world->clients.breach[0] && !world->ledger.breach[0])
         world_breach(world, "no rest is found");
 }
 
 void fleet_world_run(const struct fleet_world_options *options, struct arena *arena,
                      struct fleet_world_report *report_out) {
     *report_out = (struct fleet_world_report){.digest = 0xCBF29CE484222325u};
-    struct world *world = open_world(options, arena, report_out);
-    live(world);
-    judge(world);
-    if (!report_out->breach[0]) judge_rest(world);
+    struct world *world = fleet_world_open_world(options, arena, report_out);
+    fleet_world_live(world);
+    fleet_world_verify(world);
+    if (!report_out->breach[0]) verify_rest(world);
     report_out->rest_ns = world->rest_ns;
-    fleet_tongue_close(&world->tongue);
+    fleet_token_oracle_close(&world->token_oracle);
 }

@@ -86,7 +86,7 @@ struct fleet_world_report {
     uint64_t late_slices;                  /* arrived after their transfer had ended */
     uint64_t loaded, kept, dropped, refused_blocks; /* of the KV storage; refused: damaged */
     uint64_t in_step, in_step_lost;  /* rows that waited in steps for loads: whole, in vain */
-    uint64_t in_step_beside;         /* those of them that had other rows in the step */
+    uint64_t in_other_step;          /* those of them that had other rows in the step */
     uint64_t preempted, recomputed;  /* tokens, by the units that are there at the end */
     uint64_t entries, written_again; /* by the ledger's counters */
     uint64_t compared;               /* comparisons of two waiting accounts' shares */

@@ -20,7 +20,7 @@ static void open_pool(void) {
     size_t bytes = CHUNKS * (POOL_CHUNK_BYTES + 1);
     memory = malloc(bytes);
     assert_non_null(memory);
-    pool_open(&pool, memory, bytes);
+    arena_pool_open(&pool, memory, bytes);
     assert_int_equal(pool.chunk_count, CHUNKS);
 }
 

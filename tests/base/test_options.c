@@ -221,7 +221,7 @@ static void a_list_that_is_given_twice_has_all_items(void **state) {
     assert_string_equal(values.traces.texts[1], "b");
 }
 
-static void a_wrong_experiment_is_told_what_there_is(void **state) {
+static void a_wrong_experiment_is_reported_what_there_is(void **state) {
     refuses(PARSE("--experiment", "odrer=early"),
             "unknown experiment 'odrer'; there are: order, shuffle");
     refuses(PARSE("--experiment", "port=1"), "unknown experiment 'port'"); /* not an experiment */
@@ -431,7 +431,7 @@ int main(void) {
         cmocka_unit_test(an_option_that_is_given_twice_is_refused_by_name),
         cmocka_unit_test(a_list_that_is_given_twice_has_all_items),
         cmocka_unit_test(experiments_are_set_by_name),
-        cmocka_unit_test(a_wrong_experiment_is_told_what_there_is),
+        cmocka_unit_test(a_wrong_experiment_is_reported_what_there_is),
         cmocka_unit_test(an_experiment_is_no_option_of_its_own),
         cmocka_unit_test(flags_win_over_the_file),
         cmocka_unit_test(values_can_be_handed_on),

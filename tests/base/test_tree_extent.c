@@ -118,7 +118,7 @@ static void counts_are_those_of_the_tree(void **state) {
 
 static void parts_have_names(void **state) {
     for (int part = 0; part < TREE_PART_COUNT; part++)
-        assert_true(strlen(tree_part_name((enum tree_part)part)) > 3);
+        assert_true(strlen(tree_extent_part_name((enum tree_part)part)) > 3);
 }
 
 int main(void) {

@@ -30,7 +30,7 @@ static void what_a_child_prints_comes_back(void **state) {
     free((void *)(uintptr_t)output.data);
 }
 
-static void a_child_that_fails_is_told_with_its_last_line(void **state) {
+static void a_child_that_fails_is_reported_with_its_last_line(void **state) {
     static const char *const nowhere[] = {"/nowhere/program", NULL};
     struct bytes output;
     assert_int_equal(run("echo first >&2; echo no room >&2; exit 3", &output), STATUS_IO);
@@ -70,7 +70,7 @@ static void a_server_that_ends_or_says_nothing_is_no_server(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_child_prints_comes_back),
-        cmocka_unit_test(a_child_that_fails_is_told_with_its_last_line),
+        cmocka_unit_test(a_child_that_fails_is_reported_with_its_last_line),
         cmocka_unit_test(a_server_is_there_once_it_says_so_and_gone_once_stopped),
         cmocka_unit_test(a_server_that_ends_or_says_nothing_is_no_server),
     };

@@ -58,7 +58,7 @@ static void products_are_counted(void **state) {
     flop_is(&layer, PART_CORE_PROMPT, 2 * attended * 128 * (192 + 128) + 2.0 * 192 * 32768 * 512);
 }
 
-static void kinds_of_products_are_told_apart(void **state) {
+static void kinds_of_products_are_reported_apart(void **state) {
     struct shape shape = shape_of("v3");
     struct layer_case layer = decode_of(&shape);
     assert_true(layer_work_of(&layer, PART_QUERY).flop_float == 0);
@@ -130,7 +130,7 @@ static void published_parts_add_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_are_counted),
-        cmocka_unit_test(kinds_of_products_are_told_apart),
+        cmocka_unit_test(kinds_of_products_are_reported_apart),
         cmocka_unit_test(bytes_are_counted_once),
         cmocka_unit_test(parts_run_where_the_engine_runs_them),
         cmocka_unit_test(published_parts_add_up),

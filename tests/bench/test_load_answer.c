@@ -60,7 +60,7 @@ static void events_of_all_servers_are_understood(void **state) {
     assert_true(read_good("[DONE]").done);
 }
 
-static void errors_are_told_apart(void **state) {
+static void errors_are_reported_apart(void **state) {
     (void)state;
     struct load_answer answer = read_good("{\"error\":{\"message\":\"out\\nof luck\"}}");
     assert_true(answer.failed);
@@ -99,7 +99,7 @@ static void the_first_model_is_found(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_of_all_servers_are_understood),
-        cmocka_unit_test(errors_are_told_apart),
+        cmocka_unit_test(errors_are_reported_apart),
         cmocka_unit_test(the_first_model_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void a_sequential_step_waits_for_its_dispatches_and_last_waves(void **sta
     assert_true(is_near(walked.seconds, 12 + walked.waited));
 }
 
-static void no_table_of_two_lanes_is_better_than_the_best(void **state) {
+static void no_table_of_two_micro_batches_is_better_than_the_best(void **state) {
     (void)state;
     struct overlap_step_times times = usual;
     times.comm = 8;
@@ -86,7 +86,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(without_communication_every_schedule_takes_what_is_computed),
         cmocka_unit_test(a_sequential_step_waits_for_its_dispatches_and_last_waves),
-        cmocka_unit_test(no_table_of_two_lanes_is_better_than_the_best),
+        cmocka_unit_test(no_table_of_two_micro_batches_is_better_than_the_best),
         cmocka_unit_test(attention_begun_early_hides_a_longer_dispatch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,34 +24,34 @@ static struct request_id id_of(uint64_t number) {
 static void submit(uint32_t seed, uint32_t tokens_max) {
     static _Alignas(8) char memory[4096];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
-    struct record_submit *record =
-        outbox_put(&box, RECORD_SUBMIT,
-                   &(struct record_submit){
-                       .request = id_of(seed), .prompt_count = 3, .new_tokens_max = tokens_max});
+    struct record_submit *record = machine_outbox_put(
+        &box, RECORD_SUBMIT,
+        &(struct record_submit){
+            .request = id_of(seed), .prompt_count = 3, .new_tokens_max = tokens_max});
     check(record);
     record->sampling.seed = seed;
     assert_int_equal(machine.receive(machine.self, &record->record, 0), STATUS_OK);
 }
 
 /* What it says of that request until then, a step each 2 ms; *end_out: why it ended, or COUNT. */
-static uint32_t hear(uint32_t seed, int64_t from_ns, int64_t until_ns, uint32_t *end_out) {
-    uint32_t told = 0;
+static uint32_t receive(uint32_t seed, int64_t from_ns, int64_t until_ns, uint32_t *end_out) {
+    uint32_t reported = 0;
     *end_out = FINISH_REASON_COUNT;
     for (int64_t now = from_ns; now < until_ns; now += 2000000) {
         machine.step(machine.self, now);
-        for (const struct record *r = NULL; (r = outbox_next(machine.outbox, r));) {
+        for (const struct record *r = NULL; (r = machine_outbox_next(machine.outbox, r));) {
             if (r->kind == RECORD_FINISHED && record_request(r).low == seed)
                 *end_out = ((const struct record_finished *)r)->reason;
             if (r->kind != RECORD_TOKENS || record_request(r).low != seed) continue;
-            told += ((const struct record_tokens *)r)->token_count;
+            reported += ((const struct record_tokens *)r)->token_count;
         }
-        outbox_clear(machine.outbox);
+        machine_outbox_clear(machine.outbox);
     }
-    return told;
+    return reported;
 }
 
 static void open_stub(double tokens_each) {
-    shared = stub_shared_take();
+    shared = stub_unit_shared_take();
     assert_non_null(shared);
     atomic_store(&shared->tokens_each, tokens_each);
     struct stub *stub =
@@ -59,17 +59,17 @@ static void open_stub(double tokens_each) {
     machine = stub_unit_machine(stub);
 }
 
-static void it_speaks_at_the_speed_that_it_is_told(void **state) {
+static void it_speaks_at_the_speed_that_it_is_reported(void **state) {
     (void)state;
     uint32_t end;
     open_stub(100);
     submit(5, 1000);
-    uint32_t told = hear(5, 0, 2000000000, &end);
-    assert_in_range(told, 198, 201);
+    uint32_t reported = receive(5, 0, 2000000000, &end);
+    assert_in_range(reported, 198, 201);
     assert_int_equal(end, FINISH_REASON_COUNT);
-    assert_int_equal(atomic_load(&shared->said), told);
+    assert_int_equal(atomic_load(&shared->said), reported);
     atomic_store(&shared->tokens_each, 10);
-    assert_in_range(hear(5, 2000000000, 4000000000, &end), 19, 22);
+    assert_in_range(receive(5, 2000000000, 4000000000, &end), 19, 22);
 }
 
 static void an_answer_ends_at_its_length_or_when_it_is_cancelled(void **state) {
@@ -77,12 +77,12 @@ static void an_answer_ends_at_its_length_or_when_it_is_cancelled(void **state) {
     uint32_t end;
     open_stub(100);
     submit(1, 7);
-    assert_int_equal(hear(1, 0, 1000000000, &end), 7);
+    assert_int_equal(receive(1, 0, 1000000000, &end), 7);
     assert_int_equal(end, FINISH_LENGTH);
     submit(2, 1000);
     struct record_cancel cancel = {record_head(RECORD_CANCEL, sizeof cancel), id_of(2)};
     assert_int_equal(machine.receive(machine.self, &cancel.record, 0), STATUS_OK);
-    assert_int_equal(hear(2, 1000000000, 1100000000, &end), 0);
+    assert_int_equal(receive(2, 1000000000, 1100000000, &end), 0);
     assert_int_equal(end, FINISH_CANCELLED);
 }
 
@@ -92,9 +92,9 @@ static void it_waits_for_a_client_that_is_behind(void **state) {
     open_stub(1000);
     submit(3, 1000);
     atomic_store(&shared->said, STUB_AHEAD);
-    assert_int_equal(hear(3, 0, 100000000, &end), 0);
-    atomic_store(&shared->heard, 10);
-    assert_int_equal(hear(3, 100000000, 1000000000, &end), 10);
+    assert_int_equal(receive(3, 0, 100000000, &end), 0);
+    atomic_store(&shared->received, 10);
+    assert_int_equal(receive(3, 100000000, 1000000000, &end), 10);
 }
 
 /* Carried or not, it is valid, and its ranks' parts add up. */
@@ -103,24 +103,25 @@ static void what_it_says_of_itself_holds_for_all_its_ranks(void **state) {
     static _Alignas(8) char memory[4096];
     const struct stub_shape shape = {9, 3, 100, 10, 2000000, "n1", {7}};
     struct unit_id from = {4};
-    for (int carried = 0; carried < 2; carried++) {
+    for (int envelope = 0; envelope < 2; envelope++) {
         struct outbox box = {.memory = memory, .capacity = sizeof memory};
-        stub_unit_say_hello(&box, &shape, carried ? &from : NULL);
-        stub_unit_say_load(&box, &shape, 11, carried ? &from : NULL);
-        const struct record *hello = outbox_next(&box, NULL), *load = outbox_next(&box, hello);
+        stub_unit_say_hello(&box, &shape, envelope ? &from : NULL);
+        stub_unit_say_load(&box, &shape, 11, envelope ? &from : NULL);
+        const struct record *hello = machine_outbox_next(&box, NULL),
+                            *load = machine_outbox_next(&box, hello);
         assert_true(record_valid(hello, hello->bytes) && record_valid(load, load->bytes));
-        if (carried) load = carried_inner((const struct record_carried *)load);
-        struct record_unit_load *told = (struct record_unit_load *)(uintptr_t)load;
+        if (envelope) load = envelope_inner((const struct record_envelope *)load);
+        struct record_unit_load *reported = (struct record_unit_load *)(uintptr_t)load;
         assert_int_equal(load->kind, RECORD_UNIT_LOAD);
-        assert_int_equal(told->pages_free, 300);
-        assert_int_equal(load_ranks(told)[0].requests_running, 5);
-        assert_int_equal(load_ranks(told)[2].requests_running, 3);
+        assert_int_equal(reported->pages_free, 300);
+        assert_int_equal(load_ranks(reported)[0].requests_running, 5);
+        assert_int_equal(load_ranks(reported)[2].requests_running, 3);
     }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_speaks_at_the_speed_that_it_is_told),
+        cmocka_unit_test(it_speaks_at_the_speed_that_it_is_reported),
         cmocka_unit_test(an_answer_ends_at_its_length_or_when_it_is_cancelled),
         cmocka_unit_test(it_waits_for_a_client_that_is_behind),
         cmocka_unit_test(what_it_says_of_itself_holds_for_all_its_ranks),

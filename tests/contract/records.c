@@ -5,8 +5,8 @@ _Alignas(8) char records_memory[4096];
 static struct outbox outbox = {.memory = records_memory, .capacity = sizeof records_memory};
 
 void *records_make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&outbox);
-    void *record = outbox_put(&outbox, kind, fixed);
+    machine_outbox_clear(&outbox);
+    void *record = machine_outbox_put(&outbox, kind, fixed);
     check(record);
     return record;
 }
@@ -33,14 +33,14 @@ void *good_accounts(void) {
 }
 
 void *good_settled(void) {
-    struct record_settled *r = records_make(RECORD_SETTLED, NULL);
+    struct record_committed *r = records_make(RECORD_COMMITTED, NULL);
     r->sequence = 7;
     return r;
 }
 
 void *good_entry(void) {
-    struct record_entry *r = records_make(
-        RECORD_ENTRY, &(struct record_entry){.path_bytes = 3, .end_bytes = 4, .stay_count = 1});
+    struct record_usage *r = records_make(
+        RECORD_USAGE, &(struct record_usage){.path_bytes = 3, .end_bytes = 4, .stay_count = 1});
     r->request = (struct request_id){.high = 5, .low = 6};
     r->sequence = 7;
     r->http_status = 200;
@@ -49,8 +49,8 @@ void *good_entry(void) {
     return r;
 }
 
-void *good_unit_tally(void) {
-    struct record_unit_tally *r = records_make(RECORD_UNIT_TALLY, NULL);
+void *good_unit_totals(void) {
+    struct record_unit_totals *r = records_make(RECORD_UNIT_TOTALS, NULL);
     r->rank_count = 2;
     return r;
 }
@@ -319,13 +319,13 @@ void *good_kv_loaded(void) {
     return r;
 }
 void *good_keep(void) {
-    struct record_kv_keep *r =
-        records_make(RECORD_KV_KEEP, &(struct record_kv_keep){.block_count = 3});
+    struct record_kv_put *r =
+        records_make(RECORD_KV_PUT, &(struct record_kv_put){.block_count = 3});
     r->block_count = 3;
     return r;
 }
 void *good_kept(void) {
-    return records_make(RECORD_KV_KEPT, NULL);
+    return records_make(RECORD_KV_STORED, NULL);
 }
 void *good_kv_hello(void) {
     struct record_kv_hello *r = records_make(RECORD_KV_HELLO, NULL);
@@ -357,10 +357,10 @@ void *records_carry(enum record_kind kind, const struct record *inner) {
     static _Alignas(8) char copy[sizeof records_memory];
     uint32_t bytes = inner->bytes;
     memcpy(copy, inner, bytes);
-    outbox_clear(&outbox);
-    struct record_carried *carried =
-        outbox_put(&outbox, kind, &(struct record_carried){.unit = {7}, .inner_bytes = bytes});
-    memcpy(carried_inner(carried), copy, bytes);
+    machine_outbox_clear(&outbox);
+    struct record_envelope *envelope = machine_outbox_put(
+        &outbox, kind, &(struct record_envelope){.unit = {7}, .inner_bytes = bytes});
+    memcpy(envelope_inner(envelope), copy, bytes);
     return records_memory;
 }
 
@@ -372,7 +372,7 @@ void *good_to_unit(void) {
 }
 
 void *(*const good_records[])(void) = {
-    good_accounts,   good_settled,     good_entry,        good_unit_tally,  good_client_request,
+    good_accounts,   good_settled,     good_entry,        good_unit_totals, good_client_request,
     good_respond,    good_stream_data, good_tokenize,     good_tokenized,   good_submit,
     good_cancel,     good_hello,       good_tokens,       good_scores,      good_finished,
     good_plan,       good_result,      good_gone,         good_drain,       good_begin,

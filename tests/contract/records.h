@@ -33,7 +33,7 @@ void *good_client_request(void);
 void *good_accounts(void);
 void *good_settled(void);
 void *good_entry(void);
-void *good_unit_tally(void);
+void *good_unit_totals(void);
 void *good_respond(void);
 void *good_stream_data(void);
 void *good_tokenize(void);

@@ -15,11 +15,11 @@ static void an_outbox_gives_back_what_was_put(void **state) {
     static _Alignas(8) char memory[128];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     memset(memory, 0xAA, sizeof memory);
-    assert_null(outbox_next(&outbox, NULL));
+    assert_null(machine_outbox_next(&outbox, NULL));
     struct record_cancel *cancel =
-        outbox_put(&outbox, RECORD_CANCEL, &(struct record_cancel){.request.low = 5});
-    struct record_stream_data *data =
-        outbox_put(&outbox, RECORD_STREAM_DATA, &(struct record_stream_data){.data_bytes = 3});
+        machine_outbox_put(&outbox, RECORD_CANCEL, &(struct record_cancel){.request.low = 5});
+    struct record_stream_data *data = machine_outbox_put(
+        &outbox, RECORD_STREAM_DATA, &(struct record_stream_data){.data_bytes = 3});
     assert_non_null(cancel);
     assert_non_null(data);
     assert_int_equal(cancel->request.low, 5);
@@ -29,17 +29,17 @@ static void an_outbox_gives_back_what_was_put(void **state) {
     assert_int_equal(outbox_room(&outbox), 128 - outbox.used);
     uint32_t used = outbox.used;
     struct record_stream_data much = {.data_bytes = 128 - used};
-    assert_null(outbox_put(&outbox, RECORD_STREAM_DATA, &much));
+    assert_null(machine_outbox_put(&outbox, RECORD_STREAM_DATA, &much));
     assert_int_equal(outbox.used, used);
 
-    const struct record *first = outbox_next(&outbox, NULL);
+    const struct record *first = machine_outbox_next(&outbox, NULL);
     assert_ptr_equal(first, cancel);
     assert_int_equal(first->kind, RECORD_CANCEL);
-    const struct record *second = outbox_next(&outbox, first);
+    const struct record *second = machine_outbox_next(&outbox, first);
     assert_ptr_equal(second, data);
-    assert_null(outbox_next(&outbox, second));
-    outbox_clear(&outbox);
-    assert_null(outbox_next(&outbox, NULL));
+    assert_null(machine_outbox_next(&outbox, second));
+    machine_outbox_clear(&outbox);
+    assert_null(machine_outbox_next(&outbox, NULL));
 }
 
 /* Records are equal bytes where they are equal: what no element covers is zero, whatever the memory
@@ -51,8 +51,8 @@ static void a_bare_record_has_zeros_between_its_tails(void **state) {
     struct outbox bare = {.memory = memory, .capacity = sizeof memory / 2};
     struct outbox zeroed = {.memory = memory + sizeof memory / 2, .capacity = sizeof memory / 2};
     memset(memory, 0xAA, sizeof memory);
-    struct record_tokens *records[] = {outbox_put_bare(&bare, RECORD_TOKENS, &fixed),
-                                       outbox_put(&zeroed, RECORD_TOKENS, &fixed)};
+    struct record_tokens *records[] = {machine_outbox_put_bare(&bare, RECORD_TOKENS, &fixed),
+                                       machine_outbox_put(&zeroed, RECORD_TOKENS, &fixed)};
     for (int i = 0; i < 2; i++)
         for (uint32_t token = 0; token < 3; token++) {
             tokens_chosen(records[i])[token] = token;
@@ -63,7 +63,7 @@ static void a_bare_record_has_zeros_between_its_tails(void **state) {
     assert_true(record_valid(records[0], records[0]->record.bytes));
     struct record_tokens much = {.token_count = sizeof memory};
     uint32_t used = bare.used;
-    assert_null(outbox_put_bare(&bare, RECORD_TOKENS, &much));
+    assert_null(machine_outbox_put_bare(&bare, RECORD_TOKENS, &much));
     assert_int_equal(bare.used, used);
 }
 
@@ -72,13 +72,13 @@ static void a_record_may_be_written_where_it_stays(void **state) {
     static _Alignas(8) char memory[64];
     struct outbox outbox = {.memory = memory, .capacity = sizeof memory};
     size_t bytes = record_bytes(RECORD_CANCEL, NULL);
-    struct record_cancel *cancel = outbox_put_head(&outbox, RECORD_CANCEL, bytes);
+    struct record_cancel *cancel = machine_outbox_put_head(&outbox, RECORD_CANCEL, bytes);
     assert_non_null(cancel);
     cancel->request = (struct request_id){.low = 7};
     assert_true(record_valid(cancel, bytes));
-    assert_ptr_equal(outbox_next(&outbox, NULL), cancel);
+    assert_ptr_equal(machine_outbox_next(&outbox, NULL), cancel);
     assert_int_equal(outbox.used, bytes);
-    assert_null(outbox_put_head(&outbox, RECORD_CANCEL, sizeof memory));
+    assert_null(machine_outbox_put_head(&outbox, RECORD_CANCEL, sizeof memory));
     assert_int_equal(outbox.used, bytes);
 }
 

@@ -16,10 +16,10 @@
 
 struct event {
     enum stage stage;
-    uint32_t lane, layer;
+    uint32_t micro_batch, layer;
 };
 
-static struct event events[LAYERS * OVERLAP_LANES * STAGE_COUNT];
+static struct event events[LAYERS * OVERLAP_MICRO_BATCHES * STAGE_COUNT];
 
 /* A world in virtual time: a layer takes each lane so long, and all lanes share one link, which
  * takes what was begun first. */
@@ -32,31 +32,35 @@ struct world {
 static const struct world instant = {.layers = LAYERS};
 
 /* Takes the place that may run; returns how long the rank waited. */
-static uint64_t run_by_urgency(const struct overlap *overlap, const struct world *world,
-                               struct event *out, uint64_t *end_out) {
-    struct overlap_place places[OVERLAP_LANES] = {{0}};
-    uint64_t here_ns[OVERLAP_LANES] = {0}, now = 0, link = 0, waited = 0;
-    for (uint32_t left = overlap->lane_count * world->layers * STAGE_COUNT; left > 0; left--) {
-        uint32_t lane;
-        while ((lane = overlap_next(overlap, world->layers, places)) == overlap->lane_count) {
+static uint64_t run_dynamic_order(const struct overlap *overlap, const struct world *world,
+                                  struct event *out, uint64_t *end_out) {
+    struct overlap_place places[OVERLAP_MICRO_BATCHES] = {{0}};
+    uint64_t here_ns[OVERLAP_MICRO_BATCHES] = {0}, now = 0, link = 0, waited = 0;
+    for (uint32_t left = overlap->micro_batch_count * world->layers * STAGE_COUNT; left > 0;
+         left--) {
+        uint32_t micro_batch;
+        while ((micro_batch = overlap_next(overlap, world->layers, places)) ==
+               overlap->micro_batch_count) {
             uint64_t first = UINT64_MAX;
-            for (uint32_t i = 0; i < overlap->lane_count; i++)
+            for (uint32_t i = 0; i < overlap->micro_batch_count; i++)
                 if (places[i].waits && here_ns[i] < first) first = here_ns[i];
             assert_true(first != UINT64_MAX && first > now); /* else nothing could ever run */
             waited += first - now;
             now = first;
-            for (uint32_t i = 0; i < overlap->lane_count; i++)
+            for (uint32_t i = 0; i < overlap->micro_batch_count; i++)
                 places[i].waits = here_ns[i] > now;
         }
-        enum stage stage = places[lane].stage;
-        if (out) *out++ = (struct event){stage, lane, places[lane].layer};
-        now += world->work_ns[stage] / overlap->lane_count;
-        bool sends =
-            places[lane].layer >= world->dense && (stage == STAGE_DISPATCH || stage == STAGE_MLP);
+        enum stage stage = places[micro_batch].stage;
+        if (out) *out++ = (struct event){stage, micro_batch, places[micro_batch].layer};
+        now += world->work_ns[stage] / overlap->micro_batch_count;
+        bool sends = places[micro_batch].layer >= world->dense &&
+                     (stage == STAGE_DISPATCH || stage == STAGE_MLP);
         uint32_t takes = stage == STAGE_DISPATCH ? world->dispatch_ns : world->combine_ns;
-        if (sends) here_ns[lane] = link = (link > now ? link : now) + takes / overlap->lane_count;
-        overlap_advance(&places[lane]);
-        for (uint32_t i = 0; i < overlap->lane_count; i++) {
+        if (sends)
+            here_ns[micro_batch] = link =
+                (link > now ? link : now) + takes / overlap->micro_batch_count;
+        overlap_advance(&places[micro_batch]);
+        for (uint32_t i = 0; i < overlap->micro_batch_count; i++) {
             bool awaits = places[i].stage == STAGE_MLP || places[i].stage == STAGE_COMBINE;
             places[i].waits = awaits && places[i].layer < world->layers && here_ns[i] > now;
         }
@@ -69,25 +73,26 @@ static uint64_t run_by_urgency(const struct overlap *overlap, const struct world
 static uint32_t walk(enum overlap_kind kind) {
     const struct overlap *overlap = overlap_of(kind);
     uint32_t count = 0;
-    if (overlap->urgency) {
-        run_by_urgency(overlap, &instant, events, NULL);
-        return LAYERS * overlap->lane_count * STAGE_COUNT;
+    if (overlap->dynamic_order) {
+        run_dynamic_order(overlap, &instant, events, NULL);
+        return LAYERS * overlap->micro_batch_count * STAGE_COUNT;
     }
     for (int layer = -1; layer < LAYERS; layer++)
         for (uint32_t i = 0; i < overlap->row_count; i++) {
             const struct overlap_row *row = &overlap->rows[i];
             int at = layer + row->ahead;
             if (at < 0 || at >= LAYERS) continue;
-            assert_true(row->lane < overlap->lane_count);
-            events[count++] = (struct event){row->stage, row->lane, (uint32_t)at};
+            assert_true(row->micro_batch < overlap->micro_batch_count);
+            events[count++] = (struct event){row->stage, row->micro_batch, (uint32_t)at};
         }
     return count;
 }
 
-static uint32_t place(uint32_t count, enum stage stage, uint32_t lane, uint32_t layer) {
+static uint32_t place(uint32_t count, enum stage stage, uint32_t micro_batch, uint32_t layer) {
     uint32_t found = UINT32_MAX;
     for (uint32_t i = 0; i < count; i++)
-        if (events[i].stage == stage && events[i].lane == lane && events[i].layer == layer) {
+        if (events[i].stage == stage && events[i].micro_batch == micro_batch &&
+            events[i].layer == layer) {
             assert_int_equal(found, UINT32_MAX); /* once */
             found = i;
         }
@@ -95,16 +100,16 @@ static uint32_t place(uint32_t count, enum stage stage, uint32_t lane, uint32_t 
     return found;
 }
 
-static void lanes_keep_their_order(void **state) {
+static void micro_batches_keep_their_order(void **state) {
     (void)state;
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
-        uint32_t count = walk(kind), lanes = overlap_of(kind)->lane_count;
-        assert_int_equal(count, LAYERS * lanes * STAGE_COUNT);
-        for (uint32_t lane = 0; lane < lanes; lane++) {
+        uint32_t count = walk(kind), micro_batches = overlap_of(kind)->micro_batch_count;
+        assert_int_equal(count, LAYERS * micro_batches * STAGE_COUNT);
+        for (uint32_t micro_batch = 0; micro_batch < micro_batches; micro_batch++) {
             uint32_t last = 0;
             for (uint32_t layer = 0; layer < LAYERS; layer++)
                 for (int stage = 0; stage < STAGE_COUNT; stage++) {
-                    uint32_t at = place(count, stage, lane, layer);
+                    uint32_t at = place(count, stage, micro_batch, layer);
                     assert_true(at >= last);
                     last = at;
                 }
@@ -112,30 +117,31 @@ static void lanes_keep_their_order(void **state) {
     }
 }
 
-static void later_lanes_find_earlier_ones_rows(void **state) {
+static void later_micro_batches_find_earlier_ones_rows(void **state) {
     (void)state;
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++) {
         uint32_t count = walk(kind);
         for (uint32_t layer = 0; layer < LAYERS; layer++)
-            for (uint32_t lane = 1; lane < overlap_of(kind)->lane_count; lane++)
-                for (uint32_t before = 0; before < lane; before++)
+            for (uint32_t micro_batch = 1; micro_batch < overlap_of(kind)->micro_batch_count;
+                 micro_batch++)
+                for (uint32_t before = 0; before < micro_batch; before++)
                     assert_true(place(count, STAGE_ATTENTION_0, before, layer) <
-                                place(count, STAGE_ATTENTION_1, lane, layer));
+                                place(count, STAGE_ATTENTION_1, micro_batch, layer));
     }
 }
 
 /* Also while one before it waits for its results, and whatever is more urgent. */
-static void attention_waits_for_all_lanes_before(void **state) {
+static void attention_waits_for_all_micro_batches_before(void **state) {
     (void)state;
     const struct overlap *overlap = overlap_of(OVERLAP_OCTO_BATCH);
-    struct overlap_place places[OVERLAP_LANES];
-    for (uint32_t i = 0; i < OVERLAP_LANES; i++)
+    struct overlap_place places[OVERLAP_MICRO_BATCHES];
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++)
         places[i] = (struct overlap_place){.layer = 1, .stage = STAGE_ATTENTION_1};
     places[0] = (struct overlap_place){.layer = 0, .stage = STAGE_COMBINE, .waits = true};
     places[1] = (struct overlap_place){.layer = 1, .stage = STAGE_ATTENTION_0};
     assert_int_equal(overlap_next(overlap, LAYERS, places), 1);
     overlap_advance(&places[1]); /* now none can run: lane 0 has not written its rows */
-    assert_int_equal(overlap_next(overlap, LAYERS, places), overlap->lane_count);
+    assert_int_equal(overlap_next(overlap, LAYERS, places), overlap->micro_batch_count);
     places[0].waits = false;
     assert_int_equal(overlap_next(overlap, LAYERS, places), 0);
 }
@@ -150,14 +156,14 @@ static void a_link_as_slow_as_the_work_is_hidden(void **state) {
                           .dispatch_ns = 203000,
                           .combine_ns = 928000};
     uint64_t comm = 58ull * (world.dispatch_ns + world.combine_ns), end;
-    assert_true(run_by_urgency(overlap_of(OVERLAP_HEXA_BATCH), &world, NULL, &end) < comm / 10);
+    assert_true(run_dynamic_order(overlap_of(OVERLAP_HEXA_BATCH), &world, NULL, &end) < comm / 10);
     assert_true(end < comm * 10 / 9);
     world.layers = 4; /* a quarter of the work comes before all communication */
     world.dense = 1;
     world.combine_ns = 1233000;
     comm = 3ull * (world.dispatch_ns + world.combine_ns);
-    uint64_t hexa = run_by_urgency(overlap_of(OVERLAP_HEXA_BATCH), &world, NULL, NULL);
-    uint64_t octo = run_by_urgency(overlap_of(OVERLAP_OCTO_BATCH), &world, NULL, NULL);
+    uint64_t hexa = run_dynamic_order(overlap_of(OVERLAP_HEXA_BATCH), &world, NULL, NULL);
+    uint64_t octo = run_dynamic_order(overlap_of(OVERLAP_OCTO_BATCH), &world, NULL, NULL);
     assert_true(octo < hexa && octo < comm * 2 / 10);
 }
 
@@ -169,18 +175,19 @@ static bool is_work(enum stage stage) {
 static void communication_is_covered(void **state) {
     (void)state;
     for (int kind = OVERLAP_SEQUENTIAL + 1; kind < OVERLAP_KIND_COUNT; kind++) {
-        if (overlap_of(kind)->urgency) continue;
+        if (overlap_of(kind)->dynamic_order) continue;
         uint32_t count = walk(kind);
         for (uint32_t layer = 1; layer + 1 < LAYERS; layer++)
-            for (uint32_t lane = 0; lane < 2; lane++) {
-                uint32_t begins[2] = {place(count, STAGE_DISPATCH, lane, layer),
-                                      place(count, STAGE_MLP, lane, layer)};
-                uint32_t ends[2] = {place(count, STAGE_MLP, lane, layer),
-                                    place(count, STAGE_COMBINE, lane, layer)};
+            for (uint32_t micro_batch = 0; micro_batch < 2; micro_batch++) {
+                uint32_t begins[2] = {place(count, STAGE_DISPATCH, micro_batch, layer),
+                                      place(count, STAGE_MLP, micro_batch, layer)};
+                uint32_t ends[2] = {place(count, STAGE_MLP, micro_batch, layer),
+                                    place(count, STAGE_COMBINE, micro_batch, layer)};
                 for (int i = 0; i < 2; i++) {
                     uint32_t others = 0;
                     for (uint32_t at = begins[i] + 1; at < ends[i]; at++)
-                        others += events[at].lane != lane && is_work(events[at].stage);
+                        others +=
+                            events[at].micro_batch != micro_batch && is_work(events[at].stage);
                     assert_true(others > 0);
                 }
             }
@@ -206,14 +213,14 @@ static void names_are_given(void **state) {
     for (int kind = 0; kind < OVERLAP_KIND_COUNT; kind++)
         assert_non_null(overlap_name(kind));
     for (int stage = 0; stage < STAGE_COUNT; stage++)
-        assert_non_null(stage_name(stage));
+        assert_non_null(overlap_stage_name(stage));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(lanes_keep_their_order),
-        cmocka_unit_test(later_lanes_find_earlier_ones_rows),
-        cmocka_unit_test(attention_waits_for_all_lanes_before),
+        cmocka_unit_test(micro_batches_keep_their_order),
+        cmocka_unit_test(later_micro_batches_find_earlier_ones_rows),
+        cmocka_unit_test(attention_waits_for_all_micro_batches_before),
         cmocka_unit_test(a_link_as_slow_as_the_work_is_hidden),
         cmocka_unit_test(communication_is_covered),
         cmocka_unit_test(only_the_five_stage_tables_begin_attention_early),

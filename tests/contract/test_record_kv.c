@@ -45,10 +45,10 @@ static void storage_is_checked(void **state) {
     struct record_kv_park *park = good_kv_park();
     park->slot = LIMIT_UNIT_REQUESTS;
     assert_invalid(park);
-    struct record_kv_keep *keep = good_keep();
+    struct record_kv_put *keep = good_keep();
     keep->block_count = 2;
     assert_invalid(keep);
-    struct record_kv_kept *kept = good_kept();
+    struct record_kv_stored *kept = good_kept();
     kept->writable = 2;
     assert_invalid(kept);
 }

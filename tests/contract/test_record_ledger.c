@@ -43,27 +43,27 @@ static void accounts_are_whole(void **state) {
 /* Its price is that of its end, not of its coming. */
 static void an_entry_ends_when_its_answer_did(void **state) {
     (void)state;
-    struct record_entry *entry = good_entry();
+    struct record_usage *entry = good_entry();
     entry->unix_time = 1000;
     entry->total_ns = 2999999999;
-    assert_int_equal(entry_ended(entry), 1002);
+    assert_int_equal(record_ledger_usage_ended(entry), 1002);
 }
 
 static void an_entry_is_whole(void **state) {
     (void)state;
     for (uint32_t i = 0; i < 8; i++) {
-        struct record_entry *entry = good_entry();
+        struct record_usage *entry = good_entry();
         if (i == 0) entry->sequence = 0;
         if (i == 1) entry->http_status = 99;
         if (i == 2) entry->is_charged = 2;
         if (i == 3) memset(entry->account, 'x', sizeof entry->account);
-        if (i == 4) entry->limit = ENTRY_LIMIT_COUNT;
-        if (i == 5) entry_stays(entry)->role = UNIT_ROLE_COUNT;
+        if (i == 4) entry->limit = USAGE_LIMIT_COUNT;
+        if (i == 5) usage_stays(entry)->role = UNIT_ROLE_COUNT;
         if (i == 6) entry->stay_count = 2; /* beyond its end */
         if (i == 7) entry->account[63] = 'x';
         assert_invalid(entry);
     }
-    struct record_entry *nobody = good_entry();
+    struct record_usage *nobody = good_entry();
     memset(nobody->account, 0, sizeof nobody->account);
     assert_true(record_valid(nobody, nobody->record.bytes));
 }
@@ -72,27 +72,31 @@ static void amounts_are_exact(void **state) {
     (void)state;
     /* DeepSeek's list of 2025-02: $0.14, $0.55 and $2.19 a million */
     struct token_price price = {.hit = 140000, .miss = 550000, .output = 2190000};
-    assert_int_equal(token_price_amount(&price, 1, 0, 0), 140);
-    assert_int_equal(token_price_amount(&price, 342000000000, 266000000000, 168000000000),
-                     562100000000000);
+    assert_int_equal(record_ledger_token_price_amount(&price, 1, 0, 0), 140);
+    assert_int_equal(
+        record_ledger_token_price_amount(&price, 342000000000, 266000000000, 168000000000),
+        562100000000000);
     price = (struct token_price){.hit = 499};
-    assert_int_equal(token_price_amount(&price, 1, 0, 0), 0);
+    assert_int_equal(record_ledger_token_price_amount(&price, 1, 0, 0), 0);
     price.hit = 500;
-    assert_int_equal(token_price_amount(&price, 1, 0, 0), 1);
+    assert_int_equal(record_ledger_token_price_amount(&price, 1, 0, 0), 1);
 }
 
 /* 64 bits of picos end at 18.4 million tokens of the highest price. */
 static void amounts_do_not_wrap(void **state) {
     (void)state;
     struct token_price price = {LEDGER_PRICE_MAX, LEDGER_PRICE_MAX, LEDGER_PRICE_MAX};
-    assert_true(token_price_amount(&price, 18446745, 0, 0) == INT64_C(18446745000000000));
-    assert_true(token_price_amount(&price, 1000000000, 1000000000, 1000000000) ==
+    assert_true(record_ledger_token_price_amount(&price, 18446745, 0, 0) ==
+                INT64_C(18446745000000000));
+    assert_true(record_ledger_token_price_amount(&price, 1000000000, 1000000000, 1000000000) ==
                 INT64_C(3000000000000000000));
-    assert_true(token_price_amount(&price, 0, 4000000000, 4000000000) == LEDGER_AMOUNT_MAX);
-    assert_true(token_price_amount(&price, UINT64_MAX, UINT64_MAX, UINT64_MAX) ==
+    assert_true(record_ledger_token_price_amount(&price, 0, 4000000000, 4000000000) ==
+                LEDGER_AMOUNT_MAX);
+    assert_true(record_ledger_token_price_amount(&price, UINT64_MAX, UINT64_MAX, UINT64_MAX) ==
                 LEDGER_AMOUNT_MAX);
     price = (struct token_price){.miss = 1};
-    assert_true(token_price_amount(&price, 0, UINT64_MAX, 0) == INT64_C(18446744073709552));
+    assert_true(record_ledger_token_price_amount(&price, 0, UINT64_MAX, 0) ==
+                INT64_C(18446744073709552));
 }
 
 static void a_name_has_its_price(void **state) {
@@ -107,7 +111,8 @@ static void a_name_has_its_price(void **state) {
     static const char *const names[] = {"chat", "chat-2", "chat-", "cha", "", "other"};
     static const uint64_t outputs[] = {2, 3, 1, 1, 1, 1};
     for (size_t i = 0; i < 6; i++)
-        assert_int_equal(model_prices_find(prices, bytes_of(names[i]))->output, outputs[i]);
+        assert_int_equal(record_ledger_model_prices_find(prices, bytes_of(names[i]))->output,
+                         outputs[i]);
 }
 
 int main(void) {

@@ -45,7 +45,7 @@ static _Alignas(8) char then[4096], now[4096];
 
 /* An example of version 12, into `then`; returns its bytes. */
 static size_t write_then(size_t example) {
-    return record_to_past(&record_past, examples[example].make(), then, sizeof then);
+    return record_past_to_past(&record_past, examples[example].make(), then, sizeof then);
 }
 
 static void the_version_before_is_what_it_was(void **state) {
@@ -93,7 +93,8 @@ static void they_come_back_as_they_are_now(void **state) {
         size_t bytes = write_then(i);
         const struct record *made = examples[i].make();
         memset(now, 'x', sizeof now);
-        assert_int_equal(record_from_past(&record_past, then, bytes, now, sizeof now), made->bytes);
+        assert_int_equal(record_past_from_past(&record_past, then, bytes, now, sizeof now),
+                         made->bytes);
         assert_memory_equal(now, made, made->bytes);
         assert_true(record_valid(now, made->bytes));
     }
@@ -104,8 +105,8 @@ static void what_has_come_since_is_zero_or_left_out(void **state) {
     (void)state;
     struct record_drain drain = {.one_rank = 1, .rank = 3, .back = 1, .dead = 1, .pid = 4711};
     record_set_head(&drain, RECORD_DRAIN);
-    assert_int_equal(record_to_past(&record_past, &drain.record, then, sizeof then), 24);
-    assert_int_equal(record_from_past(&record_past, then, 24, now, sizeof now), sizeof drain);
+    assert_int_equal(record_past_to_past(&record_past, &drain.record, then, sizeof then), 24);
+    assert_int_equal(record_past_from_past(&record_past, then, 24, now, sizeof now), sizeof drain);
     const struct record_drain *again = (const void *)now;
     assert_true(again->one_rank == 1 && again->rank == 3 && again->back == 1 && again->dead == 1);
     assert_true(again->pid == 0);
@@ -120,27 +121,28 @@ static void what_is_no_record_is_refused(void **state) {
         for (size_t bytes = 0; bytes < whole; bytes++) {
             char *cut = malloc(bytes + 1);
             memcpy(cut, then, bytes);
-            assert_int_equal(record_from_past(&record_past, cut, bytes, now, sizeof now), 0);
+            assert_int_equal(record_past_from_past(&record_past, cut, bytes, now, sizeof now), 0);
             if (bytes >= sizeof(struct record)) /* it says itself that it is so short */
                 ((struct record *)(void *)cut)->bytes = (uint32_t)bytes;
-            size_t made = record_from_past(&record_past, cut, bytes, now, sizeof now);
+            size_t made = record_past_from_past(&record_past, cut, bytes, now, sizeof now);
             assert_true(made == 0 || made <= sizeof now);
             free(cut);
         }
         for (size_t bit = 0; bit < whole * 8; bit++) {
             then[bit / 8] ^= (char)(1 << bit % 8);
-            size_t made = record_from_past(&record_past, then, whole, now, sizeof now);
+            size_t made = record_past_from_past(&record_past, then, whole, now, sizeof now);
             if (made) (void)record_valid(now, made);
             then[bit / 8] ^= (char)(1 << bit % 8);
         }
         for (size_t room = 0; room < examples[i].bytes; room++)
-            assert_int_equal(record_from_past(&record_past, then, whole, now, room), 0);
+            assert_int_equal(record_past_from_past(&record_past, then, whole, now, room), 0);
     }
     struct record now_head = record_head(RECORD_CANCEL, sizeof(struct record_cancel));
     memset(then, 0, sizeof then);
     memcpy(then, &now_head, sizeof now_head); /* of the present version */
     assert_int_equal(
-        record_from_past(&record_past, then, sizeof(struct record_cancel), now, sizeof now), 0);
+        record_past_from_past(&record_past, then, sizeof(struct record_cancel), now, sizeof now),
+        0);
 }
 
 /* All that the header allows, in a past that never was. */
@@ -164,11 +166,11 @@ static void fields_elements_tails_and_kinds_may_come(void **state) {
     memset(hello->model_id, 7, sizeof hello->model_id);
     hello->instance = 5;
     strcpy(hello_ranks(hello)[1].kv_address, "address");
-    size_t bytes = record_to_past(&invented, &hello->record, then, sizeof then);
+    size_t bytes = record_past_to_past(&invented, &hello->record, then, sizeof then);
     assert_int_equal(bytes, sizeof *hello - 16 + 2 * 24);
     assert_memory_equal(then + offsetof(struct record_unit_hello, model_id) - 16, hello->model_id,
                         32);
-    assert_int_equal(record_from_past(&invented, then, bytes, now, sizeof now),
+    assert_int_equal(record_past_from_past(&invented, then, bytes, now, sizeof now),
                      hello->record.bytes);
     const struct record_unit_hello *again = (const void *)now;
     assert_memory_equal(again->model_id, hello->model_id, 32);
@@ -179,18 +181,18 @@ static void fields_elements_tails_and_kinds_may_come(void **state) {
 
     const struct record_submit *submit = good_submit();
     size_t whole = submit->record.bytes;
-    bytes = record_to_past(&invented, &submit->record, then, sizeof then);
+    bytes = record_past_to_past(&invented, &submit->record, then, sizeof then);
     assert_true(bytes > 0 && bytes < whole);
-    size_t made = record_from_past(&invented, then, bytes, now, sizeof now);
+    size_t made = record_past_from_past(&invented, then, bytes, now, sizeof now);
     const struct record_submit *came = (const void *)now;
     assert_true(record_valid(now, made));
     assert_true(came->constraint_bytes == 0 && came->name_bytes == 0);
     assert_memory_equal(submit_tokens(came), submit_tokens(submit), record_tail_bytes(submit, 0));
     assert_memory_equal(submit_biases(came), submit_biases(submit), record_tail_bytes(submit, 2));
 
-    assert_int_equal(record_to_past(&invented, good_scores(), then, sizeof then), 0);
-    bytes = record_to_past(&record_past, good_scores(), then, sizeof then);
-    assert_int_equal(record_from_past(&invented, then, bytes, now, sizeof now), 0);
+    assert_int_equal(record_past_to_past(&invented, good_scores(), then, sizeof then), 0);
+    bytes = record_past_to_past(&record_past, good_scores(), then, sizeof then);
+    assert_int_equal(record_past_from_past(&invented, then, bytes, now, sizeof now), 0);
 }
 
 int main(void) {

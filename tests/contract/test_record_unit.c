@@ -142,7 +142,7 @@ static void tasks_have_what_they_need(void **state) {
     submit->task = SUBMIT_TASK_COUNT;
     assert_invalid(submit);
     submit = good_submit();
-    submit->route.ticket[0] = 1; /* of nobody */
+    submit->route.grant[0] = 1; /* of nobody */
     assert_invalid(submit);
     submit = good_submit();
     submit->task = SUBMIT_RESERVE; /* an answer that has begun is not reserved for */
@@ -221,23 +221,24 @@ static void what_may_not_be_carried_is_refused(void **state) {
             record = records_carry(to ? RECORD_TO_UNIT : RECORD_FROM_UNIT, inner);
             assert_int_equal(record_valid(record, record->bytes), to ? to_unit : from_unit);
         }
-    struct record_carried *carried = good_to_unit();
-    carried->inner_bytes -= 8;
-    assert_invalid(carried);
-    carried = good_to_unit();
-    ((struct record_submit *)carried_inner(carried))->new_tokens_max = 0;
-    assert_invalid(carried);
-    carried = good_from_unit();
-    carried_inner(carried)->bytes += 8; /* it claims what lies behind */
-    assert_invalid(carried);
+    struct record_envelope *envelope = good_to_unit();
+    envelope->inner_bytes -= 8;
+    assert_invalid(envelope);
+    envelope = good_to_unit();
+    ((struct record_submit *)envelope_inner(envelope))->new_tokens_max = 0;
+    assert_invalid(envelope);
+    envelope = good_from_unit();
+    envelope_inner(envelope)->bytes += 8; /* it claims what lies behind */
+    assert_invalid(envelope);
 }
 
 static void each_end_has_a_name_of_its_own(void **state) {
     (void)state;
-    assert_string_equal(finish_reason_name(FINISH_STOP_TOKEN), "stop_token");
+    assert_string_equal(record_unit_finish_reason_name(FINISH_STOP_TOKEN), "stop_token");
     for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++)
         for (uint32_t j = 0; j < i; j++)
-            assert_string_not_equal(finish_reason_name(i), finish_reason_name(j));
+            assert_string_not_equal(record_unit_finish_reason_name(i),
+                                    record_unit_finish_reason_name(j));
 }
 
 int main(void) {

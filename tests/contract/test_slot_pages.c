@@ -24,15 +24,15 @@ static struct slot_pages open_slots(void) {
 }
 
 /* A row of `slot` that tells `count` pages from the `first` on: number, number + 1, … */
-struct told {
+struct reported {
     uint32_t slot, first, count, number;
 };
 
 /* Rows of one token behind the told pages' last but one, and a history behind all pages. */
-static void make_plan(const struct told *told, uint32_t row_count) {
+static void make_plan(const struct reported *reported, uint32_t row_count) {
     uint32_t pages = 0;
     for (uint32_t i = 0; i < row_count; i++)
-        pages += told[i].count;
+        pages += reported[i].count;
     memset(plan_memory, 0, sizeof plan_memory);
     *plan = (struct step_plan){
         .row_count = row_count, .token_count = row_count, .page_count = pages, .history_count = 3};
@@ -40,27 +40,27 @@ static void make_plan(const struct told *told, uint32_t row_count) {
     pages = 0;
     for (uint32_t i = 0; i < row_count; i++) {
         step_plan_rows(plan)[i] = (struct step_row){
-            .slot = told[i].slot,
+            .slot = reported[i].slot,
             .form = TOKEN_GENERATED,
-            .first_position = (told[i].first + told[i].count) * KV_BLOCK_TOKENS - 1,
+            .first_position = (reported[i].first + reported[i].count) * KV_BLOCK_TOKENS - 1,
             .token_count = 1,
             .token_index = i,
             .page_index = pages,
-            .page_count = told[i].count,
-            .first_page = told[i].first,
+            .page_count = reported[i].count,
+            .first_page = reported[i].first,
             .next_token = STEP_NO_TOKEN,
         };
         step_plan_tokens(plan)[i] = 100 + i;
-        for (uint32_t page = 0; page < told[i].count; page++)
-            step_plan_pages(plan)[pages++].index = told[i].number + page;
+        for (uint32_t page = 0; page < reported[i].count; page++)
+            step_plan_pages(plan)[pages++].index = reported[i].number + page;
     }
     for (uint32_t i = 0; i < 3; i++)
         step_plan_history(plan)[i] = 200 + i;
     assert_true(record_valid(plan, plan->record.bytes));
 }
 
-static void expand(struct slot_pages *slots, const struct told *told, uint32_t row_count) {
-    make_plan(told, row_count);
+static void expand(struct slot_pages *slots, const struct reported *reported, uint32_t row_count) {
+    make_plan(reported, row_count);
     size_t bytes = slot_pages_whole_bytes(slots, plan);
     assert_true(bytes > 0 && bytes <= sizeof whole_memory);
     memset(whole_memory, 0xEE, sizeof whole_memory);
@@ -80,15 +80,15 @@ static void assert_pages(uint32_t row_index, const uint32_t *pages, uint32_t cou
 static void rows_get_all_of_their_pages(void **state) {
     (void)state;
     struct slot_pages slots = open_slots();
-    expand(&slots, (struct told[]){{0, 0, 2, 10}, {2, 0, 1, 20}}, 2);
+    expand(&slots, (struct reported[]){{0, 0, 2, 10}, {2, 0, 1, 20}}, 2);
     assert_pages(0, (uint32_t[]){10, 11}, 2);
     assert_pages(1, (uint32_t[]){20}, 1);
-    expand(&slots, (struct told[]){{2, 1, 1, 30}, {0, 2, 0, 0}}, 2); /* one more; none */
+    expand(&slots, (struct reported[]){{2, 1, 1, 30}, {0, 2, 0, 0}}, 2); /* one more; none */
     assert_pages(0, (uint32_t[]){20, 30}, 2);
     assert_pages(1, (uint32_t[]){10, 11}, 2);
-    expand(&slots, (struct told[]){{0, 1, 2, 40}}, 1); /* the second is another now */
+    expand(&slots, (struct reported[]){{0, 1, 2, 40}}, 1); /* the second is another now */
     assert_pages(0, (uint32_t[]){10, 40, 41}, 3);
-    expand(&slots, (struct told[]){{0, 0, 1, 50}, {2, 2, 0, 0}}, 2); /* another sequence */
+    expand(&slots, (struct reported[]){{0, 0, 1, 50}, {2, 2, 0, 0}}, 2); /* another sequence */
     assert_pages(0, (uint32_t[]){50}, 1);
     assert_pages(1, (uint32_t[]){20, 30}, 2);
 }
@@ -96,8 +96,8 @@ static void rows_get_all_of_their_pages(void **state) {
 static void all_else_of_a_plan_stays(void **state) {
     (void)state;
     struct slot_pages slots = open_slots();
-    expand(&slots, (struct told[]){{1, 0, 3, 10}}, 1);
-    expand(&slots, (struct told[]){{1, 3, 0, 0}, {0, 0, 2, 20}}, 2);
+    expand(&slots, (struct reported[]){{1, 0, 3, 10}}, 1);
+    expand(&slots, (struct reported[]){{1, 3, 0, 0}, {0, 0, 2, 20}}, 2);
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(step_plan_tokens(whole)[i], 100 + i);
     for (uint32_t i = 0; i < 3; i++)
@@ -109,9 +109,9 @@ static void all_else_of_a_plan_stays(void **state) {
 }
 
 /* Else an engine would read what lies in memory, or in somebody else's pages. */
-static void what_was_never_told_is_not_made_up(void **state) {
+static void what_was_never_reported_is_not_made_up(void **state) {
     (void)state;
-    static const struct told cases[] = {
+    static const struct reported cases[] = {
         {1, 1, 1, 9},         /* nothing of that slot is known */
         {0, 3, 1, 9},         /* two are */
         {0, 2, 3, 9},         /* more than a slot has */
@@ -119,13 +119,13 @@ static void what_was_never_told_is_not_made_up(void **state) {
         {UINT32_MAX, 0, 1, 9} /* none could hold so many */
     };
     struct slot_pages slots = open_slots();
-    expand(&slots, (struct told[]){{0, 0, 2, 10}}, 1);
+    expand(&slots, (struct reported[]){{0, 0, 2, 10}}, 1);
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
         make_plan(&cases[i], 1);
         assert_int_equal(slot_pages_whole_bytes(&slots, plan), 0);
     }
-    expand(&slots, (struct told[]){{0, 0, 1, 10}}, 1); /* now one is */
-    make_plan(&(struct told){0, 2, 1, 9}, 1);
+    expand(&slots, (struct reported[]){{0, 0, 1, 10}}, 1); /* now one is */
+    make_plan(&(struct reported){0, 2, 1, 9}, 1);
     assert_int_equal(slot_pages_whole_bytes(&slots, plan), 0);
 }
 
@@ -133,7 +133,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_get_all_of_their_pages),
         cmocka_unit_test(all_else_of_a_plan_stays),
-        cmocka_unit_test(what_was_never_told_is_not_made_up),
+        cmocka_unit_test(what_was_never_reported_is_not_made_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

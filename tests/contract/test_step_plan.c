@@ -11,7 +11,7 @@ static void rows_outside_their_plan_are_refused(void **state) {
         size_t offset;
         uint32_t row, value;
     } cases[] = {
-        {offsetof(struct step_row, form), 0, TOKEN_FORM_COUNT},
+        {offsetof(struct step_row, form), 0, MLA_MODE_COUNT},
         {offsetof(struct step_row, token_count), 0, 0},
         {offsetof(struct step_row, token_count), 0, 72},
         {offsetof(struct step_row, token_index), 1, 71},

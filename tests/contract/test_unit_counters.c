@@ -33,7 +33,7 @@ static void ranks_add_up_but_for_what_all_count_alike(void **state) {
     unit_counters_renew_rank(&sum, &half, &rank);
     for (size_t i = 0; i < unit_counter_count; i++) {
         bool each = unit_counter_table[i].ranks == COUNTED_BY_EACH;
-        assert_int_equal(unit_counter_value(&sum, &unit_counter_table[i]),
+        assert_int_equal(unit_counters_value(&sum, &unit_counter_table[i]),
                          each ? 300 + 2 * i : 200 + i);
     }
     assert_int_equal(sum.steps, 200);
@@ -43,7 +43,7 @@ static void units_add_up(void **state) {
     struct unit_counters sum = counted(100), unit = counted(200);
     unit_counters_add_unit(&sum, &unit);
     for (size_t i = 0; i < unit_counter_count; i++)
-        assert_int_equal(unit_counter_value(&sum, &unit_counter_table[i]), 300 + 2 * i);
+        assert_int_equal(unit_counters_value(&sum, &unit_counter_table[i]), 300 + 2 * i);
 }
 
 static void lines_of_one_metric_stand_together_and_the_first_has_the_help(void **state) {

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "host/http/http_message.h"
-#include "serving/policy/allow_hosts.h"
+#include "serving/policy/host_allowlist.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,9 +23,9 @@ static void check_inside(struct bytes slice, const char *text, size_t count) {
 /* Whatever is let in to a local listener has a local name, and whatever page asks is its own or
  * none. */
 static void check_site(const struct http_head *head) {
-    const struct allow_hosts rules = {.is_local = true};
+    const struct host_allowlist rules = {.is_local = true};
     struct bytes host = head->host, origin = head->origin;
-    if (allow_hosts_judge(&rules, host, origin) != ALLOW_YES) return;
+    if (host_allowlist_verify(&rules, host, origin) != ALLOW_YES) return;
     bool is_number = host.count >= 9 && !strncmp(host.data, "127.", 4);
     bool is_name = host.count >= 9 && !strncasecmp(host.data, "localhost", 9);
     bool is_six = host.count >= 5 && !strncmp(host.data, "[::1]", 5);
@@ -43,7 +43,7 @@ static size_t decode(struct bytes text, size_t step, char *body, size_t *taken_o
     while (at < text.count && !chunks->done && !chunks->broken) {
         size_t left = text.count - at;
         struct bytes piece;
-        size_t taken = http_chunks_take(
+        size_t taken = http_message_chunks_take(
             chunks, (struct bytes){text.data + at, left < step ? left : step}, &piece);
         check(taken > 0 && taken <= left);
         check(piece.count == 0 ||

@@ -20,20 +20,19 @@ static const struct transfer_limits limits = {4, PAGES, SLICES};
 
 static void expect(struct transfer_ledger *ledger) {
     struct transfer_block blocks[2] = {{{0}, 64, 0, SLICES}, {{2}, 5, 1, 2}};
-    check(transfer_ledger_expect(ledger, (struct transfer_ticket){1, 1}, blocks, 2, 1000, NULL) ==
+    check(transfer_ledger_expect(ledger, (struct transfer_grant){1, 1}, blocks, 2, 1000, NULL) ==
           STATUS_OK);
-    check(transfer_ledger_offer(ledger, (struct transfer_ticket){2, 2}, 1, 1000, NULL) ==
-          STATUS_OK);
+    check(transfer_ledger_offer(ledger, (struct transfer_grant){2, 2}, 1, 1000, NULL) == STATUS_OK);
 }
 
 static void take_slice(struct transfer_ledger *ledger, const struct kv_wire_slice *slice,
                        uint8_t counts[PAGES][SLICES]) {
     struct transfer_write write;
     check(slice->rows >= 1 && slice->rows <= KV_BLOCK_TOKENS);
-    if (transfer_ledger_arrive(ledger, 1, slice->ticket, slice->block, slice->slice, slice->rows,
+    if (transfer_ledger_arrive(ledger, 1, slice->grant, slice->block, slice->slice, slice->rows,
                                &write) != TRANSFER_ACCEPT)
         return;
-    check(slice->ticket.high == 1 && slice->ticket.low == 1);
+    check(slice->grant.high == 1 && slice->grant.low == 1);
     check(write.page.index == 0 || (write.page.index == 2 && write.slice >= 1));
     check(counts[write.page.index][write.slice]++ == 0);
     transfer_ledger_written(ledger, &write,
@@ -55,14 +54,13 @@ static void take(struct transfer_ledger *ledger, const struct kv_wire_message *m
         take_slice(ledger, &message->slice, counts);
         break;
     case KV_WIRE_FINISH:
-        (void)!transfer_ledger_finish(ledger, 1, message->finish.ticket,
-                                      message->finish.slice_count, message->finish.summary,
-                                      message->finish.summary_bytes);
+        (void)!transfer_ledger_finish(ledger, 1, message->finish.grant, message->finish.slice_count,
+                                      message->finish.summary, message->finish.summary_bytes);
         break;
     case KV_WIRE_END:
         check(memchr(message->end.reason, 0, sizeof message->end.reason));
-        transfer_ledger_end_by(ledger, message->end.ticket.high == 1 ? TRANSFER_IN : TRANSFER_OUT,
-                               1, message->end.ticket, (enum transfer_end)message->end.end,
+        transfer_ledger_end_by(ledger, message->end.grant.high == 1 ? TRANSFER_IN : TRANSFER_OUT, 1,
+                               message->end.grant, (enum transfer_end)message->end.end,
                                message->end.reason);
         break;
     case KV_WIRE_REFUSAL:

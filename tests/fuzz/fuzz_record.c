@@ -25,9 +25,9 @@ static void pass_past(struct record *bytes, uint32_t count) {
     size_t room = 2 * (size_t)count + 4096;
     void *now = aligned_alloc(8, round_up(room, 8)), *again = aligned_alloc(8, round_up(room, 8));
     check(now && again);
-    size_t made = record_from_past(&record_past, bytes, count, now, room);
+    size_t made = record_past_from_past(&record_past, bytes, count, now, room);
     if (made && record_valid(now, made))
-        check(record_to_past(&record_past, now, again, room) == count);
+        check(record_past_to_past(&record_past, now, again, room) == count);
     free(now);
     free(again);
 }
@@ -134,11 +134,11 @@ static struct step_result *answer(const struct step_plan *plan) {
 static struct step_result *drain(struct host *host) {
     struct step_result *result = NULL;
     struct outbox *outbox = host->machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         check(record_valid(record, record->bytes));
         if (record->kind == RECORD_RUN_STEP) result = answer((const struct step_plan *)record);
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
     return result;
 }
 
@@ -165,13 +165,14 @@ static void hand_over(struct host *host, const struct record *record) {
 
 static void carry(struct host *gateway, const struct record *record) {
     enum record_kind kind = (enum record_kind)record->kind;
-    size_t bytes = carried_bytes(kind, record);
+    size_t bytes = machine_envelope_bytes(kind, record);
     struct outbox box = {.memory = malloc(bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
-    void *inner = outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){1}, kind, record);
+    void *inner =
+        machine_outbox_put_envelope(&box, RECORD_FROM_UNIT, (struct unit_id){1}, kind, record);
     memcpy(inner, record, record->bytes);
     check(record_valid(box.memory, bytes));
-    hand_over(gateway, outbox_next(&box, NULL));
+    hand_over(gateway, machine_outbox_next(&box, NULL));
     free(box.memory);
 }
 
@@ -199,12 +200,12 @@ static void ask(struct host *gateway) {
     struct outbox box = {.memory = malloc(sizeof memory), .capacity = sizeof memory};
     check(box.memory);
     struct record_client_request *request =
-        outbox_put(&box, RECORD_CLIENT_REQUEST,
-                   &(struct record_client_request){.connection = {1},
-                                                   .random = {1, 2},
-                                                   .method = HTTP_POST,
-                                                   .path_bytes = sizeof path - 1,
-                                                   .body_bytes = sizeof body - 1});
+        machine_outbox_put(&box, RECORD_CLIENT_REQUEST,
+                           &(struct record_client_request){.connection = {1},
+                                                           .random = {1, 2},
+                                                           .method = HTTP_POST,
+                                                           .path_bytes = sizeof path - 1,
+                                                           .body_bytes = sizeof body - 1});
     check(request);
     memcpy(client_request_path(request), path, sizeof path - 1);
     memcpy(client_request_body(request), body, sizeof body - 1);
@@ -240,7 +241,7 @@ static struct record *shape(const uint8_t *data, size_t size) {
     size_t bytes = record_bytes(kind, fixed);
     struct outbox box = {.memory = aligned_alloc(8, bytes), .capacity = (uint32_t)bytes};
     check(box.memory);
-    struct record *record = outbox_put(&box, kind, fixed);
+    struct record *record = machine_outbox_put(&box, kind, fixed);
     check(record && box.used == bytes);
     for (uint32_t i = 0, at = form->bytes; form->tails[i].element_bytes; i++) {
         char *tail = record_tail(record, i);

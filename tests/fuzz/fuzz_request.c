@@ -70,7 +70,7 @@ static void walk_request(const struct dialect *dialect, const struct api_request
     check((request->messages != NULL) == dialect->chats);
     if (request->messages) walk_messages(request->messages);
     if (request->tools) walk_tools(request->tools);
-    walk(request->told);
+    walk(request->reported);
     check(request->warning.count <= API_WARNING_BYTES_MAX);
     for (size_t i = 0; i < request->warning.count; i++)
         check(request->warning.data[i] >= ' ' && request->warning.data[i] < 0x7F);

@@ -59,13 +59,13 @@ static enum status read_scenario(struct arena *arena, struct bytes text, struct 
 
 /* Without a byte of memory it says so, if nothing else is wrong. */
 static void begin(const struct scenario *scenario) {
-    struct twin_report report;
+    struct simulator_report report;
     struct error error = {""};
     struct arena nothing;
     char none[1];
     arena_over(&nothing, none, 0);
-    check(twin_bytes(&scenario->options) > 0);
-    enum status status = twin_run(&scenario->options, &nothing, &report, &error);
+    check(simulator_bytes(&scenario->options) > 0);
+    enum status status = simulator_run(&scenario->options, &nothing, &report, &error);
     check(status == STATUS_NO_MEMORY || status == STATUS_INVALID);
     check(error.text[0]);
 }

@@ -52,12 +52,12 @@ static void page(const uint8_t *data, size_t size, bool sign) {
     if (size > tail) memcpy(bytes + STORE_PAGE_BYTES - tail, data + size - tail, tail);
     uint64_t checksum = checksum_of(bytes, STORE_PAGE_BYTES - 8);
     if (sign) memcpy(bytes + STORE_PAGE_BYTES - 8, &checksum, 8);
-    enum store_flaw flaw = store_format_judge(bytes, &shape, NULL);
+    enum store_flaw flaw = store_format_verify(bytes, &shape, NULL);
     check(*store_format_flaw_name(flaw));
     if (flaw != STORE_SOUND) return;
     const struct kv_block_header *header = (const void *)bytes;
     check(header->slice_count == 2 && header->token_count == KV_BLOCK_TOKENS);
-    check(store_format_judge(bytes, &shape, &store_format_mark(bytes)->key) == STORE_SOUND);
+    check(store_format_verify(bytes, &shape, &store_format_mark(bytes)->key) == STORE_SOUND);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -85,7 +85,7 @@ static void walk_under(struct masked_walk *walk, const struct tree *form, struct
         check(error.text[0]);
         return;
     }
-    if (grammar_open(&walk->arena, program, walk->trie, &grammar, &error)) return;
+    if (matcher_grammar_open(&walk->arena, program, walk->trie, &grammar, &error)) return;
     if (matcher_open(&walk->arena, grammar, &matcher)) return;
     walk_follow(walk->trie, matcher, choices);
 }

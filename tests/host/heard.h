@@ -11,31 +11,32 @@
 #include "base/check.h"
 #include "host/process/log.h"
 
-static FILE *heard_file;
-static char heard_text[1 << 20];
-static off_t heard_bytes; /* that were asked for */
+static FILE *received_file;
+static char received_text[1 << 20];
+static off_t received_bytes; /* that were asked for */
 
-static inline void heard_begin(const char *level) {
-    heard_file = tmpfile();
-    check(heard_file);
-    heard_bytes = 0;
+static inline void received_begin(const char *level) {
+    received_file = tmpfile();
+    check(received_file);
+    received_bytes = 0;
     log_start("text", level, false);
-    log_write_to(fileno(heard_file));
+    log_write_to(fileno(received_file));
 }
 
-static inline void heard_end(void) {
+static inline void received_end(void) {
     log_finish();
     log_write_to(STDERR_FILENO);
-    fclose(heard_file);
+    fclose(received_file);
 }
 
 /* What was said since it was asked last, without its first time. The text lasts until the next call. */
-static inline const char *heard_news(void) {
-    ssize_t count = pread(fileno(heard_file), heard_text, sizeof heard_text - 1, heard_bytes);
+static inline const char *received_news(void) {
+    ssize_t count =
+        pread(fileno(received_file), received_text, sizeof received_text - 1, received_bytes);
     check(count >= 0);
-    heard_text[count] = 0;
-    heard_bytes += count;
-    return count ? heard_text + sizeof "2026-11-23T12:00:00.123Z" : heard_text;
+    received_text[count] = 0;
+    received_bytes += count;
+    return count ? received_text + sizeof "2026-11-23T12:00:00.123Z" : received_text;
 }
 
 #endif

@@ -58,28 +58,28 @@ static void pause_briefly(void) {
 }
 
 static void put_submit(void) {
-    outbox_put_carried(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_SUBMIT,
-                       &(struct record_submit){.new_tokens_max = 1});
+    machine_outbox_put_envelope(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_SUBMIT,
+                                &(struct record_submit){.new_tokens_max = 1});
 }
 
 static enum status gateway_receive(void *self, const struct record *record, int64_t now_ns) {
     if (record->kind == RECORD_FROM_UNIT)
-        record = carried_inner((const struct record_carried *)record);
+        record = envelope_inner((const struct record_envelope *)record);
     if (record->kind == RECORD_TOKENIZED && full_answers++ == 0) { /* once: full, with an outbox */
-        outbox_put_carried(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1}, RECORD_CANCEL,
-                           NULL);
+        machine_outbox_put_envelope(&gateway_outbox, RECORD_TO_UNIT, (struct unit_id){1},
+                                    RECORD_CANCEL, NULL);
         return STATUS_FULL;
     }
     if (record->kind == RECORD_CLIENT_REQUEST) {
         client = ((const struct record_client_request *)record)->connection;
         came_on = ((const struct record_client_request *)record)->listener;
-        outbox_put(&gateway_outbox, RECORD_TOKENIZE, NULL);
+        machine_outbox_put(&gateway_outbox, RECORD_TOKENIZE, NULL);
     } else if (record->kind == RECORD_TOKENIZED) {
-        outbox_put(&gateway_outbox, RECORD_CONSTRAIN, NULL);
+        machine_outbox_put(&gateway_outbox, RECORD_CONSTRAIN, NULL);
     } else if (record->kind == RECORD_CONSTRAINED) {
         put_submit();
     } else if (record->kind == RECORD_FINISHED) {
-        struct record_respond *respond = outbox_put(
+        struct record_respond *respond = machine_outbox_put(
             &gateway_outbox, RECORD_RESPOND,
             &(struct record_respond){.connection = client, .http_status = 200, .body_bytes = 4});
         memcpy(respond_body(respond), "done", 4);
@@ -100,9 +100,9 @@ static int64_t gateway_wake(const void *self) {
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
     if (record->kind == RECORD_SUBMIT)
-        outbox_put(&unit_outbox, RECORD_RUN_STEP, NULL);
+        machine_outbox_put(&unit_outbox, RECORD_RUN_STEP, NULL);
     else if (record->kind == RECORD_STEP_DONE)
-        outbox_put(&unit_outbox, RECORD_FINISHED, NULL);
+        machine_outbox_put(&unit_outbox, RECORD_FINISHED, NULL);
     else if (record->kind == RECORD_DRAIN)
         drains++;
     return STATUS_OK;
@@ -125,7 +125,7 @@ static void engine(void *context, struct worker *worker, const struct record *re
     worker_answer(worker, &result.record);
 }
 
-static void carry(void *context, const struct record *record) {
+static void forward(void *context, const struct record *record) {
 }
 
 static void tokenize(void *context, struct worker *worker, const struct record *record) {
@@ -141,7 +141,7 @@ static void constrain(void *context, struct worker *worker, const struct record 
 static char answer[4096];
 
 /* Nothing at the end. */
-static size_t hear_some(int file, size_t count) {
+static size_t receive_some(int file, size_t count) {
     ssize_t got = recv(file, answer + count, sizeof answer - 1 - count, 0);
     return got > 0 ? (size_t)got : 0;
 }
@@ -156,7 +156,7 @@ static void *visit(void *url) {
     if (asks) check(send(file, text, strlen(text), 0) > 0);
     size_t count = 0;
     while (first_signal == WHEN_ANSWERED && !strstr(answer, "done"))
-        count += hear_some(file, count);
+        count += receive_some(file, count);
     while ((first_signal == WHEN_ANSWERED && !woken) ||
            (first_signal == WHEN_ENGINE_WORKS && !engine_began))
         pause_briefly();
@@ -167,7 +167,7 @@ static void *visit(void *url) {
         kill(getpid(), SIGTERM);
     }
     if (asks)
-        for (size_t got; (got = hear_some(file, count)); count += got)
+        for (size_t got; (got = receive_some(file, count)); count += got)
             ;
     close(file);
     return NULL;
@@ -202,7 +202,7 @@ static void run(void) {
         .engine = engine,
         .tokenize = tokenize,
         .constrain = constrain,
-        .carry = carry,
+        .forward = forward,
         .finish_ns_max = finish_ns_max,
         .ready = send_visitor,
     };
@@ -286,7 +286,7 @@ static void wait_for(const atomic_bool *flag) {
 }
 
 static void answer_client(struct connection_id connection) {
-    struct record_respond *respond = outbox_put(&gateway_outbox, RECORD_RESPOND, NULL);
+    struct record_respond *respond = machine_outbox_put(&gateway_outbox, RECORD_RESPOND, NULL);
     respond->connection = connection;
     respond->http_status = 200;
 }
@@ -328,7 +328,7 @@ static void post(int file, char name, size_t bytes) {
     check(send(file, text, (size_t)head + bytes, 0) == (ssize_t)((size_t)head + bytes));
 }
 
-static void hear_answer(int file) {
+static void receive_answer(int file) {
     char text[1024];
     check(recv(file, text, sizeof text, 0) > 0);
 }
@@ -348,9 +348,9 @@ static void *visit_in_a_crowd(void *url) {
     int leaver = order[1] == '1' ? 2 : 1; /* whose request has not been looked at yet */
     close(crowd[leaver]);
     last_sent = true;
-    hear_answer(crowd[CROWD - 1]);
+    receive_answer(crowd[CROWD - 1]);
     for (int i = 0; i <= LARGE_COUNT; i++)
-        if (i != leaver) hear_answer(crowd[i]);
+        if (i != leaver) receive_answer(crowd[i]);
     kill(getpid(), SIGTERM);
     for (int i = 0; i < CROWD; i++)
         if (i != leaver) close(crowd[i]);
@@ -431,9 +431,9 @@ static void *visit_with_keys(void *url) {
     for (int i = 1; i < FLOOD; i += 2)
         close(files[i]);
     all_sent = true;
-    hear_answer(other);
+    receive_answer(other);
     for (int i = 0; i < FLOOD; i += 2)
-        hear_answer(files[i]);
+        receive_answer(files[i]);
     kill(getpid(), SIGTERM);
     for (int i = 0; i < FLOOD; i += 2)
         close(files[i]);

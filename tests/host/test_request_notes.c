@@ -22,14 +22,14 @@ static struct request_notes notes;
 static int begin(void **state) {
     (void)state;
     notes = (struct request_notes){0};
-    heard_begin("debug");
+    received_begin("debug");
     return 0;
 }
 
 static int end(void **state) {
     (void)state;
     request_notes_close(&notes);
-    heard_end();
+    received_end();
     return 0;
 }
 
@@ -37,7 +37,7 @@ static void come(uint64_t low, const char *name) {
     _Alignas(8) char memory[1024];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
     struct record_submit fixed = {.prompt_count = 2, .name_bytes = (uint32_t)strlen(name)};
-    struct record_submit *record = outbox_put(&box, RECORD_SUBMIT, &fixed);
+    struct record_submit *record = machine_outbox_put(&box, RECORD_SUBMIT, &fixed);
     check(record);
     record->request = (struct request_id){.low = low};
     memcpy(submit_name(record), name, fixed.name_bytes);
@@ -57,25 +57,25 @@ static void go(uint64_t low, enum finish_reason reason) {
 
 static void a_request_has_its_clients_name_from_its_coming_to_its_end(void **state) {
     come(1, "order-17");
-    assert_string_equal(heard_news(), "debug request  has come " ONE
-                                      " x_request_id=order-17 task=answer prompt=2 resumed=0\n");
+    assert_string_equal(received_news(), "debug request  has come " ONE
+                                         " x_request_id=order-17 task=answer prompt=2 resumed=0\n");
     come(2, "order-18");
-    heard_news();
+    received_news();
     go(1, FINISH_STOP_TOKEN);
-    assert_string_equal(heard_news(), "debug request  has ended here " ONE
-                                      " x_request_id=order-17 end=stop_token output=9 rank=0\n");
+    assert_string_equal(received_news(), "debug request  has ended here " ONE
+                                         " x_request_id=order-17 end=stop_token output=9 rank=0\n");
     go(2, FINISH_FAILED);
-    assert_string_equal(heard_news(), "warning request  has failed here " TWO
-                                      " x_request_id=order-18 output=9 rank=0\n");
+    assert_string_equal(received_news(), "warning request  has failed here " TWO
+                                         " x_request_id=order-18 output=9 rank=0\n");
 }
 
 static void a_request_that_its_client_did_not_name_has_one_name(void **state) {
     come(1, "00000000000000000000000000000001");
-    assert_null(strstr(heard_news(), "x_request_id"));
+    assert_null(strstr(received_news(), "x_request_id"));
     go(1, FINISH_LENGTH);
-    assert_null(strstr(heard_news(), "x_request_id"));
+    assert_null(strstr(received_news(), "x_request_id"));
     come(1, "");
-    assert_null(strstr(heard_news(), "x_request_id"));
+    assert_null(strstr(received_news(), "x_request_id"));
 }
 
 static void names_of_requests_that_have_ended_are_not_kept(void **state) {

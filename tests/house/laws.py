@@ -12,6 +12,10 @@
   banned   ROOT                 calls that a room, or anyone, may not make
   owners   ROOT                 states that one file alone changes
   names    ROOT                 a file's basename, and what a struct or an enum is called, are found once
+  functions ROOT                an external function is <file>_<verb>; a function's name is found once, but
+                                for IDIOMS and the kernels' instruction sets
+  terms    ROOT                 docs/terms.txt: words that name nothing any more
+  plain    ROOT                 words of our own making stand in src, docs and helps PLAIN_MAX times at most
   comments ROOT                 comments and helps stand alone; rulers have one form
   words    ROOT                 licence line first; no path of a build machine anywhere
   mirrors  ROOT                 every src/*.c and *.cu has its test file (tests_of says which), or stands in
@@ -225,6 +229,12 @@ def law_choices(root, *pairs):
 
 def functions_of(text):
     """(name, lines) of each function body in clang-formatted C: from its first line to its `}`."""
+    for name, count, _ in definitions_of(text):
+        yield name, count
+
+
+def definitions_of(text):
+    """(name, lines, head) of each function body; the head is what stands before the name."""
     lines = code_of(text).splitlines()
     start = None
     for number, line in enumerate(lines):
@@ -234,7 +244,7 @@ def functions_of(text):
             head = " ".join(lines[start:number])
             found = re.match(r"[^={;]*?(\w+)\s*\([^={]*\{", head)
             if found:
-                yield found.group(1), number - start + 1
+                yield found.group(1), number - start + 1, head[:found.start(1)]
             start = None
         elif start is not None and line.rstrip().endswith(";") and "{" not in "".join(
                 lines[start:number + 1]):
@@ -283,7 +293,7 @@ BANNED = (  # names, where they may stand, why
     (CLOCK, r"src/(host|command|bench|programs)/|src/base/clock\.h|src/compute/kernels/team\.c|"
      r"src/compute/exchange/(exchange|job|move_transport)\.c|src/compute/weights/weights_file\.c|src/compute/device/device_boxes\.c",
      "reads the clock, which only the host does"),
-    ("compute_tokens compute_normalize compute_linear linear_job linear_prepare linear_run team_run tensor_to_float",
+    ("compute_cpu_tokens compute_cpu_normalize compute_cpu_linear linear_job linear_prepare linear_run team_run checkpoint_tensor_to_float",
      r"src/(?!compute/model/(batch|draft|forward|mtp|plan_check|stages)\.)", "computes, which a step's flow leaves to compute/model/compute.h"),
     ("sprintf vsprintf strcpy strcat strncpy strncat gets stpcpy", None, "knows no bound: format_text"),
     ("atoi atol atoll atof", None, "cannot tell an error: strtol, strtod"),
@@ -342,6 +352,103 @@ def law_names(root):
     for name, paths in sorted(found.items()):
         if len(paths) > 1 and name not in SAME_NAMES:
             breach(sorted(paths)[-1], "%s is also found in %s" % (name, sorted(paths)[0]))
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+# What a static function may be called in any file. All other names are found by one search.
+IDIOMS = set("""add begin close compare end fill find grow init next open pop print push put read refuse run start
+    write""".split())
+INSTRUCTION_SETS = "src/compute/kernels"  # a table of kernels for each: the same names on purpose
+TABLES = ("src/compute/gpu/gpu_hopper.c",)  # functions are named after the table's members
+LIBRARIES = re.compile(r"main|char|__tsan_\w+|__attribute__")  # names that others prescribe, and types
+
+
+def starts_with_file(name, stems):
+    return any(name == stem or name.startswith((stem + "_", stem.rstrip("s") + "_")) for stem in stems)
+
+
+def law_functions(root):
+    declared = {}  # a name's headers
+    for path in walk(root, ".h", under="src"):
+        stem = os.path.splitext(os.path.basename(path))[0]
+        for name in re.findall(r"\b(\w+)\(", code_of(read(root, path))):
+            declared.setdefault(name, set()).add(stem)
+    found = {}  # a name's files
+    for path in walk(root, ".c", ".h", under="src"):
+        stem = os.path.splitext(os.path.basename(path))[0]
+        kernels = os.path.dirname(path) == INSTRUCTION_SETS
+        if kernels or path in TABLES or path.endswith("_none.c"):
+            continue
+        for name, _, head in definitions_of(read(root, path)):
+            if LIBRARIES.fullmatch(name) or name.isupper():
+                continue
+            if not re.search(r"\bstatic\b", head) and not starts_with_file(name, {stem} | declared.get(name, set())):
+                breach(path, "%s has external linkage: expected a name that begins with %s_" % (name, stem))
+            if name not in IDIOMS:
+                found.setdefault(name, set()).add(path)
+    for name, paths in sorted(found.items()):
+        if len(paths) > 1:
+            breach(sorted(paths)[-1], "%s() is also found in %s: begin it with the file's name" % (name, sorted(paths)[0]))
+
+
+# --- terms ----------------------------------------------------------------------------------------
+
+def named_in(path, text):
+    """(kind, name) of what a file names for others: itself, structs, enums, functions, and a header's members."""
+    code = code_of(text)
+    yield "file", os.path.splitext(os.path.basename(path))[0]
+    for name in re.findall(r"^(?:struct|enum|union) (\w+) \{", code, re.MULTILINE):
+        yield "struct or enum", name
+    for name, _ in functions_of(text):
+        yield "function", name
+    if path.endswith(".h"):
+        for body in re.findall(r"^(?:struct|union) \w+ \{(.*?)^\}", code, re.MULTILINE | re.DOTALL):
+            for member in re.sub(r"\[[^]]*\]", "", body).replace(",", ";").split(";"):
+                name = re.search(r"\(\*(\w+)\)", member) or re.search(r"(\w+)\s*$", member)
+                if name:
+                    yield "member", name.group(1)
+
+
+def term_holds_in(rooms, path):
+    """Whether a row is about a file: `rooms` are "*", paths below src, or "-path" for all but that."""
+    place = path[len("src/"):]
+    without = [room[1:] for room in rooms if room.startswith("-")]
+    within = [room for room in rooms if not room.startswith("-") and room != "*"]
+    return not place.startswith(tuple(without)) and (not within or place.startswith(tuple(within)))
+
+
+def law_terms(root):
+    rows = []
+    for line in read(root, "docs/terms.txt").splitlines():
+        if line.strip() and not line.startswith("#"):
+            word, rooms, _, term = (cell.strip() for cell in line.split("|"))
+            rows.append((word, rooms.split(), term))
+    for path in walk(root, ".c", ".h", under="src"):
+        here = [(word, term) for word, rooms, term in rows if term_holds_in(rooms, path)]
+        for kind, name in set(named_in(path, read(root, path))):
+            for word, term in here:
+                if "_%s_" % word in "_%s_" % name.lower():
+                    breach(path, "%s %s: '%s' is said as %s (docs/terms.txt)" % (kind, name, word, term))
+
+
+# --- plain ----------------------------------------------------------------------------------------
+
+PLAIN = re.compile(r"\b(told|whose|nobody|beside|whoever)\b", re.IGNORECASE)
+PLAIN_MAX = 40
+
+
+def law_plain(root):
+    counts = {}
+    for path in walk(root, ".c", ".h", ".cu", ".cuh", ".inc", ".md", ".js", ".html", "/dev"):
+        if path.startswith(("src/", "docs/")) or path in ("README.md", "dev"):
+            count = len(PLAIN.findall(read(root, path)))
+            if count:
+                counts[path] = count
+    if sum(counts.values()) > PLAIN_MAX:
+        for path, count in sorted(counts.items(), key=lambda each: -each[1]):
+            breach(path, "told, whose, nobody, beside or whoever: %d times; %d in all, at most %d" % (
+                count, sum(counts.values()), PLAIN_MAX))
 
 
 # --- comments -------------------------------------------------------------------------------------
@@ -536,7 +643,7 @@ def law_mutations(root):
 
 
 LAWS = {"includes": law_includes, "headers": law_headers, "purity": law_purity, "choices": law_choices,
-        "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
+        "functions": law_functions, "terms": law_terms, "plain": law_plain, "lengths": law_lengths, "banned": law_banned, "owners": law_owners, "names": law_names,
         "comments": law_comments, "words": law_words, "mirrors": law_mirrors, "cases": law_cases, "tour": law_tour,
         "recorded": law_recorded, "documents": law_documents, "mutations": law_mutations}
 

@@ -37,6 +37,7 @@ def sound_tree(root):
     write(root, "docs/rooms.txt", ROOMS)
     write(root, "tests/house/lengths.txt", "")
     write(root, "tests/house/covered.txt", "")
+    write(root, "docs/terms.txt", "tell | * | to send | report\n")
     write(root, "README.md", "# A house\n\n[The tour](docs/tour.md#one-step), [here](#a-house)\n")
     write(root, "docs/architecture.md", "# Rooms\n")
     write(root, "docs/api.md", "# API\n\n## Contents\n\n* [One field](#one-field)\n\n## One field\n")
@@ -122,6 +123,15 @@ def text_laws():
     expect("names", "src/serving/policy/d.c: struct c is also found in src/base/c.c", lambda root: (
         write(root, "src/base/c.c", "struct c {\n    int x;\n};\n"),
         write(root, "src/serving/policy/d.c", "struct c {\n    int y;\n};\n")))
+    expect("functions", "c_one has external linkage: expected a name that begins with d_",
+           planting("src/base/d.c", "int c_one(int x) {\n    return x;\n}\n"))
+    expect("functions", "work() is also found in src/base/c.c", lambda root: (
+        write(root, "src/base/c.c", "static int work(int x) {\n    return x;\n}\n"),
+        write(root, "src/base/d.c", "static int work(int x) {\n    return x;\n}\n")))
+    for path, text in (("src/base/tell_all.h", LICENCE), ("src/base/c.h", "struct tell {\n    int x;\n};\n"),
+                       ("src/base/c.c", "static int c_tell(int x) {\n    return x;\n}\n"),
+                       ("src/base/c.h", "struct c {\n    int x, tell;\n};\n")):
+        expect("terms", "'tell' is said as report", planting(path, text))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* ... and d */\n"))
     expect("comments", "src/base/c.h:1: a comment stands alone", planting("src/base/c.h", "int c; /* likewise */\n"))
     expect("comments", "src/base/c.c:2: a text stands alone", planting("src/base/c.c", "{.help =\n    \"... and d\"},\n"))

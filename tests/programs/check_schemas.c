@@ -149,7 +149,8 @@ static enum status compile(struct checker *checker, const struct tree *line,
     if (!form) check(tree_set(&checker->parse, made, "any_spelling", tree_make_bool(true)));
     enum status status = form_compile(&checker->compile, &checker->scratch, form ? form : made,
                                       checker->tokenizer, &schema_limits_usual, &program, error);
-    if (!status) status = grammar_open(&checker->compile, program, checker->trie, grammar, error);
+    if (!status)
+        status = matcher_grammar_open(&checker->compile, program, checker->trie, grammar, error);
     return status;
 }
 

@@ -43,7 +43,7 @@ static void sum_again(void) {
 static const struct record *find(const struct record *record, const char *kind) {
     if (!record || strcmp(record_name(record->kind), kind) == 0) return record;
     return record->kind == RECORD_FROM_UNIT
-               ? find(carried_inner((const struct record_carried *)record), kind)
+               ? find(envelope_inner((const struct record_envelope *)record), kind)
                : NULL;
 }
 

@@ -167,8 +167,8 @@ static bool choose(struct puppet *puppet, const struct step_plan *plan, const st
 }
 
 /* The token itself is half as likely as sure, the next ones by number less and less. */
-static void tell_logprobs(const struct puppet *puppet, struct step_result *result, uint32_t token,
-                          uint32_t each) {
+static void report_logprobs(const struct puppet *puppet, struct step_result *result, uint32_t token,
+                            uint32_t each) {
     for (uint32_t i = 0; i < each; i++) {
         uint32_t other = i ? i - 1 : 0;
         step_result_logprobs(result)[result->logprob_count++] = (struct token_logprob){
@@ -187,12 +187,12 @@ static bool run_row(struct puppet *puppet, const struct step_plan *plan, const s
     out->score_index = result->logprob_count;
     out->scored_count = row->scored_count;
     for (uint32_t i = 0; i < row->scored_count; i++)
-        tell_logprobs(puppet, result, step_scored_token(row, tokens, i), each);
+        report_logprobs(puppet, result, step_scored_token(row, tokens, i), each);
     if (!row->sample) return true;
     out->token_count = 1;
     out->logprob_index = result->logprob_count;
     if (!choose(puppet, plan, row, &out->tokens[0])) return false;
-    tell_logprobs(puppet, result, out->tokens[0], each);
+    report_logprobs(puppet, result, out->tokens[0], each);
     return true;
 }
 

@@ -25,7 +25,7 @@ static struct {
 } lives = {.events_shown = 60};
 
 /* How to see it again, and what happened before. */
-static void lives_tell_how(void) {
+static void lives_report_how(void) {
     char line[FLEET_LOG_LINE_BYTES];
     for (uint32_t back = lives.events_shown; back-- > 0;)
         if (fleet_log_line(&lives.events, back, line, sizeof line)) fprintf(stderr, "# %s\n", line);
@@ -36,7 +36,7 @@ static void lives_tell_how(void) {
 /* A check() within the machines. */
 static void lives_on_abort(int signal_number) {
     (void)signal_number;
-    lives_tell_how();
+    lives_report_how();
     _exit(1);
 }
 
@@ -46,7 +46,7 @@ static struct fleet_world_report lives_live(struct fleet_world_options options) 
     options.constraints = lives.constraints;
     lives.seed = options.seed;
     fleet_world_run(&options, &lives.arena, &report);
-    if (report.breach[0]) lives_tell_how();
+    if (report.breach[0]) lives_report_how();
     if (report.breach[0]) fail_msg("seed %llu: %s", lives.seed, report.breach);
     return report;
 }

@@ -22,7 +22,7 @@ static void open_accounts(uint32_t requests_per_minute, uint64_t tokens_per_minu
     for (uint64_t seed = 0; seed == 0 || !accounts.present; seed++)
         fleet_accounts_open(&accounts, seed, 2);
     for (uint32_t i = 1; i <= FLEET_TENANTS; i++)
-        accounts_named(accounts.told[0].record)[i].limits = (struct account_limits){
+        accounts_named(accounts.reported[0].record)[i].limits = (struct account_limits){
             .requests_per_minute = requests_per_minute, .tokens_per_minute = tokens_per_minute};
     free(clients.clients);
     clients = (struct fleet_clients){.clients = calloc(FLEET_CLIENTS_MAX, sizeof *clients.clients)};
@@ -41,7 +41,7 @@ static struct fleet_client *answered(uint64_t tenant, int64_t seconds, uint32_t 
 }
 
 static void assert_breach(bool expected) {
-    fleet_accounts_judge(&accounts, &clients);
+    fleet_accounts_verify(&accounts, &clients);
     assert_int_equal(clients.breach[0] != 0, expected);
 }
 
@@ -73,32 +73,33 @@ static void one_token_too_many_is_seen(void **state) {
 }
 
 /* What others began never becomes less, and the time comes again. */
-static void accounts_are_told_again(void **state) {
+static void accounts_are_reported_again(void **state) {
     (void)state;
     open_accounts(2, 0);
     uint64_t before = 0;
-    for (int64_t now_ns = 0; now_ns < 100 * FLEET_SECOND; now_ns = accounts.told[1].tell_ns) {
-        const struct record *record = fleet_accounts_tell(&accounts, &ledger, &clients, 1, now_ns);
+    for (int64_t now_ns = 0; now_ns < 100 * FLEET_SECOND; now_ns = accounts.reported[1].report_ns) {
+        const struct record *record =
+            fleet_accounts_report(&accounts, &ledger, &clients, 1, now_ns);
         assert_true(record_valid(record, record->bytes));
-        assert_true(accounts.told[1].tell_ns > now_ns);
-        assert_true(accounts_named(accounts.told[1].record)[1].others_tokens >= before);
-        before = accounts_named(accounts.told[1].record)[1].others_tokens;
+        assert_true(accounts.reported[1].report_ns > now_ns);
+        assert_true(accounts_named(accounts.reported[1].record)[1].others_tokens >= before);
+        before = accounts_named(accounts.reported[1].record)[1].others_tokens;
     }
     assert_true(before > 0);
 }
 
 /* Each is told what the other has written, and nothing of its own. */
-static void gateways_are_told_of_one_another(void **state) {
+static void gateways_are_reported_of_one_another(void **state) {
     (void)state;
     open_accounts(2, 0);
     ledger.accounts[1] = (struct fleet_sum){.requests = 5, .tokens = 70};
     ledger.own[0][1] = (struct fleet_sum){.requests = 2, .tokens = 30};
     ledger.own[1][1] = (struct fleet_sum){.requests = 3, .tokens = 40};
     for (uint32_t gateway = 0; gateway < 2; gateway++) {
-        const struct record_accounts *told =
+        const struct record_accounts *reported =
             fleet_accounts_read(&accounts, &ledger, &clients, gateway, 0);
-        assert_int_equal(accounts_named(told)[1].others_requests, gateway ? 2 : 3);
-        assert_int_equal(accounts_named(told)[1].others_tokens, gateway ? 30 : 40);
+        assert_int_equal(accounts_named(reported)[1].others_requests, gateway ? 2 : 3);
+        assert_int_equal(accounts_named(reported)[1].others_tokens, gateway ? 30 : 40);
     }
     ledger = (struct fleet_ledger){.kept = false};
 }
@@ -108,8 +109,8 @@ int main(void) {
         cmocka_unit_test(what_a_rate_allows_passes),
         cmocka_unit_test(one_request_too_many_is_seen),
         cmocka_unit_test(one_token_too_many_is_seen),
-        cmocka_unit_test(accounts_are_told_again),
-        cmocka_unit_test(gateways_are_told_of_one_another),
+        cmocka_unit_test(accounts_are_reported_again),
+        cmocka_unit_test(gateways_are_reported_of_one_another),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(clients.clients);

@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "base/check.h"
-#include "simulate/fleet_tongue.h"
+#include "simulate/fleet_token_oracle.h"
 
 #define CALL(index, name)                                                                          \
     "{\"tool_calls\":[{\"index\":" index ",\"id\":\"x" index "\",\"function\":{\"name\":\"" name   \

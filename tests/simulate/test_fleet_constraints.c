@@ -13,7 +13,7 @@
 
 #include "base/random.h"
 #include "simulate/fleet_engine.h"
-#include "simulate/fleet_tongue.h"
+#include "simulate/fleet_token_oracle.h"
 
 enum { ANSWER_MAX = 200, SEEDS = 60 };
 
@@ -71,7 +71,8 @@ static void what_is_cut_or_changed_is_found_wrong(void **state) {
             if (tokens[count] != FLEET_STOP_TOKEN) continue;
             assert_false(fleet_constraints_fulfilled(which, tokens, count + 1, &scratch));
             wrong += !fleet_constraints_fulfilled(which, tokens, count - 1, &scratch);
-            tokens[(uint32_t)(random_uniform(seed, 0, which) * count)] = fleet_tongue_byte('\1');
+            tokens[(uint32_t)(random_uniform(seed, 0, which) * count)] =
+                fleet_token_oracle_byte('\1');
             wrong += !fleet_constraints_fulfilled(which, tokens, count, &scratch);
             tried += 2;
         }

@@ -34,7 +34,7 @@ static int open_ledger(void **state) {
 /* What a gateway says of a client who came at `came_ns` and was done at `done_ns`. */
 static void say_at(uint32_t gateway, uint64_t client, uint64_t sequence, int64_t came_ns,
                    int64_t done_ns) {
-    struct record_entry entry = {.record = record_head(RECORD_ENTRY, sizeof entry),
+    struct record_usage entry = {.record = record_head(RECORD_USAGE, sizeof entry),
                                  .request = {.low = 64 * client},
                                  .sequence = sequence,
                                  .unix_time = fleet_ledger_unix_time(came_ns),
@@ -44,7 +44,7 @@ static void say_at(uint32_t gateway, uint64_t client, uint64_t sequence, int64_t
                                  .output_tokens = 2,
                                  .made_tokens = 2,
                                  .computed_tokens = 3};
-    fleet_ledger_hear(&ledger, gateway, &no_price, &entry, done_ns);
+    fleet_ledger_receive(&ledger, gateway, &no_price, &entry, done_ns);
 }
 
 static void say(uint64_t client, uint64_t sequence) {
@@ -60,7 +60,7 @@ static struct fleet_client client_at_its_end(uint64_t number) {
 
 static uint64_t write_of(uint32_t gateway) {
     int64_t done_ns = ledger.writers[gateway].done_ns;
-    struct record_settled settled = {.sequence = 0};
+    struct record_committed settled = {.sequence = 0};
     assert_false(fleet_ledger_run(&ledger, gateway, done_ns - 1, &clients, &settled));
     assert_true(fleet_ledger_run(&ledger, gateway, done_ns, &clients, &settled));
     return settled.sequence;
@@ -106,9 +106,9 @@ static void a_number_left_out_is_a_breach(void **state) {
 static void another_usage_is_a_breach(void **state) {
     (void)state;
     struct fleet_client client = client_at_its_end(5);
-    client.told_usage = true;
-    client.told_prompt = 3;
-    client.told_output = 3;
+    client.reported_usage = true;
+    client.reported_prompt = 3;
+    client.reported_output = 3;
     say(5, 1);
     write_down();
     fleet_ledger_check(&ledger, &client);
@@ -153,10 +153,10 @@ static int64_t find_change(void) {
 static struct fleet_client *come(uint64_t hits) {
     struct fleet_client *client = &clients.clients[clients.count];
     client->number = clients.count++;
-    client->ended = client->told_usage = true;
-    client->told_prompt = 3;
-    client->told_hits = (int64_t)hits;
-    client->told_output = 2;
+    client->ended = client->reported_usage = true;
+    client->reported_prompt = 3;
+    client->reported_hits = (int64_t)hits;
+    client->reported_output = 2;
     return client;
 }
 
@@ -167,8 +167,8 @@ static void an_answer_costs_what_holds_at_its_end(void **state) {
     come(0);
     say_at(0, 0, 1, change_ns - FLEET_SECOND, change_ns);
     write_down();
-    assert_int_equal(ledger.lines[0].amount, token_price_amount(&price, 0, 3, 2));
-    fleet_ledger_judge(&ledger, &clients);
+    assert_int_equal(ledger.lines[0].amount, record_ledger_token_price_amount(&price, 0, 3, 2));
+    fleet_ledger_verify(&ledger, &clients);
     assert_string_equal(ledger.breach, "");
 }
 
@@ -178,7 +178,7 @@ static void an_entry_of_another_time_is_a_breach(void **state) {
     say_at(0, 0, 1, 0, 5 * FLEET_SECOND);
     ledger.lines[0].ended_s -= 3;
     write_down();
-    fleet_ledger_judge(&ledger, &clients);
+    fleet_ledger_verify(&ledger, &clients);
     assert_non_null(strstr(ledger.breach, "another time"));
 }
 
@@ -190,42 +190,42 @@ static void sums_that_are_not_those_of_receipts_are_a_breach(void **state) {
         say(0, 1);
         write_down();
         if (wrong == 2) ledger.hours[0][0].amount++;
-        fleet_ledger_judge(&ledger, &clients);
+        fleet_ledger_verify(&ledger, &clients);
         assert_int_equal(strstr(ledger.breach, "sums") != NULL, wrong > 0);
     }
 }
 
-static void tally(uint32_t gateway, uint64_t counted, uint64_t entered, uint32_t is_lost) {
-    struct record_unit_tally told = {.instance = 9, .is_lost = is_lost};
-    told.counted.output_tokens = counted;
-    told.entered.made_tokens = entered;
-    fleet_ledger_tally(&ledger, gateway, &told);
+static void totals(uint32_t gateway, uint64_t counted, uint64_t entered, uint32_t is_lost) {
+    struct record_unit_totals reported = {.instance = 9, .is_lost = is_lost};
+    reported.counted.output_tokens = counted;
+    reported.entered.made_tokens = entered;
+    fleet_ledger_totals(&ledger, gateway, &reported);
 }
 
 static void a_unit_has_counted_what_its_gateways_entered(void **state) {
     (void)state;
     struct unit_books counted = {.made_tokens = 10};
-    tally(0, 10, 4, 0);
-    assert_false(fleet_ledger_judge_unit(&ledger, 9, &counted, 2)); /* the other has not told */
-    tally(1, 9, 5, 0);
-    assert_false(fleet_ledger_judge_unit(&ledger, 9, &counted, 2)); /* not of all */
+    totals(0, 10, 4, 0);
+    assert_false(fleet_ledger_verify_unit(&ledger, 9, &counted, 2)); /* the other has not told */
+    totals(1, 9, 5, 0);
+    assert_false(fleet_ledger_verify_unit(&ledger, 9, &counted, 2)); /* not of all */
     assert_string_equal(ledger.breach, "");
-    tally(1, 10, 6, 0);
-    assert_true(fleet_ledger_judge_unit(&ledger, 9, &counted, 2));
-    tally(1, 10, 5, 0);
-    assert_false(fleet_ledger_judge_unit(&ledger, 9, &counted, 2));
+    totals(1, 10, 6, 0);
+    assert_true(fleet_ledger_verify_unit(&ledger, 9, &counted, 2));
+    totals(1, 10, 5, 0);
+    assert_false(fleet_ledger_verify_unit(&ledger, 9, &counted, 2));
     assert_non_null(strstr(ledger.breach, "counted more"));
 }
 
 static void of_a_unit_that_was_lost_only_too_much_is_a_breach(void **state) {
     (void)state;
     struct unit_books counted = {.made_tokens = 10};
-    tally(0, 7, 7, 1);
-    tally(0, 10, 3, 0);
-    assert_false(fleet_ledger_judge_unit(&ledger, 9, &counted, 1));
+    totals(0, 7, 7, 1);
+    totals(0, 10, 3, 0);
+    assert_false(fleet_ledger_verify_unit(&ledger, 9, &counted, 1));
     assert_string_equal(ledger.breach, "");
-    tally(0, 10, 11, 0);
-    assert_false(fleet_ledger_judge_unit(&ledger, 9, &counted, 1));
+    totals(0, 10, 11, 0);
+    assert_false(fleet_ledger_verify_unit(&ledger, 9, &counted, 1));
     assert_non_null(strstr(ledger.breach, "entered more"));
 }
 

@@ -52,7 +52,7 @@ static void add(struct fleet_world_report *sum, const struct fleet_world_report 
     sum->wishes += report->wishes;
 }
 
-static void tell_sum(const struct fleet_world_report *sum) {
+static void report_sum(const struct fleet_world_report *sum) {
     print_message("# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths of units, %u of "
                   "gateways; %u losses, %u resumed\n",
                   sum->asked, sum->answered, sum->refused, sum->cut, sum->left, sum->deaths,
@@ -79,7 +79,7 @@ static void nothing_is_lost_whatever_happens_to_the_manager(void **state) {
         struct fleet_world_report report = live(seed, true);
         add(&sum, &report);
     }
-    tell_sum(&sum);
+    report_sum(&sum);
     if (asked_for || count < 20) return; /* fewer may not meet each fault */
     assert_true(sum.acts[FLEET_ACT_START] > 200 && sum.acts[FLEET_ACT_DRAIN] > 50);
     assert_true(sum.acts[FLEET_ACT_BACK] > 4 && sum.acts[FLEET_ACT_ROLE] > 8);
@@ -105,7 +105,7 @@ static void without_faults_units_follow_the_load(void **state) {
         assert_int_equal(report.manager_lives, 1);
         assert_int_equal(report.cut, 0);
     }
-    tell_sum(&sum);
+    report_sum(&sum);
     assert_true(sum.acts[FLEET_ACT_START] > 0 && sum.stopped > 0);
 }
 

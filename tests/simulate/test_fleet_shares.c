@@ -100,7 +100,7 @@ static void one_for_one_is_not(void **state) {
 static void whoever_took_something_back_may_get_less(void **state) {
     (void)state;
     fleet_shares_look(&shares, gateway);
-    gateway->requests.slots[EACH].life.state = REQUEST_ENDING;
+    gateway->requests.slots[EACH].life.state = REQUEST_FINISHING;
     for (uint32_t i = 0; i < 10; i++)
         assert_null(give(1));
     assert_int_equal(shares.compared, 0);
@@ -110,7 +110,7 @@ static void whoever_took_something_back_gets_no_more(void **state) {
     (void)state;
     const char *wrong = NULL;
     fleet_shares_look(&shares, gateway);
-    gateway->requests.slots[0].life.state = REQUEST_ENDING;
+    gateway->requests.slots[0].life.state = REQUEST_FINISHING;
     for (uint32_t i = 0; i < 10 && !wrong; i++)
         wrong = give(1);
     assert_non_null(wrong);

@@ -23,7 +23,7 @@ static struct fleet_world_report live(uint64_t seed, bool faults) {
         (struct fleet_world_options){.seed = seed, .faults = faults, .gateway_dies = true});
 }
 
-static void tell_sum(const struct fleet_world_report *sum) {
+static void report_sum(const struct fleet_world_report *sum) {
     print_message(
         "# %u asked: %u answered, %u refused, %u cut, %u left; %u deaths, %u freezes, "
         "%u cuts, %u failed steps, %u drains, %u new roles, %u dead ranks; %u losses, %u resumed, "
@@ -41,7 +41,7 @@ static void tell_sum(const struct fleet_world_report *sum) {
     print_message("# %u chats answered, %u calls of tools; loads in steps: %u rows waited for "
                   "theirs, %u more in vain; %u beside others\n",
                   sum->chats, (unsigned)sum->calls, (unsigned)sum->in_step,
-                  (unsigned)sum->in_step_lost, (unsigned)sum->in_step_beside);
+                  (unsigned)sum->in_step_lost, (unsigned)sum->in_other_step);
     print_message("# %u bound answers, begun %u times; %u masks late, %u tokens forced\n",
                   sum->bound, (unsigned)sum->bound_begun, (unsigned)sum->late,
                   (unsigned)sum->forced);
@@ -112,7 +112,7 @@ static void every_answer_survives(void **state) {
         sum.refused_blocks += report.refused_blocks;
         sum.in_step += report.in_step;
         sum.in_step_lost += report.in_step_lost;
-        sum.in_step_beside += report.in_step_beside;
+        sum.in_other_step += report.in_other_step;
         sum.entries += report.entries;
         sum.written_again += report.written_again;
         sum.tallied += report.tallied;
@@ -121,13 +121,13 @@ static void every_answer_survives(void **state) {
         sum.backs += report.backs;
         sum.compared += report.compared;
     }
-    tell_sum(&sum);
+    report_sum(&sum);
     if (asked_for || count < 20) return; /* fewer may not meet each fault */
     assert_true(sum.resumed > 200 && sum.losses > 60 && sum.failed_steps > 20);
     assert_true(sum.rank_deaths > 10 && sum.gateway_deaths > 10 && sum.roles > 4);
     assert_true(sum.arrived > 200 && sum.not_arrived > 40 && sum.late_slices > 20);
     assert_true(sum.kept > 200 && sum.loaded > 40 && sum.refused_blocks > 1);
-    assert_true(sum.in_step > 60 && sum.in_step_lost > 6 && sum.in_step_beside > 20);
+    assert_true(sum.in_step > 60 && sum.in_step_lost > 6 && sum.in_other_step > 20);
     assert_true(sum.chats > 200 && sum.calls > 400);
     assert_true(sum.entries > 1000 && sum.written_again > 20 && sum.tallied > 4);
     assert_true(sum.gateways > 30 && sum.parted > 10 && sum.backs > 4 && sum.compared > 100);

@@ -126,9 +126,9 @@ static void submit(struct run *run, uint32_t number, const uint32_t *resumed,
     const struct asked *request = &asked[number];
     uint32_t stops = request->stop_token != UINT32_MAX;
     uint32_t token_count = request->prompt_count + resumed_count;
-    struct record_submit *record =
-        outbox_put(&outbox, RECORD_SUBMIT,
-                   &(struct record_submit){.prompt_count = token_count, .stop_token_count = stops});
+    struct record_submit *record = machine_outbox_put(
+        &outbox, RECORD_SUBMIT,
+        &(struct record_submit){.prompt_count = token_count, .stop_token_count = stops});
     record->request.low = number;
     record->sampling = request->sampling;
     if (resumed_count) record->sampling.flags &= ~SAMPLING_SCORES; /* as a gateway does */
@@ -191,7 +191,7 @@ static void finish(struct run *run, struct answers *answers) {
     for (;;) {
         run->machine.step(run->machine.self, 0);
         bool planned = false;
-        for (const struct record *r = NULL; (r = outbox_next(run->machine.outbox, r));) {
+        for (const struct record *r = NULL; (r = machine_outbox_next(run->machine.outbox, r));) {
             take(answers, r);
             if (r->kind != RECORD_RUN_STEP) continue;
             assert_true(record_valid(r, r->bytes));
@@ -200,7 +200,7 @@ static void finish(struct run *run, struct answers *answers) {
             slot_pages_expand(&run->slots, (const void *)r, (void *)plan);
             planned = true;
         }
-        outbox_clear(run->machine.outbox);
+        machine_outbox_clear(run->machine.outbox);
         if (!planned && run->machine.next_wake_ns(run->machine.self) == MACHINE_NEVER) return;
         if (!planned) continue;
         engine_run(engine, (const struct step_plan *)(const void *)plan, result, &error);
@@ -253,10 +253,10 @@ static void scores_are_of_the_true_logits(void **state) {
         if (forward_run(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
         assert_int_equal(alone.scored[i], count);
         for (uint32_t t = 1; t < count; t++, scored++) {
-            struct token_logprob told[1 + TOP_LOGPROBS];
+            struct token_logprob reported[1 + TOP_LOGPROBS];
             sample_logprobs(logits + (size_t)(t - 1) * vocab, vocab, request->prompt[t],
-                            TOP_LOGPROBS, told);
-            assert_memory_equal(told, alone.scores[i][t], sizeof told);
+                            TOP_LOGPROBS, reported);
+            assert_memory_equal(reported, alone.scores[i][t], sizeof reported);
         }
     }
     assert_true(scored > 500);

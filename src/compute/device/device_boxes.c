@@ -36,12 +36,12 @@ static size_t boxes_at(uint32_t count) {
     return round_up(count * sizeof(_Atomic bool), BOX_ALIGN);
 }
 
-static size_t box_bytes(void) {
+static size_t device_boxes_box_bytes(void) {
     return round_up(sizeof(struct link_box), BOX_ALIGN);
 }
 
 static size_t file_bytes(uint32_t count) {
-    return boxes_at(count) + (size_t)count * count * box_bytes();
+    return boxes_at(count) + (size_t)count * count * device_boxes_box_bytes();
 }
 
 enum status device_boxes_name(uint32_t count, struct device_link_name *name_out,
@@ -101,7 +101,7 @@ static struct link_box *box_of(const struct device_link *link,
                                const struct device_message *message) {
     size_t from = message->receives ? message->peer : link->own;
     size_t to = message->receives ? link->own : message->peer;
-    char *box = link->boxes + (from * link->count + to) * box_bytes();
+    char *box = link->boxes + (from * link->count + to) * device_boxes_box_bytes();
     return (struct link_box *)(void *)box;
 }
 
@@ -154,8 +154,8 @@ const char *device_boxes_fault(const struct device_link *link, const struct devi
     return NULL;
 }
 
-struct device_group *device_group_open(struct device_link *link, const struct device_transfer *list,
-                                       uint32_t count) {
+struct device_group *device_boxes_group_open(struct device_link *link,
+                                             const struct device_transfer *list, uint32_t count) {
     struct device_group *group = calloc(1, sizeof *group + count * sizeof *group->messages);
     check(group); /* some bytes for each peer */
     group->turn = link->opened++;
@@ -168,12 +168,12 @@ struct device_group *device_group_open(struct device_link *link, const struct de
     return group;
 }
 
-void device_group_close(struct device_link *link, struct device_group *group) {
+void device_boxes_group_close(struct device_link *link, struct device_group *group) {
     if (link) link->closed++;
     free(group);
 }
 
-bool device_group_is_over(const struct device_group *group) {
+bool device_boxes_group_is_over(const struct device_group *group) {
     for (uint32_t i = 0; i < group->count; i++)
         if (!group->messages[i].is_over) return false;
     return true;
@@ -190,21 +190,21 @@ static bool is_behind(const struct device_group *group, uint32_t index) {
     return false;
 }
 
-static bool may_move(const struct device_link *link, const struct device_group *group,
-                     uint32_t index) {
+static bool device_boxes_may_move_each(const struct device_link *link,
+                                       const struct device_group *group, uint32_t index) {
     return device_boxes_may_move(link, &group->messages[index]) && !is_behind(group, index);
 }
 
-bool device_group_may_move(const struct device_link *link, const struct device_group *group) {
+bool device_boxes_group_may_move(const struct device_link *link, const struct device_group *group) {
     if (group->turn != link->closed) return false;
     for (uint32_t i = 0; i < group->count; i++)
-        if (may_move(link, group, i)) return true;
-    return device_group_is_over(group);
+        if (device_boxes_may_move_each(link, group, i)) return true;
+    return device_boxes_group_is_over(group);
 }
 
-struct device_message *device_group_next(const struct device_link *link, struct device_group *group,
-                                         uint32_t index) {
-    for (uint32_t i = 0; i < group->count && !may_move(link, group, index); i++)
+struct device_message *device_boxes_group_next(const struct device_link *link,
+                                               struct device_group *group, uint32_t index) {
+    for (uint32_t i = 0; i < group->count && !device_boxes_may_move_each(link, group, index); i++)
         index = (index + 1) % group->count;
     return &group->messages[index];
 }

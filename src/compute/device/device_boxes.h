@@ -45,15 +45,15 @@ void device_boxes_rest(void);
 const char *device_boxes_fault(const struct device_link *link, const struct device_transfer *list,
                                uint32_t count);
 /* The link's next. */
-struct device_group *device_group_open(struct device_link *link, const struct device_transfer *list,
-                                       uint32_t count);
+struct device_group *device_boxes_group_open(struct device_link *link,
+                                             const struct device_transfer *list, uint32_t count);
 /* It is over, and the next one's turn; `link` is NULL if it was closed. */
-void device_group_close(struct device_link *link, struct device_group *group);
-bool device_group_is_over(const struct device_group *group);
+void device_boxes_group_close(struct device_link *link, struct device_group *group);
+bool device_boxes_group_is_over(const struct device_group *group);
 /* It is its turn, and a message may move or all are over. */
-bool device_group_may_move(const struct device_link *link, const struct device_group *group);
+bool device_boxes_group_may_move(const struct device_link *link, const struct device_group *group);
 /* One that may move, if any may: the first from `index` on. */
-struct device_message *device_group_next(const struct device_link *link, struct device_group *group,
-                                         uint32_t index);
+struct device_message *device_boxes_group_next(const struct device_link *link,
+                                               struct device_group *group, uint32_t index);
 
 #endif

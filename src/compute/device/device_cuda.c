@@ -18,33 +18,33 @@ struct cuda_device {
     struct device device;
     int index;
     pthread_mutex_t lock;
-    cudaError_t failure; /* the first of work that was put in line */
-    const char *failed;  /* what that was */
+    cudaError_t failure;            /* the first of work that was put in line */
+    const char *device_cuda_failed; /* what that was */
 };
 
 static struct cuda_device *cuda_of(struct device *device) {
     return (struct cuda_device *)(void *)device;
 }
 
-static cudaStream_t stream_of(struct device_stream *stream) {
+static cudaStream_t cuda_stream_of(struct device_stream *stream) {
     return (cudaStream_t)(void *)stream;
 }
 
-static cudaEvent_t event_of(struct device_event *event) {
+static cudaEvent_t cuda_event_of(struct device_event *event) {
     return (cudaEvent_t)(void *)event;
 }
 
-static void forget_error(void) {
+static void cuda_forget_error(void) {
     (void)cudaGetLastError();
 }
 
-static enum status failed(cudaError_t code, const char *what, enum status status,
-                          struct error *error) {
-    forget_error();
+static enum status device_cuda_failed(cudaError_t code, const char *what, enum status status,
+                                      struct error *error) {
+    cuda_forget_error();
     return error_set(error, status, "%s: CUDA says '%s'", what, cudaGetErrorString(code));
 }
 
-static void note(struct device *device, cudaError_t code, const char *what) {
+static void device_cuda_note(struct device *device, cudaError_t code, const char *what) {
     struct cuda_device *cuda = cuda_of(device);
     if (code == cudaSuccess) return;
     pthread_mutex_lock(&cuda->lock);
@@ -56,21 +56,21 @@ static void note(struct device *device, cudaError_t code, const char *what) {
 }
 
 /* CUDA keeps a device for each thread. */
-static void enter(struct device *device) {
-    note(device, cudaSetDevice(cuda_of(device)->index), "the device");
+static void cuda_enter(struct device *device) {
+    device_cuda_note(device, cudaSetDevice(cuda_of(device)->index), "the device");
 }
 
-static enum status tell(struct device *device, cudaError_t code, struct error *error) {
+static enum status cuda_report(struct device *device, cudaError_t code, struct error *error) {
     struct cuda_device *cuda = cuda_of(device);
-    note(device, code, "work on the GPU");
+    device_cuda_note(device, code, "work on the GPU");
     pthread_mutex_lock(&cuda->lock);
     cudaError_t failure = cuda->failure;
     const char *what = cuda->failed;
     pthread_mutex_unlock(&cuda->lock);
-    return failure == cudaSuccess ? STATUS_OK : failed(failure, what, STATUS_IO, error);
+    return failure == cudaSuccess ? STATUS_OK : device_cuda_failed(failure, what, STATUS_IO, error);
 }
 
-static void close_device(struct device *device) {
+static void cuda_close_device(struct device *device) {
     pthread_mutex_destroy(&cuda_of(device)->lock);
     free(device);
 }
@@ -78,260 +78,270 @@ static void close_device(struct device *device) {
 /* An IPC handle is of a whole block of CUDA's, so shared memory has one of its own. */
 #define BLOCK_BYTES ((size_t)2 << 20)
 
-static enum status allocate(struct device *device, size_t bytes, const char *what,
-                            enum device_memory kind, void **memory_out, struct error *error) {
+static enum status cuda_allocate(struct device *device, size_t bytes, const char *what,
+                                 enum device_memory kind, void **memory_out, struct error *error) {
     bool pinned = kind == DEVICE_PINNED;
-    enter(device);
+    cuda_enter(device);
     if (kind == DEVICE_SHARED) bytes = (bytes + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
     cudaError_t code = pinned ? cudaHostAlloc(memory_out, bytes, cudaHostAllocDefault)
                               : cudaMalloc(memory_out, bytes);
     if (code == cudaSuccess) return STATUS_OK;
-    forget_error();
+    cuda_forget_error();
     return error_set(error, STATUS_NO_MEMORY, "no %s of %zu bytes for %s: CUDA says '%s'",
                      pinned ? "page-locked memory" : "memory on the GPU", bytes, what,
                      cudaGetErrorString(code));
 }
 
-static void release(struct device *device, void *memory) {
+static void device_cuda_release(struct device *device, void *memory) {
     struct cudaPointerAttributes attributes;
-    enter(device);
+    cuda_enter(device);
     cudaError_t code = cudaPointerGetAttributes(&attributes, memory);
     if (code == cudaSuccess)
         code = attributes.type == cudaMemoryTypeHost ? cudaFreeHost(memory) : cudaFree(memory);
-    note(device, code, "release of memory");
+    device_cuda_note(device, code, "release of memory");
 }
 
-static enum status share(struct device *device, void *memory, struct device_handle *handle_out,
-                         struct error *error) {
+static enum status cuda_share(struct device *device, void *memory, struct device_handle *handle_out,
+                              struct error *error) {
     static_assert(sizeof(cudaIpcMemHandle_t) == sizeof *handle_out, "a handle is CUDA's");
     cudaIpcMemHandle_t handle;
-    enter(device);
+    cuda_enter(device);
     cudaError_t code = cudaIpcGetMemHandle(&handle, memory);
-    if (code != cudaSuccess) return failed(code, "sharing memory", STATUS_UNSUPPORTED, error);
+    if (code != cudaSuccess)
+        return device_cuda_failed(code, "sharing memory", STATUS_UNSUPPORTED, error);
     memcpy(handle_out, &handle, sizeof handle);
     return STATUS_OK;
 }
 
-static enum status map(struct device *device, const struct device_handle *handle, const char *what,
-                       void **memory_out, struct error *error) {
+static enum status cuda_map(struct device *device, const struct device_handle *handle,
+                            const char *what, void **memory_out, struct error *error) {
     cudaIpcMemHandle_t of;
     memcpy(&of, handle, sizeof of);
-    enter(device);
+    cuda_enter(device);
     cudaError_t code = cudaIpcOpenMemHandle(memory_out, of, cudaIpcMemLazyEnablePeerAccess);
-    return code == cudaSuccess ? STATUS_OK : failed(code, what, STATUS_IO, error);
+    return code == cudaSuccess ? STATUS_OK : device_cuda_failed(code, what, STATUS_IO, error);
 }
 
-static void unmap(struct device *device, void *memory) {
-    enter(device);
+static void cuda_unmap(struct device *device, void *memory) {
+    cuda_enter(device);
     (void)cudaIpcCloseMemHandle(memory); /* whose process may have ended */
-    forget_error();
+    cuda_forget_error();
 }
 
-static enum status open_stream(struct device *device, struct device_stream **stream_out,
-                               struct error *error) {
+static enum status cuda_open_stream(struct device *device, struct device_stream **stream_out,
+                                    struct error *error) {
     cudaStream_t stream;
-    enter(device);
+    cuda_enter(device);
     cudaError_t code = cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-    if (code != cudaSuccess) return failed(code, "a stream", STATUS_NO_MEMORY, error);
+    if (code != cudaSuccess) return device_cuda_failed(code, "a stream", STATUS_NO_MEMORY, error);
     *stream_out = (struct device_stream *)(void *)stream;
     return STATUS_OK;
 }
 
-static void close_stream(struct device *device, struct device_stream *stream) {
-    note(device, cudaStreamDestroy(stream_of(stream)), "a stream's end");
+static void cuda_close_stream(struct device *device, struct device_stream *stream) {
+    device_cuda_note(device, cudaStreamDestroy(cuda_stream_of(stream)), "a stream's end");
 }
 
-static enum status open_event(struct device *device, bool timed, struct device_event **event_out,
-                              struct error *error) {
+static enum status cuda_open_event(struct device *device, bool timed,
+                                   struct device_event **event_out, struct error *error) {
     cudaEvent_t event;
-    enter(device);
+    cuda_enter(device);
     cudaError_t code =
         cudaEventCreateWithFlags(&event, timed ? cudaEventDefault : cudaEventDisableTiming);
-    if (code != cudaSuccess) return failed(code, "an event", STATUS_NO_MEMORY, error);
+    if (code != cudaSuccess) return device_cuda_failed(code, "an event", STATUS_NO_MEMORY, error);
     *event_out = (struct device_event *)(void *)event;
     return STATUS_OK;
 }
 
-static void close_event(struct device *device, struct device_event *event) {
-    note(device, cudaEventDestroy(event_of(event)), "an event's end");
+static void cuda_close_event(struct device *device, struct device_event *event) {
+    device_cuda_note(device, cudaEventDestroy(cuda_event_of(event)), "an event's end");
 }
 
-static void copy(struct device *device, struct device_stream *stream,
-                 const struct device_copy *copy) {
+static void cuda_copy(struct device *device, struct device_stream *stream,
+                      const struct device_copy *copy) {
     static const enum cudaMemcpyKind kinds[] = {
         [DEVICE_FROM_HOST] = cudaMemcpyHostToDevice,
         [DEVICE_TO_HOST] = cudaMemcpyDeviceToHost,
         [DEVICE_WITHIN] = cudaMemcpyDeviceToDevice,
     };
-    enter(device);
-    note(device,
-         copy->row_count == 1
-             ? cudaMemcpyAsync(copy->to, copy->from, copy->row_bytes, kinds[copy->way],
-                               stream_of(stream))
-             : cudaMemcpy2DAsync(copy->to, copy->to_pitch, copy->from, copy->from_pitch,
-                                 copy->row_bytes, copy->row_count, kinds[copy->way],
-                                 stream_of(stream)),
-         "a copy");
+    cuda_enter(device);
+    device_cuda_note(device,
+                     copy->row_count == 1
+                         ? cudaMemcpyAsync(copy->to, copy->from, copy->row_bytes, kinds[copy->way],
+                                           cuda_stream_of(stream))
+                         : cudaMemcpy2DAsync(copy->to, copy->to_pitch, copy->from, copy->from_pitch,
+                                             copy->row_bytes, copy->row_count, kinds[copy->way],
+                                             cuda_stream_of(stream)),
+                     "a copy");
 }
 
-static void fill(struct device *device, struct device_stream *stream, void *memory, uint8_t value,
-                 size_t bytes) {
-    enter(device);
-    note(device, cudaMemsetAsync(memory, value, bytes, stream_of(stream)), "a fill");
+static void cuda_fill(struct device *device, struct device_stream *stream, void *memory,
+                      uint8_t value, size_t bytes) {
+    cuda_enter(device);
+    device_cuda_note(device, cudaMemsetAsync(memory, value, bytes, cuda_stream_of(stream)),
+                     "a fill");
 }
 
-static void launch(struct device *device, struct device_stream *stream,
-                   const struct device_kernel *kernel, const void *arguments, size_t bytes) {
-    enter(device);
-    kernel->start(arguments, stream_of(stream));
-    note(device, cudaGetLastError(), kernel->name);
+static void cuda_launch(struct device *device, struct device_stream *stream,
+                        const struct device_kernel *kernel, const void *arguments, size_t bytes) {
+    cuda_enter(device);
+    kernel->start(arguments, cuda_stream_of(stream));
+    device_cuda_note(device, cudaGetLastError(), kernel->name);
 }
 
-static void record(struct device *device, struct device_event *event,
-                   struct device_stream *stream) {
-    enter(device);
-    note(device, cudaEventRecord(event_of(event), stream_of(stream)), "an event's record");
+static void cuda_record(struct device *device, struct device_event *event,
+                        struct device_stream *stream) {
+    cuda_enter(device);
+    device_cuda_note(device, cudaEventRecord(cuda_event_of(event), cuda_stream_of(stream)),
+                     "an event's record");
 }
 
-static void follow(struct device *device, struct device_stream *stream,
-                   struct device_event *event) {
-    enter(device);
-    note(device, cudaStreamWaitEvent(stream_of(stream), event_of(event), 0), "a stream's wait");
+static void cuda_follow(struct device *device, struct device_stream *stream,
+                        struct device_event *event) {
+    cuda_enter(device);
+    device_cuda_note(device, cudaStreamWaitEvent(cuda_stream_of(stream), cuda_event_of(event), 0),
+                     "a stream's wait");
 }
 
-static bool passed(struct device *device, struct device_event *event) {
-    enter(device);
-    cudaError_t code = cudaEventQuery(event_of(event));
+static bool cuda_passed(struct device *device, struct device_event *event) {
+    cuda_enter(device);
+    cudaError_t code = cudaEventQuery(cuda_event_of(event));
     if (code == cudaErrorNotReady) {
-        forget_error();
+        cuda_forget_error();
         return false;
     }
-    note(device, code, "work before an event");
+    device_cuda_note(device, code, "work before an event");
     return true;
 }
 
-static double seconds(struct device *device, struct device_event *from, struct device_event *to) {
+static double cuda_seconds(struct device *device, struct device_event *from,
+                           struct device_event *to) {
     float ms = 0;
-    enter(device);
-    note(device, cudaEventElapsedTime(&ms, event_of(from), event_of(to)), "a time");
+    cuda_enter(device);
+    device_cuda_note(device, cudaEventElapsedTime(&ms, cuda_event_of(from), cuda_event_of(to)),
+                     "a time");
     return (double)ms * 1e-3;
 }
 
-static enum status wait_event(struct device *device, struct device_event *event,
-                              struct error *error) {
-    enter(device);
-    return tell(device, cudaEventSynchronize(event_of(event)), error);
+static enum status cuda_wait_event(struct device *device, struct device_event *event,
+                                   struct error *error) {
+    cuda_enter(device);
+    return cuda_report(device, cudaEventSynchronize(cuda_event_of(event)), error);
 }
 
-static enum status wait_stream(struct device *device, struct device_stream *stream,
-                               struct error *error) {
-    enter(device);
-    return tell(device, cudaStreamSynchronize(stream_of(stream)), error);
+static enum status cuda_wait_stream(struct device *device, struct device_stream *stream,
+                                    struct error *error) {
+    cuda_enter(device);
+    return cuda_report(device, cudaStreamSynchronize(cuda_stream_of(stream)), error);
 }
 
 /* Relaxed: meanwhile the thread may ask for events of other streams. */
-static void begin_capture(struct device *device, struct device_stream *stream) {
-    enter(device);
-    note(device, cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed),
-         "a capture");
+static void cuda_begin_capture(struct device *device, struct device_stream *stream) {
+    cuda_enter(device);
+    device_cuda_note(device,
+                     cudaStreamBeginCapture(cuda_stream_of(stream), cudaStreamCaptureModeRelaxed),
+                     "a capture");
 }
 
-static enum status end_capture(struct device *device, struct device_stream *stream,
-                               struct device_graph **graph_out, struct error *error) {
+static enum status cuda_end_capture(struct device *device, struct device_stream *stream,
+                                    struct device_graph **graph_out, struct error *error) {
     cudaGraph_t graph;
     cudaGraphExec_t instance;
-    enter(device);
-    cudaError_t code = cudaStreamEndCapture(stream_of(stream), &graph);
+    cuda_enter(device);
+    cudaError_t code = cudaStreamEndCapture(cuda_stream_of(stream), &graph);
     if (code == cudaSuccess) {
         code = cudaGraphInstantiate(&instance, graph, 0);
         cudaGraphDestroy(graph);
     }
-    if (code != cudaSuccess) return failed(code, "a graph", STATUS_IO, error);
+    if (code != cudaSuccess) return device_cuda_failed(code, "a graph", STATUS_IO, error);
     *graph_out = (struct device_graph *)(void *)instance;
     return STATUS_OK;
 }
 
-static void launch_graph(struct device *device, struct device_stream *stream,
-                         struct device_graph *graph) {
-    enter(device);
-    note(device, cudaGraphLaunch((cudaGraphExec_t)(void *)graph, stream_of(stream)), "a graph");
+static void cuda_launch_graph(struct device *device, struct device_stream *stream,
+                              struct device_graph *graph) {
+    cuda_enter(device);
+    device_cuda_note(
+        device, cudaGraphLaunch((cudaGraphExec_t)(void *)graph, cuda_stream_of(stream)), "a graph");
 }
 
-static void close_graph(struct device *device, struct device_graph *graph) {
-    note(device, cudaGraphExecDestroy((cudaGraphExec_t)(void *)graph), "a graph's end");
+static void cuda_close_graph(struct device *device, struct device_graph *graph) {
+    device_cuda_note(device, cudaGraphExecDestroy((cudaGraphExec_t)(void *)graph), "a graph's end");
 }
 
-static enum status load_links(struct device *device, struct error *error) {
+static enum status cuda_load_links(struct device *device, struct error *error) {
     return device_nccl_load(error);
 }
 
-static enum status name_link(struct device *device, uint32_t count,
-                             struct device_link_name *name_out, struct error *error) {
-    enter(device);
+static enum status cuda_name_link(struct device *device, uint32_t count,
+                                  struct device_link_name *name_out, struct error *error) {
+    cuda_enter(device);
     return device_nccl_name(name_out, error);
 }
 
-static enum status open_link(struct device *device, const struct device_link_name *name,
-                             uint32_t count, uint32_t own, struct device_link **link_out,
-                             struct error *error) {
-    enter(device);
+static enum status cuda_open_link(struct device *device, const struct device_link_name *name,
+                                  uint32_t count, uint32_t own, struct device_link **link_out,
+                                  struct error *error) {
+    cuda_enter(device);
     return device_nccl_open(name, count, own, link_out, error);
 }
 
-static void close_link(struct device *device, struct device_link *link) {
-    enter(device);
+static void cuda_close_link(struct device *device, struct device_link *link) {
+    cuda_enter(device);
     device_nccl_close(link);
 }
 
-static enum status settled(struct device *device, struct device_link *link, bool *settled_out,
-                           struct error *error) {
-    enter(device);
+static enum status cuda_settled(struct device *device, struct device_link *link, bool *settled_out,
+                                struct error *error) {
+    cuda_enter(device);
     return device_nccl_settled(link, settled_out, error);
 }
 
-static void transfer(struct device *device, struct device_stream *stream, struct device_link *link,
-                     const struct device_transfer *list, uint32_t count) {
-    enter(device);
-    device_nccl_transfer(stream_of(stream), link, list, count);
+static void cuda_transfer(struct device *device, struct device_stream *stream,
+                          struct device_link *link, const struct device_transfer *list,
+                          uint32_t count) {
+    cuda_enter(device);
+    device_nccl_transfer(cuda_stream_of(stream), link, list, count);
 }
 
 static const struct device_body body = {
-    .close = close_device,
-    .allocate = allocate,
-    .release = release,
-    .share = share,
-    .map = map,
-    .unmap = unmap,
-    .open_stream = open_stream,
-    .close_stream = close_stream,
-    .open_event = open_event,
-    .close_event = close_event,
-    .copy = copy,
-    .fill = fill,
-    .launch = launch,
-    .record = record,
-    .follow = follow,
-    .passed = passed,
-    .seconds = seconds,
-    .wait = wait_event,
-    .wait_stream = wait_stream,
-    .begin_capture = begin_capture,
-    .end_capture = end_capture,
-    .launch_graph = launch_graph,
-    .close_graph = close_graph,
-    .load_links = load_links,
-    .name_link = name_link,
-    .open_link = open_link,
-    .close_link = close_link,
-    .settled = settled,
-    .transfer = transfer,
+    .close = cuda_close_device,
+    .allocate = cuda_allocate,
+    .release = device_cuda_release,
+    .share = cuda_share,
+    .map = cuda_map,
+    .unmap = cuda_unmap,
+    .open_stream = cuda_open_stream,
+    .close_stream = cuda_close_stream,
+    .open_event = cuda_open_event,
+    .close_event = cuda_close_event,
+    .copy = cuda_copy,
+    .fill = cuda_fill,
+    .launch = cuda_launch,
+    .record = cuda_record,
+    .follow = cuda_follow,
+    .passed = cuda_passed,
+    .seconds = cuda_seconds,
+    .wait = cuda_wait_event,
+    .wait_stream = cuda_wait_stream,
+    .begin_capture = cuda_begin_capture,
+    .end_capture = cuda_end_capture,
+    .launch_graph = cuda_launch_graph,
+    .close_graph = cuda_close_graph,
+    .load_links = cuda_load_links,
+    .name_link = cuda_name_link,
+    .open_link = cuda_open_link,
+    .close_link = cuda_close_link,
+    .settled = cuda_settled,
+    .transfer = cuda_transfer,
 };
 
 /* Kernels are built for Hopper alone (sm_90a). */
-static enum status check_gpu(uint32_t index, struct error *error) {
+static enum status device_cuda_check_gpu(uint32_t index, struct error *error) {
     int count = 0, major = 0, minor = 0;
     cudaError_t code = cudaGetDeviceCount(&count);
-    if (code != cudaSuccess) return failed(code, "no GPU can be used", STATUS_UNSUPPORTED, error);
+    if (code != cudaSuccess)
+        return device_cuda_failed(code, "no GPU can be used", STATUS_UNSUPPORTED, error);
     if (index >= (uint32_t)count)
         return error_set(error, STATUS_UNSUPPORTED,
                          "GPU %u is not there: this process may use %d, and each rank of a host "
@@ -340,7 +350,8 @@ static enum status check_gpu(uint32_t index, struct error *error) {
     code = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, (int)index);
     if (code == cudaSuccess)
         code = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, (int)index);
-    if (code != cudaSuccess) return failed(code, "a GPU cannot be used", STATUS_UNSUPPORTED, error);
+    if (code != cudaSuccess)
+        return device_cuda_failed(code, "a GPU cannot be used", STATUS_UNSUPPORTED, error);
     if (major != 9 || minor != 0)
         return error_set(error, STATUS_UNSUPPORTED,
                          "GPU %u has compute capability %d.%d, expected 9.0 (H100, H200, H800)",
@@ -349,7 +360,7 @@ static enum status check_gpu(uint32_t index, struct error *error) {
 }
 
 enum status device_open_cuda(uint32_t index, struct device **device_out, struct error *error) {
-    enum status status = check_gpu(index, error);
+    enum status status = device_cuda_check_gpu(index, error);
     if (status != STATUS_OK) return status;
     struct cuda_device *cuda = calloc(1, sizeof *cuda);
     if (!cuda) return error_set(error, STATUS_NO_MEMORY, "no memory for the device");

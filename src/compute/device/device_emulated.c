@@ -120,9 +120,9 @@ static struct emulated *emulated_of(struct device *device) {
     return (struct emulated *)(void *)device;
 }
 
-static void report(struct emulated *emulated, const char *format, ...)
+static void device_emulated_report(struct emulated *emulated, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void report(struct emulated *emulated, const char *format, ...) {
+static void device_emulated_report(struct emulated *emulated, const char *format, ...) {
     struct error text;
     va_list arguments;
     va_start(arguments, format);
@@ -132,7 +132,7 @@ static void report(struct emulated *emulated, const char *format, ...) {
     emulated->emulation.report(emulated->emulation.context, text.text);
 }
 
-static uint32_t draw(struct emulated *emulated, uint32_t below) {
+static uint32_t device_emulated_draw(struct emulated *emulated, uint32_t below) {
     emulated->dice = emulated->dice * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)((emulated->dice >> 33) % below);
 }
@@ -149,18 +149,18 @@ static struct allocation *find(struct emulated *emulated, const void *memory) {
 }
 
 /* Whether [memory, memory + bytes) is of one allocation of the kind, and reports why not. */
-static bool lies_in(struct emulated *emulated, const void *memory, size_t bytes, bool pinned,
-                    const char *whose) {
+static bool device_emulated_lies_in(struct emulated *emulated, const void *memory, size_t bytes,
+                                    bool pinned, const char *whose) {
     const struct allocation *allocation = find(emulated, memory);
     if (!allocation || allocation->pinned != pinned)
-        report(emulated, "%s: expected %s, found an address that is none", whose,
-               pinned ? "page-locked memory" : "device memory");
+        device_emulated_report(emulated, "%s: expected %s, found an address that is none", whose,
+                               pinned ? "page-locked memory" : "device memory");
     else if (allocation->gone)
-        report(emulated, "%s: %s was released", whose, allocation->what);
+        device_emulated_report(emulated, "%s: %s was released", whose, allocation->what);
     else if ((size_t)((const char *)memory - allocation->memory) > allocation->bytes ||
              bytes > allocation->bytes - (size_t)((const char *)memory - allocation->memory))
-        report(emulated, "%s: %zu bytes reach beyond the end of %s", whose, bytes,
-               allocation->what);
+        device_emulated_report(emulated, "%s: %zu bytes reach beyond the end of %s", whose, bytes,
+                               allocation->what);
     else
         return true;
     return false;
@@ -245,7 +245,7 @@ static enum status allocate(struct device *device, size_t bytes, const char *wha
 }
 
 /* Its addresses are never given out again, and nothing can be read there. */
-static void drop(struct emulated *emulated, struct allocation *of) {
+static void device_emulated_drop(struct emulated *emulated, struct allocation *of) {
     const struct device_watch *watch = emulated->emulation.watch;
     size_t mapped = (size_t)(of->end - of->mapping);
     of->gone = true;
@@ -257,36 +257,37 @@ static void drop(struct emulated *emulated, struct allocation *of) {
     of->file.name = 0;
 }
 
-static void release(struct device *device, void *memory) {
+static void device_emulated_release(struct device *device, void *memory) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     struct allocation *of = find(emulated, memory);
     if (!of || of->memory != memory) {
-        report(emulated, "release of an address that was never given out");
+        device_emulated_report(emulated, "release of an address that was never given out");
     } else if (of->borrowed) {
-        report(emulated, "release of %s, which is another device's", of->what);
+        device_emulated_report(emulated, "release of %s, which is another device's", of->what);
     } else if (of->gone) {
-        report(emulated, "release of %s, which was released", of->what);
+        device_emulated_report(emulated, "release of %s, which was released", of->what);
     } else {
         size_t mapped = (size_t)(of->end - of->mapping);
-        if (emulated->pending) report(emulated, "release of %s while work is in line", of->what);
+        if (emulated->pending)
+            device_emulated_report(emulated, "release of %s while work is in line", of->what);
         int failed = mprotect(of->mapping, mapped, PROT_READ);
         check(!failed);
         for (const char *at = of->memory + of->bytes; at < of->end; at++)
             if ((uint8_t)*at != CANARY) {
-                report(emulated, "%s was written to beyond its end", of->what);
+                device_emulated_report(emulated, "%s was written to beyond its end", of->what);
                 break;
             }
         if (!of->pinned) emulated->used_bytes -= mapped;
-        drop(emulated, of);
+        device_emulated_drop(emulated, of);
     }
     pthread_mutex_unlock(&emulated->lock);
 }
 
 /* ---- memory of other processes ---- */
 
-static enum status share(struct device *device, void *memory, struct device_handle *handle_out,
-                         struct error *error) {
+static enum status device_emulated_share(struct device *device, void *memory,
+                                         struct device_handle *handle_out, struct error *error) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     const struct allocation *of = find(emulated, memory);
@@ -297,14 +298,14 @@ static enum status share(struct device *device, void *memory, struct device_hand
         *handle_out = (struct device_handle){{0}};
         memcpy(handle_out, &is, sizeof is);
     } else {
-        report(emulated, "a handle of memory that is not shared");
+        device_emulated_report(emulated, "a handle of memory that is not shared");
     }
     pthread_mutex_unlock(&emulated->lock);
     return shared ? STATUS_OK : error_set(error, STATUS_INVALID, "the memory is not shared");
 }
 
-static enum status map(struct device *device, const struct device_handle *handle, const char *what,
-                       void **memory_out, struct error *error) {
+static enum status device_emulated_map(struct device *device, const struct device_handle *handle,
+                                       const char *what, void **memory_out, struct error *error) {
     struct emulated *emulated = emulated_of(device);
     struct shared_memory is;
     memcpy(&is, handle, sizeof is);
@@ -332,22 +333,23 @@ static enum status map(struct device *device, const struct device_handle *handle
     return error_set(error, STATUS_IO, "%s cannot be mapped: its process has ended", what);
 }
 
-static void unmap(struct device *device, void *memory) {
+static void device_emulated_unmap(struct device *device, void *memory) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     struct allocation *of = find(emulated, memory);
     if (!of || of->memory != memory || !of->borrowed || of->gone) {
-        report(emulated, "an address is unmapped that was not mapped");
+        device_emulated_report(emulated, "an address is unmapped that was not mapped");
     } else {
-        if (emulated->pending) report(emulated, "%s is unmapped while work is in line", of->what);
-        drop(emulated, of);
+        if (emulated->pending)
+            device_emulated_report(emulated, "%s is unmapped while work is in line", of->what);
+        device_emulated_drop(emulated, of);
     }
     pthread_mutex_unlock(&emulated->lock);
 }
 
 /* ---- work ---- */
 
-static uint64_t checksum_of(const struct device_copy *copy) {
+static uint64_t device_emulated_checksum_of(const struct device_copy *copy) {
     uint64_t sum = 1469598103934665603u;
     for (size_t row = 0; row < copy->row_count; row++) {
         const char *from = (const char *)copy->from + row * copy->from_pitch;
@@ -365,8 +367,10 @@ static uint64_t checksum_of(const struct device_copy *copy) {
 static bool copy_lies_in(struct emulated *emulated, const struct device_copy *copy) {
     size_t to = (copy->row_count - 1) * copy->to_pitch + copy->row_bytes;
     size_t from = (copy->row_count - 1) * copy->from_pitch + copy->row_bytes;
-    return lies_in(emulated, copy->to, to, copy->way == DEVICE_TO_HOST, "target of a copy") &&
-           lies_in(emulated, copy->from, from, copy->way == DEVICE_FROM_HOST, "source of a copy");
+    return device_emulated_lies_in(emulated, copy->to, to, copy->way == DEVICE_TO_HOST,
+                                   "target of a copy") &&
+           device_emulated_lies_in(emulated, copy->from, from, copy->way == DEVICE_FROM_HOST,
+                                   "source of a copy");
 }
 
 static void spoil(const struct device_copy *copy) {
@@ -381,8 +385,9 @@ static void run_copy(struct emulated *emulated, const struct operation *operatio
         if (copy->way != DEVICE_WITHIN) spoil(copy);
         return;
     }
-    if (copy->way == DEVICE_FROM_HOST && operation->checksum != checksum_of(copy))
-        report(emulated, "the source of a copy from the host changed before it was read");
+    if (copy->way == DEVICE_FROM_HOST && operation->checksum != device_emulated_checksum_of(copy))
+        device_emulated_report(emulated,
+                               "the source of a copy from the host changed before it was read");
     for (size_t row = 0; row < copy->row_count; row++)
         memmove((char *)copy->to + row * copy->to_pitch,
                 (const char *)copy->from + row * copy->from_pitch, copy->row_bytes);
@@ -394,36 +399,38 @@ static void run_kernel(struct emulated *emulated, const struct operation *operat
         char whose[96];
         if (!pointers[i]) continue;
         format_text(whose, sizeof whose, "pointer %u of kernel %s", i, operation->kernel->name);
-        if (!lies_in(emulated, pointers[i], 0, false, whose)) return;
+        if (!device_emulated_lies_in(emulated, pointers[i], 0, false, whose)) return;
     }
     operation->kernel->start(operation->arguments, NULL);
 }
 
 /* ---- transfers ---- */
 
-static bool is_over(const struct operation *operation) {
-    return !operation->link || device_group_is_over(operation->group);
+static bool device_emulated_is_over(const struct operation *operation) {
+    return !operation->link || device_boxes_group_is_over(operation->group);
 }
 
 static bool may_transfer(const struct operation *operation) {
-    return !operation->link || device_group_may_move(operation->link, operation->group);
+    return !operation->link || device_boxes_group_may_move(operation->link, operation->group);
 }
 
 /* Moves a piece of one of its messages. */
-static void run_transfer(struct emulated *emulated, struct operation *operation) {
+static void device_emulated_run_transfer(struct emulated *emulated, struct operation *operation) {
     struct device_group *group = operation->group;
-    struct device_message *message =
-        device_group_next(operation->link, group, draw(emulated, group->count));
-    message->is_over = !lies_in(emulated, message->memory, message->bytes, false, "a transfer");
+    struct device_message *message = device_boxes_group_next(
+        operation->link, group, device_emulated_draw(emulated, group->count));
+    message->is_over =
+        !device_emulated_lies_in(emulated, message->memory, message->bytes, false, "a transfer");
     if (message->is_over || device_boxes_move(operation->link, message)) return;
-    report(emulated, "a transfer of %zu bytes from device %u is of another size there",
-           message->bytes, message->peer);
+    device_emulated_report(emulated,
+                           "a transfer of %zu bytes from device %u is of another size there",
+                           message->bytes, message->peer);
     message->is_over = true;
 }
 
-static void end_transfer(struct emulated *emulated, struct operation *operation) {
+static void device_emulated_end_transfer(struct emulated *emulated, struct operation *operation) {
     emulated->transfers--;
-    device_group_close(operation->link, operation->group);
+    device_boxes_group_close(operation->link, operation->group);
 }
 
 static void run_graph(struct emulated *emulated, const struct device_graph *graph);
@@ -435,7 +442,8 @@ static void run_operation(struct emulated *emulated, const struct operation *ope
         run_copy(emulated, operation, operation->kind == OPERATION_COPY_END);
         break;
     case OPERATION_FILL:
-        if (lies_in(emulated, operation->copy.to, operation->copy.row_bytes, false, "a fill"))
+        if (device_emulated_lies_in(emulated, operation->copy.to, operation->copy.row_bytes, false,
+                                    "a fill"))
             memset(operation->copy.to, operation->fill, operation->copy.row_bytes);
         break;
     case OPERATION_LAUNCH:
@@ -469,7 +477,7 @@ static void run_graph(struct emulated *emulated, const struct device_graph *grap
     for (uint32_t i = 0; i < graph->count; i++)
         graph->operations[i]->done = false;
     for (uint32_t left = graph->count; left > 0; left--) {
-        uint32_t index = draw(emulated, graph->count);
+        uint32_t index = device_emulated_draw(emulated, graph->count);
         while (!may_run(graph, index))
             index = (index + 1) % graph->count;
         if (graph->operations[index]->kind != OPERATION_RECORD)
@@ -486,21 +494,21 @@ static bool is_ready(const struct device_stream *stream) {
 }
 
 /* Runs the next operation of some stream. False: none can run. */
-static bool run_one(struct emulated *emulated) {
+static bool device_emulated_run_one(struct emulated *emulated) {
     uint32_t ready = 0;
     struct device_stream *stream;
     for (stream = emulated->streams; stream; stream = stream->next)
         ready += is_ready(stream);
     if (!ready) return false;
-    uint32_t chosen = draw(emulated, ready);
+    uint32_t chosen = device_emulated_draw(emulated, ready);
     for (stream = emulated->streams; stream; stream = stream->next)
         if (is_ready(stream) && chosen-- == 0) break;
     check(stream); /* other processes make more streams ready, never fewer */
     struct operation *operation = stream->first;
     if (operation->kind == OPERATION_TRANSFER) {
-        if (!is_over(operation)) run_transfer(emulated, operation);
-        if (!is_over(operation)) return true;
-        end_transfer(emulated, operation);
+        if (!device_emulated_is_over(operation)) device_emulated_run_transfer(emulated, operation);
+        if (!device_emulated_is_over(operation)) return true;
+        device_emulated_end_transfer(emulated, operation);
     }
     stream->first = operation->next;
     if (!stream->first) stream->last = NULL;
@@ -512,7 +520,7 @@ static bool run_one(struct emulated *emulated) {
 }
 
 /* Others may call meanwhile. */
-static void nap(struct emulated *emulated) {
+static void device_emulated_nap(struct emulated *emulated) {
     pthread_mutex_unlock(&emulated->lock);
     device_boxes_rest();
     pthread_mutex_lock(&emulated->lock);
@@ -524,17 +532,18 @@ static void run_until(struct emulated *emulated, bool (*done)(const void *), con
     if (done(context) || !emulated->pending) return;
     open_memory(emulated, true);
     while (!done(context) && most-- > 0)
-        if (!run_one(emulated)) {
+        if (!device_emulated_run_one(emulated)) {
             if (most < UINT32_MAX / 2) break; /* only some were to run */
             if (emulated->transfers) {        /* peers have not come yet */
-                nap(emulated);
+                device_emulated_nap(emulated);
                 open_memory(emulated, true);
                 continue;
             }
-            report(emulated, "what is waited for never comes: streams wait for one another");
+            device_emulated_report(emulated,
+                                   "what is waited for never comes: streams wait for one another");
             break;
         }
-    if (draw(emulated, CLOSED_OUT_OF) == 0) open_memory(emulated, false);
+    if (device_emulated_draw(emulated, CLOSED_OUT_OF) == 0) open_memory(emulated, false);
 }
 
 static bool never(const void *context) {
@@ -575,17 +584,18 @@ static void add(struct emulated *emulated, struct device_stream *stream,
 
 /* Sometimes the device is quick. */
 static void perhaps_run(struct emulated *emulated) {
-    if (draw(emulated, EAGER_OUT_OF) == 0)
-        run_until(emulated, never, NULL, 1 + draw(emulated, 2 * EAGER_OUT_OF));
+    if (device_emulated_draw(emulated, EAGER_OUT_OF) == 0)
+        run_until(emulated, never, NULL, 1 + device_emulated_draw(emulated, 2 * EAGER_OUT_OF));
 }
 
-static void copy(struct device *device, struct device_stream *stream,
-                 const struct device_copy *copy) {
+static void device_emulated_copy(struct device *device, struct device_stream *stream,
+                                 const struct device_copy *copy) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     if (copy_lies_in(emulated, copy)) {
-        uint64_t checksum =
-            copy->way == DEVICE_FROM_HOST && !stream->capture ? checksum_of(copy) : 0;
+        uint64_t checksum = copy->way == DEVICE_FROM_HOST && !stream->capture
+                                ? device_emulated_checksum_of(copy)
+                                : 0;
         if (copy->way == DEVICE_TO_HOST) spoil(copy);
         for (int end = 0; end < 2; end++) {
             struct operation *operation =
@@ -611,8 +621,9 @@ static void fill(struct device *device, struct device_stream *stream, void *memo
     pthread_mutex_unlock(&emulated->lock);
 }
 
-static void launch(struct device *device, struct device_stream *stream,
-                   const struct device_kernel *kernel, const void *arguments, size_t bytes) {
+static void device_emulated_launch(struct device *device, struct device_stream *stream,
+                                   const struct device_kernel *kernel, const void *arguments,
+                                   size_t bytes) {
     struct emulated *emulated = emulated_of(device);
     check(bytes <= DEVICE_ARGUMENT_BYTES && kernel->pointers * sizeof(void *) <= bytes);
     pthread_mutex_lock(&emulated->lock);
@@ -642,15 +653,15 @@ static void record(struct device *device, struct device_event *event,
     pthread_mutex_unlock(&emulated->lock);
 }
 
-static void follow(struct device *device, struct device_stream *stream,
-                   struct device_event *event) {
+static void device_emulated_follow(struct device *device, struct device_stream *stream,
+                                   struct device_event *event) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     struct operation *operation = new_operation(emulated, OPERATION_FOLLOW);
     operation->event = event;
     if (event->capture && !stream->capture && !stream->first) stream->capture = event->capture;
     if (event->capture != stream->capture)
-        report(emulated, "a stream follows an event from outside its capture");
+        device_emulated_report(emulated, "a stream follows an event from outside its capture");
     if (stream->capture)
         operation->awaits = event->record;
     else
@@ -676,16 +687,17 @@ static bool passed(struct device *device, struct device_event *event) {
 static double seconds(struct device *device, struct device_event *from, struct device_event *to) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
-    if (!from->timed || !to->timed) report(emulated, "an event that notes no time is asked for it");
+    if (!from->timed || !to->timed)
+        device_emulated_report(emulated, "an event that notes no time is asked for it");
     if (!has_passed(from) || !has_passed(to))
-        report(emulated, "an event is asked for its time before it has passed");
+        device_emulated_report(emulated, "an event is asked for its time before it has passed");
     double between = (double)(to->at - from->at) * OPERATION_S;
     pthread_mutex_unlock(&emulated->lock);
     return between;
 }
 
-static enum status wait_event(struct device *device, struct device_event *event,
-                              struct error *error) {
+static enum status device_emulated_wait_event(struct device *device, struct device_event *event,
+                                              struct error *error) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     run_until(emulated, has_passed, event, UINT32_MAX);
@@ -693,7 +705,7 @@ static enum status wait_event(struct device *device, struct device_event *event,
     return STATUS_OK;
 }
 
-static bool is_empty(const void *context) {
+static bool device_emulated_is_empty(const void *context) {
     const struct device_stream *stream = context;
     return !stream->first;
 }
@@ -702,8 +714,9 @@ static enum status wait_stream(struct device *device, struct device_stream *stre
                                struct error *error) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
-    if (stream->capture) report(emulated, "the host waits for a stream that is captured");
-    run_until(emulated, is_empty, stream, UINT32_MAX);
+    if (stream->capture)
+        device_emulated_report(emulated, "the host waits for a stream that is captured");
+    run_until(emulated, device_emulated_is_empty, stream, UINT32_MAX);
     pthread_mutex_unlock(&emulated->lock);
     return STATUS_OK;
 }
@@ -725,8 +738,8 @@ static void *run_transfers(void *context) {
     pthread_mutex_lock(&emulated->lock);
     while (emulated->links) {
         if (emulated->transfers) {
-            run_until(emulated, never, NULL, 1 + draw(emulated, EAGER_OUT_OF));
-            nap(emulated);
+            run_until(emulated, never, NULL, 1 + device_emulated_draw(emulated, EAGER_OUT_OF));
+            device_emulated_nap(emulated);
         } else {
             pthread_cond_wait(&emulated->asked, &emulated->lock);
         }
@@ -735,9 +748,10 @@ static void *run_transfers(void *context) {
     return NULL;
 }
 
-static enum status open_link(struct device *device, const struct device_link_name *name,
-                             uint32_t count, uint32_t own, struct device_link **link_out,
-                             struct error *error) {
+static enum status device_emulated_open_link(struct device *device,
+                                             const struct device_link_name *name, uint32_t count,
+                                             uint32_t own, struct device_link **link_out,
+                                             struct error *error) {
     struct emulated *emulated = emulated_of(device);
     enum status status = device_boxes_open(name, count, own, link_out, error);
     if (status != STATUS_OK) return status;
@@ -751,7 +765,7 @@ static enum status open_link(struct device *device, const struct device_link_nam
 }
 
 /* Its groups are over; what they should have brought stays spoiled. */
-static void close_link(struct device *device, struct device_link *link) {
+static void device_emulated_close_link(struct device *device, struct device_link *link) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     for (struct device_stream *stream = emulated->streams; stream; stream = stream->next)
@@ -776,10 +790,10 @@ static void transfer(struct device *device, struct device_stream *stream, struct
     pthread_mutex_lock(&emulated->lock);
     const char *fault = stream->capture ? "in a capture" : device_boxes_fault(link, list, count);
     if (fault) {
-        report(emulated, "a transfer %s", fault);
+        device_emulated_report(emulated, "a transfer %s", fault);
     } else {
         struct operation *operation = new_operation(emulated, OPERATION_TRANSFER);
-        operation->group = device_group_open(link, list, count);
+        operation->group = device_boxes_group_open(link, list, count);
         operation->link = link;
         emulated->transfers++;
         add(emulated, stream, operation);
@@ -808,8 +822,8 @@ static void close_stream(struct device *device, struct device_stream *stream) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     struct device_stream **at = &emulated->streams;
-    if (stream->first) report(emulated, "a stream is closed while work is in it");
-    run_until(emulated, is_empty, stream, UINT32_MAX);
+    if (stream->first) device_emulated_report(emulated, "a stream is closed while work is in it");
+    run_until(emulated, device_emulated_is_empty, stream, UINT32_MAX);
     while (*at != stream)
         at = &(*at)->next;
     *at = stream->next;
@@ -833,7 +847,8 @@ static enum status open_event(struct device *device, bool timed, struct device_e
 static void close_event(struct device *device, struct device_event *event) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
-    if (!has_passed(event)) report(emulated, "an event is closed before it has passed");
+    if (!has_passed(event))
+        device_emulated_report(emulated, "an event is closed before it has passed");
     run_until(emulated, has_passed, event, UINT32_MAX);
     emulated->events--;
     pthread_mutex_unlock(&emulated->lock);
@@ -863,14 +878,16 @@ static bool comes_back(const struct device_graph *graph, const struct device_str
     return true;
 }
 
-static enum status end_capture(struct device *device, struct device_stream *stream,
-                               struct device_graph **graph_out, struct error *error) {
+static enum status device_emulated_end_capture(struct device *device, struct device_stream *stream,
+                                               struct device_graph **graph_out,
+                                               struct error *error) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
     struct device_graph *graph = stream->capture;
     check(graph);
     if (!comes_back(graph, stream))
-        report(emulated, "a capture ends before a stream that joined it was followed");
+        device_emulated_report(emulated,
+                               "a capture ends before a stream that joined it was followed");
     for (struct device_stream *each = emulated->streams; each; each = each->next)
         if (each->capture == graph) each->capture = NULL;
     for (uint32_t i = 0; i < graph->count; i++)
@@ -891,7 +908,7 @@ static void launch_graph(struct device *device, struct device_stream *stream,
     for (uint32_t i = 0; i < graph->count; i++) {
         struct operation *of = graph->operations[i];
         if (of->kind == OPERATION_COPY_END && of->copy.way == DEVICE_FROM_HOST)
-            of->checksum = checksum_of(&of->copy);
+            of->checksum = device_emulated_checksum_of(&of->copy);
     }
     add(emulated, stream, operation);
     perhaps_run(emulated);
@@ -908,7 +925,8 @@ static bool is_in_line(const struct emulated *emulated, const struct device_grap
 static void close_graph(struct device *device, struct device_graph *graph) {
     struct emulated *emulated = emulated_of(device);
     pthread_mutex_lock(&emulated->lock);
-    if (is_in_line(emulated, graph)) report(emulated, "a graph is closed while it is in line");
+    if (is_in_line(emulated, graph))
+        device_emulated_report(emulated, "a graph is closed while it is in line");
     emulated->graphs--;
     pthread_mutex_unlock(&emulated->lock);
     for (uint32_t i = 0; i < graph->count; i++)
@@ -921,13 +939,16 @@ static void close_device(struct device *device) {
     struct emulated *emulated = emulated_of(device);
     for (uint32_t i = 0; i < emulated->allocation_count; i++) {
         const struct allocation *of = &emulated->allocations[i];
-        if (!of->gone) report(emulated, "%s was not released", of->what);
+        if (!of->gone) device_emulated_report(emulated, "%s was not released", of->what);
         munmap(of->mapping, (size_t)(of->end - of->mapping) + (size_t)sysconf(_SC_PAGESIZE));
     }
-    if (emulated->streams) report(emulated, "a stream was not closed");
-    if (emulated->events) report(emulated, "%u events were not closed", emulated->events);
-    if (emulated->graphs) report(emulated, "%u graphs were not closed", emulated->graphs);
-    if (emulated->links) report(emulated, "%u links were not closed", emulated->links);
+    if (emulated->streams) device_emulated_report(emulated, "a stream was not closed");
+    if (emulated->events)
+        device_emulated_report(emulated, "%u events were not closed", emulated->events);
+    if (emulated->graphs)
+        device_emulated_report(emulated, "%u graphs were not closed", emulated->graphs);
+    if (emulated->links)
+        device_emulated_report(emulated, "%u links were not closed", emulated->links);
     pthread_cond_destroy(&emulated->asked);
     pthread_mutex_destroy(&emulated->lock);
     free(emulated->allocations);
@@ -937,31 +958,31 @@ static void close_device(struct device *device) {
 static const struct device_body body = {
     .close = close_device,
     .allocate = allocate,
-    .release = release,
-    .share = share,
-    .map = map,
-    .unmap = unmap,
+    .release = device_emulated_release,
+    .share = device_emulated_share,
+    .map = device_emulated_map,
+    .unmap = device_emulated_unmap,
     .open_stream = open_stream,
     .close_stream = close_stream,
     .open_event = open_event,
     .close_event = close_event,
-    .copy = copy,
+    .copy = device_emulated_copy,
     .fill = fill,
-    .launch = launch,
+    .launch = device_emulated_launch,
     .record = record,
-    .follow = follow,
+    .follow = device_emulated_follow,
     .passed = passed,
     .seconds = seconds,
-    .wait = wait_event,
+    .wait = device_emulated_wait_event,
     .wait_stream = wait_stream,
     .begin_capture = begin_capture,
-    .end_capture = end_capture,
+    .end_capture = device_emulated_end_capture,
     .launch_graph = launch_graph,
     .close_graph = close_graph,
     .load_links = load_links,
     .name_link = name_link,
-    .open_link = open_link,
-    .close_link = close_link,
+    .open_link = device_emulated_open_link,
+    .close_link = device_emulated_close_link,
     .settled = settled,
     .transfer = transfer,
 };
@@ -971,8 +992,7 @@ enum status device_open_emulated(const struct device_emulation *emulation,
     struct emulated *emulated = calloc(1, sizeof *emulated);
     if (!emulated) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulated device");
     emulated->device = (struct device){&body, "emulated"};
-    emulated->emulation = *emulation;
-    emulated->dice = emulation->seed;
+    emulated->emulation = *emulation, emulated->dice = emulation->seed;
     pthread_mutex_init(&emulated->lock, NULL);
     pthread_cond_init(&emulated->asked, NULL);
     *device_out = &emulated->device;

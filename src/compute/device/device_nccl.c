@@ -77,14 +77,14 @@ static enum status failed(ncclResult_t result, const char *what, struct error *e
     return error_set(error, STATUS_IO, "%s: NCCL says '%s'", what, nccl.error_text(result));
 }
 
-static bool is_bad(ncclResult_t result) {
+static bool device_nccl_is_bad(ncclResult_t result) {
     return result != ncclSuccess && result != ncclInProgress;
 }
 
 enum status device_nccl_name(struct device_link_name *name_out, struct error *error) {
     ncclUniqueId id;
     ncclResult_t result = nccl.get_unique_id(&id);
-    if (is_bad(result)) return failed(result, "a link's name", error);
+    if (device_nccl_is_bad(result)) return failed(result, "a link's name", error);
     memcpy(name_out, &id, sizeof id);
     return STATUS_OK;
 }
@@ -98,7 +98,7 @@ enum status device_nccl_open(const struct device_link_name *name, uint32_t count
     memcpy(&id, name, sizeof id);
     config.blocking = 0;
     ncclResult_t result = nccl.init_rank(&link->communicator, (int)count, id, (int)own, &config);
-    if (is_bad(result)) {
+    if (device_nccl_is_bad(result)) {
         if (link->communicator) nccl.abort(link->communicator);
         free(link);
         return failed(result, "a link", error);
@@ -119,25 +119,25 @@ enum status device_nccl_settled(struct device_link *link, bool *settled_out, str
         ncclResult_t asked = nccl.get_async_error(nccl_of(link)->communicator, &state);
         if (asked != ncclSuccess) state = asked;
     }
-    if (is_bad(state)) return failed(state, "a link to other ranks", error);
+    if (device_nccl_is_bad(state)) return failed(state, "a link to other ranks", error);
     *settled_out = state == ncclSuccess;
     return STATUS_OK;
 }
 
-static void note(struct nccl_link *link, ncclResult_t result) {
-    if (is_bad(result) && link->failure == ncclSuccess) link->failure = result;
+static void device_nccl_note(struct nccl_link *link, ncclResult_t result) {
+    if (device_nccl_is_bad(result) && link->failure == ncclSuccess) link->failure = result;
 }
 
 void device_nccl_transfer(void *stream, struct device_link *link,
                           const struct device_transfer *list, uint32_t count) {
     struct nccl_link *of = nccl_of(link);
-    note(of, nccl.group_start());
+    device_nccl_note(of, nccl.group_start());
     for (uint32_t i = 0; i < count; i++) {
         const struct device_transfer *one = &list[i];
-        note(of, one->receives ? nccl.receive(one->memory, one->bytes, ncclInt8, (int)one->peer,
-                                              of->communicator, stream)
-                               : nccl.send(one->memory, one->bytes, ncclInt8, (int)one->peer,
-                                           of->communicator, stream));
+        device_nccl_note(of, one->receives ? nccl.receive(one->memory, one->bytes, ncclInt8,
+                                                          (int)one->peer, of->communicator, stream)
+                                           : nccl.send(one->memory, one->bytes, ncclInt8,
+                                                       (int)one->peer, of->communicator, stream));
     }
-    note(of, nccl.group_end());
+    device_nccl_note(of, nccl.group_end());
 }

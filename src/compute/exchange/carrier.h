@@ -15,7 +15,7 @@ struct exchange_span {
 
 /* What the functions of exchange.h do, for one way of carrying. */
 struct carrier {
-    bool carries; /* tokens leave this rank: transfers take time, and are timed */
+    bool forwards; /* tokens leave this rank: transfers take time, and are timed */
     void (*close)(struct exchange *exchange);
     void (*dispatch_begin)(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
                            const float *weights, uint32_t tokens, const char *activations);

@@ -41,26 +41,26 @@ static void close_echo(struct exchange *exchange) {
 }
 
 /* Rows of a slot; the first slots take what cannot be shared out evenly. */
-static uint32_t rows_of(const struct echo *echo, uint32_t slot, uint32_t pairs) {
+static uint32_t echo_rows_of(const struct echo *echo, uint32_t slot, uint32_t pairs) {
     if (echo->slot_rows) return pairs ? echo->slot_rows : 0;
     return pairs / echo->slots + (slot < pairs % echo->slots);
 }
 
 /* Of an expert's first slot. */
-static uint32_t rank_of(const struct placement *placement, uint32_t layer, uint32_t expert) {
+static uint32_t echo_rank_of(const struct placement *placement, uint32_t layer, uint32_t expert) {
     uint32_t count;
     return *placement_replicas(placement, layer, expert, &count) / placement->slots_per_rank;
 }
 
-static bool contains(const uint32_t *ranks, uint32_t count, uint32_t rank) {
+static bool echo_contains(const uint32_t *ranks, uint32_t count, uint32_t rank) {
     for (uint32_t i = 0; i < count; i++)
         if (ranks[i] == rank) return true;
     return false;
 }
 
 /* Rows of a token's experts that other ranks send back: one for a group that a rank has whole. */
-static uint32_t results_of(const struct exchange_options *options, const uint32_t *experts,
-                           const uint32_t *ranks) {
+static uint32_t echo_results_of(const struct exchange_options *options, const uint32_t *experts,
+                                const uint32_t *ranks) {
     uint32_t results = 0, run = 1;
     for (uint32_t i = 0; i < options->experts_per_token; i += run) {
         uint32_t others = 0, left = options->experts_per_token - i;
@@ -76,24 +76,24 @@ static uint32_t results_of(const struct exchange_options *options, const uint32_
 }
 
 /* What leaves with a dispatch: each token once to each other rank that has one of its experts. */
-static uint64_t count_bytes(struct echo *echo, uint32_t layer, const uint32_t *experts,
-                            uint32_t tokens) {
+static uint64_t echo_count_bytes(struct echo *echo, uint32_t layer, const uint32_t *experts,
+                                 uint32_t tokens) {
     const struct exchange_options *options = &echo->exchange.options;
     uint32_t each = options->experts_per_token, *ranks = echo->pair_rank;
     uint64_t rows = 0, results = 0;
     for (uint32_t token = 0; token < tokens; token++, experts += each) {
         for (uint32_t i = 0; i < each; i++) {
-            ranks[i] = rank_of(options->placement, layer, experts[i]);
-            rows += ranks[i] != options->rank && !contains(ranks, i, ranks[i]);
+            ranks[i] = echo_rank_of(options->placement, layer, experts[i]);
+            rows += ranks[i] != options->rank && !echo_contains(ranks, i, ranks[i]);
         }
-        results += results_of(options, experts, ranks);
+        results += echo_results_of(options, experts, ranks);
     }
     echo->result_bytes = results * options->combine_bytes;
     return rows * options->dispatch_bytes;
 }
 
 /* Bytes that leave, as many of which come. */
-static void send(struct exchange *exchange, uint64_t bytes) {
+static void echo_send(struct exchange *exchange, uint64_t bytes) {
     struct exchange_span *all = &exchange->leaves[false];
     exchange->counts.bytes_sent += bytes;
     exchange->counts.bytes_received += bytes;
@@ -107,25 +107,27 @@ static void send(struct exchange *exchange, uint64_t bytes) {
 }
 
 /* As among ranks: with many pairs for each rank, results leave by parts of the slots. */
-static bool wave_ends(const struct echo *echo, uint32_t slot, uint32_t pairs) {
-    uint32_t wave = hop_wave_of_slot(slot, echo->slots);
-    return pairs / echo->exchange.options.placement->ranks >= HOP_WAVE_PAIRS &&
-           (slot + 1 == echo->slots || hop_wave_of_slot(slot + 1, echo->slots) != wave);
+static bool expert_batch_ends(const struct echo *echo, uint32_t slot, uint32_t pairs) {
+    uint32_t expert_batch = hop_expert_batch_of_slot(slot, echo->slots);
+    return pairs / echo->exchange.options.placement->ranks >= HOP_EXPERT_BATCH_PAIRS &&
+           (slot + 1 == echo->slots ||
+            hop_expert_batch_of_slot(slot + 1, echo->slots) != expert_batch);
 }
 
-static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                           const float *weights, uint32_t tokens, const char *activations) {
+static void echo_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                                const float *weights, uint32_t tokens, const char *activations) {
     struct echo *echo = echo_of(exchange);
     uint32_t pairs = tokens * exchange->options.experts_per_token;
     check(tokens <= exchange->options.tokens_max);
     echo->row_count = 0;
     for (uint32_t slot = 0; slot < echo->slots; slot++) {
-        uint32_t rows = rows_of(echo, slot, pairs);
+        uint32_t rows = echo_rows_of(echo, slot, pairs);
         check(rows <= echo->rows_max - echo->row_count);
-        echo->groups[slot] = (struct exchange_group){.slot = slot,
-                                                     .first_row = echo->row_count,
-                                                     .row_count = rows,
-                                                     .results_leave = wave_ends(echo, slot, pairs)};
+        echo->groups[slot] =
+            (struct exchange_group){.slot = slot,
+                                    .first_row = echo->row_count,
+                                    .row_count = rows,
+                                    .results_leave = expert_batch_ends(echo, slot, pairs)};
         for (uint32_t i = 0; i < rows; i++, echo->row_count++)
             echo->row_token[echo->row_count] = echo->row_count % tokens;
     }
@@ -136,10 +138,11 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
         echo->token_rows[pair] = pair % echo->row_count;
     exchange->counts.tokens_dispatched += tokens;
     exchange->counts.pairs += echo->row_count;
-    send(exchange, count_bytes(echo, layer, experts, tokens));
+    echo_send(exchange, echo_count_bytes(echo, layer, experts, tokens));
 }
 
-static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+static void echo_dispatch_finish(struct exchange *exchange,
+                                 struct exchange_received *received_out) {
     const struct echo *echo = echo_of(exchange);
     *received_out = (struct exchange_received){
         .group_count = echo->row_count ? echo->slots : 0,
@@ -150,37 +153,37 @@ static void dispatch_finish(struct exchange *exchange, struct exchange_received 
     };
 }
 
-static char *result(struct exchange *exchange, uint32_t row) {
+static char *echo_result(struct exchange *exchange, uint32_t row) {
     return echo_of(exchange)->results + (size_t)row * exchange->options.combine_bytes;
 }
 
 /* Results leave as they are handed over, in waves. */
-static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+static void echo_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     const struct echo *echo = echo_of(exchange);
     check(row_count <= echo->row_count - first_row);
     uint64_t before = echo->result_bytes * first_row / echo->row_count;
-    send(exchange, echo->result_bytes * (first_row + row_count) / echo->row_count - before);
+    echo_send(exchange, echo->result_bytes * (first_row + row_count) / echo->row_count - before);
 }
 
-static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
+static void echo_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     const struct echo *echo = echo_of(exchange);
     *returned_out =
         (struct exchange_returned){.token_rows = echo->token_rows, .results = echo->results};
 }
 
-static bool arrived(struct exchange *exchange) {
+static bool echo_arrived(struct exchange *exchange) {
     return true;
 }
 
 static const struct carrier echo_carrier = {
-    .carries = true,
+    .forwards = true,
     .close = close_echo,
-    .dispatch_begin = dispatch_begin,
-    .dispatch_finish = dispatch_finish,
-    .result = result,
-    .combine_begin = combine_begin,
-    .combine_finish = combine_finish,
-    .arrived = arrived,
+    .dispatch_begin = echo_dispatch_begin,
+    .dispatch_finish = echo_dispatch_finish,
+    .result = echo_result,
+    .combine_begin = echo_combine_begin,
+    .combine_finish = echo_combine_finish,
+    .arrived = echo_arrived,
 };
 
 enum status exchange_open_echo(const struct exchange_options *options, uint32_t rows_max,

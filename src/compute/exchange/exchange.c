@@ -6,7 +6,7 @@
 #include "compute/exchange/carrier.h"
 
 #include "base/clock.h"
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 
 #include <sched.h>
 #include <string.h>
@@ -28,25 +28,25 @@ void exchange_go_by_nodes(struct exchange *exchange, bool by_nodes) {
     exchange->goes_by_nodes = by_nodes;
 }
 
-bool exchange_carries(const struct exchange *exchange) {
-    return exchange->carrier->carries;
+bool exchange_forwards(const struct exchange *exchange) {
+    return exchange->carrier->forwards;
 }
 
 /* Notes the counts so far: a transfer's own bytes are the difference at its end. */
 static void begin_transfer(const struct exchange *exchange, struct exchange_transfer *transfer) {
-    if (!exchange->carrier->carries) return;
+    if (!exchange->carrier->forwards) return;
     *transfer = (struct exchange_transfer){.began_ns = clock_now_ns(),
                                            .bytes_sent = exchange->counts.bytes_sent,
                                            .bytes_received = exchange->counts.bytes_received};
 }
 
-static struct exchange_link *link_of(const struct exchange *exchange, bool near) {
+static struct exchange_link *exchange_link_of(const struct exchange *exchange, bool near) {
     const struct exchange_options *options = &exchange->options;
     return near && options->near ? options->near : options->link;
 }
 
 struct exchange_span exchange_take_link(struct exchange *exchange, bool near, uint64_t bytes) {
-    struct exchange_link *link = link_of(exchange, near);
+    struct exchange_link *link = exchange_link_of(exchange, near);
     struct exchange_span leaves = {.began_ns = clock_now_ns(), .bytes = bytes};
     if (leaves.began_ns < link->free_ns) leaves.began_ns = link->free_ns;
     leaves.ended_ns = leaves.began_ns + (int64_t)((double)bytes * link->ns_per_byte);
@@ -57,7 +57,7 @@ struct exchange_span exchange_take_link(struct exchange *exchange, bool near, ui
 /* When the last byte of what came over that link is here; 0: nothing came. */
 static int64_t end_ns_of(const struct exchange *exchange, bool near,
                          const struct exchange_span *leaves) {
-    const struct exchange_link *link = link_of(exchange, near);
+    const struct exchange_link *link = exchange_link_of(exchange, near);
     if (leaves->ended_ns == 0) return 0;
     int64_t last_ns = leaves->began_ns + (int64_t)((double)leaves->bytes * link->ns_per_byte);
     return (last_ns > leaves->ended_ns ? last_ns : leaves->ended_ns) + link->latency_ns;
@@ -86,15 +86,15 @@ static int64_t first_left_ns(const struct exchange *exchange) {
 static int64_t link_ns_of(const struct exchange *exchange) {
     int64_t most_ns = exchange->link_ns;
     for (int near = 0; near < 2; near++) {
-        int64_t in_ns =
-            (int64_t)((double)exchange->leaves[near].bytes * link_of(exchange, near)->ns_per_byte);
+        int64_t in_ns = (int64_t)((double)exchange->leaves[near].bytes *
+                                  exchange_link_of(exchange, near)->ns_per_byte);
         if (in_ns > most_ns) most_ns = in_ns;
     }
     return most_ns + exchange->options.link->latency_ns;
 }
 
 /* Ends when it is time, not when that suits other timers: the last of it is not slept. */
-static void nap(int64_t left_ns) {
+static void exchange_nap(int64_t left_ns) {
     static _Thread_local bool sharp;
     if (!sharp) sharp = prctl(PR_SET_TIMERSLACK, 1000UL) == 0;
     left_ns -= LATE_NS;
@@ -104,24 +104,24 @@ static void nap(int64_t left_ns) {
         sched_yield();
 }
 
-static void wait_until(struct exchange *exchange, int64_t end_ns) {
+static void exchange_wait_until(struct exchange *exchange, int64_t end_ns) {
     for (int64_t left_ns; (left_ns = end_ns - clock_now_ns()) > 0;) {
         exchange_progress(exchange);
-        nap(left_ns);
+        exchange_nap(left_ns);
     }
 }
 
 /* The carrier has brought it; over a slow link, it still takes its time. */
-static void end_transfer(struct exchange *exchange, struct exchange_transfer *transfer,
-                         int64_t from_ns) {
-    if (!exchange->carrier->carries) return;
+static void exchange_end_transfer(struct exchange *exchange, struct exchange_transfer *transfer,
+                                  int64_t from_ns) {
+    if (!exchange->carrier->forwards) return;
     transfer->bytes_sent = exchange->counts.bytes_sent - transfer->bytes_sent;
     transfer->bytes_received = exchange->counts.bytes_received - transfer->bytes_received;
     transfer->ended_ns = exchange->seen_ns ? exchange->seen_ns : clock_now_ns();
     transfer->link_ns = transfer->ended_ns - transfer->began_ns;
     if (exchange_is_slow(exchange)) {
         int64_t end_ns = arrival_ns(exchange);
-        wait_until(exchange, end_ns);
+        exchange_wait_until(exchange, end_ns);
         transfer->ended_ns = transfer->began_ns;
         if (end_ns) transfer->began_ns = first_left_ns(exchange);
         if (end_ns) transfer->ended_ns = end_ns;
@@ -138,7 +138,7 @@ static void end_transfer(struct exchange *exchange, struct exchange_transfer *tr
 }
 
 static int64_t wait_began_ns(const struct exchange *exchange) {
-    if (!exchange->carrier->carries) return 0;
+    if (!exchange->carrier->forwards) return 0;
     return exchange->idle_ns ? exchange->idle_ns : clock_now_ns();
 }
 
@@ -157,10 +157,10 @@ void exchange_dispatch_begin(struct exchange *exchange, uint32_t layer, const ui
 
 void exchange_dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
     int64_t from_ns = wait_began_ns(exchange);
-    pulse_set(PULSE_WAITS);
+    heartbeat_set(HEARTBEAT_WAITS);
     exchange->carrier->dispatch_finish(exchange, received_out);
-    end_transfer(exchange, &exchange->dispatch, from_ns);
-    pulse_set(PULSE_COMPUTES);
+    exchange_end_transfer(exchange, &exchange->dispatch, from_ns);
+    heartbeat_set(HEARTBEAT_COMPUTES);
     begin_transfer(exchange, &exchange->combine); /* already here: this rank may have no results */
 }
 
@@ -183,28 +183,28 @@ char *exchange_result(struct exchange *exchange, uint32_t row) {
 
 /* What was received, or handed over last, until now. */
 static void count_experts(struct exchange *exchange) {
-    if (exchange->carrier->carries)
+    if (exchange->carrier->forwards)
         exchange->counts.experts_ns += clock_now_ns() - exchange->combine.began_ns;
 }
 
 void exchange_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     count_experts(exchange);
-    if (exchange->carrier->carries) /* results leave with the last of them */
+    if (exchange->carrier->forwards) /* results leave with the last of them */
         exchange->combine.began_ns = clock_now_ns();
     exchange->carrier->combine_begin(exchange, first_row, row_count);
 }
 
 void exchange_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     int64_t from_ns = wait_began_ns(exchange);
-    pulse_set(PULSE_WAITS);
+    heartbeat_set(HEARTBEAT_WAITS);
     exchange->carrier->combine_finish(exchange, returned_out);
-    end_transfer(exchange, &exchange->combine, from_ns);
-    pulse_set(PULSE_COMPUTES);
+    exchange_end_transfer(exchange, &exchange->combine, from_ns);
+    heartbeat_set(HEARTBEAT_COMPUTES);
 }
 
 /* When the transfer under way will be here, as far as that is known; INT64_MAX: not yet. */
 static int64_t known_arrival_ns(struct exchange *exchange) {
-    if (!exchange->carrier->carries) return 0;
+    if (!exchange->carrier->forwards) return 0;
     if (!exchange->carrier->arrived(exchange)) return INT64_MAX;
     if (exchange->seen_ns == 0) exchange->seen_ns = clock_now_ns();
     return exchange_is_slow(exchange) ? arrival_ns(exchange) : 0;
@@ -216,19 +216,19 @@ bool exchange_arrived(struct exchange *exchange) {
 }
 
 struct exchange *exchange_wait_any(struct exchange *const *exchanges, uint32_t count) {
-    pulse_set(PULSE_WAITS);
+    heartbeat_set(HEARTBEAT_WAITS);
     for (int64_t from_ns = clock_now_ns();;) {
         int64_t first_ns = INT64_MAX;
         for (uint32_t i = 0; i < count; i++) {
             int64_t end_ns = known_arrival_ns(exchanges[i]);
             if (end_ns <= clock_now_ns()) {
                 exchanges[i]->idle_ns = from_ns;
-                pulse_set(PULSE_COMPUTES);
+                heartbeat_set(HEARTBEAT_COMPUTES);
                 return exchanges[i];
             }
             if (end_ns < first_ns) first_ns = end_ns;
         }
-        if (first_ns != INT64_MAX) nap(first_ns - clock_now_ns());
+        if (first_ns != INT64_MAX) exchange_nap(first_ns - clock_now_ns());
     }
 }
 

@@ -51,7 +51,7 @@ struct exchange_received {
 };
 
 /* Many results come back from a rank in so many waves, the first while others are still computed. */
-#define EXCHANGE_WAVES 4
+#define EXCHANGE_EXPERT_BATCHES 4
 #define EXCHANGE_SUMMED UINT32_MAX /* a result is in the same row as the one before it */
 
 /* Where a token's results are, in the order of summation. */
@@ -149,7 +149,7 @@ void exchange_split_replicas(struct exchange *exchange, bool splits);
 void exchange_go_by_nodes(struct exchange *exchange, bool by_nodes);
 
 /* True: rows are carried as bytes; false: they stay where they are. */
-bool exchange_carries(const struct exchange *exchange);
+bool exchange_forwards(const struct exchange *exchange);
 
 /* How many of a token's experts [count], ascending, from the first on are of the first's group. */
 uint32_t exchange_group_run(const uint32_t *experts, uint32_t count, uint32_t group_experts);

@@ -43,37 +43,38 @@ static bool go_together(const struct hop *hop, const uint32_t *slot, uint32_t co
     return true;
 }
 
-static uint32_t slots_of(const struct hop_list *list, uint32_t token) {
+static uint32_t hop_slots_of(const struct hop_list *list, uint32_t token) {
     return list->count ? list->count[token] : list->each;
 }
 
-uint32_t hop_wave_of_slot(uint32_t slot, uint32_t slots) {
-    return slot * EXCHANGE_WAVES / slots;
+uint32_t hop_expert_batch_of_slot(uint32_t slot, uint32_t slots) {
+    return slot * EXCHANGE_EXPERT_BATCHES / slots;
 }
 
-uint32_t hop_wave(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t pairs) {
+uint32_t hop_expert_batch(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t pairs) {
     uint32_t last = 0;
-    if (pairs < HOP_WAVE_PAIRS) return EXCHANGE_WAVES - 1;
+    if (pairs < HOP_EXPERT_BATCH_PAIRS) return EXCHANGE_EXPERT_BATCHES - 1;
     for (uint32_t i = 0; i < count; i++)
         last = max_u32(last, (slot[i] & ~HOP_JOINS) % slots);
-    return hop_wave_of_slot(last, slots);
+    return hop_expert_batch_of_slot(last, slots);
 }
 
-static uint32_t wave_of(const struct hop *hop, const uint32_t *slot, uint32_t count,
-                        uint32_t pairs) {
-    return hop->in_waves ? hop_wave(slot, count, hop->slots_each, pairs) : EXCHANGE_WAVES - 1;
+static uint32_t hop_expert_batch_of(const struct hop *hop, const uint32_t *slot, uint32_t count,
+                                    uint32_t pairs) {
+    return hop->in_expert_batches ? hop_expert_batch(slot, count, hop->slots_each, pairs)
+                                  : EXCHANGE_EXPERT_BATCHES - 1;
 }
 
 /* Rows come back wave by wave, from `first` on. What was counted is of a large message. */
-static void lay_waves(struct hop_peer *peer, uint32_t first) {
-    if (peer->pairs < HOP_WAVE_PAIRS) {
-        memset(peer->wave_returns, 0, sizeof peer->wave_returns);
-        peer->wave_returns[EXCHANGE_WAVES - 1] = peer->returns;
+static void lay_expert_batches(struct hop_peer *peer, uint32_t first) {
+    if (peer->pairs < HOP_EXPERT_BATCH_PAIRS) {
+        memset(peer->expert_batch_returns, 0, sizeof peer->expert_batch_returns);
+        peer->expert_batch_returns[EXCHANGE_EXPERT_BATCHES - 1] = peer->returns;
     }
     peer->first_return = first;
-    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
-        peer->next_return[wave] = first;
-        first += peer->wave_returns[wave];
+    for (uint32_t expert_batch = 0; expert_batch < EXCHANGE_EXPERT_BATCHES; expert_batch++) {
+        peer->next_return[expert_batch] = first;
+        first += peer->expert_batch_returns[expert_batch];
     }
 }
 
@@ -89,7 +90,7 @@ uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_
     uint32_t pair = 0, returned = first_return;
     memset(hop->peers, 0, hop->peer_count * sizeof *hop->peers);
     for (uint32_t token = 0; token < list->tokens; token++) {
-        uint32_t end = pair + slots_of(list, token), joined;
+        uint32_t end = pair + hop_slots_of(list, token), joined;
         for (; pair < end; pair += joined) {
             joined = hop_joined(list->slot, pair, end);
             bool together = go_together(hop, list->slot + pair, joined);
@@ -100,8 +101,8 @@ uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_
                 uint32_t row_pairs = pairs_of_row(hop, to, together, i, joined);
                 if (row_pairs) {
                     peer->returns++;
-                    peer->wave_returns[wave_of(hop, list->slot + pair + i, row_pairs,
-                                               UINT32_MAX)]++;
+                    peer->expert_batch_returns[hop_expert_batch_of(hop, list->slot + pair + i,
+                                                                   row_pairs, UINT32_MAX)]++;
                 }
                 if (peer->last_token != token + 1) peer->tokens++;
                 peer->last_token = token + 1;
@@ -109,14 +110,14 @@ uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_
         }
     }
     for (uint32_t i = 0; i < hop->peer_count; i++) {
-        lay_waves(&hop->peers[i], returned);
+        lay_expert_batches(&hop->peers[i], returned);
         hop->peers[i].last_token = 0;
         returned += hop->peers[i].returns;
     }
     return returned - first_return;
 }
 
-static size_t lay_out(struct hop *hop, char *out, char *own) {
+static size_t hop_lay_out(struct hop *hop, char *out, char *own) {
     size_t at = 0;
     for (uint32_t i = 0; i < hop->peer_count; i++) {
         struct hop_peer *peer = &hop->peers[i];
@@ -153,16 +154,17 @@ static uint32_t place_pair(struct hop *hop, struct hop_peer *peer, const struct 
         slot | (joins && (!own || hop->own_goes_on) ? HOP_JOINS : 0);
     peer->out.count[peer->tokens_placed - 1]++;
     if (row_pairs)
-        return peer->next_return[wave_of(hop, list->slot + pair, row_pairs, peer->pairs)]++;
+        return peer
+            ->next_return[hop_expert_batch_of(hop, list->slot + pair, row_pairs, peer->pairs)]++;
     return own ? HOP_OWN : EXCHANGE_SUMMED;
 }
 
 size_t hop_fill(struct hop *hop, const struct hop_list *list, char *out, char *own,
                 uint32_t *token_rows) {
-    size_t bytes = lay_out(hop, out, own);
+    size_t bytes = hop_lay_out(hop, out, own);
     uint32_t pair = 0;
     for (uint32_t token = 0; token < list->tokens; token++) {
-        uint32_t end = pair + slots_of(list, token), joined;
+        uint32_t end = pair + hop_slots_of(list, token), joined;
         for (; pair < end; pair += joined) {
             joined = hop_joined(list->slot, pair, end);
             bool together = go_together(hop, list->slot + pair, joined);

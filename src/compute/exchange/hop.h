@@ -28,9 +28,9 @@
 #include <stdint.h>
 
 #define HOP_ALIGN 64
-#define HOP_JOINS 0x80000000u    /* of a slot: it is of the same sum as the pair before it */
-#define HOP_WAVE_PAIRS 64        /* of a message that is not small */
-#define HOP_OWN (UINT32_MAX - 1) /* of a row: another hop says where it is */
+#define HOP_JOINS 0x80000000u     /* of a slot: it is of the same sum as the pair before it */
+#define HOP_EXPERT_BATCH_PAIRS 64 /* of a message that is not small */
+#define HOP_OWN (UINT32_MAX - 1)  /* of a row: another hop says where it is */
 
 struct hop_head {
     uint32_t tokens, pairs;
@@ -62,10 +62,10 @@ struct hop_peer {
     uint32_t tokens, pairs;             /* that go there */
     uint32_t tokens_placed, pairs_laid; /* in the message so far */
     uint32_t returns;                   /* rows that come back for them, of them in each wave */
-    uint32_t wave_returns[EXCHANGE_WAVES];
-    uint32_t first_return;                /* the first of those rows */
-    uint32_t next_return[EXCHANGE_WAVES]; /* to be laid */
-    uint32_t last_token;                  /* the last that goes there, plus one */
+    uint32_t expert_batch_returns[EXCHANGE_EXPERT_BATCHES];
+    uint32_t first_return;                         /* the first of those rows */
+    uint32_t next_return[EXCHANGE_EXPERT_BATCHES]; /* to be laid */
+    uint32_t last_token;                           /* the last that goes there, plus one */
     char *target; /* where the peer reads its message, if it can be written to; else NULL. To be set
                   * between hop_count and hop_fill */
     struct hop_head *head; /* what is sent, head_bytes of it: with a target no more than the head */
@@ -76,8 +76,8 @@ struct hop_peer {
 struct hop {
     uint32_t peer_count, slots_each, own; /* own: the peer that is oneself */
     uint32_t row_bytes;
-    bool weighs;      /* there are sums */
-    bool in_waves;    /* else all comes back in the last wave */
+    bool weighs;            /* there are sums */
+    bool in_expert_batches; /* else all comes back in the last wave */
     bool own_goes_on; /* what is one's own is dealt again: it stays joined, without rows here */
     struct shared_file from; /* of each head */
     struct hop_peer *peers;  /* [peer_count] */
@@ -92,10 +92,10 @@ struct hop_message hop_message_at(char *memory, uint32_t tokens, uint32_t pairs,
 uint32_t hop_joined(const uint32_t *slot, uint32_t pair, uint32_t end);
 
 /* The wave in which a slot's results leave, of a rank's `slots`. */
-uint32_t hop_wave_of_slot(uint32_t slot, uint32_t slots);
+uint32_t hop_expert_batch_of_slot(uint32_t slot, uint32_t slots);
 /* The wave in which the result of `count` pairs leaves, one sum if they are several; of a message of
  * `pairs` to a rank of `slots`. */
-uint32_t hop_wave(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t pairs);
+uint32_t hop_expert_batch(const uint32_t *slot, uint32_t count, uint32_t slots, uint32_t pairs);
 
 /* Says how much goes to each peer. Returns how many rows come back, from `first_return` on. */
 uint32_t hop_count(struct hop *hop, const struct hop_list *list, uint32_t first_return);

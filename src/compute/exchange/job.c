@@ -3,7 +3,7 @@
  *
  *   20 bits lane | 28 bits tag | 16 bits rank that sends
  *
- * Each epoch (job_meeting.h) has a worker of its own. So what was sent in the last one, by the living
+ * Each epoch (job_rendezvous.h) has a worker of its own. So what was sent in the last one, by the living
  * and by the dead, comes to nobody, and an inbox in shared memory that a rank left blocked, since it
  * was killed while it wrote into it, is looked at no more. The old worker is closed when the new
  * epoch's roster is there: then nobody is left who writes to it.
@@ -20,9 +20,9 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/heartbeat.h"
 #include "base/limits.h"
-#include "base/pulse.h"
-#include "compute/exchange/job_meeting.h"
+#include "compute/exchange/job_rendezvous.h"
 #include "compute/exchange/placement.h"
 
 #include <errno.h>
@@ -38,8 +38,8 @@
 #define RANK_BITS 16
 #define TAG_BITS 28
 _Static_assert(LIMIT_RANKS < 1 << RANK_BITS, "a tag has room for every rank");
-#define LOOKS_A_HEAR 256 /* looks that found nothing, between two questions who is gone */
-#define LOOKS_MOVED 64   /* that found something count as one that found nothing */
+#define LOOKS_A_RECEIVE 256 /* looks that found nothing, between two questions who is gone */
+#define LOOKS_MOVED 64      /* that found something count as one that found nothing */
 #define REGROUP_NS_MAX ((int64_t)30000000000)
 #define LISTEN_MS 50                           /* to the launcher, between two looks at the clock */
 #define EXPLAINED_NS_MAX ((int64_t)5000000000) /* from a failure to the launcher's word */
@@ -57,7 +57,7 @@ struct job_request {
     struct job_batch *batch; /* NULL: nobody waits for it any more */
     void *request;           /* UCX's; NULL: not known yet */
     uint32_t peer;
-    enum job_lane lane;
+    enum job_channel channel;
     bool receives;
     bool is_over;                        /* of a worker that is about to be closed */
     struct job_request *before, *behind; /* among those that are open, or free */
@@ -76,12 +76,12 @@ static struct {
     ucs_status_t failure;
     bool *gone;                /* [count] */
     uint32_t row[LIMIT_RANKS]; /* those that live, when it was last asked for */
-    char *heard;               /* [heard_room] a frame, of which heard_bytes have come */
-    size_t heard_bytes, heard_room;
+    char *received;            /* [received_room] a frame, of which received_bytes have come */
+    size_t received_bytes, received_room;
     struct job_request *open, *spare;
     uint32_t rank, count;
     bool crowded; /* ranks outnumber the CPUs that they share */
-    int meeting;
+    int rendezvous;
     const char *host; /* this rank's */
     ucp_context_h context;
     ucp_worker_h worker;
@@ -89,16 +89,16 @@ static struct {
     ucp_worker_h last_worker;    /* the last epoch's, until the roster comes; NULL: there is none */
     struct job_request *of_last; /* what it had begun */
     ucp_ep_h *endpoints;         /* [count] NULL: none yet */
-    char *roster;                /* a frame */
+    char *members;               /* a frame */
     struct bytes *addresses;     /* [count] in it */
     const char **hosts;          /* [count] in it */
-} job = {.count = 1, .meeting = -1};
+} job = {.count = 1, .rendezvous = -1};
 
 bool job_built(void) {
     return true;
 }
 
-static uint32_t told(const char *name, uint32_t least, uint32_t most) {
+static uint32_t job_reported(const char *name, uint32_t least, uint32_t most) {
     const char *text = getenv(name);
     char *end;
     unsigned long value = text ? strtoul(text, &end, 10) : 0;
@@ -107,16 +107,16 @@ static uint32_t told(const char *name, uint32_t least, uint32_t most) {
 }
 
 bool job_exists(void) {
-    return getenv(JOB_MEETING_FILE) != NULL;
+    return getenv(JOB_RENDEZVOUS_FILE) != NULL;
 }
 
 uint32_t job_rank_ahead(void) {
-    uint32_t rank = told(JOB_MEETING_RANK, 0, LIMIT_RANKS - 1);
+    uint32_t rank = job_reported(JOB_RENDEZVOUS_RANK, 0, LIMIT_RANKS - 1);
     return rank == UINT32_MAX ? 0 : rank;
 }
 
 bool job_returns(void) {
-    return told(JOB_MEETING_RETURNS, 1, 1) == 1;
+    return job_reported(JOB_RENDEZVOUS_RETURNS, 1, 1) == 1;
 }
 
 uint32_t job_rank(void) {
@@ -128,36 +128,36 @@ uint32_t job_count(void) {
 
 /* ---- meeting ---- */
 
-static enum status failed(struct error *error, const char *what, ucs_status_t status) {
+static enum status job_failed(struct error *error, const char *what, ucs_status_t status) {
     return error_set(error, STATUS_IO, "rank %u cannot %s: %s", job.rank, what,
                      ucs_status_string(status));
 }
 
-static uint32_t cpus(void) {
+static uint32_t job_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
 static enum status read_environment(struct error *error) {
-    job.rank = told(JOB_MEETING_RANK, 0, LIMIT_RANKS - 1);
-    job.count = told(JOB_MEETING_RANKS, 1, LIMIT_RANKS);
-    uint32_t here = told(JOB_MEETING_RANKS_HERE, 1, INT32_MAX);
-    const char *host = getenv(JOB_MEETING_HOST);
+    job.rank = job_reported(JOB_RENDEZVOUS_RANK, 0, LIMIT_RANKS - 1);
+    job.count = job_reported(JOB_RENDEZVOUS_RANKS, 1, LIMIT_RANKS);
+    uint32_t here = job_reported(JOB_RENDEZVOUS_RANKS_HERE, 1, INT32_MAX);
+    const char *host = getenv(JOB_RENDEZVOUS_HOST);
     job.host = host ? host : "";
-    uint32_t file = told(JOB_MEETING_FILE, 0, INT32_MAX);
+    uint32_t file = job_reported(JOB_RENDEZVOUS_FILE, 0, INT32_MAX);
     if (job.count != UINT32_MAX && job.rank < job.count && here != UINT32_MAX &&
         file != UINT32_MAX && strlen(job.host) < JOB_HOST_BYTES) {
-        job.meeting = (int)file;
-        job.crowded = here > cpus();
+        job.rendezvous = (int)file;
+        job.crowded = here > job_cpus();
         return STATUS_OK;
     }
     job.rank = 0;
     job.count = 1;
     return error_set(error, STATUS_INVALID,
-                     "the environment of this rank (" JOB_MEETING_RANK ", " JOB_MEETING_RANKS
-                     ", " JOB_MEETING_RANKS_HERE ", " JOB_MEETING_HOST ", " JOB_MEETING_FILE
-                     ") is not as a launcher makes it");
+                     "the environment of this rank (" JOB_RENDEZVOUS_RANK ", " JOB_RENDEZVOUS_RANKS
+                     ", " JOB_RENDEZVOUS_RANKS_HERE ", " JOB_RENDEZVOUS_HOST
+                     ", " JOB_RENDEZVOUS_FILE ") is not as a launcher makes it");
 }
 
 /* A person's UCX_TLS is left alone; UCX complains of settings of transports that it does not use. A
@@ -172,13 +172,13 @@ static ucs_status_t choose_transports(ucp_config_t *config) {
     return ucp_config_modify(config, "TLS", "posix,cma,self");
 }
 
-static enum status open_worker(struct error *error) {
+static enum status job_open_worker(struct error *error) {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SERIALIZED};
     ucs_status_t status = ucp_worker_create(job.context, &params, &job.worker);
     if (status != UCS_OK) job.worker = NULL;
     if (status == UCS_OK) status = ucp_worker_get_efd(job.worker, &job.wakes);
-    return status == UCS_OK ? STATUS_OK : failed(error, "open a UCX worker", status);
+    return status == UCS_OK ? STATUS_OK : job_failed(error, "open a UCX worker", status);
 }
 
 /* UCX complains of ranks that have ended, and of messages that never left, to stdout, where a result
@@ -200,22 +200,22 @@ static enum status open_context(struct error *error) {
                            .estimated_num_ppn = job.count};
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
-    if (status != UCS_OK) return failed(error, "read UCX's configuration", status);
+    if (status != UCS_OK) return job_failed(error, "read UCX's configuration", status);
     status = choose_transports(config);
     if (status == UCS_OK) status = ucp_init(&params, config, &job.context);
     ucp_config_release(config);
-    return status == UCS_OK ? STATUS_OK : failed(error, "start UCX", status);
+    return status == UCS_OK ? STATUS_OK : job_failed(error, "start UCX", status);
 }
 
 static void listen_to_launcher(short events) {
-    struct pollfd file = {job.meeting, events, 0};
+    struct pollfd file = {job.rendezvous, events, 0};
     poll(&file, 1, LISTEN_MS);
 }
 
 /* All of it, or nothing: false if the launcher is gone. */
-static bool say(const void *data, size_t bytes) {
+static bool job_say(const void *data, size_t bytes) {
     for (const char *at = data; bytes > 0;) {
-        ssize_t sent = write(job.meeting, at, bytes);
+        ssize_t sent = write(job.rendezvous, at, bytes);
         if (sent < 0 && errno == EAGAIN) listen_to_launcher(POLLOUT);
         if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
         if (sent <= 0) return false;
@@ -225,25 +225,25 @@ static bool say(const void *data, size_t bytes) {
     return true;
 }
 
-static enum status say_here(struct error *error) {
+static enum status send_join(struct error *error) {
     ucp_address_t *address;
     size_t bytes;
     ucs_status_t found = ucp_worker_get_address(job.worker, &address, &bytes);
-    if (found != UCS_OK) return failed(error, "tell its address", found);
-    static char frame[JOB_HERE_BYTES_MAX];
+    if (found != UCS_OK) return job_failed(error, "tell its address", found);
+    static char frame[JOB_JOIN_BYTES_MAX];
     check(bytes <= JOB_ADDRESS_BYTES_MAX);
-    size_t whole = job_frame_here(frame, job.rank, job.epoch, job.host,
-                                  (struct bytes){(const char *)address, bytes});
+    size_t whole = job_rendezvous_frame_join(frame, job.rank, job.epoch, job.host,
+                                             (struct bytes){(const char *)address, bytes});
     ucp_worker_release_address(job.worker, address);
-    if (say(frame, whole)) return STATUS_OK;
+    if (job_say(frame, whole)) return STATUS_OK;
     return error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
 }
 
 /* ---- messages ---- */
 
-static ucp_tag_t tag_of(enum job_lane lane, uint32_t tag, uint32_t from) {
+static ucp_tag_t job_tag_of(enum job_channel channel, uint32_t tag, uint32_t from) {
     check(tag < 1u << TAG_BITS);
-    return ((ucp_tag_t)lane << TAG_BITS | tag) << RANK_BITS | from;
+    return ((ucp_tag_t)channel << TAG_BITS | tag) << RANK_BITS | from;
 }
 
 static void (*says_end)(uint32_t rank, const char *what, const char *why);
@@ -263,13 +263,13 @@ static void end_broken(const char *what, ucs_status_t status) {
 }
 
 /* What fails between ranks fails because one has died: the launcher is about to say which. */
-static void note_failure(ucs_status_t status) {
+static void job_note_failure(ucs_status_t status) {
     if (!job.failed_ns) job.failed_ns = clock_now_ns();
     job.failure = status;
 }
 
 static void note_broken(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
-    note_failure(status);
+    job_note_failure(status);
 }
 
 bool job_shares_host(uint32_t rank) {
@@ -290,11 +290,11 @@ static ucp_ep_h endpoint_to(uint32_t rank) {
     };
     ucs_status_t status = ucp_ep_create(job.worker, &params, &job.endpoints[rank]);
     if (status == UCS_OK) return job.endpoints[rank];
-    note_failure(status);
+    job_note_failure(status);
     return job.endpoints[rank] = NULL;
 }
 
-static struct job_request *begin(struct job_batch *batch, enum job_lane lane, uint32_t peer,
+static struct job_request *begin(struct job_batch *batch, enum job_channel channel, uint32_t peer,
                                  bool receives) {
     struct job_request *it = job.spare;
     if (it)
@@ -303,20 +303,20 @@ static struct job_request *begin(struct job_batch *batch, enum job_lane lane, ui
         it = malloc(sizeof *it);
     check(it); /* some dozens of bytes: without them, nothing goes on */
     *it = (struct job_request){
-        .batch = batch, .peer = peer, .lane = lane, .receives = receives, .behind = job.open};
+        .batch = batch, .peer = peer, .channel = channel, .receives = receives, .behind = job.open};
     if (job.open) job.open->before = it;
     job.open = it;
     batch->open++;
     return it;
 }
 
-static void forget(struct job_request *it) {
+static void job_forget(struct job_request *it) {
     if (it->batch) it->batch->open--;
     it->batch = NULL;
 }
 
 static void end(struct job_request *it) {
-    forget(it);
+    job_forget(it);
     if (it->is_over) return; /* its worker is being closed, and it with all the others */
     if (it->before) it->before->behind = it->behind;
     if (it->behind) it->behind->before = it->before;
@@ -331,17 +331,17 @@ static void end_or_wait(struct job_request *it, ucs_status_t status) {
         end(it);
     } else {
         it->request = NULL;
-        note_failure(status);
+        job_note_failure(status);
     }
 }
 
-static void note_sent(void *request, ucs_status_t status, void *argument) {
+static void job_note_sent(void *request, ucs_status_t status, void *argument) {
     ucp_request_free(request);
     end_or_wait(argument, status);
 }
 
-static void note_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
-                          void *argument) {
+static void job_note_received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info,
+                              void *argument) {
     check(status != UCS_ERR_MESSAGE_TRUNCATED);
     ucp_request_free(request);
     end_or_wait(argument, status);
@@ -357,32 +357,32 @@ static void note_begun(struct job_request *it, ucs_status_ptr_t request) {
         it->request = request;
 }
 
-void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t to,
+void job_send_begin(struct job_batch *batch, enum job_channel channel, uint32_t tag, uint32_t to,
                     const void *data, size_t bytes) {
     check(job.begun && to < job.count && to != job.rank);
     if (job.broken || job.gone[to]) return;
-    struct job_request *it = begin(batch, lane, to, false);
+    struct job_request *it = begin(batch, channel, to, false);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                       .cb.send = note_sent,
+                                       .cb.send = job_note_sent,
                                        .user_data = it};
     ucp_ep_h endpoint = endpoint_to(to);
     if (endpoint)
-        note_begun(it,
-                   ucp_tag_send_nbx(endpoint, data, bytes, tag_of(lane, tag, job.rank), &param));
+        note_begun(it, ucp_tag_send_nbx(endpoint, data, bytes, job_tag_of(channel, tag, job.rank),
+                                        &param));
 }
 
-void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t from,
-                       void *data, size_t bytes) {
+void job_receive_begin(struct job_batch *batch, enum job_channel channel, uint32_t tag,
+                       uint32_t from, void *data, size_t bytes) {
     check(job.begun && from < job.count && from != job.rank);
     if (job.broken || job.gone[from]) return;
-    struct job_request *it = begin(batch, lane, from, true);
+    struct job_request *it = begin(batch, channel, from, true);
     const ucp_request_param_t param = {.op_attr_mask =
                                            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                       .cb.recv = note_received,
+                                       .cb.recv = job_note_received,
                                        .user_data = it};
-    note_begun(
-        it, ucp_tag_recv_nbx(job.worker, data, bytes, tag_of(lane, tag, from), UINT64_MAX, &param));
+    note_begun(it, ucp_tag_recv_nbx(job.worker, data, bytes, job_tag_of(channel, tag, from),
+                                    UINT64_MAX, &param));
 }
 
 /* ---- ranks that die, and come back ---- */
@@ -413,7 +413,7 @@ static bool any_receives(void) {
 static void end_those_without_request(void) {
     for (struct job_request *it = job.open; it;) {
         struct job_request *behind = it->behind;
-        forget(it);
+        job_forget(it);
         if (!it->request) end(it);
         it = behind;
     }
@@ -421,7 +421,7 @@ static void end_those_without_request(void) {
 
 /* Other ranks live than this one knew. While it meets the others, it says so for the new epoch: its
  * worker has spoken to nobody. */
-static void note_change(const struct job_frame *head) {
+static void job_note_change(const struct job_frame *head) {
     struct error error;
     if (head->rank == 0 && head->rank != job.rank && job.begun && !job.ending)
         _exit(1); /* who launched it tells */
@@ -430,43 +430,45 @@ static void note_change(const struct job_frame *head) {
     job.failed_ns = 0;
     if (!job.meets)
         job.broken = job.leaves = true;
-    else if (say_here(&error))
+    else if (send_join(&error))
         job.deaf = true;
 }
 
 /* Its bytes are kept: the ranks' places lie in them. */
-static void take_roster(struct bytes frame) {
+static void job_take_members(struct bytes frame) {
     const char *host;
     size_t at = 0;
     for (uint32_t rank = 0; rank < job.count; rank++) {
-        if (!job_frame_place(frame, &at, &host, &job.addresses[rank])) {
+        if (!job_rendezvous_frame_place(frame, &at, &host, &job.addresses[rank])) {
             job.deaf = true;
             return;
         }
         job.hosts[rank] = host;
         job.gone[rank] = job.addresses[rank].count == 0;
     }
-    free(job.roster);
-    job.roster = job.heard;
-    job.heard = NULL;
-    job.heard_room = 0;
+    free(job.members);
+    job.members = job.received;
+    job.received = NULL;
+    job.received_room = 0;
     job.meets = job.broken = false;
 }
 
 /* True: a whole frame is there. */
-static bool hear_frame(size_t *bytes_out) {
+static bool receive_frame(size_t *bytes_out) {
     while (!job.deaf) {
-        const struct bytes heard = {job.heard, job.heard_bytes};
-        if (!job_frame_measure(heard, job.count, bytes_out)) break;
+        const struct bytes received = {job.received, job.received_bytes};
+        if (!job_rendezvous_frame_measure(received, job.count, bytes_out)) break;
         size_t wanted = *bytes_out ? *bytes_out : sizeof(struct job_frame);
-        if (*bytes_out && job.heard_bytes == wanted) return true;
-        if (job.heard_room < wanted) job.heard = realloc(job.heard, job.heard_room = wanted);
-        check(job.heard); /* a roster, at most */
-        ssize_t got = read(job.meeting, job.heard + job.heard_bytes, wanted - job.heard_bytes);
+        if (*bytes_out && job.received_bytes == wanted) return true;
+        if (job.received_room < wanted)
+            job.received = realloc(job.received, job.received_room = wanted);
+        check(job.received); /* a roster, at most */
+        ssize_t got =
+            read(job.rendezvous, job.received + job.received_bytes, wanted - job.received_bytes);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
         if (got <= 0) break;
-        job.heard_bytes += (size_t)got;
+        job.received_bytes += (size_t)got;
     }
     job.deaf = true;
     return false;
@@ -474,39 +476,39 @@ static bool hear_frame(size_t *bytes_out) {
 
 /* Whoever watches is told for whom this rank waits: that of the oldest message, but for experts that
  * move, which nobody waits for. */
-static void tell_awaited(void) {
+static void report_awaited(void) {
     uint32_t peer = job.asked;
     for (const struct job_request *it = job.open; it; it = it->behind)
-        if (it->batch && it->lane != JOB_LANE_MOVES) peer = it->peer + 1;
-    pulse_await(peer);
+        if (it->batch && it->channel != JOB_CHANNEL_MOVES) peer = it->peer + 1;
+    heartbeat_await(peer);
 }
 
 /* All that the launcher has said. */
-static void hear_launcher(void) {
+static void receive_launcher(void) {
     struct job_frame head;
     size_t bytes;
     job.looks = 0;
     if (job.failed_ns && clock_now_ns() - job.failed_ns > EXPLAINED_NS_MAX)
         end_broken("the connection to another rank broke", job.failure);
-    while (hear_frame(&bytes)) {
-        memcpy(&head, job.heard, sizeof head);
-        job.heard_bytes = 0;
-        if (head.kind != JOB_FRAME_ROSTER)
-            note_change(&head);
+    while (receive_frame(&bytes)) {
+        memcpy(&head, job.received, sizeof head);
+        job.received_bytes = 0;
+        if (head.kind != JOB_FRAME_MEMBERS)
+            job_note_change(&head);
         else if (job.meets && head.epoch == job.epoch)
-            take_roster((struct bytes){job.heard, bytes});
+            job_take_members((struct bytes){job.received, bytes});
     }
 }
 
 /* Nobody waits any more. A receive that no message has matched ends at once. One that is matched is
  * seen to its end, or as far as it comes. Its memory is left alone afterwards, since its worker is
  * never looked at again. */
-static void break_off(void) {
+static void job_break_off(void) {
     int64_t moved_ns = clock_now_ns();
     for (struct job_request *it = job.open; it;) {
         struct job_request *behind = it->behind; /* cancelling ends no other */
         if (it->receives && it->request) {
-            forget(it);
+            job_forget(it);
             ucp_request_cancel(job.worker, it->request);
         }
         it = behind;
@@ -524,12 +526,12 @@ static void break_off(void) {
 /* Until all who live are there, each with a worker that nobody has spoken to. */
 static enum status meet(struct error *error) {
     const int64_t began_ns = clock_now_ns();
-    check(fcntl(job.meeting, F_SETFL, O_NONBLOCK) == 0);
+    check(fcntl(job.rendezvous, F_SETFL, O_NONBLOCK) == 0);
     job.meets = true;
-    enum status status = say_here(error);
+    enum status status = send_join(error);
     while (!status && job.meets) {
         listen_to_launcher(POLLIN);
-        hear_launcher();
+        receive_launcher();
         if (job.meets && job.deaf)
             status = error_set(error, STATUS_GONE, "rank %u: its launcher is gone", job.rank);
         else if (job.meets && job.begun && clock_now_ns() - began_ns > REGROUP_NS_MAX)
@@ -544,19 +546,19 @@ static enum status meet(struct error *error) {
 bool job_progress(void) {
     bool moved = ucp_worker_progress(job.worker) > 0;
     job.looks += moved ? 1 : LOOKS_MOVED; /* something may move for ever, too */
-    if (moved) pulse_moved();
-    if (job.looks >= LOOKS_A_HEAR * LOOKS_MOVED) {
-        tell_awaited();
-        hear_launcher();
+    if (moved) heartbeat_moved();
+    if (job.looks >= LOOKS_A_RECEIVE * LOOKS_MOVED) {
+        report_awaited();
+        receive_launcher();
     }
-    if (job.leaves) break_off();
+    if (job.leaves) job_break_off();
     return moved;
 }
 
 bool job_look(void) {
     if (!job.begun) return false;
-    hear_launcher();
-    if (job.leaves) break_off();
+    receive_launcher();
+    if (job.leaves) job_break_off();
     return job.broken;
 }
 
@@ -574,8 +576,8 @@ uint32_t job_epoch(void) {
 
 uint32_t job_node_ranks(void) {
     const char *hosts[LIMIT_RANKS];
-    uint32_t here = told(JOB_MEETING_RANKS_HERE, 1, INT32_MAX);
-    uint32_t count = told(JOB_MEETING_RANKS, 1, LIMIT_RANKS);
+    uint32_t here = job_reported(JOB_RENDEZVOUS_RANKS_HERE, 1, INT32_MAX);
+    uint32_t count = job_reported(JOB_RENDEZVOUS_RANKS, 1, LIMIT_RANKS);
     if (!job.begun) return job_returns() && here <= count && count % here == 0 ? here : 0;
     for (uint32_t rank = 0; rank < job.count; rank++)
         hosts[rank] = job.gone[rank] ? NULL : job.hosts[rank];
@@ -583,7 +585,7 @@ uint32_t job_node_ranks(void) {
 }
 
 bool job_is_here(void) {
-    const char *named = getenv(JOB_MEETING_HOST);
+    const char *named = getenv(JOB_RENDEZVOUS_HOST);
     if (!job_exists()) return false;
     if (!named || !named[0]) return true;
     for (uint32_t rank = 0; rank < job.count && job.begun; rank++)
@@ -592,7 +594,7 @@ bool job_is_here(void) {
 }
 
 uint32_t job_place_here(void) {
-    uint32_t place = told(JOB_MEETING_PLACE, 0, INT32_MAX);
+    uint32_t place = job_reported(JOB_RENDEZVOUS_PLACE, 0, INT32_MAX);
     return place == UINT32_MAX ? 0 : place;
 }
 
@@ -610,7 +612,7 @@ uint32_t job_row(const uint32_t **ranks_out, uint32_t *own_out) {
 void job_regroup(void) {
     struct error error;
     if (!job.broken) return;
-    if (job.leaves) break_off();
+    if (job.leaves) job_break_off();
     close_last_worker();
     for (struct job_request *it = job.open; it; it = it->behind)
         it->is_over = true;
@@ -618,7 +620,7 @@ void job_regroup(void) {
     job.open = NULL;
     job.last_worker = job.worker;
     memset(job.endpoints, 0, job.count * sizeof(ucp_ep_h));
-    enum status status = open_worker(&error);
+    enum status status = job_open_worker(&error);
     if (!status) status = meet(&error);
     if (status) job_give_up("it does not come together with the others", error.text);
     close_last_worker();
@@ -627,11 +629,11 @@ void job_regroup(void) {
 /* ---- beginning and ending ---- */
 
 /* Where a rank has died just now, UCX holds what never went to it: the end of the process frees it. */
-static void leave(void) {
+static void job_leave(void) {
     bool whole = !job.broken && !job.last_worker;
     if (job.worker && whole) ucp_worker_destroy(job.worker);
     if (job.context && whole) ucp_cleanup(job.context);
-    if (job.meeting >= 0) close(job.meeting);
+    if (job.rendezvous >= 0) close(job.rendezvous);
     free_requests(job.spare);
     free_requests(job.open);
     free_requests(job.of_last);
@@ -639,11 +641,11 @@ static void leave(void) {
     free(job.endpoints);
     free(job.addresses);
     free(job.hosts);
-    free(job.roster);
-    free(job.heard);
+    free(job.members);
+    free(job.received);
     memset(&job, 0, sizeof job);
     job.count = 1;
-    job.meeting = -1;
+    job.rendezvous = -1;
 }
 
 enum status job_begin(struct error *error) {
@@ -657,10 +659,10 @@ enum status job_begin(struct error *error) {
     if (!job.gone || !job.endpoints || !job.addresses || !job.hosts)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a job of %u ranks", job.count);
     if (!status) status = open_context(error);
-    if (!status) status = open_worker(error);
+    if (!status) status = job_open_worker(error);
     if (!status) status = meet(error);
     if (status)
-        leave();
+        job_leave();
     else
         job.begun = true;
     return status;
@@ -676,18 +678,18 @@ void job_end(void) {
            ucp_request_check_status(flush) == UCS_INPROGRESS)
         job_progress();
     if (UCS_PTR_IS_PTR(flush)) ucp_request_free(flush);
-    leave();
+    job_leave();
 }
 
 /* ---- waiting ---- */
 
 void job_doze(int64_t ns_max) {
-    struct pollfd files[] = {{job.wakes, POLLIN, 0}, {job.deaf ? -1 : job.meeting, POLLIN, 0}};
+    struct pollfd files[] = {{job.wakes, POLLIN, 0}, {job.deaf ? -1 : job.rendezvous, POLLIN, 0}};
     const struct timespec most = {ns_max / 1000000000, ns_max % 1000000000};
     if (job.broken || ucp_worker_arm(job.worker) != UCS_OK) return;
-    tell_awaited();
+    report_awaited();
     ppoll(files, 2, &most, NULL);
-    hear_launcher();
+    receive_launcher();
 }
 
 void job_rest(uint32_t *looks, int64_t ns_max) {
@@ -720,15 +722,15 @@ void job_wait_until(bool (*over)(void *context), void *context) {
 
 void job_send(uint32_t to, const void *data, size_t bytes) {
     struct job_batch batch = {0};
-    job_send_begin(&batch, JOB_LANE_STEERING, 0, to, data, bytes);
+    job_send_begin(&batch, JOB_CHANNEL_STEERING, 0, to, data, bytes);
     job_wait(&batch);
 }
 
 bool job_ready(uint32_t from, size_t *bytes_out) {
     ucp_tag_recv_info_t info;
     job_progress();
-    if (job.broken ||
-        !ucp_tag_probe_nb(job.worker, tag_of(JOB_LANE_STEERING, 0, from), UINT64_MAX, 0, &info))
+    if (job.broken || !ucp_tag_probe_nb(job.worker, job_tag_of(JOB_CHANNEL_STEERING, 0, from),
+                                        UINT64_MAX, 0, &info))
         return false;
     *bytes_out = info.length;
     return true;
@@ -749,7 +751,7 @@ size_t job_receive(uint32_t from, void *data, size_t bytes) {
     size_t length;
     if (!job_await(from, &length)) return 0;
     check(length <= bytes);
-    job_receive_begin(&batch, JOB_LANE_STEERING, 0, from, data, length);
+    job_receive_begin(&batch, JOB_CHANNEL_STEERING, 0, from, data, length);
     job_wait(&batch);
     return job.broken ? 0 : length;
 }
@@ -760,9 +762,9 @@ void job_barrier(void) {
     uint32_t round = 0, own = 0, count = job_row(&row, &own);
     for (uint32_t step = 1; step < count; step *= 2, round++) {
         struct job_batch batch = {0};
-        job_receive_begin(&batch, JOB_LANE_BARRIER, round, row[(own + count - step) % count], NULL,
-                          0);
-        job_send_begin(&batch, JOB_LANE_BARRIER, round, row[(own + step) % count], NULL, 0);
+        job_receive_begin(&batch, JOB_CHANNEL_BARRIER, round, row[(own + count - step) % count],
+                          NULL, 0);
+        job_send_begin(&batch, JOB_CHANNEL_BARRIER, round, row[(own + step) % count], NULL, 0);
         job_wait(&batch);
     }
 }
@@ -771,13 +773,13 @@ void job_swap(const char *out, char *in, size_t bytes) {
     struct job_batch batch = {0};
     for (uint32_t i = 1; i < job.count; i++) {
         uint32_t rank = (job.rank + i) % job.count;
-        job_receive_begin(&batch, JOB_LANE_ACTIVATIONS, (1u << TAG_BITS) - 1, rank,
+        job_receive_begin(&batch, JOB_CHANNEL_ACTIVATIONS, (1u << TAG_BITS) - 1, rank,
                           in + rank * bytes, bytes);
     }
     for (uint32_t i = 1; i < job.count; i++) {
         uint32_t rank = (job.rank + i) % job.count;
-        job_send_begin(&batch, JOB_LANE_ACTIVATIONS, (1u << TAG_BITS) - 1, rank, out + rank * bytes,
-                       bytes);
+        job_send_begin(&batch, JOB_CHANNEL_ACTIVATIONS, (1u << TAG_BITS) - 1, rank,
+                       out + rank * bytes, bytes);
     }
     job_wait(&batch);
 }
@@ -788,8 +790,8 @@ void job_shift(const char *out, char *in, size_t bytes, uint32_t by, uint32_t ri
     struct job_batch batch = {0};
     by %= ring;
     if (by == 0) return;
-    job_receive_begin(&batch, JOB_LANE_ACTIVATIONS, tag, first + (place + ring - by) % ring, in,
+    job_receive_begin(&batch, JOB_CHANNEL_ACTIVATIONS, tag, first + (place + ring - by) % ring, in,
                       bytes);
-    job_send_begin(&batch, JOB_LANE_ACTIVATIONS, tag, first + (place + by) % ring, out, bytes);
+    job_send_begin(&batch, JOB_CHANNEL_ACTIVATIONS, tag, first + (place + by) % ring, out, bytes);
     job_wait(&batch);
 }

@@ -3,7 +3,7 @@
  * Steering (plans out, results back) has calls that wait; the exchange and the moves of experts
  * begin what they send and receive, and look later whether it is done.
  *
- * A job is N copies of this program, started by a launcher (job_meeting.h), over UCX: shared memory
+ * A job is N copies of this program, started by a launcher (job_rendezvous.h), over UCX: shared memory
  * among the ranks of a host, RDMA or TCP between hosts. In a build without UCX there are no jobs:
  * job_built says so, and job_begin refuses. Calls come from one thread at a time.
  *
@@ -69,7 +69,12 @@ void job_barrier(void);
 /* ---- what is begun and waited for ---- */
 
 /* Messages of one lane, tag and sender come in the order in which they were sent. */
-enum job_lane { JOB_LANE_STEERING, JOB_LANE_BARRIER, JOB_LANE_ACTIVATIONS, JOB_LANE_MOVES };
+enum job_channel {
+    JOB_CHANNEL_STEERING,
+    JOB_CHANNEL_BARRIER,
+    JOB_CHANNEL_ACTIVATIONS,
+    JOB_CHANNEL_MOVES
+};
 
 /* Sends and receives that are waited for together; zeros: none. */
 struct job_batch {
@@ -77,11 +82,11 @@ struct job_batch {
 };
 
 /* The memory stays as it is until the batch is done. */
-void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t to,
+void job_send_begin(struct job_batch *batch, enum job_channel channel, uint32_t tag, uint32_t to,
                     const void *data, size_t bytes);
 /* The memory is the job's to write until the batch is done. What comes has at most `bytes`. */
-void job_receive_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t from,
-                       void *data, size_t bytes);
+void job_receive_begin(struct job_batch *batch, enum job_channel channel, uint32_t tag,
+                       uint32_t from, void *data, size_t bytes);
 
 /* Moves on what is under way; true if anything happened. */
 bool job_progress(void);

@@ -66,7 +66,7 @@ bool job_await(uint32_t from, size_t *bytes_out) {
     return false;
 }
 
-void job_send_begin(struct job_batch *batch, enum job_lane lane, uint32_t tag, uint32_t to,
+void job_send_begin(struct job_batch *batch, enum job_channel channel, uint32_t tag, uint32_t to,
                     const void *data, size_t bytes) {
     job_send(to, data, bytes);
 }

@@ -43,7 +43,7 @@ void job_tree_free(struct job_tree_parts *parts) {
     *parts = (struct job_tree_parts){.data = NULL};
 }
 
-static char *make_room(struct job_tree_parts *parts, size_t bytes) {
+static char *job_tree_make_room(struct job_tree_parts *parts, size_t bytes) {
     if (parts->bytes + bytes > parts->room) {
         parts->room = 2 * parts->room + bytes;
         parts->data = realloc(parts->data, parts->room);
@@ -55,7 +55,7 @@ static char *make_room(struct job_tree_parts *parts, size_t bytes) {
 void *job_tree_add(struct job_tree_parts *parts, uint32_t rank, size_t bytes) {
     check(bytes <= UINT32_MAX);
     size_t whole = sizeof(struct part) + round_up_8(bytes);
-    char *at = make_room(parts, whole);
+    char *at = job_tree_make_room(parts, whole);
     memset(at + whole - 8, 0, 8);
     *(struct part *)(void *)at = (struct part){rank, (uint32_t)bytes};
     parts->bytes += whole;
@@ -108,7 +108,7 @@ static void pass_down(const struct job_tree_parts *parts, const struct job_tree_
     for (uint32_t i = 0; i < place->child_count; i++) {
         struct bytes run = parts_of(parts, place->first[i], place->first[i + 1]);
         check(run.count > 0);
-        job_send_begin(&batch, JOB_LANE_STEERING, 0, place->first[i], run.data, run.count);
+        job_send_begin(&batch, JOB_CHANNEL_STEERING, 0, place->first[i], run.data, run.count);
     }
     job_wait(&batch);
 }
@@ -128,7 +128,7 @@ bool job_tree_take(struct job_tree_parts *parts, size_t bytes, struct bytes *par
     uint32_t rank;
     size_t at = 0;
     job_tree_clear(parts);
-    if (!job_receive(place.parent, make_room(parts, bytes), bytes)) return false;
+    if (!job_receive(place.parent, job_tree_make_room(parts, bytes), bytes)) return false;
     parts->bytes = bytes;
     pass_down(parts, &place);
     if (job_broken()) return false;
@@ -142,7 +142,7 @@ bool job_tree_gather(struct job_tree_parts *parts) {
     size_t bytes;
     for (uint32_t i = 0; i < place.child_count; i++) {
         if (!job_await(place.first[i], &bytes)) return false;
-        bytes = job_receive(place.first[i], make_room(parts, bytes), bytes);
+        bytes = job_receive(place.first[i], job_tree_make_room(parts, bytes), bytes);
         if (!bytes) return false;
         parts->bytes += bytes;
     }

@@ -13,19 +13,19 @@ static uint64_t turned(uint64_t x, unsigned bits) {
     return x << bits | x >> (64 - bits);
 }
 
-static uint64_t mixed(uint64_t x) {
+static uint64_t move_checksum_mixed(uint64_t x) {
     x = (x ^ x >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
     x = (x ^ x >> 27) * UINT64_C(0x94D049BB133111EB);
     return x ^ x >> 31;
 }
 
 void move_checksum_begin(struct move_checksum *sum) {
-    *sum = (struct move_checksum){.lanes = {1, 2, 3, 4}};
+    *sum = (struct move_checksum){.channels = {1, 2, 3, 4}};
 }
 
-static void add_block(struct move_checksum *sum, const uint64_t *words) {
-    for (int lane = 0; lane < 4; lane++)
-        sum->lanes[lane] = turned(sum->lanes[lane] ^ words[lane], 29) * PRIME;
+static void move_checksum_add_block(struct move_checksum *sum, const uint64_t *words) {
+    for (int channel = 0; channel < 4; channel++)
+        sum->channels[channel] = turned(sum->channels[channel] ^ words[channel], 29) * PRIME;
 }
 
 void move_checksum_add(struct move_checksum *sum, const char *data, size_t bytes) {
@@ -33,19 +33,19 @@ void move_checksum_add(struct move_checksum *sum, const char *data, size_t bytes
     size_t at = 0;
     for (; at + sizeof words <= bytes; at += sizeof words) {
         memcpy(words, data + at, sizeof words);
-        add_block(sum, words);
+        move_checksum_add_block(sum, words);
     }
     if (at < bytes) {
         memset(words, 0, sizeof words);
         memcpy(words, data + at, bytes - at);
-        add_block(sum, words);
+        move_checksum_add_block(sum, words);
     }
     sum->bytes += bytes;
 }
 
 uint64_t move_checksum_end(const struct move_checksum *sum) {
     uint64_t all = sum->bytes;
-    for (int lane = 0; lane < 4; lane++)
-        all = mixed(all ^ sum->lanes[lane]) + PRIME;
+    for (int channel = 0; channel < 4; channel++)
+        all = move_checksum_mixed(all ^ sum->channels[channel]) + PRIME;
     return all;
 }

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 struct move_checksum {
-    uint64_t lanes[4];
+    uint64_t channels[4];
     uint64_t bytes;
 };
 

@@ -81,14 +81,14 @@ static void begin(struct way *way, uint32_t rank, char *data, size_t bytes) {
     move_checksum_begin(&way->sum);
 }
 
-static size_t next_chunk(const struct way *way) {
+static size_t move_transport_next_chunk(const struct way *way) {
     size_t left = way->bytes - way->at;
     return left < MOVE_CHUNK_BYTES ? left : MOVE_CHUNK_BYTES;
 }
 
-static void take_chunk(struct way *way) {
-    way->chunk = next_chunk(way);
-    job_receive_begin(&way->batch, JOB_LANE_MOVES, TAG_CHUNK, way->rank, way->data + way->at,
+static void move_transport_take_chunk(struct way *way) {
+    way->chunk = move_transport_next_chunk(way);
+    job_receive_begin(&way->batch, JOB_CHANNEL_MOVES, TAG_CHUNK, way->rank, way->data + way->at,
                       way->chunk);
 }
 
@@ -100,7 +100,7 @@ void move_transport_give(struct move_transport *transport, uint32_t to, const ch
 void move_transport_take(struct move_transport *transport, uint32_t from, char *data,
                          size_t bytes) {
     begin(&transport->taken, from, data, bytes);
-    take_chunk(&transport->taken);
+    move_transport_take_chunk(&transport->taken);
 }
 
 static void progress_given(struct move_transport *transport) {
@@ -113,11 +113,12 @@ static void progress_given(struct move_transport *transport) {
     } else if (way->at == way->bytes) {
         way->sums = true;
         way->own = move_checksum_end(&way->sum);
-        job_send_begin(&way->batch, JOB_LANE_MOVES, TAG_SUM, way->rank, &way->own, sizeof way->own);
-    } else if (move_transport_may(transport, next_chunk(way))) {
-        way->chunk = next_chunk(way);
+        job_send_begin(&way->batch, JOB_CHANNEL_MOVES, TAG_SUM, way->rank, &way->own,
+                       sizeof way->own);
+    } else if (move_transport_may(transport, move_transport_next_chunk(way))) {
+        way->chunk = move_transport_next_chunk(way);
         move_checksum_add(&way->sum, way->data + way->at, way->chunk);
-        job_send_begin(&way->batch, JOB_LANE_MOVES, TAG_CHUNK, way->rank, way->data + way->at,
+        job_send_begin(&way->batch, JOB_CHANNEL_MOVES, TAG_CHUNK, way->rank, way->data + way->at,
                        way->chunk);
     }
 }
@@ -136,11 +137,11 @@ static void progress_taken(struct move_transport *transport) {
     way->at += way->chunk;
     way->chunk = 0;
     if (way->at < way->bytes) {
-        take_chunk(&transport->taken);
+        move_transport_take_chunk(&transport->taken);
         return;
     }
     way->sums = true;
-    job_receive_begin(&way->batch, JOB_LANE_MOVES, TAG_SUM, way->rank, &way->others,
+    job_receive_begin(&way->batch, JOB_CHANNEL_MOVES, TAG_SUM, way->rank, &way->others,
                       sizeof way->others);
 }
 

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static void *map(int file, size_t bytes) {
+static void *near_memory_map(int file, size_t bytes) {
     int flags = file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags | MAP_NORESERVE, file, 0);
     return memory == MAP_FAILED ? NULL : memory;
@@ -19,7 +19,7 @@ enum status near_memory_open(struct near_memory *near, size_t bytes, uint32_t ra
                                  .address = address,
                                  .rank_count = rank_count,
                                  .neighbours = calloc(rank_count, sizeof *near->neighbours),
-                                 .own = map(file, bytes)};
+                                 .own = near_memory_map(file, bytes)};
     if (near->own && near->neighbours) return STATUS_OK;
     near_memory_close(near);
     return error_set(error, STATUS_NO_MEMORY,
@@ -39,13 +39,13 @@ void near_memory_close(struct near_memory *near) {
 static char *map_neighbour(const struct near_memory *near, const struct shared_file *address) {
     int file = shared_file_open(address, near->bytes);
     if (file < 0) return NULL;
-    char *memory = map(file, near->bytes);
+    char *memory = near_memory_map(file, near->bytes);
     close(file);
     return memory;
 }
 
-void near_memory_hear(struct near_memory *near, uint32_t rank, const struct shared_file *address,
-                      uint32_t epoch) {
+void near_memory_receive(struct near_memory *near, uint32_t rank, const struct shared_file *address,
+                         uint32_t epoch) {
     struct neighbour *neighbour = &near->neighbours[rank];
     neighbour->epoch = epoch;
     if (neighbour->name == address->name) return;

@@ -37,8 +37,8 @@ enum status near_memory_open(struct near_memory *near, size_t bytes, uint32_t ra
 void near_memory_close(struct near_memory *near);
 
 /* A rank of this host says where its memory is; an address that leads elsewhere is left alone. */
-void near_memory_hear(struct near_memory *near, uint32_t rank, const struct shared_file *address,
-                      uint32_t epoch);
+void near_memory_receive(struct near_memory *near, uint32_t rank, const struct shared_file *address,
+                         uint32_t epoch);
 
 /* The rank's memory; NULL: unknown to this process, or not heard of in this epoch. */
 char *near_memory_of(const struct near_memory *near, uint32_t rank, uint32_t epoch);

@@ -42,8 +42,8 @@ enum exchange_tag {
     TAG_DISPATCH,
     TAG_COUNTS,
     TAG_COMBINE, /* of the first wave */
-    TAG_SPAN = TAG_COMBINE + EXCHANGE_WAVES,
-    TAGS_PER_CHANNEL = TAG_SPAN + EXCHANGE_WAVES
+    TAG_SPAN = TAG_COMBINE + EXCHANGE_EXPERT_BATCHES,
+    TAGS_PER_CHANNEL = TAG_SPAN + EXCHANGE_EXPERT_BATCHES
 };
 
 #define TAG_NODE_SHIFT 16 /* above channels and their tags: the node whose tokens it is about */
@@ -52,10 +52,10 @@ static struct ranks *ranks_of(struct exchange *exchange) {
     return (struct ranks *)exchange;
 }
 
-static uint32_t tag_of(const struct ranks *ranks, enum exchange_tag tag, uint32_t wave,
-                       uint32_t node) {
+static uint32_t ranks_tag_of(const struct ranks *ranks, enum exchange_tag tag,
+                             uint32_t expert_batch, uint32_t node) {
     return node << TAG_NODE_SHIFT |
-           (ranks->exchange.options.channel * TAGS_PER_CHANNEL + tag + wave);
+           (ranks->exchange.options.channel * TAGS_PER_CHANNEL + tag + expert_batch);
 }
 
 /* The rank of a place on this node, and that of this place on a node. */
@@ -72,42 +72,44 @@ static bool is_near(const struct ranks *ranks, uint32_t rank) {
     return rank / each == ranks->rank / each;
 }
 
-static void receive(struct ranks *ranks, struct job_batch *batch, enum exchange_tag tag,
-                    uint32_t wave, uint32_t node, uint32_t from, void *data, size_t bytes,
-                    struct exchange_span *span) {
-    job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, tag, wave, node), from, data,
-                      bytes);
+static void ranks_receive(struct ranks *ranks, struct job_batch *batch, enum exchange_tag tag,
+                          uint32_t expert_batch, uint32_t node, uint32_t from, void *data,
+                          size_t bytes, struct exchange_span *span) {
+    job_receive_begin(batch, JOB_CHANNEL_ACTIVATIONS, ranks_tag_of(ranks, tag, expert_batch, node),
+                      from, data, bytes);
     if (exchange_is_slow(&ranks->exchange))
-        job_receive_begin(batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_SPAN, wave, node), from,
-                          span, sizeof *span);
+        job_receive_begin(batch, JOB_CHANNEL_ACTIVATIONS,
+                          ranks_tag_of(ranks, TAG_SPAN, expert_batch, node), from, span,
+                          sizeof *span);
 }
 
-static void note_sent(struct ranks *ranks, uint32_t wave, uint32_t node, uint32_t to,
-                      size_t bytes) {
+static void ranks_note_sent(struct ranks *ranks, uint32_t expert_batch, uint32_t node, uint32_t to,
+                            size_t bytes) {
     struct exchange_counts *counts = &ranks->exchange.counts;
     counts->bytes_sent += bytes;
     if (!is_near(ranks, to)) counts->bytes_between_nodes += bytes;
     ranks->sent[ranks->sent_count++] =
-        (struct sent){.to = to, .node = node, .wave = wave, .bytes = bytes};
+        (struct sent){.to = to, .node = node, .expert_batch = expert_batch, .bytes = bytes};
 }
 
 static void send_tokens(struct ranks *ranks, uint32_t node, uint32_t to,
                         const struct hop_peer *peer) {
-    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_DISPATCH, 0, node),
-                   to, peer->head, peer->head_bytes);
-    note_sent(ranks, 0, node, to, peer->out.bytes);
+    job_send_begin(&ranks->out_batch, JOB_CHANNEL_ACTIVATIONS,
+                   ranks_tag_of(ranks, TAG_DISPATCH, 0, node), to, peer->head, peer->head_bytes);
+    ranks_note_sent(ranks, 0, node, to, peer->out.bytes);
 }
 
 /* If they are in place, a message without bytes says so. */
-static void send_rows(struct ranks *ranks, uint32_t wave, uint32_t node, uint32_t to,
+static void send_rows(struct ranks *ranks, uint32_t expert_batch, uint32_t node, uint32_t to,
                       const void *rows, size_t bytes, bool in_place) {
-    job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS, tag_of(ranks, TAG_COMBINE, wave, node),
-                   to, rows, in_place ? 0 : bytes);
-    note_sent(ranks, wave, node, to, bytes);
+    job_send_begin(&ranks->out_batch, JOB_CHANNEL_ACTIVATIONS,
+                   ranks_tag_of(ranks, TAG_COMBINE, expert_batch, node), to, rows,
+                   in_place ? 0 : bytes);
+    ranks_note_sent(ranks, expert_batch, node, to, bytes);
 }
 
 /* Behind what begins together: over a slow link it leaves together, too. */
-static void tell_spans(struct ranks *ranks) {
+static void report_spans(struct ranks *ranks) {
     uint64_t bytes[2] = {0};
     struct exchange_span leaves[2] = {{0}};
     uint32_t count = ranks->sent_count;
@@ -122,16 +124,16 @@ static void tell_spans(struct ranks *ranks) {
         struct exchange_span *span = &ranks->spans_out[ranks->span_count++];
         *span = leaves[is_near(ranks, sent->to)];
         span->bytes = sent->bytes;
-        job_send_begin(&ranks->out_batch, JOB_LANE_ACTIVATIONS,
-                       tag_of(ranks, TAG_SPAN, sent->wave, sent->node), sent->to, span,
-                       sizeof *span);
+        job_send_begin(&ranks->out_batch, JOB_CHANNEL_ACTIVATIONS,
+                       ranks_tag_of(ranks, TAG_SPAN, sent->expert_batch, sent->node), sent->to,
+                       span, sizeof *span);
     }
 }
 
 static struct hop_message message_at(const struct ranks *ranks, char *memory, uint32_t tokens,
                                      uint32_t pairs) {
     return hop_message_at(memory, tokens, pairs, ranks->exchange.options.dispatch_bytes,
-                          ranks_sum_groups(ranks));
+                          ranks_memory_sum_groups(ranks));
 }
 
 /* Of the tokens of a rank; at two levels it is of the sender's node and place. */
@@ -144,8 +146,9 @@ static struct hop_head *head_in(char *memory) {
 }
 
 /* Of a rank's tokens, as in_memory. */
-static struct exchange_span *span_in(const struct ranks *ranks, uint32_t rank, uint32_t wave) {
-    return &ranks->spans_in[rank * EXCHANGE_WAVES + wave];
+static struct exchange_span *span_in(const struct ranks *ranks, uint32_t rank,
+                                     uint32_t expert_batch) {
+    return &ranks->spans_in[rank * EXCHANGE_EXPERT_BATCHES + expert_batch];
 }
 
 /* ---- the relays, and waiting ---- */
@@ -169,9 +172,10 @@ static bool list_is_here(const struct ranks *ranks, uint32_t node) {
 static bool results_are_here(const struct ranks *ranks, uint32_t node) {
     if (ranks->relays[node].in.open || ranks->rows_returned < ranks->row_count) return false;
     for (uint32_t place = 0; place < ranks->places && !job_broken(); place++)
-        for (uint32_t wave = 0; wave < EXCHANGE_WAVES && place != ranks->place; wave++)
+        for (uint32_t expert_batch = 0;
+             expert_batch < EXCHANGE_EXPERT_BATCHES && place != ranks->place; expert_batch++)
             if (!link_is_through(ranks, rank_at(ranks, place),
-                                 span_in(ranks, node * ranks->places + place, wave)))
+                                 span_in(ranks, node * ranks->places + place, expert_batch)))
                 return false;
     return true;
 }
@@ -194,7 +198,7 @@ static void move_all(void) {
         move_on(ranks);
 }
 
-static bool is_over(void *context) {
+static bool ranks_is_over(void *context) {
     move_all();
     return move_on(context);
 }
@@ -220,20 +224,20 @@ static void split_replicas(struct ranks *ranks, uint32_t layer, const uint32_t *
     struct replicas *replicas = &ranks->replicas;
     size_t experts_all = ranks->exchange.options.placement->experts;
     size_t bytes = experts_all * sizeof *replicas->own;
-    struct job_batch told = {0};
-    uint32_t tag = tag_of(ranks, TAG_COUNTS, 0, 0);
+    struct job_batch reported = {0};
+    uint32_t tag = ranks_tag_of(ranks, TAG_COUNTS, 0, 0);
     if (!replicas_begin(replicas, layer, experts, pairs, ranks->exchange.splits_replicas)) return;
     forget_others(ranks, bytes);
     for (uint32_t i = 1; i < ranks->rank_count; i++) {
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
-        job_receive_begin(&told, JOB_LANE_ACTIVATIONS, tag, rank,
+        job_receive_begin(&reported, JOB_CHANNEL_ACTIVATIONS, tag, rank,
                           replicas->all + rank * experts_all, bytes);
     }
     for (uint32_t i = 1; i < ranks->rank_count; i++) {
         uint32_t rank = (ranks->rank + i) % ranks->rank_count;
-        job_send_begin(&told, JOB_LANE_ACTIVATIONS, tag, rank, replicas->own, bytes);
+        job_send_begin(&reported, JOB_CHANNEL_ACTIVATIONS, tag, rank, replicas->own, bytes);
     }
-    job_wait_until(batch_is_over, &told);
+    job_wait_until(batch_is_over, &reported);
     if (job_broken()) forget_others(ranks, bytes);
     replicas_split(replicas, layer);
 }
@@ -256,7 +260,7 @@ static void choose_slots(struct ranks *ranks, uint32_t layer, const uint32_t *ex
 }
 
 /* Two hops where that was asked for and there is somebody at every place. */
-static void choose_levels(struct ranks *ranks) {
+static void ranks_choose_levels(struct ranks *ranks) {
     const struct placement *placement = ranks->exchange.options.placement;
     bool two = ranks->exchange.goes_by_nodes && ranks->node_count > 1 && placement->node_ranks > 1;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
@@ -278,13 +282,13 @@ static void receive_lists(struct ranks *ranks) {
             char *memory = in_memory(ranks, whose);
             memset(memory, 0, sizeof(struct hop_head));
             if (place != ranks->place)
-                receive(ranks, &ranks->in_batch, TAG_DISPATCH, 0, node, rank_at(ranks, place),
-                        memory, ranks->in_bytes, span_in(ranks, whose, 0));
+                ranks_receive(ranks, &ranks->in_batch, TAG_DISPATCH, 0, node, rank_at(ranks, place),
+                              memory, ranks->in_bytes, span_in(ranks, whose, 0));
         }
         if (node == ranks->node) continue;
         memset(relay->list_in, 0, sizeof(struct hop_head));
-        receive(ranks, &relay->in, TAG_DISPATCH, 0, node, rank_on(ranks, node), relay->list_in,
-                ranks->list_bytes, &relay->span);
+        ranks_receive(ranks, &relay->in, TAG_DISPATCH, 0, node, rank_on(ranks, node),
+                      relay->list_in, ranks->list_bytes, &relay->span);
     }
 }
 
@@ -294,7 +298,7 @@ static char *results_in(const struct ranks *ranks, char *memory, uint32_t node) 
     return memory + ranks->rank_count * ranks->in_bytes + at * ranks->results_bytes;
 }
 
-static char *results_of(const struct ranks *ranks, uint32_t node) {
+static char *ranks_results_of(const struct ranks *ranks, uint32_t node) {
     return results_in(ranks, ranks->in.own, node);
 }
 
@@ -319,7 +323,7 @@ static void take_list(struct ranks *ranks, struct relay *relay) {
     relay->list = (struct hop_list){.tokens = tokens,
                                     .count = list.count,
                                     .slot = list.slot,
-                                    .weight = ranks_sum_groups(ranks) ? list.weight : NULL,
+                                    .weight = ranks_memory_sum_groups(ranks) ? list.weight : NULL,
                                     .rows = list.rows};
     ranks->exchange.counts.bytes_received += list.bytes;
 }
@@ -347,8 +351,8 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
                       .slots_each = ranks->slots_per_rank,
                       .own = ranks->place,
                       .row_bytes = ranks->exchange.options.dispatch_bytes,
-                      .weighs = ranks_sum_groups(ranks),
-                      .in_waves = true,
+                      .weighs = ranks_memory_sum_groups(ranks),
+                      .in_expert_batches = true,
                       .from = ranks->in.address,
                       .peers = relay->peers,
                       .own_row = relay->own_row};
@@ -362,7 +366,7 @@ static void deal_list(struct ranks *ranks, uint32_t node, uint32_t first_return,
         uint32_t place = (ranks->place + i) % ranks->places;
         send_tokens(ranks, node, rank_at(ranks, place), &relay->peers[place]);
     }
-    tell_spans(ranks);
+    report_spans(ranks);
 }
 
 static void deal(struct ranks *ranks, uint32_t node) {
@@ -378,7 +382,7 @@ static uint32_t deal_to_nodes(struct ranks *ranks, const struct hop_list *list) 
                       .slots_each = ranks->places * ranks->slots_per_rank,
                       .own = ranks->node,
                       .row_bytes = ranks->exchange.options.dispatch_bytes,
-                      .weighs = ranks_sum_groups(ranks),
+                      .weighs = ranks_memory_sum_groups(ranks),
                       .own_goes_on = true,
                       .peers = ranks->node_peers,
                       .own_row = ranks->own_token};
@@ -388,7 +392,7 @@ static uint32_t deal_to_nodes(struct ranks *ranks, const struct hop_list *list) 
         uint32_t node = (ranks->node + i) % ranks->nodes;
         send_tokens(ranks, ranks->node, rank_on(ranks, node), &ranks->node_peers[node]);
     }
-    tell_spans(ranks);
+    report_spans(ranks);
     return returned;
 }
 
@@ -409,11 +413,11 @@ static void begin_by_nodes(struct ranks *ranks, const struct hop_list *list) {
     check(next == kept->pairs);
 }
 
-static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                           const float *weights, uint32_t tokens, const char *activations) {
+static void ranks_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                                 const float *weights, uint32_t tokens, const char *activations) {
     struct ranks *ranks = ranks_of(exchange);
     check(tokens <= exchange->options.tokens_max && layer < exchange->options.placement->layers);
-    choose_levels(ranks);
+    ranks_choose_levels(ranks);
     ranks->span_count = 0;
     receive_lists(ranks);
     choose_slots(ranks, layer, experts, tokens);
@@ -431,12 +435,12 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
 }
 
 /* Where the rank that sent a message has its memory. */
-static void hear_of(struct ranks *ranks, uint32_t rank, const struct shared_file *address) {
+static void receive_of(struct ranks *ranks, uint32_t rank, const struct shared_file *address) {
     if (!job_broken() && job_shares_host(rank))
-        near_memory_hear(&ranks->in, rank, address, job_epoch());
+        near_memory_receive(&ranks->in, rank, address, job_epoch());
 }
 
-static void read_messages(struct ranks *ranks) {
+static void ranks_read_messages(struct ranks *ranks) {
     for (uint32_t rank = 0; rank < ranks->rank_count && job_broken(); rank++)
         memset(in_memory(ranks, rank), 0, sizeof(struct hop_head));
     uint32_t returns_max =
@@ -457,7 +461,7 @@ static void read_messages(struct ranks *ranks) {
         }
         if (rank % ranks->places != ranks->place) {
             ranks->exchange.counts.bytes_received += in->bytes;
-            hear_of(ranks, rank_at(ranks, rank % ranks->places), &head->from);
+            receive_of(ranks, rank_at(ranks, rank % ranks->places), &head->from);
         }
         ranks->row_count += in->pairs;
         ranks->exchange.counts.tokens_dispatched += in->tokens;
@@ -466,38 +470,40 @@ static void read_messages(struct ranks *ranks) {
 }
 
 /* The wave of `pairs` of a message from `first` on. */
-static uint32_t wave_of(const struct ranks *ranks, const struct hop_message *in, uint32_t first,
-                        uint32_t pairs) {
-    return hop_wave(in->slot + first, pairs, ranks->slots_per_rank, in->pairs);
+static uint32_t ranks_expert_batch_of(const struct ranks *ranks, const struct hop_message *in,
+                                      uint32_t first, uint32_t pairs) {
+    return hop_expert_batch(in->slot + first, pairs, ranks->slots_per_rank, in->pairs);
 }
 
 /* How many results leave in each wave. */
 static void count_returning(struct ranks *ranks) {
-    memset(ranks->wave_sums, 0, sizeof ranks->wave_sums);
+    memset(ranks->expert_batch_sums, 0, sizeof ranks->expert_batch_sums);
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         const struct hop_message *in = &ranks->messages[rank];
         struct returning *returning = &ranks->returning[rank];
         *returning = (struct returning){.rows = NULL};
         for (uint32_t pair = 0, joined; pair < in->pairs; pair += joined) {
             joined = hop_joined(in->slot, pair, in->pairs);
-            uint32_t wave = wave_of(ranks, in, pair, joined);
-            returning->waves[wave]++;
-            ranks->wave_sums[wave] += joined > 1;
+            uint32_t expert_batch = ranks_expert_batch_of(ranks, in, pair, joined);
+            returning->expert_batches[expert_batch]++;
+            ranks->expert_batch_sums[expert_batch] += joined > 1;
         }
     }
 }
 
 /* Others wait for results of that wave. */
-static bool wave_leaves(const struct ranks *ranks, uint32_t wave) {
+static bool expert_batch_leaves(const struct ranks *ranks, uint32_t expert_batch) {
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++)
-        if (rank % ranks->places != ranks->place && ranks->returning[rank].waves[wave]) return true;
+        if (rank % ranks->places != ranks->place &&
+            ranks->returning[rank].expert_batches[expert_batch])
+            return true;
     return false;
 }
 
 /* Turns next_row from each slot's count of rows into its first row. */
 static void form_groups(struct ranks *ranks) {
     uint32_t row = 0;
-    ranks->group_count = ranks->wave = 0;
+    ranks->group_count = ranks->expert_batch = 0;
     for (uint32_t slot = 0; slot < ranks->slots_per_rank; slot++) {
         uint32_t count = ranks->next_row[slot];
         ranks->next_row[slot] = row;
@@ -506,13 +512,17 @@ static void form_groups(struct ranks *ranks) {
             (struct exchange_group){.slot = slot, .first_row = row, .row_count = count};
         row += count;
     }
-    for (uint32_t wave = 0, group = 0; wave < EXCHANGE_WAVES; wave++) {
-        ranks->wave_rows[wave] = wave ? ranks->wave_rows[wave - 1] : 0;
+    for (uint32_t expert_batch = 0, group = 0; expert_batch < EXCHANGE_EXPERT_BATCHES;
+         expert_batch++) {
+        ranks->expert_batch_rows[expert_batch] =
+            expert_batch ? ranks->expert_batch_rows[expert_batch - 1] : 0;
         for (; group < ranks->group_count &&
-               hop_wave_of_slot(ranks->groups[group].slot, ranks->slots_per_rank) == wave;
+               hop_expert_batch_of_slot(ranks->groups[group].slot, ranks->slots_per_rank) ==
+                   expert_batch;
              group++)
-            ranks->wave_rows[wave] += ranks->groups[group].row_count;
-        if (group) ranks->groups[group - 1].results_leave |= wave_leaves(ranks, wave);
+            ranks->expert_batch_rows[expert_batch] += ranks->groups[group].row_count;
+        if (group)
+            ranks->groups[group - 1].results_leave |= expert_batch_leaves(ranks, expert_batch);
     }
 }
 
@@ -528,14 +538,15 @@ static void place_pairs(struct ranks *ranks, uint32_t rank, uint32_t first, uint
                         uint32_t token_index, struct held *held) {
     const struct hop_message *in = &ranks->messages[rank];
     size_t bytes = ranks->exchange.options.combine_bytes;
-    uint32_t wave = wave_of(ranks, in, first, pairs);
-    char *result = ranks->returning[rank].next[wave];
-    ranks->returning[rank].next[wave] += bytes;
+    uint32_t expert_batch = ranks_expert_batch_of(ranks, in, first, pairs);
+    char *result = ranks->returning[rank].next[expert_batch];
+    ranks->returning[rank].next[expert_batch] += bytes;
     if (pairs > 1) {
-        ranks->sums[ranks->next_sum[wave]++] = (struct exchange_sum){.count = pairs,
-                                                                     .weights = in->weight + first,
-                                                                     .results = held->next_row,
-                                                                     .sum = result};
+        ranks->sums[ranks->next_sum[expert_batch]++] =
+            (struct exchange_sum){.count = pairs,
+                                  .weights = in->weight + first,
+                                  .results = held->next_row,
+                                  .sum = result};
         result = held->next;
         held->next += pairs * bytes;
     }
@@ -562,7 +573,7 @@ static void place_message(struct ranks *ranks, uint32_t rank, uint32_t token_ind
         check(end <= in->pairs && (pair == end || !(in->slot[pair] & HOP_JOINS)));
         for (uint32_t joined; pair < end; pair += joined) {
             joined = hop_joined(in->slot, pair, end);
-            check(joined == 1 || ranks_sum_groups(ranks));
+            check(joined == 1 || ranks_memory_sum_groups(ranks));
             place_pairs(ranks, rank, pair, joined, token_index, held);
         }
     }
@@ -588,9 +599,9 @@ static char *lay_returning(struct ranks *ranks, uint32_t rank, char *back) {
     char *wanted = wanted_rows(ranks, rank), *rows = wanted ? wanted : back;
     returning->rows = rows;
     returning->in_place = wanted != NULL;
-    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
-        returning->next[wave] = rows;
-        rows += returning->waves[wave] * bytes;
+    for (uint32_t expert_batch = 0; expert_batch < EXCHANGE_EXPERT_BATCHES; expert_batch++) {
+        returning->next[expert_batch] = rows;
+        rows += returning->expert_batches[expert_batch] * bytes;
     }
     return wanted ? back : rows;
 }
@@ -599,9 +610,9 @@ static void place_rows(struct ranks *ranks) {
     struct held held = {.next = ranks->held, .next_row = ranks->sum_rows};
     uint32_t token_index = 0, sums = 0;
     char *back = ranks->back;
-    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++) {
-        ranks->next_sum[wave] = sums;
-        sums += ranks->wave_sums[wave];
+    for (uint32_t expert_batch = 0; expert_batch < EXCHANGE_EXPERT_BATCHES; expert_batch++) {
+        ranks->next_sum[expert_batch] = sums;
+        sums += ranks->expert_batch_sums[expert_batch];
     }
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         back = lay_returning(ranks, rank, back);
@@ -627,9 +638,9 @@ static void gather_spans(struct ranks *ranks) {
     if (!exchange_is_slow(&ranks->exchange)) return;
     for (uint32_t rank = 0; rank < ranks->rank_count; rank++) {
         int64_t link_ns = 0;
-        for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++)
-            gather_span(ranks, rank_at(ranks, rank % ranks->places), span_in(ranks, rank, wave),
-                        &link_ns);
+        for (uint32_t expert_batch = 0; expert_batch < EXCHANGE_EXPERT_BATCHES; expert_batch++)
+            gather_span(ranks, rank_at(ranks, rank % ranks->places),
+                        span_in(ranks, rank, expert_batch), &link_ns);
         if (link_ns > *most_ns) *most_ns = link_ns;
     }
     for (uint32_t node = 0; node < ranks->nodes; node++) {
@@ -646,10 +657,10 @@ static const struct job_batch *open_batch(const struct ranks *ranks) {
     return &ranks->in_batch;
 }
 
-static bool arrived(struct exchange *exchange) {
+static bool ranks_arrived(struct exchange *exchange) {
     struct ranks *ranks = ranks_of(exchange);
     job_done(open_batch(ranks));
-    bool over = is_over(ranks);
+    bool over = ranks_is_over(ranks);
     if (over) gather_spans(ranks);
     return over;
 }
@@ -660,29 +671,32 @@ static void receive_results(struct ranks *ranks) {
         struct relay *relay = &ranks->relays[node];
         for (uint32_t place = 0; place < ranks->places; place++) {
             const struct hop_peer *peer = &relay->peers[place];
-            char *rows = results_of(ranks, node) + peer->first_return * bytes;
-            for (uint32_t wave = 0; wave < EXCHANGE_WAVES && place != ranks->place; wave++) {
-                size_t wave_bytes = peer->wave_returns[wave] * bytes;
-                if (!wave_bytes) continue;
-                receive(ranks, &relay->in, TAG_COMBINE, wave, node, rank_at(ranks, place), rows,
-                        wave_bytes, span_in(ranks, node * ranks->places + place, wave));
-                rows += wave_bytes;
+            char *rows = ranks_results_of(ranks, node) + peer->first_return * bytes;
+            for (uint32_t expert_batch = 0;
+                 expert_batch < EXCHANGE_EXPERT_BATCHES && place != ranks->place; expert_batch++) {
+                size_t expert_batch_bytes = peer->expert_batch_returns[expert_batch] * bytes;
+                if (!expert_batch_bytes) continue;
+                ranks_receive(ranks, &relay->in, TAG_COMBINE, expert_batch, node,
+                              rank_at(ranks, place), rows, expert_batch_bytes,
+                              span_in(ranks, node * ranks->places + place, expert_batch));
+                rows += expert_batch_bytes;
             }
         }
         const struct hop_peer *peer = &ranks->node_peers[node];
         if (node == ranks->node || !peer->returns) continue;
-        receive(ranks, &ranks->in_batch, TAG_COMBINE, 0, ranks->node, rank_on(ranks, node),
-                results_of(ranks, ranks->node) + peer->first_return * bytes, peer->returns * bytes,
-                &relay->span);
+        ranks_receive(ranks, &ranks->in_batch, TAG_COMBINE, 0, ranks->node, rank_on(ranks, node),
+                      ranks_results_of(ranks, ranks->node) + peer->first_return * bytes,
+                      peer->returns * bytes, &relay->span);
     }
 }
 
-static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+static void ranks_dispatch_finish(struct exchange *exchange,
+                                  struct exchange_received *received_out) {
     struct ranks *ranks = ranks_of(exchange);
-    job_wait_until(is_over, ranks);
+    job_wait_until(ranks_is_over, ranks);
     gather_spans(ranks);
     receive_results(ranks);
-    read_messages(ranks);
+    ranks_read_messages(ranks);
     count_returning(ranks);
     form_groups(ranks);
     place_rows(ranks);
@@ -703,7 +717,7 @@ static void pair_slots(const struct exchange *exchange, uint32_t *slots_out, uin
         slots_out[pair] = ranks->pair_slot[pair] & ~HOP_JOINS;
 }
 
-static uint32_t nodes_of(const struct exchange *exchange) {
+static uint32_t ranks_nodes_of(const struct exchange *exchange) {
     return ((const struct ranks *)exchange)->nodes;
 }
 
@@ -723,13 +737,13 @@ static uint32_t relayed(const struct exchange *exchange, uint32_t node, uint32_t
 
 /* ---- combine ---- */
 
-static char *result(struct exchange *exchange, uint32_t row) {
+static char *ranks_result(struct exchange *exchange, uint32_t row) {
     struct ranks *ranks = ranks_of(exchange);
     check(row < ranks->row_count);
     return ranks->row_result[row];
 }
 
-static void make_sums(const struct ranks *ranks, uint32_t first, uint32_t count) {
+static void ranks_make_sums(const struct ranks *ranks, uint32_t first, uint32_t count) {
     const struct exchange_options *options = &ranks->exchange.options;
     if (count) options->sum(options->sum_context, ranks->sums + first, count);
 }
@@ -739,23 +753,23 @@ static void send_results(struct ranks *ranks, uint32_t node) {
     size_t bytes = ranks->exchange.options.combine_bytes;
     for (uint32_t place = 0; place < ranks->places; place++) {
         struct returning *returning = &ranks->returning[node * ranks->places + place];
-        size_t wave_bytes = returning->waves[ranks->wave] * bytes;
-        if (place == ranks->place || !wave_bytes) continue;
-        send_rows(ranks, ranks->wave, node, rank_at(ranks, place), returning->rows, wave_bytes,
-                  returning->in_place);
-        returning->rows += wave_bytes;
+        size_t expert_batch_bytes = returning->expert_batches[ranks->expert_batch] * bytes;
+        if (place == ranks->place || !expert_batch_bytes) continue;
+        send_rows(ranks, ranks->expert_batch, node, rank_at(ranks, place), returning->rows,
+                  expert_batch_bytes, returning->in_place);
+        returning->rows += expert_batch_bytes;
     }
-    tell_spans(ranks);
+    report_spans(ranks);
 }
 
-static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+static void ranks_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     struct ranks *ranks = ranks_of(exchange);
     check(first_row == ranks->rows_returned && row_count <= ranks->row_count - first_row);
     ranks->rows_returned += row_count;
-    for (; ranks->wave < EXCHANGE_WAVES; ranks->wave++) {
-        uint32_t sums = ranks->wave_sums[ranks->wave];
-        if (ranks->rows_returned < ranks->wave_rows[ranks->wave]) return;
-        make_sums(ranks, ranks->next_sum[ranks->wave] - sums, sums);
+    for (; ranks->expert_batch < EXCHANGE_EXPERT_BATCHES; ranks->expert_batch++) {
+        uint32_t sums = ranks->expert_batch_sums[ranks->expert_batch];
+        if (ranks->rows_returned < ranks->expert_batch_rows[ranks->expert_batch]) return;
+        ranks_make_sums(ranks, ranks->next_sum[ranks->expert_batch] - sums, sums);
         for (uint32_t i = 1; i <= ranks->nodes; i++) /* what another node waits for goes first */
             send_results(ranks, (ranks->node + i) % ranks->nodes);
     }
@@ -766,7 +780,7 @@ static void return_home(struct ranks *ranks, uint32_t node) {
     struct relay *relay = &ranks->relays[node];
     const struct hop_list *list = &relay->list;
     size_t bytes = ranks->exchange.options.combine_bytes;
-    const char **row = ranks->sum_rows, *results = results_of(ranks, node);
+    const char **row = ranks->sum_rows, *results = ranks_results_of(ranks, node);
     char *to = relay->back;
     uint32_t pair = 0, sum_count = 0;
     relay->is_returned = true;
@@ -786,9 +800,9 @@ static void return_home(struct ranks *ranks, uint32_t node) {
                 *row++ = results + rows[i] * bytes;
         }
     }
-    make_sums(ranks, 0, sum_count);
+    ranks_make_sums(ranks, 0, sum_count);
     send_rows(ranks, 0, node, rank_on(ranks, node), relay->back, relay->returns * bytes, false);
-    tell_spans(ranks);
+    report_spans(ranks);
 }
 
 /* Rows that come to a hop's peers from others. */
@@ -803,14 +817,15 @@ static uint32_t rows_from_others(const struct hop_peer *peers, uint32_t count, u
 static void forget_results(struct ranks *ranks) {
     const struct hop_peer *last = &ranks->relays[ranks->node].peers[ranks->places - 1];
     size_t rows = last->first_return + last->returns;
-    memset(results_of(ranks, ranks->node), 0, rows * ranks->exchange.options.combine_bytes);
+    memset(ranks_results_of(ranks, ranks->node), 0, rows * ranks->exchange.options.combine_bytes);
 }
 
-static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
+static void ranks_combine_finish(struct exchange *exchange,
+                                 struct exchange_returned *returned_out) {
     struct ranks *ranks = ranks_of(exchange);
     uint32_t rows = 0;
     check(ranks->rows_returned == ranks->row_count);
-    job_wait_until(is_over, ranks);
+    job_wait_until(ranks_is_over, ranks);
     job_wait_until(batch_is_over, &ranks->out_batch);
     gather_spans(ranks);
     ranks->dispatched = false;
@@ -820,7 +835,7 @@ static void combine_finish(struct exchange *exchange, struct exchange_returned *
     if (ranks->nodes > 1) rows += rows_from_others(ranks->node_peers, ranks->nodes, ranks->node);
     exchange->counts.bytes_received += (uint64_t)rows * exchange->options.combine_bytes;
     *returned_out = (struct exchange_returned){.token_rows = ranks->token_rows,
-                                               .results = results_of(ranks, ranks->node)};
+                                               .results = ranks_results_of(ranks, ranks->node)};
 }
 
 static void progress(struct exchange *exchange) {
@@ -843,18 +858,18 @@ static void close_ranks(struct exchange *exchange) {
 }
 
 static const struct carrier ranks_carrier = {
-    .carries = true,
+    .forwards = true,
     .close = close_ranks,
-    .dispatch_begin = dispatch_begin,
-    .dispatch_finish = dispatch_finish,
+    .dispatch_begin = ranks_dispatch_begin,
+    .dispatch_finish = ranks_dispatch_finish,
     .pair_slots = pair_slots,
-    .nodes = nodes_of,
+    .nodes = ranks_nodes_of,
     .relayed = relayed,
-    .result = result,
-    .combine_begin = combine_begin,
-    .combine_finish = combine_finish,
+    .result = ranks_result,
+    .combine_begin = ranks_combine_begin,
+    .combine_finish = ranks_combine_finish,
     .progress = progress,
-    .arrived = arrived,
+    .arrived = ranks_arrived,
 };
 
 enum status exchange_open_ranks(const struct exchange_options *options,

@@ -6,11 +6,11 @@
 
 #include "base/bytes.h"
 
-bool ranks_sum_groups(const struct ranks *ranks) {
+bool ranks_memory_sum_groups(const struct ranks *ranks) {
     return ranks->exchange.options.group_experts != 0;
 }
 
-static void *cut(const struct ranks *ranks, size_t *used, size_t bytes) {
+static void *ranks_memory_cut(const struct ranks *ranks, size_t *used, size_t bytes) {
     size_t at = round_up(*used, HOP_ALIGN);
     *used = at + bytes;
     return ranks->memory ? (char *)ranks->memory + at : NULL;
@@ -23,11 +23,11 @@ static void cut_relays(struct ranks *ranks, size_t *used) {
     for (uint32_t node = 0; node < ranks->node_count; node++) {
         struct relay *relay = &ranks->relays[node];
         bool passes_on = node != own;
-        relay->list_in = cut(ranks, used, passes_on ? ranks->list_bytes : 0);
-        relay->out = cut(ranks, used, ranks->out_bytes);
-        relay->own_row = cut(ranks, used, tokens * sizeof *relay->own_row);
-        relay->token_rows = cut(ranks, used, pairs * sizeof *relay->token_rows);
-        relay->back = cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
+        relay->list_in = ranks_memory_cut(ranks, used, passes_on ? ranks->list_bytes : 0);
+        relay->out = ranks_memory_cut(ranks, used, ranks->out_bytes);
+        relay->own_row = ranks_memory_cut(ranks, used, tokens * sizeof *relay->own_row);
+        relay->token_rows = ranks_memory_cut(ranks, used, pairs * sizeof *relay->token_rows);
+        relay->back = ranks_memory_cut(ranks, used, passes_on ? pairs * options->combine_bytes : 0);
     }
 }
 
@@ -36,18 +36,18 @@ static size_t message_bytes(const struct ranks *ranks, uint32_t slots) {
     size_t tokens = options->tokens_max, reach = options->experts_per_token;
     if (reach > slots) reach = slots;
     return round_up(
-        hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), ranks_sum_groups(ranks)) +
+        hop_rows_at((uint32_t)tokens, (uint32_t)(tokens * reach), ranks_memory_sum_groups(ranks)) +
             tokens * options->dispatch_bytes,
         HOP_ALIGN);
 }
 
 /* Counts without memory, hands out addresses with it. */
-static size_t cut_all(struct ranks *ranks) {
+static size_t ranks_memory_cut_all(struct ranks *ranks) {
     const struct exchange_options *options = &ranks->exchange.options;
     size_t tokens = options->tokens_max, pairs = tokens * options->experts_per_token, used = 0;
     size_t all_tokens = tokens * ranks->rank_count, reach = options->experts_per_token;
     if (reach > ranks->slots_per_rank) reach = ranks->slots_per_rank;
-    size_t rows_max = all_tokens * reach, sums_max = ranks_sum_groups(ranks) ? rows_max : 0;
+    size_t rows_max = all_tokens * reach, sums_max = ranks_memory_sum_groups(ranks) ? rows_max : 0;
     bool nodes = ranks->node_count > 1;
     ranks->results_bytes = round_up(pairs * options->combine_bytes, HOP_ALIGN);
     ranks->in_bytes = message_bytes(ranks, ranks->slots_per_rank);
@@ -55,18 +55,19 @@ static size_t cut_all(struct ranks *ranks) {
         message_bytes(ranks, options->placement->node_ranks * ranks->slots_per_rank);
     ranks->out_bytes = pairs * (options->dispatch_bytes + 3 * sizeof(uint32_t)) +
                        (size_t)ranks->rank_count * 4 * HOP_ALIGN;
-    ranks->pair_slot = cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
-    ranks->token_rows = cut(ranks, &used, pairs * sizeof *ranks->token_rows);
-    ranks->own_token = cut(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
-    ranks->own_list = cut(ranks, &used, nodes ? ranks->list_bytes : 0);
-    ranks->out = cut(ranks, &used, nodes ? ranks->out_bytes : 0);
-    ranks->token_data = cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
-    ranks->row_token = cut(ranks, &used, rows_max * sizeof *ranks->row_token);
-    ranks->row_result = cut(ranks, &used, rows_max * sizeof *ranks->row_result);
-    ranks->back = cut(ranks, &used, rows_max * options->combine_bytes);
-    ranks->held = cut(ranks, &used, sums_max * options->combine_bytes);
-    ranks->sums = cut(ranks, &used, sums_max * sizeof *ranks->sums);
-    ranks->sum_rows = cut(ranks, &used, sums_max * sizeof *ranks->sum_rows);
+    ranks->pair_slot = ranks_memory_cut(ranks, &used, pairs * sizeof *ranks->pair_slot);
+    ranks->token_rows = ranks_memory_cut(ranks, &used, pairs * sizeof *ranks->token_rows);
+    ranks->own_token =
+        ranks_memory_cut(ranks, &used, nodes ? tokens * sizeof *ranks->own_token : 0);
+    ranks->own_list = ranks_memory_cut(ranks, &used, nodes ? ranks->list_bytes : 0);
+    ranks->out = ranks_memory_cut(ranks, &used, nodes ? ranks->out_bytes : 0);
+    ranks->token_data = ranks_memory_cut(ranks, &used, all_tokens * sizeof *ranks->token_data);
+    ranks->row_token = ranks_memory_cut(ranks, &used, rows_max * sizeof *ranks->row_token);
+    ranks->row_result = ranks_memory_cut(ranks, &used, rows_max * sizeof *ranks->row_result);
+    ranks->back = ranks_memory_cut(ranks, &used, rows_max * options->combine_bytes);
+    ranks->held = ranks_memory_cut(ranks, &used, sums_max * options->combine_bytes);
+    ranks->sums = ranks_memory_cut(ranks, &used, sums_max * sizeof *ranks->sums);
+    ranks->sum_rows = ranks_memory_cut(ranks, &used, sums_max * sizeof *ranks->sum_rows);
     cut_relays(ranks, &used);
     return used;
 }
@@ -77,7 +78,7 @@ static size_t in_bytes_all(const struct ranks *ranks) {
 }
 
 static enum status map_buffers(struct ranks *ranks, struct error *error) {
-    size_t bytes = cut_all(ranks);
+    size_t bytes = ranks_memory_cut_all(ranks);
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED)
@@ -87,7 +88,7 @@ static enum status map_buffers(struct ranks *ranks, struct error *error) {
                          bytes, ranks->rank_count);
     ranks->memory = memory;
     ranks->mapped_bytes = bytes;
-    cut_all(ranks);
+    ranks_memory_cut_all(ranks);
     return near_memory_open(&ranks->in, in_bytes_all(ranks), ranks->rank_count, error);
 }
 
@@ -97,8 +98,9 @@ static enum status open_arrays(struct ranks *ranks, struct error *error) {
     ranks->node_peers = calloc(nodes, sizeof *ranks->node_peers);
     ranks->messages = calloc(count, sizeof *ranks->messages);
     ranks->returning = calloc(count, sizeof *ranks->returning);
-    ranks->spans_in = calloc(count * EXCHANGE_WAVES, sizeof *ranks->spans_in);
-    ranks->spans_out = calloc(count * (1 + EXCHANGE_WAVES) + 2 * nodes, sizeof *ranks->spans_out);
+    ranks->spans_in = calloc(count * EXCHANGE_EXPERT_BATCHES, sizeof *ranks->spans_in);
+    ranks->spans_out =
+        calloc(count * (1 + EXCHANGE_EXPERT_BATCHES) + 2 * nodes, sizeof *ranks->spans_out);
     ranks->sent = calloc(count + nodes, sizeof *ranks->sent);
     ranks->groups = calloc(ranks->slots_per_rank, sizeof *ranks->groups);
     ranks->next_row = calloc(ranks->slots_per_rank, sizeof *ranks->next_row);

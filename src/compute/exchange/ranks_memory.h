@@ -32,14 +32,14 @@ struct relay {
 
 /* A message that was just sent, whose receiver is to hear when it leaves a slow link. */
 struct sent {
-    uint32_t to, node, wave;
+    uint32_t to, node, expert_batch;
     uint64_t bytes;
 };
 
 /* Results on their way back to a rank. */
 struct returning {
-    uint32_t waves[EXCHANGE_WAVES]; /* rows of each */
-    char *next[EXCHANGE_WAVES];     /* of them, to be placed */
+    uint32_t expert_batches[EXCHANGE_EXPERT_BATCHES]; /* rows of each */
+    char *next[EXCHANGE_EXPERT_BATCHES];              /* of them, to be placed */
     char *rows;
     bool in_place; /* they are written where they are wanted, in the other rank's memory */
 };
@@ -61,16 +61,17 @@ struct ranks {
     struct hop_peer *node_peers;  /* [node_count] of the first of two hops */
     struct hop_message *messages; /* [ranks] that came, by whose tokens they are */
     struct returning *returning;  /* [ranks] what goes back for them */
-    /* [ranks][EXCHANGE_WAVES] of results from there; the first also of those messages */
+    /* [ranks][EXCHANGE_EXPERT_BATCHES] of results from there; the first also of those messages */
     struct exchange_span *spans_in;
     struct exchange_span *spans_out; /* of what was sent since the dispatch began */
     struct sent *sent;               /* [ranks + nodes] */
     uint32_t sent_count, span_count;
-    struct exchange_group *groups;      /* [slots_per_rank] */
-    uint32_t *next_row;                 /* [slots_per_rank] */
-    uint32_t wave;                      /* of the results that leave next */
-    uint32_t wave_rows[EXCHANGE_WAVES]; /* rows that are computed when it leaves */
-    uint32_t wave_sums[EXCHANGE_WAVES], next_sum[EXCHANGE_WAVES]; /* sums that leave with it */
+    struct exchange_group *groups;                       /* [slots_per_rank] */
+    uint32_t *next_row;                                  /* [slots_per_rank] */
+    uint32_t expert_batch;                               /* of the results that leave next */
+    uint32_t expert_batch_rows[EXCHANGE_EXPERT_BATCHES]; /* rows that are computed when it leaves */
+    uint32_t expert_batch_sums[EXCHANGE_EXPERT_BATCHES],
+        next_sum[EXCHANGE_EXPERT_BATCHES]; /* sums that leave with it */
     /* The arrays below lie in the mapping. */
     uint32_t *pair_slot;  /* [tokens_max][experts_per_token] the slot chosen, among all ranks' */
     uint32_t *token_rows; /* [tokens_max][experts_per_token] row of this rank's results */
@@ -89,7 +90,7 @@ struct ranks {
 };
 
 /* Sums are by groups. */
-bool ranks_sum_groups(const struct ranks *ranks);
+bool ranks_memory_sum_groups(const struct ranks *ranks);
 
 /* Behind the exchange's options and the counts of ranks, slots and nodes. */
 enum status ranks_memory_open(struct ranks *ranks, struct error *error) MUST_USE;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t slots_of(const struct placement *placement) {
+static uint32_t replicas_slots_of(const struct placement *placement) {
     return placement->ranks * placement->slots_per_rank;
 }
 
@@ -18,10 +18,10 @@ enum status replicas_open(struct replicas *replicas, const struct placement *pla
     replicas->all = calloc(ranks * experts, sizeof *replicas->all);
     replicas->counts = calloc(experts, sizeof *replicas->counts);
     replicas->next = calloc(experts, sizeof *replicas->next);
-    replicas->takes = calloc(slots_of(placement), sizeof *replicas->takes);
-    replicas->slot_expert = calloc(slots_of(placement), sizeof *replicas->slot_expert);
-    replicas->memory =
-        malloc(split_tokens_bytes(placement->experts, slots_of(placement), placement->ranks));
+    replicas->takes = calloc(replicas_slots_of(placement), sizeof *replicas->takes);
+    replicas->slot_expert = calloc(replicas_slots_of(placement), sizeof *replicas->slot_expert);
+    replicas->memory = malloc(
+        split_tokens_bytes(placement->experts, replicas_slots_of(placement), placement->ranks));
     if (replicas->own && replicas->all && replicas->counts && replicas->next && replicas->takes &&
         replicas->slot_expert && replicas->memory)
         return STATUS_OK;
@@ -43,13 +43,13 @@ static bool has_replicas(const struct placement *placement, uint32_t layer) {
     uint32_t count;
     const uint32_t *last =
         placement_replicas(placement, layer, placement->experts - 1, &count) + count;
-    return (size_t)(last - (placement->replica_slots + (size_t)layer * slots_of(placement))) >
-           placement->experts;
+    return (size_t)(last - (placement->replica_slots +
+                            (size_t)layer * replicas_slots_of(placement))) > placement->experts;
 }
 
 static void open_split(struct replicas *replicas, uint32_t layer) {
     const struct placement *placement = replicas->placement;
-    uint32_t slots = slots_of(placement);
+    uint32_t slots = replicas_slots_of(placement);
     const uint32_t *slot_expert = placement->slot_expert + (size_t)layer * slots;
     for (uint32_t slot = 0; slot < slots; slot++)
         replicas->slot_expert[slot] =

@@ -32,8 +32,8 @@ static void close_self(struct exchange *exchange) {
     free(self);
 }
 
-static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
-                           const float *weights, uint32_t tokens, const char *activations) {
+static void self_dispatch_begin(struct exchange *exchange, uint32_t layer, const uint32_t *experts,
+                                const float *weights, uint32_t tokens, const char *activations) {
     struct self *self = self_of(exchange);
     uint32_t per_token = exchange->options.experts_per_token;
     check(tokens <= exchange->options.tokens_max);
@@ -65,7 +65,8 @@ static void dispatch_begin(struct exchange *exchange, uint32_t layer, const uint
     exchange->counts.pairs += self->row_count;
 }
 
-static void dispatch_finish(struct exchange *exchange, struct exchange_received *received_out) {
+static void self_dispatch_finish(struct exchange *exchange,
+                                 struct exchange_received *received_out) {
     const struct self *self = self_of(exchange);
     *received_out = (struct exchange_received){
         .group_count = self->group_count,
@@ -75,23 +76,23 @@ static void dispatch_finish(struct exchange *exchange, struct exchange_received 
     };
 }
 
-static void combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
+static void self_combine_begin(struct exchange *exchange, uint32_t first_row, uint32_t row_count) {
     struct self *self = self_of(exchange);
     check(first_row == self->rows_returned);
     check(row_count <= self->row_count - first_row);
     self->rows_returned += row_count;
 }
 
-static void combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
+static void self_combine_finish(struct exchange *exchange, struct exchange_returned *returned_out) {
     *returned_out = (struct exchange_returned){.token_rows = self_of(exchange)->token_rows};
 }
 
 static const struct carrier self_carrier = {
     .close = close_self,
-    .dispatch_begin = dispatch_begin,
-    .dispatch_finish = dispatch_finish,
-    .combine_begin = combine_begin,
-    .combine_finish = combine_finish,
+    .dispatch_begin = self_dispatch_begin,
+    .dispatch_finish = self_dispatch_finish,
+    .combine_begin = self_combine_begin,
+    .combine_finish = self_combine_finish,
 };
 
 enum status exchange_open_self(const struct exchange_options *options,

@@ -20,7 +20,7 @@ size_t split_tokens_bytes(uint32_t expert_count, uint32_t slot_count, uint32_t r
 }
 
 /* The next `bytes` of the caller's memory. */
-static void *cut(char **at, size_t bytes) {
+static void *split_tokens_cut(char **at, size_t bytes) {
     void *start = *at;
     *at += round_up_8(bytes);
     return start;
@@ -35,11 +35,11 @@ void split_tokens_open(struct split_tokens *split, uint32_t expert_count, uint32
                                    .rank_count = rank_count,
                                    .slots_per_rank = slot_count / rank_count,
                                    .slot_to_expert = slot_to_expert};
-    split->firsts = cut(&at, (expert_count + 1) * sizeof *split->firsts);
-    split->slots = cut(&at, slot_count * sizeof *split->slots);
-    split->loads = cut(&at, rank_count * sizeof *split->loads);
-    split->reached_by = cut(&at, rank_count * sizeof *split->reached_by);
-    split->queue = cut(&at, rank_count * sizeof *split->queue);
+    split->firsts = split_tokens_cut(&at, (expert_count + 1) * sizeof *split->firsts);
+    split->slots = split_tokens_cut(&at, slot_count * sizeof *split->slots);
+    split->loads = split_tokens_cut(&at, rank_count * sizeof *split->loads);
+    split->reached_by = split_tokens_cut(&at, rank_count * sizeof *split->reached_by);
+    split->queue = split_tokens_cut(&at, rank_count * sizeof *split->queue);
     /* A counting sort of the slots by expert. */
     memset(split->firsts, 0, (expert_count + 1) * sizeof *split->firsts);
     for (uint32_t slot = 0; slot < slot_count; slot++) {
@@ -61,7 +61,7 @@ static uint32_t replicas_of(const struct split_tokens *split, uint32_t expert) {
     return split->firsts[expert + 1] - split->firsts[expert];
 }
 
-static uint32_t rank_of(const struct split_tokens *split, uint32_t slot) {
+static uint32_t split_tokens_rank_of(const struct split_tokens *split, uint32_t slot) {
     return slot / split->slots_per_rank;
 }
 
@@ -72,7 +72,7 @@ static void place_single(struct split_tokens *split, const uint32_t *counts, uin
         uint32_t slot = split->slots[split->firsts[e]];
         if (replicas_of(split, e) > 1) continue;
         takes[slot] = counts[e];
-        split->loads[rank_of(split, slot)] += counts[e];
+        split->loads[split_tokens_rank_of(split, slot)] += counts[e];
     }
 }
 
@@ -93,7 +93,7 @@ static uint32_t first_level(const struct split_tokens *split, const uint32_t *co
         check(replicas > 0); /* every expert has a slot */
         if (replicas == 1) continue;
         for (uint32_t i = split->firsts[e]; i < split->firsts[e + 1]; i++)
-            sum += split->loads[rank_of(split, split->slots[i])];
+            sum += split->loads[split_tokens_rank_of(split, split->slots[i])];
         if (sum > (uint64_t)level * replicas) level = (uint32_t)divide_up(sum, replicas);
     }
     return level;
@@ -104,7 +104,7 @@ static uint32_t first_level(const struct split_tokens *split, const uint32_t *co
 static uint32_t fill(struct split_tokens *split, uint32_t expert, uint32_t tokens, uint32_t level,
                      uint32_t *takes) {
     for (uint32_t i = split->firsts[expert]; i < split->firsts[expert + 1]; i++) {
-        uint32_t *load = &split->loads[rank_of(split, split->slots[i])];
+        uint32_t *load = &split->loads[split_tokens_rank_of(split, split->slots[i])];
         uint32_t some = level - *load < tokens ? level - *load : tokens;
         takes[split->slots[i]] += some;
         *load += some;
@@ -115,9 +115,10 @@ static uint32_t fill(struct split_tokens *split, uint32_t expert, uint32_t token
 
 /* Appends to queue[*count] the ranks of the expert's replicas that are not reached yet, as reached
  * `by` one of its slots (from which its tokens would move), or by REACHED_FIRST. */
-static void reach(struct split_tokens *split, uint32_t expert, uint32_t by, uint32_t *count) {
+static void split_tokens_reach(struct split_tokens *split, uint32_t expert, uint32_t by,
+                               uint32_t *count) {
     for (uint32_t i = split->firsts[expert]; i < split->firsts[expert + 1]; i++) {
-        uint32_t rank = rank_of(split, split->slots[i]);
+        uint32_t rank = split_tokens_rank_of(split, split->slots[i]);
         if (split->reached_by[rank] != NOT_REACHED) continue;
         split->reached_by[rank] = by;
         split->queue[(*count)++] = (uint16_t)rank;
@@ -132,14 +133,14 @@ static uint32_t find_path(struct split_tokens *split, uint32_t expert, uint32_t 
                           const uint32_t *takes, uint32_t *reached_out) {
     uint32_t count = 0;
     memset(split->reached_by, 0xFF, split->rank_count * sizeof *split->reached_by);
-    reach(split, expert, REACHED_FIRST, &count);
+    split_tokens_reach(split, expert, REACHED_FIRST, &count);
     for (uint32_t i = 0; i < count; i++) {
         uint32_t rank = split->queue[i];
         if (split->loads[rank] < level) return rank;
         uint32_t first = rank * split->slots_per_rank;
         for (uint32_t slot = first; slot < first + split->slots_per_rank; slot++)
             if (takes[slot] > 0 && replicas_of(split, split->slot_to_expert[slot]) > 1)
-                reach(split, split->slot_to_expert[slot], slot, &count);
+                split_tokens_reach(split, split->slot_to_expert[slot], slot, &count);
     }
     *reached_out = count;
     return split->rank_count;
@@ -148,7 +149,7 @@ static uint32_t find_path(struct split_tokens *split, uint32_t expert, uint32_t 
 /* The expert's slot on a rank that has one. */
 static uint32_t slot_on(const struct split_tokens *split, uint32_t expert, uint32_t rank) {
     uint32_t at = split->firsts[expert];
-    while (rank_of(split, split->slots[at]) != rank)
+    while (split_tokens_rank_of(split, split->slots[at]) != rank)
         at++;
     return split->slots[at];
 }
@@ -161,7 +162,7 @@ static uint32_t move_along_path(struct split_tokens *split, uint32_t expert, uin
     for (uint32_t rank = end; split->reached_by[rank] != REACHED_FIRST;) {
         uint32_t from = split->reached_by[rank];
         if (takes[from] < some) some = takes[from];
-        rank = rank_of(split, from);
+        rank = split_tokens_rank_of(split, from);
     }
     split->loads[end] += some;
     uint32_t rank = end;
@@ -169,7 +170,7 @@ static uint32_t move_along_path(struct split_tokens *split, uint32_t expert, uin
         uint32_t from = split->reached_by[rank];
         takes[slot_on(split, split->slot_to_expert[from], rank)] += some;
         takes[from] -= some;
-        rank = rank_of(split, from);
+        rank = split_tokens_rank_of(split, from);
     }
     takes[slot_on(split, expert, rank)] += some;
     return some;

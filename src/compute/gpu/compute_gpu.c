@@ -13,10 +13,10 @@
 #include <string.h>
 
 static struct device_stream *main_stream(const struct model *model) {
-    return model->gpu->lanes[0].stream;
+    return model->gpu->micro_batches[0].stream;
 }
 
-static enum status open_state(struct model *model, struct error *error) {
+static enum status compute_gpu_open_state(struct model *model, struct error *error) {
     enum status status = gpu_state_open(model, error);
     if (status != STATUS_OK) return status;
     model->scratch = (struct scratch *)(void *)&model->gpu->mtp;
@@ -29,19 +29,20 @@ static void close_state(struct model *model) {
 }
 
 /* A lane's rows begin behind those of the lanes before it, at a multiple of 4. */
-static struct scratch *take_lane(struct model *model, uint32_t index, uint32_t first_token) {
-    struct gpu_lane *lane = &model->gpu->lanes[index];
-    lane->first_token = first_token;
-    lane->row = (uint32_t)round_up(first_token, 4) + 4 * index;
-    return (struct scratch *)(void *)lane;
+static struct scratch *compute_gpu_take_micro_batch(struct model *model, uint32_t index,
+                                                    uint32_t first_token) {
+    struct gpu_micro_batch *micro_batch = &model->gpu->micro_batches[index];
+    micro_batch->first_token = first_token;
+    micro_batch->row = (uint32_t)round_up(first_token, 4) + 4 * index;
+    return (struct scratch *)(void *)micro_batch;
 }
 
 /* Tokens of all lanes; in a graph as many as there may be. */
 static uint32_t rows_of_step(const struct model *model) {
     uint32_t rows = 0;
-    for (uint32_t i = 0; i < model->lane_count; i++) {
-        const struct gpu_lane *lane = &model->gpu->lanes[i];
-        if (lane->rows) rows = lane->first_token + lane->rows;
+    for (uint32_t i = 0; i < model->micro_batch_count; i++) {
+        const struct gpu_micro_batch *micro_batch = &model->gpu->micro_batches[i];
+        if (micro_batch->rows) rows = micro_batch->first_token + micro_batch->rows;
     }
     return rows;
 }
@@ -53,7 +54,7 @@ static void embed(struct model *model, const struct gpu_batch *batch) {
                                   .embedding = embedding->data,
                                   .embedding_scales = embedding->scales,
                                   .ids = batch->ids,
-                                  .live = model->gpu->lanes[0].live ? batch->live : NULL,
+                                  .live = model->gpu->micro_batches[0].live ? batch->live : NULL,
                                   .form = gpu_matrix_form(embedding),
                                   .x_stride = model->shape->hidden,
                                   .rows = rows_of_step(model)};
@@ -61,35 +62,35 @@ static void embed(struct model *model, const struct gpu_batch *batch) {
 }
 
 /* All that an earlier step put in line is done, so the arrays may always lie where they first did. */
-static bool begin(struct model *model, uint32_t walk) {
+static bool begin(struct model *model, uint32_t step_shape) {
     struct gpu_state *state = model->gpu;
     uint32_t run = 0;
     state->next_stage = 0;
     gpu_exchange_meet(model);
     struct gpu_batch batch = gpu_state_send(model, &model->batch, NULL);
-    for (uint32_t i = 0; i < model->lane_count; i++) {
-        const struct lane *lane = &model->lanes[i];
-        state->lanes[i].batch = gpu_state_from(&batch, lane->first, run);
-        for (uint32_t k = 0; k < lane->batch.prompt_runs; k++)
-            run += lane->batch.runs[k].token_count > 0;
+    for (uint32_t i = 0; i < model->micro_batch_count; i++) {
+        const struct micro_batch *micro_batch = &model->micro_batches[i];
+        state->micro_batches[i].batch = gpu_state_from(&batch, micro_batch->first, run);
+        for (uint32_t k = 0; k < micro_batch->batch.prompt_runs; k++)
+            run += micro_batch->batch.runs[k].token_count > 0;
     }
-    if (gpu_graphs_begin(model, walk)) return true;
-    state->forked = model->lane_count > 1;
+    if (gpu_graphs_begin(model, step_shape)) return true;
+    state->forked = model->micro_batch_count > 1;
     if (state->forked || gpu_graphs_enter(model, 0)) embed(model, &batch);
     if (!state->forked) return false;
     device_record(state->device, state->begun, main_stream(model));
-    for (uint32_t i = 1; i < model->lane_count; i++)
-        device_follow(state->device, state->lanes[i].stream, state->begun);
+    for (uint32_t i = 1; i < model->micro_batch_count; i++)
+        device_follow(state->device, state->micro_batches[i].stream, state->begun);
     return false;
 }
 
 /* What follows on the first stream runs behind all lanes. */
-static void join(struct model *model) {
+static void compute_gpu_join(struct model *model) {
     struct gpu_state *state = model->gpu;
     gpu_graphs_stop(model);
-    for (uint32_t i = 1; state->forked && i < model->lane_count; i++) {
-        device_record(state->device, state->lanes[i].done, state->lanes[i].stream);
-        device_follow(state->device, main_stream(model), state->lanes[i].done);
+    for (uint32_t i = 1; state->forked && i < model->micro_batch_count; i++) {
+        device_record(state->device, state->micro_batches[i].done, state->micro_batches[i].stream);
+        device_follow(state->device, main_stream(model), state->micro_batches[i].done);
     }
     state->forked = false;
     gpu_graphs_end(model);
@@ -98,80 +99,82 @@ static void join(struct model *model) {
 /* ---- the follower ---- */
 
 /* Tells what has come to stand; with `wait` waits for all of it. */
-static void tell_passed(struct model *model, bool wait) {
+static void report_passed(struct model *model, bool wait) {
     struct gpu_state *state = model->gpu;
     struct error error;
-    while (state->told_count) {
-        const struct gpu_told *told = &state->told[state->told_first];
-        struct device_event *event = state->told_events[state->told_first];
+    while (state->reported_count) {
+        const struct gpu_reported *reported = &state->reported[state->reported_first];
+        struct device_event *event = state->reported_events[state->reported_first];
         if (wait) gpu_state_note(state, device_wait(state->device, event, &error), &error);
         if (!wait && !device_passed(state->device, event)) return;
-        state->told_first = (state->told_first + 1) % state->told_max;
-        state->told_count--;
+        state->reported_first = (state->reported_first + 1) % state->reported_max;
+        state->reported_count--;
         if (state->status == STATUS_OK)
-            model->follower.written(model->follower.context, told->step, told->slices);
+            model->follower.written(model->follower.context, reported->step, reported->slices);
     }
 }
 
-static void tell(struct model *model, uint64_t step, uint32_t slices) {
+static void compute_gpu_report(struct model *model, uint64_t step, uint32_t slices) {
     struct gpu_state *state = model->gpu;
-    check(state->told_count < state->told_max); /* a step tells each slice once */
-    uint32_t at = (state->told_first + state->told_count++) % state->told_max;
-    state->told[at] = (struct gpu_told){step, slices};
+    check(state->reported_count < state->reported_max); /* a step tells each slice once */
+    uint32_t at = (state->reported_first + state->reported_count++) % state->reported_max;
+    state->reported[at] = (struct gpu_reported){step, slices};
     if (state->graphs.is_step) return; /* its events are none of other streams': `end` tells */
     bool behind_layers = slices == model->kv.slice_count;
     if (behind_layers) device_record(state->device, state->begun, main_stream(model));
     if (behind_layers) device_follow(state->device, state->teller, state->begun);
-    for (uint32_t i = 0; i < model->lane_count; i++) /* an empty lane's event may be a graph's */
-        if (state->lanes[i].rows)
-            device_follow(state->device, state->teller, state->lanes[i].written);
-    device_record(state->device, state->told_events[at], state->teller);
-    tell_passed(model, false);
+    for (uint32_t i = 0; i < model->micro_batch_count;
+         i++) /* an empty lane's event may be a graph's */
+        if (state->micro_batches[i].rows)
+            device_follow(state->device, state->teller, state->micro_batches[i].written);
+    device_record(state->device, state->reported_events[at], state->teller);
+    report_passed(model, false);
 }
 
-static void count_slots(struct model *model) {
+static void compute_gpu_count_slots(struct model *model) {
     const struct gpu_state *state = model->gpu;
     uint32_t slots = model->weights.slot_count;
-    for (uint32_t i = 0; i < model->lane_count * slots; i++)
+    for (uint32_t i = 0; i < model->micro_batch_count * slots; i++)
         model->slot_tokens[i % slots] += state->slot_tokens_host[i];
 }
 
 static enum status end(struct model *model, struct error *error) {
     struct gpu_state *state = model->gpu;
     struct device_stream *stream = main_stream(model);
-    size_t bytes = model->lane_count * model->weights.slot_count * sizeof(uint32_t);
+    size_t bytes = model->micro_batch_count * model->weights.slot_count * sizeof(uint32_t);
     struct error why;
-    join(model);
+    compute_gpu_join(model);
     device_copy(state->device, stream, state->slot_tokens_host, state->slot_tokens, bytes,
                 DEVICE_TO_HOST);
     device_fill(state->device, stream, state->slot_tokens, 0, bytes);
     gpu_state_note(state, device_wait_stream(state->device, stream, &why), &why);
-    tell_passed(model, true);
-    gpu_state_tell_marks(model);
+    report_passed(model, true);
+    gpu_state_report_marks(model);
     if (state->status != STATUS_OK) return error_set(error, state->status, "%s", state->error.text);
-    count_slots(model);
+    compute_gpu_count_slots(model);
     return STATUS_OK;
 }
 
 static void add(const struct pass *pass) {
     struct gpu_state *state = pass->model->gpu;
-    const struct gpu_lane *lane = gpu_lane_of(pass);
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
     uint32_t hidden = pass->model->shape->hidden;
-    struct gpu_add arguments = {.y = state->x + (size_t)lane->first_token * hidden,
-                                .x = state->y + (size_t)lane->row * state->hidden_stride,
+    struct gpu_add arguments = {.y = state->x + (size_t)micro_batch->first_token * hidden,
+                                .x = state->y + (size_t)micro_batch->row * state->hidden_stride,
                                 .y_stride = hidden,
                                 .x_stride = state->hidden_stride,
                                 .n = hidden,
-                                .live = lane->live,
-                                .rows = lane->rows};
-    if (arguments.rows && gpu_lane_enter(pass)) gpu_launch(state, lane->stream, add, arguments);
+                                .live = micro_batch->live,
+                                .rows = micro_batch->rows};
+    if (arguments.rows && gpu_micro_batch_enter(pass))
+        gpu_launch(state, micro_batch->stream, add, arguments);
 }
 
 /* ---- outputs ---- */
 
 /* to = the norm of rows of x. */
-static void normalize(const struct model *model, const float *x, const float *norm, float *to,
-                      uint32_t rows) {
+static void compute_gpu_normalize(const struct model *model, const float *x, const float *norm,
+                                  float *to, uint32_t rows) {
     uint32_t hidden = model->shape->hidden;
     struct gpu_prepare arguments = {.x = x,
                                     .weight = norm,
@@ -184,22 +187,24 @@ static void normalize(const struct model *model, const float *x, const float *no
     if (rows) gpu_launch(model->gpu, main_stream(model), prepare, arguments);
 }
 
-static const float *x_at(const struct model *model, uint32_t token) {
+static const float *compute_gpu_x_at(const struct model *model, uint32_t token) {
     return model->gpu->x + (size_t)token * model->shape->hidden;
 }
 
 /* Puts in line what is to be gathered. */
 static void gather_noted(struct model *model) {
     struct gpu_outputs *noted = &model->gpu->outputs;
-    normalize(model, x_at(model, noted->first), model->weights.final_norm,
-              model->gpu->gathered + (size_t)noted->row * model->shape->hidden, noted->count);
+    compute_gpu_normalize(model, compute_gpu_x_at(model, noted->first), model->weights.final_norm,
+                          model->gpu->gathered + (size_t)noted->row * model->shape->hidden,
+                          noted->count);
     *noted = (struct gpu_outputs){0};
 }
 
 /* Rows that follow each other, as those of generated tokens do, are gathered together. */
-static void gather_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
+static void compute_gpu_gather_outputs(struct model *model, uint32_t first, uint32_t count,
+                                       uint32_t row) {
     struct gpu_outputs *noted = &model->gpu->outputs;
-    join(model);
+    compute_gpu_join(model);
     check(row + count <= model->gpu->outputs_max);
     if (noted->count && count &&
         (first != noted->first + noted->count || row != noted->row + noted->count))
@@ -209,15 +214,15 @@ static void gather_outputs(struct model *model, uint32_t first, uint32_t count, 
 }
 
 /* Logits of at most GPU_LOGITS_TILE rows after a final norm, on the device. */
-static void run_head(const struct model *model, const float *rows, uint32_t count) {
+static void compute_gpu_run_head(const struct model *model, const float *rows, uint32_t count) {
     struct gpu_state *state = model->gpu;
     const struct packed_matrix *head = &model->weights.head;
     enum input_kind kind = compute_kind(model, head);
     struct gpu_prepare arguments = {
         .x = rows, .x_stride = model->shape->hidden, .n = model->shape->hidden, .rows = count};
-    gpu_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
-    gpu_multiply(model, main_stream(model), head, &state->input, kind, state->logits,
-                 state->vocab_stride, count, NULL);
+    gpu_layers_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
+    gpu_layers_multiply(model, main_stream(model), head, &state->input, kind, state->logits,
+                        state->vocab_stride, count, NULL);
 }
 
 /* The tile's logits in logits_host: [count][vocab]. */
@@ -236,30 +241,30 @@ static void fetch_logits(const struct model *model, uint32_t count) {
     gpu_state_note(state, device_wait_stream(state->device, main_stream(model), &error), &error);
 }
 
-static uint32_t tile_rows(uint32_t left) {
+static uint32_t compute_gpu_tile_rows(uint32_t left) {
     return left < GPU_LOGITS_TILE ? left : GPU_LOGITS_TILE;
 }
 
-static void write_logits(struct model *model, uint32_t count, float *logits) {
+static void compute_gpu_write_logits(struct model *model, uint32_t count, float *logits) {
     const struct gpu_state *state = model->gpu;
     size_t vocab = model->shape->vocab;
     gather_noted(model);
     for (uint32_t first = 0; first < count; first += GPU_LOGITS_TILE) {
-        uint32_t rows = tile_rows(count - first);
-        run_head(model, state->gathered + (size_t)first * model->shape->hidden, rows);
+        uint32_t rows = compute_gpu_tile_rows(count - first);
+        compute_gpu_run_head(model, state->gathered + (size_t)first * model->shape->hidden, rows);
         fetch_logits(model, rows);
         memcpy(logits + first * vocab, state->logits_host, rows * vocab * sizeof *logits);
     }
 }
 
-static void show_logits(struct model *model, uint32_t first, uint32_t count,
-                        compute_logits_viewer *view, void *context) {
+static void compute_gpu_show_logits(struct model *model, uint32_t first, uint32_t count,
+                                    compute_logits_viewer *view, void *context) {
     const struct gpu_state *state = model->gpu;
     for (uint32_t at = 0; at < count; at += GPU_LOGITS_TILE) {
-        uint32_t rows = tile_rows(count - at);
-        gather_outputs(model, first + at, rows, 0);
+        uint32_t rows = compute_gpu_tile_rows(count - at);
+        compute_gpu_gather_outputs(model, first + at, rows, 0);
         gather_noted(model);
-        run_head(model, state->gathered, rows);
+        compute_gpu_run_head(model, state->gathered, rows);
         fetch_logits(model, rows);
         for (uint32_t i = 0; i < rows; i++)
             view(context, at + i, state->logits_host + (size_t)i * model->shape->vocab);
@@ -267,8 +272,8 @@ static void show_logits(struct model *model, uint32_t first, uint32_t count,
 }
 
 /* Each row's token, by rows after a final norm; rules NULL: the likeliest. */
-static void draw_tokens(const struct model *model, const float *rows, uint32_t count,
-                        const struct draw_rule *rules, uint32_t *tokens_out) {
+static void compute_gpu_draw_tokens(const struct model *model, const float *rows, uint32_t count,
+                                    const struct draw_rule *rules, uint32_t *tokens_out) {
     struct gpu_state *state = model->gpu;
     struct device_stream *stream = main_stream(model);
     struct error error;
@@ -278,8 +283,8 @@ static void draw_tokens(const struct model *model, const float *rows, uint32_t c
                     DEVICE_FROM_HOST);
     }
     for (uint32_t first = 0; first < count; first += GPU_LOGITS_TILE) {
-        uint32_t some = tile_rows(count - first);
-        run_head(model, rows + (size_t)first * model->shape->hidden, some);
+        uint32_t some = compute_gpu_tile_rows(count - first);
+        compute_gpu_run_head(model, rows + (size_t)first * model->shape->hidden, some);
         struct gpu_draw arguments = {.logits = state->logits,
                                      .rules = rules ? state->rules + first : NULL,
                                      .to = state->drawn + first,
@@ -297,26 +302,27 @@ static void draw_tokens(const struct model *model, const float *rows, uint32_t c
 static void draw(struct model *model, uint32_t first, uint32_t count, const struct draw_rule *rules,
                  uint32_t *tokens_out) {
     gather_noted(model);
-    draw_tokens(model, model->gpu->gathered + (size_t)first * model->shape->hidden, count, rules,
-                tokens_out);
+    compute_gpu_draw_tokens(model, model->gpu->gathered + (size_t)first * model->shape->hidden,
+                            count, rules, tokens_out);
 }
 
-static uint32_t find_greedy(struct model *model, uint32_t token) {
+static uint32_t compute_gpu_find_greedy(struct model *model, uint32_t token) {
     uint32_t likeliest;
-    draw_tokens(model, model->gpu->hidden + (size_t)token * model->shape->hidden, 1, NULL,
-                &likeliest);
+    compute_gpu_draw_tokens(model, model->gpu->hidden + (size_t)token * model->shape->hidden, 1,
+                            NULL, &likeliest);
     return likeliest;
 }
 
 /* ---- MTP ---- */
 
-static void keep_outputs(struct model *model) {
-    join(model);
-    normalize(model, model->gpu->x, model->weights.final_norm, model->gpu->hidden,
-              model->batch.token_count);
+static void compute_gpu_keep_outputs(struct model *model) {
+    compute_gpu_join(model);
+    compute_gpu_normalize(model, model->gpu->x, model->weights.final_norm, model->gpu->hidden,
+                          model->batch.token_count);
 }
 
-static void keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
+static void compute_gpu_keep_slot(struct model *model, uint32_t slot, uint32_t first,
+                                  uint32_t count) {
     struct gpu_state *state = model->gpu;
     size_t hidden = model->shape->hidden;
     device_copy(state->device, main_stream(model),
@@ -324,7 +330,7 @@ static void keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32
                 state->hidden + first * hidden, count * hidden * sizeof(float), DEVICE_WITHIN);
 }
 
-static void project_mtp(struct model *model) {
+static void compute_gpu_project_mtp(struct model *model) {
     struct gpu_state *state = model->gpu;
     const struct mtp_weights *mtp = model->weights.mtp;
     const struct packed_matrix *embedding = &model->weights.embedding_rows;
@@ -349,12 +355,12 @@ static void project_mtp(struct model *model) {
     gpu_launch(state, main_stream(model), pair, pairs);
     struct gpu_prepare arguments = {
         .x = state->mtp_pair, .x_stride = 2 * hidden, .n = 2 * hidden, .rows = rows};
-    gpu_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
-    gpu_multiply(model, main_stream(model), &mtp->projection, &state->input, kind, state->mtp_u,
-                 state->hidden_stride, rows, NULL);
+    gpu_layers_prepare_rows(model, main_stream(model), &state->input, kind, arguments);
+    gpu_layers_multiply(model, main_stream(model), &mtp->projection, &state->input, kind,
+                        state->mtp_u, state->hidden_stride, rows, NULL);
 }
 
-static void begin_mtp(const struct pass *pass, uint32_t first) {
+static void compute_gpu_begin_mtp(const struct pass *pass, uint32_t first) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct device_copy copy = {.to = state->x,
@@ -369,15 +375,16 @@ static void begin_mtp(const struct pass *pass, uint32_t first) {
     device_copy_rows(state->device, main_stream(model), &copy);
 }
 
-static void finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
+static void compute_gpu_finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
     const struct model *model = pass->model;
-    normalize(model, model->gpu->x, model->weights.mtp->head_norm, model->gpu->gathered,
-              pass->batch->token_count);
-    draw_tokens(model, model->gpu->gathered, pass->batch->token_count, NULL, argmax_out);
+    compute_gpu_normalize(model, model->gpu->x, model->weights.mtp->head_norm, model->gpu->gathered,
+                          pass->batch->token_count);
+    compute_gpu_draw_tokens(model, model->gpu->gathered, pass->batch->token_count, NULL,
+                            argmax_out);
 }
 
-static void clear_row(const struct model *model, struct page_id page, uint32_t slice,
-                      uint32_t row) {
+static void compute_gpu_clear_row(const struct model *model, struct page_id page, uint32_t slice,
+                                  uint32_t row) {
     const struct kv_pages *kv = &model->kv;
     device_fill(model->device, main_stream(model),
                 kv->on_device + page.index * kv->page_bytes + KV_BLOCK_HEADER_BYTES +
@@ -385,42 +392,42 @@ static void clear_row(const struct model *model, struct page_id page, uint32_t s
                 0, kv->row_bytes);
 }
 
-static const char *name_numerics(const struct model *model) {
+static const char *compute_gpu_name_numerics(const struct model *model) {
     return model->device_kernels->numerics;
 }
 
 static const struct compute compute_on_gpu = {
-    .numerics = name_numerics,
-    .open = open_state,
+    .numerics = compute_gpu_name_numerics,
+    .open = compute_gpu_open_state,
     .close = close_state,
-    .lane = take_lane,
+    .micro_batch = compute_gpu_take_micro_batch,
     .begin = begin,
-    .tell = tell,
+    .report = compute_gpu_report,
     .end = end,
     .mark = gpu_state_mark,
     .add = add,
-    .attention_begin = gpu_attention_begin,
-    .attention_finish = gpu_attention_finish,
-    .attention_write_rows = gpu_attention_write_rows,
-    .mlp_run = gpu_mlp_run,
-    .experts_route = gpu_experts_route,
-    .experts_dispatch = gpu_experts_dispatch,
-    .experts_run_shared = gpu_experts_run_shared,
-    .experts_run_routed = gpu_experts_run_routed,
-    .experts_finish = gpu_experts_finish,
+    .attention_begin = gpu_layers_attention_begin,
+    .attention_finish = gpu_layers_attention_finish,
+    .attention_write_rows = gpu_layers_attention_write_rows,
+    .mlp_run = gpu_layers_mlp_run,
+    .experts_route = gpu_layers_experts_route,
+    .experts_dispatch = gpu_layers_experts_dispatch,
+    .experts_run_shared = gpu_layers_experts_run_shared,
+    .experts_run_routed = gpu_layers_experts_run_routed,
+    .experts_finish = gpu_layers_experts_finish,
     .experts_sum = gpu_exchange_sum,
-    .experts_chosen = gpu_experts_chosen,
-    .outputs = gather_outputs,
-    .logits = write_logits,
+    .experts_chosen = gpu_layers_experts_chosen,
+    .outputs = compute_gpu_gather_outputs,
+    .logits = compute_gpu_write_logits,
     .draw = draw,
-    .show_logits = show_logits,
-    .keep_outputs = keep_outputs,
-    .greedy = find_greedy,
-    .keep_slot = keep_slot,
-    .mtp_project = project_mtp,
-    .mtp_begin = begin_mtp,
-    .mtp_finish = finish_mtp,
-    .clear_row = clear_row,
+    .show_logits = compute_gpu_show_logits,
+    .keep_outputs = compute_gpu_keep_outputs,
+    .greedy = compute_gpu_find_greedy,
+    .keep_slot = compute_gpu_keep_slot,
+    .mtp_project = compute_gpu_project_mtp,
+    .mtp_begin = compute_gpu_begin_mtp,
+    .mtp_finish = compute_gpu_finish_mtp,
+    .clear_row = compute_gpu_clear_row,
 };
 
 /* ---- devices ---- */

@@ -14,7 +14,7 @@
 #include "compute/gpu/gpu_exchange.h"
 
 #include "base/check.h"
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 #include "compute/exchange/exchange.h"
 #include "compute/exchange/job.h"
 #include "compute/gpu/gpu_layers.h"
@@ -26,9 +26,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUND_WAVES (EXCHANGE_WAVES + 1) /* the exchange names the ends of EXCHANGE_WAVES at most */
-#define SUMS 128                         /* of groups, made at a time */
-#define RETURNED 256                     /* results that came back, in half the memory between */
+#define ROUND_EXPERT_BATCHES                                                                       \
+    (EXCHANGE_EXPERT_BATCHES +                                                                     \
+     1)              /* the exchange names the ends of EXCHANGE_EXPERT_BATCHES at most */
+#define SUMS 128     /* of groups, made at a time */
+#define RETURNED 256 /* results that came back, in half the memory between */
 #define REST_NS                                                                                    \
     ((int64_t)50000) /* at a time, of a rank that waits for its device and lacks a CPU */
 
@@ -55,15 +57,16 @@ struct gpu_exchange {
         *lists_host; /* [list_count][list_pitch]: groups, row_from, row_to, links' leaves */
     size_t list_pitch;
     uint32_t list_count;
-    struct device_event *computed[ROUND_WAVES];
+    struct device_event *computed[ROUND_EXPERT_BATCHES];
     /* Where rows go from device to device; else NULL: */
     struct gpu_peers *peers;
     struct gpu_links *links;
-    struct device_event *listed;               /* by links: the last round's lists are read */
-    struct device_event *given[OVERLAP_LANES]; /* all groups of the lane's last stage are over */
-    const struct gpu_lane *last; /* whose it was: then the room is free. NULL: nobody's */
-    uint32_t *counts;            /* [ranks] */
-    char *tickets;               /* [rows_max][dispatch_bytes of the exchange] */
+    struct device_event *listed; /* by links: the last round's lists are read */
+    struct device_event
+        *given[OVERLAP_MICRO_BATCHES];  /* all groups of the lane's last stage are over */
+    const struct gpu_micro_batch *last; /* whose it was: then the room is free. NULL: nobody's */
+    uint32_t *counts;                   /* [ranks] */
+    char *tickets;                      /* [rows_max][dispatch_bytes of the exchange] */
     const char **row_from, **row_from_host; /* [room_rows] where a row of the room lies */
     char **row_to, **row_to_host;           /* [room_rows] and where its result goes */
     /* Of sums that are made on their way: */
@@ -76,20 +79,20 @@ struct gpu_exchange {
 
 /* ---- opening and closing ---- */
 
-static uint32_t least(uint32_t a, uint32_t b) {
+static uint32_t gpu_exchange_least(uint32_t a, uint32_t b) {
     return a < b ? a : b;
 }
 
-static uint32_t larger(uint32_t a, uint32_t b) {
+static uint32_t gpu_exchange_larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
 static void *take_host(struct gpu_taker *taker, size_t bytes, const char *what) {
-    return gpu_take(taker, bytes, true, what);
+    return gpu_state_take(taker, bytes, true, what);
 }
 
 static void *take_there(struct gpu_taker *taker, size_t bytes, const char *what) {
-    return gpu_take(taker, bytes, false, what);
+    return gpu_state_take(taker, bytes, false, what);
 }
 
 /* What rows and results need that pass the host. */
@@ -112,15 +115,15 @@ static void take_passage(struct gpu_taker *taker, uint32_t rows_max) {
 static void take_rooms(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t results = (size_t)rows_max * x->per_token * x->combine_bytes;
-    x->outgoing = gpu_take_shared(taker, rows_max * x->dispatch_bytes, "rows to other ranks");
-    x->returned = gpu_take_shared(taker, results, "results from other ranks");
+    x->outgoing = gpu_state_take_shared(taker, rows_max * x->dispatch_bytes, "rows to other ranks");
+    x->returned = gpu_state_take_shared(taker, results, "results from other ranks");
 }
 
 /* What the host tells the device of a round goes there in one copy, whose rows are the lists. */
-static void take_lists(struct gpu_taker *taker, uint32_t slots, uint32_t leaves) {
+static void gpu_exchange_take_lists(struct gpu_taker *taker, uint32_t slots, uint32_t leaves) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t groups = (slots + 1) * sizeof *x->groups;
-    size_t places = larger(x->room_rows, leaves) * sizeof(char *);
+    size_t places = gpu_exchange_larger(x->room_rows, leaves) * sizeof(char *);
     x->slots = slots;
     x->list_count = taker->state->way == GPU_BY_HOST ? 1 : leaves ? 4 : 3;
     x->list_pitch = round_up(groups > places ? groups : places, 16);
@@ -136,7 +139,7 @@ static void take_lists(struct gpu_taker *taker, uint32_t slots, uint32_t leaves)
     x->row_to_host = (char **)(void *)(x->lists_host + 2 * x->list_pitch);
 }
 
-static void take_rows(struct gpu_taker *taker, uint32_t rows_max) {
+static void gpu_exchange_take_rows(struct gpu_taker *taker, uint32_t rows_max) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t words = (size_t)rows_max * x->per_token * sizeof(uint32_t);
     size_t results = x->room_rows * x->combine_bytes;
@@ -146,7 +149,7 @@ static void take_rows(struct gpu_taker *taker, uint32_t rows_max) {
     x->results = take_there(taker, results, "results to other ranks");
 }
 
-static void take_sums(struct gpu_taker *taker, uint32_t hidden_stride) {
+static void gpu_exchange_take_sums(struct gpu_taker *taker, uint32_t hidden_stride) {
     struct gpu_exchange *x = taker->state->exchange;
     size_t rows = (size_t)SUMS * x->per_token * x->combine_bytes, sums = SUMS * x->combine_bytes;
     size_t words = (size_t)SUMS * x->per_token * sizeof(uint32_t);
@@ -177,7 +180,7 @@ static enum status open_links(struct model *model, struct gpu_taker *taker, stru
     x->counts = calloc(ranks, sizeof *x->counts);
     if (!x->counts) return error_set(error, STATUS_NO_MEMORY, "no memory to count rows");
     enum status status = device_open_event(state->device, &x->listed, error);
-    for (uint32_t i = 0; i < OVERLAP_LANES && !status; i++)
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES && !status; i++)
         status = device_open_event(state->device, &x->given[i], error);
     if (status) return status;
     return gpu_links_open(model, taker, &rooms, x->room_rows / ranks, &x->links, error);
@@ -188,7 +191,7 @@ static enum status open_tickets(struct model *model, struct gpu_taker *taker, st
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = state->exchange;
     const struct gpu_rooms own = {x->outgoing, x->returned};
-    model->dispatch_bytes = (uint32_t)gpu_ticket_bytes(x->per_token);
+    model->dispatch_bytes = (uint32_t)gpu_peers_row_descriptor_bytes(x->per_token);
     model->combine_bytes = EXCHANGE_ALIGN;
     x->tickets = calloc(state->rows_max, model->dispatch_bytes);
     if (!x->tickets) return error_set(error, STATUS_NO_MEMORY, "no memory for rows' tickets");
@@ -204,21 +207,22 @@ enum status gpu_exchange_open(struct model *model, struct error *error) {
     if (!x) return error_set(error, STATUS_NO_MEMORY, "no memory for the device's exchange");
     struct gpu_taker taker = {.state = state, .error = error};
     x->per_token = shape->experts_per_token;
-    x->room_rows = gpu_expert_rows(model);
-    x->returned_rows = least(state->rows_max * shape->experts_per_token, RETURNED);
+    x->room_rows = gpu_state_expert_rows(model);
+    x->returned_rows = gpu_exchange_least(state->rows_max * shape->experts_per_token, RETURNED);
     x->dispatch_bytes = exchange_rows_bytes(model->dispatch_form, shape->hidden);
     x->combine_bytes = exchange_rows_bytes(model->combine_form, shape->hidden);
     bool reach = state->way != GPU_BY_HOST;
     bool by_links = state->way == GPU_BY_LINKS;
-    take_lists(&taker, model->placement.slots_per_rank,
-               by_links ? gpu_links_leaves(model, x->room_rows / model->placement.ranks) : 0);
-    take_rows(&taker, state->rows_max);
+    gpu_exchange_take_lists(
+        &taker, model->placement.slots_per_rank,
+        by_links ? gpu_links_leaves(model, x->room_rows / model->placement.ranks) : 0);
+    gpu_exchange_take_rows(&taker, state->rows_max);
     (reach ? take_rooms : take_passage)(&taker, state->rows_max);
     if (reach && !taker.status) taker.status = open_tickets(model, &taker, error);
-    if (model->group_experts && !reach) take_sums(&taker, state->hidden_stride);
+    if (model->group_experts && !reach) gpu_exchange_take_sums(&taker, state->hidden_stride);
     if (taker.status == STATUS_OK)
         taker.status = device_open_stream(state->device, &x->summing, error);
-    for (uint32_t i = 0; i < ROUND_WAVES && !taker.status; i++)
+    for (uint32_t i = 0; i < ROUND_EXPERT_BATCHES && !taker.status; i++)
         taker.status = device_open_event(state->device, &x->computed[i], error);
     for (uint32_t i = 0; i < 2 && !taker.status; i++)
         taker.status = device_open_event(state->device, &x->half_left[i], error);
@@ -229,14 +233,14 @@ void gpu_exchange_close(struct model *model) {
     struct gpu_state *state = model->gpu;
     if (!state || !state->exchange) return;
     struct gpu_exchange *x = state->exchange;
-    for (uint32_t i = 0; i < ROUND_WAVES; i++)
+    for (uint32_t i = 0; i < ROUND_EXPERT_BATCHES; i++)
         device_close_event(state->device, x->computed[i]);
     for (uint32_t i = 0; i < 2; i++)
         device_close_event(state->device, x->half_left[i]);
     device_close_stream(state->device, x->summing);
     gpu_peers_close(x->peers);
     gpu_links_close(x->links);
-    for (uint32_t i = 0; i < OVERLAP_LANES; i++)
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++)
         device_close_event(state->device, x->given[i]);
     device_close_event(state->device, x->listed);
     free(x->counts);
@@ -258,15 +262,15 @@ static struct gpu_exchange *of_pass(const struct pass *pass) {
     return pass->model->gpu->exchange;
 }
 
-static void copy(const struct pass *pass, void *to, const void *from, size_t bytes,
-                 enum device_way way) {
-    device_copy(pass->model->device, gpu_lane_of(pass)->stream, to, from, bytes, way);
+static void gpu_exchange_copy(const struct pass *pass, void *to, const void *from, size_t bytes,
+                              enum device_way way) {
+    device_copy(pass->model->device, gpu_micro_batch_of(pass)->stream, to, from, bytes, way);
 }
 
 /* Returns when the event has passed; meanwhile what travels moves on. What stands behind a group of a link never
  * passes once a rank has died, unless the link is closed; and where ranks outnumber CPUs, others' groups need
  * this one. */
-static void await(const struct pass *pass, struct device_event *event) {
+static void gpu_exchange_await(const struct pass *pass, struct device_event *event) {
     struct gpu_state *state = pass->model->gpu;
     struct error error;
     uint32_t looks = 0;
@@ -281,9 +285,9 @@ static void await(const struct pass *pass, struct device_event *event) {
 
 /* An event behind groups of links waits for other ranks, and whoever watches this one is told so. */
 static void await_others(const struct pass *pass, struct device_event *event) {
-    pulse_set(PULSE_WAITS);
-    await(pass, event);
-    pulse_set(PULSE_COMPUTES);
+    heartbeat_set(HEARTBEAT_WAITS);
+    gpu_exchange_await(pass, event);
+    heartbeat_set(HEARTBEAT_COMPUTES);
 }
 
 /* Where rows lie as the exchange carries them, from `rows` on; their scales, if any, behind each row's
@@ -298,7 +302,7 @@ static struct packed packed_at(const struct pass *pass, char *rows) {
     size_t bytes = of_pass(pass)->dispatch_bytes;
     size_t scales_at = exchange_rows_scales_at(pass->model->shape->hidden);
     return (struct packed){.scales = (float *)(void *)(rows + scales_at),
-                           .form = {gpu_routed_kind(pass), (uint32_t)bytes, 1},
+                           .form = {gpu_layers_routed_kind(pass), (uint32_t)bytes, 1},
                            .scale_step = (uint32_t)(bytes / sizeof(float))};
 }
 
@@ -307,57 +311,60 @@ static enum input_kind result_kind(const struct model *model) {
     return model->rounds_bf16 ? INPUT_BF16 : INPUT_F32;
 }
 
-static void pack_results(const struct model *model, struct device_stream *stream, const float *y,
-                         uint32_t stride, char *to, uint32_t rows, const uint32_t *live) {
+static void gpu_exchange_pack_results(const struct model *model, struct device_stream *stream,
+                                      const float *y, uint32_t stride, char *to, uint32_t rows,
+                                      const uint32_t *live) {
     const struct gpu_rows packed = {.data = to,
                                     .pitch = (uint32_t)model->gpu->exchange->combine_bytes};
     struct gpu_prepare arguments = {
         .x = y, .live = live, .x_stride = stride, .n = model->shape->hidden, .rows = rows};
-    gpu_prepare_rows(model, stream, &packed, result_kind(model), arguments);
+    gpu_layers_prepare_rows(model, stream, &packed, result_kind(model), arguments);
 }
 
 /* ---- dispatch ---- */
 
 /* The lane's rows are packed; its tokens' experts and their weights come to the host. */
-static void pack_rows(const struct pass *pass) {
+static void gpu_exchange_pack_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    size_t at = lane->row * x->dispatch_bytes, pair = (size_t)lane->row * x->per_token;
-    size_t words = (size_t)lane->rows * x->per_token * sizeof(uint32_t);
-    struct gpu_rows from = gpu_rows_from(&state->input, lane->row);
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
+    size_t at = micro_batch->row * x->dispatch_bytes,
+           pair = (size_t)micro_batch->row * x->per_token;
+    size_t words = (size_t)micro_batch->rows * x->per_token * sizeof(uint32_t);
+    struct gpu_rows from = gpu_rows_from(&state->input, micro_batch->row);
     struct packed to = packed_at(pass, x->outgoing + at);
     struct gpu_gather pack = {.from = from.data,
                               .from_scales = from.scales,
                               .to = x->outgoing + at,
                               .to_scales = to.scales,
-                              .live = lane->live,
-                              .from_form = gpu_form_of(&from, gpu_routed_kind(pass)),
+                              .live = micro_batch->live,
+                              .from_form = gpu_form_of(&from, gpu_layers_routed_kind(pass)),
                               .to_form = to.form,
                               .n = model->shape->hidden,
-                              .rows = lane->rows,
+                              .rows = micro_batch->rows,
                               .live_each = 1,
                               .from_scale_step = 1,
                               .to_scale_step = to.scale_step};
-    gpu_launch(state, lane->stream, gather, pack);
-    copy(pass, x->experts_host + pair, state->experts + pair, words, DEVICE_TO_HOST);
-    copy(pass, x->weights_host + pair, state->expert_weights + pair, words, DEVICE_TO_HOST);
+    gpu_launch(state, micro_batch->stream, gather, pack);
+    gpu_exchange_copy(pass, x->experts_host + pair, state->experts + pair, words, DEVICE_TO_HOST);
+    gpu_exchange_copy(pass, x->weights_host + pair, state->expert_weights + pair, words,
+                      DEVICE_TO_HOST);
 }
 
 /* So do its rows, where they pass the host. */
 static void bring_rows(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    size_t at = lane->row * x->dispatch_bytes;
-    if (gpu_lane_enter(pass)) pack_rows(pass);
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
+    size_t at = micro_batch->row * x->dispatch_bytes;
+    if (gpu_micro_batch_enter(pass)) gpu_exchange_pack_rows(pass);
     gpu_graphs_stop(pass->model);
     if (!x->tickets)
-        copy(pass, x->outgoing_host + at, x->outgoing + at,
-             pass->batch->token_count * x->dispatch_bytes, DEVICE_TO_HOST);
+        gpu_exchange_copy(pass, x->outgoing_host + at, x->outgoing + at,
+                          pass->batch->token_count * x->dispatch_bytes, DEVICE_TO_HOST);
     pass_part(pass, PART_SEND);
-    device_record(pass->model->device, lane->done, lane->stream);
-    await(pass, lane->done);
+    device_record(pass->model->device, micro_batch->done, micro_batch->stream);
+    gpu_exchange_await(pass, micro_batch->done);
 }
 
 /* A device that has failed tells it at the step's end. Until then the rank takes part, as others wait
@@ -372,17 +379,17 @@ static void choose_any(const struct pass *pass, uint32_t *experts) {
 static const char *write_tickets(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_exchange *x = of_pass(pass);
-    uint32_t first = gpu_lane_of(pass)->row;
+    uint32_t first = gpu_micro_batch_of(pass)->row;
     for (uint32_t i = 0; i < pass->batch->token_count; i++)
-        gpu_ticket_write(x->tickets + (size_t)(first + i) * model->dispatch_bytes, model->rank,
-                         first + i, x->experts_host + (size_t)(first + i) * x->per_token,
-                         x->per_token);
+        gpu_peers_row_descriptor_write(
+            x->tickets + (size_t)(first + i) * model->dispatch_bytes, model->rank, first + i,
+            x->experts_host + (size_t)(first + i) * x->per_token, x->per_token);
     return x->tickets + (size_t)first * model->dispatch_bytes;
 }
 
 void gpu_exchange_dispatch(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
-    uint32_t row = gpu_lane_of(pass)->row, tokens = pass->batch->token_count;
+    uint32_t row = gpu_micro_batch_of(pass)->row, tokens = pass->batch->token_count;
     size_t pair = (size_t)row * x->per_token;
     if (tokens) bring_rows(pass);
     if (pass->model->gpu->status != STATUS_OK) choose_any(pass, x->experts_host + pair);
@@ -393,7 +400,7 @@ void gpu_exchange_dispatch(const struct pass *pass) {
 
 /* ---- experts of rows that came ---- */
 
-struct room_wave { /* rows and groups of the room */
+struct room_expert_batch { /* rows and groups of the room */
     uint32_t first, count, first_group, group_count;
     const uint32_t *live; /* on the device, how many of the rows there are; NULL: all */
 };
@@ -405,22 +412,23 @@ struct room_round {
     uint32_t rows, groups; /* of the room that are taken */
     uint32_t
         next_group; /* of those received: the first that is not whole in this round or before */
-    struct room_wave waves[ROUND_WAVES];
-    uint32_t wave_count;
+    struct room_expert_batch expert_batches[ROUND_EXPERT_BATCHES];
+    uint32_t expert_batch_count;
 };
 
-static void end_wave(struct room_round *round) {
-    struct room_wave wave = {0};
-    if (round->wave_count) {
-        const struct room_wave *last = &round->waves[round->wave_count - 1];
-        wave.first = last->first + last->count;
-        wave.first_group = last->first_group + last->group_count;
+static void end_expert_batch(struct room_round *round) {
+    struct room_expert_batch expert_batch = {0};
+    if (round->expert_batch_count) {
+        const struct room_expert_batch *last =
+            &round->expert_batches[round->expert_batch_count - 1];
+        expert_batch.first = last->first + last->count;
+        expert_batch.first_group = last->first_group + last->group_count;
     }
-    wave.count = round->rows - wave.first;
-    wave.group_count = round->groups - wave.first_group;
-    if (!wave.count) return;
-    check(round->wave_count < ROUND_WAVES);
-    round->waves[round->wave_count++] = wave;
+    expert_batch.count = round->rows - expert_batch.first;
+    expert_batch.group_count = round->groups - expert_batch.first_group;
+    if (!expert_batch.count) return;
+    check(round->expert_batch_count < ROUND_EXPERT_BATCHES);
+    round->expert_batches[round->expert_batch_count++] = expert_batch;
 }
 
 /* Where rows of the room lie, and where their results go, by their tickets: those received from `first` on,
@@ -433,10 +441,12 @@ static void find_rows(const struct room_round *round, const struct exchange_grou
     uint32_t expert =
         placement_of_rank(&model->placement, round->pass->layer, model->rank)[group->slot];
     for (uint32_t i = 0; i < count; i++) {
-        const char *ticket = received->token_data[received->row_token[first + i]];
-        struct gpu_rooms rooms = gpu_peers_rooms(x->peers, gpu_ticket_rank(ticket));
-        size_t at = gpu_ticket_row(ticket);
-        size_t pair = at * x->per_token + gpu_ticket_place(ticket, expert, x->per_token);
+        const char *row_descriptor = received->token_data[received->row_token[first + i]];
+        struct gpu_rooms rooms =
+            gpu_peers_rooms(x->peers, gpu_peers_row_descriptor_rank(row_descriptor));
+        size_t at = gpu_peers_row_descriptor_row(row_descriptor);
+        size_t pair = at * x->per_token +
+                      gpu_peers_row_descriptor_place(row_descriptor, expert, x->per_token);
         x->row_from_host[row + i] = rooms.rows + at * x->dispatch_bytes;
         x->row_to_host[row + i] = rooms.results + pair * x->combine_bytes;
     }
@@ -448,12 +458,12 @@ static bool next_round(struct room_round *round) {
     struct gpu_exchange *x = of_pass(round->pass);
     uint32_t first_slot = compute_weights(round->pass)->first_slot;
     round->first_row += round->rows;
-    round->rows = round->groups = round->wave_count = 0;
+    round->rows = round->groups = round->expert_batch_count = 0;
     while (round->next_group < round->received->group_count && round->rows < x->room_rows) {
         const struct exchange_group *group = &round->received->groups[round->next_group];
         uint32_t done = round->first_row + round->rows - group->first_row;
         uint32_t left = group->row_count - done, room = x->room_rows - round->rows;
-        uint32_t count = least(left, room);
+        uint32_t count = gpu_exchange_least(left, room);
         x->groups_host[round->groups++] =
             (struct gpu_group){.first_row = round->rows,
                                .row_count = count,
@@ -462,9 +472,9 @@ static bool next_round(struct room_round *round) {
         round->rows += count;
         if (count < left) break;
         round->next_group++;
-        if (group->results_leave) end_wave(round);
+        if (group->results_leave) end_expert_batch(round);
     }
-    end_wave(round);
+    end_expert_batch(round);
     return round->rows != 0;
 }
 
@@ -492,91 +502,97 @@ static void give_results(void *context, uint32_t first, uint32_t count, uint32_t
 }
 
 /* The wave's rows, as they came, become the experts' inputs. */
-static void unpack(const struct pass *pass, const struct room_wave *wave) {
+static void gpu_exchange_unpack(const struct pass *pass,
+                                const struct room_expert_batch *expert_batch) {
     struct gpu_state *state = pass->model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    char *rows = x->tickets ? x->outgoing : x->received + wave->first * x->dispatch_bytes;
+    char *rows = x->tickets ? x->outgoing : x->received + expert_batch->first * x->dispatch_bytes;
     const struct gpu_rows *to = &state->expert_input;
     struct packed from = packed_at(pass, rows);
-    struct gpu_gather unpacked = {.from = x->tickets ? NULL : rows,
-                                  .from_scales = x->tickets ? NULL : from.scales,
-                                  .from_rows = x->tickets ? x->row_from + wave->first : NULL,
-                                  .scales_at =
-                                      (uint32_t)exchange_rows_scales_at(pass->model->shape->hidden),
-                                  .to = to->data + (size_t)wave->first * to->pitch,
-                                  .to_scales = to->scales + wave->first,
-                                  .live = wave->live,
-                                  .from_form = from.form,
-                                  .to_form = gpu_form_of(to, gpu_routed_kind(pass)),
-                                  .n = pass->model->shape->hidden,
-                                  .rows = wave->count,
-                                  .live_each = 1,
-                                  .from_scale_step = from.scale_step,
-                                  .to_scale_step = 1};
-    gpu_launch(state, gpu_lane_of(pass)->stream, gather, unpacked);
+    struct gpu_gather unpacked = {
+        .from = x->tickets ? NULL : rows,
+        .from_scales = x->tickets ? NULL : from.scales,
+        .from_rows = x->tickets ? x->row_from + expert_batch->first : NULL,
+        .scales_at = (uint32_t)exchange_rows_scales_at(pass->model->shape->hidden),
+        .to = to->data + (size_t)expert_batch->first * to->pitch,
+        .to_scales = to->scales + expert_batch->first,
+        .live = expert_batch->live,
+        .from_form = from.form,
+        .to_form = gpu_form_of(to, gpu_layers_routed_kind(pass)),
+        .n = pass->model->shape->hidden,
+        .rows = expert_batch->count,
+        .live_each = 1,
+        .from_scale_step = from.scale_step,
+        .to_scale_step = 1};
+    gpu_launch(state, gpu_micro_batch_of(pass)->stream, gather, unpacked);
 }
 
 /* The wave's results go to their tokens' ranks, as they lie. */
-static void hand_out(const struct pass *pass, const struct room_wave *wave) {
+static void hand_out(const struct pass *pass, const struct room_expert_batch *expert_batch) {
     struct gpu_exchange *x = of_pass(pass);
     struct gpu_form form = {result_kind(pass->model), (uint32_t)x->combine_bytes, 1};
-    struct gpu_gather given = {.from = x->results + wave->first * x->combine_bytes,
-                               .live = wave->live,
-                               .to_rows = x->row_to + wave->first,
+    struct gpu_gather given = {.from = x->results + expert_batch->first * x->combine_bytes,
+                               .live = expert_batch->live,
+                               .to_rows = x->row_to + expert_batch->first,
                                .from_form = form,
                                .to_form = form,
                                .n = pass->model->shape->hidden,
-                               .rows = wave->count,
+                               .rows = expert_batch->count,
                                .live_each = 1};
-    gpu_launch(pass->model->gpu, gpu_lane_of(pass)->stream, gather, given);
+    gpu_launch(pass->model->gpu, gpu_micro_batch_of(pass)->stream, gather, given);
 }
 
 /* By the host, the wave's rows come to the device. */
-static void bring_wave(const struct room_round *round, const struct room_wave *wave) {
+static void bring_expert_batch(const struct room_round *round,
+                               const struct room_expert_batch *expert_batch) {
     const struct pass *pass = round->pass;
     struct gpu_exchange *x = of_pass(pass);
-    struct room_rows rows = {round, wave->first};
-    size_t at = wave->first * x->dispatch_bytes;
+    struct room_rows rows = {round, expert_batch->first};
+    size_t at = expert_batch->first * x->dispatch_bytes;
     if (x->tickets) return;
-    compute_tokens(pass->model, take_received, &rows, wave->count);
+    compute_cpu_tokens(pass->model, take_received, &rows, expert_batch->count);
     pass_part(pass, STAGE_PART_COUNT); /* the host's copies are none of the device's parts */
-    copy(pass, x->received + at, x->received_host + at, wave->count * x->dispatch_bytes,
-         DEVICE_FROM_HOST);
+    gpu_exchange_copy(pass, x->received + at, x->received_host + at,
+                      expert_batch->count * x->dispatch_bytes, DEVICE_FROM_HOST);
 }
 
 /* Puts the wave in line, from where its rows lie on the device to where its results go. Nothing that a launch is given
  * depends on the layer. */
-static void put_wave(const struct pass *pass, const struct room_wave *wave) {
+static void put_expert_batch(const struct pass *pass,
+                             const struct room_expert_batch *expert_batch) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    unpack(pass, wave);
+    gpu_exchange_unpack(pass, expert_batch);
     pass_part(pass, PART_EXPERT_INPUT);
-    const struct gpu_pairs pairs = {.first = wave->first,
-                                    .count = wave->count,
-                                    .groups = x->groups + wave->first_group,
-                                    .group_count = wave->group_count,
-                                    .live = wave->live,
+    const struct gpu_pairs pairs = {.first = expert_batch->first,
+                                    .count = expert_batch->count,
+                                    .groups = x->groups + expert_batch->first_group,
+                                    .group_count = expert_batch->group_count,
+                                    .live = expert_batch->live,
                                     .live_each = 1,
                                     .slots = model->weights.own.memory,
                                     .slot_count =
                                         model->weights.slot_count + model->weights.spare_count};
-    gpu_experts_multiply(pass, &pairs);
-    pack_results(model, gpu_lane_of(pass)->stream,
-                 state->expert_y + (size_t)wave->first * state->hidden_stride, state->hidden_stride,
-                 x->results + wave->first * x->combine_bytes, wave->count, wave->live);
-    if (x->tickets) hand_out(pass, wave);
+    gpu_layers_experts_multiply(pass, &pairs);
+    gpu_exchange_pack_results(model, gpu_micro_batch_of(pass)->stream,
+                              state->expert_y + (size_t)expert_batch->first * state->hidden_stride,
+                              state->hidden_stride,
+                              x->results + expert_batch->first * x->combine_bytes,
+                              expert_batch->count, expert_batch->live);
+    if (x->tickets) hand_out(pass, expert_batch);
 }
 
 /* The wave is in line; by the host, its results come there. */
-static void end_put_wave(const struct pass *pass, const struct room_wave *wave, uint32_t index) {
+static void end_put_expert_batch(const struct pass *pass,
+                                 const struct room_expert_batch *expert_batch, uint32_t index) {
     struct gpu_exchange *x = of_pass(pass);
-    size_t at = wave->first * x->combine_bytes;
+    size_t at = expert_batch->first * x->combine_bytes;
     if (!x->tickets)
-        copy(pass, x->results_host + at, x->results + at, wave->count * x->combine_bytes,
-             DEVICE_TO_HOST);
+        gpu_exchange_copy(pass, x->results_host + at, x->results + at,
+                          expert_batch->count * x->combine_bytes, DEVICE_TO_HOST);
     pass_part(pass, PART_EXPERT_RESULT);
-    device_record(pass->model->device, x->computed[index], gpu_lane_of(pass)->stream);
+    device_record(pass->model->device, x->computed[index], gpu_micro_batch_of(pass)->stream);
 }
 
 /* The groups of rows; of rows that go from device to device, where those, their results and those that leave lie. */
@@ -591,15 +607,15 @@ static void copy_lists(const struct pass *pass, uint32_t groups, uint32_t places
         .row_bytes = of_groups > of_places || x->list_count == 1 ? of_groups : of_places,
         .row_count = x->list_count,
         .way = DEVICE_FROM_HOST};
-    device_copy_rows(pass->model->device, gpu_lane_of(pass)->stream, &lists);
+    device_copy_rows(pass->model->device, gpu_micro_batch_of(pass)->stream, &lists);
 }
 
 /* The round as one wave of as many rows, and of all slots, as there may be: true. False: no leg has it. */
-static bool bound_round(const struct room_round *round, struct room_wave *bounds_out) {
+static bool bound_round(const struct room_round *round, struct room_expert_batch *bounds_out) {
     struct gpu_exchange *x = of_pass(round->pass);
-    if (round->wave_count != 1) return false;
+    if (round->expert_batch_count != 1) return false;
     uint32_t rows = gpu_graphs_rows(round->pass->model, round->rows, x->room_rows);
-    *bounds_out = (struct room_wave){
+    *bounds_out = (struct room_expert_batch){
         .count = rows, .group_count = x->slots, .live = &x->groups[x->slots].row_count};
     if (!rows) return false;
     memset(x->groups_host + round->groups, 0, (x->slots - round->groups) * sizeof *x->groups_host);
@@ -608,47 +624,48 @@ static bool bound_round(const struct room_round *round, struct room_wave *bounds
 }
 
 /* The round's one wave by a graph of such bounds, or as it becomes one. */
-static void put_bounded(const struct pass *pass, const struct room_wave *bounds) {
+static void put_bounded(const struct pass *pass, const struct room_expert_batch *bounds) {
     struct gpu_exchange *x = of_pass(pass);
-    uint32_t lane = (uint32_t)gpu_lane_number(pass);
-    if (gpu_graphs_begin_rows(pass->model, lane, bounds->count)) return;
+    uint32_t micro_batch = (uint32_t)gpu_micro_batch_number(pass);
+    if (gpu_graphs_begin_rows(pass->model, micro_batch, bounds->count)) return;
     if (!x->links) copy_lists(pass, x->slots + 1, bounds->count);
-    put_wave(pass, bounds);
-    gpu_graphs_end_rows(pass->model, lane, bounds->count);
+    put_expert_batch(pass, bounds);
+    gpu_graphs_end_rows(pass->model, micro_batch, bounds->count);
 }
 
 /* All waves are put in line before the first is waited for. */
-static void run_round(const struct room_round *round) {
+static void gpu_exchange_run_round(const struct room_round *round) {
     const struct pass *pass = round->pass;
     struct gpu_exchange *x = of_pass(pass);
-    struct room_wave bounds;
+    struct room_expert_batch bounds;
     bool bounded = bound_round(round, &bounds);
     if (!bounded) copy_lists(pass, round->groups, round->rows);
-    for (uint32_t i = 0; i < round->wave_count; i++) {
-        const struct room_wave *wave = &round->waves[i];
-        bring_wave(round, wave);
+    for (uint32_t i = 0; i < round->expert_batch_count; i++) {
+        const struct room_expert_batch *expert_batch = &round->expert_batches[i];
+        bring_expert_batch(round, expert_batch);
         if (bounded)
             put_bounded(pass, &bounds);
         else
-            put_wave(pass, wave);
-        end_put_wave(pass, wave, i);
+            put_expert_batch(pass, expert_batch);
+        end_put_expert_batch(pass, expert_batch, i);
     }
-    for (uint32_t i = 0; i < round->wave_count; i++) {
-        const struct room_wave *wave = &round->waves[i];
-        struct room_rows rows = {round, wave->first};
-        await(pass, x->computed[i]);
-        if (!x->tickets) compute_tokens(pass->model, give_results, &rows, wave->count);
-        exchange_combine_begin(pass->exchange, round->first_row + wave->first, wave->count);
+    for (uint32_t i = 0; i < round->expert_batch_count; i++) {
+        const struct room_expert_batch *expert_batch = &round->expert_batches[i];
+        struct room_rows rows = {round, expert_batch->first};
+        gpu_exchange_await(pass, x->computed[i]);
+        if (!x->tickets) compute_cpu_tokens(pass->model, give_results, &rows, expert_batch->count);
+        exchange_combine_begin(pass->exchange, round->first_row + expert_batch->first,
+                               expert_batch->count);
     }
 }
 
 /* ---- by links ---- */
 
 static struct device_event **given_of(const struct pass *pass) {
-    return &of_pass(pass)->given[gpu_lane_number(pass)];
+    return &of_pass(pass)->given[gpu_micro_batch_number(pass)];
 }
 
-static const char *ticket_of(const struct exchange_received *received, uint32_t row) {
+static const char *row_descriptor_of(const struct exchange_received *received, uint32_t row) {
     return received->token_data[received->row_token[row]];
 }
 
@@ -658,7 +675,8 @@ static uint32_t most_of_a_rank(const struct gpu_exchange *x, uint32_t ranks,
     uint32_t most = 0;
     memset(x->counts, 0, ranks * sizeof *x->counts);
     for (uint32_t row = 0; row < received->row_count; row++) {
-        uint32_t *count = &x->counts[gpu_ticket_rank(ticket_of(received, row))];
+        uint32_t *count =
+            &x->counts[gpu_peers_row_descriptor_rank(row_descriptor_of(received, row))];
         if (++*count > most) most = *count;
     }
     return most;
@@ -670,14 +688,14 @@ static void take_pieces(struct room_round *round) {
     struct gpu_exchange *x = of_pass(round->pass);
     const struct exchange_received *received = round->received;
     uint32_t first_slot = compute_weights(round->pass)->first_slot;
-    round->rows = round->groups = round->wave_count = 0;
+    round->rows = round->groups = round->expert_batch_count = 0;
     for (uint32_t i = 0; i < received->group_count; i++) {
         const struct exchange_group *group = &received->groups[i];
         uint32_t first = round->rows;
         for (uint32_t row = group->first_row; row < group->first_row + group->row_count; row++) {
             round->rows +=
-                gpu_links_place(x->links, ticket_of(received, row), &x->row_from_host[round->rows],
-                                &x->row_to_host[round->rows]);
+                gpu_links_place(x->links, row_descriptor_of(received, row),
+                                &x->row_from_host[round->rows], &x->row_to_host[round->rows]);
         }
         if (round->rows == first) continue;
         x->groups_host[round->groups++] =
@@ -685,7 +703,7 @@ static void take_pieces(struct room_round *round) {
                                .row_count = round->rows - first,
                                .slot = weights_place(&model->weights, first_slot + group->slot)};
     }
-    end_wave(round);
+    end_expert_batch(round);
 }
 
 /* All rounds are put in line; the host waits for none, but until the lists of the last have been read. That
@@ -694,27 +712,27 @@ static void run_by_links(struct room_round *round) {
     const struct pass *pass = round->pass;
     const struct model *model = pass->model;
     struct gpu_exchange *x = of_pass(pass);
-    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    struct device_stream *stream = gpu_micro_batch_of(pass)->stream;
     uint32_t most = most_of_a_rank(x, model->placement.ranks, round->received);
-    uint32_t *places = x->rows_host + (size_t)gpu_lane_of(pass)->row * x->per_token;
+    uint32_t *places = x->rows_host + (size_t)gpu_micro_batch_of(pass)->row * x->per_token;
     uint32_t rounds = gpu_links_begin(x->links, pass, most, places);
-    struct room_wave bounds;
+    struct room_expert_batch bounds;
     if (x->last && x->last->stream != stream)
         device_follow(model->device, stream, x->given[x->last->tile / GPU_ABSORB_TILE]);
-    x->last = gpu_lane_of(pass);
+    x->last = gpu_micro_batch_of(pass);
     for (uint32_t i = 0; i < rounds; i++) {
         await_others(pass, x->listed);
         gpu_links_list(x->links, pass, i);
         take_pieces(round);
         bool bounded = bound_round(round, &bounds);
         copy_lists(pass, bounded ? x->slots + 1 : round->groups,
-                   larger(round->rows, gpu_links_left(x->links)));
+                   gpu_exchange_larger(round->rows, gpu_links_left(x->links)));
         device_record(model->device, x->listed, stream);
         gpu_links_pass_rows(x->links, pass);
         if (bounded)
             put_bounded(pass, &bounds);
-        else if (round->wave_count)
-            put_wave(pass, &round->waves[0]);
+        else if (round->expert_batch_count)
+            put_expert_batch(pass, &round->expert_batches[0]);
         pass_part(pass, PART_EXPERT_RESULT);
         gpu_links_pass_results(x->links, pass);
     }
@@ -736,7 +754,7 @@ void gpu_exchange_run_routed(const struct pass *pass) {
         return;
     }
     while (next_round(&round))
-        run_round(&round);
+        gpu_exchange_run_round(&round);
 }
 
 /* ---- results that came back ---- */
@@ -758,14 +776,14 @@ static void take_returned(void *context, uint32_t first, uint32_t count, uint32_
 static void give_returned(const struct pass *pass, char *to, const char *from, uint32_t rows) {
     struct gpu_exchange *x = of_pass(pass);
     for (uint32_t first = 0; first < rows; first += x->returned_rows) {
-        uint32_t half = x->next_half, count = least(rows - first, x->returned_rows);
+        uint32_t half = x->next_half, count = gpu_exchange_least(rows - first, x->returned_rows);
         size_t at = first * x->combine_bytes;
         struct returned_rows of = {x, x->returned_host + half * x->returned_rows * x->combine_bytes,
                                    from + at};
-        await(pass, x->half_left[half]);
-        compute_tokens(pass->model, take_returned, &of, count);
-        copy(pass, to + at, of.to, count * x->combine_bytes, DEVICE_FROM_HOST);
-        device_record(pass->model->device, x->half_left[half], gpu_lane_of(pass)->stream);
+        gpu_exchange_await(pass, x->half_left[half]);
+        compute_cpu_tokens(pass->model, take_returned, &of, count);
+        gpu_exchange_copy(pass, to + at, of.to, count * x->combine_bytes, DEVICE_FROM_HOST);
+        device_record(pass->model->device, x->half_left[half], gpu_micro_batch_of(pass)->stream);
         x->next_half = !half;
     }
 }
@@ -773,7 +791,8 @@ static void give_returned(const struct pass *pass, char *to, const char *from, u
 /* Those of the lane lie behind each other, and each pair's row says where. */
 static void send_returned(const struct pass *pass, const struct exchange_returned *returned) {
     struct gpu_exchange *x = of_pass(pass);
-    size_t pair = (size_t)gpu_lane_of(pass)->row * x->per_token, at = pair * x->combine_bytes;
+    size_t pair = (size_t)gpu_micro_batch_of(pass)->row * x->per_token,
+           at = pair * x->combine_bytes;
     uint32_t pairs = pass->batch->token_count * x->per_token, rows = 0;
     memcpy(x->rows_host + pair, returned->token_rows, pairs * sizeof *x->rows_host);
     for (uint32_t i = 0; i < pairs; i++) {
@@ -788,7 +807,7 @@ static void send_returned(const struct pass *pass, const struct exchange_returne
  * never came. */
 static void find_returned(const struct pass *pass) {
     struct gpu_exchange *x = of_pass(pass);
-    size_t pair = (size_t)gpu_lane_of(pass)->row * x->per_token;
+    size_t pair = (size_t)gpu_micro_batch_of(pass)->row * x->per_token;
     uint32_t pairs = pass->batch->token_count * x->per_token;
     for (uint32_t i = 0; i < pairs; i++)
         if (job_broken())
@@ -802,25 +821,26 @@ static void sum_returned(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = of_pass(pass);
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    size_t pair = (size_t)lane->row * x->per_token;
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
+    size_t pair = (size_t)micro_batch->row * x->per_token;
     struct gpu_combine sums = {.results = x->returned + pair * x->combine_bytes,
                                .pair_row = state->pair_row + pair,
                                .experts = state->experts + pair,
                                .weights = state->expert_weights + pair,
-                               .y = state->y + (size_t)lane->row * state->hidden_stride,
-                               .live = lane->live,
+                               .y = state->y + (size_t)micro_batch->row * state->hidden_stride,
+                               .live = micro_batch->live,
                                .pitch = (uint32_t)x->combine_bytes,
                                .y_stride = state->hidden_stride,
                                .n = model->shape->hidden,
-                               .tokens = lane->rows,
+                               .tokens = micro_batch->rows,
                                .per_token = x->per_token,
                                .group_experts = model->group_experts,
                                .is_bf16 = model->rounds_bf16,
                                .rounds_bf16 = model->rounds_bf16};
-    copy(pass, state->pair_row + pair, x->rows_host + pair,
-         (size_t)lane->rows * x->per_token * sizeof *x->rows_host, DEVICE_FROM_HOST);
-    gpu_launch(state, lane->stream, combine, sums);
+    gpu_exchange_copy(pass, state->pair_row + pair, x->rows_host + pair,
+                      (size_t)micro_batch->rows * x->per_token * sizeof *x->rows_host,
+                      DEVICE_FROM_HOST);
+    gpu_launch(state, micro_batch->stream, combine, sums);
     pass_part(pass, PART_COMBINE);
 }
 
@@ -836,7 +856,7 @@ void gpu_exchange_finish(const struct pass *pass) {
         find_returned(pass);
     else
         send_returned(pass, &returned);
-    if (gpu_lane_enter(pass)) sum_returned(pass);
+    if (gpu_micro_batch_enter(pass)) sum_returned(pass);
 }
 
 /* ---- sums on their way ---- */
@@ -869,14 +889,15 @@ static uint32_t list_summands(const struct gpu_exchange *x, const struct exchang
 }
 
 /* At most SUMS of them. */
-static void sum_some(struct model *model, const struct exchange_sum *list, uint32_t count) {
+static void gpu_exchange_sum_some(struct model *model, const struct exchange_sum *list,
+                                  uint32_t count) {
     struct gpu_state *state = model->gpu;
     struct gpu_exchange *x = state->exchange;
     size_t words = (size_t)count * x->per_token * sizeof(uint32_t);
     struct summing of = {x, list};
     struct error error;
     uint32_t rows = list_summands(x, list, count);
-    compute_tokens(model, take_summands, &of, count);
+    compute_cpu_tokens(model, take_summands, &of, count);
     device_copy(state->device, x->summing, x->summands, x->summands_host, rows * x->combine_bytes,
                 DEVICE_FROM_HOST);
     device_copy(state->device, x->summing, x->sum_rows, x->sum_rows_host, words, DEVICE_FROM_HOST);
@@ -895,7 +916,8 @@ static void sum_some(struct model *model, const struct exchange_sum *list, uint3
                                .is_bf16 = model->rounds_bf16,
                                .rounds_bf16 = model->rounds_bf16};
     gpu_launch(state, x->summing, combine, sums);
-    pack_results(model, x->summing, x->sum_y, state->hidden_stride, x->sums, count, NULL);
+    gpu_exchange_pack_results(model, x->summing, x->sum_y, state->hidden_stride, x->sums, count,
+                              NULL);
     device_copy(state->device, x->summing, x->sums_host, x->sums, count * x->combine_bytes,
                 DEVICE_TO_HOST);
     gpu_state_note(state, device_wait_stream(state->device, x->summing, &error), &error);
@@ -907,5 +929,5 @@ void gpu_exchange_sum(void *context, const struct exchange_sum *list, uint32_t c
     struct model *model = context;
     if (model->gpu->exchange->tickets) return; /* nothing lies on the host; the tokens' ranks sum */
     for (uint32_t first = 0; first < count; first += SUMS)
-        sum_some(model, list + first, count - first < SUMS ? count - first : SUMS);
+        gpu_exchange_sum_some(model, list + first, count - first < SUMS ? count - first : SUMS);
 }

@@ -26,31 +26,31 @@
 #include "compute/device/device.h"
 #include "contract/overlap.h"
 
-#define GPU_WALKS_MAX 32    /* the one that was not used for longest makes way */
-#define GPU_GRAPHS_MAX 8192 /* of all walks: likewise */
-#define GPU_GRAPH_KEYS 1024 /* contexts are bounded by this, twice this, and so on */
-#define GPU_ROW_BOUNDS 32   /* powers of two, of rows that came */
+#define GPU_CAPTURED_STEPS_MAX 32 /* the one that was not used for longest makes way */
+#define GPU_GRAPHS_MAX 8192       /* of all walks: likewise */
+#define GPU_GRAPH_KEYS 1024       /* contexts are bounded by this, twice this, and so on */
+#define GPU_ROW_BOUNDS 32         /* powers of two, of rows that came */
 
 struct model; /* compute/model/model_state.h */
 
 /* What a walk's launches depend on. */
-struct gpu_walk {
+struct gpu_step_shape {
     uint32_t number; /* stages_number; never 0 */
-    uint32_t lanes, keys_max;
-    uint32_t first[OVERLAP_LANES]; /* tokens before the lane's, if it has any */
-    uint32_t rows[OVERLAP_LANES];  /* its tokens at most */
+    uint32_t micro_batches, keys_max;
+    uint32_t first[OVERLAP_MICRO_BATCHES]; /* tokens before the lane's, if it has any */
+    uint32_t rows[OVERLAP_MICRO_BATCHES];  /* its tokens at most */
 };
 
-struct gpu_leg {
+struct gpu_segment {
     struct device_graph *graph;
-    uint32_t lane;       /* on whose stream it runs */
-    uint32_t first, end; /* of the lane's calls of gpu_graphs_enter in the walk: [first, end) */
+    uint32_t micro_batch; /* on whose stream it runs */
+    uint32_t first, end;  /* of the lane's calls of gpu_graphs_enter in the walk: [first, end) */
 };
 
-struct gpu_kept_walk {
-    struct gpu_walk walk;
-    struct gpu_leg *legs; /* [leg_count] a lane's in its order */
-    uint32_t leg_count, leg_room;
+struct gpu_captured_step {
+    struct gpu_step_shape step_shape;
+    struct gpu_segment *segments; /* [segment_count] a lane's in its order */
+    uint32_t segment_count, segment_room;
     bool is_captured; /* else it came once */
     uint64_t used;    /* when it came last; 0: the place is free */
 };
@@ -60,21 +60,21 @@ struct gpu_kept_rows {          /* experts of rows that came, of any layer and l
     bool came;
 };
 
-struct gpu_walker { /* a lane's way through the step's walk */
-    uint32_t calls; /* of gpu_graphs_enter */
-    uint32_t next;  /* the first leg that may be the lane's next */
-    uint32_t first; /* call of the leg that is captured */
+struct gpu_step_cursor { /* a lane's way through the step's walk */
+    uint32_t calls;      /* of gpu_graphs_enter */
+    uint32_t next;       /* the first leg that may be the lane's next */
+    uint32_t first;      /* call of the leg that is captured */
     bool captures;
 };
 
 struct gpu_graphs {
-    struct gpu_kept_walk kept[GPU_WALKS_MAX];
-    struct gpu_kept_walk
+    struct gpu_captured_step kept[GPU_CAPTURED_STEPS_MAX];
+    struct gpu_captured_step
         *step; /* the walk that is captured, or whose legs are put in line; else NULL */
-    struct gpu_walker walkers[OVERLAP_LANES];
+    struct gpu_step_cursor cursors[OVERLAP_MICRO_BATCHES];
     struct gpu_kept_rows rows[GPU_ROW_BOUNDS]; /* of at most 1, 2, 4 and so on */
-    bool by_legs; /* the step's tokens are exchanged with other ranks */
-    bool is_step; /* the step's layers are graphs */
+    bool by_segments; /* the step's tokens are exchanged with other ranks */
+    bool is_step;     /* the step's layers are graphs */
     bool
         takes_rows; /* others' rows may be computed by graphs, whether or not the rank has tokens */
     bool off;       /* all is put in line anew */
@@ -91,7 +91,7 @@ void gpu_graphs_open(struct gpu_graphs *graphs);
 bool gpu_graphs_begin(struct model *model, uint32_t number);
 /* Before a stage puts its work in line on a lane's stream. False: it is in a leg that is in line already, and is
  * left out. */
-bool gpu_graphs_enter(struct model *model, uint32_t lane);
+bool gpu_graphs_enter(struct model *model, uint32_t micro_batch);
 /* Legs end: the host waits, or puts in line on a lane's stream what no leg has. */
 void gpu_graphs_stop(struct model *model);
 /* Experts of `count` rows that came to the rank, computed together: as many rows as a graph is to be for, of at most
@@ -99,8 +99,8 @@ void gpu_graphs_stop(struct model *model);
 uint32_t gpu_graphs_rows(const struct model *model, uint32_t count, uint32_t most);
 /* They are put in line on the lane's stream, if there is a graph of so many: true. Else what follows until the end
  * may be captured. */
-bool gpu_graphs_begin_rows(struct model *model, uint32_t lane, uint32_t rows);
-void gpu_graphs_end_rows(struct model *model, uint32_t lane, uint32_t rows);
+bool gpu_graphs_begin_rows(struct model *model, uint32_t micro_batch, uint32_t rows);
+void gpu_graphs_end_rows(struct model *model, uint32_t micro_batch, uint32_t rows);
 /* Behind the layers, all lanes being joined: what was captured is kept, and is in line. */
 void gpu_graphs_end(struct model *model);
 

@@ -642,7 +642,7 @@ struct gpu_kernels gpu_hopper(void) {
 #else
     kernels.numerics = "hopper2";
 #endif
-    kernels.takes = gpu_hopper_takes;
+    kernels.takes = gpu_hopper_limits_takes;
     kernels.kv_b_bf16 = true;
     kernels.core_room = core_room;
     kernels.prompt_room = prompt_room;

@@ -51,7 +51,7 @@ static enum status check_kv_b(const struct model *model, bool mtp, struct error 
     return STATUS_OK;
 }
 
-enum status gpu_hopper_takes(const struct model *model, bool mtp, struct error *error) {
+enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct error *error) {
     const struct shape *shape = model->shape;
     const struct tensor *embedding =
         model->checkpoint ? checkpoint_tensor(model->checkpoint, "model.embed_tokens.weight")

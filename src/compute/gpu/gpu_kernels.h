@@ -306,6 +306,6 @@ extern const struct gpu_kernels gpu_reference;
  * gpu_hopper_cuda_dep has them for a GPU. */
 struct gpu_kernels gpu_hopper(void);
 /* Its `takes`. */
-enum status gpu_hopper_takes(const struct model *model, bool mtp, struct error *error);
+enum status gpu_hopper_limits_takes(const struct model *model, bool mtp, struct error *error);
 
 #endif

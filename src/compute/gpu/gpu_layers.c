@@ -10,9 +10,9 @@
 
 /* ---- what all stages do ---- */
 
-void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
-                      const struct gpu_rows *to, enum input_kind kind,
-                      struct gpu_prepare arguments) {
+void gpu_layers_prepare_rows(const struct model *model, struct device_stream *stream,
+                             const struct gpu_rows *to, enum input_kind kind,
+                             struct gpu_prepare arguments) {
     arguments.first = to->data;
     arguments.first_scales = to->scales;
     arguments.first_form = gpu_form_of(to, kind);
@@ -20,10 +20,10 @@ void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
     if (arguments.rows) gpu_launch(model->gpu, stream, prepare, arguments);
 }
 
-void gpu_multiply(const struct model *model, struct device_stream *stream,
-                  const struct packed_matrix *weights, const struct gpu_rows *x,
-                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows,
-                  const uint32_t *live) {
+void gpu_layers_multiply(const struct model *model, struct device_stream *stream,
+                         const struct packed_matrix *weights, const struct gpu_rows *x,
+                         enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows,
+                         const uint32_t *live) {
     struct gpu_product arguments = {.x = x->data,
                                     .live = live,
                                     .x_scales = x->scales,
@@ -38,76 +38,79 @@ void gpu_multiply(const struct model *model, struct device_stream *stream,
 }
 
 /* Rows of floats of the lane. */
-static float *rows_of(const struct pass *pass, float *rows, uint32_t stride) {
-    return rows + (size_t)gpu_lane_of(pass)->row * stride;
+static float *gpu_layers_rows_of(const struct pass *pass, float *rows, uint32_t stride) {
+    return rows + (size_t)gpu_micro_batch_of(pass)->row * stride;
 }
 
-static float *x_of(const struct pass *pass) {
+static float *gpu_layers_x_of(const struct pass *pass) {
     const struct model *model = pass->model;
-    return model->gpu->x + (size_t)gpu_lane_of(pass)->first_token * model->shape->hidden;
+    return model->gpu->x + (size_t)gpu_micro_batch_of(pass)->first_token * model->shape->hidden;
 }
 
 static struct gpu_rows input_of(const struct pass *pass) {
-    return gpu_rows_from(&pass->model->gpu->input, gpu_lane_of(pass)->row);
+    return gpu_rows_from(&pass->model->gpu->input, gpu_micro_batch_of(pass)->row);
 }
 
 static struct gpu_rows shared_of(const struct pass *pass) {
-    return gpu_rows_from(&pass->model->gpu->input_shared, gpu_lane_of(pass)->row);
+    return gpu_rows_from(&pass->model->gpu->input_shared, gpu_micro_batch_of(pass)->row);
 }
 
 /* The lane's input = x after a norm; the shared one likewise, unless `shared` is NULL; unrounded in
  * `plain`, unless that is. */
-static void normalize(const struct pass *pass, const float *norm, enum input_kind kind,
-                      const enum input_kind *shared, float *plain) {
+static void gpu_layers_normalize(const struct pass *pass, const float *norm, enum input_kind kind,
+                                 const enum input_kind *shared, float *plain) {
     struct gpu_rows input = input_of(pass), second = shared_of(pass);
-    struct gpu_prepare arguments = {.x = x_of(pass),
+    struct gpu_prepare arguments = {.x = gpu_layers_x_of(pass),
                                     .weight = norm,
                                     .plain = plain,
                                     .x_stride = pass->model->shape->hidden,
                                     .plain_stride = pass->model->shape->hidden,
                                     .n = pass->model->shape->hidden,
-                                    .live = gpu_lane_of(pass)->live,
-                                    .rows = gpu_lane_of(pass)->rows};
+                                    .live = gpu_micro_batch_of(pass)->live,
+                                    .rows = gpu_micro_batch_of(pass)->rows};
     if (shared) {
         arguments.second = second.data;
         arguments.second_scales = second.scales;
         arguments.second_form = gpu_form_of(&second, *shared);
     }
-    gpu_prepare_rows(pass->model, gpu_lane_of(pass)->stream, &input, kind, arguments);
+    gpu_layers_prepare_rows(pass->model, gpu_micro_batch_of(pass)->stream, &input, kind, arguments);
 }
 
 /* y = W x of the lane's rows. */
-static void multiply(const struct pass *pass, const struct packed_matrix *weights,
-                     const struct gpu_rows *x, enum input_kind kind, float *y, uint32_t stride) {
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    gpu_multiply(pass->model, lane->stream, weights, x, kind, rows_of(pass, y, stride), stride,
-                 lane->rows, lane->live);
+static void gpu_layers_multiply_rows(const struct pass *pass, const struct packed_matrix *weights,
+                                     const struct gpu_rows *x, enum input_kind kind, float *y,
+                                     uint32_t stride) {
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
+    gpu_layers_multiply(pass->model, micro_batch->stream, weights, x, kind,
+                        gpu_layers_rows_of(pass, y, stride), stride, micro_batch->rows,
+                        micro_batch->live);
 }
 
 /* to = silu(gate) * up of the lane's rows, prepared. */
 static void activate(const struct pass *pass, const struct gpu_rows *to, enum input_kind kind,
                      uint32_t n) {
     struct gpu_state *state = pass->model->gpu;
-    struct gpu_activate arguments = {.gate = rows_of(pass, state->gate, state->mlp_stride),
-                                     .up = rows_of(pass, state->up, state->mlp_stride),
+    struct gpu_activate arguments = {.gate =
+                                         gpu_layers_rows_of(pass, state->gate, state->mlp_stride),
+                                     .up = gpu_layers_rows_of(pass, state->up, state->mlp_stride),
                                      .to = to->data,
                                      .to_scales = to->scales,
                                      .form = gpu_form_of(to, kind),
                                      .stride = state->mlp_stride,
                                      .n = n,
-                                     .live = gpu_lane_of(pass)->live,
+                                     .live = gpu_micro_batch_of(pass)->live,
                                      .live_each = 1,
-                                     .rows = gpu_lane_of(pass)->rows};
-    gpu_launch(state, gpu_lane_of(pass)->stream, activate, arguments);
+                                     .rows = gpu_micro_batch_of(pass)->rows};
+    gpu_launch(state, gpu_micro_batch_of(pass)->stream, activate, arguments);
 }
 
-static bool is_empty(const struct pass *pass) {
-    return gpu_lane_of(pass)->rows == 0;
+static bool gpu_layers_is_empty(const struct pass *pass) {
+    return gpu_micro_batch_of(pass)->rows == 0;
 }
 
 /* There is nothing to put in line, or it is there already. */
-static bool is_left_out(const struct pass *pass) {
-    return is_empty(pass) || !gpu_lane_enter(pass);
+static bool gpu_layers_is_left_out(const struct pass *pass) {
+    return gpu_layers_is_empty(pass) || !gpu_micro_batch_enter(pass);
 }
 
 /* ---- attention ---- */
@@ -123,38 +126,39 @@ static struct gpu_kv_form kv_form(const struct pass *pass) {
 }
 
 /* The KV rows of the lane's tokens, from kv_a. */
-static void write_rows(const struct pass *pass) {
+static void gpu_layers_write_rows(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
-    struct gpu_lane *lane = gpu_lane_of(pass);
-    struct gpu_latent arguments = {.kv_a = rows_of(pass, state->kv_a, state->kv_a_stride),
+    struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
+    struct gpu_latent arguments = {.kv_a =
+                                       gpu_layers_rows_of(pass, state->kv_a, state->kv_a_stride),
                                    .weight = compute_weights(pass)->attention.kv_a_norm,
                                    .angles = state->angles,
-                                   .positions = lane->batch.positions,
-                                   .kv_index = lane->batch.kv_index,
-                                   .first_page = lane->batch.first_page,
-                                   .pages = lane->batch.pages,
+                                   .positions = micro_batch->batch.positions,
+                                   .kv_index = micro_batch->batch.kv_index,
+                                   .first_page = micro_batch->batch.first_page,
+                                   .pages = micro_batch->batch.pages,
                                    .memory = model->kv.on_device,
-                                   .live = lane->live,
+                                   .live = micro_batch->live,
                                    .kv = kv_form(pass),
                                    .stride = state->kv_a_stride,
-                                   .rows = lane->rows,
+                                   .rows = micro_batch->rows,
                                    .kv_rank = model->shape->kv_rank,
                                    .rope_dim = model->shape->rope_dim,
                                    .interleaved = model->shape->rope_interleaved,
                                    .epsilon = model->shape->rms_epsilon};
-    gpu_launch(state, lane->stream, latent, arguments);
+    gpu_launch(state, micro_batch->stream, latent, arguments);
 }
 
-void gpu_attention_write_rows(const struct pass *pass) {
+void gpu_layers_attention_write_rows(const struct pass *pass) {
     struct gpu_state *state = pass->model->gpu;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     enum input_kind kind = compute_kind_ue8m0(pass->model, attention->kv_a.type);
     struct gpu_rows input = input_of(pass);
-    if (is_empty(pass)) return;
-    normalize(pass, attention->norm, kind, NULL, NULL);
-    multiply(pass, &attention->kv_a, &input, kind, state->kv_a, state->kv_a_stride);
-    write_rows(pass);
+    if (gpu_layers_is_empty(pass)) return;
+    gpu_layers_normalize(pass, attention->norm, kind, NULL, NULL);
+    gpu_layers_multiply_rows(pass, &attention->kv_a, &input, kind, state->kv_a, state->kv_a_stride);
+    gpu_layers_write_rows(pass);
 }
 
 /* q_b(rmsnorm(q_a x)), or q_proj x: left in state.q. */
@@ -164,51 +168,51 @@ static void project_queries(const struct pass *pass, enum input_kind kind) {
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     struct gpu_rows input = input_of(pass);
     if (!model->shape->q_rank) {
-        multiply(pass, &attention->q, &input, kind, state->q, state->q_stride);
+        gpu_layers_multiply_rows(pass, &attention->q, &input, kind, state->q, state->q_stride);
         pass_part(pass, PART_DOWN);
         return;
     }
     enum input_kind up_kind = compute_kind(model, &attention->q_b);
-    multiply(pass, &attention->q_a, &input, kind, state->q_a, state->q_a_stride);
+    gpu_layers_multiply_rows(pass, &attention->q_a, &input, kind, state->q_a, state->q_a_stride);
     pass_part(pass, PART_DOWN);
-    struct gpu_prepare arguments = {.x = rows_of(pass, state->q_a, state->q_a_stride),
+    struct gpu_prepare arguments = {.x = gpu_layers_rows_of(pass, state->q_a, state->q_a_stride),
                                     .weight = attention->q_a_norm,
                                     .x_stride = state->q_a_stride,
                                     .n = model->shape->q_rank,
-                                    .live = gpu_lane_of(pass)->live,
-                                    .rows = gpu_lane_of(pass)->rows};
-    gpu_prepare_rows(model, gpu_lane_of(pass)->stream, &input, up_kind, arguments);
+                                    .live = gpu_micro_batch_of(pass)->live,
+                                    .rows = gpu_micro_batch_of(pass)->rows};
+    gpu_layers_prepare_rows(model, gpu_micro_batch_of(pass)->stream, &input, up_kind, arguments);
     pass_part(pass, PART_LATENT);
-    multiply(pass, &attention->q_b, &input, up_kind, state->q, state->q_stride);
+    gpu_layers_multiply_rows(pass, &attention->q_b, &input, up_kind, state->q, state->q_stride);
     pass_part(pass, PART_QUERY);
 }
 
 static char *queries_of(const struct pass *pass) {
     const struct gpu_state *state = pass->model->gpu;
-    return state->queries + (size_t)gpu_lane_of(pass)->row * state->queries_pitch;
+    return state->queries + (size_t)gpu_micro_batch_of(pass)->row * state->queries_pitch;
 }
 
 static void rotate_queries(const struct pass *pass) {
     const struct shape *shape = pass->model->shape;
     struct gpu_state *state = pass->model->gpu;
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    struct gpu_queries arguments = {.q = rows_of(pass, state->q, state->q_stride),
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
+    struct gpu_queries arguments = {.q = gpu_layers_rows_of(pass, state->q, state->q_stride),
                                     .angles = state->angles,
-                                    .positions = lane->batch.positions,
+                                    .positions = micro_batch->batch.positions,
                                     .to = queries_of(pass),
-                                    .live = lane->live,
+                                    .live = micro_batch->live,
                                     .stride = state->q_stride,
-                                    .rows = lane->rows,
+                                    .rows = micro_batch->rows,
                                     .heads = shape->heads,
                                     .nope_dim = shape->nope_dim,
                                     .rope_dim = shape->rope_dim,
                                     .interleaved = shape->rope_interleaved,
                                     .is_bf16 = pass->model->rounds_bf16,
                                     .to_pitch = state->queries_pitch};
-    gpu_launch(state, lane->stream, queries, arguments);
+    gpu_launch(state, micro_batch->stream, queries, arguments);
 }
 
-void gpu_attention_begin(const struct pass *pass) {
+void gpu_layers_attention_begin(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
@@ -217,14 +221,15 @@ void gpu_attention_begin(const struct pass *pass) {
     enum input_kind q_kind =
         model->shape->q_rank ? compute_kind_ue8m0(model, down->type) : compute_kind(model, down);
     struct gpu_rows input = input_of(pass), other = shared_of(pass);
-    if (is_left_out(pass)) return;
-    normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
+    if (gpu_layers_is_left_out(pass)) return;
+    gpu_layers_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind, NULL);
     pass_part(pass, PART_ATTENTION_NORM);
-    multiply(pass, &attention->kv_a, kv_kind == q_kind ? &input : &other, kv_kind, state->kv_a,
-             state->kv_a_stride);
+    gpu_layers_multiply_rows(pass, &attention->kv_a, kv_kind == q_kind ? &input : &other, kv_kind,
+                             state->kv_a, state->kv_a_stride);
     pass_part(pass, PART_DOWN);
-    write_rows(pass);
-    device_record(state->device, gpu_lane_of(pass)->written, gpu_lane_of(pass)->stream);
+    gpu_layers_write_rows(pass);
+    device_record(state->device, gpu_micro_batch_of(pass)->written,
+                  gpu_micro_batch_of(pass)->stream);
     pass_part(pass, PART_LATENT);
     project_queries(pass, q_kind);
     rotate_queries(pass);
@@ -257,26 +262,26 @@ static void count_tiles(const struct batch *batch, struct gpu_prompt *prompt) {
 static void attend_prompts(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
-    const struct gpu_lane *lane = gpu_lane_of(pass);
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
     enum input_kind kind = latents_kind(pass);
     const struct packed_matrix *kv_b =
         kind == INPUT_BF16 ? plain_kv_b(pass) : &compute_weights(pass)->attention.kv_b;
     uint32_t width = model->shape->heads * model->shape->value_dim;
     char *room = state->prompt_room
-                     ? state->prompt_room + gpu_lane_number(pass) * state->prompt_bytes
+                     ? state->prompt_room + gpu_micro_batch_number(pass) * state->prompt_bytes
                      : NULL;
     struct gpu_prompt arguments = {.queries = queries_of(pass),
                                    .kv_b = kv_b->data,
                                    .kv_b_scales = kv_b->scales,
-                                   .kv_index = lane->batch.kv_index,
-                                   .runs = lane->batch.runs,
-                                   .pages = lane->batch.pages,
+                                   .kv_index = micro_batch->batch.kv_index,
+                                   .runs = micro_batch->batch.runs,
+                                   .pages = micro_batch->batch.pages,
                                    .memory = model->kv.on_device,
-                                   .attended = rows_of(pass, state->attended, width),
+                                   .attended = gpu_layers_rows_of(pass, state->attended, width),
                                    .room = room,
                                    .matrix = gpu_matrix_form(kv_b),
                                    .kv = kv_form(pass),
-                                   .of = gpu_heads_of(model),
+                                   .of = gpu_state_heads_of(model),
                                    .latents = kind,
                                    .queries_pitch = state->queries_pitch,
                                    .rows = pass->batch->prompt_tokens,
@@ -284,11 +289,11 @@ static void attend_prompts(const struct pass *pass) {
                                    .room_keys = state->prompt_keys};
     count_tiles(pass->batch, &arguments);
     if (!arguments.run_count) return;
-    gpu_launch(state, lane->stream, prompt, arguments);
+    gpu_launch(state, micro_batch->stream, prompt, arguments);
     pass_part(pass, PART_CORE_PROMPT);
 }
 
-uint32_t gpu_most_keys(const struct batch *batch) {
+uint32_t gpu_layers_most_keys(const struct batch *batch) {
     uint32_t most = 0;
     for (uint32_t i = batch->prompt_runs; i < batch->run_count; i++) {
         const struct run *run = &batch->runs[i];
@@ -308,40 +313,41 @@ static uint32_t tile_tokens(const struct gpu_state *state, const struct gpu_head
 }
 
 /* Generated tokens [first, first + count) of the lane. */
-static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
-                        uint32_t keys_max) {
+static void gpu_layers_attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
+                                   uint32_t keys_max) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
-    const struct gpu_lane *lane = gpu_lane_of(pass);
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
     const struct packed_matrix *kv_b = plain_kv_b(pass);
     uint32_t width = model->shape->heads * model->shape->value_dim;
-    char *absorbed = state->absorbed + (size_t)lane->tile * state->absorbed_pitch;
-    char *u = state->u + (size_t)lane->tile * state->u_pitch;
-    float *room =
-        state->core_room ? state->core_room + gpu_lane_number(pass) * state->core_floats : NULL;
+    char *absorbed = state->absorbed + (size_t)micro_batch->tile * state->absorbed_pitch;
+    char *u = state->u + (size_t)micro_batch->tile * state->u_pitch;
+    float *room = state->core_room
+                      ? state->core_room + gpu_micro_batch_number(pass) * state->core_floats
+                      : NULL;
     struct gpu_absorb in = {.queries = queries_of(pass) + (size_t)first * state->queries_pitch,
                             .kv_b = kv_b->data,
                             .kv_b_scales = kv_b->scales,
                             .to = absorbed,
                             .matrix = gpu_matrix_form(kv_b),
-                            .of = gpu_heads_of(model),
-                            .live = lane->live,
+                            .of = gpu_state_heads_of(model),
+                            .live = micro_batch->live,
                             .queries_pitch = state->queries_pitch,
                             .to_pitch = state->absorbed_pitch,
                             .rows = count,
                             .live_before = first};
     struct gpu_core arguments = {.absorbed = absorbed,
-                                 .kv_index = lane->batch.kv_index + first,
-                                 .kv_first = lane->batch.kv_first + first,
-                                 .first_page = lane->batch.first_page + first,
-                                 .pages = lane->batch.pages,
+                                 .kv_index = micro_batch->batch.kv_index + first,
+                                 .kv_first = micro_batch->batch.kv_first + first,
+                                 .first_page = micro_batch->batch.first_page + first,
+                                 .pages = micro_batch->batch.pages,
                                  .memory = model->kv.on_device,
                                  .to = u,
                                  .room = room,
                                  .kv = kv_form(pass),
-                                 .of = gpu_heads_of(model),
+                                 .of = gpu_state_heads_of(model),
                                  .absorbed_pitch = state->absorbed_pitch,
-                                 .live = lane->live,
+                                 .live = micro_batch->live,
                                  .to_pitch = state->u_pitch,
                                  .rows = count,
                                  .live_before = first,
@@ -349,55 +355,58 @@ static void attend_tile(const struct pass *pass, uint32_t first, uint32_t count,
     struct gpu_release out = {.u = u,
                               .kv_b = kv_b->data,
                               .kv_b_scales = kv_b->scales,
-                              .attended =
-                                  rows_of(pass, state->attended, width) + (size_t)first * width,
+                              .attended = gpu_layers_rows_of(pass, state->attended, width) +
+                                          (size_t)first * width,
                               .matrix = gpu_matrix_form(kv_b),
-                              .of = gpu_heads_of(model),
-                              .live = lane->live,
+                              .of = gpu_state_heads_of(model),
+                              .live = micro_batch->live,
                               .u_pitch = state->u_pitch,
                               .rows = count,
                               .live_before = first};
-    gpu_launch(state, lane->stream, absorb, in);
+    gpu_launch(state, micro_batch->stream, absorb, in);
     pass_part(pass, PART_ABSORB_QUERY);
-    gpu_launch(state, lane->stream, core, arguments);
+    gpu_launch(state, micro_batch->stream, core, arguments);
     pass_part(pass, PART_CORE);
-    gpu_launch(state, lane->stream, release, out);
+    gpu_launch(state, micro_batch->stream, release, out);
     pass_part(pass, PART_ABSORB_VALUE);
 }
 
 static void attend_generated(const struct pass *pass) {
-    const struct gpu_lane *lane = gpu_lane_of(pass);
-    uint32_t tokens = lane->rows, first = pass->batch->prompt_tokens;
-    struct gpu_heads heads = gpu_heads_of(pass->model);
-    uint32_t keys_max = lane->keys_max ? lane->keys_max : gpu_most_keys(pass->batch);
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
+    uint32_t tokens = micro_batch->rows, first = pass->batch->prompt_tokens;
+    struct gpu_heads heads = gpu_state_heads_of(pass->model);
+    uint32_t keys_max =
+        micro_batch->keys_max ? micro_batch->keys_max : gpu_layers_most_keys(pass->batch);
     if (first == tokens) return;
     uint32_t tile = tile_tokens(pass->model->gpu, &heads, keys_max);
     for (; first < tokens; first += tile)
-        attend_tile(pass, first, tokens - first < tile ? tokens - first : tile, keys_max);
+        gpu_layers_attend_tile(pass, first, tokens - first < tile ? tokens - first : tile,
+                               keys_max);
 }
 
 /* Behind the KV rows of the lanes before its own, which a token of a prompt may see. */
-void gpu_attention_finish(const struct pass *pass) {
+void gpu_layers_attention_finish(const struct pass *pass) {
     struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
-    const struct gpu_lane *lane = gpu_lane_of(pass);
+    const struct gpu_micro_batch *micro_batch = gpu_micro_batch_of(pass);
     const struct packed_matrix *o = &compute_weights(pass)->attention.o;
     uint32_t width = model->shape->heads * model->shape->value_dim;
     struct gpu_rows input = input_of(pass);
-    if (is_left_out(pass)) return;
-    for (uint32_t i = 0; model->batch.prompt_tokens && i < gpu_lane_number(pass); i++)
-        if (state->lanes[i].rows)
-            device_follow(state->device, lane->stream, state->lanes[i].written);
+    if (gpu_layers_is_left_out(pass)) return;
+    for (uint32_t i = 0; model->batch.prompt_tokens && i < gpu_micro_batch_number(pass); i++)
+        if (state->micro_batches[i].rows)
+            device_follow(state->device, micro_batch->stream, state->micro_batches[i].written);
     attend_prompts(pass);
     attend_generated(pass);
-    struct gpu_prepare arguments = {.x = rows_of(pass, state->attended, width),
+    struct gpu_prepare arguments = {.x = gpu_layers_rows_of(pass, state->attended, width),
                                     .x_stride = width,
                                     .n = width,
-                                    .live = lane->live,
-                                    .rows = lane->rows};
-    gpu_prepare_rows(model, lane->stream, &input, compute_kind(model, o), arguments);
+                                    .live = micro_batch->live,
+                                    .rows = micro_batch->rows};
+    gpu_layers_prepare_rows(model, micro_batch->stream, &input, compute_kind(model, o), arguments);
     pass_part(pass, PART_OUTPUT_INPUT);
-    multiply(pass, o, &input, compute_kind(model, o), state->y, state->hidden_stride);
+    gpu_layers_multiply_rows(pass, o, &input, compute_kind(model, o), state->y,
+                             state->hidden_stride);
     pass_part(pass, PART_OUTPUT);
 }
 
@@ -410,118 +419,121 @@ static void run_mlp(const struct pass *pass, const struct mlp_weights *mlp,
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     enum input_kind kind = compute_kind(model, &mlp->gate);
-    multiply(pass, &mlp->gate, input, kind, state->gate, state->mlp_stride);
-    multiply(pass, &mlp->up, input, kind, state->up, state->mlp_stride);
+    gpu_layers_multiply_rows(pass, &mlp->gate, input, kind, state->gate, state->mlp_stride);
+    gpu_layers_multiply_rows(pass, &mlp->up, input, kind, state->up, state->mlp_stride);
     if (shared) pass_part(pass, PART_SHARED_UP);
     activate(pass, input, compute_kind(model, &mlp->down), mlp->gate.rows);
     if (shared) pass_part(pass, PART_SHARED_SILU);
-    multiply(pass, &mlp->down, input, compute_kind(model, &mlp->down), y, state->hidden_stride);
+    gpu_layers_multiply_rows(pass, &mlp->down, input, compute_kind(model, &mlp->down), y,
+                             state->hidden_stride);
     pass_part(pass, shared ? PART_SHARED_DOWN : PART_DENSE);
 }
 
-void gpu_mlp_run(const struct pass *pass) {
+void gpu_layers_mlp_run(const struct pass *pass) {
     const struct mlp_weights *dense = &compute_weights(pass)->dense;
     struct gpu_rows input = input_of(pass);
-    if (is_left_out(pass)) return;
-    normalize(pass, compute_weights(pass)->mlp_norm, compute_kind(pass->model, &dense->gate), NULL,
-              NULL);
+    if (gpu_layers_is_left_out(pass)) return;
+    gpu_layers_normalize(pass, compute_weights(pass)->mlp_norm,
+                         compute_kind(pass->model, &dense->gate), NULL, NULL);
     run_mlp(pass, dense, &input, pass->model->gpu->y);
 }
 
 /* ---- layers with experts ---- */
 
-enum input_kind gpu_routed_kind(const struct pass *pass) {
+enum input_kind gpu_layers_routed_kind(const struct pass *pass) {
     return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.gate.type);
 }
 
-static bool has_shared(const struct pass *pass) {
+static bool gpu_layers_has_shared(const struct pass *pass) {
     return pass->model->shape->shared_experts != 0;
 }
 
 /* The lane's part of an array with per_token words for each row. */
 static uint32_t *pairs_of(const struct pass *pass, void *words) {
     return (uint32_t *)words +
-           (size_t)gpu_lane_of(pass)->row * pass->model->shape->experts_per_token;
+           (size_t)gpu_micro_batch_of(pass)->row * pass->model->shape->experts_per_token;
 }
 
 static uint32_t pair_count(const struct pass *pass) {
-    return gpu_lane_of(pass)->rows * pass->model->shape->experts_per_token;
+    return gpu_micro_batch_of(pass)->rows * pass->model->shape->experts_per_token;
 }
 
-void gpu_experts_route(const struct pass *pass) {
+void gpu_layers_experts_route(const struct pass *pass) {
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     struct gpu_state *state = model->gpu;
     const struct layer_weights *weights = compute_weights(pass);
     enum input_kind shared = compute_kind(model, &weights->shared.gate);
-    float *normed = rows_of(pass, state->normed, shape->hidden);
-    if (is_left_out(pass)) return;
-    normalize(pass, weights->mlp_norm, gpu_routed_kind(pass), has_shared(pass) ? &shared : NULL,
-              normed);
+    float *normed = gpu_layers_rows_of(pass, state->normed, shape->hidden);
+    if (gpu_layers_is_left_out(pass)) return;
+    gpu_layers_normalize(pass, weights->mlp_norm, gpu_layers_routed_kind(pass),
+                         gpu_layers_has_shared(pass) ? &shared : NULL, normed);
     pass_part(pass, PART_GATE_NORM);
     struct gpu_rows plain = {.data = (char *)normed, .pitch = shape->hidden * sizeof(float)};
-    multiply(pass, &weights->router, &plain, INPUT_F32, state->router_logits,
-             state->experts_stride);
+    gpu_layers_multiply_rows(pass, &weights->router, &plain, INPUT_F32, state->router_logits,
+                             state->experts_stride);
     pass_part(pass, PART_GATE);
-    struct gpu_route arguments = {.logits =
-                                      rows_of(pass, state->router_logits, state->experts_stride),
-                                  .bias = weights->router_bias,
-                                  .experts = pairs_of(pass, state->experts),
-                                  .weights = (float *)(void *)pairs_of(pass, state->expert_weights),
-                                  .live = gpu_lane_of(pass)->live,
-                                  .stride = state->experts_stride,
-                                  .rows = gpu_lane_of(pass)->rows,
-                                  .experts_all = shape->experts,
-                                  .per_token = shape->experts_per_token,
-                                  .groups = shape->groups,
-                                  .groups_kept = shape->groups_kept,
-                                  .scoring = shape->scoring,
-                                  .method = shape->method,
-                                  .normalizes = shape->normalize_weights,
-                                  .is_v2 = shape->is_v2,
-                                  .scaling = shape->routed_scaling};
-    gpu_launch(state, gpu_lane_of(pass)->stream, route, arguments);
+    struct gpu_route arguments = {
+        .logits = gpu_layers_rows_of(pass, state->router_logits, state->experts_stride),
+        .bias = weights->router_bias,
+        .experts = pairs_of(pass, state->experts),
+        .weights = (float *)(void *)pairs_of(pass, state->expert_weights),
+        .live = gpu_micro_batch_of(pass)->live,
+        .stride = state->experts_stride,
+        .rows = gpu_micro_batch_of(pass)->rows,
+        .experts_all = shape->experts,
+        .per_token = shape->experts_per_token,
+        .groups = shape->groups,
+        .groups_kept = shape->groups_kept,
+        .scoring = shape->scoring,
+        .method = shape->method,
+        .normalizes = shape->normalize_weights,
+        .is_v2 = shape->is_v2,
+        .scaling = shape->routed_scaling};
+    gpu_launch(state, gpu_micro_batch_of(pass)->stream, route, arguments);
     pass_part(pass, PART_TOP_K);
 }
 
 static struct gpu_group *groups_of(const struct pass *pass) {
     const struct model *model = pass->model;
-    return model->gpu->groups + gpu_lane_number(pass) * model->shape->experts;
+    return model->gpu->groups + gpu_micro_batch_number(pass) * model->shape->experts;
 }
 
 /* Alone, an expert's slot has its number. */
-void gpu_experts_dispatch(const struct pass *pass) {
+void gpu_layers_experts_dispatch(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
-    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    struct device_stream *stream = gpu_micro_batch_of(pass)->stream;
     uint32_t per_token = model->shape->experts_per_token;
-    if (exchange_carries(pass->exchange)) {
+    if (exchange_forwards(pass->exchange)) {
         gpu_exchange_dispatch(pass);
         return;
     }
-    if (is_empty(pass)) return;
+    if (gpu_layers_is_empty(pass)) return;
     struct gpu_sort sorted = {.experts = pairs_of(pass, state->experts),
                               .pair_row = pairs_of(pass, state->pair_row),
                               .row_token = pairs_of(pass, state->row_token),
                               .groups = groups_of(pass),
-                              .slot_tokens = state->slot_tokens +
-                                             gpu_lane_number(pass) * model->weights.slot_count +
-                                             compute_weights(pass)->first_slot,
-                              .live = gpu_lane_of(pass)->live,
-                              .tokens = gpu_lane_of(pass)->rows,
+                              .slot_tokens =
+                                  state->slot_tokens +
+                                  gpu_micro_batch_number(pass) * model->weights.slot_count +
+                                  compute_weights(pass)->first_slot,
+                              .live = gpu_micro_batch_of(pass)->live,
+                              .tokens = gpu_micro_batch_of(pass)->rows,
                               .per_token = per_token,
                               .slots = model->shape->experts};
     struct gpu_rows from = input_of(pass);
-    struct gpu_rows to = gpu_rows_from(&state->expert_input, gpu_lane_of(pass)->row * per_token);
+    struct gpu_rows to =
+        gpu_rows_from(&state->expert_input, gpu_micro_batch_of(pass)->row * per_token);
     struct gpu_gather gathered = {.from = from.data,
                                   .from_scales = from.scales,
                                   .row_token = sorted.row_token,
                                   .to = to.data,
                                   .to_scales = to.scales,
-                                  .from_form = gpu_form_of(&from, gpu_routed_kind(pass)),
-                                  .to_form = gpu_form_of(&to, gpu_routed_kind(pass)),
+                                  .from_form = gpu_form_of(&from, gpu_layers_routed_kind(pass)),
+                                  .to_form = gpu_form_of(&to, gpu_layers_routed_kind(pass)),
                                   .n = model->shape->hidden,
-                                  .live = gpu_lane_of(pass)->live,
+                                  .live = gpu_micro_batch_of(pass)->live,
                                   .live_each = per_token,
                                   .rows = pair_count(pass),
                                   .from_scale_step = 1,
@@ -531,9 +543,9 @@ void gpu_experts_dispatch(const struct pass *pass) {
     pass_part(pass, PART_SEND);
 }
 
-void gpu_experts_run_shared(const struct pass *pass) {
+void gpu_layers_experts_run_shared(const struct pass *pass) {
     struct gpu_rows input = shared_of(pass);
-    if (!has_shared(pass) || is_left_out(pass)) return;
+    if (!gpu_layers_has_shared(pass) || gpu_layers_is_left_out(pass)) return;
     run_mlp(pass, &compute_weights(pass)->shared, &input, pass->model->gpu->shared_y);
 }
 
@@ -559,16 +571,16 @@ static void multiply_pairs(const struct pass *pass, const struct gpu_pairs *pair
         .rows = pairs->first + pairs->count,
         .group_count = pairs->group_count,
         .slot_count = pairs->slot_count};
-    gpu_launch(pass->model->gpu, gpu_lane_of(pass)->stream, product, arguments);
+    gpu_launch(pass->model->gpu, gpu_micro_batch_of(pass)->stream, product, arguments);
 }
 
-void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs) {
+void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     const struct mlp_weights *expert = &model->weights.expert.matrices;
-    enum input_kind kind = gpu_routed_kind(pass);
-    enum input_kind middle_kind = compute_kind_ue8m0(model, expert->down.type);
-    const struct gpu_rows *middle = &state->expert_middle;
+    enum input_kind kind = gpu_layers_routed_kind(pass);
+    enum input_kind intermediate_kind = compute_kind_ue8m0(model, expert->down.type);
+    const struct gpu_rows *intermediate = &state->expert_intermediate;
     size_t row = (size_t)pairs->room + pairs->first;
     multiply_pairs(pass, pairs, &expert->gate, &state->expert_input, kind, state->expert_gate,
                    state->expert_stride);
@@ -577,39 +589,39 @@ void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs
     pass_part(pass, PART_EXPERT_UP);
     struct gpu_activate silu = {.gate = state->expert_gate + row * state->expert_stride,
                                 .up = state->expert_up + row * state->expert_stride,
-                                .to = middle->data + row * middle->pitch,
-                                .to_scales = middle->scales + row,
-                                .form = gpu_form_of(middle, middle_kind),
+                                .to = intermediate->data + row * intermediate->pitch,
+                                .to_scales = intermediate->scales + row,
+                                .form = gpu_form_of(intermediate, intermediate_kind),
                                 .stride = state->expert_stride,
                                 .n = model->shape->expert_width,
                                 .live = pairs->live,
                                 .live_each = pairs->live_each,
                                 .rows = pairs->count};
-    gpu_launch(state, gpu_lane_of(pass)->stream, activate, silu);
+    gpu_launch(state, gpu_micro_batch_of(pass)->stream, activate, silu);
     pass_part(pass, PART_EXPERT_SILU);
-    multiply_pairs(pass, pairs, &expert->down, middle, middle_kind, state->expert_y,
+    multiply_pairs(pass, pairs, &expert->down, intermediate, intermediate_kind, state->expert_y,
                    state->hidden_stride);
     pass_part(pass, PART_EXPERT_DOWN);
 }
 
 /* Alone, a layer's slots lie behind each other. */
-void gpu_experts_run_routed(const struct pass *pass) {
+void gpu_layers_experts_run_routed(const struct pass *pass) {
     const struct model *model = pass->model;
-    if (exchange_carries(pass->exchange)) {
+    if (exchange_forwards(pass->exchange)) {
         gpu_exchange_run_routed(pass);
         return;
     }
-    if (is_empty(pass)) return;
+    if (gpu_layers_is_empty(pass)) return;
     const struct gpu_pairs pairs = {
-        .room = gpu_lane_of(pass)->row * model->shape->experts_per_token,
+        .room = gpu_micro_batch_of(pass)->row * model->shape->experts_per_token,
         .count = pair_count(pass),
         .groups = groups_of(pass),
         .group_count = model->shape->experts,
-        .live = gpu_lane_of(pass)->live,
+        .live = gpu_micro_batch_of(pass)->live,
         .live_each = model->shape->experts_per_token,
         .slots = model->weights.slots[compute_weights(pass)->first_slot],
         .slot_count = model->shape->experts};
-    gpu_experts_multiply(pass, &pairs);
+    gpu_layers_experts_multiply(pass, &pairs);
 }
 
 /* The lane's y = the weighted sums of its pairs' results. */
@@ -617,45 +629,45 @@ static void combine_pairs(const struct pass *pass) {
     const struct model *model = pass->model;
     struct gpu_state *state = model->gpu;
     uint32_t per_token = model->shape->experts_per_token;
-    size_t row = (size_t)gpu_lane_of(pass)->row * per_token;
+    size_t row = (size_t)gpu_micro_batch_of(pass)->row * per_token;
     struct gpu_combine sums = {.results = state->expert_y + row * state->hidden_stride,
                                .pair_row = pairs_of(pass, state->pair_row),
                                .experts = pairs_of(pass, state->experts),
                                .weights = (float *)(void *)pairs_of(pass, state->expert_weights),
-                               .y = rows_of(pass, state->y, state->hidden_stride),
+                               .y = gpu_layers_rows_of(pass, state->y, state->hidden_stride),
                                .pitch = state->hidden_stride * sizeof(float),
                                .y_stride = state->hidden_stride,
                                .n = model->shape->hidden,
-                               .live = gpu_lane_of(pass)->live,
-                               .tokens = gpu_lane_of(pass)->rows,
+                               .live = gpu_micro_batch_of(pass)->live,
+                               .tokens = gpu_micro_batch_of(pass)->rows,
                                .per_token = per_token,
                                .group_experts = model->group_experts,
                                .rounds_bf16 = model->rounds_bf16};
-    gpu_launch(state, gpu_lane_of(pass)->stream, combine, sums);
+    gpu_launch(state, gpu_micro_batch_of(pass)->stream, combine, sums);
     pass_part(pass, PART_COMBINE);
 }
 
-void gpu_experts_finish(const struct pass *pass) {
+void gpu_layers_experts_finish(const struct pass *pass) {
     struct gpu_state *state = pass->model->gpu;
-    bool carries = exchange_carries(pass->exchange);
+    bool carries = exchange_forwards(pass->exchange);
     if (carries) gpu_exchange_finish(pass);
-    if (is_empty(pass)) return;
+    if (gpu_layers_is_empty(pass)) return;
     if (!carries) combine_pairs(pass);
-    if (!has_shared(pass) || !gpu_lane_enter(pass)) return;
-    struct gpu_add shared = {.y = rows_of(pass, state->y, state->hidden_stride),
-                             .x = rows_of(pass, state->shared_y, state->hidden_stride),
+    if (!gpu_layers_has_shared(pass) || !gpu_micro_batch_enter(pass)) return;
+    struct gpu_add shared = {.y = gpu_layers_rows_of(pass, state->y, state->hidden_stride),
+                             .x = gpu_layers_rows_of(pass, state->shared_y, state->hidden_stride),
                              .y_stride = state->hidden_stride,
                              .x_stride = state->hidden_stride,
                              .n = pass->model->shape->hidden,
-                             .live = gpu_lane_of(pass)->live,
-                             .rows = gpu_lane_of(pass)->rows};
-    gpu_launch(state, gpu_lane_of(pass)->stream, add, shared);
+                             .live = gpu_micro_batch_of(pass)->live,
+                             .rows = gpu_micro_batch_of(pass)->rows};
+    gpu_launch(state, gpu_micro_batch_of(pass)->stream, add, shared);
     pass_part(pass, PART_SHARED_ADD);
 }
 
-void gpu_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {
+void gpu_layers_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out) {
     struct gpu_state *state = pass->model->gpu;
-    struct device_stream *stream = gpu_lane_of(pass)->stream;
+    struct device_stream *stream = gpu_micro_batch_of(pass)->stream;
     uint32_t per_token = pass->model->shape->experts_per_token;
     size_t bytes = per_token * sizeof *experts_out;
     struct error error;

@@ -33,18 +33,18 @@ static inline struct gpu_rows gpu_rows_from(const struct gpu_rows *rows, uint32_
                                         &(arguments), sizeof(arguments)))
 
 /* rows of x, normalized by `norm` unless it is NULL, as `kind` wants them, from `row` on. */
-void gpu_prepare_rows(const struct model *model, struct device_stream *stream,
-                      const struct gpu_rows *to, enum input_kind kind,
-                      struct gpu_prepare arguments);
+void gpu_layers_prepare_rows(const struct model *model, struct device_stream *stream,
+                             const struct gpu_rows *to, enum input_kind kind,
+                             struct gpu_prepare arguments);
 
 /* y[rows][y_stride] = W x of prepared rows; `live` as in gpu_kernels.h. */
-void gpu_multiply(const struct model *model, struct device_stream *stream,
-                  const struct packed_matrix *weights, const struct gpu_rows *x,
-                  enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows,
-                  const uint32_t *live);
+void gpu_layers_multiply(const struct model *model, struct device_stream *stream,
+                         const struct packed_matrix *weights, const struct gpu_rows *x,
+                         enum input_kind kind, float *y, uint32_t y_stride, uint32_t rows,
+                         const uint32_t *live);
 
 /* More than the index of any KV row that a generated token of the batch sees. */
-uint32_t gpu_most_keys(const struct batch *batch);
+uint32_t gpu_layers_most_keys(const struct batch *batch);
 
 /* (token, expert) pairs that are computed together. */
 struct gpu_pairs {
@@ -59,20 +59,20 @@ struct gpu_pairs {
 };
 
 /* How the routed experts want their inputs. */
-enum input_kind gpu_routed_kind(const struct pass *pass);
+enum input_kind gpu_layers_routed_kind(const struct pass *pass);
 /* The experts of pairs whose inputs lie in expert_input: results in expert_y. */
-void gpu_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs);
+void gpu_layers_experts_multiply(const struct pass *pass, const struct gpu_pairs *pairs);
 
 /* compute.h says what each does. */
-void gpu_attention_begin(const struct pass *pass);
-void gpu_attention_finish(const struct pass *pass);
-void gpu_attention_write_rows(const struct pass *pass);
-void gpu_mlp_run(const struct pass *pass);
-void gpu_experts_route(const struct pass *pass);
-void gpu_experts_dispatch(const struct pass *pass);
-void gpu_experts_run_shared(const struct pass *pass);
-void gpu_experts_run_routed(const struct pass *pass);
-void gpu_experts_finish(const struct pass *pass);
-void gpu_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);
+void gpu_layers_attention_begin(const struct pass *pass);
+void gpu_layers_attention_finish(const struct pass *pass);
+void gpu_layers_attention_write_rows(const struct pass *pass);
+void gpu_layers_mlp_run(const struct pass *pass);
+void gpu_layers_experts_route(const struct pass *pass);
+void gpu_layers_experts_dispatch(const struct pass *pass);
+void gpu_layers_experts_run_shared(const struct pass *pass);
+void gpu_layers_experts_run_routed(const struct pass *pass);
+void gpu_layers_experts_finish(const struct pass *pass);
+void gpu_layers_experts_chosen(const struct pass *pass, uint32_t token, uint32_t *experts_out);
 
 #endif

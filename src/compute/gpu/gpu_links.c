@@ -17,10 +17,10 @@
 #include <string.h>
 
 #define NOT_LINKED UINT32_MAX
-#define MEETING_NS ((int64_t)200000) /* between two looks who has come */
+#define RENDEZVOUS_NS ((int64_t)200000) /* between two looks who has come */
 
 struct link_names {
-    struct device_link_name of_lane[OVERLAP_LANES];
+    struct device_link_name of_micro_batch[OVERLAP_MICRO_BATCHES];
 };
 
 /* What this rank passes on for the rank of its place on another node. */
@@ -35,7 +35,7 @@ struct gpu_links {
     struct gpu_state *state;
     uint32_t rank, node_count, per_token, epoch; /* epoch: of the job, at the last meeting */
     bool met;
-    struct device_link *lanes[OVERLAP_LANES]; /* NULL: closed */
+    struct device_link *micro_batches[OVERLAP_MICRO_BATCHES]; /* NULL: closed */
     uint32_t *member;            /* [ranks] which of the links' devices, or NOT_LINKED */
     struct link_names *out, *in; /* [ranks] */
     struct gpu_links_rooms rooms;
@@ -61,7 +61,7 @@ struct gpu_links {
 /* ---- opening and closing ---- */
 
 /* Memory on the host. */
-static bool take_lists(struct gpu_links *links) {
+static bool gpu_links_take_lists(struct gpu_links *links) {
     uint32_t ranks = links->pieces.ranks, rows = links->state->rows_max;
     links->member = calloc(ranks, sizeof *links->member);
     links->out = calloc(ranks, sizeof *links->out);
@@ -89,29 +89,29 @@ static enum status take_relayed(struct gpu_links *links, struct gpu_taker *taker
         if (!relayed->number && !taker->status)
             taker->status = error_set(taker->error, STATUS_NO_MEMORY,
                                       "no memory to pass on another node's rows");
-        relayed->rows = gpu_take(taker, rows * links->rooms.row_bytes, false,
-                                 "rows of other nodes, to be passed on");
+        relayed->rows = gpu_state_take(taker, rows * links->rooms.row_bytes, false,
+                                       "rows of other nodes, to be passed on");
     }
     return taker->status;
 }
 
-static enum status take(struct gpu_links *links, struct gpu_taker *taker) {
+static enum status gpu_links_take(struct gpu_links *links, struct gpu_taker *taker) {
     size_t piece = (size_t)links->pieces.ranks * links->pieces.piece_pairs;
-    links->leaving = gpu_take(taker, links->leaves_max * links->rooms.row_bytes, false,
-                              "rows that leave over links");
+    links->leaving = gpu_state_take(taker, links->leaves_max * links->rooms.row_bytes, false,
+                                    "rows that leave over links");
     links->arrived =
-        gpu_take(taker, piece * links->rooms.row_bytes, false, "rows that came over links");
-    links->given =
-        gpu_take(taker, piece * links->rooms.result_bytes, false, "results that leave over links");
+        gpu_state_take(taker, piece * links->rooms.row_bytes, false, "rows that came over links");
+    links->given = gpu_state_take(taker, piece * links->rooms.result_bytes, false,
+                                  "results that leave over links");
     return take_relayed(links, taker);
 }
 
 uint32_t gpu_links_leaves(const struct model *model, uint32_t piece_pairs) {
     const struct placement *placement = &model->placement;
     uint32_t per_token = model->shape->experts_per_token, rows = model->gpu->rows_max;
-    uint32_t nodes = gpu_nodes_of(placement->ranks, placement->node_ranks);
-    return gpu_rows_to_nodes(nodes, rows, per_token) +
-           gpu_rows_in_round(nodes, placement->ranks / nodes, rows, per_token, piece_pairs);
+    uint32_t nodes = gpu_pieces_nodes_of(placement->ranks, placement->node_ranks);
+    return gpu_pieces_rows_to_nodes(nodes, rows, per_token) +
+           gpu_pieces_rows_in_round(nodes, placement->ranks / nodes, rows, per_token, piece_pairs);
 }
 
 enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
@@ -120,7 +120,7 @@ enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
     struct gpu_state *state = model->gpu;
     const struct placement *placement = &model->placement;
     uint32_t per_token = model->shape->experts_per_token, rows = state->rows_max;
-    uint32_t nodes = gpu_nodes_of(placement->ranks, placement->node_ranks);
+    uint32_t nodes = gpu_pieces_nodes_of(placement->ranks, placement->node_ranks);
     struct gpu_links *links = calloc(1, sizeof *links);
     if (!links) return error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' links");
     *links_out = links;
@@ -135,21 +135,21 @@ enum status gpu_links_open(struct model *model, struct gpu_taker *taker,
                                            .piece_pairs = piece_pairs}};
     links->leaves_max = gpu_links_leaves(model, piece_pairs);
     enum status status = gpu_pieces_open(&links->pieces, rows * per_token, error);
-    if (!take_lists(links))
+    if (!gpu_links_take_lists(links))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the ranks' links");
-    return status ? status : take(links, taker);
+    return status ? status : gpu_links_take(links, taker);
 }
 
-static void forget(struct gpu_links *links) {
-    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++) {
-        device_close_link(links->state->device, links->lanes[lane]);
-        links->lanes[lane] = NULL;
+static void gpu_links_forget(struct gpu_links *links) {
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++) {
+        device_close_link(links->state->device, links->micro_batches[micro_batch]);
+        links->micro_batches[micro_batch] = NULL;
     }
 }
 
 void gpu_links_close(struct gpu_links *links) {
     if (!links) return;
-    forget(links);
+    gpu_links_forget(links);
     gpu_pieces_close(&links->pieces);
     for (uint32_t node = 0; links->relayed && node < links->node_count; node++) {
         gpu_pieces_close(&links->relayed[node].pieces);
@@ -169,35 +169,36 @@ void gpu_links_close(struct gpu_links *links) {
 /* ---- meeting ---- */
 
 void gpu_links_look(struct gpu_links *links) {
-    if (job_broken()) forget(links);
+    if (job_broken()) gpu_links_forget(links);
 }
 
 /* Returns when the link can be used; not OK: it never will, or the job is broken. */
-static enum status settle(struct gpu_links *links, uint32_t lane, const struct pass *pass,
-                          struct error *error) {
+static enum status gpu_links_settle(struct gpu_links *links, uint32_t micro_batch,
+                                    const struct pass *pass, struct error *error) {
     bool settled = false;
     enum status status = STATUS_OK;
-    while (!settled && !status && links->lanes[lane]) {
-        status = device_settled(links->state->device, links->lanes[lane], &settled, error);
+    while (!settled && !status && links->micro_batches[micro_batch]) {
+        status = device_settled(links->state->device, links->micro_batches[micro_batch], &settled,
+                                error);
         if (settled || status) break;
         if (pass) {
             pass_progress(pass);
         } else {
             job_progress();
-            job_doze(MEETING_NS);
+            job_doze(RENDEZVOUS_NS);
         }
         gpu_links_look(links);
     }
     return status;
 }
 
-static enum status join(struct gpu_links *links, const struct link_names *names, uint32_t count,
-                        uint32_t own, struct error *error) {
+static enum status gpu_links_join(struct gpu_links *links, const struct link_names *names,
+                                  uint32_t count, uint32_t own, struct error *error) {
     enum status status = STATUS_OK;
-    for (uint32_t lane = 0; lane < OVERLAP_LANES && !status; lane++) {
-        status = device_open_link(links->state->device, &names->of_lane[lane], count, own,
-                                  &links->lanes[lane], error);
-        if (!status) status = settle(links, lane, NULL, error);
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES && !status; micro_batch++) {
+        status = device_open_link(links->state->device, &names->of_micro_batch[micro_batch], count,
+                                  own, &links->micro_batches[micro_batch], error);
+        if (!status) status = gpu_links_settle(links, micro_batch, NULL, error);
         if (job_broken()) break;
     }
     return status;
@@ -208,8 +209,10 @@ static enum status swap_names(struct gpu_links *links, uint32_t count, bool name
                               struct error *error) {
     struct link_names mine = {0};
     enum status status = STATUS_OK;
-    for (uint32_t lane = 0; lane < OVERLAP_LANES && names && !status; lane++)
-        status = device_name_link(links->state->device, count, &mine.of_lane[lane], error);
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES && names && !status;
+         micro_batch++)
+        status =
+            device_name_link(links->state->device, count, &mine.of_micro_batch[micro_batch], error);
     for (uint32_t i = 0; i < links->pieces.ranks; i++)
         links->out[i] = mine;
     links->in[links->rank] = mine;
@@ -218,7 +221,7 @@ static enum status swap_names(struct gpu_links *links, uint32_t count, bool name
 }
 
 /* Whoever cannot go on while all live ends, as the others wait for it. */
-static void explain(const struct error *error) {
+static void gpu_links_explain(const struct error *error) {
     if (!gpu_peers_died()) job_give_up("its device cannot be linked to the others'", error->text);
 }
 
@@ -227,16 +230,17 @@ void gpu_links_meet(struct gpu_links *links) {
     struct error error;
     uint32_t epoch = job_epoch(), own;
     if (job_broken() || (links->met && links->epoch == epoch)) return;
-    forget(links);
+    gpu_links_forget(links);
     uint32_t count = job_row(&row, &own), first = row[0];
     for (uint32_t rank = 0; rank < links->pieces.ranks; rank++)
         links->member[rank] = NOT_LINKED;
     for (uint32_t i = 0; i < count; i++)
         links->member[row[i]] = i;
     enum status status = swap_names(links, count, own == 0, &error);
-    if (!status && !job_broken()) status = join(links, &links->in[first], count, own, &error);
-    if (status) explain(&error);
-    if (job_broken()) forget(links);
+    if (!status && !job_broken())
+        status = gpu_links_join(links, &links->in[first], count, own, &error);
+    if (status) gpu_links_explain(&error);
+    if (job_broken()) gpu_links_forget(links);
     links->met = !job_broken();
     links->epoch = epoch;
 }
@@ -245,7 +249,7 @@ void gpu_links_meet(struct gpu_links *links) {
 
 /* What other nodes' ranks have given this one to pass on. Returns the most pairs for one rank. */
 static uint32_t read_relayed(struct gpu_links *links, const struct pass *pass) {
-    size_t ticket_bytes = pass->model->dispatch_bytes;
+    size_t row_descriptor_bytes = pass->model->dispatch_bytes;
     uint32_t most = 0;
     const char *tickets;
     for (uint32_t node = 0; node < links->nodes; node++) {
@@ -256,7 +260,7 @@ static uint32_t read_relayed(struct gpu_links *links, const struct pass *pass) {
                         NULL);
         most = max_u32(most, gpu_pieces_most(&relayed->pieces));
         for (uint32_t i = 0; i < relayed->count; i++) {
-            uint32_t row = gpu_ticket_row(tickets + i * ticket_bytes);
+            uint32_t row = gpu_peers_row_descriptor_row(tickets + i * row_descriptor_bytes);
             check(row < links->pieces.rows_max);
             relayed->number[row] = i;
         }
@@ -267,7 +271,7 @@ static uint32_t read_relayed(struct gpu_links *links, const struct pass *pass) {
 uint32_t gpu_links_begin(struct gpu_links *links, const struct pass *pass, uint32_t received,
                          uint32_t *places_out) {
     uint32_t pairs = pass->batch->token_count * links->per_token;
-    links->pair = gpu_lane_of(pass)->row * links->per_token;
+    links->pair = gpu_micro_batch_of(pass)->row * links->per_token;
     links->nodes = exchange_nodes(pass->exchange);
     links->places = links->pieces.ranks / links->nodes;
     links->node = links->rank / links->places;
@@ -305,12 +309,12 @@ static void add_listed(struct gpu_links *links, struct group *group, uint32_t fi
 static void list_to_node(struct gpu_links *links, const struct pass *pass, uint32_t node) {
     uint32_t first = links->leave_count, node_slots = links->places * links->pieces.slots_each;
     const struct relayed *relayed = &links->relayed[node];
-    const char *rows = links->rooms.rows + gpu_lane_of(pass)->row * links->rooms.row_bytes;
+    const char *rows = links->rooms.rows + gpu_micro_batch_of(pass)->row * links->rooms.row_bytes;
     for (uint32_t token = 0; token < pass->batch->token_count; token++)
-        if (gpu_goes_to_node(links->slots + (size_t)token * links->per_token, links->per_token,
-                             node_slots, node))
+        if (gpu_pieces_goes_to_node(links->slots + (size_t)token * links->per_token,
+                                    links->per_token, node_slots, node))
             list_row(links, rows + token * links->rooms.row_bytes);
-    uint32_t peer = gpu_relay_of(links->rank, node * links->places, links->places);
+    uint32_t peer = gpu_pieces_relay_of(links->rank, node * links->places, links->places);
     add_listed(links, &links->nodes_group, first, peer);
     add(links, &links->nodes_group, relayed->rows, relayed->count * links->rooms.row_bytes, peer,
         true);
@@ -318,10 +322,11 @@ static void list_to_node(struct gpu_links *links, const struct pass *pass, uint3
 
 /* The rows of one's own piece that goes to a rank, each once. */
 static void list_piece(struct gpu_links *links, const struct pass *pass, uint32_t rank) {
-    uint32_t first, number, lane_row = gpu_lane_of(pass)->row, begin = links->leave_count;
+    uint32_t first, number, micro_batch_row = gpu_micro_batch_of(pass)->row,
+                            begin = links->leave_count;
     uint32_t count = gpu_pieces_given(&links->pieces, rank, &first);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t row = lane_row + links->pieces.pair_at[first + i] / links->per_token;
+        uint32_t row = micro_batch_row + links->pieces.pair_at[first + i] / links->per_token;
         if (gpu_pieces_row(&links->pieces, rank, row, &number))
             list_row(links, links->rooms.rows + row * links->rooms.row_bytes);
     }
@@ -366,9 +371,10 @@ uint32_t gpu_links_left(const struct gpu_links *links) {
     return links->leave_count;
 }
 
-bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **from_out,
+bool gpu_links_place(struct gpu_links *links, const char *row_descriptor, const char **from_out,
                      char **to_out) {
-    uint32_t rank = gpu_ticket_rank(ticket), row = gpu_ticket_row(ticket), number;
+    uint32_t rank = gpu_peers_row_descriptor_rank(row_descriptor),
+             row = gpu_peers_row_descriptor_row(row_descriptor), number;
     uint32_t place = gpu_pieces_take(&links->pieces, rank);
     size_t piece = (size_t)rank * links->pieces.piece_pairs, bytes = links->rooms.row_bytes;
     if (place == UINT32_MAX) return false;
@@ -379,7 +385,7 @@ bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **f
         *to_out = links->rooms.results + ((size_t)links->pair + at) * links->rooms.result_bytes;
         return true;
     }
-    if (gpu_relay_of(rank, links->rank, links->places) == links->rank) {
+    if (gpu_pieces_relay_of(rank, links->rank, links->places) == links->rank) {
         const struct relayed *relayed = &links->relayed[rank / links->places];
         *from_out = relayed->rows + relayed->number[row] * bytes;
     } else {
@@ -403,19 +409,19 @@ static void pack(const struct gpu_links *links, const struct pass *pass, uint32_
                                 .to_form = form,
                                 .n = (uint32_t)(links->rooms.row_bytes / sizeof(float)),
                                 .rows = end - first};
-    if (packed.rows) gpu_launch(state, gpu_lane_of(pass)->stream, gather, packed);
+    if (packed.rows) gpu_launch(state, gpu_micro_batch_of(pass)->stream, gather, packed);
 }
 
 static void pass_group(struct gpu_links *links, const struct pass *pass,
                        const struct group *group) {
     struct error error;
-    uint32_t lane = (uint32_t)gpu_lane_number(pass);
-    if (!links->lanes[lane] || !group->count) return;
-    device_transfer(links->state->device, gpu_lane_of(pass)->stream, links->lanes[lane],
-                    group->list, group->count);
-    if (settle(links, lane, pass, &error) == STATUS_OK) return;
-    explain(&error);
-    forget(links);
+    uint32_t micro_batch = (uint32_t)gpu_micro_batch_number(pass);
+    if (!links->micro_batches[micro_batch] || !group->count) return;
+    device_transfer(links->state->device, gpu_micro_batch_of(pass)->stream,
+                    links->micro_batches[micro_batch], group->list, group->count);
+    if (gpu_links_settle(links, micro_batch, pass, &error) == STATUS_OK) return;
+    gpu_links_explain(&error);
+    gpu_links_forget(links);
 }
 
 void gpu_links_pass_rows(struct gpu_links *links, const struct pass *pass) {
@@ -425,7 +431,8 @@ void gpu_links_pass_rows(struct gpu_links *links, const struct pass *pass) {
     for (uint32_t rank = 0; rank < links->pieces.ranks; rank++)
         add(links, &links->round_group,
             links->arrived + (size_t)rank * links->pieces.piece_pairs * bytes,
-            links->pieces.rows[rank] * bytes, gpu_relay_of(rank, links->rank, links->places), true);
+            links->pieces.rows[rank] * bytes, gpu_pieces_relay_of(rank, links->rank, links->places),
+            true);
     pack(links, pass, links->to_nodes, links->leave_count);
     pass_group(links, pass, &links->round_group);
 }

@@ -60,7 +60,7 @@ void gpu_links_list(struct gpu_links *links, const struct pass *pass, uint32_t r
 uint32_t gpu_links_left(const struct gpu_links *links);
 /* Of a pair that came, in the order in which the exchange has them: where its row lies, and where its
  * result is wanted. False: it is of another round. */
-bool gpu_links_place(struct gpu_links *links, const char *ticket, const char **from_out,
+bool gpu_links_place(struct gpu_links *links, const char *row_descriptor, const char **from_out,
                      char **to_out);
 /* Puts in line, on the lane's stream, behind a copy of the list: the rows' groups, each behind its packing; behind the
  * experts, the results' group. */

@@ -51,7 +51,7 @@ enum status gpu_peers_open(struct device *device, uint32_t ranks, uint32_t rank,
     return status;
 }
 
-static void forget(struct gpu_peers *peers) {
+static void gpu_peers_forget(struct gpu_peers *peers) {
     for (uint32_t i = 0; peers->rooms && i < peers->ranks; i++) {
         device_unmap(peers->device, peers->rooms[i].rows);
         device_unmap(peers->device, peers->rooms[i].results);
@@ -61,7 +61,7 @@ static void forget(struct gpu_peers *peers) {
 
 void gpu_peers_close(struct gpu_peers *peers) {
     if (!peers) return;
-    forget(peers);
+    gpu_peers_forget(peers);
     free(peers->rooms);
     free(peers->out);
     free(peers->in);
@@ -90,7 +90,7 @@ enum status gpu_peers_meet(struct gpu_peers *peers, struct error *error) {
     uint32_t epoch = job_epoch();
     enum status status = STATUS_OK;
     if (job_broken() || (peers->met && peers->epoch == epoch)) return STATUS_OK;
-    forget(peers);
+    gpu_peers_forget(peers);
     job_swap((const char *)peers->out, (char *)peers->in, sizeof *peers->in);
     if (job_broken()) return STATUS_OK;
     for (uint32_t rank = 0; !status && rank < peers->ranks; rank++)
@@ -108,43 +108,45 @@ struct gpu_rooms gpu_peers_rooms(const struct gpu_peers *peers, uint32_t rank) {
 
 /* ---- tickets ---- */
 
-struct ticket { /* as it travels; the experts, of 16 bits each, follow */
+struct row_descriptor { /* as it travels; the experts, of 16 bits each, follow */
     uint32_t rank, row;
 };
 
-static uint16_t *experts_of(char *ticket) {
-    return (uint16_t *)(void *)(ticket + sizeof(struct ticket));
+static uint16_t *experts_of(char *row_descriptor) {
+    return (uint16_t *)(void *)(row_descriptor + sizeof(struct row_descriptor));
 }
 
-size_t gpu_ticket_bytes(uint32_t per_token) {
-    return round_up(sizeof(struct ticket) + per_token * sizeof(uint16_t), EXCHANGE_ALIGN);
+size_t gpu_peers_row_descriptor_bytes(uint32_t per_token) {
+    return round_up(sizeof(struct row_descriptor) + per_token * sizeof(uint16_t), EXCHANGE_ALIGN);
 }
 
-void gpu_ticket_write(char *ticket, uint32_t rank, uint32_t row, const uint32_t *experts,
-                      uint32_t per_token) {
-    const struct ticket head = {rank, row};
-    memset(ticket, 0, gpu_ticket_bytes(per_token));
-    memcpy(ticket, &head, sizeof head);
+void gpu_peers_row_descriptor_write(char *row_descriptor, uint32_t rank, uint32_t row,
+                                    const uint32_t *experts, uint32_t per_token) {
+    const struct row_descriptor head = {rank, row};
+    memset(row_descriptor, 0, gpu_peers_row_descriptor_bytes(per_token));
+    memcpy(row_descriptor, &head, sizeof head);
     for (uint32_t i = 0; i < per_token; i++)
-        experts_of(ticket)[i] = (uint16_t)experts[i];
+        experts_of(row_descriptor)[i] = (uint16_t)experts[i];
 }
 
-static struct ticket head_of(const char *ticket) {
-    struct ticket head;
-    memcpy(&head, ticket, sizeof head);
+static struct row_descriptor gpu_peers_head_of(const char *row_descriptor) {
+    struct row_descriptor head;
+    memcpy(&head, row_descriptor, sizeof head);
     return head;
 }
 
-uint32_t gpu_ticket_rank(const char *ticket) {
-    return head_of(ticket).rank;
+uint32_t gpu_peers_row_descriptor_rank(const char *row_descriptor) {
+    return gpu_peers_head_of(row_descriptor).rank;
 }
 
-uint32_t gpu_ticket_row(const char *ticket) {
-    return head_of(ticket).row;
+uint32_t gpu_peers_row_descriptor_row(const char *row_descriptor) {
+    return gpu_peers_head_of(row_descriptor).row;
 }
 
-uint32_t gpu_ticket_place(const char *ticket, uint32_t expert, uint32_t per_token) {
-    const uint16_t *experts = (const uint16_t *)(const void *)(ticket + sizeof(struct ticket));
+uint32_t gpu_peers_row_descriptor_place(const char *row_descriptor, uint32_t expert,
+                                        uint32_t per_token) {
+    const uint16_t *experts =
+        (const uint16_t *)(const void *)(row_descriptor + sizeof(struct row_descriptor));
     uint32_t place = 0;
     while (place < per_token && experts[place] != expert)
         place++;

@@ -38,12 +38,13 @@ struct gpu_rooms gpu_peers_rooms(const struct gpu_peers *peers, uint32_t rank);
 bool gpu_peers_died(void);
 
 /* A ticket is a multiple of EXCHANGE_ALIGN. `row`: of the rank's rooms. `experts`: [per_token], ascending. */
-size_t gpu_ticket_bytes(uint32_t per_token);
-void gpu_ticket_write(char *ticket, uint32_t rank, uint32_t row, const uint32_t *experts,
-                      uint32_t per_token);
-uint32_t gpu_ticket_rank(const char *ticket);
-uint32_t gpu_ticket_row(const char *ticket);
+size_t gpu_peers_row_descriptor_bytes(uint32_t per_token);
+void gpu_peers_row_descriptor_write(char *row_descriptor, uint32_t rank, uint32_t row,
+                                    const uint32_t *experts, uint32_t per_token);
+uint32_t gpu_peers_row_descriptor_rank(const char *row_descriptor);
+uint32_t gpu_peers_row_descriptor_row(const char *row_descriptor);
 /* Which of its experts, counted from 0, that one is, which is one of them. */
-uint32_t gpu_ticket_place(const char *ticket, uint32_t expert, uint32_t per_token);
+uint32_t gpu_peers_row_descriptor_place(const char *row_descriptor, uint32_t expert,
+                                        uint32_t per_token);
 
 #endif

@@ -9,32 +9,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint32_t gpu_piece_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max) {
+uint32_t gpu_pieces_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max) {
     uint32_t pairs = max_u32((uint32_t)divide_up(round_rows, ranks), GPU_PIECE_PAIRS);
     return pairs < pairs_max ? pairs : pairs_max;
 }
 
-uint32_t gpu_nodes_of(uint32_t ranks, uint32_t node_ranks) {
+uint32_t gpu_pieces_nodes_of(uint32_t ranks, uint32_t node_ranks) {
     return node_ranks > 1 ? ranks / node_ranks : 1;
 }
 
-uint32_t gpu_relay_of(uint32_t sender, uint32_t receiver, uint32_t places) {
+uint32_t gpu_pieces_relay_of(uint32_t sender, uint32_t receiver, uint32_t places) {
     return receiver / places * places + sender % places;
 }
 
-bool gpu_goes_to_node(const uint32_t *slots, uint32_t per_token, uint32_t node_slots,
-                      uint32_t node) {
+bool gpu_pieces_goes_to_node(const uint32_t *slots, uint32_t per_token, uint32_t node_slots,
+                             uint32_t node) {
     for (uint32_t k = 0; k < per_token; k++)
         if (slots[k] / node_slots == node) return true;
     return false;
 }
 
-uint32_t gpu_rows_to_nodes(uint32_t nodes, uint32_t rows_max, uint32_t per_token) {
+uint32_t gpu_pieces_rows_to_nodes(uint32_t nodes, uint32_t rows_max, uint32_t per_token) {
     return rows_max * min_u32(nodes - 1, per_token);
 }
 
-uint32_t gpu_rows_in_round(uint32_t nodes, uint32_t places, uint32_t rows_max, uint32_t per_token,
-                           uint32_t piece_pairs) {
+uint32_t gpu_pieces_rows_in_round(uint32_t nodes, uint32_t places, uint32_t rows_max,
+                                  uint32_t per_token, uint32_t piece_pairs) {
     uint32_t passed_on = (nodes - 1) * rows_max * min_u32(places - 1, per_token);
     return min_u32(rows_max * per_token + passed_on, (nodes * places - 1) * piece_pairs);
 }

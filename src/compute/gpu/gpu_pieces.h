@@ -23,21 +23,21 @@
 
 /* Pairs of a piece, if all pieces of a round should be about `round_rows`; between two ranks there are no
  * more than `pairs_max` of a step. */
-uint32_t gpu_piece_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max);
+uint32_t gpu_pieces_pairs(uint32_t ranks, uint32_t round_rows, uint32_t pairs_max);
 
 /* Between how many nodes rows may go once to each: at nodes of one rank there is nobody to pass them on to, and all
  * ranks count as one node. */
-uint32_t gpu_nodes_of(uint32_t ranks, uint32_t node_ranks);
+uint32_t gpu_pieces_nodes_of(uint32_t ranks, uint32_t node_ranks);
 /* Who brings a receiver the rows of a sender, where a node has so many places: the rank of the receiver's node
  * that has the sender's place. */
-uint32_t gpu_relay_of(uint32_t sender, uint32_t receiver, uint32_t places);
+uint32_t gpu_pieces_relay_of(uint32_t sender, uint32_t receiver, uint32_t places);
 /* Whether a token's row goes to a node, that is, one of its slots computes it. */
-bool gpu_goes_to_node(const uint32_t *slots, uint32_t per_token, uint32_t node_slots,
-                      uint32_t node);
+bool gpu_pieces_goes_to_node(const uint32_t *slots, uint32_t per_token, uint32_t node_slots,
+                             uint32_t node);
 /* The most rows that leave a rank: for other nodes, ahead of the rounds; and in a round. */
-uint32_t gpu_rows_to_nodes(uint32_t nodes, uint32_t rows_max, uint32_t per_token);
-uint32_t gpu_rows_in_round(uint32_t nodes, uint32_t places, uint32_t rows_max, uint32_t per_token,
-                           uint32_t piece_pairs);
+uint32_t gpu_pieces_rows_to_nodes(uint32_t nodes, uint32_t rows_max, uint32_t per_token);
+uint32_t gpu_pieces_rows_in_round(uint32_t nodes, uint32_t places, uint32_t rows_max,
+                                  uint32_t per_token, uint32_t piece_pairs);
 
 struct gpu_pieces {
     uint32_t ranks, slots_each; /* of a rank */

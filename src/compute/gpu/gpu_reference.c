@@ -26,7 +26,7 @@ static const struct kernels *arithmetic(void) {
     return kernels = found;
 }
 
-static void *take_room(size_t bytes) {
+static void *gpu_reference_take_room(size_t bytes) {
     void *room = aligned_alloc(64, round_up(bytes + 1, 64));
     check(room);
     return room;
@@ -66,8 +66,8 @@ static void store(const struct gpu_form *form, void *rows, float *scales, uint32
 }
 
 /* A prepared row as floats; its scales, if it has any, beside it. */
-static void load(const struct gpu_form *form, const void *rows, const float *scales, uint32_t row,
-                 float *x, float *x_scales, uint32_t n) {
+static void gpu_reference_load(const struct gpu_form *form, const void *rows, const float *scales,
+                               uint32_t row, float *x, float *x_scales, uint32_t n) {
     const char *from = (const char *)rows + (size_t)row * form->pitch;
     if (form->kind == INPUT_F32) {
         memcpy(x, from, n * sizeof *x);
@@ -82,19 +82,20 @@ static void load(const struct gpu_form *form, const void *rows, const float *sca
 }
 
 /* Rows [first, first + count) of W, without gaps. */
-static void take_rows(const struct packed_matrix *matrix, const void *data, uint32_t first,
-                      uint32_t count, void *to) {
+static void gpu_reference_take_rows(const struct packed_matrix *matrix, const void *data,
+                                    uint32_t first, uint32_t count, void *to) {
     size_t bytes = weight_type_bytes(matrix->type, matrix->cols);
     for (uint32_t row = 0; row < count; row++)
         memcpy((char *)to + row * bytes, (const char *)data + (first + row) * matrix->pitch, bytes);
 }
 
 /* Packs a panel of W at a time, and multiplies by it as the CPU does. */
-static void multiply(const struct packed_matrix *matrix, const void *data, const float *scales,
-                     const struct linear_input *x, float *y, size_t y_stride, uint32_t rows) {
+static void gpu_reference_multiply(const struct packed_matrix *matrix, const void *data,
+                                   const float *scales, const struct linear_input *x, float *y,
+                                   size_t y_stride, uint32_t rows) {
     size_t bytes = packed_data_bytes(matrix->type, MATMUL_PANEL, matrix->cols);
-    char *room = take_room(2 * bytes), *packed = room + bytes;
-    float *out = take_room(rows * MATMUL_PANEL * sizeof *out);
+    char *room = gpu_reference_take_room(2 * bytes), *packed = room + bytes;
+    float *out = gpu_reference_take_room(rows * MATMUL_PANEL * sizeof *out);
     for (uint32_t first = 0; first < matrix->rows && rows; first += MATMUL_PANEL) {
         uint32_t left = matrix->rows - first;
         struct packed_matrix panel = *matrix;
@@ -102,7 +103,7 @@ static void multiply(const struct packed_matrix *matrix, const void *data, const
         panel.data = packed;
         panel.scales =
             scales ? scales + first / QUANT_GROUP * divide_up(matrix->cols, QUANT_GROUP) : NULL;
-        take_rows(matrix, data, first, panel.rows, room);
+        gpu_reference_take_rows(matrix, data, first, panel.rows, room);
         matmul_pack(matrix->type, room, panel.rows, matrix->cols, 0, panel.rows, packed);
         struct matmul job = linear_job(&panel, x, out, MATMUL_PANEL, rows);
         arithmetic()->matmul(&job, 0, 1);
@@ -126,16 +127,16 @@ static void embed_row(const struct packed_matrix *form, const void *embedding, u
             x[i] = float_from_e4m3((uint8_t)from[i]);
 }
 
-static void embed(const void *arguments, void *native) {
+static void gpu_reference_embed(const void *arguments, void *native) {
     const struct gpu_embed *of = arguments;
     uint32_t rows = rows_there(of->live, 1, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++)
         embed_row(&of->form, of->embedding, of->ids[row], of->x + (size_t)row * of->x_stride);
 }
 
-static void prepare(const void *arguments, void *native) {
+static void gpu_reference_prepare(const void *arguments, void *native) {
     const struct gpu_prepare *of = arguments;
-    float *normed = take_room(of->n * sizeof *normed);
+    float *normed = gpu_reference_take_room(of->n * sizeof *normed);
     uint32_t rows = rows_there(of->live, 1, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++) {
         const float *x = of->x + (size_t)row * of->x_stride;
@@ -156,11 +157,11 @@ static void multiply_rows(const struct gpu_product *of, uint32_t first, uint32_t
     uint32_t n = of->matrix.cols;
     bool quantized = of->form.kind == INPUT_FP8 || of->form.kind == INPUT_FP8_UE8M0;
     size_t blocks = divide_up(n, QUANT_GROUP);
-    float *x = take_room((size_t)count * (n + blocks) * sizeof *x);
+    float *x = gpu_reference_take_room((size_t)count * (n + blocks) * sizeof *x);
     float *scales = x + (size_t)count * n;
     for (uint32_t row = 0; row < count; row++)
-        load(&of->form, of->x, of->x_scales, first + row, x + (size_t)row * n,
-             scales + row * blocks, n);
+        gpu_reference_load(&of->form, of->x, of->x_scales, first + row, x + (size_t)row * n,
+                           scales + row * blocks, n);
     struct linear_input input = {.x = x,
                                  .x_stride = n,
                                  .scales = quantized ? scales : NULL,
@@ -169,12 +170,12 @@ static void multiply_rows(const struct gpu_product *of, uint32_t first, uint32_t
     const char *data = (const char *)of->weights + slot * of->slot_bytes;
     const float *weight_scales = of->weight_scales;
     if (weight_scales) weight_scales += slot * of->slot_bytes / sizeof *weight_scales;
-    multiply(&of->matrix, data, weight_scales, &input, of->y + (size_t)first * of->y_stride,
-             of->y_stride, count);
+    gpu_reference_multiply(&of->matrix, data, weight_scales, &input,
+                           of->y + (size_t)first * of->y_stride, of->y_stride, count);
     free(x);
 }
 
-static void product(const void *arguments, void *native) {
+static void gpu_reference_product(const void *arguments, void *native) {
     const struct gpu_product *of = arguments;
     if (!of->groups) multiply_rows(of, 0, rows_there(of->live, 1, 0, of->rows), 0);
     for (uint32_t i = 0; of->groups && i < of->group_count; i++)
@@ -182,9 +183,9 @@ static void product(const void *arguments, void *native) {
             multiply_rows(of, of->groups[i].first_row, of->groups[i].row_count, of->groups[i].slot);
 }
 
-static void activate(const void *arguments, void *native) {
+static void gpu_reference_activate(const void *arguments, void *native) {
     const struct gpu_activate *of = arguments;
-    float *values = take_room(of->n * sizeof *values);
+    float *values = gpu_reference_take_room(of->n * sizeof *values);
     uint32_t rows = rows_there(of->live, of->live_each, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++) {
         arithmetic()->silu_multiply(values, of->gate + (size_t)row * of->stride,
@@ -202,7 +203,7 @@ static void add(const void *arguments, void *native) {
                                  of->x + (size_t)row * of->x_stride, 1, of->n);
 }
 
-static void route(const void *arguments, void *native) {
+static void gpu_reference_route(const void *arguments, void *native) {
     const struct gpu_route *of = arguments;
     struct shape shape = {.experts = of->experts_all,
                           .experts_per_token = of->per_token,
@@ -220,7 +221,7 @@ static void route(const void *arguments, void *native) {
                       of->weights + (size_t)row * of->per_token);
 }
 
-static void sort(const void *arguments, void *native) {
+static void gpu_reference_sort(const void *arguments, void *native) {
     const struct gpu_sort *of = arguments;
     uint32_t row = 0, pairs = rows_there(of->live, 1, 0, of->tokens) * of->per_token;
     for (uint32_t slot = 0; slot < of->slots; slot++) {
@@ -236,7 +237,7 @@ static void sort(const void *arguments, void *native) {
     }
 }
 
-static void gather(const void *arguments, void *native) {
+static void gpu_reference_gather(const void *arguments, void *native) {
     const struct gpu_gather *of = arguments;
     size_t element = of->from_form.kind == INPUT_F32    ? sizeof(float)
                      : of->from_form.kind == INPUT_BF16 ? sizeof(uint16_t)
@@ -274,8 +275,8 @@ static uint32_t group_of(const struct gpu_combine *of, size_t pair, uint32_t k) 
 }
 
 /* to += the pairs' results times their weights; of a sum, its one row. */
-static void add_pairs(const struct gpu_combine *of, size_t pair, uint32_t count, float *to,
-                      float *result) {
+static void gpu_reference_add_pairs(const struct gpu_combine *of, size_t pair, uint32_t count,
+                                    float *to, float *result) {
     bool summed = count > 1 && of->pair_row[pair + 1] == GPU_SUMMED;
     for (uint32_t i = 0; i < (summed ? 1 : count); i++) {
         uint32_t row = of->pair_row[pair + i];
@@ -286,19 +287,19 @@ static void add_pairs(const struct gpu_combine *of, size_t pair, uint32_t count,
     }
 }
 
-static void combine(const void *arguments, void *native) {
+static void gpu_reference_combine(const void *arguments, void *native) {
     const struct gpu_combine *of = arguments;
-    float *result = take_room(2 * of->n * sizeof *result), *group = result + of->n;
+    float *result = gpu_reference_take_room(2 * of->n * sizeof *result), *group = result + of->n;
     uint32_t tokens = rows_there(of->live, 1, 0, of->tokens);
     for (uint32_t token = 0; token < tokens; token++) {
         float *y = of->y + (size_t)token * of->y_stride;
         size_t first = (size_t)token * of->per_token;
         memset(y, 0, of->n * sizeof *y);
-        if (!of->group_experts) add_pairs(of, first, of->per_token, y, result);
+        if (!of->group_experts) gpu_reference_add_pairs(of, first, of->per_token, y, result);
         for (uint32_t k = 0, count; of->group_experts && k < of->per_token; k += count) {
             count = group_of(of, first + k, k);
             memset(group, 0, of->n * sizeof *group);
-            add_pairs(of, first + k, count, group, result);
+            gpu_reference_add_pairs(of, first + k, count, group, result);
             if (of->rounds_bf16) arithmetic()->round_bf16(group, group, of->n);
             arithmetic()->add_scaled(y, group, 1, of->n);
         }
@@ -306,17 +307,17 @@ static void combine(const void *arguments, void *native) {
     free(result);
 }
 
-static void draw(const void *arguments, void *native) {
+static void gpu_reference_draw(const void *arguments, void *native) {
     const struct gpu_draw *of = arguments;
     const struct draw_rule likeliest = {.temperature = 0};
-    float *scratch = take_room(2 * (size_t)of->n * sizeof *scratch);
+    float *scratch = gpu_reference_take_room(2 * (size_t)of->n * sizeof *scratch);
     for (uint32_t row = 0; row < of->rows; row++)
         of->to[row] = sample_draw(of->logits + (size_t)row * of->stride, of->n,
                                   of->rules ? &of->rules[row] : &likeliest, NULL, scratch);
     free(scratch);
 }
 
-static void pair(const void *arguments, void *native) {
+static void gpu_reference_pair(const void *arguments, void *native) {
     const struct gpu_mtp_pair *of = arguments;
     const struct kernels *kernels = arithmetic();
     for (uint32_t row = 0; row < of->rows; row++) {
@@ -352,10 +353,10 @@ static char *kv_row(const struct gpu_kv_form *kv, const char *memory, const uint
            kv->slice_at + index % KV_BLOCK_TOKENS * kv->row_bytes;
 }
 
-static void latent(const void *arguments, void *native) {
+static void gpu_reference_latent(const void *arguments, void *native) {
     const struct gpu_latent *of = arguments;
     struct shape shape = {.rope_dim = of->rope_dim, .rope_interleaved = of->interleaved};
-    float *kv = take_room(of->kv.width * sizeof *kv);
+    float *kv = gpu_reference_take_room(of->kv.width * sizeof *kv);
     uint32_t rows = rows_there(of->live, 1, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++) {
         memcpy(kv, of->kv_a + (size_t)row * of->stride, of->kv.width * sizeof *kv);
@@ -369,11 +370,11 @@ static void latent(const void *arguments, void *native) {
     free(kv);
 }
 
-static void queries(const void *arguments, void *native) {
+static void gpu_reference_queries(const void *arguments, void *native) {
     const struct gpu_queries *of = arguments;
     struct shape shape = {.rope_dim = of->rope_dim, .rope_interleaved = of->interleaved};
     uint32_t dim = of->nope_dim + of->rope_dim;
-    float *q = take_room(of->heads * dim * sizeof *q);
+    float *q = gpu_reference_take_room(of->heads * dim * sizeof *q);
     uint32_t rows = rows_there(of->live, 1, 0, of->rows);
     for (uint32_t row = 0; row < rows; row++) {
         memcpy(q, of->q + (size_t)row * of->stride, of->heads * dim * sizeof *q);
@@ -418,7 +419,7 @@ static void multiply_half(const struct packed_matrix *kv_b, const char *data, co
     enum weight_type type =
         kv_b->type == WEIGHT_FP8 && !one_block && !aligned ? WEIGHT_F32 : kv_b->type;
     size_t row_bytes = weight_type_bytes(type, kv_b->cols), all = half->count * row_bytes;
-    char *room = take_room(2 * all), *taken = room;
+    char *room = gpu_reference_take_room(2 * all), *taken = room;
     if (type != kv_b->type)
         dequantize(kv_b, data, scales, half, (float *)(void *)room);
     else
@@ -435,17 +436,17 @@ static void multiply_half(const struct packed_matrix *kv_b, const char *data, co
     const float *of_half =
         type == WEIGHT_FP8 ? scales + half->first / QUANT_GROUP * divide_up(kv_b->cols, QUANT_GROUP)
                            : NULL;
-    multiply(&matrix, taken, of_half, x, y, y_stride, rows);
+    gpu_reference_multiply(&matrix, taken, of_half, x, y, y_stride, rows);
     free(room);
 }
 
-static void absorb(const void *arguments, void *native) {
+static void gpu_reference_absorb(const void *arguments, void *native) {
     const struct gpu_absorb *of = arguments;
     const struct gpu_heads *heads = &of->of;
     uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
     uint32_t dim = heads->nope_dim + heads->rope_dim, width = heads->kv_rank + heads->rope_dim;
     size_t stride = (size_t)heads->heads * dim, out_stride = (size_t)heads->heads * width;
-    float *q = take_room(rows * (stride + out_stride) * sizeof *q);
+    float *q = gpu_reference_take_room(rows * (stride + out_stride) * sizeof *q);
     float *out = q + rows * stride;
     for (uint32_t row = 0; row < rows; row++)
         load_plain(heads->is_bf16, (const char *)of->queries + (size_t)row * of->queries_pitch,
@@ -465,12 +466,12 @@ static void absorb(const void *arguments, void *native) {
     free(q);
 }
 
-static void release(const void *arguments, void *native) {
+static void gpu_reference_release(const void *arguments, void *native) {
     const struct gpu_release *of = arguments;
     const struct gpu_heads *heads = &of->of;
     uint32_t rows = rows_there(of->live, 1, of->live_before, of->rows);
     size_t stride = (size_t)heads->heads * heads->kv_rank;
-    float *u = take_room(rows * stride * sizeof *u);
+    float *u = gpu_reference_take_room(rows * stride * sizeof *u);
     for (uint32_t row = 0; row < rows; row++)
         load_plain(heads->is_bf16, (const char *)of->u + (size_t)row * of->u_pitch,
                    u + row * stride, (uint32_t)stride);
@@ -514,7 +515,7 @@ static struct core_room open_core(const struct gpu_core *of) {
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         all += counts[i];
     struct core_room room;
-    float *memory = room.memory = take_room(all * sizeof(float));
+    float *memory = room.memory = gpu_reference_take_room(all * sizeof(float));
     float **parts[] = {&room.q,      &room.rows, &room.turned, &room.keys,
                        &room.scores, &room.u,    &room.max,    &room.sum};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++, at += counts[i - 1])
@@ -555,7 +556,7 @@ static void attend_block(const struct gpu_core *of, uint32_t seen, struct core_r
     kernels->gemm(&gather);
 }
 
-static void core(const void *arguments, void *native) {
+static void gpu_reference_core(const void *arguments, void *native) {
     const struct gpu_core *of = arguments;
     const struct kernels *kernels = arithmetic();
     struct core_room room = open_core(of);
@@ -603,7 +604,7 @@ static struct prompt_room open_prompt(const struct gpu_prompt *of, const struct 
     size_t all = q + 2 * state + block * (of->kv.width + heads->kv_rank + blocks + dim) +
                  block * of->matrix.rows;
     struct prompt_room room;
-    float *at = room.memory = take_room(all * sizeof *at);
+    float *at = room.memory = gpu_reference_take_room(all * sizeof *at);
     room.q = at;
     room.max = room.q + q;
     room.sum = room.max + state;
@@ -616,7 +617,8 @@ static struct prompt_room open_prompt(const struct gpu_prompt *of, const struct 
 }
 
 /* Keys and values of a block's rows, for all heads. */
-static void expand(const struct gpu_prompt *of, uint32_t count, struct prompt_room *room) {
+static void gpu_reference_expand(const struct gpu_prompt *of, uint32_t count,
+                                 struct prompt_room *room) {
     const struct kernels *kernels = arithmetic();
     uint32_t rank = of->of.kv_rank;
     size_t blocks = divide_up(rank, QUANT_GROUP);
@@ -629,8 +631,8 @@ static void expand(const struct gpu_prompt *of, uint32_t count, struct prompt_ro
         input.scales = room->scales;
         input.scale_stride = blocks;
     }
-    multiply(&of->matrix, of->kv_b, of->kv_b_scales, &input, room->expanded, of->matrix.rows,
-             count);
+    gpu_reference_multiply(&of->matrix, of->kv_b, of->kv_b_scales, &input, room->expanded,
+                           of->matrix.rows, count);
     if (of->of.is_bf16)
         kernels->round_bf16(room->expanded, room->expanded, count * of->matrix.rows);
 }
@@ -690,7 +692,7 @@ static void attend_prompt_block(const struct gpu_prompt *of, const struct gpu_ru
     }
 }
 
-static void attend_run(const struct gpu_prompt *of, const struct gpu_run *run) {
+static void gpu_reference_attend_run(const struct gpu_prompt *of, const struct gpu_run *run) {
     const struct gpu_heads *heads = &of->of;
     struct prompt_room room = open_prompt(of, run);
     uint32_t dim = heads->nope_dim + heads->rope_dim, width = heads->heads * heads->value_dim;
@@ -709,7 +711,7 @@ static void attend_run(const struct gpu_prompt *of, const struct gpu_run *run) {
         uint32_t count = load_block(&of->kv, of->memory, of->pages + run->first_page, block,
                                     run->kv_first, end, room.rows, &start);
         if (!count) continue;
-        expand(of, count, &room);
+        gpu_reference_expand(of, count, &room);
         attend_prompt_block(of, run, start, count, &room);
     }
     for (uint32_t i = 0; i < run->count * heads->heads; i++)
@@ -718,29 +720,29 @@ static void attend_run(const struct gpu_prompt *of, const struct gpu_run *run) {
     free(room.memory);
 }
 
-static void prompt(const void *arguments, void *native) {
+static void gpu_reference_prompt(const void *arguments, void *native) {
     const struct gpu_prompt *of = arguments;
     for (uint32_t i = 0; i < of->run_count; i++)
-        attend_run(of, &of->runs[i]);
+        gpu_reference_attend_run(of, &of->runs[i]);
 }
 
 const struct gpu_kernels gpu_reference = {
     .numerics = "reference1",
-    .embed = {"embed (reference)", 5, embed},
-    .prepare = {"prepare (reference)", 8, prepare},
-    .product = {"product (reference)", 7, product},
-    .activate = {"activate (reference)", 5, activate},
+    .embed = {"embed (reference)", 5, gpu_reference_embed},
+    .prepare = {"prepare (reference)", 8, gpu_reference_prepare},
+    .product = {"product (reference)", 7, gpu_reference_product},
+    .activate = {"activate (reference)", 5, gpu_reference_activate},
     .add = {"add (reference)", 3, add},
-    .latent = {"latent (reference)", 9, latent},
-    .queries = {"queries (reference)", 5, queries},
-    .absorb = {"absorb (reference)", 5, absorb},
-    .core = {"core (reference)", 9, core},
-    .release = {"release (reference)", 5, release},
-    .prompt = {"prompt (reference)", 9, prompt},
-    .route = {"route (reference)", 5, route},
-    .sort = {"sort (reference)", 6, sort},
-    .gather = {"gather (reference)", 8, gather},
-    .combine = {"combine (reference)", 6, combine},
-    .draw = {"draw (reference)", 3, draw},
-    .pair = {"pair (reference)", 9, pair},
+    .latent = {"latent (reference)", 9, gpu_reference_latent},
+    .queries = {"queries (reference)", 5, gpu_reference_queries},
+    .absorb = {"absorb (reference)", 5, gpu_reference_absorb},
+    .core = {"core (reference)", 9, gpu_reference_core},
+    .release = {"release (reference)", 5, gpu_reference_release},
+    .prompt = {"prompt (reference)", 9, gpu_reference_prompt},
+    .route = {"route (reference)", 5, gpu_reference_route},
+    .sort = {"sort (reference)", 6, gpu_reference_sort},
+    .gather = {"gather (reference)", 8, gpu_reference_gather},
+    .combine = {"combine (reference)", 6, gpu_reference_combine},
+    .draw = {"draw (reference)", 3, gpu_reference_draw},
+    .pair = {"pair (reference)", 9, gpu_reference_pair},
 };

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t larger(uint32_t a, uint32_t b) {
+static uint32_t gpu_state_larger(uint32_t a, uint32_t b) {
     return a > b ? a : b;
 }
 
-static uint32_t padded(uint32_t columns) {
+static uint32_t gpu_state_padded(uint32_t columns) {
     return (uint32_t)round_up(columns, MATMUL_PANEL);
 }
 
@@ -44,28 +44,28 @@ static void *take_kind(struct gpu_taker *taker, size_t bytes, enum device_memory
     return NULL;
 }
 
-void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what) {
+void *gpu_state_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what) {
     return take_kind(taker, bytes, pinned ? DEVICE_PINNED : DEVICE_PLAIN, what);
 }
 
-void *gpu_take_shared(struct gpu_taker *taker, size_t bytes, const char *what) {
+void *gpu_state_take_shared(struct gpu_taker *taker, size_t bytes, const char *what) {
     return take_kind(taker, bytes, DEVICE_SHARED, what);
 }
 
 static float *take_floats(struct gpu_taker *taker, size_t rows, size_t columns, const char *what) {
-    return gpu_take(taker, rows * columns * sizeof(float), false, what);
+    return gpu_state_take(taker, rows * columns * sizeof(float), false, what);
 }
 
-static struct gpu_rows take_rows(struct gpu_taker *taker, uint32_t rows, uint32_t columns,
-                                 const char *what) {
+static struct gpu_rows gpu_state_take_rows(struct gpu_taker *taker, uint32_t rows, uint32_t columns,
+                                           const char *what) {
     struct gpu_rows taken = {.pitch = (uint32_t)round_up(columns * sizeof(float), 16),
                              .scale_stride = (uint32_t)round_up(rows, 4)};
-    taken.data = gpu_take(taker, (size_t)rows * taken.pitch, false, what);
+    taken.data = gpu_state_take(taker, (size_t)rows * taken.pitch, false, what);
     taken.scales = take_floats(taker, divide_up(columns, QUANT_GROUP), taken.scale_stride, what);
     return taken;
 }
 
-struct gpu_heads gpu_heads_of(const struct model *model) {
+struct gpu_heads gpu_state_heads_of(const struct model *model) {
     const struct shape *shape = model->shape;
     return (struct gpu_heads){.heads = shape->heads,
                               .nope_dim = shape->nope_dim,
@@ -76,18 +76,18 @@ struct gpu_heads gpu_heads_of(const struct model *model) {
                               .scale = shape->attention_scale};
 }
 
-static void set_strides(struct gpu_state *state, const struct model *model) {
+static void gpu_state_set_strides(struct gpu_state *state, const struct model *model) {
     const struct shape *shape = model->shape;
     size_t element = model->rounds_bf16 ? sizeof(uint16_t) : sizeof(float);
-    state->q_a_stride = padded(shape->q_rank);
-    state->q_stride = padded(shape->heads * shape_query_dim(shape));
-    state->kv_a_stride = padded(shape_kv_width(shape));
-    state->hidden_stride = padded(shape->hidden);
-    state->mlp_stride =
-        padded(larger(shape->dense_width, shape->shared_experts * shape->expert_width));
-    state->experts_stride = padded(shape->experts);
-    state->expert_stride = padded(shape->expert_width);
-    state->vocab_stride = padded(shape->vocab);
+    state->q_a_stride = gpu_state_padded(shape->q_rank);
+    state->q_stride = gpu_state_padded(shape->heads * shape_query_dim(shape));
+    state->kv_a_stride = gpu_state_padded(shape_kv_width(shape));
+    state->hidden_stride = gpu_state_padded(shape->hidden);
+    state->mlp_stride = gpu_state_padded(
+        gpu_state_larger(shape->dense_width, shape->shared_experts * shape->expert_width));
+    state->experts_stride = gpu_state_padded(shape->experts);
+    state->expert_stride = gpu_state_padded(shape->expert_width);
+    state->vocab_stride = gpu_state_padded(shape->vocab);
     state->queries_pitch = (uint32_t)round_up(shape->heads * shape_query_dim(shape) * element, 16);
     state->absorbed_pitch = (uint32_t)round_up(shape->heads * shape_kv_width(shape) * element, 16);
     state->u_pitch = (uint32_t)round_up(shape->heads * shape->kv_rank * element, 16);
@@ -96,21 +96,21 @@ static void set_strides(struct gpu_state *state, const struct model *model) {
 /* Enough for a tile of tokens; with long contexts for fewer, and for one in any case. */
 static void take_core_room(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
-    struct gpu_heads heads = gpu_heads_of(model);
+    struct gpu_heads heads = gpu_state_heads_of(model);
     uint32_t keys = state->positions_max + 1; /* MTP's rows are one further */
     if (!state->kernels->core_room) return;
     size_t one = state->kernels->core_room(&heads, 1, keys);
     size_t tile = state->kernels->core_room(&heads, GPU_ABSORB_TILE, keys);
     state->core_floats = tile < GPU_CORE_FLOATS ? tile : GPU_CORE_FLOATS;
     if (state->core_floats < one) state->core_floats = one;
-    state->core_room =
-        take_floats(taker, OVERLAP_LANES, state->core_floats, "rooms of the core attention");
+    state->core_room = take_floats(taker, OVERLAP_MICRO_BATCHES, state->core_floats,
+                                   "rooms of the core attention");
 }
 
 /* Enough for the longest prompt, or for as many of its keys as the room may hold. */
 static void take_prompt_room(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
-    struct gpu_heads heads = gpu_heads_of(model);
+    struct gpu_heads heads = gpu_state_heads_of(model);
     if (!state->kernels->prompt_room) return;
     size_t none = state->kernels->prompt_room(&heads, state->rows_max, 0);
     size_t tile = state->kernels->prompt_room(&heads, state->rows_max, GPU_PROMPT_TILE) - none;
@@ -118,32 +118,34 @@ static void take_prompt_room(struct gpu_taker *taker, const struct model *model)
     size_t most = divide_up(state->positions_max + 1, GPU_PROMPT_TILE); /* MTP's are one further */
     state->prompt_keys = (uint32_t)(fit < most ? fit : most) * GPU_PROMPT_TILE;
     state->prompt_bytes = state->kernels->prompt_room(&heads, state->rows_max, state->prompt_keys);
-    state->prompt_room = gpu_take(taker, OVERLAP_LANES * state->prompt_bytes, false,
-                                  "rooms of the prompts' attention");
+    state->prompt_room = gpu_state_take(taker, OVERLAP_MICRO_BATCHES * state->prompt_bytes, false,
+                                        "rooms of the prompts' attention");
 }
 
-static void take_tokens(struct gpu_taker *taker, const struct model *model) {
+static void gpu_state_take_tokens(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     const struct shape *shape = model->shape;
     uint32_t rows = state->rows_max, hidden = shape->hidden;
     uint32_t attended = shape->heads * shape->value_dim;
-    uint32_t widest = larger(larger(hidden, shape->q_rank), larger(attended, state->mlp_stride));
-    if (model->weights.mtp) widest = larger(widest, 2 * hidden);
+    uint32_t widest = gpu_state_larger(gpu_state_larger(hidden, shape->q_rank),
+                                       gpu_state_larger(attended, state->mlp_stride));
+    if (model->weights.mtp) widest = gpu_state_larger(widest, 2 * hidden);
     state->x = take_floats(taker, state->tokens_max, hidden, "x");
-    state->input = take_rows(taker, rows, widest, "inputs");
-    state->input_shared = take_rows(taker, rows, widest, "inputs of the shared expert");
+    state->input = gpu_state_take_rows(taker, rows, widest, "inputs");
+    state->input_shared = gpu_state_take_rows(taker, rows, widest, "inputs of the shared expert");
     state->normed = take_floats(taker, rows, hidden, "normalized values");
     state->q_a = take_floats(taker, rows, state->q_a_stride, "q_a");
     state->q = take_floats(taker, rows, state->q_stride, "q");
     state->kv_a = take_floats(taker, rows, state->kv_a_stride, "kv_a");
-    state->queries = gpu_take(taker, (size_t)rows * state->queries_pitch, false, "queries");
+    state->queries = gpu_state_take(taker, (size_t)rows * state->queries_pitch, false, "queries");
     state->attended = take_floats(taker, rows, attended, "attended values");
     state->y = take_floats(taker, rows, state->hidden_stride, "results");
     state->gate = take_floats(taker, rows, state->mlp_stride, "gates");
     state->up = take_floats(taker, rows, state->mlp_stride, "ups");
-    size_t tile = (size_t)OVERLAP_LANES * GPU_ABSORB_TILE;
-    state->absorbed = gpu_take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
-    state->u = gpu_take(taker, tile * state->u_pitch, false, "attended latents");
+    size_t tile = (size_t)OVERLAP_MICRO_BATCHES * GPU_ABSORB_TILE;
+    state->absorbed =
+        gpu_state_take(taker, tile * state->absorbed_pitch, false, "absorbed queries");
+    state->u = gpu_state_take(taker, tile * state->u_pitch, false, "attended latents");
     take_core_room(taker, model);
     take_prompt_room(taker, model);
     if (!model->weights.mtp) return;
@@ -167,61 +169,65 @@ static enum status choose_way(struct gpu_state *state, const struct model *model
 }
 
 /* Among ranks there may come far more than this one's share, and more than fit is computed in rounds. */
-uint32_t gpu_expert_rows(const struct model *model) {
+uint32_t gpu_state_expert_rows(const struct model *model) {
     uint32_t rows = model->gpu->rows_max, per_token = model->shape->experts_per_token;
     uint32_t round = rows + GPU_ROUND_ROWS, ranks = model->placement.ranks;
     if (model->gpu->way == GPU_BY_LINKS)
-        return ranks * gpu_piece_pairs(ranks, round,
-                                       rows * min_u32(per_token, model->placement.slots_per_rank));
+        return ranks * gpu_pieces_pairs(ranks, round,
+                                        rows * min_u32(per_token, model->placement.slots_per_rank));
     return ranks && round < rows * per_token ? round : rows * per_token;
 }
 
 static void take_experts(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
     const struct shape *shape = model->shape;
-    uint32_t rows = state->rows_max, pairs = gpu_expert_rows(model);
+    uint32_t rows = state->rows_max, pairs = gpu_state_expert_rows(model);
     size_t words = (size_t)rows * shape->experts_per_token * sizeof(uint32_t);
     if (!shape->experts) return;
     state->shared_y = take_floats(taker, rows, state->hidden_stride, "the shared expert's results");
     state->router_logits = take_floats(taker, rows, state->experts_stride, "the router's logits");
-    state->experts = gpu_take(taker, words, false, "choices of experts");
-    state->expert_weights = gpu_take(taker, words, false, "experts' weights");
-    state->pair_row = gpu_take(taker, words, false, "pairs' rows");
-    state->row_token = gpu_take(taker, words, false, "rows' tokens");
-    state->groups = gpu_take(taker, sizeof(struct gpu_group) * OVERLAP_LANES * shape->experts,
-                             false, "experts' groups");
-    state->expert_input = take_rows(taker, pairs, shape->hidden, "inputs of experts");
-    state->expert_middle = take_rows(taker, pairs, shape->expert_width, "middles of experts");
+    state->experts = gpu_state_take(taker, words, false, "choices of experts");
+    state->expert_weights = gpu_state_take(taker, words, false, "experts' weights");
+    state->pair_row = gpu_state_take(taker, words, false, "pairs' rows");
+    state->row_token = gpu_state_take(taker, words, false, "rows' tokens");
+    state->groups =
+        gpu_state_take(taker, sizeof(struct gpu_group) * OVERLAP_MICRO_BATCHES * shape->experts,
+                       false, "experts' groups");
+    state->expert_input = gpu_state_take_rows(taker, pairs, shape->hidden, "inputs of experts");
+    state->expert_intermediate =
+        gpu_state_take_rows(taker, pairs, shape->expert_width, "middles of experts");
     state->expert_gate = take_floats(taker, pairs, state->expert_stride, "experts' gates");
     state->expert_up = take_floats(taker, pairs, state->expert_stride, "experts' ups");
     state->expert_y = take_floats(taker, pairs, state->hidden_stride, "experts' results");
-    size_t slots_bytes = OVERLAP_LANES * model->weights.slot_count * sizeof(uint32_t);
-    state->slot_tokens = gpu_take(taker, slots_bytes, false, "tokens of slots");
-    state->slot_tokens_host = gpu_take(taker, slots_bytes, true, "tokens of slots");
+    size_t slots_bytes = OVERLAP_MICRO_BATCHES * model->weights.slot_count * sizeof(uint32_t);
+    state->slot_tokens = gpu_state_take(taker, slots_bytes, false, "tokens of slots");
+    state->slot_tokens_host = gpu_state_take(taker, slots_bytes, true, "tokens of slots");
 }
 
 static void take_outputs(struct gpu_taker *taker, const struct model *model) {
     struct gpu_state *state = taker->state;
-    state->outputs_max = larger(model->step_rows_max * (1 + LIMIT_DRAFTS), state->tokens_max);
+    state->outputs_max =
+        gpu_state_larger(model->step_rows_max * (1 + LIMIT_DRAFTS), state->tokens_max);
     state->gathered =
         take_floats(taker, state->outputs_max, model->shape->hidden, "outputs wanted");
     state->logits = take_floats(taker, GPU_LOGITS_TILE, state->vocab_stride, "logits");
     size_t rules_bytes = state->outputs_max * sizeof(struct draw_rule);
-    state->rules = gpu_take(taker, rules_bytes, false, "rules of draws");
-    state->rules_host = gpu_take(taker, rules_bytes, true, "rules of draws on the host");
-    state->drawn = gpu_take(taker, state->outputs_max * sizeof(uint32_t), false, "drawn tokens");
+    state->rules = gpu_state_take(taker, rules_bytes, false, "rules of draws");
+    state->rules_host = gpu_state_take(taker, rules_bytes, true, "rules of draws on the host");
+    state->drawn =
+        gpu_state_take(taker, state->outputs_max * sizeof(uint32_t), false, "drawn tokens");
     state->logits_host =
-        gpu_take(taker, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float), true,
-                 "logits on the host");
-    uint32_t words = larger(state->outputs_max, model->shape->experts_per_token);
-    state->words_host = gpu_take(taker, words * sizeof(uint32_t), true, "words on the host");
+        gpu_state_take(taker, (size_t)GPU_LOGITS_TILE * model->shape->vocab * sizeof(float), true,
+                       "logits on the host");
+    uint32_t words = gpu_state_larger(state->outputs_max, model->shape->experts_per_token);
+    state->words_host = gpu_state_take(taker, words * sizeof(uint32_t), true, "words on the host");
 }
 
 static size_t token_words(const struct gpu_state *state) {
     return round_up(state->tokens_max, 4);
 }
 
-#define LIVE_WORDS round_up(1 + OVERLAP_LANES, 4)
+#define LIVE_WORDS round_up(1 + OVERLAP_MICRO_BATCHES, 4)
 
 /* Counts, six arrays of tokens, runs, pages. */
 static void take_stages(struct gpu_taker *taker) {
@@ -231,30 +237,31 @@ static void take_stages(struct gpu_taker *taker) {
                          state->pages_max * sizeof(uint32_t);
     for (uint32_t i = 0; i < GPU_STAGES && !taker->status; i++) {
         struct gpu_stage *stage = &state->stages[i];
-        stage->host = gpu_take(taker, state->stage_bytes, true, "a batch's arrays on the host");
-        stage->device = gpu_take(taker, state->stage_bytes, false, "a batch's arrays");
+        stage->host =
+            gpu_state_take(taker, state->stage_bytes, true, "a batch's arrays on the host");
+        stage->device = gpu_state_take(taker, state->stage_bytes, false, "a batch's arrays");
         if (!taker->status)
             taker->status = device_open_event(state->device, &stage->sent, taker->error);
     }
 }
 
-static enum status open_streams(struct gpu_state *state, struct error *error) {
+static enum status gpu_state_open_streams(struct gpu_state *state, struct error *error) {
     enum status status = device_open_event(state->device, &state->begun, error);
     if (!status) status = device_open_stream(state->device, &state->teller, error);
-    for (uint32_t i = 0; i < OVERLAP_LANES && !status; i++) {
-        struct gpu_lane *lane = &state->lanes[i];
-        lane->tile = i * GPU_ABSORB_TILE;
-        status = device_open_stream(state->device, &lane->stream, error);
-        if (!status) status = device_open_event(state->device, &lane->written, error);
-        if (!status) status = device_open_event(state->device, &lane->done, error);
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES && !status; i++) {
+        struct gpu_micro_batch *micro_batch = &state->micro_batches[i];
+        micro_batch->tile = i * GPU_ABSORB_TILE;
+        status = device_open_stream(state->device, &micro_batch->stream, error);
+        if (!status) status = device_open_event(state->device, &micro_batch->written, error);
+        if (!status) status = device_open_event(state->device, &micro_batch->done, error);
     }
-    if (status == STATUS_OK) state->mtp = state->lanes[0];
-    state->told_events = calloc(state->told_max, sizeof(struct device_event *));
-    state->told = calloc(state->told_max, sizeof *state->told);
-    if (!state->told_events || !state->told)
+    if (status == STATUS_OK) state->mtp = state->micro_batches[0];
+    state->reported_events = calloc(state->reported_max, sizeof(struct device_event *));
+    state->reported = calloc(state->reported_max, sizeof *state->reported);
+    if (!state->reported_events || !state->reported)
         return error_set(error, STATUS_NO_MEMORY, "no memory for events");
-    for (uint32_t i = 0; i < state->told_max && !status; i++)
-        status = device_open_event(state->device, &state->told_events[i], error);
+    for (uint32_t i = 0; i < state->reported_max && !status; i++)
+        status = device_open_event(state->device, &state->reported_events[i], error);
     return status;
 }
 
@@ -271,7 +278,7 @@ static enum status open_marks(struct gpu_state *state, const struct model *model
 
 /* Angles of all positions that pages can hold, and zeros where the device counts. */
 static enum status fill(struct gpu_state *state, const struct model *model, struct error *error) {
-    struct device_stream *stream = state->lanes[0].stream;
+    struct device_stream *stream = state->micro_batches[0].stream;
     uint32_t dim = model->shape->rope_dim, some = 1024;
     size_t row_bytes = dim * sizeof(float);
     void *host = NULL;
@@ -293,7 +300,7 @@ static enum status fill(struct gpu_state *state, const struct model *model, stru
     device_release(state->device, host);
     if (state->slot_tokens)
         device_fill(state->device, stream, state->slot_tokens, 0,
-                    OVERLAP_LANES * model->weights.slot_count * sizeof(uint32_t));
+                    OVERLAP_MICRO_BATCHES * model->weights.slot_count * sizeof(uint32_t));
     enum status waited = device_wait_stream(state->device, stream, error);
     return status ? status : waited;
 }
@@ -307,20 +314,20 @@ enum status gpu_state_open(struct model *model, struct error *error) {
     state->device = model->device;
     state->kernels = model->device_kernels;
     state->tokens_max = model->scratch_tokens;
-    state->rows_max = (uint32_t)round_up(model->scratch_tokens, 4) + 4 * OVERLAP_LANES;
+    state->rows_max = (uint32_t)round_up(model->scratch_tokens, 4) + 4 * OVERLAP_MICRO_BATCHES;
     state->positions_max = positions < context ? (uint32_t)positions : context;
     if (state->rows_max < GPU_LOGITS_TILE) state->rows_max = GPU_LOGITS_TILE;
-    state->runs_max = 2 * model->step_rows_max + OVERLAP_LANES;
+    state->runs_max = 2 * model->step_rows_max + OVERLAP_MICRO_BATCHES;
     uint32_t row_pages = (uint32_t)divide_up(state->positions_max, KV_BLOCK_TOKENS);
     state->pages_max = 2 * model->step_rows_max * row_pages;
-    state->told_max = model->kv.slice_count + 1;
+    state->reported_max = model->kv.slice_count + 1;
     gpu_graphs_open(&state->graphs);
-    set_strides(state, model);
-    enum status status = open_streams(state, error);
+    gpu_state_set_strides(state, model);
+    enum status status = gpu_state_open_streams(state, error);
     if (status == STATUS_OK) status = open_marks(state, model, error);
     if (status == STATUS_OK) status = choose_way(state, model, error);
     if (status != STATUS_OK) return status;
-    take_tokens(&taker, model);
+    gpu_state_take_tokens(&taker, model);
     take_experts(&taker, model);
     take_outputs(&taker, model);
     take_stages(&taker);
@@ -334,19 +341,20 @@ void gpu_state_close(struct model *model) {
     struct gpu_state *state = model->gpu;
     if (!state) return;
     struct device *device = state->device;
-    for (uint32_t i = 0; i < OVERLAP_LANES; i++)
-        if (state->lanes[i].stream) (void)device_wait_stream(device, state->lanes[i].stream, NULL);
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++)
+        if (state->micro_batches[i].stream)
+            (void)device_wait_stream(device, state->micro_batches[i].stream, NULL);
     if (state->teller) (void)device_wait_stream(device, state->teller, NULL);
     gpu_graphs_close(&state->graphs, device);
-    for (uint32_t i = 0; i < OVERLAP_LANES; i++) {
-        device_close_event(device, state->lanes[i].written);
-        device_close_event(device, state->lanes[i].done);
-        device_close_stream(device, state->lanes[i].stream);
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES; i++) {
+        device_close_event(device, state->micro_batches[i].written);
+        device_close_event(device, state->micro_batches[i].done);
+        device_close_stream(device, state->micro_batches[i].stream);
     }
     for (uint32_t i = 0; i < GPU_STAGES; i++)
         device_close_event(device, state->stages[i].sent);
-    for (uint32_t i = 0; state->told_events && i < state->told_max; i++)
-        device_close_event(device, state->told_events[i]);
+    for (uint32_t i = 0; state->reported_events && i < state->reported_max; i++)
+        device_close_event(device, state->reported_events[i]);
     for (uint32_t i = 0; state->marks && i < GPU_MARKS; i++)
         device_close_event(device, state->marks[i].event);
     device_close_event(device, state->begun);
@@ -355,8 +363,8 @@ void gpu_state_close(struct model *model) {
         device_release(device, state->memory[i]);
     free(state->memory);
     free(state->marks);
-    free(state->told_events);
-    free(state->told);
+    free(state->reported_events);
+    free(state->reported);
     free(state);
     model->gpu = NULL;
 }
@@ -373,19 +381,19 @@ void gpu_state_mark(const struct pass *pass, enum stage_part part) {
     struct gpu_state *state = pass->model->gpu;
     if (!state->marks || state->mark_count == GPU_MARKS) return;
     struct gpu_mark *mark = &state->marks[state->mark_count++];
-    mark->lane = gpu_lane_of(pass);
+    mark->micro_batch = gpu_micro_batch_of(pass);
     mark->part = part;
-    device_record(state->device, mark->event, mark->lane->stream);
+    device_record(state->device, mark->event, mark->micro_batch->stream);
 }
 
 /* A part took what has passed since the lane's mark before it. */
-void gpu_state_tell_marks(struct model *model) {
+void gpu_state_report_marks(struct model *model) {
     struct gpu_state *state = model->gpu;
     const struct model_trace *trace = model->trace;
     for (uint32_t i = 1; i < state->mark_count; i++) {
         const struct gpu_mark *mark = &state->marks[i];
         uint32_t before = i;
-        while (before-- > 0 && state->marks[before].lane != mark->lane)
+        while (before-- > 0 && state->marks[before].micro_batch != mark->micro_batch)
             ;
         if (mark->part == STAGE_PART_COUNT || before == UINT32_MAX) continue;
         trace->took(trace->context, mark->part,
@@ -397,7 +405,7 @@ void gpu_state_tell_marks(struct model *model) {
 /* ---- a batch's arrays ---- */
 
 /* Arrays at their places in a stage, whose memory begins at `base`. */
-static struct gpu_batch lay_out(const struct gpu_state *state, char *base) {
+static struct gpu_batch gpu_state_lay_out(const struct gpu_state *state, char *base) {
     uint32_t *live = (uint32_t *)(void *)base, *words = live + LIVE_WORDS;
     size_t tokens = token_words(state);
     struct gpu_batch batch = {.live = live,
@@ -430,8 +438,8 @@ struct filling { /* a stage that is being filled */
     uint32_t tokens, runs, pages;
 };
 
-static void add_token(struct filling *filling, const struct batch *batch, uint32_t token,
-                      const struct run *run, uint32_t first_page) {
+static void gpu_state_add_token(struct filling *filling, const struct batch *batch, uint32_t token,
+                                const struct run *run, uint32_t first_page) {
     uint32_t at = filling->tokens + token, index = batch->positions[token] + run->kv_shift;
     struct output_ref ref = batch->outputs[token];
     check(batch->positions[token] < filling->state->positions_max);
@@ -454,7 +462,7 @@ static void add_batch(struct filling *filling, const struct batch *batch) {
         for (uint32_t page = 0; page < pages; page++)
             filling->batch.pages[filling->pages + page] = run->pages[page].index;
         for (uint32_t k = 0; k < run->token_count; k++)
-            add_token(filling, batch, run->first + k, run, filling->pages);
+            gpu_state_add_token(filling, batch, run->first + k, run, filling->pages);
         filling->pages += pages;
     }
     filling->tokens += batch->token_count;
@@ -462,7 +470,8 @@ static void add_batch(struct filling *filling, const struct batch *batch) {
 
 /* The runs of each lane's prompts, a lane's behind another's, whose pages are those of the step's.
  * Rows count from the lane's first. */
-static void add_runs(struct filling *filling, const struct batch *batch, uint32_t first_token) {
+static void gpu_state_add_runs(struct filling *filling, const struct batch *batch,
+                               uint32_t first_token) {
     for (uint32_t i = 0; i < batch->prompt_runs; i++) {
         const struct run *run = &batch->runs[i];
         if (!run->token_count) continue;
@@ -482,21 +491,24 @@ struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
     struct error error;
     gpu_state_note(state, device_wait(state->device, stage->sent, &error), &error);
     state->next_stage = (state->next_stage + 1) % GPU_STAGES;
-    struct filling filling = {.state = state, .batch = lay_out(state, stage->host)};
+    struct filling filling = {.state = state, .batch = gpu_state_lay_out(state, stage->host)};
     add_batch(&filling, first);
     if (second) {
         add_batch(&filling, second);
-        add_runs(&filling, second, first->token_count);
+        gpu_state_add_runs(&filling, second, first->token_count);
     }
-    for (uint32_t lane = 0; !second && lane < model->lane_count; lane++)
-        add_runs(&filling, &model->lanes[lane].batch, model->lanes[lane].first);
+    for (uint32_t micro_batch = 0; !second && micro_batch < model->micro_batch_count; micro_batch++)
+        gpu_state_add_runs(&filling, &model->micro_batches[micro_batch].batch,
+                           model->micro_batches[micro_batch].first);
     filling.batch.live[0] = filling.tokens;
-    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
-        filling.batch.live[1 + lane] =
-            !second && lane < model->lane_count ? model->lanes[lane].batch.token_count : 0;
-    struct device_stream *stream = state->lanes[0].stream;
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++)
+        filling.batch.live[1 + micro_batch] =
+            !second && micro_batch < model->micro_batch_count
+                ? model->micro_batches[micro_batch].batch.token_count
+                : 0;
+    struct device_stream *stream = state->micro_batches[0].stream;
     size_t used = (size_t)((char *)(filling.batch.pages + filling.pages) - stage->host);
     device_copy(state->device, stream, stage->device, stage->host, used, DEVICE_FROM_HOST);
     device_record(state->device, stage->sent, stream);
-    return lay_out(state, stage->device);
+    return gpu_state_lay_out(state, stage->device);
 }

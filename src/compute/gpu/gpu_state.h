@@ -34,7 +34,7 @@ struct gpu_batch {
     uint32_t *source;                                             /* [tokens] MTP: gpu_pair */
     uint32_t *pages;                                              /* of all runs */
     struct gpu_run *runs;                                         /* of prompts */
-    uint32_t *live; /* [1 + OVERLAP_LANES] tokens: of the step, of each lane */
+    uint32_t *live; /* [1 + OVERLAP_MICRO_BATCHES] tokens: of the step, of each lane */
 };
 
 /* A place for a batch's arrays, which go there in one copy. */
@@ -50,7 +50,7 @@ struct gpu_rows {
     uint32_t pitch, scale_stride;
 };
 
-struct gpu_lane { /* what a pass's `scratch` is here */
+struct gpu_micro_batch { /* what a pass's `scratch` is here */
     struct device_stream *stream;
     struct device_event *written; /* the last KV rows of its attention_begin */
     struct device_event *done;
@@ -68,23 +68,24 @@ struct gpu_outputs {
     uint32_t first, count, row;
 };
 
-struct gpu_told { /* slices that stand once the event has passed */
+struct gpu_reported { /* slices that stand once the event has passed */
     uint64_t step;
     uint32_t slices;
 };
 
 struct gpu_mark { /* a part of a stage is done, or STAGE_PART_COUNT: a stage begins */
     struct device_event *event;
-    const struct gpu_lane *lane;
+    const struct gpu_micro_batch *micro_batch;
     enum stage_part part;
 };
 
 struct gpu_state {
     struct device *device;
     const struct gpu_kernels *kernels;
-    struct gpu_lane lanes[OVERLAP_LANES]; /* lanes[0] runs also what no lane does */
-    struct gpu_lane mtp;                  /* on the stream of lanes[0] */
-    bool forked;                          /* lanes other than the first have work */
+    struct gpu_micro_batch
+        micro_batches[OVERLAP_MICRO_BATCHES]; /* lanes[0] runs also what no lane does */
+    struct gpu_micro_batch mtp;               /* on the stream of lanes[0] */
+    bool forked;                              /* lanes other than the first have work */
     struct gpu_graphs graphs;
     uint64_t launches; /* of entries that were put in line, or into a graph */
     struct device_event *begun;
@@ -116,8 +117,8 @@ struct gpu_state {
     struct gpu_group *groups; /* [lanes][experts] */
     uint32_t *slot_tokens; /* [lanes][slot_count] since slot_tokens_host was taken: each lane's own,
                             * as their streams run at the same time */
-    /* [gpu_expert_rows] */
-    struct gpu_rows expert_input, expert_middle;
+    /* [gpu_state_expert_rows] */
+    struct gpu_rows expert_input, expert_intermediate;
     float *expert_gate, *expert_up, *expert_y;
     float *mtp_pair, *mtp_u;    /* [tokens] */
     float *gathered;            /* [outputs_max][hidden] */
@@ -127,13 +128,13 @@ struct gpu_state {
     uint32_t *drawn;            /* [outputs_max] */
     uint32_t vocab_stride, outputs_max;
     /* page-locked: */
-    float *logits_host;                /* [GPU_LOGITS_TILE][vocab] */
-    struct draw_rule *rules_host;      /* [outputs_max] */
-    uint32_t *words_host;              /* [outputs_max] what few words come back */
-    uint32_t *slot_tokens_host;        /* [lanes][slot_count] */
-    struct device_event **told_events; /* [told_max] */
-    struct gpu_told *told;             /* [told_max] a ring */
-    uint32_t told_max, told_first, told_count;
+    float *logits_host;                    /* [GPU_LOGITS_TILE][vocab] */
+    struct draw_rule *rules_host;          /* [outputs_max] */
+    uint32_t *words_host;                  /* [outputs_max] what few words come back */
+    uint32_t *slot_tokens_host;            /* [lanes][slot_count] */
+    struct device_event **reported_events; /* [reported_max] */
+    struct gpu_reported *reported;         /* [reported_max] a ring */
+    uint32_t reported_max, reported_first, reported_count;
     struct gpu_mark *marks; /* [GPU_MARKS], if somebody times them; else NULL */
     uint32_t mark_count;
     enum gpu_way way;
@@ -144,17 +145,17 @@ struct gpu_state {
     struct error error;
 };
 
-static inline struct gpu_lane *gpu_lane_of(const struct pass *pass) {
-    return (struct gpu_lane *)(void *)pass->scratch;
+static inline struct gpu_micro_batch *gpu_micro_batch_of(const struct pass *pass) {
+    return (struct gpu_micro_batch *)(void *)pass->scratch;
 }
 /* MTP's walk is in the first lane's place. */
-static inline size_t gpu_lane_number(const struct pass *pass) {
-    return gpu_lane_of(pass)->tile / GPU_ABSORB_TILE;
+static inline size_t gpu_micro_batch_number(const struct pass *pass) {
+    return gpu_micro_batch_of(pass)->tile / GPU_ABSORB_TILE;
 }
 
 /* gpu_graphs_enter of the pass's lane. */
-static inline bool gpu_lane_enter(const struct pass *pass) {
-    return gpu_graphs_enter(pass->model, (uint32_t)gpu_lane_number(pass));
+static inline bool gpu_micro_batch_enter(const struct pass *pass) {
+    return gpu_graphs_enter(pass->model, (uint32_t)gpu_micro_batch_number(pass));
 }
 
 /* Room on the device for a step; whatever it returns, close it. */
@@ -167,9 +168,9 @@ struct gpu_taker { /* takes memory, which the state's close gives back, until so
     struct error *error;
 };
 /* NULL: none was wanted, or it was refused. `pinned`: page-locked, else on the device. */
-void *gpu_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what);
+void *gpu_state_take(struct gpu_taker *taker, size_t bytes, bool pinned, const char *what);
 /* On the device, for other ranks' devices, too. */
-void *gpu_take_shared(struct gpu_taker *taker, size_t bytes, const char *what);
+void *gpu_state_take_shared(struct gpu_taker *taker, size_t bytes, const char *what);
 
 /* Sends a batch's arrays, of one or of two batches behind each other, on the first lane's stream. */
 struct gpu_batch gpu_state_send(struct model *model, const struct batch *first,
@@ -179,13 +180,13 @@ struct gpu_batch gpu_state_from(const struct gpu_batch *batch, uint32_t token, u
 
 /* Of experts, computed at a time: all pairs of a step, or a round's. By links a multiple of the ranks, as
  * each has a piece of the same size. */
-uint32_t gpu_expert_rows(const struct model *model);
+uint32_t gpu_state_expert_rows(const struct model *model);
 
-struct gpu_heads gpu_heads_of(const struct model *model);
+struct gpu_heads gpu_state_heads_of(const struct model *model);
 
 /* The table's `mark`, and what `end` does with them: the device's work is done. */
 void gpu_state_mark(const struct pass *pass, enum stage_part part);
-void gpu_state_tell_marks(struct model *model);
+void gpu_state_report_marks(struct model *model);
 
 /* Notes a failure. */
 void gpu_state_note(struct gpu_state *state, enum status status, const struct error *error);

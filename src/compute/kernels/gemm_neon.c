@@ -105,5 +105,5 @@ void gemm_neon_run(const struct gemm *job) {
     rest.n = job->n % 4;
     rest.b += job->n - rest.n;
     rest.c += job->n - rest.n;
-    if (rest.n) gemm_c_run(&rest);
+    if (rest.n) matmul_c_gemm_c_run(&rest);
 }

@@ -157,5 +157,5 @@ void gemm_neonbf16_run(const struct gemm_bf16 *job) {
     } while (step < steps);
     rest.b += (size_t)whole * beside[job->layout];
     rest.c += (size_t)whole * sums;
-    if (rest.n) gemm_bfdot_c_run(&rest);
+    if (rest.n) matmul_c_gemm_bfdot_c_run(&rest);
 }

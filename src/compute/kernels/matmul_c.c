@@ -81,7 +81,7 @@ void matmul_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel
     }
 }
 
-void gemm_c_run(const struct gemm *job) {
+void matmul_c_gemm_c_run(const struct gemm *job) {
     for (uint32_t row = 0; row < job->m; row++) {
         const float *a = job->a + row * job->a_stride;
         float *c = job->c + row * job->c_stride;
@@ -155,7 +155,7 @@ static float odd_channel_first(float sum, const float *a, const float *b) {
     return fmaf(a[0], b[0], fmaf(a[1], b[1], sum));
 }
 
-void gemm_bf16_c_run(const struct gemm_bf16 *job) {
+void matmul_c_gemm_bf16_c_run(const struct gemm_bf16 *job) {
     gemm_dot(job, &(struct dot){2, odd_channel_first, false});
 }
 
@@ -192,7 +192,7 @@ static float bfdot(float sum, const float *a, const float *b) {
     return sum_to_odd(flushed(sum), sum_to_odd(products[0], products[1]));
 }
 
-void gemm_bfdot_c_run(const struct gemm_bf16 *job) {
+void matmul_c_gemm_bfdot_c_run(const struct gemm_bf16 *job) {
     gemm_dot(job, &(struct dot){2, bfdot, true});
 }
 
@@ -205,7 +205,7 @@ static float even_and_odd(float sum, const float *a, const float *b) {
     return flushed(flushed(sum) + flushed(of[0] + of[1]));
 }
 
-void gemm_amx_c_run(const struct gemm_bf16 *job) {
+void matmul_c_gemm_amx_c_run(const struct gemm_bf16 *job) {
     gemm_dot(job, &(struct dot){WIDEST, even_and_odd, false});
 }
 
@@ -261,17 +261,17 @@ static void run_dot_whole(const struct matmul *job, const struct dot *dot, uint3
             x[i] = x_at(job, row, k + i);
         for (uint32_t n = 0; n < MATMUL_PANEL; n++) {
             for (uint32_t i = 0; i < count; i++)
-                w[i] = float_from_bf16(bf16_weight_c(job->weights, panel, k + i, n));
+                w[i] = float_from_bf16(vector_c_bf16_weight_c(job->weights, panel, k + i, n));
             y[n] = dot->step(y[n], x, w);
         }
     }
 }
 
-void matmul_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+void matmul_c_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     run_dot(job, &(struct dot){2, bfdot, true}, panel_first, panel_count);
 }
 
-void matmul_amx_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
+void matmul_c_amx_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count) {
     const struct dot dot = {WIDEST, even_and_odd, false};
     if (job->x_scales) {
         run_dot(job, &dot, panel_first, panel_count);

@@ -32,27 +32,27 @@ void matmul_neon_run(const struct matmul *job, uint32_t panel_first, uint32_t pa
 void matmul_neonbf16_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 /* The twins of BFDOT's and AMX's products, where x is representable in BF16 and the weights are no
  * floats. */
-void matmul_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
-void matmul_amx_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+void matmul_c_bfdot_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
+void matmul_c_amx_c_run(const struct matmul *job, uint32_t panel_first, uint32_t panel_count);
 
-void gemm_c_run(const struct gemm *job);
+void matmul_c_gemm_c_run(const struct gemm *job);
 void gemm_avx2_run(const struct gemm *job);
 void gemm_avx512_run(const struct gemm *job);
 void gemm_neon_run(const struct gemm *job);
 /* The twins that state the arithmetic of VDPBF16PS, of BFDOT and of AMX. */
-void gemm_bf16_c_run(const struct gemm_bf16 *job);
-void gemm_bfdot_c_run(const struct gemm_bf16 *job);
-void gemm_amx_c_run(const struct gemm_bf16 *job);
-float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
-                     float *sum);
+void matmul_c_gemm_bf16_c_run(const struct gemm_bf16 *job);
+void matmul_c_gemm_bfdot_c_run(const struct gemm_bf16 *job);
+void matmul_c_gemm_amx_c_run(const struct gemm_bf16 *job);
+float vector_c_softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a,
+                              float *max, float *sum);
 /* A weight times its scale, rounded to BF16: of output `out` of a panel. */
-uint16_t bf16_weight_c(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
-                       uint32_t out);
-void bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel);
-void bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
-                      uint32_t cols);
-float softmax_avx512bf16_run(uint16_t *weights, const float *scores, uint32_t count, float a,
-                             float *max, float *sum);
+uint16_t vector_c_bf16_weight_c(const struct packed_matrix *weights, uint32_t panel,
+                                uint32_t channel, uint32_t out);
+void vector_c_bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel);
+void vector_c_bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
+                               uint32_t cols);
+float vector_avx512bf16_softmax_avx512bf16_run(uint16_t *weights, const float *scores,
+                                               uint32_t count, float a, float *max, float *sum);
 void gemm_avx512bf16_run(const struct gemm_bf16 *job);
 void gemm_amx_run(const struct gemm_bf16 *job);
 void gemm_neonbf16_run(const struct gemm_bf16 *job);

@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -89,7 +89,7 @@ static void take_shares(struct team *team, uint32_t member) {
     uint32_t first, share;
     while ((share = take_share(team, &first)) != 0) {
         team->work(team->context, first, share, member);
-        if (member == 0) pulse_tile();
+        if (member == 0) heartbeat_tile();
     }
 }
 

@@ -92,7 +92,7 @@ ALWAYS_INLINE __m512 scaled_codes(const uint8_t *codes, __m512 scale) {
 
 static void bf16_panel(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel) {
     if (weights->type != WEIGHT_FP8) {
-        bf16_panel_c(pairs, weights, panel);
+        vector_c_bf16_panel_c(pairs, weights, panel);
         return;
     }
     const uint8_t *codes =
@@ -271,7 +271,7 @@ const struct kernels kernels_table_avx512bf16 = {
     .core_blocks = 1,
     .bf16_panel = bf16_panel,
     .bf16_pair_rows = bf16_pair_rows,
-    .softmax_bf16 = softmax_avx512bf16_run,
+    .softmax_bf16 = vector_avx512bf16_softmax_avx512bf16_run,
     .gemm = gemm_avx512_run,
     VECTOR_KERNELS,
 };
@@ -286,7 +286,7 @@ const struct kernels kernels_table_amx = {
     .core_blocks = 2,
     .bf16_panel = bf16_panel,
     .bf16_pair_rows = bf16_pair_rows,
-    .softmax_bf16 = softmax_avx512bf16_run,
+    .softmax_bf16 = vector_avx512bf16_softmax_avx512bf16_run,
     .gemm = gemm_avx512_run,
     VECTOR_KERNELS,
 };

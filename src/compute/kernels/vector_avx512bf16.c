@@ -9,9 +9,9 @@
 #include "compute/kernels/vector_avx512.h"
 
 #ifdef KERNEL_EMULATE_BF16
-#define softmax_avx512bf16_run softmax_avx512bf16_emulated_run
-float softmax_avx512bf16_run(uint16_t *weights, const float *scores, uint32_t count, float a,
-                             float *max, float *sum);
+#define vector_avx512bf16_softmax_avx512bf16_run softmax_avx512bf16_emulated_run
+float vector_avx512bf16_softmax_avx512bf16_run(uint16_t *weights, const float *scores,
+                                               uint32_t count, float a, float *max, float *sum);
 #define round_bf16(v) _mm512_cvtepi32_epi16(bf16_bits(v))
 #else
 #define round_bf16(v) ((__m256i)_mm512_cvtneps_pbh(v))
@@ -24,8 +24,8 @@ ALWAYS_INLINE __m512 weigh(uint16_t *weights, __m512 scores, __m512 scale, __m51
     return v;
 }
 
-float softmax_avx512bf16_run(uint16_t *weights, const float *scores, uint32_t count, float a,
-                             float *max, float *sum) {
+float vector_avx512bf16_softmax_avx512bf16_run(uint16_t *weights, const float *scores,
+                                               uint32_t count, float a, float *max, float *sum) {
     const uint32_t whole = count / 16 * 16, end = (uint32_t)round_up(count, KV_BLOCK_TOKENS);
     const __m512 none = _mm512_set1_ps(-INFINITY);
     const __m512 rest = _mm512_mask_loadu_ps(none, mask_from(whole, count), scores + whole);

@@ -86,8 +86,8 @@ static float exp_sum(float *y, const float *x, float a, float b, uint32_t n) {
     return lanes_sum(lane);
 }
 
-float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a, float *max,
-                     float *sum) {
+float vector_c_softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, float a,
+                              float *max, float *sum) {
     float values[CORE_BLOCKS_MAX * KV_BLOCK_TOKENS], block_max = maximum(scores, count);
     float new_max = block_max > *max ? block_max : *max;
     float factor = *max == -INFINITY ? 0 : kernels_exp((*max - new_max) * a);
@@ -98,8 +98,8 @@ float softmax_bf16_c(uint16_t *weights, const float *scores, uint32_t count, flo
     return factor;
 }
 
-uint16_t bf16_weight_c(const struct packed_matrix *weights, uint32_t panel, uint32_t channel,
-                       uint32_t out) {
+uint16_t vector_c_bf16_weight_c(const struct packed_matrix *weights, uint32_t panel,
+                                uint32_t channel, uint32_t out) {
     size_t at = ((size_t)panel * weights->cols + channel) * MATMUL_PANEL + out;
     if (weights->type == WEIGHT_BF16) return ((const uint16_t *)weights->data)[at];
     if (weights->type == WEIGHT_F32) return bf16_from_float(((const float *)weights->data)[at]);
@@ -110,15 +110,15 @@ uint16_t bf16_weight_c(const struct packed_matrix *weights, uint32_t panel, uint
                            weights->scales[scale]);
 }
 
-void bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel) {
+void vector_c_bf16_panel_c(uint16_t *pairs, const struct packed_matrix *weights, uint32_t panel) {
     for (uint32_t channel = 0; channel < weights->cols; channel++)
         for (uint32_t out = 0; out < MATMUL_PANEL; out++)
             pairs[(channel / 2 * MATMUL_PANEL + out) * 2 + channel % 2] =
-                bf16_weight_c(weights, panel, channel, out);
+                vector_c_bf16_weight_c(weights, panel, channel, out);
 }
 
-void bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
-                      uint32_t cols) {
+void vector_c_bf16_pair_rows_c(uint16_t *pairs, const float *x, size_t x_stride, uint32_t rows,
+                               uint32_t cols) {
     for (uint32_t r = 0; r < round_up(rows, BF16_PAIR_ROWS); r++)
         for (uint32_t c = 0; c < cols; c++)
             pairs[((size_t)r / 2 * cols + c) * 2 + r % 2] =
@@ -183,6 +183,6 @@ const struct kernels kernels_table_c = {
     .name = "c",
     .numerics = "fma1",
     .matmul = matmul_c_run,
-    .gemm = gemm_c_run,
+    .gemm = matmul_c_gemm_c_run,
     VECTOR_KERNELS,
 };

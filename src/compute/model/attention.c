@@ -46,7 +46,7 @@ static void project_down(const struct pass *pass) {
     bool low_rank = model->shape->q_rank != 0;
     struct matmul jobs[] = {
         linear_job(query_down(pass), &q_input, low_rank ? s->q_a : s->q,
-                   low_rank ? s->q_a_stride : s->lane_stride, tokens),
+                   low_rank ? s->q_a_stride : s->micro_batch_stride, tokens),
         linear_job(&compute_weights(pass)->attention.kv_a, &kv_input, s->kv_a, s->kv_a_stride,
                    tokens),
     };
@@ -54,7 +54,7 @@ static void project_down(const struct pass *pass) {
 }
 
 /* Normalizes a token's latent, rotates its key, and writes them as its KV row. */
-static void write_row(const struct pass *pass, uint32_t token) {
+static void attention_write_row(const struct pass *pass, uint32_t token) {
     struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
     const struct shape *shape = model->shape;
@@ -80,7 +80,7 @@ static void finish_down(void *context, uint32_t first, uint32_t count, uint32_t 
     const struct kernels *kernels = model->kernels;
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     for (uint32_t token = first; token < first + count; token++) {
-        write_row(pass, token);
+        attention_write_row(pass, token);
         if (!shape->q_rank) continue;
         float *q_a = s->q_a + (size_t)token * s->q_a_stride;
         kernels->rmsnorm(q_a, q_a, attention->q_a_norm, shape->q_rank, shape->rms_epsilon);
@@ -95,7 +95,7 @@ static void finish_queries(void *context, uint32_t first, uint32_t count, uint32
     const struct shape *shape = model->shape;
     uint32_t query_dim = shape_query_dim(shape);
     for (uint32_t token = first; token < first + count; token++) {
-        float *q = pass->scratch->q + (size_t)token * pass->scratch->lane_stride;
+        float *q = pass->scratch->q + (size_t)token * pass->scratch->micro_batch_stride;
         const float *angles = pass->scratch->angles + (size_t)token * shape->rope_dim;
         for (uint32_t head = 0; head < shape->heads; head++)
             rope_rotate(shape, angles, q + head * query_dim + shape->nope_dim);
@@ -109,13 +109,15 @@ static void prepare_output(void *context, uint32_t first, uint32_t count, uint32
     uint32_t width = pass->model->shape->heads * pass->model->shape->value_dim;
     enum input_kind kind = compute_kind(pass->model, &compute_weights(pass)->attention.o);
     for (uint32_t token = first; token < first + count; token++)
-        linear_prepare(pass->model->kernels, kind, s->attended + (size_t)token * s->lane_stride,
-                       width, &s->input, token);
+        linear_prepare(pass->model->kernels, kind,
+                       s->attended + (size_t)token * s->micro_batch_stride, width, &s->input,
+                       token);
 }
 
-static void write_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void attention_write_rows_each(void *context, uint32_t first, uint32_t count,
+                                      uint32_t member) {
     for (uint32_t token = first; token < first + count; token++)
-        write_row(context, token);
+        attention_write_row(context, token);
 }
 
 void attention_write_rows(const struct pass *pass) {
@@ -123,9 +125,9 @@ void attention_write_rows(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     const struct packed_matrix *kv_a = &compute_weights(pass)->attention.kv_a;
     uint32_t tokens = pass->batch->token_count;
-    compute_normalize(pass, compute_weights(pass)->attention.norm, down_kind(pass, kv_a), NULL);
-    compute_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
-    compute_tokens(model, write_rows, (void *)(uintptr_t)pass, tokens);
+    compute_cpu_normalize(pass, compute_weights(pass)->attention.norm, down_kind(pass, kv_a), NULL);
+    compute_cpu_linear(model, kv_a, &s->input, s->kv_a, s->kv_a_stride, tokens);
+    compute_cpu_tokens(model, attention_write_rows_each, (void *)(uintptr_t)pass, tokens);
 }
 
 /* The first generated token whose core attention attention_finish runs. */
@@ -139,17 +141,17 @@ void attention_begin(const struct pass *pass) {
     const struct attention_weights *attention = &compute_weights(pass)->attention;
     uint32_t tokens = pass->batch->token_count;
     enum input_kind q_kind = query_down_kind(pass), kv_kind = down_kind(pass, &attention->kv_a);
-    compute_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
+    compute_cpu_normalize(pass, attention->norm, q_kind, kv_kind == q_kind ? NULL : &kv_kind);
     pass_part(pass, PART_ATTENTION_NORM);
     project_down(pass);
     pass_part(pass, PART_DOWN);
-    compute_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
+    compute_cpu_tokens(model, finish_down, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_LATENT);
     if (model->shape->q_rank) {
-        compute_linear(model, &attention->q_b, &s->input, s->q, s->lane_stride, tokens);
+        compute_cpu_linear(model, &attention->q_b, &s->input, s->q, s->micro_batch_stride, tokens);
         pass_part(pass, PART_QUERY);
     }
-    compute_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
+    compute_cpu_tokens(model, finish_queries, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_ROPE);
     attention_generated_run(pass, pass->batch->prompt_tokens, first_late(pass));
 }
@@ -161,8 +163,8 @@ void attention_finish(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
     attention_prompt_run(pass);
     attention_generated_run(pass, first_late(pass), tokens);
-    compute_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
+    compute_cpu_tokens(model, prepare_output, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_OUTPUT_INPUT);
-    compute_linear(model, &attention->o, &s->input, s->y, s->hidden_stride, tokens);
+    compute_cpu_linear(model, &attention->o, &s->input, s->y, s->hidden_stride, tokens);
     pass_part(pass, PART_OUTPUT);
 }

@@ -24,14 +24,14 @@ struct tile {
     uint32_t item_heads;           /* heads of an item */
 };
 
-static void take_in(const struct tile *tile) {
+static void attention_generated_take_in(const struct tile *tile) {
     const struct model *model = tile->pass->model;
     const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
     for (uint32_t head = 0; head < shape->heads; head++) {
         const float *q =
-            s->q + (size_t)tile->first * s->lane_stride + head * shape_query_dim(shape);
-        struct linear_input input = linear_plain(q, s->lane_stride, model->rounds_bf16);
+            s->q + (size_t)tile->first * s->micro_batch_stride + head * shape_query_dim(shape);
+        struct linear_input input = linear_plain(q, s->micro_batch_stride, model->rounds_bf16);
         s->jobs[head] = linear_job(&compute_weights(tile->pass)->attention.absorb_k[head], &input,
                                    s->absorb_q + (size_t)head * s->absorb_q_stride,
                                    (size_t)shape->heads * s->absorb_q_stride, tile->count);
@@ -46,7 +46,7 @@ static void finish_taking_in(void *context, uint32_t first, uint32_t count, uint
     const struct scratch *s = tile->pass->scratch;
     const struct shape *shape = model->shape;
     for (uint32_t i = first; i < first + count; i++) {
-        const float *q = s->q + (size_t)(tile->first + i) * s->lane_stride;
+        const float *q = s->q + (size_t)(tile->first + i) * s->micro_batch_stride;
         for (uint32_t head = 0; head < shape->heads; head++) {
             float *absorbed = s->absorb_q + ((size_t)i * shape->heads + head) * s->absorb_q_stride;
             if (model->rounds_bf16) model->kernels->round_bf16(absorbed, absorbed, shape->kv_rank);
@@ -82,7 +82,7 @@ static void turn_strip(const struct tile *tile, uint32_t token, uint32_t first_h
         return;
     }
     const uint32_t rank = model->shape->kv_rank, query_dim = shape_query_dim(model->shape);
-    const float *q = s->q + (size_t)token * s->lane_stride + (size_t)first_head * query_dim;
+    const float *q = s->q + (size_t)token * s->micro_batch_stride + (size_t)first_head * query_dim;
     for (uint32_t head = 0; head < heads; head++, q += query_dim) {
         uint16_t *query = room->query + (size_t)head * width;
         kernels->bf16_from_float(query, absorbed + head * s->absorb_q_stride, rank);
@@ -255,8 +255,8 @@ static void attend_token(const struct tile *tile, uint32_t token, uint32_t first
     gather_chunk(tile, chunk, heads, seen, u, room);
 }
 
-static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
-                        uint32_t heads) {
+static void attention_generated_begin_heads(const struct tile *tile, uint32_t token,
+                                            uint32_t first_head, uint32_t heads) {
     const struct scratch *s = tile->pass->scratch;
     uint32_t all = tile->pass->model->shape->heads;
     for (uint32_t head = first_head; head < first_head + heads; head++) {
@@ -265,8 +265,8 @@ static void begin_heads(const struct tile *tile, uint32_t token, uint32_t first_
     }
 }
 
-static void finish_heads(const struct tile *tile, uint32_t token, uint32_t first_head,
-                         uint32_t heads) {
+static void attention_generated_finish_heads(const struct tile *tile, uint32_t token,
+                                             uint32_t first_head, uint32_t heads) {
     const struct model *model = tile->pass->model;
     const struct scratch *s = tile->pass->scratch;
     uint32_t all = model->shape->heads;
@@ -278,8 +278,9 @@ static void finish_heads(const struct tile *tile, uint32_t token, uint32_t first
     }
 }
 
-static void attend_run(const struct tile *tile, const struct run *run, uint32_t first_head,
-                       uint32_t heads, struct attention_scratch *room) {
+static void attention_generated_attend_run(const struct tile *tile, const struct run *run,
+                                           uint32_t first_head, uint32_t heads,
+                                           struct attention_scratch *room) {
     const struct pass *pass = tile->pass;
     const struct model *model = pass->model;
     uint32_t tile_end = tile->first + tile->count, run_end = run->first + run->token_count;
@@ -288,7 +289,7 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
     uint32_t end = pass->batch->positions[last - 1] + run->kv_shift + 1;
     uint32_t turned = UINT32_MAX; /* the token whose queries are in room->queries */
     for (uint32_t token = first; token < last; token++)
-        begin_heads(tile, token, first_head, heads);
+        attention_generated_begin_heads(tile, token, first_head, heads);
     struct core_chunk chunk = {.is_first = true};
     for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block += chunk.count) {
         attention_core_chunk(pass, run, block, end, &chunk);
@@ -306,10 +307,11 @@ static void attend_run(const struct tile *tile, const struct run *run, uint32_t 
         chunk.is_first = false;
     }
     for (uint32_t token = first; token < last; token++)
-        finish_heads(tile, token, first_head, heads);
+        attention_generated_finish_heads(tile, token, first_head, heads);
 }
 
-static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void attention_generated_attend_items(void *context, uint32_t first, uint32_t count,
+                                             uint32_t member) {
     const struct tile *tile = context;
     const struct model *model = tile->pass->model;
     uint32_t per_run = (uint32_t)divide_up(model->shape->heads, tile->item_heads);
@@ -317,18 +319,19 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
         const struct run *run = &tile->pass->batch->runs[tile->first_run + item / per_run];
         uint32_t head = item % per_run * tile->item_heads;
         uint32_t left = model->shape->heads - head;
-        attend_run(tile, run, head, left < tile->item_heads ? left : tile->item_heads,
-                   &tile->pass->scratch->attention[member]);
+        attention_generated_attend_run(tile, run, head,
+                                       left < tile->item_heads ? left : tile->item_heads,
+                                       &tile->pass->scratch->attention[member]);
     }
 }
 
-static void take_out(const struct tile *tile) {
+static void attention_generated_take_out(const struct tile *tile) {
     const struct model *model = tile->pass->model;
     const struct scratch *s = tile->pass->scratch;
     uint32_t heads = model->shape->heads, value_dim = model->shape->value_dim;
     const bool pads =
         value_dim % MATMUL_PANEL != 0; /* a head would write over the next one's values */
-    float *attended = s->attended + (size_t)tile->first * s->lane_stride;
+    float *attended = s->attended + (size_t)tile->first * s->micro_batch_stride;
     for (uint32_t head = 0; head < heads; head++) {
         struct linear_input input =
             linear_plain(s->absorb_u + (size_t)head * s->absorb_u_stride,
@@ -337,30 +340,30 @@ static void take_out(const struct tile *tile) {
             linear_job(&compute_weights(tile->pass)->attention.absorb_v[head], &input,
                        pads ? s->absorb_o + (size_t)head * s->value_stride
                             : attended + (size_t)head * value_dim,
-                       pads ? (size_t)heads * s->value_stride : s->lane_stride, tile->count);
+                       pads ? (size_t)heads * s->value_stride : s->micro_batch_stride, tile->count);
     }
     linear_run(model->kernels, model->team, s->jobs, heads);
     for (uint32_t i = 0; pads && i < tile->count; i++)
         for (uint32_t head = 0; head < heads; head++)
-            memcpy(attended + i * s->lane_stride + head * value_dim,
+            memcpy(attended + i * s->micro_batch_stride + head * value_dim,
                    s->absorb_o + ((size_t)i * heads + head) * s->value_stride,
                    value_dim * sizeof(float));
 }
 
-static void run_tile(struct tile *tile) {
+static void attention_generated_run_tile(struct tile *tile) {
     const struct model *model = tile->pass->model;
     const struct batch *batch = tile->pass->batch;
     uint32_t threads = team_threads(model->team), heads = model->shape->heads;
     tile->first_run = batch->token_run[tile->first];
     tile->run_count = batch->token_run[tile->first + tile->count - 1] - tile->first_run + 1;
     tile->item_heads = (uint32_t)divide_up(heads, divide_up(threads, tile->run_count));
-    take_in(tile);
-    if (!model->bf16_attention) compute_tokens(model, finish_taking_in, tile, tile->count);
+    attention_generated_take_in(tile);
+    if (!model->bf16_attention) compute_cpu_tokens(model, finish_taking_in, tile, tile->count);
     pass_part(tile->pass, PART_ABSORB_QUERY);
-    team_run(model->team, attend_items, tile,
+    team_run(model->team, attention_generated_attend_items, tile,
              tile->run_count * (uint32_t)divide_up(heads, tile->item_heads), 1);
     pass_part(tile->pass, PART_CORE);
-    take_out(tile);
+    attention_generated_take_out(tile);
     pass_part(tile->pass, PART_ABSORB_VALUE);
 }
 
@@ -370,6 +373,6 @@ void attention_generated_run(const struct pass *pass, uint32_t first, uint32_t e
         uint32_t left = end - first;
         struct tile tile = {
             .pass = pass, .first = first, .count = left < tile_tokens ? left : tile_tokens};
-        run_tile(&tile);
+        attention_generated_run_tile(&tile);
     }
 }

@@ -223,9 +223,9 @@ static float weigh_query(const struct model *model, const struct query_tile *til
     return factor;
 }
 
-static void attend_tile(const struct pass *pass, const struct run *run, uint32_t first_head,
-                        const struct core_chunk *chunk, struct query_tile *tile,
-                        struct attention_scratch *room) {
+static void attention_prompt_attend_tile(const struct pass *pass, const struct run *run,
+                                         uint32_t first_head, const struct core_chunk *chunk,
+                                         struct query_tile *tile, struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     const struct scratch *s = pass->scratch;
@@ -269,8 +269,8 @@ static void take_shared_keys(const struct model *model, const struct core_chunk 
 }
 
 /* A head's own keys, and where BF16 values are multiplied its values as pairs of rows. */
-static void take_head(const struct pass *pass, uint32_t head, uint32_t rows,
-                      struct attention_scratch *room) {
+static void attention_prompt_take_head(const struct pass *pass, uint32_t head, uint32_t rows,
+                                       struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct shape *shape = model->shape;
     const uint32_t nope = shape->nope_dim;
@@ -294,19 +294,20 @@ static void attend_chunk(const struct pass *pass, const struct run *run, const s
     uint32_t from = start > first_index ? start - first_index : 0;
     take_shared_keys(pass->model, chunk, room);
     for (uint32_t head = 0; head < group->heads; head++) {
-        take_head(pass, head, chunk->rows, room);
+        attention_prompt_take_head(pass, head, chunk->rows, room);
         for (uint32_t first = from; first < run->token_count; first += ATTENTION_TILE) {
             uint32_t left = run->token_count - first;
             struct query_tile tile = {.first = first,
                                       .count = left < ATTENTION_TILE ? left : ATTENTION_TILE,
                                       .head = head};
-            attend_tile(pass, run, group->first_head, chunk, &tile, room);
+            attention_prompt_attend_tile(pass, run, group->first_head, chunk, &tile, room);
         }
     }
 }
 
-static void begin_heads(const struct pass *pass, const struct run *run, const struct group *group,
-                        const struct attention_scratch *room) {
+static void attention_prompt_begin_heads(const struct pass *pass, const struct run *run,
+                                         const struct group *group,
+                                         const struct attention_scratch *room) {
     const struct model *model = pass->model;
     const struct scratch *s = pass->scratch;
     uint32_t query_dim = shape_query_dim(model->shape);
@@ -314,7 +315,7 @@ static void begin_heads(const struct pass *pass, const struct run *run, const st
         size_t token = run->first + i, state = token * model->shape->heads;
         for (uint32_t head = 0; head < group->heads; head++) {
             uint32_t of_all = group->first_head + head;
-            const float *from = s->q + token * s->lane_stride + (size_t)of_all * query_dim;
+            const float *from = s->q + token * s->micro_batch_stride + (size_t)of_all * query_dim;
             void *to = head_queries(pass, head, i, room);
             if (model->bf16_attention)
                 model->kernels->bf16_from_float(to, from, query_dim);
@@ -326,15 +327,17 @@ static void begin_heads(const struct pass *pass, const struct run *run, const st
     }
 }
 
-static void finish_heads(const struct pass *pass, const struct run *run, const struct group *group,
-                         const struct attention_scratch *room) {
+static void attention_prompt_finish_heads(const struct pass *pass, const struct run *run,
+                                          const struct group *group,
+                                          const struct attention_scratch *room) {
     const struct shape *shape = pass->model->shape;
     const struct scratch *s = pass->scratch;
     for (uint32_t i = 0; i < run->token_count; i++) {
         size_t token = run->first + i;
         for (uint32_t head = 0; head < group->heads; head++) {
             uint32_t of_all = group->first_head + head;
-            float *to = s->attended + token * s->lane_stride + (size_t)of_all * shape->value_dim;
+            float *to =
+                s->attended + token * s->micro_batch_stride + (size_t)of_all * shape->value_dim;
             memcpy(to, head_results(pass, head, i, room), shape->value_dim * sizeof *to);
             pass->model->kernels->scale(to, 1 / s->softmax_sum[token * shape->heads + of_all],
                                         shape->value_dim);
@@ -346,7 +349,8 @@ static uint32_t group_count(const struct pass *pass) {
     return (uint32_t)divide_up(pass->model->shape->heads, pass->scratch->group_heads);
 }
 
-static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void attention_prompt_attend_items(void *context, uint32_t first, uint32_t count,
+                                          uint32_t member) {
     const struct pass *pass = context;
     struct attention_scratch *room = &pass->scratch->attention[member];
     for (uint32_t item = first; item < first + count; item++) {
@@ -355,7 +359,7 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
         uint32_t end = run->first_position + run->token_count + run->kv_shift;
         bool by_pages = expands_pages(pass->model, &group);
         struct core_chunk chunk = {.is_first = true};
-        begin_heads(pass, run, &group, room);
+        attention_prompt_begin_heads(pass, run, &group, room);
         if (by_pages) round_kv_b(pass->model, &group, room);
         for (uint32_t block = 0; block * KV_BLOCK_TOKENS < end; block += chunk.count) {
             attention_core_chunk(pass, run, block, end, &chunk);
@@ -367,13 +371,13 @@ static void attend_items(void *context, uint32_t first, uint32_t count, uint32_t
             attend_chunk(pass, run, &group, &chunk, room);
             chunk.is_first = false;
         }
-        finish_heads(pass, run, &group, room);
+        attention_prompt_finish_heads(pass, run, &group, room);
     }
 }
 
 void attention_prompt_run(const struct pass *pass) {
     uint32_t items = pass->batch->prompt_runs * group_count(pass);
     if (!items) return;
-    team_run(pass->model->team, attend_items, (void *)(uintptr_t)pass, items, 1);
+    team_run(pass->model->team, attention_prompt_attend_items, (void *)(uintptr_t)pass, items, 1);
     pass_part(pass, PART_CORE_PROMPT);
 }

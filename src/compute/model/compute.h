@@ -28,7 +28,7 @@ struct compute {
     void (*close)(struct model *model);
 
     /* Where a lane's stages work: the step's values from a token on. It stays until the next call. */
-    struct scratch *(*lane)(struct model *model, uint32_t lane, uint32_t first_token);
+    struct scratch *(*micro_batch)(struct model *model, uint32_t micro_batch, uint32_t first_token);
     /* The step's batch begins, whose lanes are set: x = its tokens' embeddings; the angles of their
      * positions are known. `walk` numbers the way through the layers that follows; 0: one that looks into
      * what it leaves, or waits, and never comes the same again (stages_number). True: the device has
@@ -36,7 +36,7 @@ struct compute {
     bool (*begin)(struct model *model, uint32_t walk);
     /* The slices 0..slices-1 of the plan's rows will stand when all that was called so far is done:
      * tells the follower, then or at the latest in `end`. */
-    void (*tell)(struct model *model, uint64_t step, uint32_t slices);
+    void (*report)(struct model *model, uint64_t step, uint32_t slices);
     /* All of the step is done when it returns. Not OK: the device has failed, and what came out means
      * nothing. */
     enum status (*end)(struct model *model, struct error *error);

@@ -14,7 +14,7 @@
 
 /* model.scratch[0] is the step's, scratch[1 + lane] a lane's view of it. */
 static enum status open_scratch(struct model *model, struct error *error) {
-    model->scratch = calloc(1 + OVERLAP_LANES, sizeof *model->scratch);
+    model->scratch = calloc(1 + OVERLAP_MICRO_BATCHES, sizeof *model->scratch);
     if (!model->scratch) return error_set(error, STATUS_NO_MEMORY, "no memory for the scratch");
     return scratch_open(model->scratch, model, error);
 }
@@ -24,15 +24,16 @@ static void close_scratch(struct model *model) {
     free(model->scratch);
 }
 
-static struct scratch *take_lane(struct model *model, uint32_t lane, uint32_t first_token) {
-    model->scratch[1 + lane] = scratch_from(model->scratch, model, first_token);
-    return &model->scratch[1 + lane];
+static struct scratch *compute_cpu_take_micro_batch(struct model *model, uint32_t micro_batch,
+                                                    uint32_t first_token) {
+    model->scratch[1 + micro_batch] = scratch_from(model->scratch, model, first_token);
+    return &model->scratch[1 + micro_batch];
 }
 
 /* Below this many tokens a stage over tokens is not worth waking the team for. */
 #define TOKENS_WORTH_SHARING 4
 
-void compute_tokens(const struct model *model, team_work *work, void *context, uint32_t count) {
+void compute_cpu_tokens(const struct model *model, team_work *work, void *context, uint32_t count) {
     if (count < TOKENS_WORTH_SHARING) {
         work(context, 0, count, 0);
         return;
@@ -63,14 +64,15 @@ static void normalize_tokens(void *context, uint32_t first, uint32_t count, uint
     }
 }
 
-void compute_normalize(const struct pass *pass, const float *norm, enum input_kind input,
-                       const enum input_kind *shared) {
+void compute_cpu_normalize(const struct pass *pass, const float *norm, enum input_kind input,
+                           const enum input_kind *shared) {
     struct normalization of = {pass, norm, input, shared};
-    compute_tokens(pass->model, normalize_tokens, &of, pass->batch->token_count);
+    compute_cpu_tokens(pass->model, normalize_tokens, &of, pass->batch->token_count);
 }
 
-void compute_linear(const struct model *model, const struct packed_matrix *weights,
-                    const struct input_buffer *buffer, float *y, size_t y_stride, uint32_t rows) {
+void compute_cpu_linear(const struct model *model, const struct packed_matrix *weights,
+                        const struct input_buffer *buffer, float *y, size_t y_stride,
+                        uint32_t rows) {
     struct linear_input input = linear_prepared(compute_kind(model, weights), buffer, 0);
     struct matmul job = linear_job(weights, &input, y, y_stride, rows);
     linear_run(model->kernels, model->team, &job, 1);
@@ -86,25 +88,26 @@ static void add_result(void *context, uint32_t first, uint32_t count, uint32_t m
 }
 
 static void add(const struct pass *pass) {
-    compute_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
+    compute_cpu_tokens(pass->model, add_result, (void *)(uintptr_t)pass, pass->batch->token_count);
 }
 
-static void embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void compute_cpu_embed(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
     uint32_t hidden = model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++)
-        tensor_to_float(model->weights.embedding, (uint64_t)model->batch.token_ids[token] * hidden,
-                        hidden, model->scratch->x + (size_t)token * hidden);
+        checkpoint_tensor_to_float(model->weights.embedding,
+                                   (uint64_t)model->batch.token_ids[token] * hidden, hidden,
+                                   model->scratch->x + (size_t)token * hidden);
 }
 
 static bool begin(struct model *model, uint32_t walk) {
     const struct batch *batch = &model->batch;
     rope_prepare(model->shape, batch->positions, batch->token_count, model->scratch->angles);
-    compute_tokens(model, embed, model, batch->token_count);
+    compute_cpu_tokens(model, compute_cpu_embed, model, batch->token_count);
     return false;
 }
 
-static uint32_t largest(const float *logits, uint32_t count) {
+static uint32_t compute_cpu_largest(const float *logits, uint32_t count) {
     uint32_t best = 0;
     for (uint32_t i = 1; i < count; i++)
         if (logits[i] > logits[best]) best = i;
@@ -112,49 +115,50 @@ static uint32_t largest(const float *logits, uint32_t count) {
 }
 
 /* Leaves the logits of `rows` rows, at most LOGITS_TILE, in scratch.logits. */
-static void run_tile(struct model *model, const float *hidden, uint32_t rows) {
+static void compute_cpu_run_tile(struct model *model, const float *hidden, uint32_t rows) {
     struct scratch *s = model->scratch;
     uint32_t width = model->shape->hidden;
     const struct packed_matrix *head = &model->weights.head;
     enum input_kind kind = compute_kind(model, head);
     for (uint32_t i = 0; i < rows; i++)
         linear_prepare(model->kernels, kind, hidden + (size_t)i * width, width, &s->input, i);
-    compute_linear(model, head, &s->input, s->logits, s->vocab_stride, rows);
+    compute_cpu_linear(model, head, &s->input, s->logits, s->vocab_stride, rows);
 }
 
-static uint32_t tile_rows(uint32_t left) {
+static uint32_t compute_cpu_tile_rows(uint32_t left) {
     return left < LOGITS_TILE ? left : LOGITS_TILE;
 }
 
 /* Logits, or the likeliest tokens, of rows [count][hidden] after a final norm. */
-static void run_head(struct model *model, const float *hidden, uint32_t count, float *logits,
-                     uint32_t *argmax_out) {
+static void compute_cpu_run_head(struct model *model, const float *hidden, uint32_t count,
+                                 float *logits, uint32_t *argmax_out) {
     const struct scratch *s = model->scratch;
     uint32_t width = model->shape->hidden, vocab = model->shape->vocab;
     for (uint32_t first = 0; first < count; first += LOGITS_TILE) {
-        uint32_t rows = tile_rows(count - first);
-        run_tile(model, hidden + (size_t)first * width, rows);
+        uint32_t rows = compute_cpu_tile_rows(count - first);
+        compute_cpu_run_tile(model, hidden + (size_t)first * width, rows);
         for (uint32_t i = 0; i < rows; i++) {
             const float *from = s->logits + (size_t)i * s->vocab_stride;
             if (logits) memcpy(logits + (size_t)(first + i) * vocab, from, vocab * sizeof *from);
-            if (argmax_out) argmax_out[first + i] = largest(from, vocab);
+            if (argmax_out) argmax_out[first + i] = compute_cpu_largest(from, vocab);
         }
     }
 }
 
-static void write_logits(struct model *model, uint32_t count, float *logits) {
-    run_head(model, model->scratch->normed, count, logits, NULL);
+static void compute_cpu_write_logits(struct model *model, uint32_t count, float *logits) {
+    compute_cpu_run_head(model, model->scratch->normed, count, logits, NULL);
 }
 
-static uint32_t find_greedy(struct model *model, uint32_t token) {
+static uint32_t compute_cpu_find_greedy(struct model *model, uint32_t token) {
     uint32_t likeliest;
-    run_head(model, model->scratch->hidden + (size_t)token * model->shape->hidden, 1, NULL,
-             &likeliest);
+    compute_cpu_run_head(model, model->scratch->hidden + (size_t)token * model->shape->hidden, 1,
+                         NULL, &likeliest);
     return likeliest;
 }
 
 /* The final norm of the step's tokens [first, first + count). */
-static void normalize(const struct model *model, uint32_t first, uint32_t count, float *to) {
+static void compute_cpu_normalize_row(const struct model *model, uint32_t first, uint32_t count,
+                                      float *to) {
     uint32_t hidden = model->shape->hidden;
     for (uint32_t i = 0; i < count; i++)
         model->kernels->rmsnorm(to + (size_t)i * hidden,
@@ -162,8 +166,10 @@ static void normalize(const struct model *model, uint32_t first, uint32_t count,
                                 model->weights.final_norm, hidden, model->shape->rms_epsilon);
 }
 
-static void gather_outputs(struct model *model, uint32_t first, uint32_t count, uint32_t row) {
-    normalize(model, first, count, model->scratch->normed + (size_t)row * model->shape->hidden);
+static void compute_cpu_gather_outputs(struct model *model, uint32_t first, uint32_t count,
+                                       uint32_t row) {
+    compute_cpu_normalize_row(model, first, count,
+                              model->scratch->normed + (size_t)row * model->shape->hidden);
 }
 
 struct show { /* a tile of logits, to be shown */
@@ -180,24 +186,25 @@ static void show_tile(void *context, uint32_t first, uint32_t count, uint32_t me
         show->view(show->context, show->first + i, s->logits + (size_t)i * s->vocab_stride);
 }
 
-static void show_logits(struct model *model, uint32_t first, uint32_t count,
-                        compute_logits_viewer *view, void *context) {
+static void compute_cpu_show_logits(struct model *model, uint32_t first, uint32_t count,
+                                    compute_logits_viewer *view, void *context) {
     struct show show = {model->scratch, view, context, 0};
     for (; show.first < count; show.first += LOGITS_TILE) {
-        uint32_t rows = tile_rows(count - show.first);
-        gather_outputs(model, first + show.first, rows, 0);
-        run_tile(model, model->scratch->normed, rows);
+        uint32_t rows = compute_cpu_tile_rows(count - show.first);
+        compute_cpu_gather_outputs(model, first + show.first, rows, 0);
+        compute_cpu_run_tile(model, model->scratch->normed, rows);
         team_run(model->team, show_tile, &show, rows, 1);
     }
 }
 
 static void keep_output(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct model *model = context;
-    normalize(model, first, count, model->scratch->hidden + (size_t)first * model->shape->hidden);
+    compute_cpu_normalize_row(model, first, count,
+                              model->scratch->hidden + (size_t)first * model->shape->hidden);
 }
 
-static void keep_outputs(struct model *model) {
-    compute_tokens(model, keep_output, model, model->batch.token_count);
+static void compute_cpu_keep_outputs(struct model *model) {
+    compute_cpu_tokens(model, keep_output, model, model->batch.token_count);
 }
 
 /* ---- MTP ---- */
@@ -207,7 +214,8 @@ static float *kept(const struct model *model, uint32_t slot, uint32_t index) {
     return model->scratch->kept + row * model->shape->hidden;
 }
 
-static void keep_slot(struct model *model, uint32_t slot, uint32_t first, uint32_t count) {
+static void compute_cpu_keep_slot(struct model *model, uint32_t slot, uint32_t first,
+                                  uint32_t count) {
     size_t hidden = model->shape->hidden;
     memcpy(kept(model, slot, 0), model->scratch->hidden + first * hidden,
            count * hidden * sizeof(float));
@@ -230,8 +238,8 @@ static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t
         const struct batch *batch = whole ? &model->mtp_batch : &model->mtp_rows;
         uint32_t at = whole ? i - model->mtp_rows.token_count : i;
         float *pair = s->mtp_pair + (size_t)i * 2 * hidden;
-        tensor_to_float(model->weights.embedding, (uint64_t)batch->token_ids[at] * hidden, hidden,
-                        pair);
+        checkpoint_tensor_to_float(model->weights.embedding,
+                                   (uint64_t)batch->token_ids[at] * hidden, hidden, pair);
         model->kernels->rmsnorm(pair, pair, mtp->embedding_norm, hidden, model->shape->rms_epsilon);
         model->kernels->rmsnorm(pair + hidden, output(model, batch->outputs[at]), mtp->hidden_norm,
                                 hidden, model->shape->rms_epsilon);
@@ -239,15 +247,15 @@ static void prepare_pair(void *context, uint32_t first, uint32_t count, uint32_t
     }
 }
 
-static void project_mtp(struct model *model) {
+static void compute_cpu_project_mtp(struct model *model) {
     struct scratch *s = model->scratch;
     uint32_t tokens = model->mtp_rows.token_count + model->mtp_batch.token_count;
     const struct packed_matrix *projection = &model->weights.mtp->projection;
-    compute_tokens(model, prepare_pair, model, tokens);
-    compute_linear(model, projection, &s->input, s->mtp_u, s->hidden_stride, tokens);
+    compute_cpu_tokens(model, prepare_pair, model, tokens);
+    compute_cpu_linear(model, projection, &s->input, s->mtp_u, s->hidden_stride, tokens);
 }
 
-static void begin_mtp(const struct pass *pass, uint32_t first) {
+static void compute_cpu_begin_mtp(const struct pass *pass, uint32_t first) {
     const struct batch *batch = pass->batch;
     const struct scratch *s = pass->scratch;
     uint32_t hidden = pass->model->shape->hidden;
@@ -266,20 +274,20 @@ static void normalize_mtp(void *context, uint32_t first, uint32_t count, uint32_
                                 model->weights.mtp->head_norm, hidden, model->shape->rms_epsilon);
 }
 
-static void finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
+static void compute_cpu_finish_mtp(const struct pass *pass, uint32_t *argmax_out) {
     struct model *model = pass->model;
     uint32_t tokens = pass->batch->token_count;
-    compute_tokens(model, normalize_mtp, model, tokens);
-    run_head(model, pass->scratch->normed, tokens, NULL, argmax_out);
+    compute_cpu_tokens(model, normalize_mtp, model, tokens);
+    compute_cpu_run_head(model, pass->scratch->normed, tokens, NULL, argmax_out);
 }
 
-static void clear_row(const struct model *model, struct page_id page, uint32_t slice,
-                      uint32_t row) {
+static void compute_cpu_clear_row(const struct model *model, struct page_id page, uint32_t slice,
+                                  uint32_t row) {
     char *rows = kv_pages_slice(&model->kv, page.index, slice);
     memset(rows + row * model->kv.row_bytes, 0, model->kv.row_bytes);
 }
 
-static void tell(struct model *model, uint64_t step, uint32_t slices) {
+static void compute_cpu_report(struct model *model, uint64_t step, uint32_t slices) {
     model->follower.written(model->follower.context, step, slices);
 }
 
@@ -287,17 +295,17 @@ static enum status end(struct model *model, struct error *error) {
     return STATUS_OK;
 }
 
-static const char *name_numerics(const struct model *model) {
+static const char *compute_cpu_name_numerics(const struct model *model) {
     return model->kernels->numerics;
 }
 
 static const struct compute compute_on_cpu = {
-    .numerics = name_numerics,
+    .numerics = compute_cpu_name_numerics,
     .open = open_scratch,
     .close = close_scratch,
-    .lane = take_lane,
+    .micro_batch = compute_cpu_take_micro_batch,
     .begin = begin,
-    .tell = tell,
+    .report = compute_cpu_report,
     .end = end,
     .add = add,
     .attention_begin = attention_begin,
@@ -311,16 +319,16 @@ static const struct compute compute_on_cpu = {
     .experts_finish = experts_finish,
     .experts_sum = experts_sum,
     .experts_chosen = experts_chosen,
-    .outputs = gather_outputs,
-    .logits = write_logits,
-    .show_logits = show_logits,
-    .keep_outputs = keep_outputs,
-    .greedy = find_greedy,
-    .keep_slot = keep_slot,
-    .mtp_project = project_mtp,
-    .mtp_begin = begin_mtp,
-    .mtp_finish = finish_mtp,
-    .clear_row = clear_row,
+    .outputs = compute_cpu_gather_outputs,
+    .logits = compute_cpu_write_logits,
+    .show_logits = compute_cpu_show_logits,
+    .keep_outputs = compute_cpu_keep_outputs,
+    .greedy = compute_cpu_find_greedy,
+    .keep_slot = compute_cpu_keep_slot,
+    .mtp_project = compute_cpu_project_mtp,
+    .mtp_begin = compute_cpu_begin_mtp,
+    .mtp_finish = compute_cpu_finish_mtp,
+    .clear_row = compute_cpu_clear_row,
 };
 
 const struct model_device model_on_cpu = {"cpu", &compute_on_cpu, NULL};

@@ -12,15 +12,16 @@
 #include "compute/model/scratch.h"
 
 /* Calls work for all tokens, in shares over the team if there are enough of them. */
-void compute_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
+void compute_cpu_tokens(const struct model *model, team_work *work, void *context, uint32_t count);
 
 /* scratch.normed = the batch's x after a norm; scratch.input = that as `input` wants it and, unless
  * `shared` is NULL, scratch.input_shared = that as `shared` wants it. */
-void compute_normalize(const struct pass *pass, const float *norm, enum input_kind input,
-                       const enum input_kind *shared);
+void compute_cpu_normalize(const struct pass *pass, const float *norm, enum input_kind input,
+                           const enum input_kind *shared);
 
 /* One linear over the first `rows` rows of the buffer, prepared for it: y [rows][y_stride]. */
-void compute_linear(const struct model *model, const struct packed_matrix *weights,
-                    const struct input_buffer *buffer, float *y, size_t y_stride, uint32_t rows);
+void compute_cpu_linear(const struct model *model, const struct packed_matrix *weights,
+                        const struct input_buffer *buffer, float *y, size_t y_stride,
+                        uint32_t rows);
 
 #endif

@@ -154,7 +154,7 @@ static void follow_row(struct model *model, const struct step_plan *plan, const 
         add_of_step(rows, run->first + i, tokens[i + 1]);
 }
 
-static void keep(struct model *model, const struct step_plan *plan, const struct run *run) {
+static void draft_keep(struct model *model, const struct step_plan *plan, const struct run *run) {
     const struct step_row *row = &step_plan_rows(plan)[run->plan_row];
     const struct model_draft *made = &model->drafts->made[run->plan_row];
     struct draft_kept *kept = &model->drafts->kept[row->slot];
@@ -174,7 +174,7 @@ void draft_follow(struct model *model, const struct step_plan *plan) {
             follow_row(model, plan, &batch->runs[i]);
     if (model->mtp_rows.token_count) mtp_run(model, NULL);
     for (uint32_t i = 0; i < batch->run_count; i++)
-        keep(model, plan, &batch->runs[i]);
+        draft_keep(model, plan, &batch->runs[i]);
 }
 
 void draft_probe(struct model *model, const struct run *run, uint32_t next_token,

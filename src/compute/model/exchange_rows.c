@@ -21,7 +21,7 @@ size_t exchange_rows_scales_at(uint32_t n) {
     return round_up(n, sizeof(float));
 }
 
-size_t exchange_rows_bytes(enum row_form form, uint32_t n) {
+size_t exchange_rows_bytes(enum row_mla_mode form, uint32_t n) {
     size_t bytes = n * sizeof(float);
     if (form == ROW_BF16) bytes = n * sizeof(uint16_t);
     if (form == ROW_FP8)
@@ -45,7 +45,7 @@ void exchange_rows_decode(const uint8_t *codes, uint32_t n, uint16_t *values) {
     }
 }
 
-void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const float *x,
+void exchange_rows_pack(const struct kernels *kernels, enum row_mla_mode form, const float *x,
                         uint32_t n, char *bytes) {
     check(form != ROW_FP8);
     if (form == ROW_BF16)
@@ -54,7 +54,7 @@ void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const
         memcpy(bytes, x, n * sizeof *x);
 }
 
-void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *bytes,
+void exchange_rows_unpack(const struct kernels *kernels, enum row_mla_mode form, const char *bytes,
                           uint32_t n, float *x) {
     check(form != ROW_FP8);
     if (form == ROW_BF16)

@@ -8,21 +8,21 @@
 
 #include "compute/kernels/kernels.h"
 
-enum row_form {
+enum row_mla_mode {
     ROW_F32,
     ROW_BF16, /* packing rounds to BF16 */
     ROW_FP8,  /* codes[n], then (at a multiple of 4) scales[ceil(n / 128)] */
 };
 
 /* Bytes of a row of n values, a multiple of 16. */
-size_t exchange_rows_bytes(enum row_form form, uint32_t n);
+size_t exchange_rows_bytes(enum row_mla_mode form, uint32_t n);
 /* Where in a row of ROW_FP8 its scales begin. */
 size_t exchange_rows_scales_at(uint32_t n);
 
 /* Packs x[n] into `bytes`, and back; not for ROW_FP8. */
-void exchange_rows_pack(const struct kernels *kernels, enum row_form form, const float *x,
+void exchange_rows_pack(const struct kernels *kernels, enum row_mla_mode form, const float *x,
                         uint32_t n, char *bytes);
-void exchange_rows_unpack(const struct kernels *kernels, enum row_form form, const char *bytes,
+void exchange_rows_unpack(const struct kernels *kernels, enum row_mla_mode form, const char *bytes,
                           uint32_t n, float *x);
 
 /* The codes of BF16 values that E4M3 has, and back. */

@@ -25,7 +25,7 @@ const char *expert_sum_name(enum expert_sum order) {
     return names[order];
 }
 
-void expert_sum_add(const struct kernels *kernels, enum row_form form, float *y,
+void expert_sum_add(const struct kernels *kernels, enum row_mla_mode form, float *y,
                     const char *const *rows, const float *weights, uint32_t count, uint32_t n,
                     float *room) {
     const uint16_t *bf16[LIMIT_TOP_K_EXPERTS];

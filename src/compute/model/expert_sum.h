@@ -22,7 +22,7 @@ const char *expert_sum_name(enum expert_sum order);
 
 /* y[n] = y + r(sum of a group's results): rows[count] of values as an exchange carries them, F32 or
  * BF16, with their weights. `room`: n floats to work in. */
-void expert_sum_add(const struct kernels *kernels, enum row_form form, float *y,
+void expert_sum_add(const struct kernels *kernels, enum row_mla_mode form, float *y,
                     const char *const *rows, const float *weights, uint32_t count, uint32_t n,
                     float *room);
 

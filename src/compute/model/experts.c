@@ -25,7 +25,7 @@
 
 #include <string.h>
 
-struct wave {
+struct expert_batch {
     const struct pass *pass;
     const struct exchange_received *received;
     const struct exchange_returned *returned;
@@ -34,7 +34,7 @@ struct wave {
     uint32_t first_row, row_count;
 };
 
-static bool has_shared(const struct pass *pass) {
+static bool experts_has_shared(const struct pass *pass) {
     return pass->model->shape->shared_experts != 0;
 }
 
@@ -42,11 +42,11 @@ static enum input_kind routed_kind(const struct pass *pass) {
     return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.gate.type);
 }
 
-static enum input_kind middle_kind(const struct pass *pass) {
+static enum input_kind intermediate_kind(const struct pass *pass) {
     return compute_kind_ue8m0(pass->model, pass->model->weights.expert.matrices.down.type);
 }
 
-static void route(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void experts_route_each(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct pass *pass = context;
     struct scratch *s = pass->scratch;
     uint32_t per_token = pass->model->shape->experts_per_token;
@@ -61,10 +61,10 @@ static uint32_t shared_jobs(const struct pass *pass, const struct linear_input *
                             struct matmul *jobs) {
     const struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
-    if (!has_shared(pass)) return 0;
+    if (!experts_has_shared(pass)) return 0;
     const struct mlp_weights *shared = &compute_weights(pass)->shared;
-    jobs[0] = linear_job(&shared->gate, input, s->shared_gate, s->lane_stride, tokens);
-    jobs[1] = linear_job(&shared->up, input, s->shared_up, s->lane_stride, tokens);
+    jobs[0] = linear_job(&shared->gate, input, s->shared_gate, s->micro_batch_stride, tokens);
+    jobs[1] = linear_job(&shared->up, input, s->shared_up, s->micro_batch_stride, tokens);
     return 2;
 }
 
@@ -80,10 +80,10 @@ static void run_router(const struct pass *pass) {
         linear_prepared(compute_kind(model, &weights->shared.gate), &s->input_shared, 0);
     struct matmul jobs[3] = {
         linear_job(&weights->router, &plain, s->router_logits, s->experts_stride, tokens)};
-    if (!exchange_carries(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
+    if (!exchange_forwards(pass->exchange)) job_count += shared_jobs(pass, &shared, jobs + 1);
     linear_run(model->kernels, model->team, jobs, job_count);
     pass_part(pass, PART_GATE);
-    compute_tokens(model, route, (void *)(uintptr_t)pass, tokens);
+    compute_cpu_tokens(model, experts_route_each, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_TOP_K);
 }
 
@@ -99,55 +99,58 @@ static void pack_activations(void *context, uint32_t first, uint32_t count, uint
 }
 
 static void unpack_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave *wave = context;
-    const struct model *model = wave->pass->model;
-    const struct scratch *s = wave->pass->scratch;
+    const struct expert_batch *expert_batch = context;
+    const struct model *model = expert_batch->pass->model;
+    const struct scratch *s = expert_batch->pass->scratch;
     for (uint32_t row = first; row < first + count; row++) {
-        uint32_t token = wave->received->row_token[wave->first_row + row];
-        linear_row_in(model->dispatch_form, model->shape->hidden, wave->received->token_data[token],
-                      &s->expert_input, row);
+        uint32_t token = expert_batch->received->row_token[expert_batch->first_row + row];
+        linear_row_in(model->dispatch_form, model->shape->hidden,
+                      expert_batch->received->token_data[token], &s->expert_input, row);
     }
 }
 
 static void gather_rows(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave *wave = context;
-    const struct scratch *s = wave->pass->scratch;
+    const struct expert_batch *expert_batch = context;
+    const struct scratch *s = expert_batch->pass->scratch;
     for (uint32_t row = first; row < first + count; row++)
-        linear_copy(routed_kind(wave->pass), wave->pass->model->shape->hidden, &s->input,
-                    wave->received->row_token[wave->first_row + row], &s->expert_input, row);
+        linear_copy(routed_kind(expert_batch->pass), expert_batch->pass->model->shape->hidden,
+                    &s->input, expert_batch->received->row_token[expert_batch->first_row + row],
+                    &s->expert_input, row);
 }
 
-static void activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave *wave = context;
-    const struct model *model = wave->pass->model;
-    const struct scratch *s = wave->pass->scratch;
+static void experts_activate(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct expert_batch *expert_batch = context;
+    const struct model *model = expert_batch->pass->model;
+    const struct scratch *s = expert_batch->pass->scratch;
     uint32_t width = model->shape->expert_width;
     for (uint32_t row = first; row < first + count; row++) {
         float *gate = s->expert_gate + (size_t)row * s->expert_stride;
         model->kernels->silu_multiply(gate, gate, s->expert_up + (size_t)row * s->expert_stride,
                                       width);
-        linear_prepare(model->kernels, middle_kind(wave->pass), gate, width, &s->expert_middle,
-                       row);
+        linear_prepare(model->kernels, intermediate_kind(expert_batch->pass), gate, width,
+                       &s->expert_intermediate, row);
     }
 }
 
 static void round_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave *wave = context;
-    const struct model *model = wave->pass->model;
+    const struct expert_batch *expert_batch = context;
+    const struct model *model = expert_batch->pass->model;
     for (uint32_t row = first; row < first + count; row++) {
-        float *y = wave->pass->scratch->expert_y + (size_t)row * wave->pass->scratch->hidden_stride;
+        float *y = expert_batch->pass->scratch->expert_y +
+                   (size_t)row * expert_batch->pass->scratch->hidden_stride;
         model->kernels->round_bf16(y, y, model->shape->hidden);
     }
 }
 
-static void pack_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave *wave = context;
-    const struct model *model = wave->pass->model;
-    const struct scratch *s = wave->pass->scratch;
+static void experts_pack_results(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct expert_batch *expert_batch = context;
+    const struct model *model = expert_batch->pass->model;
+    const struct scratch *s = expert_batch->pass->scratch;
     for (uint32_t row = first; row < first + count; row++)
-        exchange_rows_pack(model->kernels, model->combine_form,
-                           s->expert_y + (size_t)row * s->hidden_stride, model->shape->hidden,
-                           exchange_result(wave->pass->exchange, wave->first_row + row));
+        exchange_rows_pack(
+            model->kernels, model->combine_form, s->expert_y + (size_t)row * s->hidden_stride,
+            model->shape->hidden,
+            exchange_result(expert_batch->pass->exchange, expert_batch->first_row + row));
 }
 
 struct sums {
@@ -155,7 +158,7 @@ struct sums {
     const struct exchange_sum *list;
 };
 
-static void sum_some(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void experts_sum_some(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct sums *sums = context;
     const struct model *model = sums->model;
     const struct scratch *s = model->scratch;
@@ -172,7 +175,7 @@ static void sum_some(void *context, uint32_t first, uint32_t count, uint32_t mem
 
 void experts_sum(void *context, const struct exchange_sum *list, uint32_t count) {
     struct sums sums = {.model = context, .list = list};
-    compute_tokens(sums.model, sum_some, &sums, count);
+    compute_cpu_tokens(sums.model, experts_sum_some, &sums, count);
 }
 
 struct returns {
@@ -236,120 +239,124 @@ static void close_group(const struct pass *pass, uint32_t token) {
 }
 
 /* Sums, per token, the results that this wave brought. */
-static void combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
-    const struct wave *wave = context;
-    const struct model *model = wave->pass->model;
-    const struct scratch *s = wave->pass->scratch;
+static void experts_combine(void *context, uint32_t first, uint32_t count, uint32_t member) {
+    const struct expert_batch *expert_batch = context;
+    const struct model *model = expert_batch->pass->model;
+    const struct scratch *s = expert_batch->pass->scratch;
     uint32_t per_token = model->shape->experts_per_token, hidden = model->shape->hidden;
     for (uint32_t token = first; token < first + count; token++) {
-        const uint32_t *rows = wave->returned->token_rows + (size_t)token * per_token;
+        const uint32_t *rows = expert_batch->returned->token_rows + (size_t)token * per_token;
         const uint32_t *experts = s->experts + (size_t)token * per_token;
         uint32_t next = s->returned_count[token], group = model->group_experts;
         float *sum = (group ? s->group_y : s->y) + (size_t)token * s->hidden_stride;
-        while (next < per_token && rows[next] < wave->first_row + wave->row_count) {
+        while (next < per_token && rows[next] < expert_batch->first_row + expert_batch->row_count) {
             const float *result =
-                s->expert_y + (size_t)(rows[next] - wave->first_row) * s->hidden_stride;
+                s->expert_y + (size_t)(rows[next] - expert_batch->first_row) * s->hidden_stride;
             model->kernels->add_scaled(sum, result,
                                        s->expert_weights[(size_t)token * per_token + next], hidden);
             next++;
             if (group &&
                 (next == per_token || exchange_group_run(experts + next - 1, 2, group) == 1))
-                close_group(wave->pass, token);
+                close_group(expert_batch->pass, token);
         }
         s->returned_count[token] = next;
     }
 }
 
-static struct mlp_weights expert_at(const struct wave *wave, uint32_t index) {
-    return weights_expert(&wave->pass->model->weights,
-                          compute_weights(wave->pass)->first_slot + wave->groups[index].slot);
+static struct mlp_weights expert_at(const struct expert_batch *expert_batch, uint32_t index) {
+    return weights_expert(&expert_batch->pass->model->weights,
+                          compute_weights(expert_batch->pass)->first_slot +
+                              expert_batch->groups[index].slot);
 }
 
 /* `experts` has to outlive the loop over the jobs, which point into it. */
-static void multiply_up(const struct wave *wave, struct mlp_weights *experts) {
-    const struct model *model = wave->pass->model;
-    const struct scratch *s = wave->pass->scratch;
-    for (uint32_t i = 0; i < wave->group_count; i++) {
-        const struct exchange_group *group = &wave->groups[i];
-        uint32_t row = group->first_row - wave->first_row;
+static void multiply_up(const struct expert_batch *expert_batch, struct mlp_weights *experts) {
+    const struct model *model = expert_batch->pass->model;
+    const struct scratch *s = expert_batch->pass->scratch;
+    for (uint32_t i = 0; i < expert_batch->group_count; i++) {
+        const struct exchange_group *group = &expert_batch->groups[i];
+        uint32_t row = group->first_row - expert_batch->first_row;
         size_t at = (size_t)row * s->expert_stride;
-        struct linear_input input = linear_prepared(routed_kind(wave->pass), &s->expert_input, row);
+        struct linear_input input =
+            linear_prepared(routed_kind(expert_batch->pass), &s->expert_input, row);
         s->jobs[2 * i] = linear_job(&experts[i].gate, &input, s->expert_gate + at, s->expert_stride,
                                     group->row_count);
         s->jobs[2 * i + 1] = linear_job(&experts[i].up, &input, s->expert_up + at, s->expert_stride,
                                         group->row_count);
     }
-    linear_run(model->kernels, model->team, s->jobs, 2 * wave->group_count);
+    linear_run(model->kernels, model->team, s->jobs, 2 * expert_batch->group_count);
 }
 
-static void multiply_down(const struct wave *wave, struct mlp_weights *experts) {
-    const struct model *model = wave->pass->model;
-    const struct scratch *s = wave->pass->scratch;
-    for (uint32_t i = 0; i < wave->group_count; i++) {
-        const struct exchange_group *group = &wave->groups[i];
-        uint32_t row = group->first_row - wave->first_row;
+static void multiply_down(const struct expert_batch *expert_batch, struct mlp_weights *experts) {
+    const struct model *model = expert_batch->pass->model;
+    const struct scratch *s = expert_batch->pass->scratch;
+    for (uint32_t i = 0; i < expert_batch->group_count; i++) {
+        const struct exchange_group *group = &expert_batch->groups[i];
+        uint32_t row = group->first_row - expert_batch->first_row;
         struct linear_input input =
-            linear_prepared(middle_kind(wave->pass), &s->expert_middle, row);
+            linear_prepared(intermediate_kind(expert_batch->pass), &s->expert_intermediate, row);
         s->jobs[i] =
             linear_job(&experts[i].down, &input, s->expert_y + (size_t)row * s->hidden_stride,
                        s->hidden_stride, group->row_count);
     }
-    linear_run(model->kernels, model->team, s->jobs, wave->group_count);
+    linear_run(model->kernels, model->team, s->jobs, expert_batch->group_count);
 }
 
-static void compute_wave(struct wave *wave) {
-    const struct pass *pass = wave->pass;
+static void compute_expert_batch(struct expert_batch *expert_batch) {
+    const struct pass *pass = expert_batch->pass;
     struct model *model = pass->model;
     struct mlp_weights experts[LIMIT_EXPERTS];
-    bool carries = exchange_carries(pass->exchange);
-    for (uint32_t i = 0; i < wave->group_count; i++)
-        experts[i] = expert_at(wave, i);
-    compute_tokens(model, carries ? unpack_rows : gather_rows, wave, wave->row_count);
+    bool carries = exchange_forwards(pass->exchange);
+    for (uint32_t i = 0; i < expert_batch->group_count; i++)
+        experts[i] = expert_at(expert_batch, i);
+    compute_cpu_tokens(model, carries ? unpack_rows : gather_rows, expert_batch,
+                       expert_batch->row_count);
     pass_part(pass, PART_EXPERT_INPUT);
     pass_progress(pass);
-    multiply_up(wave, experts);
+    multiply_up(expert_batch, experts);
     pass_part(pass, PART_EXPERT_UP);
     pass_progress(pass);
-    compute_tokens(model, activate, wave, wave->row_count);
+    compute_cpu_tokens(model, experts_activate, expert_batch, expert_batch->row_count);
     pass_part(pass, PART_EXPERT_SILU);
-    multiply_down(wave, experts);
+    multiply_down(expert_batch, experts);
     pass_part(pass, PART_EXPERT_DOWN);
     if (carries)
-        compute_tokens(model, pack_results, wave, wave->row_count);
+        compute_cpu_tokens(model, experts_pack_results, expert_batch, expert_batch->row_count);
     else if (model->rounds_bf16)
-        compute_tokens(model, round_results, wave, wave->row_count);
-    exchange_combine_begin(pass->exchange, wave->first_row, wave->row_count);
+        compute_cpu_tokens(model, round_results, expert_batch, expert_batch->row_count);
+    exchange_combine_begin(pass->exchange, expert_batch->first_row, expert_batch->row_count);
     pass_part(pass, PART_EXPERT_RESULT);
 }
 
 /* Takes the next rows, as many as there is room for. False: none are left. */
-static bool next_wave(struct wave *wave, uint32_t *group, uint32_t rows_max) {
-    const struct exchange_received *received = wave->received;
-    wave->first_row += wave->row_count;
-    wave->row_count = wave->group_count = 0;
-    while (*group < received->group_count && wave->row_count < rows_max &&
-           wave->group_count < LIMIT_EXPERTS) {
+static bool next_expert_batch(struct expert_batch *expert_batch, uint32_t *group,
+                              uint32_t rows_max) {
+    const struct exchange_received *received = expert_batch->received;
+    expert_batch->first_row += expert_batch->row_count;
+    expert_batch->row_count = expert_batch->group_count = 0;
+    while (*group < received->group_count && expert_batch->row_count < rows_max &&
+           expert_batch->group_count < LIMIT_EXPERTS) {
         struct exchange_group part = received->groups[*group];
-        uint32_t done = wave->first_row + wave->row_count - part.first_row;
-        uint32_t room = rows_max - wave->row_count;
+        uint32_t done = expert_batch->first_row + expert_batch->row_count - part.first_row;
+        uint32_t room = rows_max - expert_batch->row_count;
         part.first_row += done;
         part.row_count -= done;
         if (part.row_count <= room)
             ++*group;
         else
             part.row_count = room;
-        wave->groups[wave->group_count++] = part;
-        wave->row_count += part.row_count;
+        expert_batch->groups[expert_batch->group_count++] = part;
+        expert_batch->row_count += part.row_count;
         if (part.results_leave) break;
     }
-    return wave->row_count != 0;
+    return expert_batch->row_count != 0;
 }
 
 void experts_dispatch(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
-    if (exchange_carries(pass->exchange))
-        compute_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
+    if (exchange_forwards(pass->exchange))
+        compute_cpu_tokens(pass->model, pack_activations, (void *)(uintptr_t)pass, tokens);
     exchange_dispatch_begin(pass->exchange, pass->layer, s->experts, s->expert_weights, tokens,
                             s->outgoing);
     pass_part(pass, PART_SEND);
@@ -358,10 +365,10 @@ void experts_dispatch(const struct pass *pass) {
 void experts_run_routed(const struct pass *pass) {
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count, group = 0;
-    bool carries = exchange_carries(pass->exchange);
+    bool carries = exchange_forwards(pass->exchange);
     struct exchange_received received;
     struct exchange_returned returned;
-    struct wave wave = {.pass = pass, .received = &received, .returned = &returned};
+    struct expert_batch expert_batch = {.pass = pass, .received = &received, .returned = &returned};
     exchange_dispatch_finish(pass->exchange, &received);
     for (uint32_t i = 0; i < received.group_count; i++)
         pass->model->slot_tokens[compute_weights(pass)->first_slot + received.groups[i].slot] +=
@@ -369,11 +376,11 @@ void experts_run_routed(const struct pass *pass) {
     memset(s->y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->y);
     memset(s->returned_count, 0, tokens * sizeof *s->returned_count);
     if (s->group_y) memset(s->group_y, 0, (size_t)tokens * s->hidden_stride * sizeof *s->group_y);
-    while (next_wave(&wave, &group, s->wave_rows)) {
-        compute_wave(&wave);
+    while (next_expert_batch(&expert_batch, &group, s->expert_batch_rows)) {
+        compute_expert_batch(&expert_batch);
         if (carries) continue;
         exchange_combine_finish(pass->exchange, &returned);
-        compute_tokens(pass->model, combine, &wave, tokens);
+        compute_cpu_tokens(pass->model, experts_combine, &expert_batch, tokens);
         pass_part(pass, PART_COMBINE);
     }
 }
@@ -384,9 +391,9 @@ static void activate_shared(void *context, uint32_t first, uint32_t count, uint3
     const struct mlp_weights *shared = &compute_weights(pass)->shared;
     uint32_t width = shared->gate.rows;
     for (uint32_t token = first; token < first + count; token++) {
-        float *gate = s->shared_gate + (size_t)token * s->lane_stride;
-        pass->model->kernels->silu_multiply(gate, gate,
-                                            s->shared_up + (size_t)token * s->lane_stride, width);
+        float *gate = s->shared_gate + (size_t)token * s->micro_batch_stride;
+        pass->model->kernels->silu_multiply(
+            gate, gate, s->shared_up + (size_t)token * s->micro_batch_stride, width);
         linear_prepare(pass->model->kernels, compute_kind(pass->model, &shared->down), gate, width,
                        &s->input_shared, token);
     }
@@ -397,7 +404,7 @@ static void add_shared(void *context, uint32_t first, uint32_t count, uint32_t m
     const struct scratch *s = pass->scratch;
     for (uint32_t token = first; token < first + count; token++)
         pass->model->kernels->add_scaled(s->y + (size_t)token * s->hidden_stride,
-                                         s->shared_y + (size_t)token * s->lane_stride, 1,
+                                         s->shared_y + (size_t)token * s->micro_batch_stride, 1,
                                          pass->model->shape->hidden);
 }
 
@@ -405,8 +412,8 @@ void experts_run_shared(const struct pass *pass) {
     struct model *model = pass->model;
     struct scratch *s = pass->scratch;
     uint32_t tokens = pass->batch->token_count;
-    if (!has_shared(pass)) return;
-    if (exchange_carries(pass->exchange)) {
+    if (!experts_has_shared(pass)) return;
+    if (exchange_forwards(pass->exchange)) {
         struct matmul jobs[2];
         struct linear_input input = linear_prepared(
             compute_kind(model, &compute_weights(pass)->shared.gate), &s->input_shared, 0);
@@ -414,33 +421,34 @@ void experts_run_shared(const struct pass *pass) {
         pass_part(pass, PART_SHARED_UP);
         pass_progress(pass);
     }
-    compute_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
+    compute_cpu_tokens(model, activate_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_SILU);
-    compute_linear(model, &compute_weights(pass)->shared.down, &s->input_shared, s->shared_y,
-                   s->lane_stride, tokens);
+    compute_cpu_linear(model, &compute_weights(pass)->shared.down, &s->input_shared, s->shared_y,
+                       s->micro_batch_stride, tokens);
     pass_part(pass, PART_SHARED_DOWN);
 }
 
 void experts_route(const struct pass *pass) {
     enum input_kind shared = compute_kind(pass->model, &compute_weights(pass)->shared.gate);
-    compute_normalize(pass, compute_weights(pass)->mlp_norm, routed_kind(pass),
-                      has_shared(pass) ? &shared : NULL);
+    compute_cpu_normalize(pass, compute_weights(pass)->mlp_norm, routed_kind(pass),
+                          experts_has_shared(pass) ? &shared : NULL);
     pass_part(pass, PART_GATE_NORM);
     run_router(pass);
 }
 
 void experts_finish(const struct pass *pass) {
     uint32_t tokens = pass->batch->token_count;
-    if (exchange_carries(pass->exchange)) {
+    if (exchange_forwards(pass->exchange)) {
         struct exchange_returned returned;
         exchange_combine_finish(pass->exchange, &returned);
         struct returns returns = {.pass = pass, .returned = &returned};
-        compute_tokens(pass->model, pass->model->group_experts ? combine_groups : combine_returned,
-                       &returns, tokens);
+        compute_cpu_tokens(pass->model,
+                           pass->model->group_experts ? combine_groups : combine_returned, &returns,
+                           tokens);
         pass_part(pass, PART_COMBINE);
     }
-    if (!has_shared(pass)) return;
-    compute_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
+    if (!experts_has_shared(pass)) return;
+    compute_cpu_tokens(pass->model, add_shared, (void *)(uintptr_t)pass, tokens);
     pass_part(pass, PART_SHARED_ADD);
 }
 

@@ -14,7 +14,7 @@
 #include "compute/model/plan_check.h"
 #include "compute/model/stages.h"
 
-static void add_row(struct model *model, const struct step_plan *plan, uint32_t index) {
+static void forward_add_row(struct model *model, const struct step_plan *plan, uint32_t index) {
     const struct step_row *row = &step_plan_rows(plan)[index];
     const uint32_t *tokens = step_plan_tokens(plan) + row->token_index;
     struct model_draft drafts = draft_of_row(model, index);
@@ -32,10 +32,10 @@ static void line_up(struct model *model, const struct step_plan *plan) {
     const struct step_row *rows = step_plan_rows(plan);
     batch_clear(&model->batch);
     for (uint32_t i = 0; i < plan->row_count; i++)
-        if (rows[i].form == TOKEN_PROMPT) add_row(model, plan, i);
+        if (rows[i].form == TOKEN_PROMPT) forward_add_row(model, plan, i);
     batch_end_prompts(&model->batch);
     for (uint32_t i = 0; i < plan->row_count; i++)
-        if (rows[i].form == TOKEN_GENERATED) add_row(model, plan, i);
+        if (rows[i].form == TOKEN_GENERATED) forward_add_row(model, plan, i);
 }
 
 /* What one of the plan's rows is drawn by comes behind the rules of `count` outputs before it. */
@@ -63,7 +63,7 @@ static uint32_t gather_wanted(struct model *model, const struct step_plan *plan,
 }
 
 /* All that is wanted is gathered, then multiplied together. */
-static void run_head(struct model *model, const struct step_plan *plan, float *logits) {
+static void forward_run_head(struct model *model, const struct step_plan *plan, float *logits) {
     uint32_t count = gather_wanted(model, plan, false, 0);
     uint32_t drawn = gather_wanted(model, plan, true, count);
     if (count) model->compute->logits(model, count, logits);
@@ -75,7 +75,7 @@ struct scoring { /* one row's scores, on their way to the follower */
     uint32_t row;
 };
 
-static void score(void *context, uint32_t index, const float *logits) {
+static void forward_score(void *context, uint32_t index, const float *logits) {
     const struct scoring *scoring = context;
     scoring->follower->score(scoring->follower->context, scoring->row, index, logits);
 }
@@ -86,12 +86,12 @@ static void run_scores(struct model *model, const struct step_plan *plan) {
         struct scoring scoring = {&model->follower, i};
         if (row->scored_count == 0) continue;
         uint32_t first = batch_run_of_row(&model->batch, i)->first;
-        model->compute->show_logits(model, first + step_scored_first(row), row->scored_count, score,
-                                    &scoring);
+        model->compute->show_logits(model, first + step_scored_first(row), row->scored_count,
+                                    forward_score, &scoring);
     }
 }
 
-static void note_pages(struct model *model, const struct step_plan *plan) {
+static void forward_note_pages(struct model *model, const struct step_plan *plan) {
     const struct batch *batch = &model->batch;
     for (uint32_t i = 0; i < batch->run_count; i++) {
         const struct run *run = &batch->runs[i];
@@ -147,18 +147,18 @@ enum status forward_run(struct model *model, const struct step_plan *plan, float
     if (mtp) draft_make(model, plan);
     line_up(model, plan);
     model->tokens += model->batch.token_count;
-    stages_set_lanes(model, plan);
+    stages_set_micro_batches(model, plan);
     if (model->compute->begin(model, stages_number(model, plan, probe)))
-        stages_tell_all(model, plan);
+        stages_report_all(model, plan);
     else
         stages_run(model, plan, probe);
-    note_pages(model, plan);
-    run_head(model, plan, logits);
+    forward_note_pages(model, plan);
+    forward_run_head(model, plan, logits);
     run_scores(model, plan);
     if (mtp) {
         model->compute->keep_outputs(model);
         draft_follow(model, plan);
-        stages_tell(model, plan, model->kv.slice_count);
+        stages_report(model, plan, model->kv.slice_count);
     }
     if (probe && probe->mtp_argmax) probe_mtp(model, probe);
     return model->compute->end(model, error);

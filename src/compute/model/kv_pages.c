@@ -77,7 +77,8 @@ static void close_staging(struct kv_pages *pages) {
 }
 
 /* What fails here fails in the engine's next step, too, and is told there. */
-static void move(const struct kv_pages *pages, uint32_t page, uint32_t slice, bool to_device) {
+static void kv_pages_move(const struct kv_pages *pages, uint32_t page, uint32_t slice,
+                          bool to_device) {
     struct kv_staging *staging = pages->staging;
     char *host = kv_pages_slice(pages, page, slice);
     char *there = pages->on_device + (host - pages->memory);
@@ -97,12 +98,12 @@ static void move(const struct kv_pages *pages, uint32_t page, uint32_t slice, bo
 
 void kv_pages_take(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count) {
     for (uint32_t slice = first; pages->on_device && slice < first + count; slice++)
-        move(pages, page, slice, false);
+        kv_pages_move(pages, page, slice, false);
 }
 
 void kv_pages_give(const struct kv_pages *pages, uint32_t page, uint32_t first, uint32_t count) {
     for (uint32_t slice = first; pages->on_device && slice < first + count; slice++)
-        move(pages, page, slice, true);
+        kv_pages_move(pages, page, slice, true);
 }
 
 void kv_pages_close(struct kv_pages *pages) {

@@ -18,12 +18,13 @@ enum input_kind linear_input_kind(enum activations activations, enum weight_type
     return rounded ? INPUT_BF16 : INPUT_F32;
 }
 
-static uint16_t *block_of(const struct input_buffer *buffer, uint32_t row, uint32_t channel) {
+static uint16_t *linear_block_of(const struct input_buffer *buffer, uint32_t row,
+                                 uint32_t channel) {
     return buffer->blocks + channel / QUANT_GROUP * buffer->block_stride +
            (size_t)row * QUANT_GROUP;
 }
 
-static uint32_t block_channels(uint32_t n, uint32_t first) {
+static uint32_t linear_block_channels(uint32_t n, uint32_t first) {
     return n - first < QUANT_GROUP ? n - first : QUANT_GROUP;
 }
 
@@ -34,7 +35,8 @@ static size_t scales_stride(const struct input_buffer *buffer) {
 /* Kernels read whole vectors of an input's last channels. */
 static void fill_up(const struct input_buffer *buffer, uint32_t row, uint32_t n) {
     if (n % 16)
-        memset(block_of(buffer, row, n) + n % QUANT_GROUP, 0, (16 - n % 16) * sizeof(uint16_t));
+        memset(linear_block_of(buffer, row, n) + n % QUANT_GROUP, 0,
+               (16 - n % 16) * sizeof(uint16_t));
 }
 
 void linear_prepare(const struct kernels *kernels, enum input_kind kind, const float *x, uint32_t n,
@@ -49,11 +51,12 @@ void linear_prepare(const struct kernels *kernels, enum input_kind kind, const f
         float values[QUANT_GROUP];
         const float *from = x + c;
         if (scales) {
-            kernels->quantize_e4m3(values, scales + c / QUANT_GROUP, from, block_channels(n, c),
-                                   kind == INPUT_FP8_UE8M0);
+            kernels->quantize_e4m3(values, scales + c / QUANT_GROUP, from,
+                                   linear_block_channels(n, c), kind == INPUT_FP8_UE8M0);
             from = values;
         }
-        kernels->bf16_from_float(block_of(buffer, row, c), from, block_channels(n, c));
+        kernels->bf16_from_float(linear_block_of(buffer, row, c), from,
+                                 linear_block_channels(n, c));
     }
     fill_up(buffer, row, n);
 }
@@ -67,7 +70,7 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
         return;
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP)
-        memcpy(block_of(to, to_row, c), block_of(from, from_row, c),
+        memcpy(linear_block_of(to, to_row, c), linear_block_of(from, from_row, c),
                QUANT_GROUP * sizeof(uint16_t));
     if (kind != INPUT_BF16)
         memcpy(to->scales + to_row * scales_stride(to),
@@ -75,36 +78,36 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
                divide_up(n, QUANT_GROUP) * sizeof(float));
 }
 
-void linear_row_out(enum row_form form, uint32_t n, const struct input_buffer *from, uint32_t row,
-                    char *bytes) {
+void linear_row_out(enum row_mla_mode form, uint32_t n, const struct input_buffer *from,
+                    uint32_t row, char *bytes) {
     if (form == ROW_F32) {
         memcpy(bytes, from->x + (size_t)row * from->columns, n * sizeof *from->x);
         return;
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
-        const uint16_t *block = block_of(from, row, c);
+        const uint16_t *block = linear_block_of(from, row, c);
         if (form == ROW_FP8)
-            exchange_rows_encode(block, block_channels(n, c), (uint8_t *)bytes + c);
+            exchange_rows_encode(block, linear_block_channels(n, c), (uint8_t *)bytes + c);
         else
-            memcpy(bytes + c * sizeof *block, block, block_channels(n, c) * sizeof *block);
+            memcpy(bytes + c * sizeof *block, block, linear_block_channels(n, c) * sizeof *block);
     }
     if (form == ROW_FP8)
         memcpy(bytes + exchange_rows_scales_at(n), from->scales + row * scales_stride(from),
                divide_up(n, QUANT_GROUP) * sizeof *from->scales);
 }
 
-void linear_row_in(enum row_form form, uint32_t n, const char *bytes, const struct input_buffer *to,
-                   uint32_t row) {
+void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,
+                   const struct input_buffer *to, uint32_t row) {
     if (form == ROW_F32) {
         memcpy(to->x + (size_t)row * to->columns, bytes, n * sizeof *to->x);
         return;
     }
     for (uint32_t c = 0; c < n; c += QUANT_GROUP) {
-        uint16_t *block = block_of(to, row, c);
+        uint16_t *block = linear_block_of(to, row, c);
         if (form == ROW_FP8)
-            exchange_rows_decode((const uint8_t *)bytes + c, block_channels(n, c), block);
+            exchange_rows_decode((const uint8_t *)bytes + c, linear_block_channels(n, c), block);
         else
-            memcpy(block, bytes + c * sizeof *block, block_channels(n, c) * sizeof *block);
+            memcpy(block, bytes + c * sizeof *block, linear_block_channels(n, c) * sizeof *block);
     }
     fill_up(to, row, n);
     if (form == ROW_FP8)
@@ -119,7 +122,7 @@ struct linear_input linear_prepared(enum input_kind kind, const struct input_buf
                             false);
     size_t scale_stride = scales_stride(buffer);
     return (struct linear_input){
-        .x_blocks = block_of(buffer, first_row, 0),
+        .x_blocks = linear_block_of(buffer, first_row, 0),
         .x_block_stride = buffer->block_stride,
         .scales = kind == INPUT_BF16 ? NULL : buffer->scales + first_row * scale_stride,
         .scale_stride = scale_stride,
@@ -159,11 +162,11 @@ static void run_panels(void *context, uint32_t first, uint32_t count, uint32_t m
     const struct panel_loop *loop = context;
     uint32_t low = 0, high = loop->job_count; /* the job that holds item `first` */
     while (high - low > 1) {
-        uint32_t middle = (low + high) / 2;
-        if (loop->first_panel[middle] <= first)
-            low = middle;
+        uint32_t intermediate = (low + high) / 2;
+        if (loop->first_panel[intermediate] <= first)
+            low = intermediate;
         else
-            high = middle;
+            high = intermediate;
     }
     for (uint32_t job = low; count; job++) {
         uint32_t panel = first - loop->first_panel[job];

@@ -57,10 +57,10 @@ void linear_copy(enum input_kind kind, uint32_t n, const struct input_buffer *fr
 
 /* A prepared row of n channels to and from `bytes`, which lie as exchange_rows.h says for `form`: that of
  * the kind's values, ROW_F32, ROW_BF16 or ROW_FP8. */
-void linear_row_out(enum row_form form, uint32_t n, const struct input_buffer *from, uint32_t row,
-                    char *bytes);
-void linear_row_in(enum row_form form, uint32_t n, const char *bytes, const struct input_buffer *to,
-                   uint32_t row);
+void linear_row_out(enum row_mla_mode form, uint32_t n, const struct input_buffer *from,
+                    uint32_t row, char *bytes);
+void linear_row_in(enum row_mla_mode form, uint32_t n, const char *bytes,
+                   const struct input_buffer *to, uint32_t row);
 
 /* Prepared rows from first_row on, as an input. */
 struct linear_input linear_prepared(enum input_kind kind, const struct input_buffer *buffer,

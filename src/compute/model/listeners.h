@@ -15,7 +15,7 @@ struct model_trace {
     void *context;
     void (*begin)(void *context);
     /* `ended`: the transfer that the stage waited for, or NULL. */
-    void (*end)(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+    void (*end)(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
                 const struct exchange_transfer *ended);
     /* `part` was done since the last part, or since the stage's begin; once for each tile or wave
      * of it. NULL: nobody wants to know. */

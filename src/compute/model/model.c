@@ -73,9 +73,9 @@ static enum status open_placement(struct model *model, const struct model_option
     return status;
 }
 
-static enum status open_lane(const struct exchange_options *options,
-                             const struct model_options *model_options,
-                             struct exchange **exchange_out, struct error *error) {
+static enum status open_micro_batch(const struct exchange_options *options,
+                                    const struct model_options *model_options,
+                                    struct exchange **exchange_out, struct error *error) {
     if (!options->placement) return exchange_open_self(options, exchange_out, error);
     if (!model_options->echoes) return exchange_open_ranks(options, exchange_out, error);
     return exchange_open_echo(options, model_options->echo_rows, exchange_out, error);
@@ -100,9 +100,10 @@ static enum status open_exchange(struct model *model, const struct model_options
     model->near.ns_per_byte = model_options->near_gbps > 0 ? 8 / model_options->near_gbps : 0;
     model_set_link(model, model_options->link_gbps, model_options->link_us);
     enum status status = STATUS_OK;
-    for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++) {
-        options.channel = lane;
-        status = open_lane(&options, model_options, &model->lanes[lane].exchange, error);
+    for (uint32_t micro_batch = 0; !status && micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++) {
+        options.channel = micro_batch;
+        status = open_micro_batch(&options, model_options,
+                                  &model->micro_batches[micro_batch].exchange, error);
     }
     return status;
 }
@@ -110,14 +111,14 @@ static enum status open_exchange(struct model *model, const struct model_options
 static enum status open_batches(struct model *model, struct error *error) {
     uint32_t tokens = model->scratch_tokens, rows = model->step_rows_max;
     enum status status = batch_open(&model->batch, tokens, rows, error);
-    for (uint32_t lane = 0; !status && lane < OVERLAP_LANES; lane++)
-        status = batch_open(&model->lanes[lane].batch, tokens, rows, error);
+    for (uint32_t micro_batch = 0; !status && micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++)
+        status = batch_open(&model->micro_batches[micro_batch].batch, tokens, rows, error);
     if (status || !model->weights.mtp) return status;
     status = batch_open(&model->mtp_rows, tokens, rows, error);
     return status ? status : batch_open(&model->mtp_batch, tokens, rows, error);
 }
 
-static enum row_form form_of(enum input_kind kind) {
+static enum row_mla_mode model_form_of(enum input_kind kind) {
     if (kind == INPUT_F32) return ROW_F32;
     return kind == INPUT_BF16 ? ROW_BF16 : ROW_FP8;
 }
@@ -130,8 +131,8 @@ static bool multiplies_bf16(const struct model *model) {
            shape_kv_width(shape) % 4 == 0;
 }
 
-static enum status open_parts(struct model *model, const struct model_options *options,
-                              struct error *error) {
+static enum status model_open_parts(struct model *model, const struct model_options *options,
+                                    struct error *error) {
     enum status status = STATUS_OK;
     model->checkpoint = options->checkpoint;
     if (!model->checkpoint)
@@ -176,9 +177,9 @@ static enum status open_parts(struct model *model, const struct model_options *o
     if (status == STATUS_OK)
         status = weights_load(&model->weights, model->checkpoint, &weights, model->team, &progress,
                               error);
-    model->dispatch_form =
-        form_of(linear_input_kind(model->activations, model->weights.expert.matrices.gate.type,
-                                  model->shape->activation_scale_ue8m0));
+    model->dispatch_form = model_form_of(linear_input_kind(model->activations,
+                                                           model->weights.expert.matrices.gate.type,
+                                                           model->shape->activation_scale_ue8m0));
     model->combine_form = f32 ? ROW_F32 : ROW_BF16;
     model->dispatch_bytes =
         (uint32_t)exchange_rows_bytes(model->dispatch_form, model->shape->hidden);
@@ -208,7 +209,7 @@ enum status model_open(const struct model_options *options, struct model **model
     model->slots_max = options->slots_max ? options->slots_max : options->step_rows_max;
     model->rank = options->rank;
     model->trace = options->trace;
-    enum status status = open_parts(model, options, error);
+    enum status status = model_open_parts(model, options, error);
     if (status != STATUS_OK) {
         model_close(model);
         return status;
@@ -222,9 +223,9 @@ enum status model_open(const struct model_options *options, struct model **model
 
 void model_close(struct model *model) {
     if (!model) return;
-    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++) {
-        exchange_close(model->lanes[lane].exchange);
-        batch_close(&model->lanes[lane].batch);
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++) {
+        exchange_close(model->micro_batches[micro_batch].exchange);
+        batch_close(&model->micro_batches[micro_batch].batch);
     }
     moves_close(model);
     free(model->slot_tokens);
@@ -269,18 +270,20 @@ const char *model_weights_notice(const struct model *model) {
     return model->weights.notice.text;
 }
 void model_split_replicas(struct model *model, bool splits) {
-    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++)
-        exchange_split_replicas(model->lanes[lane].exchange, splits);
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES && model->shape->experts;
+         micro_batch++)
+        exchange_split_replicas(model->micro_batches[micro_batch].exchange, splits);
 }
 
 void model_go_by_nodes(struct model *model, bool by_nodes) {
-    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++)
-        exchange_go_by_nodes(model->lanes[lane].exchange, by_nodes);
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES && model->shape->experts;
+         micro_batch++)
+        exchange_go_by_nodes(model->micro_batches[micro_batch].exchange, by_nodes);
 }
 
 void model_echo_rows(struct model *model, uint32_t slot_rows) {
-    for (uint32_t lane = 0; lane < OVERLAP_LANES; lane++)
-        exchange_echo_rows(model->lanes[lane].exchange, slot_rows);
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES; micro_batch++)
+        exchange_echo_rows(model->micro_batches[micro_batch].exchange, slot_rows);
 }
 
 bool model_has_mtp(const struct model *model) {
@@ -302,10 +305,11 @@ uint64_t model_weight_bytes(const struct model *model) {
     return model->weights.bytes;
 }
 struct model_rank model_rank(const struct model *model) {
-    struct model_moving moves = moves_told(model);
+    struct model_moving moves = moves_reported(model);
     struct exchange_counts counts = {0};
-    for (uint32_t lane = 0; lane < OVERLAP_LANES && model->shape->experts; lane++) {
-        struct exchange_counts more = exchange_counts(model->lanes[lane].exchange);
+    for (uint32_t micro_batch = 0; micro_batch < OVERLAP_MICRO_BATCHES && model->shape->experts;
+         micro_batch++) {
+        struct exchange_counts more = exchange_counts(model->micro_batches[micro_batch].exchange);
         counts.tokens_dispatched += more.tokens_dispatched;
         counts.pairs += more.pairs;
         counts.bytes_sent += more.bytes_sent;

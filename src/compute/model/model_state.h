@@ -23,7 +23,7 @@ struct drafts;    /* compute/model/draft.h */
 struct moves;     /* compute/model/moves.h */
 
 /* A micro-batch of the step: consecutive tokens of its batch. */
-struct lane {
+struct micro_batch {
     uint32_t first;          /* token of the step */
     struct batch batch;      /* the lane's tokens, counted from 0 */
     struct scratch *scratch; /* where the lane's values are */
@@ -51,7 +51,7 @@ struct model {
     struct kv_pages kv;
     uint32_t rank;
     struct placement placement; /* 0 ranks: the rank is alone, each expert in its own slot */
-    enum row_form dispatch_form, combine_form;
+    enum row_mla_mode dispatch_form, combine_form;
     uint32_t dispatch_bytes,
         combine_bytes; /* that the exchange carries of a row, and of a result */
     bool rows_by_host; /* model_options.rows_by_host */
@@ -60,8 +60,8 @@ struct model {
     struct batch batch;     /* the step's */
     struct batch mtp_rows;  /* MTP positions of which only the KV rows are computed */
     struct batch mtp_batch; /* MTP positions that run through the whole block */
-    struct lane lanes[OVERLAP_LANES];
-    uint32_t lane_count;             /* of the last step's schedule */
+    struct micro_batch micro_batches[OVERLAP_MICRO_BATCHES];
+    uint32_t micro_batch_count;      /* of the last step's schedule */
     struct exchange_link link, near; /* to other nodes, or to all; and to ranks of this node */
     const struct model_trace *trace;
     struct model_draws draws;       /* only where compute.draw is not NULL */

@@ -60,22 +60,22 @@ struct moves {
     uint32_t packed;                 /* jobs of `pack` that are done */
     bool reads;                      /* one is read from the checkpoint */
     struct move_checksum sum;        /* checksum of the one that is copied or read here */
-    struct model_moving told;
+    struct model_moving reported;
 };
 
-static uint32_t rank_of(const struct model *model, uint32_t slot) {
+static uint32_t moves_rank_of(const struct model *model, uint32_t slot) {
     return slot / model->placement.slots_per_rank;
 }
 
-static bool is_own(const struct model *model, uint32_t slot) {
-    return rank_of(model, slot) == model->rank;
+static bool moves_is_own(const struct model *model, uint32_t slot) {
+    return moves_rank_of(model, slot) == model->rank;
 }
 
-static enum role role_of(const struct model *model, const struct expert_move *move) {
-    bool here = is_own(model, move->slot);
+static enum role moves_role_of(const struct model *model, const struct expert_move *move) {
+    bool here = moves_is_own(model, move->slot);
     if (move->expert == PLACEMENT_EMPTY) return ROLE_NONE;
     if (move->from == EXPERT_MOVE_FROM_CHECKPOINT) return here ? ROLE_READ : ROLE_NONE;
-    if (is_own(model, move->from)) return here ? ROLE_COPY : ROLE_GIVE;
+    if (moves_is_own(model, move->from)) return here ? ROLE_COPY : ROLE_GIVE;
     return here ? ROLE_TAKE : ROLE_NONE;
 }
 
@@ -84,7 +84,7 @@ static uint32_t own_slot(const struct model *model, uint32_t layer, uint32_t slo
     const struct weights *weights = &model->weights;
     const struct layer_weights *of =
         layer < model->shape->layers ? &weights->layers[layer] : &weights->mtp->block;
-    check(of->is_moe && is_own(model, slot));
+    check(of->is_moe && moves_is_own(model, slot));
     return of->first_slot + slot % model->placement.slots_per_rank;
 }
 
@@ -165,7 +165,7 @@ void moves_close(struct model *model) {
     struct moves *moves = model->moves;
     if (!moves) return;
     if (moves->transport) move_transport_limit(moves->transport, 0);
-    while (moves->told.pending && !moves->halted) /* the others wait for what we give */
+    while (moves->reported.pending && !moves->halted) /* the others wait for what we give */
         moves_progress(model);
     if (moves->halted) moves_abandon(model);
     move_transport_close(moves->transport);
@@ -178,23 +178,23 @@ void moves_close(struct model *model) {
     model->moves = NULL;
 }
 
-static void fail(struct model *model, const struct moving *moving, const char *why) {
-    struct model_moving *told = &model->moves->told;
+static void moves_fail(struct model *model, const struct moving *moving, const char *why) {
+    struct model_moving *reported = &model->moves->reported;
     const struct expert_move *move = &moving->move;
-    told->failed[move->layer / 64] |= UINT64_C(1) << move->layer % 64;
-    if (told->failures++) return;
-    error_write(&told->error, "expert %u of layer %u, which was to come to rank %u: %s",
-                move->expert, move->layer, model->rank, why);
+    reported->failed[move->layer / 64] |= UINT64_C(1) << move->layer % 64;
+    if (reported->failures++) return;
+    status_error_write(&reported->error, "expert %u of layer %u, which was to come to rank %u: %s",
+                       move->expert, move->layer, model->rank, why);
 }
 
 static void end(struct moves *moves, size_t bytes) {
-    moves->told.pending--;
-    moves->told.moves++;
-    moves->told.bytes += bytes;
+    moves->reported.pending--;
+    moves->reported.moves++;
+    moves->reported.bytes += bytes;
 }
 
-static uint32_t next_of(const struct moves *moves, uint32_t from, enum role role,
-                        enum role or_role) {
+static uint32_t moves_next_of(const struct moves *moves, uint32_t from, enum role role,
+                              enum role or_role) {
     while (from < moves->count && moves->list[from].role != role &&
            moves->list[from].role != or_role)
         from++;
@@ -210,16 +210,16 @@ static void go_on_giving(struct model *model) {
     if (move_transport_given(moves->transport) == MOVE_UNDER_WAY) return;
     if (moves->gives) {
         moves->giving++;
-        moves->told.pending--;
+        moves->reported.pending--;
         moves->gives = false;
     }
-    moves->giving = next_of(moves, moves->giving, ROLE_GIVE, ROLE_GIVE);
+    moves->giving = moves_next_of(moves, moves->giving, ROLE_GIVE, ROLE_GIVE);
     if (moves->giving == moves->count) return;
     const struct expert_move *move = &moves->list[moves->giving].move;
     char *data = on_host(model, COPY_GIVES, source(model, move));
     if (model->device && !is_copied(model, COPY_GIVES, data, source(model, move), DEVICE_TO_HOST))
         return;
-    move_transport_give(moves->transport, rank_of(model, move->slot), data,
+    move_transport_give(moves->transport, moves_rank_of(model, move->slot), data,
                         model->weights.expert.slot_bytes);
     moves->gives = true;
 }
@@ -231,7 +231,7 @@ static bool has_landed(struct model *model, enum copy_way way, const struct movi
 }
 
 /* What has come to lie here is here after a restart, too, adopted or not. */
-static void remember(struct model *model, const struct moving *moving, uint64_t digest) {
+static void moves_remember(struct model *model, const struct moving *moving, uint64_t digest) {
     weights_remember(&model->weights, moving->memory, moving->move.layer, moving->move.expert,
                      digest);
 }
@@ -245,19 +245,19 @@ static void go_on_taking(struct model *model) {
         if (state == MOVE_WHOLE && !has_landed(model, COPY_TAKES, &moves->list[moves->taking]))
             return;
         if (state == MOVE_WHOLE)
-            remember(model, &moves->list[moves->taking],
-                     move_transport_taken_sum(moves->transport));
+            moves_remember(model, &moves->list[moves->taking],
+                           move_transport_taken_sum(moves->transport));
         else
-            fail(model, &moves->list[moves->taking],
-                 "its checksum differs from the giver's; it stays where it was");
+            moves_fail(model, &moves->list[moves->taking],
+                       "its checksum differs from the giver's; it stays where it was");
         moves->taking++;
         end(moves, bytes);
     }
-    moves->taking = next_of(moves, moves->taking, ROLE_TAKE, ROLE_TAKE);
+    moves->taking = moves_next_of(moves, moves->taking, ROLE_TAKE, ROLE_TAKE);
     moves->takes = moves->taking < moves->count;
     if (!moves->takes) return;
     const struct moving *moving = &moves->list[moves->taking];
-    move_transport_take(moves->transport, rank_of(model, moving->move.from),
+    move_transport_take(moves->transport, moves_rank_of(model, moving->move.from),
                         on_host(model, COPY_TAKES, moving->memory), bytes);
 }
 
@@ -318,7 +318,7 @@ static bool copy_some(struct model *model, const struct moving *moving) {
 
 static void go_on_making(struct model *model) {
     struct moves *moves = model->moves;
-    moves->making = next_of(moves, moves->making, ROLE_COPY, ROLE_READ);
+    moves->making = moves_next_of(moves, moves->making, ROLE_COPY, ROLE_READ);
     if (moves->making == moves->count) return;
     const struct moving *moving = &moves->list[moves->making];
     struct error error;
@@ -328,9 +328,9 @@ static void go_on_making(struct model *model) {
         return;
     end_reading(moves);
     if (status)
-        fail(model, moving, error.text);
+        moves_fail(model, moving, error.text);
     else if (moving->role == ROLE_READ || !model->device) /* a copy on a device is not summed */
-        remember(model, moving, move_checksum_end(&moves->sum));
+        moves_remember(model, moving, move_checksum_end(&moves->sum));
     moves->made = 0;
     moves->making++;
     end(moves, moving->role == ROLE_READ ? model->weights.expert.slot_bytes : 0);
@@ -338,7 +338,7 @@ static void go_on_making(struct model *model) {
 
 void moves_progress(struct model *model) {
     struct moves *moves = model->moves;
-    if (!moves || !moves->told.pending || moves->halted) return;
+    if (!moves || !moves->reported.pending || moves->halted) return;
     move_transport_progress(moves->transport);
     go_on_giving(model);
     go_on_taking(model);
@@ -354,12 +354,13 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
     moves->count = count;
     moves->giving = moves->taking = moves->making = 0;
     moves->gives = moves->takes = false;
-    moves->told = (struct model_moving){.bytes = moves->told.bytes, .moves = moves->told.moves};
+    moves->reported =
+        (struct model_moving){.bytes = moves->reported.bytes, .moves = moves->reported.moves};
     for (uint32_t i = 0; i < count; i++) {
         struct moving *moving = &moves->list[i];
         *moving = (struct moving){.move = list[i]};
-        moving->role = role_of(model, &list[i]);
-        moves->told.pending += moving->role != ROLE_NONE;
+        moving->role = moves_role_of(model, &list[i]);
+        moves->reported.pending += moving->role != ROLE_NONE;
         if (moving->role == ROLE_NONE || moving->role == ROLE_GIVE) continue;
         check(moves->spare_count > 0); /* whoever lists the moves knows moves_room */
         moving->memory = moves->spares[--moves->spare_count];
@@ -368,8 +369,8 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
     move_transport_limit(moves->transport, bytes_per_second);
 }
 
-struct model_moving moves_told(const struct model *model) {
-    return model->moves ? model->moves->told : (struct model_moving){0};
+struct model_moving moves_reported(const struct model *model) {
+    return model->moves ? model->moves->reported : (struct model_moving){0};
 }
 
 static void put(struct model *model, const struct moving *moving) {
@@ -386,7 +387,7 @@ void moves_adopt(struct model *model, const uint64_t *dropped) {
     struct moves *moves = model->moves;
     struct error error;
     uint32_t indexed = UINT32_MAX;
-    check(moves && !moves->told.pending);
+    check(moves && !moves->reported.pending);
     for (uint32_t i = 0; i < moves->count; i++) {
         const struct moving *moving = &moves->list[i];
         uint32_t layer = moving->move.layer;
@@ -418,7 +419,7 @@ void moves_abandon(struct model *model) {
     for (uint32_t i = 0; i < moves->count; i++)
         if (moves->list[i].memory) moves->spares[moves->spare_count++] = moves->list[i].memory;
     moves->count = 0;
-    moves->told.pending = 0;
+    moves->reported.pending = 0;
     moves->made = 0;
     moves->gives = moves->takes = moves->halted = false;
 }

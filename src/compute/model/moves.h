@@ -34,7 +34,7 @@ void moves_begin(struct model *model, const struct expert_move *list, uint32_t c
                  uint64_t bytes_per_second /* 0: any */);
 /* Moves what is under way on by a chunk each way at most; a step does so, too, between products. */
 void moves_progress(struct model *model);
-struct model_moving moves_told(const struct model *model);
+struct model_moving moves_reported(const struct model *model);
 /* The new slots count from now on; no move is pending on any rank. Layers whose bit is set in
  * `dropped` stay as they were. */
 void moves_adopt(struct model *model, const uint64_t *dropped /* [LIMIT_LAYERS / 64] */);

@@ -18,7 +18,7 @@
 void mtp_run(struct model *model, uint32_t *argmax_out) {
     struct pass pass = {.model = model,
                         .scratch = model->scratch,
-                        .exchange = model->lanes[0].exchange,
+                        .exchange = model->micro_batches[0].exchange,
                         .layer = model->shape->layers};
     model->compute->mtp_project(model);
     if (model->mtp_rows.token_count) {

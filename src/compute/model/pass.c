@@ -5,7 +5,8 @@
 
 void pass_progress(const struct pass *pass) {
     struct model *model = pass->model;
-    for (uint32_t lane = 0; lane < model->lane_count; lane++)
-        if (model->lanes[lane].exchange) exchange_progress(model->lanes[lane].exchange);
+    for (uint32_t micro_batch = 0; micro_batch < model->micro_batch_count; micro_batch++)
+        if (model->micro_batches[micro_batch].exchange)
+            exchange_progress(model->micro_batches[micro_batch].exchange);
     moves_progress(model);
 }

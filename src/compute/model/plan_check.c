@@ -48,8 +48,8 @@ static enum status check_scores(const struct model *model, const struct step_pla
 static enum status check_row(const struct model *model, const struct step_plan *plan,
                              uint32_t index, struct error *error) {
     const struct step_row *row = &step_plan_rows(plan)[index];
-    if (row->form >= TOKEN_FORM_COUNT)
-        return refuse(error, plan, index, "the token form", row->form, TOKEN_FORM_COUNT - 1);
+    if (row->form >= MLA_MODE_COUNT)
+        return refuse(error, plan, index, "the token form", row->form, MLA_MODE_COUNT - 1);
     if (row->token_count == 0 || row->token_count > plan->token_count)
         return refuse(error, plan, index, "the number of tokens (1 or more)", row->token_count,
                       plan->token_count);
@@ -93,7 +93,8 @@ static enum status check_row(const struct model *model, const struct step_plan *
 static enum status check_cuts(const struct step_plan *plan, struct error *error) {
     if (plan->overlap >= OVERLAP_KIND_COUNT)
         return refuse(error, plan, 0, "the schedule", plan->overlap, OVERLAP_KIND_COUNT - 1);
-    for (uint32_t i = 0; i + 1 < overlap_of((enum overlap_kind)plan->overlap)->lane_count; i++) {
+    for (uint32_t i = 0; i + 1 < overlap_of((enum overlap_kind)plan->overlap)->micro_batch_count;
+         i++) {
         struct step_cut cut = plan->cuts[i];
         if (cut.row >= plan->row_count || cut.token == 0) continue;
         const struct step_row *row = &step_plan_rows(plan)[cut.row];

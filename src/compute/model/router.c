@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-static void score(const struct shape *shape, const float *logits, float *scores /* [experts] */) {
+static void router_score(const struct shape *shape, const float *logits,
+                         float *scores /* [experts] */) {
     uint32_t count = shape->experts;
     if (shape->scoring == ROUTER_SIGMOID) {
         for (uint32_t e = 0; e < count; e++)
@@ -61,7 +62,7 @@ static void drop_groups(const struct shape *shape, float *choices /* [experts] *
         if (!kept[e / size]) choices[e] = -INFINITY;
 }
 
-static void weigh(const struct shape *shape, float *weights /* [experts_per_token] */) {
+static void router_weigh(const struct shape *shape, float *weights /* [experts_per_token] */) {
     uint32_t count = shape->experts_per_token;
     bool normalize = shape->normalize_weights && !(shape->is_v2 && count == 1);
     if (normalize) {
@@ -81,7 +82,7 @@ void router_choose(const struct shape *shape, const float *logits, const float *
     float scores[LIMIT_EXPERTS], choices[LIMIT_EXPERTS];
     bool taken[LIMIT_EXPERTS] = {false};
     check(shape->experts <= LIMIT_EXPERTS && shape->experts_per_token <= shape->experts);
-    score(shape, logits, scores);
+    router_score(shape, logits, scores);
     for (uint32_t e = 0; e < shape->experts; e++)
         choices[e] = bias ? scores[e] + bias[e] : scores[e];
     if (shape->groups > 1 && shape->method != ROUTER_GREEDY) drop_groups(shape, choices);
@@ -93,5 +94,5 @@ void router_choose(const struct shape *shape, const float *logits, const float *
         experts_out[count] = e;
         weights_out[count++] = scores[e];
     }
-    weigh(shape, weights_out);
+    router_weigh(shape, weights_out);
 }

@@ -19,13 +19,13 @@
 #include "compute/kernels/kernels.h"
 
 /* Logits with an order: NaN comes last, infinities are the largest finite numbers. */
-static float clean(float logit) {
+static float sample_clean(float logit) {
     if (logit != logit) return -FLT_MAX;
     return fminf(fmaxf(logit, -FLT_MAX), FLT_MAX);
 }
 
 /* The mask's first token from `from` on; without a mask, that one. Not below vocab: there is none. */
-static inline uint32_t next_of(const uint64_t *mask, uint32_t vocab, uint32_t from) {
+static inline uint32_t sample_next_of(const uint64_t *mask, uint32_t vocab, uint32_t from) {
     if (!mask || from >= vocab) return from;
     uint32_t word = from / 64;
     uint64_t left = mask[word] >> from % 64 << from % 64;
@@ -36,9 +36,10 @@ static inline uint32_t next_of(const uint64_t *mask, uint32_t vocab, uint32_t fr
 
 /* Not below vocab: the mask has none. */
 static uint32_t greedy(const float *logits, uint32_t vocab, const uint64_t *mask) {
-    uint32_t best = next_of(mask, vocab, 0);
-    for (uint32_t i = next_of(mask, vocab, best + 1); i < vocab; i = next_of(mask, vocab, i + 1))
-        if (clean(logits[i]) > clean(logits[best])) best = i;
+    uint32_t best = sample_next_of(mask, vocab, 0);
+    for (uint32_t i = sample_next_of(mask, vocab, best + 1); i < vocab;
+         i = sample_next_of(mask, vocab, i + 1))
+        if (sample_clean(logits[i]) > sample_clean(logits[best])) best = i;
     return best;
 }
 
@@ -47,16 +48,16 @@ bool sample_leaves_any(const float *logits, uint32_t vocab, const uint64_t *mask
     return best < vocab && logits[best] > -INFINITY;
 }
 
-static bool comes_before(const float *logits, uint32_t a, uint32_t b) {
-    float logit_a = clean(logits[a]), logit_b = clean(logits[b]);
+static bool sample_comes_before(const float *logits, uint32_t a, uint32_t b) {
+    float logit_a = sample_clean(logits[a]), logit_b = sample_clean(logits[b]);
     return logit_a > logit_b || (logit_a == logit_b && a < b);
 }
 
-static void sift_down(const float *logits, uint32_t *heap, uint32_t count, uint32_t at) {
+static void sample_sift_down(const float *logits, uint32_t *heap, uint32_t count, uint32_t at) {
     for (;;) {
         uint32_t first = at, left = 2 * at + 1, right = left + 1;
-        if (left < count && comes_before(logits, heap[left], heap[first])) first = left;
-        if (right < count && comes_before(logits, heap[right], heap[first])) first = right;
+        if (left < count && sample_comes_before(logits, heap[left], heap[first])) first = left;
+        if (right < count && sample_comes_before(logits, heap[right], heap[first])) first = right;
         if (first == at) return;
         uint32_t id = heap[at];
         heap[at] = heap[first];
@@ -79,7 +80,7 @@ static uint32_t candidate(struct candidates *of, uint32_t i) {
         uint32_t id = of->heap[0], last = of->all - 1 - of->taken++;
         of->heap[0] = of->heap[last];
         of->heap[last] = id;
-        sift_down(of->logits, of->heap, last, 0);
+        sample_sift_down(of->logits, of->heap, last, 0);
     }
     return of->heap[of->all - 1 - i];
 }
@@ -89,7 +90,7 @@ static uint64_t units_of(float weight) {
 }
 
 /* 0: min-p takes the token away. */
-static float weigh(float logit, float largest, const struct draw_rule *rule) {
+static float sample_weigh(float logit, float largest, const struct draw_rule *rule) {
     float x = (logit - largest) / rule->temperature;
     float weight = x < DRAW_LOWEST ? 0 : kernels_exp(x);
     return weight >= rule->min_p ? weight : 0;
@@ -102,9 +103,10 @@ static struct candidates find_candidates(const float *logits, uint32_t vocab, ui
                                          float *scratch) {
     struct candidates of = {
         .logits = logits, .weights = scratch, .heap = (uint32_t *)(void *)(scratch + vocab)};
-    float largest = clean(logits[best]);
-    for (uint32_t i = next_of(mask, vocab, 0); i < vocab; i = next_of(mask, vocab, i + 1)) {
-        float weight = weigh(clean(logits[i]), largest, rule);
+    float largest = sample_clean(logits[best]);
+    for (uint32_t i = sample_next_of(mask, vocab, 0); i < vocab;
+         i = sample_next_of(mask, vocab, i + 1)) {
+        float weight = sample_weigh(sample_clean(logits[i]), largest, rule);
         uint64_t units = units_of(weight);
         if (!units) continue;
         of.weights[i] = weight;
@@ -112,12 +114,12 @@ static struct candidates find_candidates(const float *logits, uint32_t vocab, ui
         of.total += units;
     }
     for (uint32_t i = of.all / 2; i-- > 0;)
-        sift_down(logits, of.heap, of.all, i);
+        sample_sift_down(logits, of.heap, of.all, i);
     return of;
 }
 
 /* `share` of a sum, rounded up; 1 at least. */
-static uint64_t share_of(uint64_t sum, float share) {
+static uint64_t sample_share_of(uint64_t sum, float share) {
     double exact = (double)share * (double)sum;
     uint64_t whole = (uint64_t)exact;
     if ((double)whole < exact) whole++;
@@ -134,7 +136,7 @@ static uint64_t candidate_units(struct candidates *of, uint32_t i) {
     return units_of(of->weights[candidate(of, i)]);
 }
 
-static uint32_t draw(struct candidates *of, const struct draw_rule *rule) {
+static uint32_t sample_draw_each(struct candidates *of, const struct draw_rule *rule) {
     uint64_t kept = of->total, sum = 0;
     if (rule->top_k && rule->top_k < of->all) {
         kept = 0;
@@ -142,7 +144,7 @@ static uint32_t draw(struct candidates *of, const struct draw_rule *rule) {
             kept += candidate_units(of, i);
     }
     if (rule->top_p < 1) { /* over what min-p and top-k leave */
-        uint64_t wanted = share_of(kept, rule->top_p);
+        uint64_t wanted = sample_share_of(kept, rule->top_p);
         for (uint32_t i = 0; sum < wanted; i++)
             sum += candidate_units(of, i);
         kept = sum;
@@ -160,7 +162,7 @@ uint32_t sample_draw(const float *logits, uint32_t vocab, const struct draw_rule
     check(best < vocab);
     if (!(rule->temperature > 0)) return best;
     struct candidates of = find_candidates(logits, vocab, best, rule, mask, scratch);
-    return draw(&of, rule);
+    return sample_draw_each(&of, rule);
 }
 
 static float within_one(float share) {

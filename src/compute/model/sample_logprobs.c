@@ -13,7 +13,7 @@
 
 #include "compute/kernels/kernels.h"
 
-static float clean(float logit) {
+static float sample_logprobs_clean(float logit) {
     float low = logit > -FLT_MAX ? logit : -FLT_MAX; /* of both: what is not a number */
     return low < FLT_MAX ? low : FLT_MAX;
 }
@@ -33,8 +33,8 @@ static const struct kernels *best_kernels(void) {
 
 /* Inserts into the descending list of at most `room`; returns its new length. An equal logit with a
  * lower id has come before and stays in front. */
-static uint32_t insert(struct token_logprob *list, uint32_t count, uint32_t room,
-                       struct token_logprob entry) {
+static uint32_t sample_logprobs_insert(struct token_logprob *list, uint32_t count, uint32_t room,
+                                       struct token_logprob entry) {
     if (count == room && !(entry.logprob > list[count - 1].logprob)) return count;
     uint32_t at = count < room ? count++ : count - 1;
     for (; at > 0 && entry.logprob > list[at - 1].logprob; at--)
@@ -53,13 +53,15 @@ uint32_t sample_logprobs(const float *logits, uint32_t vocab, uint32_t chosen, u
     const struct kernels *kernels = best_kernels();
     struct token_logprob *top = out + 1; /* logits first, turned into log probabilities below */
     uint32_t room = top_count < vocab ? top_count : vocab, count = 0;
-    float largest = clean(kernels->maximum(logits, vocab)), block[BLOCK];
+    float largest = sample_logprobs_clean(kernels->maximum(logits, vocab)), block[BLOCK];
     double sum = 0;
     for (uint32_t first = 0; first < vocab; first += BLOCK) {
         uint32_t left = vocab - first, size = left < BLOCK ? left : BLOCK;
         for (uint32_t i = 0; i < size; i++) {
-            block[i] = clean(logits[first + i]);
-            if (room) count = insert(top, count, room, (struct token_logprob){first + i, block[i]});
+            block[i] = sample_logprobs_clean(logits[first + i]);
+            if (room)
+                count = sample_logprobs_insert(top, count, room,
+                                               (struct token_logprob){first + i, block[i]});
         }
         kernels->exp_sum(block, block, 1, largest, size);
         for (uint32_t i = 0; i < size; i++)
@@ -68,7 +70,8 @@ uint32_t sample_logprobs(const float *logits, uint32_t vocab, uint32_t chosen, u
     double log_sum = log(sum);
     for (uint32_t i = 0; i < count; i++)
         top[i].logprob = logprob_of((double)top[i].logprob, (double)largest, log_sum);
-    out[0] = (struct token_logprob){
-        chosen, logprob_of((double)clean(logits[chosen]), (double)largest, log_sum)};
+    out[0] =
+        (struct token_logprob){chosen, logprob_of((double)sample_logprobs_clean(logits[chosen]),
+                                                  (double)largest, log_sum)};
     return 1 + count;
 }

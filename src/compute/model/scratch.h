@@ -55,7 +55,7 @@ struct scratch {
     float *hidden;             /* [tokens][hidden] MTP: the step's outputs (keep_outputs) */
     float *kept; /* [slots][1 + LIMIT_DRAFTS][hidden] MTP: what slots keep of outputs */
 
-    /* A lane's, [tokens][lane_stride], of which each array takes some columns. Attention's: */
+    /* A lane's, [tokens][micro_batch_stride], of which each array takes some columns. Attention's: */
     float *q;        /* [heads * query_dim]; BF16 values if model.bf16_attention and of a prompt */
     float *attended; /* [heads * value_dim] */
     /* The experts', in the same columns: */
@@ -77,18 +77,18 @@ struct scratch {
     float *absorb_u; /* [tile][heads][absorb_u_stride]: weighted sum of latents */
     float *absorb_o; /* [tile][heads][value_stride] */
     /* Of routed experts: */
-    float *group_y;           /* [tokens][hidden_stride] alone, by groups: a group's sum so far */
-    uint32_t *returned_count; /* [tokens] how many of the token's results are summed */
-    uint32_t wave_rows;       /* (token, expert) pairs computed at a time */
-    struct input_buffer expert_input, expert_middle; /* [wave_rows] */
-    float *expert_gate, *expert_up;                  /* [wave_rows][expert_stride] */
-    float *expert_y;                                 /* [wave_rows][hidden_stride] */
+    float *group_y;             /* [tokens][hidden_stride] alone, by groups: a group's sum so far */
+    uint32_t *returned_count;   /* [tokens] how many of the token's results are summed */
+    uint32_t expert_batch_rows; /* (token, expert) pairs computed at a time */
+    struct input_buffer expert_input, expert_intermediate; /* [expert_batch_rows] */
+    float *expert_gate, *expert_up;                        /* [expert_batch_rows][expert_stride] */
+    float *expert_y;                                       /* [expert_batch_rows][hidden_stride] */
     /* Of MTP's projection: */
     float *mtp_pair; /* [tokens][2 * hidden] embedding, then hidden, each normalized */
 
     struct matmul *jobs;                 /* [LINEAR_JOBS_MAX] */
     struct attention_scratch *attention; /* [threads] */
-    uint32_t lane_stride;
+    uint32_t micro_batch_stride;
     uint32_t q_a_stride, kv_a_stride, hidden_stride, mlp_stride;
     uint32_t absorb_q_stride, absorb_u_stride, value_stride, experts_stride, expert_stride;
     uint32_t expanded_stride, vocab_stride;

@@ -5,7 +5,7 @@
  */
 #include "compute/model/stages.h"
 
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 #include "compute/model/compute.h"
 
 static uint32_t first_token(const struct model *model, struct step_cut cut) {
@@ -14,16 +14,17 @@ static uint32_t first_token(const struct model *model, struct step_cut cut) {
 }
 
 /* A cut that lies before the one before it leaves the lane between them empty. */
-void stages_set_lanes(struct model *model, const struct step_plan *plan) {
-    uint32_t end = 0, count = overlap_of((enum overlap_kind)plan->overlap)->lane_count;
-    model->lane_count = count;
+void stages_set_micro_batches(struct model *model, const struct step_plan *plan) {
+    uint32_t end = 0, count = overlap_of((enum overlap_kind)plan->overlap)->micro_batch_count;
+    model->micro_batch_count = count;
     for (uint32_t i = 0; i < count; i++) {
-        struct lane *lane = &model->lanes[i];
+        struct micro_batch *micro_batch = &model->micro_batches[i];
         uint32_t cut = i + 1 < count ? first_token(model, plan->cuts[i]) : model->batch.token_count;
-        lane->first = end;
+        micro_batch->first = end;
         if (cut > end) end = cut;
-        lane->scratch = model->compute->lane(model, i, lane->first);
-        batch_take(&lane->batch, &model->batch, lane->first, end - lane->first);
+        micro_batch->scratch = model->compute->micro_batch(model, i, micro_batch->first);
+        batch_take(&micro_batch->batch, &model->batch, micro_batch->first,
+                   end - micro_batch->first);
     }
 }
 
@@ -72,9 +73,11 @@ static void run_stage(const struct pass *pass, enum stage stage) {
 }
 
 /* True if the stage waits for a transfer of the lane. */
-static bool awaits(const struct model *model, uint32_t layer, enum stage stage, uint32_t lane) {
+static bool awaits(const struct model *model, uint32_t layer, enum stage stage,
+                   uint32_t micro_batch) {
     return (stage == STAGE_MLP || stage == STAGE_COMBINE) &&
-           shape_layer_is_moe(model->shape, layer) && exchange_carries(model->lanes[lane].exchange);
+           shape_layer_is_moe(model->shape, layer) &&
+           exchange_forwards(model->micro_batches[micro_batch].exchange);
 }
 
 void pass_part(const struct pass *pass, enum stage_part part) {
@@ -91,16 +94,16 @@ static void begin_traced(const struct model *model) {
     if (model->trace) model->trace->begin(model->trace->context);
 }
 
-static void run_traced(const struct pass *pass, enum stage stage, uint32_t lane) {
+static void run_traced(const struct pass *pass, enum stage stage, uint32_t micro_batch) {
     const struct model_trace *trace = pass->model->trace;
-    bool waits = awaits(pass->model, pass->layer, stage, lane);
-    pulse_place(pass->layer, (uint32_t)stage);
+    bool waits = awaits(pass->model, pass->layer, stage, micro_batch);
+    heartbeat_place(pass->layer, (uint32_t)stage);
     pass_part(pass, STAGE_PART_COUNT); /* the stage begins */
     run_stage(pass, stage);
     if (!trace) return;
     struct exchange_transfer ended;
     if (waits) ended = exchange_last(pass->exchange);
-    trace->end(trace->context, stage, lane, pass->layer, waits ? &ended : NULL);
+    trace->end(trace->context, stage, micro_batch, pass->layer, waits ? &ended : NULL);
 }
 
 void stages_run_layer(const struct pass *pass) {
@@ -111,12 +114,12 @@ void stages_run_layer(const struct pass *pass) {
 
 /* The choices of the probed row's last token, once it has gone through the layer. */
 static void probe_routing(const struct pass *pass, const struct model_probe *probe,
-                          uint32_t lane_first) {
+                          uint32_t micro_batch_first) {
     const struct model *model = pass->model;
     uint32_t per_token = model->shape->experts_per_token;
     if (!probe || !probe->routing || !per_token || probe->row == MODEL_NO_ROW) return;
     const struct run *run = batch_run_of_row(&model->batch, probe->row);
-    uint32_t token = run->first + run->token_count - 1 - lane_first;
+    uint32_t token = run->first + run->token_count - 1 - micro_batch_first;
     if (token >= pass->batch->token_count)
         return; /* not the lane's; before it, the difference wraps around */
     uint32_t *to = probe->routing + (size_t)pass->layer * per_token;
@@ -130,25 +133,26 @@ struct layer_walk {
     const struct step_plan *plan;
     const struct overlap *overlap;
     const struct model_probe *probe;
-    uint32_t written[OVERLAP_LANES]; /* leading layers whose KV rows the lane has written */
-    uint32_t told;                   /* leading layers that all lanes have written */
+    uint32_t written[OVERLAP_MICRO_BATCHES]; /* leading layers whose KV rows the lane has written */
+    uint32_t reported;                       /* leading layers that all lanes have written */
 };
 
-void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices) {
-    if (model->follower.written && plan->row_count) model->compute->tell(model, plan->step, slices);
+void stages_report(struct model *model, const struct step_plan *plan, uint32_t slices) {
+    if (model->follower.written && plan->row_count)
+        model->compute->report(model, plan->step, slices);
 }
 
-void stages_tell_all(struct model *model, const struct step_plan *plan) {
+void stages_report_all(struct model *model, const struct step_plan *plan) {
     for (uint32_t slices = 1; slices <= model->shape->layers; slices++)
-        stages_tell(model, plan, slices);
+        stages_report(model, plan, slices);
 }
 
 /* A lane writes its rows layer by layer, each time by one; so does the slowest of all. */
-static void tell_written(struct layer_walk *walk, uint32_t lane) {
-    walk->written[lane]++;
-    for (uint32_t i = 0; i < walk->overlap->lane_count; i++)
-        if (walk->written[i] == walk->told) return;
-    stages_tell(walk->model, walk->plan, ++walk->told);
+static void report_written(struct layer_walk *walk, uint32_t micro_batch) {
+    walk->written[micro_batch]++;
+    for (uint32_t i = 0; i < walk->overlap->micro_batch_count; i++)
+        if (walk->written[i] == walk->reported) return;
+    stages_report(walk->model, walk->plan, ++walk->reported);
 }
 
 /* Waits for the layer's KV rows of those rows that wait for any. Other rows' results do not depend
@@ -169,19 +173,20 @@ static uint32_t early_of(const struct layer_walk *walk, const struct batch *batc
 }
 
 /* The stage's time is that since begin_traced. */
-static void run_row(struct layer_walk *walk, enum stage stage, uint32_t index, uint32_t layer) {
+static void stages_run_row(struct layer_walk *walk, enum stage stage, uint32_t index,
+                           uint32_t layer) {
     struct model *model = walk->model;
-    struct lane *lane = &model->lanes[index];
+    struct micro_batch *micro_batch = &model->micro_batches[index];
     struct pass pass = {.model = model,
-                        .scratch = lane->scratch,
-                        .exchange = lane->exchange,
-                        .batch = &lane->batch,
-                        .early = early_of(walk, &lane->batch),
+                        .scratch = micro_batch->scratch,
+                        .exchange = micro_batch->exchange,
+                        .batch = &micro_batch->batch,
+                        .early = early_of(walk, &micro_batch->batch),
                         .layer = layer};
     if (stage == STAGE_ATTENTION_1) await_loads(walk, &pass);
     run_traced(&pass, stage, index);
-    if (stage == STAGE_ATTENTION_0) tell_written(walk, index);
-    if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, lane->first);
+    if (stage == STAGE_ATTENTION_0) report_written(walk, index);
+    if (stage == STAGE_COMBINE) probe_routing(&pass, walk->probe, micro_batch->first);
 }
 
 static void run_in_order(struct layer_walk *walk) {
@@ -194,58 +199,59 @@ static void run_in_order(struct layer_walk *walk) {
             if (layer >= layers)
                 continue; /* beyond the last or, wrapped around, before the first */
             begin_traced(walk->model);
-            run_row(walk, (enum stage)row->stage, row->lane, layer);
+            stages_run_row(walk, (enum stage)row->stage, row->micro_batch, layer);
         }
 }
 
 /* Of the lanes that wait, the one that has waited longest. */
-static uint32_t oldest(const struct overlap *overlap, const struct overlap_place *places,
-                       const uint32_t *since) {
-    uint32_t found = overlap->lane_count;
-    for (uint32_t i = 0; i < overlap->lane_count; i++)
-        if (places[i].waits && (found == overlap->lane_count || since[i] < since[found])) found = i;
+static uint32_t stages_oldest(const struct overlap *overlap, const struct overlap_place *places,
+                              const uint32_t *since) {
+    uint32_t found = overlap->micro_batch_count;
+    for (uint32_t i = 0; i < overlap->micro_batch_count; i++)
+        if (places[i].waits && (found == overlap->micro_batch_count || since[i] < since[found]))
+            found = i;
     return found;
 }
 
 /* The lane to run next: looks which lanes' transfers have come, and waits for the first of them if
  * nothing can be done meanwhile. In a fixed order a lane's stage goes before all that could be done
  * meanwhile only when there is no more of it, come or not. `since`: when lanes began to wait. */
-static uint32_t next_lane(const struct layer_walk *walk, struct overlap_place *places,
-                          const uint32_t *since) {
+static uint32_t next_micro_batch(const struct layer_walk *walk, struct overlap_place *places,
+                                 const uint32_t *since) {
     const struct overlap *overlap = walk->overlap;
-    struct exchange *awaited[OVERLAP_LANES];
+    struct exchange *awaited[OVERLAP_MICRO_BATCHES];
     uint32_t count = 0, next;
-    for (uint32_t i = 0; i < overlap->lane_count && !walk->model->fixed_order; i++)
+    for (uint32_t i = 0; i < overlap->micro_batch_count && !walk->model->fixed_order; i++)
         if (places[i].waits) {
-            places[i].waits = !exchange_arrived(walk->model->lanes[i].exchange);
-            if (places[i].waits) awaited[count++] = walk->model->lanes[i].exchange;
+            places[i].waits = !exchange_arrived(walk->model->micro_batches[i].exchange);
+            if (places[i].waits) awaited[count++] = walk->model->micro_batches[i].exchange;
         }
     while ((next = overlap_next(overlap, walk->model->shape->layers, places)) ==
-           overlap->lane_count) {
+           overlap->micro_batch_count) {
         if (walk->model->fixed_order) {
-            places[oldest(overlap, places, since)].waits = false;
+            places[stages_oldest(overlap, places, since)].waits = false;
             continue;
         }
         const struct exchange *come = exchange_wait_any(awaited, count);
-        for (uint32_t i = 0; i < overlap->lane_count; i++)
-            if (walk->model->lanes[i].exchange == come) places[i].waits = false;
+        for (uint32_t i = 0; i < overlap->micro_batch_count; i++)
+            if (walk->model->micro_batches[i].exchange == come) places[i].waits = false;
     }
     return next;
 }
 
-static void run_by_urgency(struct layer_walk *walk) {
-    struct overlap_place places[OVERLAP_LANES] = {{0}};
-    uint32_t layers = walk->model->shape->layers, since[OVERLAP_LANES] = {0};
-    uint32_t stages = walk->overlap->lane_count * layers * STAGE_COUNT;
+static void run_dynamic_order(struct layer_walk *walk) {
+    struct overlap_place places[OVERLAP_MICRO_BATCHES] = {{0}};
+    uint32_t layers = walk->model->shape->layers, since[OVERLAP_MICRO_BATCHES] = {0};
+    uint32_t stages = walk->overlap->micro_batch_count * layers * STAGE_COUNT;
     for (uint32_t done = 0; done < stages; done++) {
         begin_traced(walk->model);
-        uint32_t lane = next_lane(walk, places, since);
-        struct overlap_place *place = &places[lane];
-        run_row(walk, place->stage, lane, place->layer);
+        uint32_t micro_batch = next_micro_batch(walk, places, since);
+        struct overlap_place *place = &places[micro_batch];
+        stages_run_row(walk, place->stage, micro_batch, place->layer);
         overlap_advance(place);
         place->waits =
-            place->layer < layers && awaits(walk->model, place->layer, place->stage, lane);
-        since[lane] = done;
+            place->layer < layers && awaits(walk->model, place->layer, place->stage, micro_batch);
+        since[micro_batch] = done;
     }
 }
 
@@ -255,5 +261,5 @@ void stages_run(struct model *model, const struct step_plan *plan,
                               .plan = plan,
                               .overlap = overlap_of((enum overlap_kind)plan->overlap),
                               .probe = probe};
-    (walk.overlap->urgency ? run_by_urgency : run_in_order)(&walk);
+    (walk.overlap->dynamic_order ? run_dynamic_order : run_in_order)(&walk);
 }

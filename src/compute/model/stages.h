@@ -7,7 +7,7 @@
 #include "compute/model/pass.h"
 
 /* Cuts the step's batch into the lanes of the plan's schedule. */
-void stages_set_lanes(struct model *model, const struct step_plan *plan);
+void stages_set_micro_batches(struct model *model, const struct step_plan *plan);
 /* Numbers the way through the layers: of the same number are those that call the same functions for the same lanes,
  * of generated tokens alone; for each lane in the same order and, where no tokens are exchanged with other ranks, for
  * all lanes together. 0: who runs it looks into what it leaves, or waits for loads. */
@@ -19,8 +19,8 @@ void stages_run(struct model *model, const struct step_plan *plan, const struct 
 void stages_run_layer(const struct pass *pass);
 
 /* Tells the follower that the plan's KV rows are written in so many slices. */
-void stages_tell(struct model *model, const struct step_plan *plan, uint32_t slices);
+void stages_report(struct model *model, const struct step_plan *plan, uint32_t slices);
 /* The same of all layers' slices, one after the other. */
-void stages_tell_all(struct model *model, const struct step_plan *plan);
+void stages_report_all(struct model *model, const struct step_plan *plan);
 
 #endif

@@ -38,7 +38,7 @@ struct shard {
 };
 
 /* A tensor that no weight can be: of a type or with dimensions that we do not use. */
-struct stranger {
+struct unsupported {
     const char *name, *file, *type_name;
     uint32_t dims;
     uint64_t shape[SAFETENSORS_DIMS_MAX];
@@ -57,8 +57,8 @@ struct checkpoint {
     uint32_t shard_count;
     struct tensor *tensors; /* by name */
     uint32_t tensor_count, tensor_room;
-    struct stranger *strangers; /* by name */
-    uint32_t stranger_count, stranger_room;
+    struct unsupported *unsupported; /* by name */
+    uint32_t unsupported_count, unsupported_room;
     char *index_name;   /* NULL: no index */
     void *index_memory; /* the parsed index; its rows' names lie there */
     size_t index_memory_bytes;
@@ -69,7 +69,7 @@ struct checkpoint {
 
 /* ---- files ---- */
 
-static char *path_of(const char *directory, const char *file) {
+static char *checkpoint_path_of(const char *directory, const char *file) {
     size_t bytes = strlen(directory) + strlen(file) + 2;
     char *path = malloc(bytes);
     check(path);
@@ -80,7 +80,7 @@ static char *path_of(const char *directory, const char *file) {
 }
 
 static bool exists(const char *directory, const char *file) {
-    char *path = path_of(directory, file);
+    char *path = checkpoint_path_of(directory, file);
     struct stat info;
     bool found = stat(path, &info) == 0;
     free(path);
@@ -106,7 +106,7 @@ static enum status map_file(const char *path, size_t bytes_max, struct bytes *ou
     return status;
 }
 
-static void unmap(struct bytes map) {
+static void checkpoint_unmap(struct bytes map) {
     if (map.count) munmap((void *)(uintptr_t)map.data, map.count);
 }
 
@@ -123,8 +123,9 @@ static int by_tensor_name(const void *left, const void *right) {
     return strcmp(((const struct tensor *)left)->name, ((const struct tensor *)right)->name);
 }
 
-static int by_stranger_name(const void *left, const void *right) {
-    return strcmp(((const struct stranger *)left)->name, ((const struct stranger *)right)->name);
+static int by_unsupported_name(const void *left, const void *right) {
+    return strcmp(((const struct unsupported *)left)->name,
+                  ((const struct unsupported *)right)->name);
 }
 
 static int by_row_tensor(const void *left, const void *right) {
@@ -132,7 +133,7 @@ static int by_row_tensor(const void *left, const void *right) {
                   ((const struct index_row *)right)->tensor);
 }
 
-static void *grown(void *items, uint32_t count, uint32_t *room, size_t item_bytes) {
+static void *checkpoint_grown(void *items, uint32_t count, uint32_t *room, size_t item_bytes) {
     if (count < *room) return items;
     *room = *room ? 2 * *room : 64;
     void *larger = realloc(items, *room * item_bytes);
@@ -141,18 +142,19 @@ static void *grown(void *items, uint32_t count, uint32_t *room, size_t item_byte
 }
 
 static void add_tensor(struct checkpoint *checkpoint, const struct tensor *tensor) {
-    checkpoint->tensors = grown(checkpoint->tensors, checkpoint->tensor_count,
-                                &checkpoint->tensor_room, sizeof *checkpoint->tensors);
+    checkpoint->tensors = checkpoint_grown(checkpoint->tensors, checkpoint->tensor_count,
+                                           &checkpoint->tensor_room, sizeof *checkpoint->tensors);
     checkpoint->tensors[checkpoint->tensor_count++] = *tensor;
 }
 
-static void add_stranger(struct checkpoint *checkpoint, const struct shard *shard,
-                         const struct safetensors_entry *entry, const char *name) {
-    struct stranger stranger = {name, shard->name, entry->type_name, entry->dims, {0}};
-    memcpy(stranger.shape, entry->shape, sizeof stranger.shape);
-    checkpoint->strangers = grown(checkpoint->strangers, checkpoint->stranger_count,
-                                  &checkpoint->stranger_room, sizeof *checkpoint->strangers);
-    checkpoint->strangers[checkpoint->stranger_count++] = stranger;
+static void add_unsupported(struct checkpoint *checkpoint, const struct shard *shard,
+                            const struct safetensors_entry *entry, const char *name) {
+    struct unsupported unsupported = {name, shard->name, entry->type_name, entry->dims, {0}};
+    memcpy(unsupported.shape, entry->shape, sizeof unsupported.shape);
+    checkpoint->unsupported =
+        checkpoint_grown(checkpoint->unsupported, checkpoint->unsupported_count,
+                         &checkpoint->unsupported_room, sizeof *checkpoint->unsupported);
+    checkpoint->unsupported[checkpoint->unsupported_count++] = unsupported;
 }
 
 static const struct index_row *index_row_of(const struct checkpoint *checkpoint, const char *name) {
@@ -161,11 +163,12 @@ static const struct index_row *index_row_of(const struct checkpoint *checkpoint,
     return bsearch(&key, checkpoint->rows, checkpoint->row_count, sizeof key, by_row_tensor);
 }
 
-static const struct stranger *stranger_of(const struct checkpoint *checkpoint, const char *name) {
-    struct stranger key = {.name = name};
-    if (!checkpoint->stranger_count) return NULL;
-    return bsearch(&key, checkpoint->strangers, checkpoint->stranger_count, sizeof key,
-                   by_stranger_name);
+static const struct unsupported *unsupported_of(const struct checkpoint *checkpoint,
+                                                const char *name) {
+    struct unsupported key = {.name = name};
+    if (!checkpoint->unsupported_count) return NULL;
+    return bsearch(&key, checkpoint->unsupported, checkpoint->unsupported_count, sizeof key,
+                   by_unsupported_name);
 }
 
 /* Takes over what the header lists; where there is an index, only what it places in this shard. */
@@ -184,7 +187,7 @@ static void add_entries(struct checkpoint *checkpoint, uint32_t index,
         const char *name = memcpy(at, entry->name, strlen(entry->name) + 1);
         at += strlen(name) + 1;
         if (entry->type == TENSOR_TYPE_COUNT || entry->dims < 1 || entry->dims > 2) {
-            add_stranger(checkpoint, shard, entry, name);
+            add_unsupported(checkpoint, shard, entry, name);
             continue;
         }
         add_tensor(checkpoint, &(struct tensor){.name = name,
@@ -231,7 +234,7 @@ static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
     checkpoint->shards =
         realloc(checkpoint->shards, (checkpoint->shard_count + 1) * sizeof(struct shard));
     check(checkpoint->shards);
-    struct shard shard = {.name = path_of(checkpoint->directory, file)};
+    struct shard shard = {.name = checkpoint_path_of(checkpoint->directory, file)};
     shard.file = shard.name + strlen(shard.name) - strlen(file);
     checkpoint->shards[checkpoint->shard_count] = shard;
     return checkpoint->shard_count++;
@@ -239,8 +242,9 @@ static uint32_t shard_named(struct checkpoint *checkpoint, const char *file) {
 
 /* A shard's name comes from outside: it must be a plain file name, and there is a sane number of
  * them. */
-static enum status add_row(struct checkpoint *checkpoint, struct arena *arena, struct bytes tensor,
-                           const struct tree *value, struct error *error) {
+static enum status checkpoint_add_row(struct checkpoint *checkpoint, struct arena *arena,
+                                      struct bytes tensor, const struct tree *value,
+                                      struct error *error) {
     struct bytes file, copy = arena_copy(arena, tensor);
     char shown[SAFETENSORS_SHOWN_BYTES];
     if (!copy.data)
@@ -265,24 +269,24 @@ static enum status add_row(struct checkpoint *checkpoint, struct arena *arena, s
     return STATUS_OK;
 }
 
-static enum status read_index(struct checkpoint *checkpoint, struct error *error) {
+static enum status checkpoint_read_index(struct checkpoint *checkpoint, struct error *error) {
     struct bytes text, key;
     struct arena arena;
     const struct tree *root, *map, *value;
     struct tree_cursor cursor = {0};
-    checkpoint->index_name = path_of(checkpoint->directory, INDEX);
+    checkpoint->index_name = checkpoint_path_of(checkpoint->directory, INDEX);
     enum status status = map_file(checkpoint->index_name, INDEX_BYTES_MAX, &text, error);
     if (status != STATUS_OK) return status;
     checkpoint->index_memory_bytes = safetensors_memory(text.count);
     checkpoint->index_memory = take_space(checkpoint->index_memory_bytes);
     if (!checkpoint->index_memory) {
-        unmap(text);
+        checkpoint_unmap(text);
         return error_set(error, STATUS_NO_MEMORY, "%s: not enough memory to read it",
                          checkpoint->index_name);
     }
     arena_over(&arena, checkpoint->index_memory, checkpoint->index_memory_bytes);
     status = tree_parse(&arena, text, checkpoint->index_name, &root, error);
-    unmap(text);
+    checkpoint_unmap(text);
     if (status != STATUS_OK) return status;
     map = tree_member(root, "weight_map");
     if (!map || tree_kind(map) != TREE_OBJECT)
@@ -295,15 +299,15 @@ static enum status read_index(struct checkpoint *checkpoint, struct error *error
     check(checkpoint->rows);
     cursor = (struct tree_cursor){0};
     while (status == STATUS_OK && tree_next_member(map, &cursor, &key, &value))
-        status = add_row(checkpoint, &arena, key, value, error);
+        status = checkpoint_add_row(checkpoint, &arena, key, value, error);
     qsort(checkpoint->rows, checkpoint->row_count, sizeof *checkpoint->rows, by_row_tensor);
     return status;
 }
 
-static enum status read_config(struct checkpoint *checkpoint, struct sha256 *hash,
-                               struct error *error) {
+static enum status checkpoint_read_config(struct checkpoint *checkpoint, struct sha256 *hash,
+                                          struct error *error) {
     struct bytes text;
-    char *path = path_of(checkpoint->directory, "config.json");
+    char *path = checkpoint_path_of(checkpoint->directory, "config.json");
     enum status status = map_file(path, CONFIG_BYTES_MAX, &text, error);
     if (status == STATUS_NOT_FOUND)
         error_set(error, status,
@@ -311,16 +315,16 @@ static enum status read_config(struct checkpoint *checkpoint, struct sha256 *has
     if (status == STATUS_OK) {
         status = shape_parse(text, path, &checkpoint->shape, error);
         sha256_update(hash, text.data, text.count);
-        unmap(text);
+        checkpoint_unmap(text);
     }
     free(path);
     if (status != STATUS_OK || !exists(checkpoint->directory, "generation_config.json"))
         return status;
-    path = path_of(checkpoint->directory, "generation_config.json");
+    path = checkpoint_path_of(checkpoint->directory, "generation_config.json");
     status = map_file(path, CONFIG_BYTES_MAX, &text, error);
     if (status == STATUS_OK) {
         status = shape_add_generation(text, path, &checkpoint->shape, error);
-        unmap(text);
+        checkpoint_unmap(text);
     }
     free(path);
     return status;
@@ -333,7 +337,7 @@ static enum status check_index(const struct checkpoint *checkpoint, struct error
         const struct shard *shard = &checkpoint->shards[row->shard];
         char shown[SAFETENSORS_SHOWN_BYTES];
         if (!shard->map.count || checkpoint_tensor(checkpoint, row->tensor) ||
-            stranger_of(checkpoint, row->tensor))
+            unsupported_of(checkpoint, row->tensor))
             continue;
         return error_set(error, STATUS_CORRUPT,
                          "%s: tensor '%s': expected in this file by %s, found no such tensor in it",
@@ -363,16 +367,16 @@ static const char *expected_text(const struct shape *shape, const struct layout_
 
 static enum status report_absent(const struct checkpoint *checkpoint,
                                  const struct layout_tensor *wanted, struct error *error) {
-    const struct stranger *stranger = stranger_of(checkpoint, wanted->name);
+    const struct unsupported *unsupported = unsupported_of(checkpoint, wanted->name);
     char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
     expected_text(&checkpoint->shape, wanted, expected);
-    if (!stranger)
+    if (!unsupported)
         return error_set(error, STATUS_NOT_FOUND,
                          "%s: tensor '%s': expected %s, found no such tensor",
                          listing_name(checkpoint), wanted->name, expected);
     return error_set(error, STATUS_UNSUPPORTED, "%s: tensor '%s': expected %s, found %s %s",
-                     stranger->file, wanted->name, expected, stranger->type_name,
-                     safetensors_shape_text(stranger->shape, stranger->dims, dims));
+                     unsupported->file, wanted->name, expected, unsupported->type_name,
+                     safetensors_shape_text(unsupported->shape, unsupported->dims, dims));
 }
 
 static bool has_shape(const struct tensor *tensor, uint64_t rows, uint64_t columns, uint32_t dims) {
@@ -382,7 +386,7 @@ static bool has_shape(const struct tensor *tensor, uint64_t rows, uint64_t colum
 static enum status check_scale_values(const struct tensor *scale, struct error *error) {
     for (uint64_t i = 0; i < scale->shape[0] * scale->shape[1]; i++) {
         float value;
-        tensor_to_float(scale, i, 1, &value);
+        checkpoint_tensor_to_float(scale, i, 1, &value);
         if (isfinite(value) && value >= 0) continue;
         return error_set(
             error, STATUS_CORRUPT,
@@ -403,12 +407,12 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
     if (!scale) {
         char name[LAYOUT_NAME_BYTES + 16];
         format_text(name, sizeof name, "%s_scale_inv", weight->name);
-        const struct stranger *stranger = stranger_of(checkpoint, name);
-        if (stranger)
+        const struct unsupported *unsupported = unsupported_of(checkpoint, name);
+        if (unsupported)
             return error_set(error, STATUS_UNSUPPORTED,
-                             "%s: tensor '%s': expected F32 %s, found %s %s", stranger->file, name,
-                             expected, stranger->type_name,
-                             safetensors_shape_text(stranger->shape, stranger->dims, found));
+                             "%s: tensor '%s': expected F32 %s, found %s %s", unsupported->file,
+                             name, expected, unsupported->type_name,
+                             safetensors_shape_text(unsupported->shape, unsupported->dims, found));
         return error_set(
             error, STATUS_NOT_FOUND,
             "%s: tensor '%s': expected F32 %s for its F8_E4M3 weight, found no such tensor",
@@ -416,7 +420,8 @@ static enum status check_scale(const struct checkpoint *checkpoint, const struct
     }
     if (scale->type == TENSOR_E4M3 || !has_shape(scale, extents[0], extents[1], 2))
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected F32 %s, found %s %s",
-                         scale->file, scale->name, expected, tensor_type_name(scale->type),
+                         scale->file, scale->name, expected,
+                         safetensors_tensor_type_name(scale->type),
                          safetensors_shape_text(scale->shape, scale->dims, found));
     return checkpoint->whole ? check_scale_values(scale, error) : STATUS_OK;
 }
@@ -434,7 +439,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
     const struct tensor *tensor = checkpoint_tensor(checkpoint, wanted->name);
     bool mtp = wanted->layer != LAYOUT_NONE && wanted->layer >= shape->layers;
     if (mtp && validation->skip_mtp) return STATUS_OK;
-    if (!tensor && wanted->optional && !stranger_of(checkpoint, wanted->name)) return STATUS_OK;
+    if (!tensor && wanted->optional && !unsupported_of(checkpoint, wanted->name)) return STATUS_OK;
     if (!tensor) return report_absent(checkpoint, wanted, error);
     const bool quantized = tensor->type == TENSOR_E4M3;
     if (!has_shape(tensor, wanted->rows, wanted->columns, wanted->dims) ||
@@ -442,7 +447,7 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
         char expected[128], dims[SAFETENSORS_SHAPE_BYTES];
         return error_set(error, STATUS_INVALID, "%s: tensor '%s': expected %s, found %s %s",
                          tensor->file, tensor->name, expected_text(shape, wanted, expected),
-                         tensor_type_name(tensor->type),
+                         safetensors_tensor_type_name(tensor->type),
                          safetensors_shape_text(tensor->shape, tensor->dims, dims));
     }
     if (quantized && !shape->fp8)
@@ -452,7 +457,8 @@ static enum status check_tensor(void *context, const struct layout_tensor *wante
             "quantization_config that says how it is scaled",
             tensor->file, tensor->name);
     if (quantized) return check_scale(checkpoint, tensor, error);
-    if (tensor->dims == 1 && checkpoint->whole) return tensor_check_finite(tensor, error);
+    if (tensor->dims == 1 && checkpoint->whole)
+        return checkpoint_tensor_check_finite(tensor, error);
     return STATUS_OK;
 }
 
@@ -464,8 +470,8 @@ static bool has_mtp_tensor(const struct checkpoint *checkpoint) {
         size_t length = format_text(prefix, sizeof prefix, "model.layers.%u.", layer);
         for (uint32_t i = 0; i < checkpoint->tensor_count; i++)
             if (!strncmp(checkpoint->tensors[i].name, prefix, length)) return true;
-        for (uint32_t i = 0; i < checkpoint->stranger_count; i++)
-            if (!strncmp(checkpoint->strangers[i].name, prefix, length)) return true;
+        for (uint32_t i = 0; i < checkpoint->unsupported_count; i++)
+            if (!strncmp(checkpoint->unsupported[i].name, prefix, length)) return true;
     }
     return false;
 }
@@ -489,7 +495,7 @@ static void add_absent(struct checkpoint *checkpoint, struct tensor tensor) {
     const struct index_row *row = index_row_of(checkpoint, tensor.name);
     if (!row || checkpoint->shards[row->shard].map.count) return;
     tensor.name = row->tensor; /* lives as long as the checkpoint */
-    tensor.bytes = tensor_type_bytes(tensor.type, tensor.shape[0] * tensor.shape[1]);
+    tensor.bytes = safetensors_tensor_type_bytes(tensor.type, tensor.shape[0] * tensor.shape[1]);
     tensor.file = checkpoint->shards[row->shard].name;
     add_tensor(checkpoint, &tensor);
 }
@@ -524,9 +530,9 @@ static void sort_tensors(struct checkpoint *checkpoint) {
     if (checkpoint->tensor_count)
         qsort(checkpoint->tensors, checkpoint->tensor_count, sizeof *checkpoint->tensors,
               by_tensor_name);
-    if (checkpoint->stranger_count)
-        qsort(checkpoint->strangers, checkpoint->stranger_count, sizeof *checkpoint->strangers,
-              by_stranger_name);
+    if (checkpoint->unsupported_count)
+        qsort(checkpoint->unsupported, checkpoint->unsupported_count,
+              sizeof *checkpoint->unsupported, by_unsupported_name);
 }
 
 /* With a tied head the embedding stands for lm_head, whatever the file has under that name. */
@@ -580,7 +586,7 @@ static enum status find_shards(struct checkpoint *checkpoint, struct error *erro
         shard_named(checkpoint, SINGLE);
         return STATUS_OK;
     }
-    if (exists(checkpoint->directory, INDEX)) return read_index(checkpoint, error);
+    if (exists(checkpoint->directory, INDEX)) return checkpoint_read_index(checkpoint, error);
     if (!checkpoint->whole) return STATUS_OK;
     return error_set(error, STATUS_NOT_FOUND, "%s: expected %s or %s, found neither",
                      checkpoint->directory, SINGLE, INDEX);
@@ -589,7 +595,7 @@ static enum status find_shards(struct checkpoint *checkpoint, struct error *erro
 static enum status read_directory(struct checkpoint *checkpoint, struct error *error) {
     struct sha256 hash;
     sha256_init(&hash);
-    enum status status = read_config(checkpoint, &hash, error);
+    enum status status = checkpoint_read_config(checkpoint, &hash, error);
     if (status == STATUS_OK) status = find_shards(checkpoint, error);
     for (uint32_t i = 0; status == STATUS_OK && i < checkpoint->shard_count; i++) {
         status = open_shard(checkpoint, i, error);
@@ -616,7 +622,7 @@ enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error) {
     struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     check(checkpoint);
-    checkpoint->directory = path_of(directory, "");
+    checkpoint->directory = checkpoint_path_of(directory, "");
     checkpoint->directory[strlen(checkpoint->directory) - 1] = '\0';
     checkpoint->whole = parts == CHECKPOINT_WHOLE;
     enum status status = read_directory(checkpoint, error);
@@ -632,7 +638,7 @@ struct checkpoint *checkpoint_take(const struct shape *shape,
     struct checkpoint *checkpoint = calloc(1, sizeof *checkpoint);
     check(checkpoint);
     checkpoint->shape = *shape;
-    checkpoint->directory = path_of("random weights", "");
+    checkpoint->directory = checkpoint_path_of("random weights", "");
     checkpoint->whole = true;
     shard_named(checkpoint, "memory");
     checkpoint->shards[0].map = memory->map;
@@ -646,7 +652,7 @@ struct checkpoint *checkpoint_take(const struct shape *shape,
 void checkpoint_close(struct checkpoint *checkpoint) {
     if (!checkpoint) return;
     for (uint32_t i = 0; i < checkpoint->shard_count; i++) {
-        unmap(checkpoint->shards[i].map);
+        checkpoint_unmap(checkpoint->shards[i].map);
         free(checkpoint->shards[i].name);
         free(checkpoint->shards[i].names);
     }
@@ -655,7 +661,7 @@ void checkpoint_close(struct checkpoint *checkpoint) {
     free(checkpoint->rows);
     free(checkpoint->shards);
     free(checkpoint->tensors);
-    free(checkpoint->strangers);
+    free(checkpoint->unsupported);
     free(checkpoint->directory);
     free(checkpoint);
 }
@@ -717,8 +723,10 @@ bool checkpoint_has_weights(const struct checkpoint *checkpoint) {
     return checkpoint->shard_count > 0;
 }
 
-void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out) {
-    const uint64_t size = tensor_type_bytes(tensor->type, 1); /* all these types have whole bytes */
+void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
+                                float *out) {
+    const uint64_t size =
+        safetensors_tensor_type_bytes(tensor->type, 1); /* all these types have whole bytes */
     const uint8_t *at = (const uint8_t *)tensor->data + first * size;
     check(tensor->data && first <= tensor->bytes / size && count <= tensor->bytes / size - first);
     for (uint64_t i = 0; i < count; i++, at += size) {
@@ -734,12 +742,12 @@ void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count
     }
 }
 
-enum status tensor_check_finite(const struct tensor *tensor, struct error *error) {
+enum status checkpoint_tensor_check_finite(const struct tensor *tensor, struct error *error) {
     float values[1024];
     const uint64_t count = tensor->shape[0] * tensor->shape[1];
     for (uint64_t first = 0; first < count; first += ARRAY_COUNT(values)) {
         uint64_t part = count - first < ARRAY_COUNT(values) ? count - first : ARRAY_COUNT(values);
-        tensor_to_float(tensor, first, part, values);
+        checkpoint_tensor_to_float(tensor, first, part, values);
         for (uint64_t i = 0; i < part; i++) {
             char place[SAFETENSORS_SHAPE_BYTES];
             uint64_t at[2] = {(first + i) / tensor->shape[1], (first + i) % tensor->shape[1]};

@@ -34,7 +34,7 @@ enum checkpoint_parts {
  * line that names file, tensor, expected and found. Tensors that the shape does not ask for are
  * ignored. An MTP layer that config.json announces may be absent altogether, as many copies drop it
  * (checkpoint_has_mtp). Scales, norms and the router's biases are checked for NaN and infinity
- * here; the weights by whoever reads them (tensor_check_finite). */
+ * here; the weights by whoever reads them (checkpoint_tensor_check_finite). */
 enum status checkpoint_open(const char *directory, enum checkpoint_parts parts,
                             struct checkpoint **checkpoint_out, struct error *error);
 void checkpoint_close(struct checkpoint *checkpoint);
@@ -81,10 +81,11 @@ bool checkpoint_has_weights(const struct checkpoint *checkpoint);
 void checkpoint_files(const struct checkpoint *checkpoint, uint8_t out[32]);
 
 /* Converts `count` elements from `first` on to floats (FP8: raw code values, without scale). */
-void tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count, float *out);
+void checkpoint_tensor_to_float(const struct tensor *tensor, uint64_t first, uint64_t count,
+                                float *out);
 
 /* STATUS_CORRUPT, naming file, tensor and place, at the first NaN or infinity. Reads the whole
  * tensor. */
-enum status tensor_check_finite(const struct tensor *tensor, struct error *error);
+enum status checkpoint_tensor_check_finite(const struct tensor *tensor, struct error *error);
 
 #endif

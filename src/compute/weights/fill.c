@@ -16,12 +16,12 @@ static void finish_parts(void *context, uint32_t first, uint32_t count, uint32_t
     for (uint32_t i = round->first + first; i < round->first + first + count; i++) {
         const struct fill_part *part = &round->fill->parts[i];
         weights_file_fill(round->fill->file, part->place, part->first, part->bytes, part->what,
-                          weights_digest(part->first, part->bytes));
+                          weights_file_digest(part->first, part->bytes));
     }
 }
 
 /* True: the part is ours to pack. False: somebody else packs it, or it is there. */
-static bool claim(struct weights_file *file, struct pack_run *run, struct fill_part *part) {
+static bool fill_claim(struct weights_file *file, struct pack_run *run, struct fill_part *part) {
     part->done = weights_file_holds(file, part->place) == part->what;
     if (!part->done && !weights_file_claim(file, part->place)) return false;
     if (!part->done &&
@@ -61,7 +61,7 @@ enum status fill_some(struct fill *fill, struct pack_run *run, uint32_t *left_ou
         uint32_t count = 0;
         for (; count < at_once && first + count < fill->part_count; count++) {
             struct fill_part *part = &fill->parts[first + count];
-            if (part->done || (fill->file && !claim(fill->file, run, part))) break;
+            if (part->done || (fill->file && !fill_claim(fill->file, run, part))) break;
         }
         if (count) status = pack_parts(fill, run, first, count, error);
         first += count;
@@ -90,15 +90,16 @@ struct check_of_parts {
     uint32_t damaged;
 };
 
-static bool is_sound(const struct weights_file *file, uint32_t part) {
+static bool fill_is_sound(const struct weights_file *file, uint32_t part) {
     return weights_file_holds(file, part) == WEIGHTS_FILE_EMPTY || weights_file_verify(file, part);
 }
 
 static void verify_parts(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct check_of_parts *check = context;
     for (uint32_t i = first; i < first + count; i++) {
-        if (is_sound(check->file, i) || !weights_file_claim(check->file, i)) continue;
-        if (!is_sound(check->file, i)) { /* looked at again, now that nobody else writes to it */
+        if (fill_is_sound(check->file, i) || !weights_file_claim(check->file, i)) continue;
+        if (!fill_is_sound(check->file,
+                           i)) { /* looked at again, now that nobody else writes to it */
             weights_file_empty(check->file, i);
             __atomic_fetch_add(&check->damaged, 1, __ATOMIC_RELAXED);
         }

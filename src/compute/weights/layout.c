@@ -34,7 +34,7 @@ static void put(struct layout_walk *walk, enum layout_kind kind, const char *nam
     walk->status = walk->visit(walk->context, tensor, walk->error);
 }
 
-static void put_attention(struct layout_walk *walk) {
+static void layout_put_attention(struct layout_walk *walk) {
     const struct shape *shape = walk->shape;
     const uint64_t hidden = shape->hidden, heads = shape->heads;
     const uint64_t query = heads * shape_query_dim(shape);
@@ -53,7 +53,7 @@ static void put_attention(struct layout_walk *walk) {
     put(walk, LAYOUT_ATTENTION, "self_attn.o_proj.weight", hidden, heads * shape->value_dim);
 }
 
-static void put_experts(struct layout_walk *walk) {
+static void layout_put_experts(struct layout_walk *walk) {
     const struct shape *shape = walk->shape;
     const uint64_t hidden = shape->hidden, width = shape->expert_width;
     const uint64_t shared_width = width * shape->shared_experts;
@@ -76,14 +76,14 @@ static void put_experts(struct layout_walk *walk) {
     put(walk, LAYOUT_SHARED, "mlp.shared_experts.down_proj.weight", hidden, shared_width);
 }
 
-static void put_layer(struct layout_walk *walk) {
+static void layout_put_layer(struct layout_walk *walk) {
     const struct shape *shape = walk->shape;
     const uint64_t hidden = shape->hidden, width = shape->dense_width;
     put(walk, LAYOUT_NORM, "input_layernorm.weight", hidden, 0);
-    put_attention(walk);
+    layout_put_attention(walk);
     put(walk, LAYOUT_NORM, "post_attention_layernorm.weight", hidden, 0);
     if (shape_layer_is_moe(shape, walk->tensor.layer)) {
-        put_experts(walk);
+        layout_put_experts(walk);
         return;
     }
     put(walk, LAYOUT_DENSE, "mlp.gate_proj.weight", width, hidden);
@@ -99,7 +99,7 @@ static void put_mtp_layer(struct layout_walk *walk) {
     put(walk, LAYOUT_NORM, "enorm.weight", hidden, 0);
     put(walk, LAYOUT_NORM, "hnorm.weight", hidden, 0);
     put(walk, LAYOUT_JOIN, "eh_proj.weight", hidden, 2 * hidden);
-    put_layer(walk);
+    layout_put_layer(walk);
     put(walk, LAYOUT_NORM, "shared_head.norm.weight", hidden, 0);
     walk->tensor.optional = true;
     put(walk, LAYOUT_HEAD, "shared_head.head.weight", vocab, hidden);
@@ -113,7 +113,7 @@ enum status layout_each(const struct shape *shape, layout_visit *visit, void *co
     put(&walk, LAYOUT_EMBEDDING, "model.embed_tokens.weight", shape->vocab, shape->hidden);
     for (uint32_t layer = 0; layer < shape->layers; layer++) {
         walk.tensor.layer = layer;
-        put_layer(&walk);
+        layout_put_layer(&walk);
     }
     walk.tensor.layer = LAYOUT_NONE;
     put(&walk, LAYOUT_NORM, "model.norm.weight", shape->hidden, 0);

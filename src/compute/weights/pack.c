@@ -94,7 +94,8 @@ static void apply_scales(const struct pack_job *job, float *values) {
         uint64_t scale_row = (job->source_row + r) / QUANT_GROUP;
         for (uint64_t c = 0; c < cols; c += QUANT_GROUP) {
             float scale;
-            tensor_to_float(job->scale, scale_row * scale_cols + c / QUANT_GROUP, 1, &scale);
+            checkpoint_tensor_to_float(job->scale, scale_row * scale_cols + c / QUANT_GROUP, 1,
+                                       &scale);
             uint64_t end = c + QUANT_GROUP < cols ? c + QUANT_GROUP : cols;
             for (uint64_t i = c; i < end; i++)
                 values[r * cols + i] *= scale;
@@ -114,7 +115,7 @@ static void round_floats(char *values, size_t count) {
 
 /* Copies the job's rows to `to`, as elements of the job's type; false if one is not finite. There is room for
  * floats. */
-static bool fetch(const struct pack_job *job, void *to) {
+static bool pack_fetch(const struct pack_job *job, void *to) {
     size_t count = job->row_count * pack_columns(job->tensor);
     const char *from = (const char *)job->tensor->data + job->source_row * source_row_bytes(job);
     if (job->type == WEIGHT_FP8) {
@@ -125,7 +126,7 @@ static bool fetch(const struct pack_job *job, void *to) {
         memcpy(to, from, count * sizeof(uint16_t));
         return halves_are_finite(to, count);
     }
-    tensor_to_float(job->tensor, job->source_row * pack_columns(job->tensor), count, to);
+    checkpoint_tensor_to_float(job->tensor, job->source_row * pack_columns(job->tensor), count, to);
     bool finite = floats_are_finite(to, count);
     if (job->scale) apply_scales(job, to);
     if (job->type == WEIGHT_BF16) round_floats(to, count);
@@ -151,7 +152,7 @@ static void drop_mapped(const struct pack_job *job) {
 
 /* The rows go to the device as they were fetched. */
 static bool send_job(const struct pack_job *job, struct upload *upload, uint32_t member) {
-    bool finite = fetch(job, upload_room(upload, member));
+    bool finite = pack_fetch(job, upload_room(upload, member));
     size_t bytes = fetched_row_bytes(job);
     struct upload_rows rows = {.to = job->data,
                                .row_bytes = bytes,
@@ -162,10 +163,10 @@ static bool send_job(const struct pack_job *job, struct upload *upload, uint32_t
     return finite;
 }
 
-static bool run_job(const struct pack_job *job, char *buffer) {
+static bool pack_run_job(const struct pack_job *job, char *buffer) {
     uint32_t cols = (uint32_t)pack_columns(job->tensor);
     size_t bytes = job->row_count * fetched_row_bytes(job);
-    bool finite = fetch(job, buffer);
+    bool finite = pack_fetch(job, buffer);
     switch (job->form) {
     case PACK_PANELS:
         matmul_pack(job->type, buffer, job->row_count, cols, 0, job->row_count, job->data);
@@ -190,12 +191,12 @@ static bool run_job(const struct pack_job *job, char *buffer) {
     return finite;
 }
 
-static void run_jobs(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void pack_run_jobs_each(void *context, uint32_t first, uint32_t count, uint32_t member) {
     struct pack_run *run = context;
     for (uint32_t i = run->first_job + first; i < run->first_job + first + count; i++) {
         const struct pack_job *job = &run->list->jobs[i];
         if (run->upload ? send_job(job, run->upload, member)
-                        : run_job(job, run->buffers + member * run->buffer_bytes))
+                        : pack_run_job(job, run->buffers + member * run->buffer_bytes))
             continue;
         if (i < run->bad_jobs[member]) run->bad_jobs[member] = i;
     }
@@ -208,7 +209,7 @@ static uint32_t lowest_bad_job(const struct pack_run *run, uint32_t threads) {
     return lowest;
 }
 
-static enum status bad_value(const struct pack_job *job, struct error *error) {
+static enum status pack_bad_value(const struct pack_job *job, struct error *error) {
     const struct tensor *tensor = job->tensor;
     return error_set(
         error, STATUS_CORRUPT,
@@ -255,7 +256,7 @@ void pack_run_close(struct pack_run *run) {
     *run = (struct pack_run){.list = NULL};
 }
 
-static uint64_t count_bytes(const struct pack_run *run, uint32_t first, uint32_t count) {
+static uint64_t pack_count_bytes(const struct pack_run *run, uint32_t first, uint32_t count) {
     uint64_t bytes = 0;
     for (uint32_t i = first; i < first + count; i++)
         bytes += pack_job_bytes(&run->list->jobs[i]);
@@ -263,7 +264,7 @@ static uint64_t count_bytes(const struct pack_run *run, uint32_t first, uint32_t
 }
 
 void pack_run_skip(struct pack_run *run, uint32_t first, uint32_t count) {
-    run->done_bytes += count_bytes(run, first, count);
+    run->done_bytes += pack_count_bytes(run, first, count);
     if (run->progress->report)
         run->progress->report(run->progress->context, run->done_bytes, run->total_bytes);
 }
@@ -274,10 +275,10 @@ enum status pack_run_jobs(struct pack_run *run, uint32_t first, uint32_t count,
     for (uint32_t end = first + count; first < end; first += count) {
         count = end - first < PACK_ROUND_JOBS ? end - first : PACK_ROUND_JOBS;
         run->first_job = first;
-        team_run(run->team, run_jobs, run, count, 1);
+        team_run(run->team, pack_run_jobs_each, run, count, 1);
         uint32_t bad_job = lowest_bad_job(run, team_threads(run->team));
-        if (bad_job != UINT32_MAX) return bad_value(&run->list->jobs[bad_job], error);
-        run->read_bytes += count_bytes(run, first, count);
+        if (bad_job != UINT32_MAX) return pack_bad_value(&run->list->jobs[bad_job], error);
+        run->read_bytes += pack_count_bytes(run, first, count);
         pack_run_skip(run, first, count);
     }
     return STATUS_OK;

@@ -46,7 +46,8 @@ struct writer {
 
 /* ---- values ---- */
 
-static uint64_t mixed(uint64_t value) { /* splitmix64's finalizer (Steele, Lea, Flood, 2014) */
+static uint64_t
+random_checkpoint_mixed(uint64_t value) { /* splitmix64's finalizer (Steele, Lea, Flood, 2014) */
     value ^= value >> 30;
     value *= 0xBF58476D1CE4E5B9u;
     value ^= value >> 27;
@@ -54,11 +55,11 @@ static uint64_t mixed(uint64_t value) { /* splitmix64's finalizer (Steele, Lea, 
     return value ^ value >> 31;
 }
 
-static uint64_t key_of(const char *name, uint64_t seed) {
+static uint64_t random_checkpoint_key_of(const char *name, uint64_t seed) {
     uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a */
     for (; *name; name++)
         hash = (hash ^ (uint8_t)*name) * 0x100000001B3u;
-    return mixed(hash + mixed(seed + 0x9E3779B97F4A7C15u));
+    return random_checkpoint_mixed(hash + random_checkpoint_mixed(seed + 0x9E3779B97F4A7C15u));
 }
 
 /* Sum of four uniform bytes, centred and scaled to variance 1: close enough to a normal variate. */
@@ -68,22 +69,23 @@ static float bell(uint32_t bits) {
     return (float)(sum - 510) * (1.0f / 147.80054f); /* sqrt(4 (256^2 - 1) / 12) */
 }
 
-static float normal_at(uint64_t key, uint64_t index) {
-    return bell((uint32_t)(mixed(key + index * 0x9E3779B97F4A7C15u) >> 16));
+static float random_checkpoint_normal_at(uint64_t key, uint64_t index) {
+    return bell((uint32_t)(random_checkpoint_mixed(key + index * 0x9E3779B97F4A7C15u) >> 16));
 }
 
 static void fill_row(uint64_t key, uint64_t row, uint64_t columns, float mean, float deviation,
                      float *out /* [columns] */) {
-    const uint64_t start = key + mixed(row + 1);
+    const uint64_t start = key + random_checkpoint_mixed(row + 1);
     for (uint64_t i = 0; i + 1 < columns; i += 2) {
-        uint64_t bits = mixed(start + i * 0x9E3779B97F4A7C15u);
+        uint64_t bits = random_checkpoint_mixed(start + i * 0x9E3779B97F4A7C15u);
         out[i] = mean + deviation * bell((uint32_t)bits);
         out[i + 1] = mean + deviation * bell((uint32_t)(bits >> 32));
     }
-    if (columns % 2) out[columns - 1] = mean + deviation * normal_at(start, columns - 1);
+    if (columns % 2)
+        out[columns - 1] = mean + deviation * random_checkpoint_normal_at(start, columns - 1);
 }
 
-static bool ends_with(const char *text, const char *end) {
+static bool random_checkpoint_ends_with(const char *text, const char *end) {
     size_t length = strlen(text), wanted = strlen(end);
     return length >= wanted && !strcmp(text + length - wanted, end);
 }
@@ -97,7 +99,7 @@ static float gain_of(const char *name) {
     } gains[] = {{"q_proj.weight", 1.6f},    {"q_b_proj.weight", 1.6f}, {"o_proj.weight", 1.3f},
                  {"gate_proj.weight", 1.2f}, {"up_proj.weight", 1.2f},  {"down_proj.weight", 1.4f}};
     for (size_t i = 0; i < ARRAY_COUNT(gains); i++)
-        if (ends_with(name, gains[i].end)) return gains[i].gain;
+        if (random_checkpoint_ends_with(name, gains[i].end)) return gains[i].gain;
     return 1.0f;
 }
 
@@ -113,7 +115,7 @@ static void make_rows(const struct writer *writer, const struct layout_tensor *t
                       uint64_t first, uint64_t count) {
     const struct random_checkpoint *plan = writer->plan;
     const char *name = source_name(writer, tensor);
-    const uint64_t key = key_of(name, plan->seed), columns = tensor->columns;
+    const uint64_t key = random_checkpoint_key_of(name, plan->seed), columns = tensor->columns;
     const float width = 1.0f / sqrtf((float)columns);
     for (uint64_t i = 0; i < count; i++) {
         const uint64_t row = first + i;
@@ -129,7 +131,8 @@ static void make_rows(const struct writer *writer, const struct layout_tensor *t
         else if (tensor->kind == LAYOUT_HEAD)
             deviation = 2.5f * width;
         else if (tensor->kind != LAYOUT_JOIN) /* uneven rows, so that quantization blocks differ */
-            deviation = gain_of(name) * width * expf(0.35f * normal_at(~key, row));
+            deviation =
+                gain_of(name) * width * expf(0.35f * random_checkpoint_normal_at(~key, row));
         fill_row(key, row, columns, mean, deviation, writer->rows + i * columns);
     }
 }
@@ -156,8 +159,8 @@ static void quantize(struct writer *writer, const struct layout_tensor *tensor, 
     }
 }
 
-static void encode(struct writer *writer, const struct checkpoint_part *part, uint64_t first,
-                   uint64_t count) {
+static void random_checkpoint_encode(struct writer *writer, const struct checkpoint_part *part,
+                                     uint64_t first, uint64_t count) {
     const uint64_t values = count * part->tensor.columns;
     uint16_t half;
     if (part->type == TENSOR_E4M3) {
@@ -191,7 +194,7 @@ static void add_part(struct writer *writer, const struct layout_tensor *tensor,
         part->tensor.columns = divide_up(tensor->columns, QUANT_GROUP);
     }
     const uint64_t rows = part->tensor.rows, columns = part->tensor.columns;
-    part->bytes = tensor_type_bytes(type, rows * columns);
+    part->bytes = safetensors_tensor_type_bytes(type, rows * columns);
     writer->total_bytes += part->bytes;
     if (is_scale && rows * columns > writer->scale_room) writer->scale_room = rows * columns;
     if (!is_scale && columns > writer->row_room) writer->row_room = columns;
@@ -220,7 +223,8 @@ static void file_name(const struct writer *writer, uint32_t shard, char out[64])
 
 /* In the place of what has the name: a link may lead into a cache of models, and a file may be mapped
  * by a server. */
-static enum status open_file(struct writer *writer, const char *name, struct error *error) {
+static enum status random_checkpoint_open_file(struct writer *writer, const char *name,
+                                               struct error *error) {
     format_text(writer->path, sizeof writer->path, "%s/%s", writer->plan->directory, name);
     if (unlink(writer->path) == 0 || errno == ENOENT) {
         int file = open(writer->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
@@ -240,7 +244,7 @@ static enum status close_file(struct writer *writer, enum status status, struct 
 }
 
 /* The JSON of one shard's header, padded so that the data begins on a multiple of eight. */
-static void write_header(struct writer *writer, uint32_t shard) {
+static void random_checkpoint_write_header(struct writer *writer, uint32_t shard) {
     char *text = NULL;
     size_t bytes = 0;
     FILE *memory = open_memstream(&text, &bytes);
@@ -251,7 +255,7 @@ static void write_header(struct writer *writer, uint32_t shard) {
         const struct checkpoint_part *part = &writer->parts[i];
         if (part->shard != shard) continue;
         fprintf(memory, ",\"%s\":{\"dtype\":\"%s\",\"shape\":[%llu", part->tensor.name,
-                tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
+                safetensors_tensor_type_name(part->type), (unsigned long long)part->tensor.rows);
         if (part->tensor.dims == 2)
             fprintf(memory, ",%llu", (unsigned long long)part->tensor.columns);
         fprintf(memory, "],\"data_offsets\":[%llu,%llu]}", offset, offset + part->bytes);
@@ -267,14 +271,14 @@ static void write_header(struct writer *writer, uint32_t shard) {
 }
 
 static enum status write_config(struct writer *writer, struct error *error) {
-    enum status status = open_file(writer, "config.json", error);
+    enum status status = random_checkpoint_open_file(writer, "config.json", error);
     if (status != STATUS_OK) return status;
     fwrite(writer->plan->config.data, 1, writer->plan->config.count, writer->file);
     return close_file(writer, status, error);
 }
 
 static enum status write_index(struct writer *writer, struct error *error) {
-    enum status status = open_file(writer, "model.safetensors.index.json", error);
+    enum status status = random_checkpoint_open_file(writer, "model.safetensors.index.json", error);
     if (status != STATUS_OK) return status;
     fprintf(writer->file, "{\"metadata\":{\"total_size\":%llu},\"weight_map\":{",
             (unsigned long long)writer->total_bytes);
@@ -290,7 +294,8 @@ static enum status write_index(struct writer *writer, struct error *error) {
 
 /* ---- filling ---- */
 
-static void write_part(struct writer *writer, const struct checkpoint_part *part) {
+static void random_checkpoint_write_part(struct writer *writer,
+                                         const struct checkpoint_part *part) {
     if (part->is_scale) {
         fwrite(writer->scales, 1, part->bytes, writer->file);
     } else {
@@ -298,8 +303,9 @@ static void write_part(struct writer *writer, const struct checkpoint_part *part
             uint64_t left = part->tensor.rows - first,
                      count = left < QUANT_GROUP ? left : QUANT_GROUP;
             make_rows(writer, &part->tensor, first, count);
-            encode(writer, part, first, count);
-            fwrite(writer->coded, 1, tensor_type_bytes(part->type, count * part->tensor.columns),
+            random_checkpoint_encode(writer, part, first, count);
+            fwrite(writer->coded, 1,
+                   safetensors_tensor_type_bytes(part->type, count * part->tensor.columns),
                    writer->file);
         }
     }
@@ -314,17 +320,18 @@ static enum status write_shards(struct writer *writer, struct error *error) {
     for (uint32_t shard = 0; status == STATUS_OK && shard < writer->shards; shard++) {
         char name[64];
         file_name(writer, shard, name);
-        status = open_file(writer, name, error);
+        status = random_checkpoint_open_file(writer, name, error);
         if (status != STATUS_OK) break;
-        write_header(writer, shard);
+        random_checkpoint_write_header(writer, shard);
         for (size_t i = 0; i < writer->part_count && !ferror(writer->file); i++)
-            if (writer->parts[i].shard == shard) write_part(writer, &writer->parts[i]);
+            if (writer->parts[i].shard == shard)
+                random_checkpoint_write_part(writer, &writer->parts[i]);
         status = close_file(writer, status, error);
     }
     return status;
 }
 
-static enum status prepare(struct writer *writer, struct error *error) {
+static enum status random_checkpoint_prepare(struct writer *writer, struct error *error) {
     const struct random_checkpoint *plan = writer->plan;
     enum status status = shape_parse(plan->config, "config.json", &writer->shape, error);
     if (status != STATUS_OK) return status;
@@ -347,7 +354,8 @@ static enum status prepare(struct writer *writer, struct error *error) {
     if (unlink(writer->path) && errno != ENOENT)
         return error_set(error, STATUS_IO, "%s: %s", writer->path, strerror(errno));
     writer->rows = malloc(writer->row_room * QUANT_GROUP * sizeof(float));
-    writer->coded = malloc(tensor_type_bytes(TENSOR_F32, writer->row_room * QUANT_GROUP));
+    writer->coded =
+        malloc(safetensors_tensor_type_bytes(TENSOR_F32, writer->row_room * QUANT_GROUP));
     writer->scales = malloc((writer->scale_room + 1) * sizeof(float));
     check(writer->rows && writer->coded && writer->scales);
     return STATUS_OK;
@@ -355,7 +363,7 @@ static enum status prepare(struct writer *writer, struct error *error) {
 
 enum status random_checkpoint_write(const struct random_checkpoint *plan, struct error *error) {
     struct writer writer = {.plan = plan, .shards = plan->shards ? plan->shards : 1};
-    enum status status = prepare(&writer, error);
+    enum status status = random_checkpoint_prepare(&writer, error);
     if (status == STATUS_OK) status = write_config(&writer, error);
     if (status == STATUS_OK && writer.shards > 1) status = write_index(&writer, error);
     if (status == STATUS_OK) status = write_shards(&writer, error);

@@ -40,7 +40,8 @@ struct draw {
     uint32_t tensor_count;
 };
 
-static enum random_kind kind_of(const struct draw *draw, const struct layout_tensor *tensor) {
+static enum random_kind random_tensors_kind_of(const struct draw *draw,
+                                               const struct layout_tensor *tensor) {
     if (tensor->is_bias) return KIND_ZEROS;
     if (tensor->kind == LAYOUT_NORM) return KIND_ONES;
     return draw->shape->fp8 && tensor->quantized ? KIND_CODES : KIND_HALVES;
@@ -68,7 +69,7 @@ static void add(struct draw *draw, const struct layout_tensor *wanted, const cha
                             .shape = {wanted->rows, wanted->columns},
                             .file = "random weights"};
     size_t name_bytes = strlen(wanted->name) + strlen(suffix) + 1;
-    tensor.bytes = tensor_type_bytes(type, tensor.shape[0] * tensor.shape[1]);
+    tensor.bytes = safetensors_tensor_type_bytes(type, tensor.shape[0] * tensor.shape[1]);
     if (!draw->base) {
         if (tensor.bytes > region->bytes) region->bytes = tensor.bytes;
         draw->names_bytes += name_bytes;
@@ -82,9 +83,10 @@ static void add(struct draw *draw, const struct layout_tensor *wanted, const cha
     draw->tensors[draw->tensor_count++] = tensor;
 }
 
-static enum status visit(void *context, const struct layout_tensor *wanted, struct error *error) {
+static enum status random_tensors_visit(void *context, const struct layout_tensor *wanted,
+                                        struct error *error) {
     struct draw *draw = context;
-    enum random_kind kind = kind_of(draw, wanted);
+    enum random_kind kind = random_tensors_kind_of(draw, wanted);
     add(draw, wanted, "", type_of(kind), &draw->regions[kind]);
     if (kind != KIND_CODES) return STATUS_OK;
     struct layout_tensor scale = *wanted;
@@ -125,7 +127,7 @@ static void fill_halves(const struct draw *draw) {
          exponent * 0x0001000100010001u);
 }
 
-static void fill_all(const struct draw *draw) {
+static void random_tensors_fill_all(const struct draw *draw) {
     const struct region *codes = &draw->regions[KIND_CODES], *ones = &draw->regions[KIND_ONES];
     fill(draw->base + codes->at, codes->bytes, 0x8F8F8F8F8F8F8F8Fu, 0x3030303030303030u);
     fill_halves(draw);
@@ -135,12 +137,12 @@ static void fill_all(const struct draw *draw) {
                     1 / (CODES_DEVIATION * sqrtf((float)draw->scales[i].columns)));
 }
 
-static size_t place(struct region *region, size_t used) {
+static size_t random_tensors_place(struct region *region, size_t used) {
     region->at = used;
     return round_up(used + region->bytes, 4096);
 }
 
-static enum status map(struct draw *draw, size_t bytes, struct error *error) {
+static enum status random_tensors_map(struct draw *draw, size_t bytes, struct error *error) {
     int file = memfd_create("random weights", MFD_CLOEXEC);
     void *memory = MAP_FAILED;
     if (file >= 0 && ftruncate(file, (off_t)bytes) == 0)
@@ -159,20 +161,20 @@ enum status random_tensors_open(const struct shape *shape, struct checkpoint **c
     struct draw draw = {.shape = shape};
     size_t bytes = 0;
     check(shape->mtp_layers == 0);
-    enum status status = layout_each(shape, visit, &draw, error);
+    enum status status = layout_each(shape, random_tensors_visit, &draw, error);
     if (status != STATUS_OK) return status;
     for (int kind = 0; kind < KIND_COUNT; kind++)
-        bytes = place(&draw.regions[kind], bytes);
+        bytes = random_tensors_place(&draw.regions[kind], bytes);
     for (uint32_t i = 0; i < draw.scale_count; i++)
-        bytes = place(&draw.scales[i].region, bytes);
-    status = map(&draw, bytes, error);
+        bytes = random_tensors_place(&draw.scales[i].region, bytes);
+    status = random_tensors_map(&draw, bytes, error);
     if (status != STATUS_OK) return status;
     draw.tensors = calloc(draw.tensor_count, sizeof *draw.tensors);
     draw.names = draw.next_name = malloc(draw.names_bytes);
     check(draw.tensors && draw.names);
     draw.tensor_count = 0;
-    fill_all(&draw);
-    status = layout_each(shape, visit, &draw, error);
+    random_tensors_fill_all(&draw);
+    status = layout_each(shape, random_tensors_visit, &draw, error);
     check(status == STATUS_OK); /* the first walk went through */
     struct checkpoint_memory memory = {.map = {draw.base, bytes},
                                        .names = draw.names,

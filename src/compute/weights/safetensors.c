@@ -41,11 +41,11 @@ static const struct {
     {"C64", 64, TENSOR_TYPE_COUNT},
 };
 
-const char *tensor_type_name(enum tensor_type type) {
+const char *safetensors_tensor_type_name(enum tensor_type type) {
     return type < TENSOR_TYPE_COUNT ? types[type].name : "unusable";
 }
 
-uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count) {
+uint64_t safetensors_tensor_type_bytes(enum tensor_type type, uint64_t count) {
     return type < TENSOR_TYPE_COUNT ? divide_up(count * types[type].bits, 8) : 0;
 }
 
@@ -99,8 +99,9 @@ struct safetensors_place { /* what a refusal names */
     struct error *error;
 };
 
-static enum status read_type(const struct safetensors_place *place, const struct tree *value,
-                             struct safetensors_entry *entry, uint32_t *bits_out) {
+static enum status safetensors_read_type(const struct safetensors_place *place,
+                                         const struct tree *value, struct safetensors_entry *entry,
+                                         uint32_t *bits_out) {
     struct bytes text = {"nothing", 7};
     if (tree_get_string(value, &text))
         for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
@@ -117,8 +118,9 @@ static enum status read_type(const struct safetensors_place *place, const struct
 }
 
 /* Reads the shape, and the bytes that it asks for. */
-static enum status read_shape(const struct safetensors_place *place, const struct tree *value,
-                              uint32_t bits, struct safetensors_entry *entry, uint64_t *bytes_out) {
+static enum status safetensors_read_shape(const struct safetensors_place *place,
+                                          const struct tree *value, uint32_t bits,
+                                          struct safetensors_entry *entry, uint64_t *bytes_out) {
     uint64_t size = bits;
     size_t dims = tree_count(value);
     if (!value || tree_kind(value) != TREE_ARRAY || dims > SAFETENSORS_DIMS_MAX)
@@ -182,9 +184,9 @@ static enum status read_entry(const char *file, const struct tree *value, struct
     if (tree_kind(value) != TREE_OBJECT)
         return error_set(error, STATUS_CORRUPT, "%s: tensor '%s': expected an object, found %s",
                          file, place.tensor, tree_name(value));
-    enum status status = read_type(&place, tree_member(value, "dtype"), entry, &bits);
+    enum status status = safetensors_read_type(&place, tree_member(value, "dtype"), entry, &bits);
     if (status == STATUS_OK)
-        status = read_shape(&place, tree_member(value, "shape"), bits, entry, &bytes);
+        status = safetensors_read_shape(&place, tree_member(value, "shape"), bits, entry, &bytes);
     if (status == STATUS_OK)
         status = read_offsets(&place, tree_member(value, "data_offsets"), data, bytes, entry);
     return status;

@@ -51,9 +51,9 @@ enum status safetensors_read(struct bytes file, const char *name, struct arena *
                              struct safetensors *out, struct error *error);
 
 /* "BF16", "F16", "F32" or "F8_E4M3". */
-const char *tensor_type_name(enum tensor_type type);
+const char *safetensors_tensor_type_name(enum tensor_type type);
 /* Bytes of `count` values beside each other. */
-uint64_t tensor_type_bytes(enum tensor_type type, uint64_t count);
+uint64_t safetensors_tensor_type_bytes(enum tensor_type type, uint64_t count);
 
 /* A tensor's name cut to fit a message. */
 #define SAFETENSORS_SHOWN_BYTES 128

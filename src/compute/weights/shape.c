@@ -29,7 +29,7 @@ struct shape_reader {
     enum status status;
 };
 
-static const char *describe(const struct tree *value, char out[96]) {
+static const char *shape_describe(const struct tree *value, char out[96]) {
     struct bytes text;
     if (!value) return "nothing";
     if (!tree_get_string(value, &text)) return tree_brief(value, out);
@@ -41,8 +41,9 @@ static void refuse(struct shape_reader *reader, enum status status, const char *
                    const struct tree *value, const char *expected) {
     char found[96];
     if (reader->status != STATUS_OK) return;
-    reader->status = error_set(reader->error, status, "%s: %s%s: expected %s, found %s",
-                               reader->file, reader->prefix, key, expected, describe(value, found));
+    reader->status =
+        error_set(reader->error, status, "%s: %s%s: expected %s, found %s", reader->file,
+                  reader->prefix, key, expected, shape_describe(value, found));
 }
 
 static const struct tree *member(const struct shape_reader *reader, const char *key) {
@@ -50,8 +51,8 @@ static const struct tree *member(const struct shape_reader *reader, const char *
     return value && tree_is_null(value) ? NULL : value;
 }
 
-static uint32_t read_count(struct shape_reader *reader, const char *key, int64_t minimum,
-                           int64_t maximum, int64_t fallback) {
+static uint32_t shape_read_count(struct shape_reader *reader, const char *key, int64_t minimum,
+                                 int64_t maximum, int64_t fallback) {
     const struct tree *value = member(reader, key);
     int64_t count = fallback;
     if (!value && fallback != REQUIRED) return (uint32_t)fallback;
@@ -66,8 +67,8 @@ static uint32_t read_count(struct shape_reader *reader, const char *key, int64_t
 }
 
 /* A fallback of NAN makes the key required. */
-static double read_number(struct shape_reader *reader, const char *key, double minimum,
-                          double maximum, double fallback) {
+static double shape_read_number(struct shape_reader *reader, const char *key, double minimum,
+                                double maximum, double fallback) {
     const struct tree *value = member(reader, key);
     double number = fallback;
     if (!value && !isnan(fallback)) return fallback;
@@ -89,8 +90,8 @@ static bool read_bool(struct shape_reader *reader, const char *key, bool fallbac
 }
 
 /* Index of the value in a NULL-terminated list of names. */
-static int read_choice(struct shape_reader *reader, const char *key, const char *const *names,
-                       int fallback) {
+static int shape_read_choice(struct shape_reader *reader, const char *key, const char *const *names,
+                             int fallback) {
     const struct tree *value = member(reader, key);
     struct bytes text;
     char expected[160];
@@ -118,30 +119,30 @@ static void read_architecture(struct shape_reader *reader, struct shape *shape) 
 }
 
 static void read_dimensions(struct shape_reader *reader, struct shape *shape) {
-    shape->vocab = read_count(reader, "vocab_size", 1, LIMIT_VOCAB, REQUIRED);
-    shape->hidden = read_count(reader, "hidden_size", 1, 1 << 16, REQUIRED);
-    shape->layers = read_count(reader, "num_hidden_layers", 1, LIMIT_LAYERS, REQUIRED);
-    shape->mtp_layers =
-        read_count(reader, "num_nextn_predict_layers", 0, LIMIT_LAYERS - (int64_t)shape->layers, 0);
-    shape->context_max =
-        read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT, shape->is_v2 ? 2048 : 4096);
-    shape->heads = read_count(reader, "num_attention_heads", 1, 1024, REQUIRED);
-    shape->q_rank = read_count(reader, "q_lora_rank", 0, 1 << 16, 0);
-    shape->kv_rank = read_count(reader, "kv_lora_rank", 1, 1 << 14, REQUIRED);
-    shape->nope_dim = read_count(reader, "qk_nope_head_dim", 1, 4096, REQUIRED);
-    shape->rope_dim = read_count(reader, "qk_rope_head_dim", 2, 512, REQUIRED);
-    shape->value_dim = read_count(reader, "v_head_dim", 1, 4096, REQUIRED);
+    shape->vocab = shape_read_count(reader, "vocab_size", 1, LIMIT_VOCAB, REQUIRED);
+    shape->hidden = shape_read_count(reader, "hidden_size", 1, 1 << 16, REQUIRED);
+    shape->layers = shape_read_count(reader, "num_hidden_layers", 1, LIMIT_LAYERS, REQUIRED);
+    shape->mtp_layers = shape_read_count(reader, "num_nextn_predict_layers", 0,
+                                         LIMIT_LAYERS - (int64_t)shape->layers, 0);
+    shape->context_max = shape_read_count(reader, "max_position_embeddings", 1, LIMIT_CONTEXT,
+                                          shape->is_v2 ? 2048 : 4096);
+    shape->heads = shape_read_count(reader, "num_attention_heads", 1, 1024, REQUIRED);
+    shape->q_rank = shape_read_count(reader, "q_lora_rank", 0, 1 << 16, 0);
+    shape->kv_rank = shape_read_count(reader, "kv_lora_rank", 1, 1 << 14, REQUIRED);
+    shape->nope_dim = shape_read_count(reader, "qk_nope_head_dim", 1, 4096, REQUIRED);
+    shape->rope_dim = shape_read_count(reader, "qk_rope_head_dim", 2, 512, REQUIRED);
+    shape->value_dim = shape_read_count(reader, "v_head_dim", 1, 4096, REQUIRED);
     if (shape->rope_dim % 2)
         refuse(reader, STATUS_INVALID, "qk_rope_head_dim", member(reader, "qk_rope_head_dim"),
                "an even number (RoPE turns pairs)");
     /* without it a row of zeros would be divided by zero */
-    shape->rms_epsilon = (float)read_number(reader, "rms_norm_eps", 1e-12, 1, 1e-6);
+    shape->rms_epsilon = (float)shape_read_number(reader, "rms_norm_eps", 1e-12, 1, 1e-6);
     shape->tied_head = read_bool(reader, "tie_word_embeddings", false);
     if (read_bool(reader, "attention_bias", false))
         refuse(reader, STATUS_UNSUPPORTED, "attention_bias", member(reader, "attention_bias"),
                "false (no release has biases in its attention projections)");
     static const char *const activations[] = {"silu", NULL};
-    read_choice(reader, "hidden_act", activations, 0);
+    shape_read_choice(reader, "hidden_act", activations, 0);
 }
 
 static void read_groups(struct shape_reader *reader, struct shape *shape) {
@@ -150,10 +151,10 @@ static void read_groups(struct shape_reader *reader, struct shape *shape) {
     if (shape->method == ROUTER_GREEDY) return;
     /* An explicit null means no groups; only an absent key takes V3's default. */
     bool absent = v3 && !tree_member(reader->object, "n_group");
-    shape->groups = read_count(reader, "n_group", 1, shape->experts, absent ? 8 : 1);
+    shape->groups = shape_read_count(reader, "n_group", 1, shape->experts, absent ? 8 : 1);
     int64_t kept = !v3 ? REQUIRED : shape->groups < 4 ? (int64_t)shape->groups : 4;
     if (shape->groups > 1)
-        shape->groups_kept = read_count(reader, "topk_group", 1, shape->groups, kept);
+        shape->groups_kept = shape_read_count(reader, "topk_group", 1, shape->groups, kept);
     if (shape->experts % shape->groups)
         refuse(reader, STATUS_INVALID, "n_group", member(reader, "n_group"),
                "a divisor of n_routed_experts");
@@ -176,36 +177,37 @@ static void read_router(struct shape_reader *reader, struct shape *shape) {
     static const enum router_method method_of[] = {ROUTER_NOAUX_TC, ROUTER_GROUP_LIMITED,
                                                    ROUTER_GREEDY, ROUTER_GREEDY};
     const bool v2 = shape->is_v2;
-    shape->experts_per_token = read_count(
+    shape->experts_per_token = shape_read_count(
         reader, "num_experts_per_tok", 1,
         shape->experts < LIMIT_TOP_K_EXPERTS ? shape->experts : LIMIT_TOP_K_EXPERTS, REQUIRED);
     shape->scoring =
-        read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX : ROUTER_SIGMOID;
-    shape->method = method_of[read_choice(reader, "topk_method", methods, v2 ? 2 : 0)];
+        shape_read_choice(reader, "scoring_func", scorings, v2) ? ROUTER_SOFTMAX : ROUTER_SIGMOID;
+    shape->method = method_of[shape_read_choice(reader, "topk_method", methods, v2 ? 2 : 0)];
     shape->normalize_weights = read_bool(reader, "norm_topk_prob", !v2);
     if (v2) shape->normalize_weights &= shape->experts_per_token > 1;
     shape->routed_scaling = 1.0f;
     if (!v2 || !shape->normalize_weights)
         shape->routed_scaling =
-            (float)read_number(reader, "routed_scaling_factor", 1e-6, 1e6, v2 ? 1.0 : 2.5);
+            (float)shape_read_number(reader, "routed_scaling_factor", 1e-6, 1e6, v2 ? 1.0 : 2.5);
     read_groups(reader, shape);
 }
 
 static void read_experts(struct shape_reader *reader, struct shape *shape) {
-    shape->experts = read_count(reader, "n_routed_experts", 0, LIMIT_EXPERTS, 0);
+    shape->experts = shape_read_count(reader, "n_routed_experts", 0, LIMIT_EXPERTS, 0);
     shape->moe_layer_freq = shape->groups = shape->groups_kept = 1;
     if (shape->experts) {
         shape->first_moe_layer =
-            read_count(reader, "first_k_dense_replace", 0, 1 << 16, shape->is_v2 ? 0 : 3);
-        shape->moe_layer_freq = read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
+            shape_read_count(reader, "first_k_dense_replace", 0, 1 << 16, shape->is_v2 ? 0 : 3);
+        shape->moe_layer_freq = shape_read_count(reader, "moe_layer_freq", 1, 1 << 16, 1);
     }
     bool dense = false;
     for (uint32_t layer = 0; layer < shape->layers + shape->mtp_layers; layer++)
         dense |= !shape_layer_is_moe(shape, layer);
-    if (dense) shape->dense_width = read_count(reader, "intermediate_size", 1, 1 << 20, REQUIRED);
+    if (dense)
+        shape->dense_width = shape_read_count(reader, "intermediate_size", 1, 1 << 20, REQUIRED);
     if (!shape->experts) return;
-    shape->expert_width = read_count(reader, "moe_intermediate_size", 1, 1 << 18, REQUIRED);
-    shape->shared_experts = read_count(reader, "n_shared_experts", 0, 64, 0);
+    shape->expert_width = shape_read_count(reader, "moe_intermediate_size", 1, 1 << 18, REQUIRED);
+    shape->shared_experts = shape_read_count(reader, "n_shared_experts", 0, 64, 0);
     read_router(reader, shape);
 }
 
@@ -253,22 +255,23 @@ static void set_frequencies(struct shape *shape) {
 }
 
 static void read_yarn(struct shape_reader *scaling, struct shape *shape) {
-    double factor = read_number(scaling, "factor", 1, 1e6, NAN);
-    double mscale = read_number(scaling, "mscale", 0, 100, 1);
-    double all_dim = read_number(scaling, "mscale_all_dim", 0, 100, 0);
+    double factor = shape_read_number(scaling, "factor", 1, 1e6, NAN);
+    double mscale = shape_read_number(scaling, "mscale", 0, 100, 1);
+    double all_dim = shape_read_number(scaling, "mscale_all_dim", 0, 100, 0);
     shape->yarn = true;
     shape->yarn_factor = (float)factor;
     shape->yarn_mscale = (float)mscale;
     shape->yarn_mscale_all_dim = (float)all_dim;
     shape->yarn_original_context =
-        read_count(scaling, "original_max_position_embeddings", 1, LIMIT_CONTEXT, REQUIRED);
-    shape->yarn_beta_fast = (float)read_number(scaling, "beta_fast", 1e-3, 1e6, 32);
-    shape->yarn_beta_slow = (float)read_number(scaling, "beta_slow", 1e-3, 1e6, 1);
+        shape_read_count(scaling, "original_max_position_embeddings", 1, LIMIT_CONTEXT, REQUIRED);
+    shape->yarn_beta_fast = (float)shape_read_number(scaling, "beta_fast", 1e-3, 1e6, 32);
+    shape->yarn_beta_slow = (float)shape_read_number(scaling, "beta_slow", 1e-3, 1e6, 1);
     if (shape->yarn_beta_slow > shape->yarn_beta_fast)
         refuse(scaling, STATUS_INVALID, "beta_slow", member(scaling, "beta_slow"),
                "no more than beta_fast");
     double amplitude = yarn_mscale(factor, mscale) / yarn_mscale(factor, all_dim);
-    shape->rope_amplitude = (float)read_number(scaling, "attention_factor", 1e-6, 1e6, amplitude);
+    shape->rope_amplitude =
+        (float)shape_read_number(scaling, "attention_factor", 1e-6, 1e6, amplitude);
     double m = all_dim > 0 ? yarn_mscale(factor, all_dim) : 1.0;
     shape->attention_scale = (float)(pow(shape_query_dim(shape), -0.5) * m * m);
 }
@@ -290,14 +293,14 @@ static void read_rope(struct shape_reader *config, struct shape *shape) {
     shape->rope_interleaved = read_bool(config, "rope_interleave", true);
     shape->rope_amplitude = 1.0f;
     shape->attention_scale = (float)pow(shape_query_dim(shape), -0.5);
-    double theta = read_number(config, "rope_theta", 1.001, 1e12, 10000);
+    double theta = shape_read_number(config, "rope_theta", 1.001, 1e12, 10000);
     if (scaling.object && tree_kind(scaling.object) != TREE_OBJECT) {
         refuse(config, STATUS_INVALID, form, scaling.object, "an object or null");
     } else if (scaling.object) {
         scaling.status = config->status;
-        theta = read_number(&scaling, "rope_theta", 1.001, 1e12, theta);
+        theta = shape_read_number(&scaling, "rope_theta", 1.001, 1e12, theta);
         const char *key = member(&scaling, "rope_type") ? "rope_type" : "type";
-        if (read_choice(&scaling, key, types, 0) == 1) read_yarn(&scaling, shape);
+        if (shape_read_choice(&scaling, key, types, 0) == 1) read_yarn(&scaling, shape);
         config->status = scaling.status;
     }
     shape->rope_theta = (float)theta;
@@ -312,10 +315,10 @@ static void read_quantization(struct shape_reader *config, struct shape *shape) 
     reader.object = member(config, "quantization_config");
     reader.prefix = "quantization_config.";
     if (!reader.object) return;
-    read_choice(&reader, "quant_method", methods, REQUIRED);
-    read_choice(&reader, "fmt", formats, 0);
-    read_choice(&reader, "activation_scheme", schemes, 0);
-    shape->activation_scale_ue8m0 = read_choice(&reader, "scale_fmt", scales, 0) == 1;
+    shape_read_choice(&reader, "quant_method", methods, REQUIRED);
+    shape_read_choice(&reader, "fmt", formats, 0);
+    shape_read_choice(&reader, "activation_scheme", schemes, 0);
+    shape->activation_scale_ue8m0 = shape_read_choice(&reader, "scale_fmt", scales, 0) == 1;
     const struct tree *block = member(&reader, "weight_block_size");
     int64_t rows = 0, columns = 0;
     if (tree_count(block) != 2 || !tree_get_integer(tree_at(block, 0), &rows) ||
@@ -346,8 +349,8 @@ static void refuse_token(struct shape_reader *reader, const char *key, const str
 }
 
 /* One token; NONE if the value is no token of the model. Who needs the token refuses that. */
-static uint32_t find_token(const struct shape_reader *reader, const char *key,
-                           const struct shape *shape) {
+static uint32_t shape_find_token(const struct shape_reader *reader, const char *key,
+                                 const struct shape *shape) {
     int64_t id = NONE;
     return is_token(member(reader, key), shape, &id) ? (uint32_t)id : NONE;
 }
@@ -410,7 +413,7 @@ static enum status with_object(struct bytes json, const char *file, struct error
     return reader.status;
 }
 
-static void read_config(struct shape_reader *reader, struct shape *shape) {
+static void shape_read_config(struct shape_reader *reader, struct shape *shape) {
     read_architecture(reader, shape);
     read_dimensions(reader, shape);
     if (reader->status != STATUS_OK) return; /* what follows leans on the dimensions */
@@ -419,14 +422,14 @@ static void read_config(struct shape_reader *reader, struct shape *shape) {
     read_rope(reader, shape);
     if (reader->status != STATUS_OK) return;
     read_quantization(reader, shape);
-    shape->bos_token = find_token(reader, "bos_token_id", shape);
+    shape->bos_token = shape_find_token(reader, "bos_token_id", shape);
     read_eos(reader, shape);
 }
 
 enum status shape_parse(struct bytes json, const char *file, struct shape *shape_out,
                         struct error *error) {
     struct shape shape = {0};
-    enum status status = with_object(json, file, error, read_config, &shape);
+    enum status status = with_object(json, file, error, shape_read_config, &shape);
     if (status == STATUS_OK) *shape_out = shape;
     return status;
 }

@@ -36,13 +36,13 @@ struct builder {
     struct error *error;
 };
 
-static void *place(struct builder *builder, size_t bytes, size_t align) {
+static void *weights_place_each(struct builder *builder, size_t bytes, size_t align) {
     size_t at = round_up(builder->used, align);
     builder->used = at + bytes;
     return builder->base ? builder->base + at : NULL;
 }
 
-static void add_job(struct builder *builder, const struct pack_job *job) {
+static void weights_add_job(struct builder *builder, const struct pack_job *job) {
     if (builder->base && builder->status == STATUS_OK)
         builder->status = pack_list_add(&builder->list, job, builder->error);
 }
@@ -79,12 +79,13 @@ static enum weight_type type_kept(const struct tensor *tensor) {
 static float *put_floats(struct builder *builder, const struct tensor *tensor) {
     if (!tensor) return NULL;
     uint64_t rows = tensor->dims == 2 ? tensor->shape[0] : 1;
-    float *data = place(builder, rows * pack_columns(tensor) * sizeof *data, PLACE_ALIGN);
-    add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
-                                        .type = WEIGHT_F32,
-                                        .tensor = tensor,
-                                        .row_count = (uint32_t)rows,
-                                        .data = data});
+    float *data =
+        weights_place_each(builder, rows * pack_columns(tensor) * sizeof *data, PLACE_ALIGN);
+    weights_add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                                .type = WEIGHT_F32,
+                                                .tensor = tensor,
+                                                .row_count = (uint32_t)rows,
+                                                .data = data});
     return data;
 }
 
@@ -93,23 +94,23 @@ static void fill_matrix(struct builder *builder, const struct packed_matrix *mat
                         const struct tensor *tensor) {
     const struct tensor *scale = checkpoint_scale(builder->checkpoint, tensor);
     bool dequantize = matrix->type != WEIGHT_FP8 && tensor->type == TENSOR_E4M3;
-    add_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
-                                        .type = matrix->type,
-                                        .tensor = tensor,
-                                        .scale = dequantize ? scale : NULL,
-                                        .row_count = matrix->rows,
-                                        .pitch = matrix->pitch,
-                                        .data = (void *)(uintptr_t)matrix->data});
+    weights_add_job(builder, &(struct pack_job){.form = matrix->pitch ? PACK_ROWS : PACK_PANELS,
+                                                .type = matrix->type,
+                                                .tensor = tensor,
+                                                .scale = dequantize ? scale : NULL,
+                                                .row_count = matrix->rows,
+                                                .pitch = matrix->pitch,
+                                                .data = (void *)(uintptr_t)matrix->data});
     if (matrix->type == WEIGHT_FP8)
-        add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
-                                            .type = WEIGHT_F32,
-                                            .tensor = scale,
-                                            .row_count = (uint32_t)scale->shape[0],
-                                            .data = (void *)(uintptr_t)matrix->scales});
+        weights_add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                                    .type = WEIGHT_F32,
+                                                    .tensor = scale,
+                                                    .row_count = (uint32_t)scale->shape[0],
+                                                    .data = (void *)(uintptr_t)matrix->scales});
 }
 
 /* Bytes of a matrix's data, as the matrix lies. */
-static size_t data_bytes(const struct packed_matrix *matrix) {
+static size_t weights_data_bytes(const struct packed_matrix *matrix) {
     if (matrix->pitch) return matrix->rows * matrix->pitch;
     return packed_data_bytes(matrix->type, matrix->rows, matrix->cols);
 }
@@ -118,9 +119,9 @@ static struct packed_matrix place_matrix(struct builder *builder, enum weight_ty
                                          uint32_t rows, uint32_t cols) {
     struct packed_matrix matrix = {.type = type, .rows = rows, .cols = cols};
     if (builder->options->device) matrix.pitch = packed_pitch(type, cols);
-    matrix.data = place(builder, data_bytes(&matrix), PLACE_ALIGN);
+    matrix.data = weights_place_each(builder, weights_data_bytes(&matrix), PLACE_ALIGN);
     size_t scale_bytes = packed_scale_bytes(type, rows, cols);
-    if (scale_bytes) matrix.scales = place(builder, scale_bytes, PLACE_ALIGN);
+    if (scale_bytes) matrix.scales = weights_place_each(builder, scale_bytes, PLACE_ALIGN);
     return matrix;
 }
 
@@ -151,21 +152,22 @@ static struct packed_matrix put_rows(struct builder *builder, const struct tenso
     if (type == WEIGHT_FP8 && !one_block) type = WEIGHT_F32;
     struct packed_matrix matrix = transposed ? place_matrix(builder, type, cols, count)
                                              : place_matrix(builder, type, count, cols);
-    add_job(builder, &(struct pack_job){
-                         .form = transposed ? PACK_PANELS_TRANSPOSED : PACK_PANELS,
-                         .type = type,
-                         .tensor = tensor,
-                         .scale = type == WEIGHT_F32 && tensor->type == TENSOR_E4M3 ? scale : NULL,
-                         .source_row = first,
-                         .row_count = count,
-                         .data = (void *)(uintptr_t)matrix.data});
+    weights_add_job(builder,
+                    &(struct pack_job){
+                        .form = transposed ? PACK_PANELS_TRANSPOSED : PACK_PANELS,
+                        .type = type,
+                        .tensor = tensor,
+                        .scale = type == WEIGHT_F32 && tensor->type == TENSOR_E4M3 ? scale : NULL,
+                        .source_row = first,
+                        .row_count = count,
+                        .data = (void *)(uintptr_t)matrix.data});
     if (type == WEIGHT_FP8) /* one row of scales either way: [1][blocks] or [blocks][1] */
-        add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
-                                            .type = WEIGHT_F32,
-                                            .tensor = scale,
-                                            .source_row = first / QUANT_GROUP,
-                                            .row_count = 1,
-                                            .data = (void *)(uintptr_t)matrix.scales});
+        weights_add_job(builder, &(struct pack_job){.form = PACK_FLOATS,
+                                                    .type = WEIGHT_F32,
+                                                    .tensor = scale,
+                                                    .source_row = first / QUANT_GROUP,
+                                                    .row_count = 1,
+                                                    .data = (void *)(uintptr_t)matrix.scales});
     return matrix;
 }
 
@@ -208,8 +210,8 @@ static void put_absorbed(struct builder *builder, struct attention_weights *atte
     }
 }
 
-static void put_attention(struct builder *builder, uint32_t layer,
-                          struct attention_weights *attention) {
+static void weights_put_attention(struct builder *builder, uint32_t layer,
+                                  struct attention_weights *attention) {
     const struct shape *shape = builder->shape;
     attention->norm = put_floats(builder, layer_tensor(builder, layer, "input_layernorm.weight"));
     if (shape->q_rank) {
@@ -288,8 +290,8 @@ static uint32_t slots_in_layer(const struct builder *builder) {
 }
 
 /* The slots of MoE layers lie behind each other in the order of layers. */
-static void put_experts(struct builder *builder, uint32_t layer, uint32_t first_slot,
-                        struct layer_weights *weights) {
+static void weights_put_experts(struct builder *builder, uint32_t layer, uint32_t first_slot,
+                                struct layer_weights *weights) {
     const struct weights_options *options = builder->options;
     const uint32_t *experts =
         options->placement ? placement_of_rank(options->placement, layer, options->rank) : NULL;
@@ -302,10 +304,10 @@ static void put_experts(struct builder *builder, uint32_t layer, uint32_t first_
         builder->wanted[first_slot + i] = name_expert(layer, experts ? experts[i] : i);
 }
 
-static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t first_slot,
-                          struct layer_weights *weights) {
+static uint32_t weights_put_layer(struct builder *builder, uint32_t layer, uint32_t first_slot,
+                                  struct layer_weights *weights) {
     const struct shape *shape = builder->shape;
-    put_attention(builder, layer, &weights->attention);
+    weights_put_attention(builder, layer, &weights->attention);
     weights->mlp_norm =
         put_floats(builder, layer_tensor(builder, layer, "post_attention_layernorm.weight"));
     weights->is_moe = shape_layer_is_moe(shape, layer);
@@ -318,7 +320,7 @@ static uint32_t put_layer(struct builder *builder, uint32_t layer, uint32_t firs
         weights->router_bias =
             put_floats(builder, layer_tensor(builder, layer, "mlp.gate.e_score_correction_bias"));
     if (shape->shared_experts) weights->shared = put_mlp(builder, layer, "mlp.shared_experts.");
-    put_experts(builder, layer, first_slot, weights);
+    weights_put_experts(builder, layer, first_slot, weights);
     return first_slot + slots_in_layer(builder);
 }
 
@@ -331,9 +333,10 @@ static void lay_out_slot(struct expert_layout *layout, bool on_device) {
         struct packed_matrix *matrix = matrices[i];
         if (on_device) matrix->pitch = packed_pitch(matrix->type, matrix->cols);
         matrix->data = (const void *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
-        place(&offsets, data_bytes(matrix), PLACE_ALIGN);
+        weights_place_each(&offsets, weights_data_bytes(matrix), PLACE_ALIGN);
         matrix->scales = (const float *)(uintptr_t)round_up(offsets.used, PLACE_ALIGN);
-        place(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols), PLACE_ALIGN);
+        weights_place_each(&offsets, packed_scale_bytes(matrix->type, matrix->rows, matrix->cols),
+                           PLACE_ALIGN);
     }
     layout->slot_bytes = round_up(offsets.used, SLOT_ALIGN);
 }
@@ -387,7 +390,7 @@ static char *place_memory(const struct weights *weights, uint32_t place) {
 }
 
 /* Number of the memory among slots and spares, in the order in which they lie. */
-static uint32_t place_of(const struct weights *weights, const char *memory) {
+static uint32_t weights_place_of(const struct weights *weights, const char *memory) {
     size_t at = (size_t)(memory - weights->own.memory);
     check(memory >= weights->own.memory && at < weights->own.bytes);
     return (uint32_t)(at / weights->expert.slot_bytes);
@@ -395,7 +398,7 @@ static uint32_t place_of(const struct weights *weights, const char *memory) {
 
 uint32_t weights_place(const struct weights *weights, uint32_t slot) {
     check(slot < weights->slot_count);
-    return place_of(weights, weights->slots[slot]);
+    return weights_place_of(weights, weights->slots[slot]);
 }
 
 char *weights_spare(const struct weights *weights, uint32_t spare) {
@@ -405,7 +408,7 @@ char *weights_spare(const struct weights *weights, uint32_t spare) {
 
 void weights_forget(struct weights *weights, char *memory) {
     if (!weights->own.in_file) return;
-    uint32_t place = place_of(weights, memory);
+    uint32_t place = weights_place_of(weights, memory);
     weights_file_empty(&weights->own.file, place);
     if (weights->places[place] == PLACE_UNKNOWN)
         weights->places[place] =
@@ -417,7 +420,7 @@ void weights_forget(struct weights *weights, char *memory) {
 void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
                       uint64_t digest) {
     if (!weights->own.in_file) return;
-    uint32_t place = place_of(weights, memory);
+    uint32_t place = weights_place_of(weights, memory);
     if (weights->places[place] == PLACE_PRIVATE) return;
     weights_file_fill(&weights->own.file, place, memory, weights->expert.slot_bytes,
                       name_expert(layer, expert), digest);
@@ -425,21 +428,21 @@ void weights_remember(struct weights *weights, const char *memory, uint32_t laye
 
 static void put_mtp(struct builder *builder, uint32_t first_slot, struct mtp_weights *mtp) {
     uint32_t layer = builder->shape->layers;
-    put_layer(builder, layer, first_slot, &mtp->block);
+    weights_put_layer(builder, layer, first_slot, &mtp->block);
     mtp->embedding_norm = put_floats(builder, layer_tensor(builder, layer, "enorm.weight"));
     mtp->hidden_norm = put_floats(builder, layer_tensor(builder, layer, "hnorm.weight"));
     mtp->head_norm = put_floats(builder, layer_tensor(builder, layer, "shared_head.norm.weight"));
     mtp->projection = put_matrix(builder, layer_tensor(builder, layer, "eh_proj.weight"));
 }
 
-static void walk(struct builder *builder) {
+static void weights_walk(struct builder *builder) {
     struct weights *weights = builder->weights;
     const struct shape *shape = builder->shape;
     uint32_t slot = 0;
     builder->used = 0;
     builder->absorbed = weights->absorbed;
     for (uint32_t layer = 0; layer < shape->layers && builder->status == STATUS_OK; layer++)
-        slot = put_layer(builder, layer, slot, &weights->layers[layer]);
+        slot = weights_put_layer(builder, layer, slot, &weights->layers[layer]);
     size_t before = builder->used;
     if (weights->mtp) put_mtp(builder, slot, weights->mtp);
     weights->mtp_bytes = builder->used - before;
@@ -449,13 +452,13 @@ static void walk(struct builder *builder) {
     if (weights->embedding && builder->options->device)
         weights->embedding_rows = put_matrix(builder, weights->embedding);
     else if (weights->embedding)
-        add_job(builder, &(struct pack_job){.form = PACK_SCAN,
-                                            .type = type_kept(weights->embedding),
-                                            .tensor = weights->embedding,
-                                            .row_count = shape->vocab});
+        weights_add_job(builder, &(struct pack_job){.form = PACK_SCAN,
+                                                    .type = type_kept(weights->embedding),
+                                                    .tensor = weights->embedding,
+                                                    .row_count = shape->vocab});
 }
 
-static uint32_t count_slots(const struct builder *builder) {
+static uint32_t weights_count_slots(const struct builder *builder) {
     const struct shape *shape = builder->shape;
     uint32_t moe_layers = builder->options->mtp && shape_layer_is_moe(shape, shape->layers);
     for (uint32_t layer = 0; layer < shape->layers; layer++)
@@ -487,7 +490,7 @@ static enum status map_private(struct weights_region *region, struct device *dev
     return STATUS_OK;
 }
 
-static void add_number(struct sha256 *hash, uint64_t number) {
+static void weights_add_number(struct sha256 *hash, uint64_t number) {
     sha256_update(hash, &number, sizeof number); /* keys never leave this machine */
 }
 
@@ -499,19 +502,19 @@ static void make_key(const struct builder *builder, bool common, uint8_t key[SHA
     struct sha256 hash;
     checkpoint_files(builder->checkpoint, files);
     sha256_init(&hash);
-    add_number(&hash, PACK_VERSION);
-    add_number(&hash, options->level);
+    weights_add_number(&hash, PACK_VERSION);
+    weights_add_number(&hash, options->level);
     sha256_update(&hash, files, sizeof files);
     if (common) {
-        add_number(&hash, options->mtp);
-        add_number(&hash, weights->common.bytes);
+        weights_add_number(&hash, options->mtp);
+        weights_add_number(&hash, weights->common.bytes);
     } else {
-        add_number(&hash, options->unit);
-        add_number(&hash, options->rank);
-        add_number(&hash, options->placement ? options->placement->ranks : 1);
-        add_number(&hash, weights->slot_count);
-        add_number(&hash, weights->spare_count);
-        add_number(&hash, weights->expert.slot_bytes);
+        weights_add_number(&hash, options->unit);
+        weights_add_number(&hash, options->rank);
+        weights_add_number(&hash, options->placement ? options->placement->ranks : 1);
+        weights_add_number(&hash, weights->slot_count);
+        weights_add_number(&hash, weights->spare_count);
+        weights_add_number(&hash, weights->expert.slot_bytes);
     }
     sha256_final(&hash, key);
 }
@@ -546,10 +549,11 @@ static enum status map_region(struct builder *builder, bool common, uint32_t par
         return STATUS_OK;
     }
     if (!weights->notice.text[0])
-        error_write(&weights->notice,
-                    "packed weights lie in this process's own memory and are loaded at each start: "
-                    "%.400s",
-                    why.text);
+        status_error_write(
+            &weights->notice,
+            "packed weights lie in this process's own memory and are loaded at each start: "
+            "%.400s",
+            why.text);
     return map_private(region, NULL, builder->error);
 }
 
@@ -565,14 +569,14 @@ static uint64_t common_source(const struct weights *weights) {
     return weights->common.bytes + (weights->embedding ? weights->embedding->bytes : 0);
 }
 
-static uint64_t part_bytes(const struct weights *weights) {
+static uint64_t weights_part_bytes(const struct weights *weights) {
     uint64_t bytes = common_source(weights) / PART_SHARE;
     if (bytes < PART_BYTES_MIN) return PART_BYTES_MIN;
     return bytes < PART_BYTES_MAX ? bytes : PART_BYTES_MAX;
 }
 
 static uint32_t common_parts_max(const struct weights *weights) {
-    return (uint32_t)(common_source(weights) / part_bytes(weights)) + 1;
+    return (uint32_t)(common_source(weights) / weights_part_bytes(weights)) + 1;
 }
 
 /* Cuts the common jobs into parts, the same on all ranks; without a file into one. */
@@ -586,7 +590,7 @@ static enum status cut_common(struct builder *builder, struct fill *fill) {
     fill->parts = calloc(part_max, sizeof *fill->parts);
     if (!fill->parts) return error_set(builder->error, STATUS_NO_MEMORY, "no memory to load");
     for (uint32_t i = 0; i < list->count; i++) {
-        if (i == 0 || (fill->file && read >= part_bytes(builder->weights))) {
+        if (i == 0 || (fill->file && read >= weights_part_bytes(builder->weights))) {
             check(fill->part_count < part_max);
             struct fill_part *part = &fill->parts[fill->part_count];
             char *first = job_target(&list->jobs[i], at);
@@ -654,7 +658,7 @@ static enum status cut_own(struct builder *builder, struct fill *fill) {
         if (fill->file || !fill->part_count)
             fill->parts[fill->part_count++] =
                 (struct fill_part){.first_job = first_job,
-                                   .place = place_of(weights, weights->slots[slot]),
+                                   .place = weights_place_of(weights, weights->slots[slot]),
                                    .what = builder->wanted[slot],
                                    .first = weights->slots[slot],
                                    .bytes = weights->expert.slot_bytes};
@@ -666,11 +670,11 @@ static enum status cut_own(struct builder *builder, struct fill *fill) {
 
 /* ---- loading ---- */
 
-static enum status take_tables(struct builder *builder) {
+static enum status weights_take_tables(struct builder *builder) {
     struct weights *weights = builder->weights;
     const struct shape *shape = builder->shape;
     size_t layers = shape->layers + builder->options->mtp;
-    weights->slot_count = count_slots(builder);
+    weights->slot_count = weights_count_slots(builder);
     weights->layers = calloc(shape->layers, sizeof *weights->layers);
     weights->absorbed = calloc(layers * 2 * shape->heads, sizeof *weights->absorbed);
     weights->slots = calloc(weights->slot_count + 1, sizeof *weights->slots);
@@ -684,8 +688,8 @@ static enum status take_tables(struct builder *builder) {
 
 /* Packs what is common first, as far as nobody else does, then what is ours alone, then what others
  * have not finished. */
-static enum status run_jobs(struct builder *builder, struct fill *common, struct fill *own,
-                            struct team *team, const struct pack_progress *progress) {
+static enum status weights_run_jobs(struct builder *builder, struct fill *common, struct fill *own,
+                                    struct team *team, const struct pack_progress *progress) {
     struct pack_run run;
     uint32_t left_out;
     builder->list.device = builder->options->device;
@@ -700,13 +704,13 @@ static enum status run_jobs(struct builder *builder, struct fill *common, struct
     return status;
 }
 
-static enum status load(struct builder *builder, struct team *team,
-                        const struct pack_progress *progress) {
+static enum status weights_load_each(struct builder *builder, struct team *team,
+                                     const struct pack_progress *progress) {
     struct weights *weights = builder->weights;
     struct fill common = {.file = NULL}, own = {.file = NULL};
-    enum status status = take_tables(builder);
+    enum status status = weights_take_tables(builder);
     if (status != STATUS_OK) return status;
-    walk(builder);
+    weights_walk(builder);
     if (builder->status != STATUS_OK) return builder->status;
     if (weights->slot_count) lay_out_slot(&weights->expert, builder->options->device);
     weights->spare_count = count_spares(builder);
@@ -722,13 +726,13 @@ static enum status load(struct builder *builder, struct team *team,
     if (status == STATUS_OK) status = map_region(builder, false, places, team);
     if (status == STATUS_OK) {
         builder->base = weights->common.memory;
-        walk(builder);
+        weights_walk(builder);
         status = builder->status;
     }
     if (status == STATUS_OK) status = cut_common(builder, &common);
     if (status == STATUS_OK) status = assign_slots(builder);
     if (status == STATUS_OK) status = cut_own(builder, &own);
-    if (status == STATUS_OK) status = run_jobs(builder, &common, &own, team, progress);
+    if (status == STATUS_OK) status = weights_run_jobs(builder, &common, &own, team, progress);
     free(common.parts);
     free(own.parts);
     return status;
@@ -743,7 +747,7 @@ enum status weights_load(struct weights *weights, const struct checkpoint *check
                               .options = options,
                               .weights = weights,
                               .error = error};
-    enum status status = load(&builder, team, progress);
+    enum status status = weights_load_each(&builder, team, progress);
     pack_list_free(&builder.list);
     free(builder.wanted);
     if (status != STATUS_OK) weights_close(weights);

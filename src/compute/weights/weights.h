@@ -154,7 +154,7 @@ char *weights_spare(const struct weights *weights, uint32_t spare);
 /* A slot's or spare's memory will be written to: whoever maps the file next finds nothing there. */
 void weights_forget(struct weights *weights, char *memory);
 /* A slot's or spare's memory holds this expert from now on, for whoever maps the file next.
- * `digest`: weights_digest of its slot_bytes. */
+ * `digest`: weights_file_digest of its slot_bytes. */
 void weights_remember(struct weights *weights, const char *memory, uint32_t layer, uint32_t expert,
                       uint64_t digest);
 

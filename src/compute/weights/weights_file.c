@@ -66,14 +66,14 @@ struct head {
     struct file_part parts[];
 };
 
-uint64_t weights_digest(const void *data, size_t bytes) {
+uint64_t weights_file_digest(const void *data, size_t bytes) {
     struct move_checksum sum;
     move_checksum_begin(&sum);
     move_checksum_add(&sum, data, bytes);
     return move_checksum_end(&sum);
 }
 
-static struct head *head_of(const struct weights_file *file) {
+static struct head *weights_file_head_of(const struct weights_file *file) {
     return file->mapping;
 }
 
@@ -112,7 +112,7 @@ static bool lock_soon(int descriptor, uint32_t byte, short type) {
 
 /* ---- making ---- */
 
-static void read_boot(char boot[BOOT_BYTES]) {
+static void weights_file_read_boot(char boot[BOOT_BYTES]) {
     memset(boot, 0, BOOT_BYTES);
     int descriptor = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) return;
@@ -120,7 +120,7 @@ static void read_boot(char boot[BOOT_BYTES]) {
     close(descriptor);
 }
 
-static enum status failed(const char *path, struct error *error) {
+static enum status weights_file_failed(const char *path, struct error *error) {
     bool full = errno == ENOSPC || errno == EDQUOT || errno == ENOMEM;
     return error_set(error, full ? STATUS_FULL : STATUS_IO, "%.400s: %s", path, strerror(errno));
 }
@@ -128,13 +128,13 @@ static enum status failed(const char *path, struct error *error) {
 static enum status map_whole(struct weights_file *file, const char *path, struct error *error) {
     char *space = mmap(NULL, file->mapping_bytes + HUGE_PAGE, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (space == MAP_FAILED) return failed(path, error);
+    if (space == MAP_FAILED) return weights_file_failed(path, error);
     size_t before = round_up((uintptr_t)space, HUGE_PAGE) - (uintptr_t)space;
     void *mapping = mmap(space + before, file->mapping_bytes, PROT_READ | PROT_WRITE,
                          MAP_SHARED | MAP_FIXED, file->descriptor, 0);
     if (mapping == MAP_FAILED) {
         munmap(space, file->mapping_bytes + HUGE_PAGE);
-        return failed(path, error);
+        return weights_file_failed(path, error);
     }
     size_t used = before + round_up(file->mapping_bytes, PAGE);
     if (before) munmap(space, before);
@@ -147,7 +147,7 @@ static enum status map_whole(struct weights_file *file, const char *path, struct
 }
 
 /* Best effort: what is not there afterwards is allocated in small pages. */
-static void touch(void *context, uint32_t first, uint32_t count, uint32_t member) {
+static void weights_file_touch(void *context, uint32_t first, uint32_t count, uint32_t member) {
     const struct weights_file *file = context;
     size_t at = first * TOUCH_BYTES, end = at + count * TOUCH_BYTES;
     if (end > file->touch_bytes) end = file->touch_bytes;
@@ -161,20 +161,22 @@ static void touch(void *context, uint32_t first, uint32_t count, uint32_t member
 
 static enum status fill_new(const struct weights_file_plan *plan, struct team *team,
                             struct weights_file *file, const char *path, struct error *error) {
-    if (ftruncate(file->descriptor, (off_t)file->mapping_bytes)) return failed(path, error);
+    if (ftruncate(file->descriptor, (off_t)file->mapping_bytes))
+        return weights_file_failed(path, error);
     enum status status = map_whole(file, path, error);
     if (status != STATUS_OK) return status;
     file->touch_bytes = head_bytes(file->part_count) + plan->bytes_now;
-    team_run(team, touch, file, (uint32_t)divide_up(file->touch_bytes, TOUCH_BYTES), 1);
+    team_run(team, weights_file_touch, file, (uint32_t)divide_up(file->touch_bytes, TOUCH_BYTES),
+             1);
     errno = posix_fallocate(file->descriptor, 0, (off_t)file->touch_bytes);
-    if (errno) return failed(path, error);
-    struct head *head = head_of(file);
+    if (errno) return weights_file_failed(path, error);
+    struct head *head = weights_file_head_of(file);
     *head = (struct head){.magic = HEAD_MAGIC,
                           .version = HEAD_VERSION,
                           .part_count = plan->part_count,
                           .bytes = file->mapping_bytes};
     memcpy(head->key, plan->key, SHA256_BYTES);
-    read_boot(head->boot);
+    weights_file_read_boot(head->boot);
     for (uint32_t i = 0; i < plan->part_count; i++)
         head->parts[i].holds = WEIGHTS_FILE_EMPTY;
     __atomic_store_n(&head->ready, HEAD_MAGIC, __ATOMIC_RELEASE);
@@ -182,9 +184,9 @@ static enum status fill_new(const struct weights_file_plan *plan, struct team *t
 }
 
 static bool is_ours(const struct weights_file_plan *plan, const struct weights_file *file) {
-    const struct head *head = head_of(file);
+    const struct head *head = weights_file_head_of(file);
     char boot[BOOT_BYTES];
-    read_boot(boot);
+    weights_file_read_boot(boot);
     return __atomic_load_n(&head->ready, __ATOMIC_ACQUIRE) == HEAD_MAGIC &&
            head->magic == HEAD_MAGIC && head->version == HEAD_VERSION &&
            head->part_count == plan->part_count && head->bytes == file->mapping_bytes &&
@@ -205,7 +207,8 @@ static void make_directories(const char *path) {
     mkdir(part, 0700);
 }
 
-static void path_of(const struct weights_file_plan *plan, char *path, size_t path_bytes) {
+static void weights_file_path_of(const struct weights_file_plan *plan, char *path,
+                                 size_t path_bytes) {
     char key[KEY_DIGITS + 1];
     for (int i = 0; i < KEY_DIGITS / 2; i++)
         snprintf(key + 2 * i, 3, "%02x", plan->key[i]);
@@ -223,7 +226,7 @@ static enum status use(const struct weights_file_plan *plan, struct team *team,
                        struct error *error) {
     struct stat info;
     enum status status = STATUS_OK;
-    if (fstat(file->descriptor, &info)) return failed(path, error);
+    if (fstat(file->descriptor, &info)) return weights_file_failed(path, error);
     *again = info.st_nlink == 0; /* replaced while we waited */
     if (*again) return STATUS_OK;
     if (!is_owned_by_us(&info))
@@ -239,7 +242,7 @@ static enum status use(const struct weights_file_plan *plan, struct team *team,
     if ((size_t)info.st_size == file->mapping_bytes) status = map_whole(file, path, error);
     if (status != STATUS_OK || (file->mapping && is_ours(plan, file))) return status;
     *again = true;
-    return unlink(path) ? failed(path, error) : STATUS_OK;
+    return unlink(path) ? weights_file_failed(path, error) : STATUS_OK;
 }
 
 static enum status open_once(const struct weights_file_plan *plan, struct team *team,
@@ -250,13 +253,13 @@ static enum status open_once(const struct weights_file_plan *plan, struct team *
                                   .mapping_bytes = head_bytes(plan->part_count) + plan->bytes};
     *again = false;
     file->descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file->descriptor < 0) return failed(path, error);
+    if (file->descriptor < 0) return weights_file_failed(path, error);
     enum status status = STATUS_OK;
     if (plan->alone && !lock_soon(file->descriptor, MAKER_LOCK, F_WRLCK))
         status = error_set(error, STATUS_TIMEOUT, "%.400s: another process uses it", path);
     else if (!lock_and_wait(file->descriptor, MAKER_LOCK, F_WRLCK) ||
              !lock_and_wait(file->descriptor, USER_LOCK, F_RDLCK))
-        status = failed(path, error);
+        status = weights_file_failed(path, error);
     if (status == STATUS_OK) status = use(plan, team, file, path, again, error);
     if (status == STATUS_OK && !*again && !plan->alone) lock(file->descriptor, MAKER_LOCK, F_UNLCK);
     if (status != STATUS_OK || *again) weights_file_close(file);
@@ -298,7 +301,7 @@ enum status weights_file_open(const struct weights_file_plan *plan, struct team 
     bool again = true, swept = false;
     enum status status = STATUS_OK;
     make_directories(plan->directory);
-    path_of(plan, path, sizeof path);
+    weights_file_path_of(plan, path, sizeof path);
     while (again && status == STATUS_OK) {
         status = open_once(plan, team, file, path, &again, error);
         if (status != STATUS_FULL || swept) continue;
@@ -316,13 +319,13 @@ void weights_file_close(struct weights_file *file) {
 
 /* ---- parts ---- */
 
-static struct file_part *part_of(const struct weights_file *file, uint32_t part) {
+static struct file_part *weights_file_part_of(const struct weights_file *file, uint32_t part) {
     check(part < file->part_count);
-    return &head_of(file)->parts[part];
+    return &weights_file_head_of(file)->parts[part];
 }
 
 uint64_t weights_file_holds(const struct weights_file *file, uint32_t part) {
-    return __atomic_load_n(&part_of(file, part)->holds, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&weights_file_part_of(file, part)->holds, __ATOMIC_ACQUIRE);
 }
 
 bool weights_file_claim(struct weights_file *file, uint32_t part) {
@@ -335,12 +338,13 @@ void weights_file_wait(struct weights_file *file, uint32_t part) {
 }
 
 void weights_file_empty(struct weights_file *file, uint32_t part) {
-    __atomic_store_n(&part_of(file, part)->holds, WEIGHTS_FILE_EMPTY, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&weights_file_part_of(file, part)->holds, WEIGHTS_FILE_EMPTY,
+                     __ATOMIC_SEQ_CST);
 }
 
 void weights_file_fill(struct weights_file *file, uint32_t part, const char *first, size_t bytes,
                        uint64_t what, uint64_t digest) {
-    struct file_part *found = part_of(file, part);
+    struct file_part *found = weights_file_part_of(file, part);
     found->first = (uint64_t)(first - file->memory);
     found->bytes = bytes;
     found->digest = digest;
@@ -353,9 +357,9 @@ void weights_file_give_back(struct weights_file *file, uint32_t part) {
 }
 
 bool weights_file_verify(const struct weights_file *file, uint32_t part) {
-    const struct file_part *found = part_of(file, part);
+    const struct file_part *found = weights_file_part_of(file, part);
     if (found->first > file->bytes || found->bytes > file->bytes - found->first) return false;
-    return weights_digest(file->memory + found->first, found->bytes) == found->digest;
+    return weights_file_digest(file->memory + found->first, found->bytes) == found->digest;
 }
 
 bool weights_file_allocate(struct weights_file *file, char *first, size_t bytes) {

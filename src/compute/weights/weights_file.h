@@ -61,7 +61,7 @@ void weights_file_wait(struct weights_file *file, uint32_t part);
 /* The part, which is claimed, is about to be written to. */
 void weights_file_empty(struct weights_file *file, uint32_t part);
 /* The part, which is claimed, is memory [first, first + bytes) and holds `what` from now on;
- * `digest` is weights_digest of the memory. */
+ * `digest` is weights_file_digest of the memory. */
 void weights_file_fill(struct weights_file *file, uint32_t part, const char *first, size_t bytes,
                        uint64_t what, uint64_t digest);
 void weights_file_give_back(struct weights_file *file, uint32_t part);
@@ -77,6 +77,6 @@ bool weights_file_verify(const struct weights_file *file, uint32_t part);
 void weights_file_protect(struct weights_file *file);
 
 /* The bytes' move_checksum (compute/exchange/move_checksum.h): finds damage, not intent. */
-uint64_t weights_digest(const void *data, size_t bytes);
+uint64_t weights_file_digest(const void *data, size_t bytes);
 
 #endif

@@ -19,8 +19,8 @@
 #include "host/process/log.h"
 #include "host/process/model_text.h"
 #include "serving/grammar/matcher.h"
+#include "serving/policy/fair_queue.h"
 #include "serving/policy/share_time.h"
-#include "serving/policy/share_turns.h"
 
 /* Of one constraint, before it is cut: what it is compiled to, and the grammar opened for it. */
 #define COMPILED_BYTES (2 * CONSTRAINT_RESULT_BYTES)
@@ -107,13 +107,14 @@ static enum status compile_in(struct constraint_store *store, struct stored_cons
     enum status status = constraint_compile(&arena, &scratch, entry->text, store->text.tokenizer,
                                             &entry->constraint, error);
     if (!status)
-        status = grammar_open(&arena, entry->constraint->form, store->trie, &entry->grammar, error);
+        status = matcher_grammar_open(&arena, entry->constraint->form, store->trie, &entry->grammar,
+                                      error);
     if (!status) lazy_memory_trim(&entry->memory, (size_t)(arena.at - arena.start));
     return status;
 }
 
-static enum status compile(struct constraint_store *store, struct stored_constraint *entry,
-                           struct error *error) {
+static enum status constraint_store_compile(struct constraint_store *store,
+                                            struct stored_constraint *entry, struct error *error) {
     enum status status = open_vocabulary(store, error);
     if (status) return status;
     struct lazy_memory work = lazy_memory_take(CONSTRAINT_SCRATCH_BYTES);
@@ -132,12 +133,12 @@ static void entry_free(struct stored_constraint *entry) {
     free(entry);
 }
 
-static bool is_done(const struct stored_constraint *entry) {
+static bool constraint_store_is_done(const struct stored_constraint *entry) {
     return atomic_load(&entry->state) >= COMPILED;
 }
 
-static struct stored_constraint *take_out(struct constraint_store *store,
-                                          const struct stored_constraint *which) {
+static struct stored_constraint *constraint_store_take_out(struct constraint_store *store,
+                                                           const struct stored_constraint *which) {
     struct stored_constraint **at = &store->entries;
     while (*at != which)
         at = &(*at)->next;
@@ -153,19 +154,19 @@ struct share {
     size_t bytes;
 };
 
-static bool is_idle(const struct stored_constraint *entry) {
+static bool constraint_store_is_idle(const struct stored_constraint *entry) {
     return !entry->loans && atomic_load(&entry->state) != IN_WORK;
 }
 
 /* Of one client, or of all (NULL): those that are idle, or those that are lent. */
-static struct share share_of(const struct constraint_store *store, const uint64_t *client,
-                             bool idle) {
+static struct share constraint_store_share_of(const struct constraint_store *store,
+                                              const uint64_t *client, bool idle) {
     struct share share = {0};
     for (const struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
         if (client && entry->client != *client) continue;
-        if (idle ? !is_idle(entry) : entry->loans == 0) continue;
+        if (idle ? !constraint_store_is_idle(entry) : entry->loans == 0) continue;
         share.count++;
-        if (is_done(entry)) share.bytes += entry->memory.bytes;
+        if (constraint_store_is_done(entry)) share.bytes += entry->memory.bytes;
     }
     return share;
 }
@@ -180,9 +181,9 @@ static const struct stored_constraint *choose_idle(const struct constraint_store
     const struct stored_constraint *chosen = NULL;
     struct share most = {0};
     for (const struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
-        if (!is_idle(entry)) continue;
+        if (!constraint_store_is_idle(entry)) continue;
         bool same = chosen && chosen->client == entry->client;
-        struct share has = same ? most : share_of(store, &entry->client, true);
+        struct share has = same ? most : constraint_store_share_of(store, &entry->client, true);
         if (same ? entry->asked > chosen->asked : chosen && !has_more(has, most)) continue;
         chosen = entry;
         most = has;
@@ -196,24 +197,25 @@ static void drop_idle(struct constraint_store *store) {
     struct stored_constraint *next;
     for (struct stored_constraint *entry = store->entries; entry; entry = next) {
         next = entry->next;
-        if (is_idle(entry) && atomic_load(&entry->state) != COMPILED)
-            entry_free(take_out(store, entry));
+        if (constraint_store_is_idle(entry) && atomic_load(&entry->state) != COMPILED)
+            entry_free(constraint_store_take_out(store, entry));
     }
-    struct share idle = share_of(store, NULL, true);
+    struct share idle = constraint_store_share_of(store, NULL, true);
     while (idle.count > IDLE_MAX || idle.bytes > IDLE_BYTES_MAX) {
-        entry_free(take_out(store, choose_idle(store)));
-        idle = share_of(store, NULL, true);
+        entry_free(constraint_store_take_out(store, choose_idle(store)));
+        idle = constraint_store_share_of(store, NULL, true);
     }
 }
 
 /* The gateway has compiled it before: that it fails here is rare, and worth a line. */
-static void work_on(struct constraint_store *store, struct stored_constraint *entry) {
+static void constraint_store_work_on(struct constraint_store *store,
+                                     struct stored_constraint *entry) {
     struct error error = {""};
     uint64_t client = entry->client;
     atomic_store(&entry->state, IN_WORK);
     pthread_mutex_unlock(&store->lock);
     int64_t began_ns = clock_now_ns();
-    bool fails = compile(store, entry, &error) != STATUS_OK;
+    bool fails = constraint_store_compile(store, entry, &error) != STATUS_OK;
     int64_t took_ns = clock_now_ns() - began_ns;
     if (fails) log_say(LOG_WARNING, "engine", "a constraint cannot be held why=%s", error.text);
     pthread_mutex_lock(&store->lock);
@@ -227,36 +229,40 @@ static void work_on(struct constraint_store *store, struct stored_constraint *en
     pthread_mutex_lock(&store->lock);
 }
 
-static bool has_room(const struct constraint_store *store, uint64_t client, size_t lent_bytes) {
+static bool constraint_store_has_room(const struct constraint_store *store, uint64_t client,
+                                      size_t lent_bytes) {
     size_t most = store->options.bytes_max ? store->options.bytes_max : LENT_BYTES_MAX;
     size_t left = most > lent_bytes ? most - lent_bytes : 0;
     return lent_bytes == 0 ||
-           share_turns_admits(EXPECTED_BYTES, share_of(store, &client, false).bytes, left);
+           fair_queue_admits(EXPECTED_BYTES, constraint_store_share_of(store, &client, false).bytes,
+                             left);
 }
 
 /* The one with the smallest turn; of one client's the first. NULL: none waits, or there is no room
  * until a loan comes back. */
 static struct stored_constraint *first_waiting(const struct constraint_store *store) {
     struct stored_constraint *first = NULL;
-    size_t lent_bytes = share_of(store, NULL, false).bytes;
+    size_t lent_bytes = constraint_store_share_of(store, NULL, false).bytes;
     uint64_t least = 0;
     for (struct stored_constraint *entry = store->entries; entry; entry = entry->next) {
         if (atomic_load(&entry->state) != WAITS) continue;
         uint64_t turn = share_time_turn(&store->turns, entry->client);
-        if ((first && turn >= least) || !has_room(store, entry->client, lent_bytes)) continue;
+        if ((first && turn >= least) ||
+            !constraint_store_has_room(store, entry->client, lent_bytes))
+            continue;
         first = entry;
         least = turn;
     }
     return first;
 }
 
-static void *work(void *argument) {
+static void *constraint_store_work(void *argument) {
     struct constraint_store *store = argument;
     pthread_mutex_lock(&store->lock);
     while (!store->is_closing) {
         struct stored_constraint *entry = first_waiting(store);
         if (entry)
-            work_on(store, entry);
+            constraint_store_work_on(store, entry);
         else
             pthread_cond_wait(&store->asked, &store->lock);
     }
@@ -268,7 +274,7 @@ static void *work(void *argument) {
 
 static bool is_running(struct constraint_store *store) {
     if (store->is_running) return true;
-    if (pthread_create(&store->thread, NULL, work, store) != 0) return false;
+    if (pthread_create(&store->thread, NULL, constraint_store_work, store) != 0) return false;
     pthread_setname_np(store->thread, "constraints");
     return store->is_running = true;
 }
@@ -304,8 +310,8 @@ static struct stored_constraint *add(struct constraint_store *store, uint64_t ha
 }
 
 /* What several ask for is compiled in the turn of the one that is next. */
-static void ask_for(const struct constraint_store *store, struct stored_constraint *entry,
-                    uint64_t client) {
+static void constraint_store_ask_for(const struct constraint_store *store,
+                                     struct stored_constraint *entry, uint64_t client) {
     const struct share_time *turns = &store->turns;
     if (atomic_load(&entry->state) == WAITS &&
         share_time_turn(turns, client) < share_time_turn(turns, entry->client))
@@ -322,7 +328,7 @@ static struct constrained_loan *lend(struct constraint_store *store, struct byte
     struct stored_constraint *entry = find(store, hash, text);
     store->counts.found += entry != NULL;
     if (entry)
-        ask_for(store, entry, client);
+        constraint_store_ask_for(store, entry, client);
     else
         entry = add(store, hash, text, client);
     if (!entry) return NULL;
@@ -333,7 +339,8 @@ static struct constrained_loan *lend(struct constraint_store *store, struct byte
     return loan;
 }
 
-static struct constrained_loan *ask(void *context, struct bytes text, uint64_t client) {
+static struct constrained_loan *constraint_store_ask(void *context, struct bytes text,
+                                                     uint64_t client) {
     struct constraint_store *store = context;
     pthread_mutex_lock(&store->lock);
     struct constrained_loan *loan = lend(store, text, client);
@@ -342,7 +349,7 @@ static struct constrained_loan *ask(void *context, struct bytes text, uint64_t c
 }
 
 bool constraint_store_is_ready(const struct constrained_loan *loan) {
-    return is_done(loan->entry);
+    return constraint_store_is_done(loan->entry);
 }
 
 struct constraint_turn *constraint_store_turn(struct constrained_loan *loan) {
@@ -350,7 +357,7 @@ struct constraint_turn *constraint_store_turn(struct constrained_loan *loan) {
 }
 
 /* Memory for an answer; what another had is taken first. */
-static struct lazy_memory take_memory(struct constraint_store *store) {
+static struct lazy_memory constraint_store_take_memory(struct constraint_store *store) {
     struct lazy_memory memory = {.start = NULL};
     pthread_mutex_lock(&store->lock);
     if (store->idle_matcher_count) memory = store->idle_matchers[--store->idle_matcher_count];
@@ -358,16 +365,17 @@ static struct lazy_memory take_memory(struct constraint_store *store) {
     return memory.start ? memory : lazy_memory_take(MATCHER_BYTES);
 }
 
-static bool ready(void *context, struct constrained_loan *loan,
-                  const struct constraint **constraint_out, struct matcher **matcher_out) {
+static bool constraint_store_ready(void *context, struct constrained_loan *loan,
+                                   const struct constraint **constraint_out,
+                                   struct matcher **matcher_out) {
     struct constraint_store *store = context;
     struct stored_constraint *entry = loan->entry;
     struct arena arena;
-    if (!is_done(entry)) return false;
+    if (!constraint_store_is_done(entry)) return false;
     *constraint_out = NULL;
     *matcher_out = NULL;
     if (atomic_load(&entry->state) == FAILED) return true;
-    if (!loan->memory.start) loan->memory = take_memory(store);
+    if (!loan->memory.start) loan->memory = constraint_store_take_memory(store);
     if (!loan->memory.start) return true;
     arena_over(&arena, loan->memory.start, loan->memory.bytes);
     if (!loan->matcher && matcher_open(&arena, entry->grammar, &loan->matcher) != STATUS_OK)
@@ -377,7 +385,7 @@ static bool ready(void *context, struct constrained_loan *loan,
     return true;
 }
 
-static void give_back(void *context, struct constrained_loan *loan) {
+static void constraint_store_give_back(void *context, struct constrained_loan *loan) {
     struct constraint_store *store = context;
     pthread_mutex_lock(&store->lock);
     if (loan->memory.start && store->idle_matcher_count < MATCHERS_IDLE_MAX)
@@ -392,13 +400,14 @@ static void give_back(void *context, struct constrained_loan *loan) {
 }
 
 struct constrained_lender constraint_store_lender(struct constraint_store *store) {
-    return (struct constrained_lender){store, ask, ready, give_back};
+    return (struct constrained_lender){store, constraint_store_ask, constraint_store_ready,
+                                       constraint_store_give_back};
 }
 
 struct constraint_store_counts constraint_store_look(struct constraint_store *store) {
     pthread_mutex_lock(&store->lock);
     struct constraint_store_counts counts = store->counts;
-    counts.lent_bytes = share_of(store, NULL, false).bytes;
+    counts.lent_bytes = constraint_store_share_of(store, NULL, false).bytes;
     pthread_mutex_unlock(&store->lock);
     return counts;
 }
@@ -433,7 +442,7 @@ void constraint_store_close(struct constraint_store *store) {
     pthread_mutex_unlock(&store->lock);
     if (store->is_running) pthread_join(store->thread, NULL);
     while (store->entries)
-        entry_free(take_out(store, store->entries));
+        entry_free(constraint_store_take_out(store, store->entries));
     while (store->idle_matcher_count)
         lazy_memory_free(&store->idle_matchers[--store->idle_matcher_count]);
     model_text_close(&store->text);

@@ -8,7 +8,7 @@
  * constraint for as long as it is held. Constraints without loans stay as long as there is room for them: of
  * the client that has most of it, the one that was used least recently goes first. What is lent is
  * bounded, too: a client's next one is compiled when what it holds leaves as much to the others
- * (share_turns_admits).
+ * (fair_queue_admits).
  */
 #ifndef HOST_ENGINE_CONSTRAINT_STORE_H
 #define HOST_ENGINE_CONSTRAINT_STORE_H

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 #include "compute/exchange/job.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/model/draft.h"
@@ -45,26 +45,26 @@ struct engine {
     } scoring;
 };
 
-static void written(void *context, uint64_t step, uint32_t slices) {
+static void engine_written(void *context, uint64_t step, uint32_t slices) {
     const struct engine *engine = context;
     struct model_follower follower = step_progress_follower(engine->progress);
     if (job_broken()) return; /* what follows from other ranks' experts is no value */
     follower.written(follower.context, step, slices);
 }
 
-static void await(void *context, uint32_t slot, uint32_t slices) {
+static void engine_await(void *context, uint32_t slot, uint32_t slices) {
     struct engine *engine = context;
     if (!engine->loads.await || engine->in_vain) return;
     int64_t began_ns = clock_now_ns();
-    pulse_set(PULSE_WAITS);
+    heartbeat_set(HEARTBEAT_WAITS);
     engine->in_vain = !engine->loads.await(engine->loads.context, slot, slices);
-    pulse_set(PULSE_COMPUTES);
+    heartbeat_set(HEARTBEAT_COMPUTES);
     engine->awaited_ns += clock_now_ns() - began_ns;
 }
 
 /* What became of the load that a row waited for: of all its slices. */
 static void end_load(struct engine *engine, struct step_result_row *out) {
-    await(engine, out->slot, UINT32_MAX);
+    engine_await(engine, out->slot, UINT32_MAX);
     out->load_ended = engine->loads.take_end &&
                       engine->loads.take_end(engine->loads.context, out->slot, &out->load_end);
     out->lost = engine->in_vain || !out->load_ended;
@@ -72,7 +72,7 @@ static void end_load(struct engine *engine, struct step_result_row *out) {
 }
 
 /* Of several threads, each for tokens of its own. */
-static void score(void *context, uint32_t row, uint32_t index, const float *logits) {
+static void engine_score(void *context, uint32_t row, uint32_t index, const float *logits) {
     const struct engine *engine = context;
     const struct step_plan *plan = engine->scoring.plan;
     const struct step_row *of = &step_plan_rows(plan)[row];
@@ -111,7 +111,7 @@ enum status engine_open(const struct model_options *options, struct engine **eng
         engine_close(engine);
         return status;
     }
-    const struct model_follower follower = {engine, written, await, score};
+    const struct model_follower follower = {engine, engine_written, engine_await, engine_score};
     model_set_follower(engine->model, &follower);
     size_t vocab = model_shape(engine->model)->vocab;
     engine->rows_max = options->step_rows_max;
@@ -157,12 +157,12 @@ struct step_progress *engine_progress(const struct engine *engine) {
 }
 
 /* True if [index, index + count) lies within [0, total). */
-static bool inside(uint32_t index, uint32_t count, uint32_t total) {
+static bool engine_inside(uint32_t index, uint32_t count, uint32_t total) {
     return index <= total && count <= total - index;
 }
 
-static enum status check_rows(const struct engine *engine, const struct step_plan *plan,
-                              struct error *error) {
+static enum status engine_check_rows(const struct engine *engine, const struct step_plan *plan,
+                                     struct error *error) {
     const struct step_row *rows = step_plan_rows(plan);
     if (plan->row_count > engine->rows_max)
         return error_set(error, STATUS_INVALID, "a plan of %u rows, the engine takes %u",
@@ -173,8 +173,8 @@ static enum status check_rows(const struct engine *engine, const struct step_pla
                              "row %u asks for the logits of %u tokens; serving computes the last "
                              "one's only",
                              i, rows[i].logits_count);
-        if (!inside(rows[i].history_index, rows[i].history_count, plan->history_count) ||
-            !inside(rows[i].bias_index, rows[i].bias_count, plan->bias_count))
+        if (!engine_inside(rows[i].history_index, rows[i].history_count, plan->history_count) ||
+            !engine_inside(rows[i].bias_index, rows[i].bias_count, plan->bias_count))
             return error_set(error, STATUS_INVALID,
                              "row %u's history or biases lie outside the plan", i);
         if (rows[i].sampling.top_logprobs > LIMIT_TOP_LOGPROBS)
@@ -190,14 +190,14 @@ static enum status check_rows(const struct engine *engine, const struct step_pla
 
 enum status engine_check(const struct engine *engine, const struct step_plan *plan,
                          struct error *error) {
-    enum status status = check_rows(engine, plan, error);
+    enum status status = engine_check_rows(engine, plan, error);
     return status == STATUS_OK ? plan_check(engine->model, plan, error) : status;
 }
 
 /* Chooses one token, of the mask's if there is one. */
-static uint32_t choose(struct engine *engine, const struct step_row *row,
-                       const struct sample_past *past, uint32_t output_position,
-                       const uint64_t *mask, const float *logits) {
+static uint32_t engine_choose(struct engine *engine, const struct step_row *row,
+                              const struct sample_past *past, uint32_t output_position,
+                              const uint64_t *mask, const float *logits) {
     uint32_t vocab = model_shape(engine->model)->vocab;
     const float *chosen_from = logits;
     if (sample_adjusts(&row->sampling, past)) {
@@ -225,8 +225,8 @@ static void past_add(struct engine *engine, struct sample_past *past, uint32_t t
 }
 
 /* NULL in `mask_out`: every token may come. False: none can be chosen now, or ever. */
-static bool take_mask(struct engine *engine, const struct step_row *row, const uint64_t **mask_out,
-                      struct step_result_row *out) {
+static bool engine_take_mask(struct engine *engine, const struct step_row *row,
+                             const uint64_t **mask_out, struct step_result_row *out) {
     *mask_out = NULL;
     if (!row->constrained) return true;
     enum engine_mask outcome = engine->masks.await(engine->masks.context, row->slot, mask_out);
@@ -244,7 +244,7 @@ static bool may_be_forced(const struct step_row *row) {
 }
 
 /* The token chosen last was guessed. */
-static bool is_right(const struct model_draft *draft, const struct step_result_row *out) {
+static bool engine_is_right(const struct model_draft *draft, const struct step_result_row *out) {
     uint32_t last = out->token_count - 1;
     return last < draft->count && out->tokens[last] == draft->tokens[last];
 }
@@ -253,7 +253,7 @@ static bool is_right(const struct model_draft *draft, const struct step_result_r
 static void push_chosen(struct engine *engine, const struct step_row *row,
                         const struct model_draft *draft, const struct step_result_row *out) {
     enum engine_mask_want want = ENGINE_WANTS_NOTHING;
-    if (is_right(draft, out))
+    if (engine_is_right(draft, out))
         want = ENGINE_WANTS_MASK;
     else if (may_be_forced(row))
         want = ENGINE_WANTS_FORCED;
@@ -262,9 +262,9 @@ static void push_chosen(struct engine *engine, const struct step_row *row,
 
 /* How likely the token chosen last was. A row's tokens stand together: with the first one, room is
  * left for those that may come behind it. */
-static void tell_logprobs(const struct engine *engine, const struct step_row *row,
-                          const struct model_draft *draft, const float *logits,
-                          struct step_result *result, struct step_result_row *out) {
+static void engine_report_logprobs(const struct engine *engine, const struct step_row *row,
+                                   const struct model_draft *draft, const float *logits,
+                                   struct step_result *result, struct step_result_row *out) {
     uint32_t last = out->token_count - 1;
     struct token_logprob *logprobs = step_result_logprobs(result) + out->logprob_index;
     if (!(row->sampling.flags & SAMPLING_LOGPROBS)) return;
@@ -272,7 +272,7 @@ static void tell_logprobs(const struct engine *engine, const struct step_row *ro
         sample_logprobs(logits, model_shape(engine->model)->vocab, out->tokens[last],
                         row->sampling.top_logprobs, logprobs + (size_t)last * out->logprobs_each);
     if (last > 0) return;
-    uint32_t more = is_right(draft, out) ? draft->count * out->logprobs_each : 0;
+    uint32_t more = engine_is_right(draft, out) ? draft->count * out->logprobs_each : 0;
     memset(logprobs + out->logprobs_each, 0, more * sizeof *logprobs);
     result->logprob_count += out->logprobs_each + more;
 }
@@ -318,17 +318,18 @@ static void choose_next(struct engine *engine, const struct step_plan *plan,
     const float *logits = outputs->logits;
     const uint64_t *mask;
     uint32_t count = out->token_count;
-    if (!take_mask(engine, row, &mask, out)) return;
+    if (!engine_take_mask(engine, row, &mask, out)) return;
     for (uint32_t i = 0; i < count; i++)
         past_add(engine, &past, out->tokens[i]);
     if (!outputs->drawn) logits += (size_t)count * model_shape(engine->model)->vocab;
     if (count == 0) out->logprob_index = result->logprob_count;
     out->draft_count = draft->count;
     out->tokens[out->token_count++] =
-        outputs->drawn ? outputs->drawn[count]
-                       : choose(engine, row, &past, row->output_position + count, mask, logits);
+        outputs->drawn
+            ? outputs->drawn[count]
+            : engine_choose(engine, row, &past, row->output_position + count, mask, logits);
     if (row->constrained) push_chosen(engine, row, draft, out);
-    tell_logprobs(engine, row, draft, logits, result, out);
+    engine_report_logprobs(engine, row, draft, logits, result, out);
 }
 
 /* All rows' first tokens, then those behind drafts that turned out right: so masks behind these are
@@ -345,7 +346,7 @@ static void choose_all(struct engine *engine, const struct step_plan *plan,
             const struct row_outputs of_row = {logits, engine->drawn[i] ? drawn : NULL};
             if (row->loads && count == 0) end_load(engine, out);
             if (row->sample && !out->lost && out->token_count == count &&
-                (count == 0 || is_right(&draft, out)))
+                (count == 0 || engine_is_right(&draft, out)))
                 choose_next(engine, plan, row, &draft, &of_row, result, out);
             uint32_t outputs = row->logits_count + draft.count;
             if (engine->drawn[i])
@@ -384,8 +385,8 @@ static void begin_results(struct engine *engine, const struct step_plan *plan,
 }
 
 /* Reports constraints and masks that requests wait for, without a row yet or with a late one. */
-static void tell_ready(struct engine *engine, const struct step_plan *plan,
-                       struct step_result *result) {
+static void engine_report_ready(struct engine *engine, const struct step_plan *plan,
+                                struct step_result *result) {
     result->constraint_count = plan->constraint_count;
     if (engine->masks.take_ready)
         result->ready_count = engine->masks.take_ready(engine->masks.context, plan->awaits,
@@ -423,7 +424,7 @@ static enum status run(struct engine *engine, const struct step_plan *plan,
 void engine_run(struct engine *engine, const struct step_plan *plan, struct step_result *result,
                 struct error *error) {
     int64_t began_ns = clock_now_ns();
-    pulse_set(PULSE_COMPUTES);
+    heartbeat_set(HEARTBEAT_COMPUTES);
     engine->awaited_ns = 0;
     engine->in_vain = false;
     *result = (struct step_result){.record = record_head(RECORD_STEP_DONE, 0),
@@ -433,7 +434,7 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
     memset(step_result_rows(result), 0, plan->row_count * sizeof(struct step_result_row));
     result->failed = run(engine, plan, result, error) != STATUS_OK;
     if (!result->failed) {
-        tell_ready(engine, plan, result);
+        engine_report_ready(engine, plan, result);
     } else {
         result->logprob_count = 0;
         for (uint32_t i = 0; i < plan->row_count; i++)
@@ -442,5 +443,5 @@ void engine_run(struct engine *engine, const struct step_plan *plan, struct step
     }
     record_set_head(result, RECORD_STEP_DONE);
     result->compute_ns = clock_now_ns() - began_ns - engine->awaited_ns;
-    pulse_set(PULSE_WAITS); /* for the others' results, or the next order */
+    heartbeat_set(HEARTBEAT_WAITS); /* for the others' results, or the next order */
 }

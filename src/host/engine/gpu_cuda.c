@@ -8,7 +8,7 @@
 
 #include "base/format.h"
 
-static enum status failed(cudaError_t code, const char *what, struct error *error) {
+static enum status gpu_cuda_failed(cudaError_t code, const char *what, struct error *error) {
     return error_set(error, STATUS_UNSUPPORTED, "%s: CUDA says '%s'", what,
                      cudaGetErrorString(code));
 }
@@ -16,7 +16,7 @@ static enum status failed(cudaError_t code, const char *what, struct error *erro
 enum status gpu_count(uint32_t *count_out, struct error *error) {
     int count = 0;
     cudaError_t code = cudaGetDeviceCount(&count);
-    if (code != cudaSuccess) return failed(code, "no GPU can be used", error);
+    if (code != cudaSuccess) return gpu_cuda_failed(code, "no GPU can be used", error);
     *count_out = (uint32_t)count;
     return STATUS_OK;
 }
@@ -40,7 +40,7 @@ enum status gpu_describe(uint32_t index, struct gpu *gpu_out, struct error *erro
         code = cudaDeviceGetAttribute(&values[i], asked[i], (int)index);
     if (!code) code = cudaGetDeviceProperties(&properties, (int)index);
     if (!code) code = cudaMemGetInfo(&free_bytes, &all_bytes);
-    if (code) return failed(code, "a GPU cannot be used", error);
+    if (code) return gpu_cuda_failed(code, "a GPU cannot be used", error);
     *gpu_out = (struct gpu){
         .compute_major = (uint32_t)values[0],
         .compute_minor = (uint32_t)values[1],
@@ -61,7 +61,7 @@ enum status gpu_libraries(struct gpu_libraries *libraries_out, struct error *err
     int driver, runtime;
     cudaError_t code = cudaDriverGetVersion(&driver);
     if (!code) code = cudaRuntimeGetVersion(&runtime);
-    if (code) return failed(code, "CUDA has no version", error);
+    if (code) return gpu_cuda_failed(code, "CUDA has no version", error);
     *libraries_out = (struct gpu_libraries){.driver = (uint32_t)driver,
                                             .runtime = (uint32_t)runtime,
                                             .blas = (uint32_t)cublasLtGetVersion()};

@@ -16,8 +16,8 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/heartbeat.h"
 #include "base/message_order.h"
-#include "base/pulse.h"
 #include "compute/exchange/job.h"
 #include "compute/exchange/job_tree.h"
 #include "compute/gpu/compute_gpu.h"
@@ -48,7 +48,7 @@ enum group_order_kind {
     ORDER_REPORT,
     ORDER_TRACE,
     ORDER_MOVE,
-    ORDER_TELL,
+    ORDER_NOTIFY,
     ORDER_ADOPT,
     ORDER_ABANDON,
     ORDER_DAMAGE,
@@ -59,7 +59,7 @@ enum group_order_kind {
 
 /* ORDER_OPEN: struct setup behind it, then the placement, if there is one; ORDER_STEP and
  * ORDER_RUN: the plan's bytes; ORDER_LINK: struct link_speed; ORDER_MEASURE: struct link_ends;
- * ORDER_MOVE: struct rank_moves, then the moves; ORDER_TELL: 1 if tokens are wanted, u32;
+ * ORDER_MOVE: struct rank_moves, then the moves; ORDER_NOTIFY: 1 if tokens are wanted, u32;
  * ORDER_ADOPT: struct adoption; ORDER_MAP: u32 experts of all slots of all layers. */
 struct group_order {
     uint32_t kind;
@@ -155,7 +155,7 @@ static size_t wait_for_order(struct model *model) {
     while (!job_ready(rank, &bytes)) {
         if (job_broken()) return 0;
         if (model) moves_progress(model);
-        bool moving = model && moves_told(model).pending;
+        bool moving = model && moves_reported(model).pending;
         if (moving || clock_now_ns() - began_ns < LOOK_NS) {
             sched_yield();
             continue;
@@ -178,26 +178,27 @@ static uint32_t cpus_each(uint32_t ranks) {
     return each ? each : 1;
 }
 
-static enum status open_own(struct rank_model *rank_model, const struct model_options *options,
-                            bool engine, struct error *error) {
+static enum status rank_group_open_own(struct rank_model *rank_model,
+                                       const struct model_options *options, bool engine,
+                                       struct error *error) {
     enum status status = engine ? engine_open(options, &rank_model->engine, error)
                                 : model_open(options, &rank_model->model, error);
     if (status != STATUS_OK) return status;
     rank_model->result_bytes =
         step_result_bytes_max(options->step_rows_max, options->step_tokens_max);
     if (engine) rank_model->model = engine_model(rank_model->engine);
-    struct model_rank told = model_rank(rank_model->model);
+    struct model_rank reported = model_rank(rank_model->model);
     log_say(LOG_DEBUG, "model",
             "a rank has its weights rank=%u read_bytes=%" PRIu64 " weight_bytes=%" PRIu64
             " mapped_bytes=%" PRIu64,
-            options->rank, told.read_bytes, told.weight_bytes, told.mapped_bytes);
+            options->rank, reported.read_bytes, reported.weight_bytes, reported.mapped_bytes);
     const char *notice = model_weights_notice(rank_model->model);
     if (notice[0] && options->rank == 0) /* for all */
         log_say(LOG_WARNING, "model", "weights are in no file why=%s", notice);
     return STATUS_OK;
 }
 
-static void close_own(struct rank_model *rank_model) {
+static void rank_group_close_own(struct rank_model *rank_model) {
     if (rank_model->engine)
         engine_close(rank_model->engine);
     else
@@ -272,7 +273,7 @@ static enum status open_all(struct rank_group *group, const struct model_options
     if (options->placement) memcpy(setup + 1, options->placement, placement_bytes(options));
     order_all(group, ORDER_OPEN, setup, sizeof *setup + placement_bytes(options));
     free(setup);
-    enum status status = open_own(&group->own, options, engine, error);
+    enum status status = rank_group_open_own(&group->own, options, engine, error);
     struct reports reports;
     if (!gather_reports(group, &reports)) return error_set(error, STATUS_GONE, "a rank has died");
     for (uint32_t rank = 1; rank < group->count; rank++) {
@@ -287,7 +288,7 @@ static enum status open_all(struct rank_group *group, const struct model_options
     return status;
 }
 
-static size_t map_bytes(const struct placement *map) {
+static size_t rank_group_map_bytes(const struct placement *map) {
     return (size_t)map->layers * map->ranks * map->slots_per_rank * sizeof *map->slot_expert;
 }
 
@@ -295,12 +296,13 @@ static size_t map_bytes(const struct placement *map) {
 static enum status remember_start(struct rank_group *group, struct error *error) {
     const struct placement *map = model_placement(group->own.model);
     group->lived = malloc(group->count * sizeof *group->lived);
-    group->first_map = malloc(map_bytes(map) + 1);
+    group->first_map = malloc(rank_group_map_bytes(map) + 1);
     if (!group->lived || !group->first_map)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the group of ranks");
     for (uint32_t rank = 0; rank < group->count; rank++)
         group->lived[rank] = true;
-    if (map_bytes(map)) memcpy(group->first_map, map->slot_expert, map_bytes(map));
+    if (rank_group_map_bytes(map))
+        memcpy(group->first_map, map->slot_expert, rank_group_map_bytes(map));
     return STATUS_OK;
 }
 
@@ -343,7 +345,7 @@ enum status rank_group_open_engines(const struct model_options *options,
 void rank_group_close(struct rank_group *group) {
     if (!group) return;
     order_all(group, ORDER_CLOSE, NULL, 0);
-    close_own(&group->own);
+    rank_group_close_own(&group->own);
     free(group->first_map);
     free(group->lived);
     job_tree_free(&group->orders);
@@ -406,7 +408,7 @@ static struct choose_replicas_step replicas_step(const struct rank_group *group)
 
 static void see_plan(struct choose_replicas_step *step, const struct step_plan *plan) {
     step->tokens += plan->token_count;
-    step->urgent |= overlap_of((enum overlap_kind)plan->overlap)->urgency != NULL;
+    step->urgent |= overlap_of((enum overlap_kind)plan->overlap)->dynamic_order != NULL;
 }
 
 static void add_step(struct rank_group *group, uint32_t rank, const struct rank_step *step,
@@ -521,23 +523,23 @@ void rank_group_move(struct rank_group *group, const struct expert_move *moves, 
     moves_begin(group->own.model, moves, count, bytes_per_second);
 }
 
-bool rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens) {
+bool rank_group_notify(struct rank_group *group, struct model_moving *reported, uint32_t *tokens) {
     uint32_t wants_tokens = tokens != NULL, slots = model_slot_count(group->own.model);
-    order_all(group, ORDER_TELL, &wants_tokens, sizeof wants_tokens);
+    order_all(group, ORDER_NOTIFY, &wants_tokens, sizeof wants_tokens);
     moves_progress(group->own.model);
-    told[0] = moves_told(group->own.model);
+    reported[0] = moves_reported(group->own.model);
     if (tokens) model_take_tokens(group->own.model, tokens);
     struct reports reports;
     bool whole = gather_reports(group, &reports);
     for (uint32_t rank = 1; rank < group->count; rank++) {
         uint32_t *of = tokens ? tokens + (size_t)rank * slots : NULL;
         struct bytes report = take_report(group, &reports, rank);
-        told[rank] = (struct model_moving){.pending = 0};
+        reported[rank] = (struct model_moving){.pending = 0};
         if (of) memset(of, 0, slots * sizeof *of);
         if (!report.count) continue;
-        check(report.count == sizeof told[rank] + (of ? slots * sizeof *of : 0));
-        memcpy(&told[rank], report.data, sizeof told[rank]);
-        if (of) memcpy(of, report.data + sizeof told[rank], slots * sizeof *of);
+        check(report.count == sizeof reported[rank] + (of ? slots * sizeof *of : 0));
+        memcpy(&reported[rank], report.data, sizeof reported[rank]);
+        if (of) memcpy(of, report.data + sizeof reported[rank], slots * sizeof *of);
     }
     return whole;
 }
@@ -562,7 +564,7 @@ uint32_t rank_group_epoch(const struct rank_group *group) {
 }
 
 /* Slots of ranks that have come back hold what they held at the start. */
-static void take_back(struct rank_group *group) {
+static void rank_group_take_back(struct rank_group *group) {
     const struct placement *map = model_placement(group->own.model);
     size_t slots = map->slots_per_rank;
     if (!map->ranks) return;
@@ -577,18 +579,18 @@ static void take_back(struct rank_group *group) {
 
 void rank_group_regroup(struct rank_group *group) {
     const struct placement *map = model_placement(group->own.model);
-    pulse_set(PULSE_WAITS);
+    heartbeat_set(HEARTBEAT_WAITS);
     moves_abandon(group->own.model);
     do {
         job_regroup();
-        take_back(group);
+        rank_group_take_back(group);
         order_all(group, ORDER_ADOPT, &group->adoption, sizeof group->adoption);
         order_all(group, ORDER_ABANDON, NULL, 0);
-        order_all(group, ORDER_MAP, map->slot_expert, map_bytes(map));
+        order_all(group, ORDER_MAP, map->slot_expert, rank_group_map_bytes(map));
     } while (job_broken());
     for (uint32_t rank = 0; rank < group->count; rank++)
         group->lived[rank] = job_lives(rank);
-    pulse_set(PULSE_IDLE);
+    heartbeat_set(HEARTBEAT_IDLE);
 }
 
 void rank_group_damage(struct rank_group *group) {
@@ -608,8 +610,9 @@ static void fail_plan(const struct step_plan *plan, struct step_result *result) 
 }
 
 /* A rank has died in the step: its own rows fail, those of the others come again. */
-static void break_step(const struct rank_group *group, const struct step_plan *const *plans,
-                       struct step_result *const *results) {
+static void rank_group_break_step(const struct rank_group *group,
+                                  const struct step_plan *const *plans,
+                                  struct step_result *const *results) {
     for (uint32_t rank = 0; rank < group->count; rank++) {
         fail_plan(plans[rank], results[rank]);
         results[rank]->failed = !job_lives(rank) && plans[rank]->row_count > 0;
@@ -660,7 +663,7 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
                     struct step_result *const *results, struct error *error) {
     struct error unused;
     struct step_plan none = no_rows;
-    pulse_set(PULSE_WAITS); /* a rank that stands still may not take its order */
+    heartbeat_set(HEARTBEAT_WAITS); /* a rank that stands still may not take its order */
     none.overlap = plans[0]->overlap;
     struct choose_replicas_step step = replicas_step(group);
     for (uint32_t rank = 0; rank < group->count; rank++) { /* those that fail still take part */
@@ -679,26 +682,26 @@ void rank_group_run(struct rank_group *group, const struct step_plan *const *pla
     engine_run(group->own.engine, fails ? &none : plans[0], results[0], &unused);
     int64_t rank_0_ns = results[0]->compute_ns + results[0]->awaited_ns;
     if (fails) fail_plan(plans[0], results[0]);
-    if (!take_results(group, plans, results)) break_step(group, plans, results);
+    if (!take_results(group, plans, results)) rank_group_break_step(group, plans, results);
     set_times(group, results, rank_0_ns);
-    pulse_set(PULSE_IDLE);
+    heartbeat_set(HEARTBEAT_IDLE);
 }
 
 void rank_group_report(struct rank_group *group, struct rank_report *reports) {
     order_all(group, ORDER_REPORT, NULL, 0);
     memset(reports, 0, group->count * sizeof *reports);
     reports[0] = (struct rank_report){.pid = getpid(), .model = model_rank(group->own.model)};
-    struct reports told;
-    gather_reports(group, &told);
+    struct reports reported;
+    gather_reports(group, &reported);
     for (uint32_t rank = 1; rank < group->count; rank++) {
-        struct bytes report = take_report(group, &told, rank);
+        struct bytes report = take_report(group, &reported, rank);
         check(report.count <= sizeof reports[rank]);
         if (report.count) memcpy(&reports[rank], report.data, report.count);
     }
 }
 
 /* The events of another rank, for the caller to free; returns how many it lacks. */
-static size_t take_trace(uint32_t rank, struct trace_part *part_out) {
+static size_t rank_group_take_trace(uint32_t rank, struct trace_part *part_out) {
     size_t counts[2] = {0, 0}; /* events, lost ones */
     job_receive(rank, counts, sizeof counts);
     struct trace_event *events = malloc(counts[0] * sizeof *events + 1);
@@ -716,7 +719,7 @@ enum status rank_group_write_trace(struct rank_group *group, const struct trace 
     parts[0].events = trace_events(own, &parts[0].count, &lost);
     order_all(group, ORDER_TRACE, NULL, 0);
     for (uint32_t rank = 1; rank < group->count; rank++)
-        lost += take_trace(rank, &parts[rank]);
+        lost += rank_group_take_trace(rank, &parts[rank]);
     enum status status = trace_write(path, parts, group->count, error);
     if (!status && lost)
         status =
@@ -744,13 +747,13 @@ void rank_group_end(void) {
 
 static struct rank_group_side beside; /* of this process, for its life */
 
-void rank_group_beside(const struct rank_group_side *side) {
+void rank_group_local(const struct rank_group_side *side) {
     beside = *side;
 }
 
-static void worker_close(struct group_worker *worker) {
+static void rank_group_worker_close(struct group_worker *worker) {
     if (worker->own.model && beside.closing) beside.closing(beside.context);
-    close_own(&worker->own);
+    rank_group_close_own(&worker->own);
     free(worker->result); /* NULL below, which the analyzer forgets. NOLINT(clang-analyzer-*) */
     trace_close(worker->trace);
     free(worker->logits);
@@ -766,8 +769,8 @@ static void worker_close(struct group_worker *worker) {
 
 /* Sends two parts of memory, one after the other. After that, rank 0 may have other threads of this
  * process overwrite what was read for them: a page that is free again receives another's blocks. */
-static void report(struct group_worker *worker, const void *first, size_t first_bytes,
-                   const void *second, size_t second_bytes) {
+static void rank_group_report_each(struct group_worker *worker, const void *first,
+                                   size_t first_bytes, const void *second, size_t second_bytes) {
     job_tree_clear(&worker->reports);
     char *at = job_tree_add(&worker->reports, job_rank(), first_bytes + second_bytes);
     memcpy(at, first, first_bytes);
@@ -777,12 +780,13 @@ static void report(struct group_worker *worker, const void *first, size_t first_
 }
 
 /* Opens a worker, except for its report to rank 0. */
-static enum status open_worker(struct group_worker *worker, struct model_options *options,
-                               bool engine, struct error *error) {
+static enum status rank_group_open_worker(struct group_worker *worker,
+                                          struct model_options *options, bool engine,
+                                          struct error *error) {
     options->progress = NULL;
     if (options->trace) worker->trace = trace_open(); /* rank 0's has one */
     options->trace = worker->trace ? trace_hook(worker->trace) : NULL;
-    enum status status = open_own(&worker->own, options, engine, error);
+    enum status status = rank_group_open_own(&worker->own, options, engine, error);
     if (!status && beside.opened)
         status = beside.opened(beside.context, worker->own.engine, options->rank, error);
     if (status) return status;
@@ -794,7 +798,7 @@ static enum status open_worker(struct group_worker *worker, struct model_options
     return STATUS_OK;
 }
 
-static void worker_open(struct group_worker *worker, const struct setup *setup) {
+static void rank_group_worker_open(struct group_worker *worker, const struct setup *setup) {
     struct opened opened = {.status = STATUS_OK};
     worker->adoptions = 0;
     struct model_options own = setup->options, *options = &own;
@@ -806,9 +810,10 @@ static void worker_open(struct group_worker *worker, const struct setup *setup) 
     options->device_kernels = NULL; /* an address of rank 0's; programs have the device's own */
     opened.status = (uint32_t)compute_gpu_find(setup->device, &options->device, &opened.error);
     if (!opened.status)
-        opened.status = (uint32_t)open_worker(worker, options, setup->engine, &opened.error);
-    report(worker, &opened, sizeof opened, NULL, 0);
-    pulse_set(PULSE_WAITS);
+        opened.status =
+            (uint32_t)rank_group_open_worker(worker, options, setup->engine, &opened.error);
+    rank_group_report_each(worker, &opened, sizeof opened, NULL, 0);
+    heartbeat_set(HEARTBEAT_WAITS);
 }
 
 /* The step's rows go as rank 0 has chosen. */
@@ -847,7 +852,7 @@ static void worker_run(struct group_worker *worker, const struct group_order *or
     worker_go_as(worker, order);
     engine_run(worker->own.engine, plan, worker->result, &error);
     check(!worker->result->failed || job_broken()); /* rank 0 has checked the plan */
-    report(worker, worker->result, worker->result->record.bytes, NULL, 0);
+    rank_group_report_each(worker, worker->result, worker->result->record.bytes, NULL, 0);
 }
 
 static void worker_send_trace(const struct group_worker *worker) {
@@ -859,8 +864,8 @@ static void worker_send_trace(const struct group_worker *worker) {
 }
 
 static void worker_report(struct group_worker *worker) {
-    struct rank_report told = {.pid = getpid(), .model = model_rank(worker->own.model)};
-    report(worker, &told, sizeof told, NULL, 0);
+    struct rank_report reported = {.pid = getpid(), .model = model_rank(worker->own.model)};
+    rank_group_report_each(worker, &reported, sizeof reported, NULL, 0);
 }
 
 /* An order that comes twice is carried out once. */
@@ -872,11 +877,11 @@ static void worker_adopt(struct group_worker *worker, const struct adoption *ado
     moves_adopt(worker->own.model, adoption->dropped);
 }
 
-static void worker_tell(struct group_worker *worker, bool wants_tokens) {
-    struct model_moving told = moves_told(worker->own.model);
+static void worker_notify(struct group_worker *worker, bool wants_tokens) {
+    struct model_moving reported = moves_reported(worker->own.model);
     if (wants_tokens) model_take_tokens(worker->own.model, worker->tokens);
     size_t bytes = wants_tokens ? model_slot_count(worker->own.model) * sizeof *worker->tokens : 0;
-    report(worker, &told, sizeof told, worker->tokens, bytes);
+    rank_group_report_each(worker, &reported, sizeof reported, worker->tokens, bytes);
 }
 
 static void worker_move(struct model *model, const struct rank_moves *moves) {
@@ -893,11 +898,11 @@ static void worker_set_link(struct model *model, const struct link_speed *link) 
 }
 
 /* All orders but ORDER_END; `more` is what comes behind them (struct group_order). */
-static void worker_carry_out(struct group_worker *worker, const struct group_order *order,
-                             const void *more) {
+static void worker_perform(struct group_worker *worker, const struct group_order *order,
+                           const void *more) {
     /* clang-format off */
     switch ((enum group_order_kind)order->kind) {
-    case ORDER_OPEN: worker_open(worker, more); return;
+    case ORDER_OPEN: rank_group_worker_open(worker, more); return;
     case ORDER_STEP: worker_step(worker, order, more); return;
     case ORDER_RUN: worker_run(worker, order, more); return;
     case ORDER_LINK: worker_set_link(worker->own.model, more); return;
@@ -905,12 +910,12 @@ static void worker_carry_out(struct group_worker *worker, const struct group_ord
     case ORDER_REPORT: worker_report(worker); return;
     case ORDER_TRACE: worker_send_trace(worker); return;
     case ORDER_MOVE: worker_move(worker->own.model, more); return;
-    case ORDER_TELL: worker_tell(worker, *(const uint32_t *)more); return;
+    case ORDER_NOTIFY: worker_notify(worker, *(const uint32_t *)more); return;
     case ORDER_ADOPT: worker_adopt(worker, more); return;
     case ORDER_ABANDON: moves_abandon(worker->own.model); return;
     case ORDER_DAMAGE: moves_damage(worker->own.model); return;
     case ORDER_MAP: worker_set_map(worker->own.model, more); return;
-    case ORDER_CLOSE: worker_close(worker); return;
+    case ORDER_CLOSE: rank_group_worker_close(worker); return;
     case ORDER_END: return;
     }
     /* clang-format on */
@@ -926,8 +931,8 @@ enum status rank_group_prepare(uint32_t ranks, struct error *error) {
     if (status) return status;
     fill_options(&options, ranks, job_rank_ahead());
     own_worker.adoptions = ADOPTS_ANY;
-    status = open_worker(&own_worker, &options, true, error);
-    pulse_set(PULSE_WAITS);
+    status = rank_group_open_worker(&own_worker, &options, true, error);
+    heartbeat_set(HEARTBEAT_WAITS);
     return status;
 }
 
@@ -945,9 +950,9 @@ void rank_group_work(const char *weights_directory) {
         const struct group_order *order = (const struct group_order *)(const void *)part.data;
         check(part.count >= sizeof *order);
         if (order->kind == ORDER_END) break;
-        worker_carry_out(&own_worker, order, order + 1);
+        worker_perform(&own_worker, order, order + 1);
     }
-    worker_close(&own_worker);
+    rank_group_worker_close(&own_worker);
     job_tree_free(&own_worker.orders);
     job_tree_free(&own_worker.reports);
     job_end();

@@ -71,7 +71,7 @@ void rank_group_set_levels(struct rank_group *group, enum level_choice choice);
 /* Whether the last step's rows went by nodes. */
 bool rank_group_goes_by_nodes(const struct rank_group *group);
 
-/* For rank 0's engine; the other ranks set theirs with rank_group_beside. */
+/* For rank 0's engine; the other ranks set theirs with rank_group_local. */
 void rank_group_set_loads(struct rank_group *group, const struct engine_loads *loads);
 void rank_group_set_masks(struct rank_group *group, const struct engine_masks *masks);
 
@@ -96,7 +96,7 @@ uint32_t rank_group_epoch(const struct rank_group *group);
 /* Writes the progress of each rank's moves of experts, [rank_group_count]. If `tokens` is not NULL,
  * also writes the tokens that each rank's slots have computed since the last call:
  * [rank_group_count][model_slot_count]. Returns false, with undefined results, if a rank died. */
-bool rank_group_tell(struct rank_group *group, struct model_moving *told, uint32_t *tokens);
+bool rank_group_notify(struct rank_group *group, struct model_moving *reported, uint32_t *tokens);
 /* All ranks take the moved experts, of which none is pending on any rank; see moves_adopt. */
 void rank_group_adopt(struct rank_group *group, const uint64_t *dropped);
 /* The next expert that comes to each rank is damaged on its way. */
@@ -118,7 +118,7 @@ struct rank_group_side {
     enum status (*opened)(void *context, struct engine *engine, uint32_t rank, struct error *error);
     void (*closing)(void *context);
 };
-void rank_group_beside(const struct rank_group_side *side);
+void rank_group_local(const struct rank_group_side *side);
 
 /* A rank that comes back (job_returns), before job_begin: opens engine and model. */
 enum status rank_group_prepare(uint32_t ranks, struct error *error) MUST_USE;

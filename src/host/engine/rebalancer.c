@@ -7,8 +7,8 @@
 #include "contract/record_unit.h"
 #include "host/process/log.h"
 #include "serving/policy/expert_load.h"
-#include "serving/policy/lose_ranks.h"
 #include "serving/policy/move_experts.h"
+#include "serving/policy/reassign_experts.h"
 #include "serving/policy/rebalance.h"
 
 #include <inttypes.h>
@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define REPORTS_A_LOOK 4
-#define TELL_NS 10000000              /* between two questions whether all weights have come */
+#define REPORT_NS 10000000            /* between two questions whether all weights have come */
 #define MEMORY_CHOICES_PER_EXPERT 256 /* a hundred choices tell a load to 10 % */
 #define CHOICES_PER_EXPERT_MIN 32
 #define LAYER_GAIN 0.02
@@ -36,10 +36,10 @@ struct rebalancer {
     uint32_t next_layer;       /* to look at, or to move */
     struct expert_move *moves; /* [layers][layer_slots] of the wave under way */
     uint32_t move_count;
-    uint32_t *gives, *comes;   /* [ranks] experts of the wave */
-    struct model_moving *told; /* [ranks] */
-    uint32_t *tokens;          /* [ranks][slots of a rank] */
-    uint32_t *counts;          /* [experts] */
+    uint32_t *gives, *comes;       /* [ranks] experts of the wave */
+    struct model_moving *reported; /* [ranks] */
+    uint32_t *tokens;              /* [ranks][slots of a rank] */
+    uint32_t *counts;              /* [experts] */
     struct expert_load load;
     struct rebalance rebalance;
     struct rebalance_prices prices; /* as last measured */
@@ -49,14 +49,15 @@ struct rebalancer {
     double *balance;                /* [layers] */
     bool *masked, *dead;            /* [ranks] */
     bool loses;                     /* the map under way makes up for dead ranks */
-    bool mask_changed, changed;     /* changed: of what rebalancer_tell tells */
+    bool mask_changed, changed;     /* changed: of what rebalancer_report tells */
     void *load_memory, *place_memory;
-    int64_t next_report_ns, next_look_ns, next_tell_ns;
+    int64_t next_report_ns, next_look_ns, next_notify_ns;
     uint64_t steps, shuffles, failures_before;
     struct rebalancer_counts done;
 };
 
-static struct rebalance_shape shape_of(const struct model *model, const struct placement *map) {
+static struct rebalance_shape rebalancer_shape_of(const struct model *model,
+                                                  const struct placement *map) {
     const struct shape *shape = model_shape(model);
     return (struct rebalance_shape){.experts = map->experts,
                                     .ranks = map->ranks,
@@ -66,12 +67,12 @@ static struct rebalance_shape shape_of(const struct model *model, const struct p
                                     .choice = {shape->groups_kept, shape->experts_per_token}};
 }
 
-static bool take_memory(struct rebalancer *r) {
+static bool rebalancer_take_memory(struct rebalancer *r) {
     size_t layers = r->map->layers, ranks = r->shape.ranks;
     r->moves = calloc(layers * r->layer_slots, sizeof *r->moves);
     r->gives = calloc(ranks, sizeof *r->gives);
     r->comes = calloc(ranks, sizeof *r->comes);
-    r->told = calloc(ranks, sizeof *r->told);
+    r->reported = calloc(ranks, sizeof *r->reported);
     r->tokens = calloc(ranks * (model_slot_count(r->model) + 1), sizeof *r->tokens);
     r->counts = calloc(r->shape.experts, sizeof *r->counts);
     r->gains = calloc(layers, sizeof *r->gains);
@@ -80,7 +81,7 @@ static bool take_memory(struct rebalancer *r) {
     r->dead = calloc(ranks, sizeof *r->dead);
     r->load_memory = malloc(expert_load_bytes((uint32_t)layers, r->shape.experts));
     r->place_memory = malloc(rebalance_bytes(&r->shape));
-    return r->moves && r->gives && r->comes && r->told && r->tokens && r->counts && r->gains &&
+    return r->moves && r->gives && r->comes && r->reported && r->tokens && r->counts && r->gains &&
            r->balance && r->masked && r->dead && r->load_memory && r->place_memory;
 }
 
@@ -103,11 +104,11 @@ enum status rebalancer_open(struct rank_group *group, const struct rebalancer_op
     rank_group_set_levels(group, options->levels);
     if (!moves_room(r->model)) return STATUS_OK;
     const struct placement *map = r->map = model_placement(r->model);
-    r->shape = shape_of(r->model, map);
+    r->shape = rebalancer_shape_of(r->model, map);
     r->layer_slots = map->ranks * map->slots_per_rank;
     enum status status = placement_open(&r->target, map->layers, map->experts, map->ranks,
                                         map->slots_per_rank, error);
-    if (status == STATUS_OK && !take_memory(r))
+    if (status == STATUS_OK && !rebalancer_take_memory(r))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the rebalancer");
     if (status != STATUS_OK) {
         rebalancer_close(r);
@@ -128,7 +129,7 @@ void rebalancer_close(struct rebalancer *r) {
     free(r->moves);
     free(r->gives);
     free(r->comes);
-    free(r->told);
+    free(r->reported);
     free(r->tokens);
     free(r->counts);
     free(r->gains);
@@ -148,7 +149,7 @@ static uint32_t millionths(double balance) {
     return balance >= 1 ? 1000000 : (uint32_t)(balance * 1e6);
 }
 
-bool rebalancer_tell(struct rebalancer *r, struct record_experts *record_out) {
+bool rebalancer_report(struct rebalancer *r, struct record_experts *record_out) {
     const struct rebalancer_counts *done = &r->done;
     if (!r->map || !r->changed) return false;
     r->changed = false;
@@ -192,9 +193,9 @@ static void add_report(struct rebalancer *r, uint32_t layer, uint32_t first) {
     expert_load_add(&r->load, layer, r->counts);
 }
 
-static bool ask(struct rebalancer *r) {
+static bool rebalancer_ask(struct rebalancer *r) {
     uint32_t first = 0;
-    if (!rank_group_tell(r->group, r->told, r->tokens)) return false;
+    if (!rank_group_notify(r->group, r->reported, r->tokens)) return false;
     for (uint32_t layer = 0; layer < r->map->layers; layer++) {
         if (!model_layer_moves(r->model, layer)) continue;
         add_report(r, layer, first);
@@ -238,7 +239,7 @@ static void say_done(const struct rebalancer *r) {
             (double)done->stall_ns_max * 1e-3);
 }
 
-static void add_cost(struct rebalance_cost *sum, const struct rebalance_cost *cost) {
+static void rebalancer_add_cost(struct rebalance_cost *sum, const struct rebalance_cost *cost) {
     sum->experts += cost->experts;
     sum->nodes += cost->nodes;
     sum->moves += cost->moves;
@@ -250,7 +251,7 @@ static double ms_of(const struct rebalance_cost *cost) {
 
 /* What the new map was chosen for, and what the other ways would have cost: milliseconds for a
  * thousand tokens that each rank brings, through all layers. */
-static void say_why(const struct rebalancer *r) {
+static void rebalancer_say_why(const struct rebalancer *r) {
     struct rebalance_cost of[REBALANCE_WAY_COUNT] = {{0}}, before = {0}, after = {0};
     uint32_t layers[REBALANCE_WAY_COUNT] = {0}, count = 0;
     double left = 0, leaves = 0;
@@ -260,12 +261,12 @@ static void say_why(const struct rebalancer *r) {
         if (!(gain->cost_after.experts > 0)) continue;
         count++;
         layers[gain->way]++;
-        add_cost(&before, &gain->cost_before);
-        add_cost(&after, &gain->cost_after);
+        rebalancer_add_cost(&before, &gain->cost_before);
+        rebalancer_add_cost(&after, &gain->cost_after);
         left += gain->copies_before;
         leaves += gain->copies_after;
         for (int way = 0; way < REBALANCE_WAY_COUNT; way++)
-            add_cost(&of[way], &gain->cost_of[way]);
+            rebalancer_add_cost(&of[way], &gain->cost_of[way]);
     }
     if (!count) return;
     log_say(LOG_INFO, "experts",
@@ -290,11 +291,11 @@ static void end_map(struct rebalancer *r) {
     expert_load_restart(&r->load);
     if (!r->options.says || r->loses) return;
     say_done(r);
-    say_why(r);
+    rebalancer_say_why(r);
 }
 
 /* The next layers that fit; none are left: the new map is carried out. */
-static void begin_wave(struct rebalancer *r) {
+static void begin_expert_batch(struct rebalancer *r) {
     r->move_count = 0;
     memset(r->gives, 0, r->shape.ranks * sizeof *r->gives);
     memset(r->comes, 0, r->shape.ranks * sizeof *r->comes);
@@ -307,34 +308,34 @@ static void begin_wave(struct rebalancer *r) {
         end_map(r);
 }
 
-static void begin_moving(struct rebalancer *r) {
+static void rebalancer_begin_moving(struct rebalancer *r) {
     r->state = MOVES;
     r->next_layer = 0;
-    r->next_tell_ns = 0;
-    begin_wave(r);
+    r->next_notify_ns = 0;
+    begin_expert_batch(r);
 }
 
 static bool is_through(struct rebalancer *r) {
-    if (!ask(r)) return false;
+    if (!rebalancer_ask(r)) return false;
     for (uint32_t rank = 0; rank < r->shape.ranks; rank++)
-        if (r->told[rank].pending) return false;
+        if (r->reported[rank].pending) return false;
     return true;
 }
 
-static void adopt(struct rebalancer *r) {
+static void rebalancer_adopt(struct rebalancer *r) {
     struct rebalancer_counts *done = &r->done;
     uint64_t dropped[LIMIT_LAYERS / 64] = {0};
     done->moves = done->bytes = 0;
     for (uint32_t rank = 0; rank < r->shape.ranks; rank++) {
-        const struct model_moving *told = &r->told[rank];
-        done->moves += told->moves;
-        done->bytes += told->bytes;
-        done->failures += told->failures;
-        if (told->failures)
+        const struct model_moving *reported = &r->reported[rank];
+        done->moves += reported->moves;
+        done->bytes += reported->bytes;
+        done->failures += reported->failures;
+        if (reported->failures)
             log_say(LOG_WARNING, "experts", "some did not come to a rank rank=%u why=%s", rank,
-                    told->error.text);
+                    reported->error.text);
         for (uint32_t i = 0; i < LIMIT_LAYERS / 64; i++)
-            dropped[i] |= told->failed[i];
+            dropped[i] |= reported->failed[i];
     }
     int64_t began_ns = clock_now_ns();
     rank_group_adopt(r->group, dropped);
@@ -344,21 +345,21 @@ static void adopt(struct rebalancer *r) {
     if (stall_ns > done->stall_ns_max) done->stall_ns_max = stall_ns;
 }
 
-static void move(struct rebalancer *r, int64_t now_ns) {
+static void rebalancer_move(struct rebalancer *r, int64_t now_ns) {
     moves_progress(r->model); /* there may be no step to do it, and is_through not be asked */
-    if (now_ns < r->next_tell_ns) return;
-    r->next_tell_ns = now_ns + TELL_NS;
+    if (now_ns < r->next_notify_ns) return;
+    r->next_notify_ns = now_ns + REPORT_NS;
     if (!is_through(r)) return;
-    adopt(r);
-    begin_wave(r);
+    rebalancer_adopt(r);
+    begin_expert_batch(r);
 }
 
 /* All waves, here and now; ends early if a rank dies. */
 static void finish_moving(struct rebalancer *r) {
     while (r->state == MOVES && !rank_group_is_broken(r->group)) {
         if (!is_through(r)) continue;
-        adopt(r);
-        begin_wave(r);
+        rebalancer_adopt(r);
+        begin_expert_batch(r);
     }
 }
 
@@ -367,7 +368,7 @@ static void finish_moving(struct rebalancer *r) {
 void rebalancer_reshuffle(struct rebalancer *r) {
     if (!r->map || r->state != WATCHES) return;
     placement_spread(&r->target, ++r->shuffles);
-    begin_moving(r);
+    rebalancer_begin_moving(r);
 }
 
 static void reshuffle(struct rebalancer *r) {
@@ -397,7 +398,7 @@ static uint64_t most_choices(const struct rebalancer *r) {
 }
 
 /* All layers have been looked at. */
-static void judge(struct rebalancer *r, int64_t now_ns) {
+static void rebalancer_verify(struct rebalancer *r, int64_t now_ns) {
     struct rebalance_rule rule = rule_of(r);
     double mean = 0, before = 0, after = 0;
     r->state = WATCHES;
@@ -414,19 +415,19 @@ static void judge(struct rebalancer *r, int64_t now_ns) {
         if (!changes) memcpy(r->target.slot_expert + at, r->map->slot_expert + at, bytes);
     }
     r->done.balance = before > 0 ? mean / before : 0;
-    if (rebalance_judge(&r->rebalance, &rule, r->gains, r->map->layers, most_choices(r), now_ns) !=
-        REBALANCE_GOES)
+    if (rebalance_evaluate(&r->rebalance, &rule, r->gains, r->map->layers, most_choices(r),
+                           now_ns) != REBALANCE_GOES)
         return;
     r->done.balance_before = r->done.balance;
     r->done.balance_after = after > 0 ? mean / after : 0;
-    begin_moving(r);
+    rebalancer_begin_moving(r);
 }
 
 /* Looks at one layer: some tens of microseconds between two steps. */
-static void look(struct rebalancer *r, int64_t now_ns) {
+static void rebalancer_look(struct rebalancer *r, int64_t now_ns) {
     uint32_t layer = r->next_layer++;
     if (layer == r->map->layers) {
-        judge(r, now_ns);
+        rebalancer_verify(r, now_ns);
         return;
     }
     r->gains[layer] = (struct rebalance_gain){.moves = 0};
@@ -454,10 +455,10 @@ static void set_prices(struct rebalancer *r) {
     r->priced = now;
 }
 
-static void watch(struct rebalancer *r, int64_t now_ns) {
+static void rebalancer_watch(struct rebalancer *r, int64_t now_ns) {
     if (!r->options.measured && !r->mask_changed) return;
     if (now_ns >= r->next_report_ns || r->mask_changed) {
-        ask(r);
+        rebalancer_ask(r);
         r->next_report_ns = now_ns + (int64_t)(r->options.seconds * 1e9 / REPORTS_A_LOOK);
     }
     if (now_ns < r->next_look_ns && !r->mask_changed) return;
@@ -474,11 +475,11 @@ void rebalancer_turn(struct rebalancer *r) {
     if (r->options.reshuffle_steps)
         reshuffle(r);
     else if (r->state == WATCHES)
-        watch(r, now_ns);
+        rebalancer_watch(r, now_ns);
     else if (r->state == LOOKS)
-        look(r, now_ns);
+        rebalancer_look(r, now_ns);
     else
-        move(r, now_ns);
+        rebalancer_move(r, now_ns);
 }
 
 bool rebalancer_is_busy(const struct rebalancer *r) {
@@ -520,8 +521,8 @@ static uint32_t choose_survivors(struct rebalancer *r) {
     for (uint32_t layer = 0; layer < r->map->layers; layer++) {
         size_t at = (size_t)layer * r->layer_slots;
         if (model_layer_moves(r->model, layer))
-            read += lose_ranks(&r->shape, r->dead, r->map->slot_expert + at, r->counts, r->gives,
-                               r->target.slot_expert + at);
+            read += reassign_experts(&r->shape, r->dead, r->map->slot_expert + at, r->counts,
+                                     r->gives, r->target.slot_expert + at);
     }
     return read;
 }
@@ -549,7 +550,7 @@ static enum status mask_dead(struct rebalancer *r, bool *died_out, struct error 
 static enum status read_lost(struct rebalancer *r, uint32_t *read_out, struct error *error) {
     *read_out = choose_survivors(r);
     r->loses = true;
-    begin_moving(r);
+    rebalancer_begin_moving(r);
     finish_moving(r);
     r->loses = false;
     r->state = WATCHES;

@@ -73,7 +73,7 @@ enum status rebalancer_regroup(struct rebalancer *rebalancer, uint32_t *read_out
 bool rebalancer_is_empty(const struct rebalancer *rebalancer, uint32_t rank);
 
 /* For the record of kind RECORD_EXPERTS; false: nothing has changed since it was last asked. */
-bool rebalancer_tell(struct rebalancer *rebalancer, struct record_experts *record_out);
+bool rebalancer_report(struct rebalancer *rebalancer, struct record_experts *record_out);
 
 struct rebalancer_counts rebalancer_counts(const struct rebalancer *rebalancer);
 

@@ -6,7 +6,7 @@
 #include "compute/exchange/job.h"
 #include "compute/weights/checkpoint.h"
 #include "contract/kv_block.h"
-#include "host/engine/lanes.h"
+#include "host/engine/micro_batches.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -29,19 +29,19 @@ struct solo {
     uint32_t *lengths;       /* [sequences] */
     struct solo_part *parts; /* [ranks] */
     struct rank_step *steps; /* [ranks] */
-    struct lanes lanes;
+    struct micro_batches micro_batches;
     bool unmeasured;          /* lanes do not learn the time of steps */
     struct step_plan **plans; /* [ranks] the parts' */
     struct {
         bool set;
         enum overlap_kind overlap;
-        struct step_cut cuts[OVERLAP_LANES - 1];
+        struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1];
     } next_cut;
 };
 
 /* Pages must be counted before the model is opened, hence a first look at the shape. */
-static enum status count_pages(const struct solo_options *options, uint32_t *pages_out,
-                               uint64_t *bytes_out, struct error *error) {
+static enum status solo_count_pages(const struct solo_options *options, uint32_t *pages_out,
+                                    uint64_t *bytes_out, struct error *error) {
     struct checkpoint *checkpoint;
     enum status status =
         checkpoint_open(options->model.directory, CHECKPOINT_SHAPE_ONLY, &checkpoint, error);
@@ -59,7 +59,7 @@ static enum status count_pages(const struct solo_options *options, uint32_t *pag
     return STATUS_OK;
 }
 
-static enum status open_parts(struct solo *solo, struct error *error) {
+static enum status solo_open_parts(struct solo *solo, struct error *error) {
     struct step_plan largest = {.row_count = solo->sequences_each,
                                 .token_count = solo->step_tokens_max,
                                 .page_count = solo->sequences_each * solo->pages_each};
@@ -82,14 +82,15 @@ enum status solo_open(const struct solo_options *options, struct solo **solo_out
     if (!solo) return error_set(error, STATUS_NO_MEMORY, "no memory");
     solo->ranks = job_count();
     solo_set_schedule(solo, options->schedule ? options->schedule : "sequential");
-    if (model_options.echoes) solo->lanes.echoed_ranks = model_options.rank_count;
+    if (model_options.echoes) solo->micro_batches.echoed_ranks = model_options.rank_count;
     solo->sequences = options->sequences;
     solo->sequences_each = (uint32_t)divide_up(options->sequences, solo->ranks);
     solo->step_tokens_max = model_options.step_tokens_max;
     model_options.step_rows_max = solo->sequences_each;
-    enum status status = count_pages(options, &solo->pages_each, &model_options.kv_bytes, error);
+    enum status status =
+        solo_count_pages(options, &solo->pages_each, &model_options.kv_bytes, error);
     model_options.kv_bytes *= solo->sequences_each;
-    if (status == STATUS_OK) status = open_parts(solo, error);
+    if (status == STATUS_OK) status = solo_open_parts(solo, error);
     if (status == STATUS_OK) status = rank_group_open(&model_options, &solo->group, error);
     if (status == STATUS_OK)
         status = rebalancer_open(solo->group, &options->rebalance, &solo->rebalancer, error);
@@ -139,12 +140,12 @@ void solo_truncate(struct solo *solo, uint32_t sequence, uint32_t length) {
 }
 
 /* Sequences' pages lie interleaved and from the end backwards. `sequence` counts on its rank. */
-static struct page_id page_of(const struct solo *solo, uint32_t sequence, uint32_t index) {
+static struct page_id solo_page_of(const struct solo *solo, uint32_t sequence, uint32_t index) {
     uint32_t all = solo->sequences_each * solo->pages_each;
     return (struct page_id){all - 1 - (index * solo->sequences_each + sequence)};
 }
 
-static uint32_t rank_of(const struct solo *solo, uint32_t sequence) {
+static uint32_t solo_rank_of(const struct solo *solo, uint32_t sequence) {
     check(solo->ranks > 0);
     return sequence % solo->ranks;
 }
@@ -154,7 +155,7 @@ static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t
         struct solo_part *part = &solo->parts[rank];
         part->rows = part->tokens = part->logits_count = 0;
         for (uint32_t i = 0; i < row_count; i++) {
-            if (rank_of(solo, rows[i].sequence) != rank) continue;
+            if (solo_rank_of(solo, rows[i].sequence) != rank) continue;
             part->rows++;
             part->tokens += rows[i].token_count;
             part->logits_count += rows[i].logits_count;
@@ -168,8 +169,8 @@ static void begin_parts(struct solo *solo, const struct solo_row *rows, uint32_t
     }
 }
 
-static void add_row(struct solo *solo, const struct solo_row *row) {
-    struct solo_part *part = &solo->parts[rank_of(solo, row->sequence)];
+static void solo_add_row(struct solo *solo, const struct solo_row *row) {
+    struct solo_part *part = &solo->parts[solo_rank_of(solo, row->sequence)];
     uint32_t index = part->rows++, sequence = row->sequence / solo->ranks;
     step_plan_rows(part->plan)[index] = (struct step_row){
         .slot = sequence,
@@ -185,17 +186,17 @@ static void add_row(struct solo *solo, const struct solo_row *row) {
            row->token_count * sizeof(uint32_t));
     for (uint32_t page = 0; page < solo->pages_each; page++)
         step_plan_pages(part->plan)[index * solo->pages_each + page] =
-            page_of(solo, sequence, page);
+            solo_page_of(solo, sequence, page);
     part->tokens += row->token_count;
 }
 
 void solo_set_schedule(struct solo *solo, const char *schedule) {
-    bool known = lanes_named(schedule, &solo->lanes);
+    bool known = micro_batches_named(schedule, &solo->micro_batches);
     check(known);
 }
 
 void solo_forget_measured(struct solo *solo) {
-    solo->lanes.choose = (struct choose_overlap){0};
+    solo->micro_batches.choose = (struct choose_overlap){0};
 }
 
 void solo_set_measured(struct solo *solo, bool measured) {
@@ -203,11 +204,11 @@ void solo_set_measured(struct solo *solo, bool measured) {
 }
 
 struct choose_overlap_choice solo_schedule(const struct solo *solo) {
-    return (struct choose_overlap_choice){solo->lanes.kind, solo->lanes.reason};
+    return (struct choose_overlap_choice){solo->micro_batches.kind, solo->micro_batches.reason};
 }
 
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap,
-                   const struct step_cut cuts[OVERLAP_LANES - 1]) {
+                   const struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1]) {
     solo->next_cut.set = true;
     solo->next_cut.overlap = overlap;
     memcpy(solo->next_cut.cuts, cuts, sizeof solo->next_cut.cuts);
@@ -216,7 +217,8 @@ void solo_cut_next(struct solo *solo, enum overlap_kind overlap,
 static void cut_parts(struct solo *solo) {
     for (uint32_t rank = 0; rank < solo->ranks; rank++)
         solo->plans[rank] = solo->parts[rank].plan;
-    lanes_begin(&solo->lanes, solo->plans, solo->ranks, model_shape(solo_model(solo)));
+    micro_batches_begin(&solo->micro_batches, solo->plans, solo->ranks,
+                        model_shape(solo_model(solo)));
     for (uint32_t rank = 0; solo->next_cut.set && rank < solo->ranks; rank++) {
         solo->plans[rank]->overlap = solo->next_cut.overlap;
         memcpy(solo->plans[rank]->cuts, solo->next_cut.cuts, sizeof solo->next_cut.cuts);
@@ -225,7 +227,8 @@ static void cut_parts(struct solo *solo) {
 }
 
 /* Several ranks' logits come together here and are sorted into the caller's order afterwards. */
-static enum status take_room(const struct solo *solo, struct solo_part *part, struct error *error) {
+static enum status solo_take_room(const struct solo *solo, struct solo_part *part,
+                                  struct error *error) {
     size_t bytes =
         (size_t)part->logits_count * model_shape(solo_model(solo))->vocab * sizeof(float);
     if (bytes <= part->logits_bytes) return STATUS_OK;
@@ -243,7 +246,7 @@ static void sort_logits(struct solo *solo, const struct solo_row *rows, uint32_t
     for (uint32_t rank = 0; rank < solo->ranks; rank++)
         solo->parts[rank].logits_count = 0;
     for (uint32_t i = 0; i < row_count; i++) {
-        struct solo_part *part = &solo->parts[rank_of(solo, rows[i].sequence)];
+        struct solo_part *part = &solo->parts[solo_rank_of(solo, rows[i].sequence)];
         if (!rows[i].logits_count) continue;
         memcpy(logits, part->logits + part->logits_count * vocab,
                rows[i].logits_count * vocab * sizeof *logits);
@@ -260,25 +263,25 @@ enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t r
     begin_parts(solo, rows, row_count);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         struct solo_part *part = &solo->parts[rank];
-        if (ranks > 1) status = take_room(solo, part, error);
+        if (ranks > 1) status = solo_take_room(solo, part, error);
         if (status != STATUS_OK) return status;
         solo->steps[rank] =
             (struct rank_step){.plan = part->plan, .logits = ranks > 1 ? part->logits : logits};
     }
     for (uint32_t i = 0; i < row_count; i++) {
-        uint32_t rank = rank_of(solo, rows[i].sequence);
+        uint32_t rank = solo_rank_of(solo, rows[i].sequence);
         if (probe && probe->row == i) {
             moved = *probe;
             moved.row = solo->parts[rank].rows;
             solo->steps[rank].probe = &moved;
         }
-        add_row(solo, &rows[i]);
+        solo_add_row(solo, &rows[i]);
     }
     cut_parts(solo);
     int64_t began_ns = clock_now_ns();
     status = rank_group_step(solo->group, solo->steps, error);
     if (status != STATUS_OK) return status;
-    if (!solo->unmeasured) lanes_end(&solo->lanes, clock_now_ns() - began_ns);
+    if (!solo->unmeasured) micro_batches_end(&solo->micro_batches, clock_now_ns() - began_ns);
     if (ranks > 1) sort_logits(solo, rows, row_count, logits);
     for (uint32_t i = 0; i < row_count; i++)
         solo->lengths[rows[i].sequence] += rows[i].token_count;

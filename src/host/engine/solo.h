@@ -13,13 +13,13 @@ struct solo_options {
     struct model_options model; /* kv_bytes and step_rows_max are filled in by solo_open */
     uint32_t sequences;
     uint32_t context_max;                /* tokens a sequence may have */
-    const char *schedule;                /* as lanes_named takes it; NULL: sequential */
+    const char *schedule;                /* as micro_batches_named takes it; NULL: sequential */
     struct rebalancer_options rebalance; /* among ranks; zeros: experts stay */
 };
 
 struct solo_row {
     uint32_t sequence;
-    enum token_form form;
+    enum mla_mode form;
     const uint32_t *tokens; /* they follow what the sequence already holds */
     uint32_t token_count;
     uint32_t logits_count; /* of the last so many tokens */
@@ -49,7 +49,7 @@ struct choose_overlap_choice solo_schedule(const struct solo *solo);
 
 /* Another schedule and its cuts for the next step alone, on every rank; see struct step_plan. */
 void solo_cut_next(struct solo *solo, enum overlap_kind overlap,
-                   const struct step_cut cuts[OVERLAP_LANES - 1]);
+                   const struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1]);
 
 /* One step; logits and probe as in forward_run. */
 enum status solo_step(struct solo *solo, const struct solo_row *rows, uint32_t row_count,

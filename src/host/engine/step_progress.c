@@ -47,7 +47,7 @@ void step_progress_close(struct step_progress *progress) {
     free(progress);
 }
 
-static void written(void *context, uint64_t step, uint32_t slices) {
+static void step_progress_written_each(void *context, uint64_t step, uint32_t slices) {
     struct step_progress *progress = context;
     uint64_t one = 1, last = atomic_load(&progress->written) >> SLICE_BITS;
     if (last != step) atomic_store(&progress->before, last);
@@ -61,7 +61,7 @@ void step_progress_break(struct step_progress *progress) {
 }
 
 struct model_follower step_progress_follower(struct step_progress *progress) {
-    return (struct model_follower){.context = progress, .written = written};
+    return (struct model_follower){.context = progress, .written = step_progress_written_each};
 }
 
 uint32_t step_progress_written(const struct step_progress *progress, uint64_t step) {

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "contract/record_unit.h"
 #include "host/process/log.h"
-#include "host/process/rank_board.h"
+#include "host/process/rank_health.h"
 #include "host/process/rank_watch.h"
 
 #define REBALANCE_IDLE_NS 1000000
@@ -37,7 +37,7 @@ enum status step_thread_open(struct step_thread *thread, struct rank_group *grou
     uint32_t ranks = rank_group_count(group);
     *thread = (struct step_thread){
         .group = group, .rebalancer = rebalancer, .step_ns_min = limits->step_ns_min};
-    bool known = lanes_named(schedule, &thread->lanes);
+    bool known = micro_batches_named(schedule, &thread->micro_batches);
     check(known);
     thread->plans = calloc(ranks, sizeof *thread->plans);
     thread->results = calloc(ranks, sizeof *thread->results);
@@ -67,7 +67,7 @@ void step_thread_close(struct step_thread *thread) {
 static void rebalance(struct step_thread *thread, struct worker *worker) {
     struct record_experts experts;
     rebalancer_turn(thread->rebalancer);
-    if (rebalancer_tell(thread->rebalancer, &experts)) worker_answer(worker, &experts.record);
+    if (rebalancer_report(thread->rebalancer, &experts)) worker_answer(worker, &experts.record);
     if (rebalancer_is_busy(thread->rebalancer))
         worker_call_again(worker, REBALANCE_IDLE_NS);
     else if (rank_group_count(thread->group) > 1)
@@ -80,10 +80,10 @@ static void rebalance(struct step_thread *thread, struct worker *worker) {
 static void end_unit(const struct error *error) {
     log_say(LOG_ERROR, "engine", "the unit cannot go on without a rank why=%s", error->text);
     log_finish();
-    _exit(RANK_BOARD_STARTS_AGAIN);
+    _exit(RANK_HEALTH_STARTS_AGAIN);
 }
 
-static void tell_dead(struct step_thread *thread, struct worker *worker, uint32_t rank) {
+static void notify_dead(struct step_thread *thread, struct worker *worker, uint32_t rank) {
     struct record_drain drain = {
         .record = record_head(RECORD_DRAIN, sizeof drain), .one_rank = 1, .rank = rank, .dead = 1};
     thread->dead[rank] = true;
@@ -91,7 +91,7 @@ static void tell_dead(struct step_thread *thread, struct worker *worker, uint32_
     worker_answer(worker, &drain.record);
 }
 
-static void tell_back(struct step_thread *thread, struct worker *worker, uint32_t rank) {
+static void notify_back(struct step_thread *thread, struct worker *worker, uint32_t rank) {
     struct record_drain drain = {.record = record_head(RECORD_DRAIN, sizeof drain),
                                  .one_rank = 1,
                                  .rank = rank,
@@ -103,12 +103,12 @@ static void tell_back(struct step_thread *thread, struct worker *worker, uint32_
 }
 
 /* Nothing if a rank has died meanwhile: then it is all to be done again. */
-static void tell_ranks(struct step_thread *thread, struct worker *worker, uint32_t read,
-                       int64_t began_ns) {
+static void notify_ranks(struct step_thread *thread, struct worker *worker, uint32_t read,
+                         int64_t began_ns) {
     uint32_t left = 0, ranks = rank_group_count(thread->group);
     rank_group_report(thread->group, thread->reports);
     if (rank_group_is_broken(thread->group)) return;
-    rank_board_tell_epoch(rank_group_epoch(thread->group));
+    rank_health_report_epoch(rank_group_epoch(thread->group));
     for (uint32_t rank = 0; rank < ranks; rank++)
         left += rank_group_lives(thread->group, rank);
     for (uint32_t rank = 0; rank < ranks; rank++) {
@@ -116,11 +116,11 @@ static void tell_ranks(struct step_thread *thread, struct worker *worker, uint32
         double after_ms = (double)(clock_now_ns() - began_ns) * 1e-6;
         if (thread->dead[rank] != lives) continue;
         if (lives) {
-            tell_back(thread, worker, rank);
+            notify_back(thread, worker, rank);
             log_say(LOG_INFO, "engine", "a rank has come back rank=%u ranks=%u after_ms=%.0f", rank,
                     left, after_ms);
         } else {
-            tell_dead(thread, worker, rank);
+            notify_dead(thread, worker, rank);
             log_say(LOG_WARNING, "engine",
                     "a rank died, the others go on without it rank=%u left=%u experts_read=%u "
                     "after_ms=%.0f",
@@ -130,7 +130,7 @@ static void tell_ranks(struct step_thread *thread, struct worker *worker, uint32
 }
 
 /* Between two steps, after a death or a return: the ranks that live go on, with all experts. */
-static void go_on(struct step_thread *thread, struct worker *worker) {
+static void step_thread_go_on(struct step_thread *thread, struct worker *worker) {
     int64_t began_ns = clock_now_ns();
     struct error error;
     uint32_t read = 0;
@@ -139,7 +139,7 @@ static void go_on(struct step_thread *thread, struct worker *worker) {
         enum status status = rebalancer_regroup(thread->rebalancer, &read, &error);
         if (status == STATUS_GONE) continue;
         if (status) end_unit(&error);
-        tell_ranks(thread, worker, read, began_ns);
+        notify_ranks(thread, worker, read, began_ns);
     }
 }
 
@@ -157,7 +157,7 @@ static void mask_rank(struct step_thread *thread, const struct record_drain *rec
 
 /* Keeps a whole copy of the plan. One that cannot be made whole is kept as it is: the model refuses
  * it. */
-static void take_plan(struct step_thread *thread, const struct step_plan *plan) {
+static void step_thread_take_plan(struct step_thread *thread, const struct step_plan *plan) {
     check(thread->plan_count < rank_group_count(thread->group));
     check(plan->rank < rank_group_count(thread->group) && !thread->plans[plan->rank]);
     struct slot_pages *slots = &thread->slots[plan->rank];
@@ -174,23 +174,23 @@ static void take_plan(struct step_thread *thread, const struct step_plan *plan) 
 
 /* For trials with small models: a step takes a fixed time, so a unit's speed is known and does not
  * depend on the machine's load. */
-static void wait_for(int64_t until_ns) {
+static void step_thread_wait_for(int64_t until_ns) {
     for (int64_t left_ns; (left_ns = until_ns - clock_now_ns()) > 0;)
         nanosleep(&(struct timespec){left_ns / 1000000000, left_ns % 1000000000}, NULL);
 }
 
-static void run_step(struct step_thread *thread, struct worker *worker) {
+static void step_thread_run_step(struct step_thread *thread, struct worker *worker) {
     struct error error = {""};
     uint32_t ranks = rank_group_count(thread->group);
     int64_t began_ns = clock_now_ns();
     bool awaits = thread->plans[0]->awaits;
     if (!awaits)
-        lanes_begin(&thread->lanes, thread->plans, ranks,
-                    model_shape(rank_group_model(thread->group)));
+        micro_batches_begin(&thread->micro_batches, thread->plans, ranks,
+                            model_shape(rank_group_model(thread->group)));
     rank_group_run(thread->group, (const struct step_plan *const *)thread->plans, thread->results,
                    &error);
-    if (!awaits) lanes_end(&thread->lanes, thread->results[0]->compute_ns);
-    if (!awaits) wait_for(began_ns + thread->step_ns_min);
+    if (!awaits) micro_batches_end(&thread->micro_batches, thread->results[0]->compute_ns);
+    if (!awaits) step_thread_wait_for(began_ns + thread->step_ns_min);
     bool broken = rank_group_is_broken(thread->group);
     for (uint32_t rank = 0; rank < ranks; rank++) {
         if (thread->results[rank]->compute_ns < thread->step_ns_min)
@@ -206,7 +206,7 @@ static void run_step(struct step_thread *thread, struct worker *worker) {
 
 void step_thread_take(void *context, struct worker *worker, const struct record *record) {
     struct step_thread *thread = context;
-    go_on(thread, worker);
+    step_thread_go_on(thread, worker);
     if (record && record->kind == RECORD_DRAIN) {
         if (!((const struct record_drain *)record)->dead) /* that came from here */
             mask_rank(thread, (const struct record_drain *)record);
@@ -215,10 +215,10 @@ void step_thread_take(void *context, struct worker *worker, const struct record 
                             (enum unit_role)((const struct record_role *)record)->role);
     } else if (record) {
         check(record->kind == RECORD_RUN_STEP);
-        take_plan(thread, (const struct step_plan *)record);
+        step_thread_take_plan(thread, (const struct step_plan *)record);
         if (thread->plan_count < rank_group_count(thread->group)) return;
-        run_step(thread, worker);
-        go_on(thread, worker);
+        step_thread_run_step(thread, worker);
+        step_thread_go_on(thread, worker);
     }
     rebalance(thread, worker);
 }

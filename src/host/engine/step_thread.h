@@ -7,14 +7,14 @@
 #define HOST_ENGINE_STEP_THREAD_H
 
 #include "contract/slot_pages.h"
-#include "host/engine/lanes.h"
+#include "host/engine/micro_batches.h"
 #include "host/engine/rebalancer.h"
 #include "host/wire/worker.h"
 
 struct step_thread {
     struct rank_group *group;      /* borrowed */
     struct rebalancer *rebalancer; /* borrowed */
-    struct lanes lanes;
+    struct micro_batches micro_batches;
     struct slot_pages *slots; /* [ranks] */
     void *slot_memory;
     struct step_plan **plans; /* [ranks] whole copies of those that have come: plan_count */
@@ -31,7 +31,7 @@ struct step_thread_limits { /* of each rank */
     int64_t step_ns_min; /* a step that is done sooner is reported only then */
 };
 
-/* `schedule` as lanes_named knows it. Borrows group and rebalancer. STATUS_NO_MEMORY. */
+/* `schedule` as micro_batches_named knows it. Borrows group and rebalancer. STATUS_NO_MEMORY. */
 enum status step_thread_open(struct step_thread *thread, struct rank_group *group,
                              struct rebalancer *rebalancer, const char *schedule,
                              const struct step_thread_limits *limits, struct error *error);

@@ -40,7 +40,7 @@ static void note_begin(void *context) {
     trace->began_ns = clock_now_ns();
 }
 
-static void note_end(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+static void note_end(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
                      const struct exchange_transfer *ended) {
     struct trace *trace = context;
     struct trace_event event = {.began_ns = trace->began_ns,
@@ -48,7 +48,7 @@ static void note_end(void *context, enum stage stage, uint32_t lane, uint32_t la
                                 .layer = (uint16_t)layer,
                                 .kind = TRACE_STAGE,
                                 .stage = (uint8_t)stage,
-                                .lane = (uint8_t)lane};
+                                .micro_batch = (uint8_t)micro_batch};
     if (ended) event.waited_ns = ended->waited_ns;
     add(trace, &event);
     if (!ended) return;
@@ -108,15 +108,15 @@ static void print_names(FILE *file, uint32_t rank) {
  */
 static void print_event(FILE *file, const struct trace_event *event, uint32_t rank, size_t id,
                         int64_t origin_ns) {
-    const char *name = stage_name((enum stage)event->stage);
-    char lane = (char)('a' + event->lane);
+    const char *name = overlap_stage_name((enum stage)event->stage);
+    char micro_batch = (char)('a' + event->micro_batch);
     double began_us = (double)(event->began_ns - origin_ns) * 1e-3;
     double ended_us = (double)(event->ended_ns - origin_ns) * 1e-3;
     if (event->kind == TRACE_STAGE) {
         fprintf(file,
                 "{\"ph\":\"X\",\"cat\":\"stage\",\"name\":\"%s %c\",\"pid\":%u,\"tid\":1,"
                 "\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"layer\":%u,\"waited_us\":%.3f}},\n",
-                name, lane, rank, began_us, ended_us - began_us, event->layer,
+                name, micro_batch, rank, began_us, ended_us - began_us, event->layer,
                 (double)event->waited_ns * 1e-3);
         return;
     }
@@ -126,8 +126,8 @@ static void print_event(FILE *file, const struct trace_event *event, uint32_t ra
             "}},\n"
             "{\"ph\":\"e\",\"cat\":\"communication\",\"name\":\"%s %c\",\"pid\":%u,\"tid\":2,"
             "\"id\":%zu,\"ts\":%.3f},\n",
-            name, lane, rank, id, began_us, event->layer, (double)event->link_ns * 1e-3,
-            event->bytes, name, lane, rank, id, ended_us);
+            name, micro_batch, rank, id, began_us, event->layer, (double)event->link_ns * 1e-3,
+            event->bytes, name, micro_batch, rank, id, ended_us);
 }
 
 enum status trace_write(const char *path, const struct trace_part *parts, uint32_t rank_count,

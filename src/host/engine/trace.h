@@ -18,7 +18,7 @@ struct trace_event {
     int64_t link_ns;   /* of a transfer: on the link, without pauses between waves */
     uint64_t bytes;    /* of a transfer, out and in */
     uint16_t layer;
-    uint8_t kind, stage, lane;
+    uint8_t kind, stage, micro_batch;
 };
 
 struct trace;

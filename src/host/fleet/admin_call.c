@@ -18,13 +18,13 @@ struct admin_call {
     bool ended;
 };
 
-static void on_head(void *context, uint32_t connection, uint32_t http_status) {
+static void admin_call_on_head(void *context, uint32_t connection, uint32_t http_status) {
     struct admin_call *call = context;
     call->http_status = http_status;
 }
 
 /* What does not fit is not kept; the answer is too large then. */
-static void on_data(void *context, uint32_t connection, struct bytes data) {
+static void admin_call_on_data(void *context, uint32_t connection, struct bytes data) {
     struct admin_call *call = context;
     size_t wanted = call->bytes + data.count + 1;
     if (wanted > call->room && wanted <= ANSWER_BYTES_MAX) {
@@ -38,7 +38,7 @@ static void on_data(void *context, uint32_t connection, struct bytes data) {
     call->bytes += data.count;
 }
 
-static void on_end(void *context, uint32_t connection, enum http_end end) {
+static void admin_call_on_end(void *context, uint32_t connection, enum http_end end) {
     struct admin_call *call = context;
     call->end = end;
     call->ended = true;
@@ -51,9 +51,9 @@ enum status admin_call_open(const char *url, struct admin_call **call_out, struc
     struct http_client_options options = {.url = url,
                                           .connections_max = 1,
                                           .stall_ms_max = STALL_MS_MAX,
-                                          .head = on_head,
-                                          .data = on_data,
-                                          .end = on_end,
+                                          .head = admin_call_on_head,
+                                          .data = admin_call_on_data,
+                                          .end = admin_call_on_end,
                                           .context = call};
     enum status status = http_client_open(&options, &call->client, error);
     if (status) {

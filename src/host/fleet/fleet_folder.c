@@ -22,11 +22,12 @@
 #define SAID_AGAIN_NS ((int64_t)60000000000)
 #define BOOK_BYTES ((size_t)64 << 10)
 
-static enum status complain(struct error *error, const char *path) {
+static enum status fleet_folder_complain(struct error *error, const char *path) {
     return error_set(error, STATUS_IO, "%.300s: %s", path, own_file_why(errno));
 }
 
-static void path_of(char path[FLEET_PATH_BYTES], const char *folder, const char *name) {
+static void fleet_folder_path_of(char path[FLEET_PATH_BYTES], const char *folder,
+                                 const char *name) {
     snprintf(path, FLEET_PATH_BYTES, "%.300s/%.290s", folder, name);
 }
 
@@ -34,10 +35,10 @@ enum status fleet_folder_make(const char *folder, struct error *error) {
     static const char *const inside[] = {"", "orders", "logs"};
     for (size_t i = 0; i < ARRAY_COUNT(inside); i++) {
         char path[FLEET_PATH_BYTES];
-        path_of(path, folder, inside[i]);
-        if (mkdir(path, 0755) && errno != EEXIST) return complain(error, path);
+        fleet_folder_path_of(path, folder, inside[i]);
+        if (mkdir(path, 0755) && errno != EEXIST) return fleet_folder_complain(error, path);
         int made = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (i ? O_NOFOLLOW : 0));
-        if (made < 0) return complain(error, path);
+        if (made < 0) return fleet_folder_complain(error, path);
         enum status status = own_file_check_folder(made, path, error);
         close(made);
         if (status) return status;
@@ -50,7 +51,7 @@ enum status fleet_folder_make(const char *folder, struct error *error) {
 pid_t fleet_folder_holder(const char *folder) {
     char path[FLEET_PATH_BYTES];
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    path_of(path, folder, "lock");
+    fleet_folder_path_of(path, folder, "lock");
     int file = own_file_open(path, O_RDWR, 0);
     if (file < 0) return 0;
     bool known = fcntl(file, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
@@ -61,9 +62,9 @@ pid_t fleet_folder_holder(const char *folder) {
 enum status fleet_folder_lock(const char *folder, struct error *error) {
     char path[FLEET_PATH_BYTES];
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    path_of(path, folder, "lock");
+    fleet_folder_path_of(path, folder, "lock");
     int file = own_file_open(path, O_RDWR | O_CREAT, 0644); /* open while the process lives */
-    if (file < 0) return complain(error, path);
+    if (file < 0) return fleet_folder_complain(error, path);
     if (fcntl(file, F_SETLK, &lock) == 0) return STATUS_OK;
     pid_t holder = fcntl(file, F_GETLK, &lock) == 0 ? lock.l_pid : 0;
     close(file);
@@ -74,7 +75,7 @@ enum status fleet_folder_lock(const char *folder, struct error *error) {
 
 /* ---- files ---- */
 
-static bool write_all(int file, struct bytes text) {
+static bool fleet_folder_write_all(int file, struct bytes text) {
     size_t at = 0;
     while (at < text.count) {
         ssize_t count = write(file, text.data + at, text.count - at);
@@ -87,13 +88,13 @@ static bool write_all(int file, struct bytes text) {
 enum status fleet_folder_write(const char *folder, const char *name, struct bytes text,
                                struct error *error) {
     char path[FLEET_PATH_BYTES], temporary[FLEET_PATH_BYTES + 16];
-    path_of(path, folder, name);
+    fleet_folder_path_of(path, folder, name);
     snprintf(temporary, sizeof temporary, "%s.%d", path, (int)getpid());
     int file = own_file_open(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    bool whole = file >= 0 && write_all(file, text) && fdatasync(file) == 0;
+    bool whole = file >= 0 && fleet_folder_write_all(file, text) && fdatasync(file) == 0;
     if (file >= 0 && close(file)) whole = false;
     if (whole && rename(temporary, path) == 0) return STATUS_OK;
-    enum status status = complain(error, path);
+    enum status status = fleet_folder_complain(error, path);
     unlink(temporary);
     return status;
 }
@@ -101,10 +102,10 @@ enum status fleet_folder_write(const char *folder, const char *name, struct byte
 enum status fleet_folder_append(const char *folder, const char *name, const char *line,
                                 struct error *error) {
     char path[FLEET_PATH_BYTES];
-    path_of(path, folder, name);
+    fleet_folder_path_of(path, folder, name);
     int file = own_file_open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
-    bool whole = file >= 0 && write_all(file, bytes_of(line));
-    enum status status = whole ? STATUS_OK : complain(error, path);
+    bool whole = file >= 0 && fleet_folder_write_all(file, bytes_of(line));
+    enum status status = whole ? STATUS_OK : fleet_folder_complain(error, path);
     if (file >= 0) close(file);
     return status;
 }
@@ -133,7 +134,7 @@ static bool take_word(const char **text, const char *word) {
     return true;
 }
 
-static bool take_number(const char **text, uint32_t *number_out) {
+static bool fleet_folder_take_number(const char **text, uint32_t *number_out) {
     char *end;
     if (!isdigit((unsigned char)**text)) return false;
     errno = 0;
@@ -144,7 +145,7 @@ static bool take_number(const char **text, uint32_t *number_out) {
     return true;
 }
 
-static bool take_role(const char **text, uint32_t *role_out) {
+static bool fleet_folder_take_role(const char **text, uint32_t *role_out) {
     bool is_prefill = take_word(text, "prefill");
     *role_out = is_prefill ? UNIT_PREFILL : UNIT_DECODE;
     return is_prefill || take_word(text, "decode");
@@ -152,7 +153,8 @@ static bool take_role(const char **text, uint32_t *role_out) {
 
 /* How many units of a role are wanted. */
 static bool take_wanted(const char **text, uint32_t *role_out, uint32_t *count_out) {
-    return take_role(text, role_out) && take_word(text, " ") && take_number(text, count_out);
+    return fleet_folder_take_role(text, role_out) && take_word(text, " ") &&
+           fleet_folder_take_number(text, count_out);
 }
 
 static bool ends(const char *text) {
@@ -173,23 +175,24 @@ enum status fleet_folder_write_book(const char *folder, const struct fleet_book 
                                  side == SCALE_PREFILL ? "prefill" : "decode", book->pinned[side]);
     for (uint32_t i = 0; i < book->count; i++)
         at += (size_t)snprintf(text + at, BOOK_BYTES - at, "unit %u %s%s\n", book->units[i].number,
-                               unit_role_name(book->units[i].role),
+                               record_unit_role_name(book->units[i].role),
                                book->units[i].held ? " held" : "");
     enum status status = fleet_folder_write(folder, "book", (struct bytes){text, at}, error);
     free(text);
     return status;
 }
 
-static bool read_line(const char *line, struct fleet_book *book) {
+static bool fleet_folder_read_line(const char *line, struct fleet_book *book) {
     uint32_t number, role;
-    if (take_word(&line, "last ")) return take_number(&line, &book->last_number) && ends(line);
+    if (take_word(&line, "last "))
+        return fleet_folder_take_number(&line, &book->last_number) && ends(line);
     if (take_word(&line, "pin ")) {
         if (!take_wanted(&line, &role, &number) || !ends(line)) return false;
         book->pinned[role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE] = number;
         return true;
     }
-    if (!take_word(&line, "unit ") || !take_number(&line, &number) || !take_word(&line, " ") ||
-        !take_role(&line, &role))
+    if (!take_word(&line, "unit ") || !fleet_folder_take_number(&line, &number) ||
+        !take_word(&line, " ") || !fleet_folder_take_role(&line, &role))
         return false;
     bool held = take_word(&line, " held");
     if (!ends(line) || !number || book->count == MANAGED_UNITS_MAX) return false;
@@ -203,13 +206,13 @@ enum status fleet_folder_read_book(const char *folder, struct fleet_book *book_o
     char path[FLEET_PATH_BYTES];
     struct bytes text;
     *book_out = (struct fleet_book){.pinned = {SCALE_FREE, SCALE_FREE}};
-    path_of(path, folder, "book");
+    fleet_folder_path_of(path, folder, "book");
     enum status status = file_take(path, BOOK_BYTES, &text, error);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
     if (status) return status;
     char *rest = (char *)(uintptr_t)text.data;
     for (char *line; !status && (line = strsep(&rest, "\n"));)
-        if (*line && !read_line(line, book_out))
+        if (*line && !fleet_folder_read_line(line, book_out))
             status = error_set(error, STATUS_CORRUPT,
                                "%.300s: '%.80s' is no line of a fleet's book", path, line);
     free((void *)(uintptr_t)text.data);
@@ -226,7 +229,8 @@ enum status fleet_folder_order(const char *folder, const struct record_fleet_ord
     snprintf(name, sizeof name, "orders/%020lld-%d",
              (long long)now.tv_sec * 1000000000 + now.tv_nsec, (int)getpid());
     if (order->wish == FLEET_WISH_PIN)
-        snprintf(text, sizeof text, "pin %s %u\n", unit_role_name(order->role), order->count);
+        snprintf(text, sizeof text, "pin %s %u\n", record_unit_role_name(order->role),
+                 order->count);
     else
         snprintf(text, sizeof text, "%s %u\n", order->wish == FLEET_WISH_DRAIN ? "drain" : "resume",
                  order->number);
@@ -234,9 +238,9 @@ enum status fleet_folder_order(const char *folder, const struct record_fleet_ord
 }
 
 /* The oldest file that is whole, behind `after`; one that is being written has a name with a dot. */
-static bool find_next(const char *folder, const char *after, char name_out[256]) {
+static bool fleet_folder_find_next(const char *folder, const char *after, char name_out[256]) {
     char path[FLEET_PATH_BYTES], next[256] = "";
-    path_of(path, folder, "orders");
+    fleet_folder_path_of(path, folder, "orders");
     DIR *files = opendir(path);
     for (struct dirent *entry; files && (entry = readdir(files));) {
         const char *name = entry->d_name;
@@ -255,10 +259,10 @@ static bool read_order(const char *text, struct record_fleet_order *order) {
         known = take_wanted(&text, &order->role, &order->count);
     } else if (take_word(&text, "drain ")) {
         order->wish = FLEET_WISH_DRAIN;
-        known = take_number(&text, &order->number);
+        known = fleet_folder_take_number(&text, &order->number);
     } else if (take_word(&text, "resume ")) {
         order->wish = FLEET_WISH_RESUME;
-        known = take_number(&text, &order->number);
+        known = fleet_folder_take_number(&text, &order->number);
     }
     record_set_head(order, RECORD_FLEET_ORDER);
     return known && ends(text) && record_valid(order, sizeof *order);
@@ -280,7 +284,7 @@ static void set_aside(const char *path) {
 
 bool fleet_folder_take_order(const char *folder, struct record_fleet_order *order_out) {
     char name[256] = "", path[FLEET_PATH_BYTES];
-    while (find_next(folder, name, name)) {
+    while (fleet_folder_find_next(folder, name, name)) {
         struct error error;
         struct bytes text;
         snprintf(path, sizeof path, "%.300s/orders/%s", folder, name);

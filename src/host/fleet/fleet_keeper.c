@@ -13,7 +13,7 @@
 #include "host/fleet/fleet_status.h"
 #include "host/process/log.h"
 
-#define TOLD_BYTES ((size_t)256 << 10)
+#define REPORTED_BYTES ((size_t)256 << 10)
 #define LOOK_NS_MAX ((int64_t)1000000000)
 #define LOOK_EARLY_NS ((int64_t)50000000) /* rather that much too soon than a whole look too late */
 #define HISTORY_BYTES_MAX ((size_t)64 << 20)
@@ -35,7 +35,7 @@ struct fleet_keeper {
     struct error launcher_error;  /* why it is not known */
     char trouble[512], said[512]; /* of this look, and the last that the log said */
     int64_t history_ns;           /* the last line's time */
-    char *told;                   /* [TOLD_BYTES] */
+    char *reported;               /* [REPORTED_BYTES] */
 };
 
 static int64_t wall_now_ns(void) {
@@ -61,7 +61,7 @@ static struct kept_unit *add(struct fleet_keeper *keeper, uint32_t number, uint3
     return unit;
 }
 
-static void forget(struct fleet_keeper *keeper, struct kept_unit *unit) {
+static void fleet_keeper_forget(struct fleet_keeper *keeper, struct kept_unit *unit) {
     *unit = keeper->units[--keeper->unit_count];
 }
 
@@ -77,7 +77,7 @@ static bool same_book(const struct fleet_book *a, const struct fleet_book *b) {
 }
 
 /* What a manager that begins now would have to know. */
-static void write_book(struct fleet_keeper *keeper) {
+static void fleet_keeper_write_book(struct fleet_keeper *keeper) {
     struct fleet_book book = keeper->book;
     struct error error;
     book.count = 0;
@@ -100,7 +100,7 @@ static void see_launched(void *context, const struct launch_seen *seen) {
         unit = add(keeper, seen->number, seen->role);
         if (!unit) return;
         log_say(LOG_INFO, "fleet", "takes a unit over unit=%u role=%s job=%s", seen->number,
-                unit_role_name(seen->role), seen->job);
+                record_unit_role_name(seen->role), seen->job);
     }
     unit->is_there = true;
     unit->launched = seen->waits ? FLEET_SEEN_QUEUED : FLEET_SEEN_STARTING;
@@ -113,7 +113,7 @@ static void note_trouble(struct fleet_keeper *keeper, const char *text) {
 
 /* A look may be a connection to each host, or a question to a controller that others ask, too: one is taken
  * for each choice of the manager, while gateways are asked more often. */
-static void look_at_launcher(struct fleet_keeper *keeper) {
+static void fleet_keeper_look_at_launcher(struct fleet_keeper *keeper) {
     struct unit_launcher *launcher = &keeper->launcher;
     int64_t now_ns = clock_now_ns();
     if (!keeper->launcher_ns ||
@@ -129,7 +129,7 @@ static void look_at_launcher(struct fleet_keeper *keeper) {
     if (!keeper->launcher_known) note_trouble(keeper, keeper->launcher_error.text);
 }
 
-static void look_at_gateways(struct fleet_keeper *keeper) {
+static void fleet_keeper_look_at_gateways(struct fleet_keeper *keeper) {
     struct error error;
     if (gateway_watch_look(keeper->watch, &keeper->sight, &error)) note_trouble(keeper, error.text);
     for (uint32_t i = 0; i < keeper->sight.unit_count; i++) {
@@ -148,7 +148,7 @@ static void look_at_gateways(struct fleet_keeper *keeper) {
 
 /* What neither the launcher nor a gateway knows is gone, if the launcher can be asked, and it would
  * have shown by now. */
-static bool is_gone(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
+static bool fleet_keeper_is_gone(const struct fleet_keeper *keeper, const struct kept_unit *unit) {
     return keeper->launcher_known && !unit->is_there &&
            keeper->launcher_ns - unit->ordered_ns >= keeper->launcher.shows_ns;
 }
@@ -165,10 +165,11 @@ static void say_trouble(struct fleet_keeper *keeper) {
 
 /* ---- telling the manager ---- */
 
-static void tell(struct fleet_keeper *keeper, const struct record *record, int64_t wall_ns);
+static void fleet_keeper_report(struct fleet_keeper *keeper, const struct record *record,
+                                int64_t wall_ns);
 
-static void tell_unit(struct fleet_keeper *keeper, const struct kept_unit *unit, uint32_t sight,
-                      int64_t wall_ns) {
+static void fleet_keeper_notify_unit(struct fleet_keeper *keeper, const struct kept_unit *unit,
+                                     uint32_t sight, int64_t wall_ns) {
     struct record_fleet_unit record = {.number = unit->number,
                                        .role = unit->role,
                                        .sight = sight,
@@ -176,19 +177,19 @@ static void tell_unit(struct fleet_keeper *keeper, const struct kept_unit *unit,
                                        .held = unit->held,
                                        .alone = unit->alone};
     record_set_head(&record, RECORD_FLEET_UNIT);
-    tell(keeper, &record.record, wall_ns);
+    fleet_keeper_report(keeper, &record.record, wall_ns);
 }
 
-static void tell_units(struct fleet_keeper *keeper, int64_t wall_ns) {
+static void fleet_keeper_notify_units(struct fleet_keeper *keeper, int64_t wall_ns) {
     for (uint32_t i = keeper->unit_count; i-- > 0;) {
         struct kept_unit *unit = &keeper->units[i];
-        if (is_gone(keeper, unit)) {
+        if (fleet_keeper_is_gone(keeper, unit)) {
             log_say(LOG_INFO, "fleet", "a unit is gone unit=%u role=%s job=%s", unit->number,
-                    unit_role_name(unit->role), unit->job);
-            tell_unit(keeper, unit, FLEET_SEEN_GONE, wall_ns);
-            forget(keeper, unit);
+                    record_unit_role_name(unit->role), unit->job);
+            fleet_keeper_notify_unit(keeper, unit, FLEET_SEEN_GONE, wall_ns);
+            fleet_keeper_forget(keeper, unit);
         } else if (keeper->launcher_known || keeper->sight.has_load) {
-            tell_unit(keeper, unit, unit->sight, wall_ns);
+            fleet_keeper_notify_unit(keeper, unit, unit->sight, wall_ns);
         }
         if (keeper->unit_count == 0) break;
     }
@@ -199,7 +200,7 @@ static void say_order(const struct record_fleet_order *order) {
     if (order->count != FLEET_UNPINNED) snprintf(units, sizeof units, "%u", order->count);
     if (order->wish == FLEET_WISH_PIN)
         log_say(LOG_INFO, "fleet", "an operator's order wish=%s role=%s units=%s", "pin",
-                unit_role_name(order->role), units);
+                record_unit_role_name(order->role), units);
     else
         log_say(LOG_INFO, "fleet", "an operator's order wish=%s unit=%u",
                 order->wish == FLEET_WISH_DRAIN ? "drain" : "resume", order->number);
@@ -217,7 +218,7 @@ static void obey_orders(struct fleet_keeper *keeper, int64_t wall_ns) {
             unit->held = order.wish == FLEET_WISH_DRAIN;
         }
         say_order(&order);
-        tell(keeper, &order.record, wall_ns);
+        fleet_keeper_report(keeper, &order.record, wall_ns);
     }
 }
 
@@ -230,30 +231,32 @@ static bool push(const char **words, uint32_t *count, const char *word) {
     return true;
 }
 
-static bool push_all(const char **words, uint32_t *count, const struct fleet_words *more) {
+static bool fleet_keeper_push_all(const char **words, uint32_t *count,
+                                  const struct fleet_words *more) {
     bool fits = true;
     for (uint32_t i = 0; i < more->count; i++)
         fits &= push(words, count, more->words[i]);
     return fits;
 }
 
-static enum status launch(struct fleet_keeper *keeper, uint32_t number, uint32_t role,
-                          struct error *error) {
+static enum status fleet_keeper_launch(struct fleet_keeper *keeper, uint32_t number, uint32_t role,
+                                       struct error *error) {
     const struct fleet_file *file = keeper->file;
     const uint32_t side = role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
     const char *words[LAUNCH_WORDS_MAX],
-        *fixed[] = {"unit",        "--connect",     file->connect, "--role", unit_role_name(role),
-                    "--kv-listen", file->kv_listen, "--instance",  NULL};
+        *fixed[] = {
+            "unit",        "--connect",     file->connect, "--role", record_unit_role_name(role),
+            "--kv-listen", file->kv_listen, "--instance",  NULL};
     char instance[2 * FLEET_MARK_DIGITS + 1], log_path[FLEET_PATH_BYTES];
     uint32_t count = 0;
     snprintf(instance, sizeof instance, "%s%06x", keeper->mark, number & 0xffffff);
     snprintf(log_path, sizeof log_path, "%.400s/logs/unit-%u.log", file->folder, number);
-    bool fits = push_all(words, &count, &file->program);
+    bool fits = fleet_keeper_push_all(words, &count, &file->program);
     for (uint32_t i = 0; fixed[i]; i++)
         fits &= push(words, &count, fixed[i]);
     fits &= push(words, &count, instance);
-    fits &= push_all(words, &count, &file->arguments[SCALE_SIDES]);
-    fits &= push_all(words, &count, &file->arguments[side]);
+    fits &= fleet_keeper_push_all(words, &count, &file->arguments[SCALE_SIDES]);
+    fits &= fleet_keeper_push_all(words, &count, &file->arguments[side]);
     if (!fits) return error_set(error, STATUS_TOO_LARGE, "a unit's command line is too long");
     struct launch_order order = {.number = number,
                                  .role = (enum unit_role)role,
@@ -271,18 +274,19 @@ static void start(struct fleet_keeper *keeper, const struct record_fleet_action 
     struct kept_unit *unit = add(keeper, action->number, action->role);
     check(unit);
     unit->launched = unit->sight = FLEET_SEEN_QUEUED;
-    write_book(keeper);
+    fleet_keeper_write_book(keeper);
     log_say(LOG_INFO, "fleet", "starts a unit unit=%u role=%s why=%s", action->number,
-            unit_role_name(action->role), scale_reason_name((enum scale_reason)action->reason));
-    if (!launch(keeper, action->number, action->role, &error)) return;
+            record_unit_role_name(action->role),
+            scale_fleet_reason_name((enum scale_reason)action->reason));
+    if (!fleet_keeper_launch(keeper, action->number, action->role, &error)) return;
     log_say(LOG_WARNING, "fleet", "a unit could not be launched unit=%u why=%s", action->number,
             error.text);
-    tell_unit(keeper, unit, FLEET_SEEN_REFUSED, wall_ns);
-    forget(keeper, find(keeper, action->number));
+    fleet_keeper_notify_unit(keeper, unit, FLEET_SEEN_REFUSED, wall_ns);
+    fleet_keeper_forget(keeper, find(keeper, action->number));
 }
 
-static void carry_out(struct fleet_keeper *keeper, const struct record_fleet_action *action,
-                      int64_t wall_ns) {
+static void fleet_keeper_perform(struct fleet_keeper *keeper,
+                                 const struct record_fleet_action *action, int64_t wall_ns) {
     static const char *const names[FLEET_ACT_COUNT] = {
         [FLEET_ACT_START] = "start",    [FLEET_ACT_DRAIN] = "drain",
         [FLEET_ACT_BACK] = "call back", [FLEET_ACT_ROLE] = "convert",
@@ -295,7 +299,7 @@ static void carry_out(struct fleet_keeper *keeper, const struct record_fleet_act
     }
     log_say(LOG_INFO, "fleet", "acts on a unit act=%s unit=%u requests=%u why=%s",
             names[action->act], action->number, unit ? unit->requests : 0,
-            scale_reason_name((enum scale_reason)action->reason));
+            scale_fleet_reason_name((enum scale_reason)action->reason));
     if (action->act == FLEET_ACT_STOP || action->act == FLEET_ACT_KILL) {
         keeper->launcher.stop(keeper->launcher.self, action->number, action->act == FLEET_ACT_KILL);
         return;
@@ -306,20 +310,21 @@ static void carry_out(struct fleet_keeper *keeper, const struct record_fleet_act
 }
 
 /* What is said while something is carried out comes behind it. */
-static void drain_outbox(struct fleet_keeper *keeper, int64_t wall_ns) {
+static void fleet_keeper_drain_outbox(struct fleet_keeper *keeper, int64_t wall_ns) {
     struct outbox *outbox = keeper->machine.outbox;
     while (outbox->used) {
         const struct record_fleet_action *action =
-            (const struct record_fleet_action *)outbox_next(outbox, NULL);
+            (const struct record_fleet_action *)machine_outbox_next(outbox, NULL);
         struct record_fleet_action copy = *action;
         uint32_t bytes = copy.record.bytes;
         memmove(outbox->memory, outbox->memory + bytes, outbox->used - bytes);
         outbox->used -= bytes;
-        carry_out(keeper, &copy, wall_ns);
+        fleet_keeper_perform(keeper, &copy, wall_ns);
     }
 }
 
-static void tell(struct fleet_keeper *keeper, const struct record *record, int64_t wall_ns) {
+static void fleet_keeper_report(struct fleet_keeper *keeper, const struct record *record,
+                                int64_t wall_ns) {
     struct machine *machine = &keeper->machine;
     check(record_valid(record, record->bytes));
     if (machine->receive(machine->self, record, wall_ns) == STATUS_FULL)
@@ -328,14 +333,15 @@ static void tell(struct fleet_keeper *keeper, const struct record *record, int64
 
 /* ---- what others read ---- */
 
-static void write_told(struct fleet_keeper *keeper, const char *name,
-                       void (*write)(struct json_writer *writer, const struct fleet_moment *told),
-                       const struct fleet_moment *told) {
-    struct json_writer writer = {.out = keeper->told, .room = TOLD_BYTES};
+static void fleet_keeper_write_reported(struct fleet_keeper *keeper, const char *name,
+                                        void (*write)(struct json_writer *writer,
+                                                      const struct fleet_moment *reported),
+                                        const struct fleet_moment *reported) {
+    struct json_writer writer = {.out = keeper->reported, .room = REPORTED_BYTES};
     struct error error;
-    write(&writer, told);
+    write(&writer, reported);
     if (!json_writer_fits(&writer)) return;
-    struct bytes text = {keeper->told, writer.count};
+    struct bytes text = {keeper->reported, writer.count};
     if (fleet_folder_write(keeper->file->folder, name, text, &error))
         log_say(LOG_WARNING, "fleet", "its status cannot be written why=%s", error.text);
 }
@@ -357,17 +363,17 @@ static void write_history(struct fleet_keeper *keeper, int64_t wall_ns) {
 }
 
 static void publish(struct fleet_keeper *keeper, int64_t wall_ns) {
-    const struct fleet_moment told = {.file = keeper->file,
-                                      .manager = keeper->manager,
-                                      .units = keeper->units,
-                                      .unit_count = keeper->unit_count,
-                                      .wall_ns = wall_ns,
-                                      .launcher = keeper->launcher.name,
-                                      .trouble = keeper->trouble};
-    write_book(keeper);
-    write_told(keeper, "status.json", fleet_status_write_json, &told);
-    write_told(keeper, "status.txt", fleet_status_write_table, &told);
-    write_told(keeper, "metrics.prom", fleet_status_write_metrics, &told);
+    const struct fleet_moment reported = {.file = keeper->file,
+                                          .manager = keeper->manager,
+                                          .units = keeper->units,
+                                          .unit_count = keeper->unit_count,
+                                          .wall_ns = wall_ns,
+                                          .launcher = keeper->launcher.name,
+                                          .trouble = keeper->trouble};
+    fleet_keeper_write_book(keeper);
+    fleet_keeper_write_reported(keeper, "status.json", fleet_status_write_json, &reported);
+    fleet_keeper_write_reported(keeper, "status.txt", fleet_status_write_table, &reported);
+    fleet_keeper_write_reported(keeper, "metrics.prom", fleet_status_write_metrics, &reported);
     write_history(keeper, wall_ns);
 }
 
@@ -375,15 +381,15 @@ static void publish(struct fleet_keeper *keeper, int64_t wall_ns) {
 
 void fleet_keeper_look(struct fleet_keeper *keeper) {
     keeper->trouble[0] = 0;
-    look_at_launcher(keeper);
-    look_at_gateways(keeper);
+    fleet_keeper_look_at_launcher(keeper);
+    fleet_keeper_look_at_gateways(keeper);
     say_trouble(keeper);
     int64_t wall_ns = wall_now_ns();
-    tell_units(keeper, wall_ns);
+    fleet_keeper_notify_units(keeper, wall_ns);
     obey_orders(keeper, wall_ns);
-    if (keeper->sight.has_load) tell(keeper, &keeper->sight.load.record, wall_ns);
+    if (keeper->sight.has_load) fleet_keeper_report(keeper, &keeper->sight.load.record, wall_ns);
     keeper->machine.step(keeper->machine.self, wall_ns);
-    drain_outbox(keeper, wall_ns);
+    fleet_keeper_drain_outbox(keeper, wall_ns);
     publish(keeper, wall_ns);
 }
 
@@ -400,7 +406,7 @@ void fleet_keeper_run(struct fleet_keeper *keeper, const volatile int *ends) {
 }
 
 /* What was learnt on the days before. */
-static void learn(struct fleet_keeper *keeper) {
+static void fleet_keeper_learn(struct fleet_keeper *keeper) {
     char path[FLEET_PATH_BYTES], line[256];
     double at_s, rates[SCALE_SIDES];
     snprintf(path, sizeof path, "%.400s/history.csv", keeper->file->folder);
@@ -414,7 +420,7 @@ static void learn(struct fleet_keeper *keeper) {
     fclose(history);
 }
 
-static void take_over(struct fleet_keeper *keeper) {
+static void fleet_keeper_take_over(struct fleet_keeper *keeper) {
     const struct fleet_book *book = &keeper->book;
     int64_t wall_ns = wall_now_ns();
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
@@ -422,7 +428,7 @@ static void take_over(struct fleet_keeper *keeper) {
                                            .role = side ? UNIT_DECODE : UNIT_PREFILL,
                                            .count = book->pinned[side]};
         record_set_head(&order, RECORD_FLEET_ORDER);
-        tell(keeper, &order.record, wall_ns);
+        fleet_keeper_report(keeper, &order.record, wall_ns);
     }
     for (uint32_t i = 0; i < book->count; i++) {
         struct kept_unit *unit = add(keeper, book->units[i].number, book->units[i].role);
@@ -436,8 +442,8 @@ static enum status open_manager(struct fleet_keeper *keeper, struct error *error
     struct arena arena;
     options.first_number = keeper->book.last_number + 1;
     keeper->memory = malloc(bytes);
-    keeper->told = malloc(TOLD_BYTES);
-    if (!keeper->memory || !keeper->told)
+    keeper->reported = malloc(REPORTED_BYTES);
+    if (!keeper->memory || !keeper->reported)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the fleet's manager");
     arena_over(&arena, keeper->memory, bytes);
     enum status status = fleet_manager_create(&arena, &options, &keeper->manager);
@@ -477,8 +483,8 @@ enum status fleet_keeper_open(const struct fleet_file *file, struct fleet_keeper
         fleet_keeper_close(keeper);
         return status;
     }
-    learn(keeper);
-    take_over(keeper);
+    fleet_keeper_learn(keeper);
+    fleet_keeper_take_over(keeper);
     *keeper_out = keeper;
     return STATUS_OK;
 }
@@ -488,6 +494,6 @@ void fleet_keeper_close(struct fleet_keeper *keeper) {
     gateway_watch_close(keeper->watch);
     if (keeper->launcher.close) keeper->launcher.close(keeper->launcher.self);
     free(keeper->memory);
-    free(keeper->told);
+    free(keeper->reported);
     free(keeper);
 }

@@ -24,9 +24,9 @@ struct fleet_moment { /* of one moment */
     const char *trouble; /* what could not be looked at; "": nothing */
 };
 
-void fleet_status_write_json(struct json_writer *writer, const struct fleet_moment *told);
-void fleet_status_write_table(struct json_writer *writer, const struct fleet_moment *told);
-void fleet_status_write_metrics(struct json_writer *writer, const struct fleet_moment *told);
+void fleet_status_write_json(struct json_writer *writer, const struct fleet_moment *reported);
+void fleet_status_write_table(struct json_writer *writer, const struct fleet_moment *reported);
+void fleet_status_write_metrics(struct json_writer *writer, const struct fleet_moment *reported);
 
 /* "2026-11-27T12:00:00Z"; text_out has 24 bytes. */
 void fleet_status_time(int64_t wall_ns, char *text_out);

@@ -54,8 +54,9 @@ void gateway_watch_close(struct gateway_watch *watch) {
     free(watch);
 }
 
-static enum status ask(struct watched_gateway *gateway, const char *path, const char *body,
-                       struct bytes *answer_out, struct error *error) {
+static enum status gateway_watch_ask(struct watched_gateway *gateway, const char *path,
+                                     const char *body, struct bytes *answer_out,
+                                     struct error *error) {
     enum status status = STATUS_OK;
     if (!gateway->call) status = admin_call_open(gateway->url, &gateway->call, error);
     return status ? status : admin_call_ask(gateway->call, path, body, answer_out, error);
@@ -64,7 +65,7 @@ static enum status ask(struct watched_gateway *gateway, const char *path, const 
 /* ---- metrics ---- */
 
 /* The value behind `name` at the beginning of a line; false: there is none. */
-static bool find_value(struct bytes text, const char *name, double *value_out) {
+static bool gateway_watch_find_value(struct bytes text, const char *name, double *value_out) {
     size_t length = strlen(name);
     const char *at = text.data, *end = text.data + text.count;
     while (at < end) {
@@ -84,12 +85,12 @@ static bool find_value(struct bytes text, const char *name, double *value_out) {
 
 static uint64_t value(struct bytes text, const char *name) {
     double found = 0;
-    return find_value(text, name, &found) && found > 0 ? (uint64_t)found : 0;
+    return gateway_watch_find_value(text, name, &found) && found > 0 ? (uint64_t)found : 0;
 }
 
 /* Values above the limit, or above the next bound if no bound is the limit. */
-static uint64_t count_above(struct bytes text, const char *histogram, int64_t limit_ns,
-                            uint64_t *count_out) {
+static uint64_t gateway_watch_count_above(struct bytes text, const char *histogram,
+                                          int64_t limit_ns, uint64_t *count_out) {
     const char *at = text.data, *end = text.data + text.count;
     char start[128], name[128];
     snprintf(start, sizeof start, "%s_bucket{le=\"", histogram);
@@ -116,18 +117,18 @@ bool gateway_watch_add_metrics(struct bytes text, int64_t ttft_limit_ns, int64_t
                                struct record_fleet_load *load_io) {
     double arrived;
     uint64_t count;
-    if (!find_value(text, "fathom_arrived_answers_total", &arrived)) return false;
+    if (!gateway_watch_find_value(text, "fathom_arrived_answers_total", &arrived)) return false;
     load_io->arrived_requests += (uint64_t)arrived;
     load_io->arrived_tokens += value(text, "fathom_arrived_prompt_tokens_total");
     load_io->hit_tokens += value(text, "fathom_prompt_cache_hit_tokens_total");
     load_io->miss_tokens += value(text, "fathom_prompt_cache_miss_tokens_total");
     load_io->answers += value(text, "fathom_output_length_tokens_count");
     load_io->answer_tokens += value(text, "fathom_output_length_tokens_sum");
-    load_io->late_first +=
-        count_above(text, "fathom_time_to_first_token_seconds", ttft_limit_ns, &count);
+    load_io->late_first += gateway_watch_count_above(text, "fathom_time_to_first_token_seconds",
+                                                     ttft_limit_ns, &count);
     load_io->first_tokens += count;
-    load_io->slow_answers +=
-        count_above(text, "fathom_time_per_output_token_seconds", tpot_limit_ns, &count);
+    load_io->slow_answers += gateway_watch_count_above(text, "fathom_time_per_output_token_seconds",
+                                                       tpot_limit_ns, &count);
     load_io->timed_answers += count;
     load_io->queued += (uint32_t)value(text, "fathom_requests_queued");
     load_io->held += (uint32_t)value(text, "fathom_requests_held");
@@ -136,7 +137,7 @@ bool gateway_watch_add_metrics(struct bytes text, int64_t ttft_limit_ns, int64_t
 
 /* ---- units ---- */
 
-static struct watched_unit *find_unit(struct gateway_sight *sight, uint32_t number) {
+static struct watched_unit *gateway_watch_find_unit(struct gateway_sight *sight, uint32_t number) {
     for (uint32_t i = 0; i < sight->unit_count; i++)
         if (sight->units[i].number == number) return &sight->units[i];
     if (sight->unit_count == MANAGED_UNITS_MAX) return NULL;
@@ -145,49 +146,49 @@ static struct watched_unit *find_unit(struct gateway_sight *sight, uint32_t numb
     return unit;
 }
 
-static uint32_t sight_of(struct bytes state) {
+static uint32_t gateway_watch_sight_of(struct bytes state) {
     if (bytes_equal(state, bytes_of("draining"))) return FLEET_SEEN_DRAINING;
     return bytes_equal(state, bytes_of("serving")) ? FLEET_SEEN_SERVING : FLEET_SEEN_STARTING;
 }
 
-static uint32_t role_of(struct bytes role) {
+static uint32_t gateway_watch_role_of(struct bytes role) {
     if (bytes_equal(role, bytes_of("prefill"))) return UNIT_PREFILL;
     return bytes_equal(role, bytes_of("decode")) ? UNIT_DECODE : UNIT_BOTH;
 }
 
 /* If gateways differ, the one that would send it requests counts: it gets the order again. */
-static void merge(struct watched_unit *unit, uint32_t sight) {
+static void gateway_watch_merge(struct watched_unit *unit, uint32_t sight) {
     if (unit->sight == FLEET_SEEN_COUNT || sight == FLEET_SEEN_SERVING) unit->sight = sight;
     if (unit->sight == FLEET_SEEN_STARTING) unit->sight = sight;
 }
 
 static void take_unit(struct gateway_watch *watch, struct watched_gateway *gateway,
-                      const struct tree *told, struct gateway_sight *sight) {
+                      const struct tree *reported, struct gateway_sight *sight) {
     struct bytes instance, state, role, numerics;
     char digits[17] = "";
     int64_t id, requests = 0;
-    if (!tree_get_string(tree_member(told, "instance"), &instance) || instance.count != 16 ||
-        !tree_get_string(tree_member(told, "state"), &state) ||
-        !tree_get_string(tree_member(told, "role"), &role) ||
-        !tree_get_integer(tree_member(told, "id"), &id))
+    if (!tree_get_string(tree_member(reported, "instance"), &instance) || instance.count != 16 ||
+        !tree_get_string(tree_member(reported, "state"), &state) ||
+        !tree_get_string(tree_member(reported, "role"), &role) ||
+        !tree_get_integer(tree_member(reported, "id"), &id))
         return;
     memcpy(digits, instance.data, 2 * FLEET_MARK_DIGITS);
     uint32_t number = launcher_number(watch->mark, digits);
-    struct watched_unit *unit = number ? find_unit(sight, number) : NULL;
+    struct watched_unit *unit = number ? gateway_watch_find_unit(sight, number) : NULL;
     if (!unit || gateway->unit_count == LIMIT_FLEET_UNITS) return;
     gateway->units[gateway->unit_count].number = number;
     gateway->units[gateway->unit_count++].id = (uint32_t)id;
-    if (tree_get_integer(tree_member(told, "requests_bound"), &requests) && requests > 0)
+    if (tree_get_integer(tree_member(reported, "requests_bound"), &requests) && requests > 0)
         unit->requests += (uint32_t)requests;
-    unit->role = role_of(role);
-    if (tree_get_string(tree_member(told, "numerics"), &numerics))
+    unit->role = gateway_watch_role_of(role);
+    if (tree_get_string(tree_member(reported, "numerics"), &numerics))
         snprintf(unit->numerics, sizeof unit->numerics, "%.*s", (int)numerics.count, numerics.data);
     unit->refused |= bytes_equal(state, bytes_of("refused"));
-    merge(unit, sight_of(state));
+    gateway_watch_merge(unit, gateway_watch_sight_of(state));
 }
 
-static bool has_others(const struct gateway_sight *sight, const struct watched_unit *unit,
-                       uint32_t role) {
+static bool gateway_watch_has_others(const struct gateway_sight *sight,
+                                     const struct watched_unit *unit, uint32_t role) {
     for (uint32_t i = 0; i < sight->unit_count; i++) {
         const struct watched_unit *other = &sight->units[i];
         if (other != unit && other->sight == FLEET_SEEN_SERVING &&
@@ -201,18 +202,19 @@ static bool has_others(const struct gateway_sight *sight, const struct watched_u
 /* An answer goes on where its prompt can be computed again and its tokens made, as they were. */
 static void note_alone(struct gateway_sight *sight) {
     for (uint32_t i = 0; i < sight->unit_count; i++)
-        sight->units[i].alone = !has_others(sight, &sight->units[i], UNIT_PREFILL) ||
-                                !has_others(sight, &sight->units[i], UNIT_DECODE);
+        sight->units[i].alone = !gateway_watch_has_others(sight, &sight->units[i], UNIT_PREFILL) ||
+                                !gateway_watch_has_others(sight, &sight->units[i], UNIT_DECODE);
 }
 
-static enum status look_at(struct gateway_watch *watch, struct watched_gateway *gateway,
-                           struct gateway_sight *sight, struct error *error) {
+static enum status gateway_watch_look_at(struct gateway_watch *watch,
+                                         struct watched_gateway *gateway,
+                                         struct gateway_sight *sight, struct error *error) {
     const struct fleet_manager_options *options = &watch->file->manager;
     struct bytes text;
     struct arena arena;
     const struct tree *root;
     gateway->unit_count = 0;
-    enum status status = ask(gateway, "/metrics", NULL, &text, error);
+    enum status status = gateway_watch_ask(gateway, "/metrics", NULL, &text, error);
     if (status) return status;
     if (!gateway_watch_add_metrics(text, options->ttft_limit_ns, options->tpot_limit_ns,
                                    &sight->load))
@@ -220,7 +222,7 @@ static enum status look_at(struct gateway_watch *watch, struct watched_gateway *
                          "%.200s/metrics: expected fathom_arrived_answers_total; is it the "
                          "operator's port of a Fathom gateway?",
                          gateway->url);
-    status = ask(gateway, "/debug/fleet", NULL, &text, error);
+    status = gateway_watch_ask(gateway, "/debug/fleet", NULL, &text, error);
     if (status) return status;
     arena_over(&arena, watch->memory, TREE_BYTES);
     status = tree_parse(&arena, text, "/debug/fleet", &root, error);
@@ -236,7 +238,7 @@ enum status gateway_watch_look(struct gateway_watch *watch, struct gateway_sight
     struct error why;
     *sight_out = (struct gateway_sight){0};
     for (uint32_t i = 0; i < watch->count; i++) {
-        enum status status = look_at(watch, &watch->gateways[i], sight_out, &why);
+        enum status status = gateway_watch_look_at(watch, &watch->gateways[i], sight_out, &why);
         if (!status || first) continue;
         first = status;
         *error = why;
@@ -265,7 +267,7 @@ enum status gateway_watch_order(struct gateway_watch *watch,
             else
                 snprintf(body, sizeof body, "{\"unit\":%u,\"back\":%s}", id,
                          action->act == FLEET_ACT_BACK ? "true" : "false");
-            enum status status = ask(&watch->gateways[i], path, body, &answer, error);
+            enum status status = gateway_watch_ask(&watch->gateways[i], path, body, &answer, error);
             if (status) return status;
             found = true;
         }

@@ -43,9 +43,9 @@ static enum status run_on(struct launch_hosts *hosts, const struct launch_host *
                           const char *script, struct error *error) {
     struct command_line line = {.count = 0};
     for (const char *const *word = hosts->options.remote_shell; *word; word++)
-        (void)command_line_add(&line, *word);
-    (void)command_line_add(&line, host->name);
-    if (!command_line_add(&line, script))
+        (void)run_command_line_add(&line, *word);
+    (void)run_command_line_add(&line, host->name);
+    if (!run_command_line_add(&line, script))
         return error_set(error, STATUS_TOO_LARGE, "the remote shell has too many words");
     struct error why;
     enum status status = run_command(&line, TIMEOUT_MS, hosts->answer, ANSWER_BYTES, &why);
@@ -81,8 +81,8 @@ static void read_process(const struct launch_hosts *hosts, struct launch_host *h
     host->pids[host->unit_count++] = pid;
 }
 
-static enum status look_at(struct launch_hosts *hosts, struct launch_host *host,
-                           struct error *error) {
+static enum status launch_hosts_look_at(struct launch_hosts *hosts, struct launch_host *host,
+                                        struct error *error) {
     enum status status = run_on(hosts, host, "ps -ww -U \"$(id -u)\" -o pid=,args=", error);
     if (status) return status;
     char *rest = hosts->answer;
@@ -101,7 +101,7 @@ static enum status hosts_look(void *self,
     uint32_t answered = 0;
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        enum status one = look_at(hosts, host, error);
+        enum status one = launch_hosts_look_at(hosts, host, error);
         answered += !one;
         if (one) status = one;
         if (one && clock_now_ns() - host->answered_ns > AWAY_NS) host->unit_count = 0;
@@ -118,17 +118,17 @@ static struct launch_host *choose_host(struct launch_hosts *hosts) {
     int64_t now_ns = clock_now_ns();
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        bool is_shunned = host->failed_ns && now_ns - host->failed_ns < SHUN_NS;
+        bool is_avoided = host->failed_ns && now_ns - host->failed_ns < SHUN_NS;
         bool is_away = !host->answered_ns || now_ns - host->answered_ns > AWAY_NS;
-        if (is_shunned || is_away || host->unit_count >= hosts->options.host_units) continue;
+        if (is_avoided || is_away || host->unit_count >= hosts->options.host_units) continue;
         if (!best || host->unit_count < best->unit_count) best = host;
     }
     return best;
 }
 
 /* The program is looked for before the shell's answer can only be a success. */
-static enum status write_script(const struct launch_order *order, char script[SCRIPT_BYTES],
-                                struct error *error) {
+static enum status launch_hosts_write_script(const struct launch_order *order,
+                                             char script[SCRIPT_BYTES], struct error *error) {
     char log_path[1024] = "", program[4096] = "";
     bool fits = run_command_quote(program, sizeof program, order->words[0]) &&
                 run_command_quote(log_path, sizeof log_path, order->log_path);
@@ -154,7 +154,7 @@ static enum status hosts_start(void *self, const struct launch_order *order, str
     struct launch_host *host = choose_host(hosts);
     if (!host)
         return error_set(error, STATUS_FULL, "no host has room that answers and did not just fail");
-    enum status status = write_script(order, script, error);
+    enum status status = launch_hosts_write_script(order, script, error);
     if (!status) status = run_on(hosts, host, script, error);
     if (status)
         host->failed_ns = clock_now_ns();
@@ -171,7 +171,7 @@ static void hosts_stop(void *self, uint32_t number, bool at_once) {
     char script[64];
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct launch_host *host = &hosts->hosts[i];
-        if (look_at(hosts, host, &error)) continue; /* it is asked again */
+        if (launch_hosts_look_at(hosts, host, &error)) continue; /* it is asked again */
         for (uint32_t unit = 0; unit < host->unit_count; unit++) {
             if (host->units[unit].number != number) continue;
             snprintf(script, sizeof script, "kill -%s %ld", at_once ? "KILL" : "TERM",

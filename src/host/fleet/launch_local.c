@@ -27,7 +27,7 @@ struct launch_local {
 /* ---- starting ---- */
 
 /* In the child: says its errno into the pipe and ends, or becomes the unit. */
-static void become(const struct launch_order *order, int report) {
+static void launch_local_become(const struct launch_order *order, int report) {
     sigset_t none;
     int output = own_file_open(order->log_path, O_WRONLY | O_CREAT | O_APPEND, 0644);
     int input = open("/dev/null", O_RDONLY);
@@ -48,7 +48,7 @@ static enum status local_start(void *self, const struct launch_order *order, str
     int report[2], why = 0;
     if (pipe2(report, O_CLOEXEC)) return error_set(error, STATUS_IO, "pipe: %s", strerror(errno));
     pid_t pid = fork();
-    if (pid == 0) become(order, report[1]);
+    if (pid == 0) launch_local_become(order, report[1]);
     close(report[1]);
     bool failed = pid < 0 || read(report[0], &why, sizeof why) > 0;
     if (pid < 0) why = errno;
@@ -60,7 +60,7 @@ static enum status local_start(void *self, const struct launch_order *order, str
 /* ---- looking ---- */
 
 /* The words of a process, each with its terminator; 0: there are none, or it has gone. */
-static size_t read_words(long pid, char *words) {
+static size_t launch_local_read_words(long pid, char *words) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%ld/cmdline", pid);
     int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -73,7 +73,7 @@ static size_t read_words(long pid, char *words) {
 }
 
 /* The word behind the last one that says `name`; NULL: there is none. */
-static const char *value_of(const char *words, size_t bytes, const char *name) {
+static const char *launch_local_value_of(const char *words, size_t bytes, const char *name) {
     const char *found = NULL;
     for (const char *word = words; word < words + bytes; word += strlen(word) + 1)
         if (strcmp(word, name) == 0 && word + strlen(word) + 1 < words + bytes)
@@ -96,27 +96,28 @@ static bool is_own_process(long pid) {
 }
 
 /* 0: it is no unit of the fleet. */
-static uint32_t look_at(const struct launch_local *local, long pid, enum unit_role *role_out) {
+static uint32_t launch_local_look_at(const struct launch_local *local, long pid,
+                                     enum unit_role *role_out) {
     static char words[COMMAND_BYTES_MAX];
-    size_t bytes = is_own_process(pid) ? read_words(pid, words) : 0;
-    const char *instance = value_of(words, bytes, "--instance");
-    const char *role = value_of(words, bytes, "--role");
+    size_t bytes = is_own_process(pid) ? launch_local_read_words(pid, words) : 0;
+    const char *instance = launch_local_value_of(words, bytes, "--instance");
+    const char *role = launch_local_value_of(words, bytes, "--role");
     *role_out = role && strcmp(role, "prefill") == 0 ? UNIT_PREFILL : UNIT_DECODE;
     return instance && role ? launcher_number(local->mark, instance) : 0;
 }
 
 /* Calls `visit` for each; false from it ends the walk. */
-static enum status walk(const struct launch_local *local,
-                        void (*visit)(void *context, long pid, uint32_t number,
-                                      enum unit_role role),
-                        void *context, struct error *error) {
+static enum status launch_local_walk(const struct launch_local *local,
+                                     void (*visit)(void *context, long pid, uint32_t number,
+                                                   enum unit_role role),
+                                     void *context, struct error *error) {
     DIR *processes = opendir("/proc");
     if (!processes) return error_set(error, STATUS_IO, "/proc: %s", strerror(errno));
     for (struct dirent *entry; (entry = readdir(processes));) {
         enum unit_role role;
         if (!isdigit((unsigned char)entry->d_name[0])) continue;
         long pid = strtol(entry->d_name, NULL, 10);
-        uint32_t number = look_at(local, pid, &role);
+        uint32_t number = launch_local_look_at(local, pid, &role);
         if (number) visit(context, pid, number, role);
     }
     closedir(processes);
@@ -128,7 +129,7 @@ struct local_look {
     void *context;
 };
 
-static void tell_seen(void *context, long pid, uint32_t number, enum unit_role role) {
+static void report_seen(void *context, long pid, uint32_t number, enum unit_role role) {
     const struct local_look *look = context;
     struct launch_seen unit = {.number = number, .role = role};
     snprintf(unit.job, sizeof unit.job, "pid %ld", pid);
@@ -139,7 +140,7 @@ static enum status local_look(void *self,
                               void (*seen)(void *context, const struct launch_seen *unit),
                               void *context, struct error *error) {
     struct local_look look = {seen, context};
-    return walk(self, tell_seen, &look, error);
+    return launch_local_walk(self, report_seen, &look, error);
 }
 
 /* ---- stopping ---- */
@@ -157,7 +158,7 @@ static void stop_one(void *context, long pid, uint32_t number, enum unit_role ro
 static void local_stop(void *self, uint32_t number, bool at_once) {
     struct local_stop stop = {number, at_once ? SIGKILL : SIGTERM};
     struct error error;
-    (void)walk(self, stop_one, &stop, &error);
+    (void)launch_local_walk(self, stop_one, &stop, &error);
 }
 
 static void local_close(void *self) {

@@ -20,7 +20,7 @@
 #define SCRIPT_BYTES 16384
 #define NAME_BYTES 64
 #define SHUN_S 120 /* after a unit failed on it, within so long of its start */
-#define SHUNNED_BYTES 1024
+#define AVOIDED_BYTES 1024
 #define EXCLUDED_BYTES 8192
 #define ENDED_MAX 64 /* remembered units that were ended at once */
 #define FIELDS 7
@@ -29,21 +29,21 @@ struct launch_slurm {
     char mark[FLEET_MARK_DIGITS + 1];
     const char *const *options;  /* of sbatch; NULL at the end */
     char *answer;                /* [ANSWER_BYTES] */
-    char shunned[SHUNNED_BYTES]; /* nodes, of the last look: "n3,n[5-6]" */
+    char avoided[AVOIDED_BYTES]; /* nodes, of the last look: "n3,n[5-6]" */
     uint32_t ended[ENDED_MAX];   /* numbers; their jobs have not failed by themselves */
     uint32_t ended_count;        /* in all */
 };
 
 /* Comes to the first job of that name, whatever its role is by now. */
-static void name_of(const struct launch_slurm *slurm, uint32_t number, enum unit_role role,
-                    char name[NAME_BYTES]) {
-    snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->mark, number, unit_role_name(role));
+static void launch_slurm_name_of(const struct launch_slurm *slurm, uint32_t number,
+                                 enum unit_role role, char name[NAME_BYTES]) {
+    snprintf(name, NAME_BYTES, "fathom-%s-%u-%s", slurm->mark, number, record_unit_role_name(role));
 }
 
 /* ---- starting ---- */
 
-static enum status write_script(const struct launch_order *order, char script[SCRIPT_BYTES],
-                                struct error *error) {
+static enum status launch_slurm_write_script(const struct launch_order *order,
+                                             char script[SCRIPT_BYTES], struct error *error) {
     bool fits = true;
     snprintf(script, SCRIPT_BYTES, "exec");
     for (const char *const *word = order->words; *word && fits; word++) {
@@ -58,7 +58,7 @@ static enum status write_script(const struct launch_order *order, char script[SC
 
 /* Adds sbatch's options but for nodes that are left out, which come into `excluded_out`, with those of
  * the launcher behind them: of several --exclude sbatch takes the last. False: they are too many. */
-static bool add_options(const struct launch_slurm *slurm, const char *shunned,
+static bool add_options(const struct launch_slurm *slurm, const char *avoided,
                         struct command_line *line, char excluded_out[EXCLUDED_BYTES]) {
     const char *own = "";
     for (const char *const *word = slurm->options; *word; word++) {
@@ -70,29 +70,30 @@ static bool add_options(const struct launch_slurm *slurm, const char *shunned,
         else if ((is_short || is_long) && word[1])
             own = *++word;
         else
-            (void)command_line_add(line, *word);
+            (void)run_command_line_add(line, *word);
     }
     int bytes = snprintf(excluded_out, EXCLUDED_BYTES, "%s%s%s", own,
-                         own[0] && shunned[0] ? "," : "", shunned);
+                         own[0] && avoided[0] ? "," : "", avoided);
     return bytes < EXCLUDED_BYTES;
 }
 
-static enum status submit(const struct launch_slurm *slurm, const struct launch_order *order,
-                          const char *script, const char *shunned, struct error *error) {
+static enum status launch_slurm_submit(const struct launch_slurm *slurm,
+                                       const struct launch_order *order, const char *script,
+                                       const char *avoided, struct error *error) {
     struct command_line line = {.count = 0};
     char name[NAME_BYTES], nodes[16], answer[256], excluded[EXCLUDED_BYTES];
-    name_of(slurm, order->number, order->role, name);
+    launch_slurm_name_of(slurm, order->number, order->role, name);
     snprintf(nodes, sizeof nodes, "%u", order->nodes);
     const char *const words[] = {"sbatch",      "--parsable", "--job-name",   name,
                                  "--nodes",     nodes,        "--output",     order->log_path,
                                  "--open-mode", "append",     "--no-requeue", NULL};
     for (const char *const *word = words; *word; word++)
-        (void)command_line_add(&line, *word);
-    bool fits = add_options(slurm, shunned, &line, excluded);
-    if (excluded[0]) (void)command_line_add(&line, "--exclude");
-    if (excluded[0]) (void)command_line_add(&line, excluded);
-    (void)command_line_add(&line, "--wrap");
-    if (!command_line_add(&line, script) || !fits)
+        (void)run_command_line_add(&line, *word);
+    bool fits = add_options(slurm, avoided, &line, excluded);
+    if (excluded[0]) (void)run_command_line_add(&line, "--exclude");
+    if (excluded[0]) (void)run_command_line_add(&line, excluded);
+    (void)run_command_line_add(&line, "--wrap");
+    if (!run_command_line_add(&line, script) || !fits)
         return error_set(error, STATUS_TOO_LARGE, "too many options of sbatch");
     return run_command(&line, TIMEOUT_MS, answer, sizeof answer, error);
 }
@@ -101,15 +102,16 @@ static enum status submit(const struct launch_slurm *slurm, const struct launch_
 static enum status slurm_start(void *self, const struct launch_order *order, struct error *error) {
     const struct launch_slurm *slurm = self;
     char script[SCRIPT_BYTES];
-    enum status status = write_script(order, script, error);
+    enum status status = launch_slurm_write_script(order, script, error);
     if (status) return status;
-    status = submit(slurm, order, script, slurm->shunned, error);
-    return status && slurm->shunned[0] ? submit(slurm, order, script, "", error) : status;
+    status = launch_slurm_submit(slurm, order, script, slurm->avoided, error);
+    return status && slurm->avoided[0] ? launch_slurm_submit(slurm, order, script, "", error)
+                                       : status;
 }
 
 /* ---- looking ---- */
 
-static bool is_one_of(const char *word, const char *const *words) {
+static bool launch_slurm_is_one_of(const char *word, const char *const *words) {
     while (*words && strcmp(word, *words))
         words++;
     return *words != NULL;
@@ -125,11 +127,12 @@ static bool was_ended(const struct launch_slurm *slurm, uint32_t number) {
 static void shun(struct launch_slurm *slurm, uint32_t number, char *const fields[FIELDS]) {
     static const char *const failures[] = {"BOOT_FAIL", "FAILED", "OUT_OF_MEMORY", NULL};
     int64_t begun_s = strtoll(fields[5], NULL, 10), ended_s = strtoll(fields[6], NULL, 10);
-    size_t bytes = strlen(slurm->shunned);
-    if (!is_one_of(fields[2], failures) || !fields[3][0] || was_ended(slurm, number)) return;
+    size_t bytes = strlen(slurm->avoided);
+    if (!launch_slurm_is_one_of(fields[2], failures) || !fields[3][0] || was_ended(slurm, number))
+        return;
     if (ended_s - begun_s >= SHUN_S || time(NULL) - ended_s >= SHUN_S) return;
-    if (bytes + strlen(fields[3]) + 2 > SHUNNED_BYTES) return;
-    snprintf(slurm->shunned + bytes, SHUNNED_BYTES - bytes, "%s%s", bytes ? "," : "", fields[3]);
+    if (bytes + strlen(fields[3]) + 2 > AVOIDED_BYTES) return;
+    snprintf(slurm->avoided + bytes, AVOIDED_BYTES - bytes, "%s%s", bytes ? "," : "", fields[3]);
 }
 
 /* "17|fathom-a1b2c3-4-decode|RUNNING|n3|None|1764000000|N/A"; false: it is no unit of the fleet, or has
@@ -147,7 +150,7 @@ static bool read_job(struct launch_slurm *slurm, char *line, struct launch_seen 
     unsigned long number = strtoul(fields[1] + bytes, &role, 10);
     bool is_prefill = strcmp(role, "-prefill") == 0, is_decode = strcmp(role, "-decode") == 0;
     if (!number || number > 0xffffff || (!is_prefill && !is_decode)) return false;
-    if (is_one_of(fields[2], over)) {
+    if (launch_slurm_is_one_of(fields[2], over)) {
         shun(slurm, (uint32_t)number, fields);
         return false;
     }
@@ -172,11 +175,11 @@ static enum status slurm_look(void *self,
     struct launch_slurm *slurm = self;
     struct command_line line = {.count = 0};
     for (const char *const *word = words; *word; word++)
-        (void)command_line_add(&line, *word);
+        (void)run_command_line_add(&line, *word);
     enum status status = run_command(&line, TIMEOUT_MS, slurm->answer, ANSWER_BYTES, error);
     if (status) return status;
     char *rest = slurm->answer;
-    slurm->shunned[0] = 0;
+    slurm->avoided[0] = 0;
     for (char *job; (job = strsep(&rest, "\n"));) {
         struct launch_seen unit;
         if (read_job(slurm, job, &unit)) seen(context, &unit);
@@ -186,14 +189,14 @@ static enum status slurm_look(void *self,
 
 /* ---- stopping ---- */
 
-static void cancel(const char *name, const char *how, const char *value) {
+static void launch_slurm_cancel(const char *name, const char *how, const char *value) {
     struct command_line line = {.count = 0};
     char answer[256];
     struct error error;
     const char *const words[] = {"scancel", "--quiet", "--name", name, how, value, NULL};
     for (const char *const *word = words; *word; word++)
-        (void)command_line_add(&line, *word);
-    if (strcmp(how, "--signal") == 0) (void)command_line_add(&line, "--batch");
+        (void)run_command_line_add(&line, *word);
+    if (strcmp(how, "--signal") == 0) (void)run_command_line_add(&line, "--batch");
     if (run_command(&line, TIMEOUT_MS, answer, sizeof answer, &error))
         log_say(LOG_WARNING, "fleet", "a job could not be cancelled name=%s why=%s", name,
                 error.text);
@@ -205,9 +208,9 @@ static void slurm_stop(void *self, uint32_t number, bool at_once) {
     if (!was_ended(slurm, number)) slurm->ended[slurm->ended_count++ % ENDED_MAX] = number;
     for (int role = UNIT_PREFILL; role <= UNIT_DECODE; role++) {
         char name[NAME_BYTES];
-        name_of(slurm, number, (enum unit_role)role, name);
-        cancel(name, "--state", "PENDING");
-        cancel(name, "--signal", at_once ? "KILL" : "TERM");
+        launch_slurm_name_of(slurm, number, (enum unit_role)role, name);
+        launch_slurm_cancel(name, "--state", "PENDING");
+        launch_slurm_cancel(name, "--signal", at_once ? "KILL" : "TERM");
     }
 }
 

@@ -15,7 +15,7 @@
 #define COMPLAINT_BYTES 2048
 #define LOOK_MS 10 /* between two looks whether it has ended, once it has closed its streams */
 
-bool command_line_add(struct command_line *line, const char *word) {
+bool run_command_line_add(struct command_line *line, const char *word) {
     if (line->count == RUN_COMMAND_WORDS) return false;
     line->words[line->count++] = word;
     line->words[line->count] = NULL;
@@ -44,7 +44,7 @@ struct stream {
     size_t bytes, room;
 };
 
-static void take(struct stream *stream) {
+static void run_command_take(struct stream *stream) {
     char lost[512];
     size_t left = stream->room - 1 - stream->bytes;
     ssize_t count = left ? read(stream->file, stream->text + stream->bytes, left)
@@ -59,7 +59,8 @@ static void take(struct stream *stream) {
 }
 
 /* In the child. */
-static void become(const struct command_line *line, const int out[2], const int complaint[2]) {
+static void run_command_become(const struct command_line *line, const int out[2],
+                               const int complaint[2]) {
     int input = open("/dev/null", O_RDONLY);
     sigset_t none;
     sigemptyset(&none);
@@ -74,19 +75,19 @@ static void become(const struct command_line *line, const int out[2], const int 
 }
 
 /* False: the time was over. */
-static bool listen_to(struct stream *out, struct stream *complaint, int64_t until_ns) {
+static bool run_command_listen_to(struct stream *out, struct stream *complaint, int64_t until_ns) {
     while (out->file >= 0 || complaint->file >= 0) {
         struct pollfd files[2] = {{out->file, POLLIN, 0}, {complaint->file, POLLIN, 0}};
         int64_t left_ns = until_ns - clock_now_ns();
         if (left_ns <= 0) return false;
         if (poll(files, 2, (int)(left_ns / 1000000) + 1) <= 0) continue;
-        if (files[0].revents) take(out);
-        if (files[1].revents) take(complaint);
+        if (files[0].revents) run_command_take(out);
+        if (files[1].revents) run_command_take(complaint);
     }
     return true;
 }
 
-static bool wait_for(pid_t pid, int64_t until_ns, int *code_out) {
+static bool run_command_wait_for(pid_t pid, int64_t until_ns, int *code_out) {
     int status = 0;
     *code_out = 0;
     for (;;) {
@@ -98,7 +99,7 @@ static bool wait_for(pid_t pid, int64_t until_ns, int *code_out) {
     }
 }
 
-static const char *last_line(char *text) {
+static const char *run_command_last_line(char *text) {
     size_t bytes = strlen(text);
     while (bytes && (text[bytes - 1] == '\n' || text[bytes - 1] == '\r'))
         text[--bytes] = 0;
@@ -118,13 +119,13 @@ enum status run_command(const struct command_line *line, int timeout_ms, char *o
     }
     int64_t until_ns = clock_now_ns() + (int64_t)timeout_ms * 1000000;
     pid_t pid = fork();
-    if (pid == 0) become(line, pipes[0], pipes[1]);
+    if (pid == 0) run_command_become(line, pipes[0], pipes[1]);
     close(pipes[0][1]);
     close(pipes[1][1]);
     struct stream said = {pipes[0][0], out, 0, room};
     struct stream complaint = {pipes[1][0], complaint_text, 0, sizeof complaint_text};
-    bool in_time =
-        pid > 0 && listen_to(&said, &complaint, until_ns) && wait_for(pid, until_ns, &code);
+    bool in_time = pid > 0 && run_command_listen_to(&said, &complaint, until_ns) &&
+                   run_command_wait_for(pid, until_ns, &code);
     if (pid > 0 && !in_time) {
         kill(-pid, SIGKILL);
         kill(pid, SIGKILL);
@@ -137,6 +138,7 @@ enum status run_command(const struct command_line *line, int timeout_ms, char *o
     if (pid < 0) return error_set(error, STATUS_IO, "%s: cannot be started", line->words[0]);
     if (!in_time) return error_set(error, STATUS_TIMEOUT, "%s does not answer", line->words[0]);
     if (code)
-        return error_set(error, STATUS_IO, "%s: %s", line->words[0], last_line(complaint_text));
+        return error_set(error, STATUS_IO, "%s: %s", line->words[0],
+                         run_command_last_line(complaint_text));
     return STATUS_OK;
 }

@@ -16,7 +16,7 @@ struct command_line { /* NULL at the end */
 };
 
 /* False: it has no room. */
-bool command_line_add(struct command_line *line, const char *word);
+bool run_command_line_add(struct command_line *line, const char *word);
 
 /* What it prints to stdout goes into `out`, with a terminator, as much as there is room for. IO: it could
  * not be started, or ended with another code than 0, and the message has its last line; TIMEOUT: it was

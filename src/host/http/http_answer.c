@@ -5,7 +5,7 @@
 
 #define LENGTH_DIGITS_MAX 18
 
-static struct bytes trimmed(struct bytes text) {
+static struct bytes http_answer_trimmed(struct bytes text) {
     while (text.count && (text.data[0] == ' ' || text.data[0] == '\t'))
         text.data++, text.count--;
     while (text.count && strchr(" \t\r", text.data[text.count - 1]))
@@ -13,17 +13,17 @@ static struct bytes trimmed(struct bytes text) {
     return text;
 }
 
-static bool same(struct bytes text, const char *word) {
+static bool http_answer_same(struct bytes text, const char *word) {
     return text.count == strlen(word) && !strncasecmp(text.data, word, text.count);
 }
 
 /* The next line without its end; *text moves behind it. */
-static struct bytes take_line(struct bytes *text) {
+static struct bytes http_answer_take_line(struct bytes *text) {
     const char *end = memchr(text->data, '\n', text->count);
     struct bytes line = {text->data, end ? (size_t)(end - text->data) : text->count};
     size_t taken = end ? line.count + 1 : line.count;
     *text = (struct bytes){text->data + taken, text->count - taken};
-    return trimmed(line);
+    return http_answer_trimmed(line);
 }
 
 static bool read_status(struct bytes line, struct http_answer_head *head) {
@@ -36,7 +36,7 @@ static bool read_status(struct bytes line, struct http_answer_head *head) {
     return head->status >= 100 && (line.count == 12 || line.data[12] == ' ');
 }
 
-static bool read_length(struct bytes value, struct http_answer_head *head) {
+static bool http_answer_read_length(struct bytes value, struct http_answer_head *head) {
     uint64_t length = 0;
     if (value.count == 0 || value.count > LENGTH_DIGITS_MAX) return false;
     for (size_t i = 0; i < value.count; i++) {
@@ -49,30 +49,31 @@ static bool read_length(struct bytes value, struct http_answer_head *head) {
     return true;
 }
 
-static bool read_header(struct bytes name, struct bytes value, struct http_answer_head *head) {
-    if (same(name, "content-length")) return read_length(value, head);
-    if (same(name, "transfer-encoding")) {
-        head->chunked = same(value, "chunked");
+static bool http_answer_read_header(struct bytes name, struct bytes value,
+                                    struct http_answer_head *head) {
+    if (http_answer_same(name, "content-length")) return http_answer_read_length(value, head);
+    if (http_answer_same(name, "transfer-encoding")) {
+        head->chunked = http_answer_same(value, "chunked");
         return head->chunked;
     }
-    if (same(name, "connection")) {
-        if (same(value, "close")) head->keep_alive = false;
-        if (same(value, "keep-alive")) head->keep_alive = true;
+    if (http_answer_same(name, "connection")) {
+        if (http_answer_same(value, "close")) head->keep_alive = false;
+        if (http_answer_same(value, "keep-alive")) head->keep_alive = true;
     }
     return true;
 }
 
 bool http_answer_read_head(struct bytes text, struct http_answer_head *head_out) {
     struct http_answer_head head = {0};
-    if (text.count == 0 || !read_status(take_line(&text), &head)) return false;
+    if (text.count == 0 || !read_status(http_answer_take_line(&text), &head)) return false;
     while (text.count) {
-        struct bytes line = take_line(&text);
+        struct bytes line = http_answer_take_line(&text);
         if (line.count == 0) break;
         const char *colon = memchr(line.data, ':', line.count);
         if (!colon) return false;
         struct bytes name = {line.data, (size_t)(colon - line.data)};
         struct bytes value = {colon + 1, line.count - name.count - 1};
-        if (!read_header(name, trimmed(value), &head)) return false;
+        if (!http_answer_read_header(name, http_answer_trimmed(value), &head)) return false;
     }
     if (head.chunked) head.has_length = false; /* RFC 9112, 6.3: chunks win */
     if (head.status == 204 || head.status == 304 || head.status < 200) {

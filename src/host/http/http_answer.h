@@ -2,7 +2,7 @@
  * The head of an HTTP/1.1 answer, for our own client. More forgiving than http_message.h, which
  * guards our server: unknown headers and spellings pass, but an answer of uncertain length
  * is refused. Pure: bytes in, facts out. Bodies in chunks are read with
- * http_chunks_take.
+ * http_message_chunks_take.
  */
 #ifndef HOST_HTTP_HTTP_ANSWER_H
 #define HOST_HTTP_HTTP_ANSWER_H

@@ -46,23 +46,23 @@ struct http_client {
 
 /* ---- one connection ---- */
 
-static uint32_t index_of(const struct client_connection *connection) {
+static uint32_t http_client_index_of(const struct client_connection *connection) {
     return (uint32_t)(connection - connection->client->connections);
 }
 
-static void disconnect(struct client_connection *connection) {
+static void http_client_disconnect(struct client_connection *connection) {
     if (connection->socket) bufferevent_free(connection->socket);
     connection->socket = NULL;
     connection->connecting = false;
 }
 
 /* The request is over; the caller may begin the next one before this returns. */
-static void finish(struct client_connection *connection, enum http_end end) {
+static void http_client_finish(struct client_connection *connection, enum http_end end) {
     struct http_client *client = connection->client;
-    if (end != HTTP_END_WHOLE || !connection->head.keep_alive) disconnect(connection);
+    if (end != HTTP_END_WHOLE || !connection->head.keep_alive) http_client_disconnect(connection);
     free(connection->request);
     connection->request = NULL;
-    client->options.end(client->options.context, index_of(connection), end);
+    client->options.end(client->options.context, http_client_index_of(connection), end);
 }
 
 /* Gives what has come of the body to the caller; true when it is complete. Broken chunks set
@@ -70,13 +70,13 @@ static void finish(struct client_connection *connection, enum http_end end) {
 static bool take_body(struct client_connection *connection, struct evbuffer *input,
                       bool *broken_out) {
     const struct http_client_options *options = &connection->client->options;
-    uint32_t index = index_of(connection);
+    uint32_t index = http_client_index_of(connection);
     struct evbuffer_iovec run;
     while (!connection->leaving && evbuffer_peek(input, -1, NULL, &run, 1) > 0 && run.iov_len) {
         struct bytes text = {run.iov_base, run.iov_len}, piece = text;
         size_t taken = text.count;
         if (connection->head.chunked) {
-            taken = http_chunks_take(&connection->chunks, text, &piece);
+            taken = http_message_chunks_take(&connection->chunks, text, &piece);
         } else if (connection->head.has_length) {
             if (taken > connection->body_left) taken = (size_t)connection->body_left;
             piece.count = taken;
@@ -92,7 +92,7 @@ static bool take_body(struct client_connection *connection, struct evbuffer *inp
 }
 
 /* False: not HTTP. A head that is not whole yet leaves in_body false. */
-static bool take_head(struct client_connection *connection, struct evbuffer *input) {
+static bool http_client_take_head(struct client_connection *connection, struct evbuffer *input) {
     const struct http_client_options *options = &connection->client->options;
     while (!connection->in_body) {
         size_t there = evbuffer_get_length(input);
@@ -106,7 +106,7 @@ static bool take_head(struct client_connection *connection, struct evbuffer *inp
     }
     connection->body_left = connection->head.body_bytes;
     connection->chunks = (struct http_chunks){0};
-    options->head(options->context, index_of(connection), connection->head.status);
+    options->head(options->context, http_client_index_of(connection), connection->head.status);
     return true;
 }
 
@@ -114,24 +114,25 @@ static void on_read(struct bufferevent *socket, void *context) {
     struct client_connection *connection = context;
     struct evbuffer *input = bufferevent_get_input(socket);
     if (!connection->request) { /* bytes without a request */
-        disconnect(connection);
+        http_client_disconnect(connection);
         return;
     }
     connection->answered = true;
     bool broken = false, whole = false;
-    if (!connection->in_body && !take_head(connection, input)) broken = true;
+    if (!connection->in_body && !http_client_take_head(connection, input)) broken = true;
     if (!broken && connection->in_body) whole = take_body(connection, input, &broken);
     if (connection->leaving)
-        finish(connection, HTTP_END_LEFT);
+        http_client_finish(connection, HTTP_END_LEFT);
     else if (broken)
-        finish(connection, HTTP_END_BROKEN);
+        http_client_finish(connection, HTTP_END_BROKEN);
     else if (whole)
-        finish(connection, HTTP_END_WHOLE);
+        http_client_finish(connection, HTTP_END_WHOLE);
 }
 
-static bool connect_to(struct client_connection *connection, const struct addrinfo *address);
+static bool http_client_connect_to(struct client_connection *connection,
+                                   const struct addrinfo *address);
 
-static void write_request(struct client_connection *connection) {
+static void http_client_write_request(struct client_connection *connection) {
     bufferevent_write(connection->socket, connection->request, connection->request_bytes);
 }
 
@@ -149,23 +150,24 @@ static void on_event(struct bufferevent *socket, short what, void *context) {
     bool stale = connection->reused && !connection->answered && !(what & BEV_EVENT_TIMEOUT);
     bool ends_here = connection->in_body && !connection->head.chunked &&
                      !connection->head.has_length && (what & BEV_EVENT_EOF);
-    disconnect(connection);
+    http_client_disconnect(connection);
     if (!connection->request) return;
     if (stale) {
         connection->reused = false;
-        if (connect_to(connection, client->working)) return;
+        if (http_client_connect_to(connection, client->working)) return;
         was_connecting = true;
     }
     while (was_connecting && connection->address && connection->address->ai_next)
-        if (connect_to(connection, connection->address->ai_next)) return;
-    finish(connection, ends_here                  ? HTTP_END_WHOLE
-                       : was_connecting           ? HTTP_END_NO_CONNECTION
-                       : what & BEV_EVENT_TIMEOUT ? HTTP_END_TIMEOUT
-                                                  : HTTP_END_BROKEN);
+        if (http_client_connect_to(connection, connection->address->ai_next)) return;
+    http_client_finish(connection, ends_here                  ? HTTP_END_WHOLE
+                                   : was_connecting           ? HTTP_END_NO_CONNECTION
+                                   : what & BEV_EVENT_TIMEOUT ? HTTP_END_TIMEOUT
+                                                              : HTTP_END_BROKEN);
 }
 
 /* Connects and sends the request; false: not even a socket was to be had. */
-static bool connect_to(struct client_connection *connection, const struct addrinfo *address) {
+static bool http_client_connect_to(struct client_connection *connection,
+                                   const struct addrinfo *address) {
     struct http_client *client = connection->client;
     uint32_t ms = client->options.stall_ms_max;
     struct timeval stall = {(time_t)(ms / 1000), (suseconds_t)(ms % 1000 * 1000)};
@@ -177,11 +179,11 @@ static bool connect_to(struct client_connection *connection, const struct addrin
     bufferevent_set_timeouts(connection->socket, &stall, &stall);
     bufferevent_enable(connection->socket, EV_READ | EV_WRITE);
     connection->connecting = true;
-    write_request(connection);
+    http_client_write_request(connection);
     if (bufferevent_socket_connect(connection->socket, address->ai_addr,
                                    (int)address->ai_addrlen) == 0)
         return true;
-    disconnect(connection);
+    http_client_disconnect(connection);
     return false;
 }
 
@@ -206,10 +208,10 @@ enum status http_client_send(struct http_client *client, uint32_t connection_ind
     connection->head = (struct http_answer_head){0};
     connection->reused = connection->socket != NULL;
     if (connection->reused) {
-        write_request(connection);
+        http_client_write_request(connection);
         return STATUS_OK;
     }
-    if (connect_to(connection, client->working)) return STATUS_OK;
+    if (http_client_connect_to(connection, client->working)) return STATUS_OK;
     free(request);
     connection->request = NULL;
     return STATUS_NO_MEMORY;
@@ -253,7 +255,7 @@ static enum status read_url(const char *url, struct http_client *client, char ho
     return STATUS_OK;
 }
 
-static enum status resolve(struct http_client *client, struct error *error) {
+static enum status http_client_resolve(struct http_client *client, struct error *error) {
     char host[NAME_BYTES_MAX], port[8];
     enum status status = read_url(client->options.url, client, host, port, error);
     if (status) return status;
@@ -266,7 +268,7 @@ static enum status resolve(struct http_client *client, struct error *error) {
     return STATUS_OK;
 }
 
-static void on_wake(evutil_socket_t file, short what, void *context) {
+static void http_client_on_wake(evutil_socket_t file, short what, void *context) {
     struct http_client *client = context;
     client->options.wake(client->options.context);
 }
@@ -278,12 +280,12 @@ enum status http_client_open(const struct http_client_options *options,
     client->options = *options;
     client->connections = calloc(options->connections_max, sizeof *client->connections);
     client->base = event_base_new();
-    if (client->base) client->wake = evtimer_new(client->base, on_wake, client);
+    if (client->base) client->wake = evtimer_new(client->base, http_client_on_wake, client);
     enum status status = STATUS_OK;
     if (!client->connections || !client->base || !client->wake)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for %u connections",
                            options->connections_max);
-    if (!status) status = resolve(client, error);
+    if (!status) status = http_client_resolve(client, error);
     if (status) {
         http_client_close(client);
         return status;
@@ -299,7 +301,7 @@ enum status http_client_open(const struct http_client_options *options,
 void http_client_close(struct http_client *client) {
     if (!client) return;
     for (uint32_t i = 0; client->connections && i < client->options.connections_max; i++) {
-        disconnect(&client->connections[i]);
+        http_client_disconnect(&client->connections[i]);
         free(client->connections[i].request);
     }
     if (client->wake) event_free(client->wake);

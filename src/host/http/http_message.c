@@ -24,11 +24,11 @@ static bool is_token_character(char c) {
            (c != 0 && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool is_named(struct bytes name, const char *lower_case) {
+static bool http_message_is_named(struct bytes name, const char *lower_case) {
     return name.count == strlen(lower_case) && !strncasecmp(name.data, lower_case, name.count);
 }
 
-static struct bytes trimmed(struct bytes text) {
+static struct bytes http_message_trimmed(struct bytes text) {
     while (text.count && (text.data[0] == ' ' || text.data[0] == '\t'))
         text.data++, text.count--;
     while (text.count && (text.data[text.count - 1] == ' ' || text.data[text.count - 1] == '\t'))
@@ -47,7 +47,7 @@ static struct bytes cut_before(struct bytes *text, char end) {
 }
 
 /* The next line, without its CRLF; false if it is not ended by exactly that. */
-static bool take_line(struct bytes *text, struct bytes *line_out) {
+static bool http_message_take_line(struct bytes *text, struct bytes *line_out) {
     struct bytes line = cut_before(text, '\n');
     if (line.count == 0 || line.data[line.count - 1] != '\r') return false;
     line.count--;
@@ -105,7 +105,7 @@ static struct http_refusal read_request_line(struct bytes line, struct http_head
     return accepted;
 }
 
-static bool read_length(struct bytes value, uint64_t *length_out) {
+static bool http_message_read_length(struct bytes value, uint64_t *length_out) {
     if (value.count == 0 || value.count > LENGTH_DIGITS_MAX) return false;
     uint64_t length = 0;
     for (size_t i = 0; i < value.count; i++) {
@@ -139,58 +139,60 @@ static void read_codings(struct bytes value, struct http_head *head) {
                  {"deflate", CODING_DEFLATE},
                  {"zstd", CODING_ZSTD}};
     while (value.count) {
-        struct bytes name = trimmed(cut_before(&value, ','));
-        if (name.count == 0 || is_named(name, "identity")) continue;
+        struct bytes name = http_message_trimmed(cut_before(&value, ','));
+        if (name.count == 0 || http_message_is_named(name, "identity")) continue;
         enum content_coding coding = CODING_OTHER;
         for (size_t i = 0; i < sizeof known / sizeof *known && !head->coding; i++)
-            if (is_named(name, known[i].name)) coding = known[i].coding;
+            if (http_message_is_named(name, known[i].name)) coding = known[i].coding;
         head->coding = coding;
     }
 }
 
-static struct http_refusal read_header(struct bytes name, struct bytes value,
-                                       struct http_head *head, struct header_counts *counts) {
-    if (is_named(name, "host")) {
+static struct http_refusal http_message_read_header(struct bytes name, struct bytes value,
+                                                    struct http_head *head,
+                                                    struct header_counts *counts) {
+    if (http_message_is_named(name, "host")) {
         counts->hosts++;
         if (!head->host.data) head->host = value;
-    } else if (is_named(name, "content-length")) {
-        if (counts->lengths++ || !read_length(value, &head->body_bytes))
+    } else if (http_message_is_named(name, "content-length")) {
+        if (counts->lengths++ || !http_message_read_length(value, &head->body_bytes))
             return (struct http_refusal){400, "Content-Length must be one decimal number"};
-    } else if (is_named(name, "transfer-encoding")) {
-        if (counts->codings++ || !is_named(value, "chunked"))
+    } else if (http_message_is_named(name, "transfer-encoding")) {
+        if (counts->codings++ || !http_message_is_named(value, "chunked"))
             return (struct http_refusal){501, "the only Transfer-Encoding understood is chunked"};
         head->chunked = true;
-    } else if (is_named(name, "connection")) {
+    } else if (http_message_is_named(name, "connection")) {
         while (value.count) {
-            struct bytes option = trimmed(cut_before(&value, ','));
-            if (is_named(option, "close"))
+            struct bytes option = http_message_trimmed(cut_before(&value, ','));
+            if (http_message_is_named(option, "close"))
                 head->keep_alive = false;
-            else if (is_named(option, "keep-alive") && head->minor_version == 0)
+            else if (http_message_is_named(option, "keep-alive") && head->minor_version == 0)
                 head->keep_alive = true;
         }
-    } else if (is_named(name, "expect")) {
-        if (!is_named(value, "100-continue"))
+    } else if (http_message_is_named(name, "expect")) {
+        if (!http_message_is_named(value, "100-continue"))
             return (struct http_refusal){417, "the only Expect understood is 100-continue"};
         head->expects_continue = head->minor_version >= 1;
-    } else if (is_named(name, "content-encoding")) {
+    } else if (http_message_is_named(name, "content-encoding")) {
         read_codings(value, head);
-    } else if (is_named(name, "authorization")) {
+    } else if (http_message_is_named(name, "authorization")) {
         return read_only_one(value, &head->authorization,
                              "a request has at most one Authorization header");
-    } else if (is_named(name, "x-api-key")) {
+    } else if (http_message_is_named(name, "x-api-key")) {
         return read_only_one(value, &head->api_key, "a request has at most one x-api-key header");
-    } else if (is_named(name, "content-type")) {
+    } else if (http_message_is_named(name, "content-type")) {
         return read_only_one(value, &head->content_type,
                              "a request has at most one Content-Type header");
-    } else if (is_named(name, "origin")) {
+    } else if (http_message_is_named(name, "origin")) {
         return read_only_one(value, &head->origin, "a request has at most one Origin header");
-    } else if (is_named(name, "if-none-match")) {
+    } else if (http_message_is_named(name, "if-none-match")) {
         head->if_none_match = value;
-    } else if (is_named(name, "x-fathom-receipt")) {
-        head->wants_receipt = value.count && !is_named(value, "0") && !is_named(value, "false");
-    } else if (is_named(name, "anthropic-version")) {
+    } else if (http_message_is_named(name, "x-fathom-receipt")) {
+        head->wants_receipt = value.count && !http_message_is_named(value, "0") &&
+                              !http_message_is_named(value, "false");
+    } else if (http_message_is_named(name, "anthropic-version")) {
         head->speaks_anthropic = true;
-    } else if (is_named(name, "x-request-id")) {
+    } else if (http_message_is_named(name, "x-request-id")) {
         head->request_id = value;
     }
     return accepted;
@@ -201,7 +203,7 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
     struct header_counts counts = {0};
     for (;;) {
         struct bytes line;
-        if (!take_line(&text, &line)) return bad;
+        if (!http_message_take_line(&text, &line)) return bad;
         if (line.count == 0) break;
         if (!memchr(line.data, ':', line.count)) return bad;
         struct bytes value = line, name = cut_before(&value, ':');
@@ -213,7 +215,8 @@ static struct http_refusal read_headers(struct bytes text, struct http_head *hea
             if (((unsigned char)value.data[i] < ' ' && value.data[i] != '\t') ||
                 value.data[i] == 0x7F)
                 return bad;
-        struct http_refusal refusal = read_header(name, trimmed(value), head, &counts);
+        struct http_refusal refusal =
+            http_message_read_header(name, http_message_trimmed(value), head, &counts);
         if (refusal.status) return refusal;
     }
     if (counts.lengths && counts.codings)
@@ -231,7 +234,8 @@ struct http_refusal http_message_read_head(struct bytes text, struct http_head *
     struct bytes line;
     while (text.count >= 2 && !memcmp(text.data, "\r\n", 2))
         text.data += 2, text.count -= 2;
-    if (!take_line(&text, &line)) return (struct http_refusal){400, "the request line is not HTTP"};
+    if (!http_message_take_line(&text, &line))
+        return (struct http_refusal){400, "the request line is not HTTP"};
     struct http_refusal refusal = read_request_line(line, &head);
     if (refusal.status) return refusal;
     head.keep_alive = head.minor_version >= 1;
@@ -242,7 +246,8 @@ struct http_refusal http_message_read_head(struct bytes text, struct http_head *
 }
 
 bool http_message_is_json(struct bytes content_type) {
-    return is_named(trimmed(cut_before(&content_type, ';')), "application/json");
+    return http_message_is_named(http_message_trimmed(cut_before(&content_type, ';')),
+                                 "application/json");
 }
 
 /* Places in a chunked body; the names say what is expected next. */
@@ -278,7 +283,7 @@ static bool take_size_character(struct http_chunks *chunks, char c) {
 }
 
 /* One byte outside of the data; false: the body is broken. */
-static bool take_character(struct http_chunks *chunks, char c) {
+static bool http_message_take_character(struct http_chunks *chunks, char c) {
     switch (chunks->place) {
     case CHUNK_SIZE:
         return take_size_character(chunks, c);
@@ -312,7 +317,8 @@ static bool take_character(struct http_chunks *chunks, char c) {
     }
 }
 
-size_t http_chunks_take(struct http_chunks *chunks, struct bytes text, struct bytes *piece_out) {
+size_t http_message_chunks_take(struct http_chunks *chunks, struct bytes text,
+                                struct bytes *piece_out) {
     size_t taken = 0;
     *piece_out = (struct bytes){text.data, 0};
     while (taken < text.count && !chunks->done && !chunks->broken) {
@@ -324,7 +330,7 @@ size_t http_chunks_take(struct http_chunks *chunks, struct bytes text, struct by
             if (chunks->left == 0) chunks->place = CHUNK_DATA_CR;
             return taken + count;
         }
-        if (!take_character(chunks, text.data[taken++])) {
+        if (!http_message_take_character(chunks, text.data[taken++])) {
             chunks->broken = true;
             chunks->done = false;
         }

@@ -66,7 +66,8 @@ struct http_chunks {
 /* Takes bytes from the start of `text`: returns how many (all of them, unless the body ends before
  * or is broken), and the run of body bytes among them in *piece_out (possibly empty). Call again
  * with the rest until everything is taken, done or broken. */
-size_t http_chunks_take(struct http_chunks *chunks, struct bytes text, struct bytes *piece_out);
+size_t http_message_chunks_take(struct http_chunks *chunks, struct bytes text,
+                                struct bytes *piece_out);
 
 /* "OK" of 200. */
 const char *http_message_phrase(uint32_t status);

@@ -13,7 +13,8 @@
 
 /* ---- parts of all ---- */
 
-static void say(const struct http_reply *reply, enum answer_header header, const char *value) {
+static void http_reply_say(const struct http_reply *reply, enum answer_header header,
+                           const char *value) {
     evbuffer_add_printf(reply->out, "%s: %s\r\n", answer_header_name(header), value);
 }
 
@@ -42,8 +43,8 @@ static void begin(const struct http_reply *reply, uint32_t status) {
     strftime(date, sizeof date, "%a, %d %b %Y %H:%M:%S GMT", &calendar);
     evbuffer_add_printf(reply->out, "HTTP/1.1 %" PRIu32 " %s\r\nDate: %s\r\n", status,
                         http_message_phrase(status), date);
-    say(reply, ANSWER_HEADER_REQUEST_ID, reply->request_name);
-    say(reply, ANSWER_HEADER_REQUEST_ID_PLAIN, reply->request_name);
+    http_reply_say(reply, ANSWER_HEADER_REQUEST_ID, reply->request_name);
+    http_reply_say(reply, ANSWER_HEADER_REQUEST_ID_PLAIN, reply->request_name);
     if (reply->closes)
         evbuffer_add_printf(reply->out, "Connection: close\r\n");
     else
@@ -91,13 +92,13 @@ void http_reply_error(const struct http_reply *reply, uint32_t status, const cha
     begin(reply, status);
     if (status == 503) say_number(reply, ANSWER_HEADER_RETRY_AFTER, 1);
     if (status == 415 && reply->knows_no_coding) /* and not where it is the media type's */
-        say(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
-    if (status == 405) say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD"); /* of a page */
+        http_reply_say(reply, ANSWER_HEADER_ACCEPT_ENCODING, CONTENT_DECODER_NAMES);
+    if (status == 405) http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD"); /* of a page */
     end(reply, "application/json", (struct bytes){body, (size_t)count});
 }
 
 static uint64_t
-content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
+http_reply_content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing more */
     uint64_t hash = 0xcbf29ce484222325u;
     for (size_t i = 0; i < content.count; i++)
         hash = (hash ^ (unsigned char)content.data[i]) * 0x100000001b3u;
@@ -107,7 +108,7 @@ content_hash(struct bytes content) { /* FNV-1a: tells versions apart, nothing mo
 void http_reply_asset(const struct http_reply *reply, const struct http_asset *asset,
                       struct bytes known) {
     char tag[32];
-    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", content_hash(asset->content));
+    snprintf(tag, sizeof tag, "\"%016" PRIx64 "\"", http_reply_content_hash(asset->content));
     bool same = bytes_equal(known, bytes_of(tag));
     begin(reply, same ? 304 : 200);
     evbuffer_add_printf(
@@ -125,7 +126,7 @@ void http_reply_asset(const struct http_reply *reply, const struct http_asset *a
 
 void http_reply_options(const struct http_reply *reply) {
     begin(reply, 204);
-    say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD, POST, OPTIONS");
+    http_reply_say(reply, ANSWER_HEADER_ALLOW, "GET, HEAD, POST, OPTIONS");
     evbuffer_add_printf(reply->out, "Access-Control-Allow-Methods: GET, POST, OPTIONS\r\n"
                                     "Access-Control-Allow-Headers: *, Authorization\r\n"
                                     "Access-Control-Max-Age: 86400\r\n\r\n");
@@ -151,11 +152,11 @@ void http_reply_respond(const struct http_reply *reply, const struct record_resp
         say_number(reply, ANSWER_HEADER_RETRY_AFTER, answer->retry_after_seconds);
     bool gets = answer->allow & 1u << HTTP_GET, options = reply->lets_pages_in;
     if (answer->allow)
-        say(reply, ANSWER_HEADER_ALLOW,
-            gets      ? options ? "GET, HEAD, OPTIONS" : "GET, HEAD"
-            : options ? "POST, OPTIONS"
-                      : "POST");
-    if (answer->http_status == 401) say(reply, ANSWER_HEADER_AUTHENTICATE, "Bearer");
+        http_reply_say(reply, ANSWER_HEADER_ALLOW,
+                       gets      ? options ? "GET, HEAD, OPTIONS" : "GET, HEAD"
+                       : options ? "POST, OPTIONS"
+                                 : "POST");
+    if (answer->http_status == 401) http_reply_say(reply, ANSWER_HEADER_AUTHENTICATE, "Bearer");
     evbuffer_add(reply->out, respond_headers(answer), answer->header_bytes);
     end(reply, type_name(answer->content_type),
         (struct bytes){respond_body(answer), answer->body_bytes});

@@ -6,7 +6,7 @@
 #include <time.h>
 
 #include "base/checksum.h"
-#include "serving/policy/evict_clients.h"
+#include "serving/policy/connection_eviction.h"
 
 #define KEY_SCHEME "Bearer "
 
@@ -53,7 +53,7 @@ struct record_client_request *http_request_make(const struct http_request *reque
 }
 
 /* What stands behind the scheme. */
-static struct bytes key_of(const struct http_head *head) {
+static struct bytes http_request_key_of(const struct http_head *head) {
     struct bytes key = has_bare_key(head) ? head->api_key : head->authorization;
     size_t from = key.count;
     while (from && key.data[from - 1] != ' ')
@@ -63,8 +63,8 @@ static struct bytes key_of(const struct http_head *head) {
 
 uint64_t http_request_client(const struct http_head *head, const uint8_t peer[16],
                              bool key_is_known) {
-    uint64_t network = evict_clients_network(peer, 16);
-    struct bytes key = key_is_known ? key_of(head) : (struct bytes){NULL, 0};
+    uint64_t network = connection_eviction_network(peer, 16);
+    struct bytes key = key_is_known ? http_request_key_of(head) : (struct bytes){NULL, 0};
     uint64_t client =
         key.count ? checksum_of(key.data, key.count) : checksum_of(&network, sizeof network);
     return client ? client : 1;

@@ -37,8 +37,8 @@
 #include "host/http/request_name.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
-#include "serving/policy/allow_hosts.h"
-#include "serving/policy/evict_clients.h"
+#include "serving/policy/connection_eviction.h"
+#include "serving/policy/host_allowlist.h"
 
 #define LISTEN_BACKLOG 4096 /* the kernel's default of 128 made 5,000 connects take 15 s */
 #define INPUT_WINDOW ((size_t)64 << 10) /* bytes read ahead */
@@ -99,10 +99,10 @@ struct http_server {
     struct own_time time;
     struct listen_socket bound;
     struct file_shortage shortage;
-    struct allow_hosts sites;
+    struct host_allowlist sites;
     struct server_connection **slots; /* [connections_max] */
-    struct evict_client *clients;     /* [connections_max], what evict_clients judges them by */
-    uint32_t *free_slots;             /* [free_count] */
+    struct evict_client *clients; /* [connections_max], what connection_eviction judges them by */
+    uint32_t *free_slots;         /* [free_count] */
     uint32_t free_count;
     uint64_t exchange_serial;
     uint64_t newcomer; /* the owner of the connection that came last */
@@ -113,7 +113,7 @@ struct http_server {
     bool draining;
 };
 
-static void advance(struct server_connection *connection);
+static void http_server_advance(struct server_connection *connection);
 static bool is_ours_to_do(const struct server_connection *connection);
 static void cut_off(struct server_connection *connection);
 
@@ -142,7 +142,7 @@ static struct evict_client *client_of(const struct server_connection *connection
 }
 
 /* While the gateway has its request it is worked on. */
-static void enter(struct server_connection *connection, enum server_place place) {
+static void http_server_enter(struct server_connection *connection, enum server_place place) {
     struct evict_client *client = client_of(connection);
     connection->place = place;
     bool works = place == PLACE_WAITING || place == PLACE_STREAMING;
@@ -155,7 +155,7 @@ static void enter(struct server_connection *connection, enum server_place place)
 static void linger(struct server_connection *connection) {
     struct http_server *server = connection->server;
     uint32_t ms = server->options.linger_ms_max;
-    enter(connection, PLACE_LINGERING);
+    http_server_enter(connection, PLACE_LINGERING);
     /* A full buffer would stop the reading. */
     struct evbuffer *in = bufferevent_get_input(connection->stream);
     evbuffer_drain(in, evbuffer_get_length(in));
@@ -196,7 +196,7 @@ static void on_output(struct evbuffer *out, const struct evbuffer_cb_info *moved
     connection->server->answers_bytes -= moved->n_deleted;
     client->answer_bytes -= moved->n_deleted;
     client->idle_since_ns =
-        evict_clients_credit(client->idle_since_ns, moved->n_deleted, clock_now_ns());
+        connection_eviction_credit(client->idle_since_ns, moved->n_deleted, clock_now_ns());
 }
 
 static void close_connection(struct server_connection *connection) {
@@ -225,7 +225,7 @@ static void start_next_request(struct server_connection *connection) {
     connection->body_left = false;
     connection->allow_origin = (struct bytes){NULL, 0};
     request_name_draw(&connection->name);
-    enter(connection, PLACE_HEAD);
+    http_server_enter(connection, PLACE_HEAD);
     connection->head = (struct http_head){0};
     connection->searched = 0;
     connection->head_started = false;
@@ -235,8 +235,8 @@ static void start_next_request(struct server_connection *connection) {
 /* The answers of clients that do not read are dropped for the answers of others. */
 static void bound_answers(struct http_server *server, uint32_t newest) {
     while (server->answers_bytes > server->options.answers_bytes_max) {
-        uint32_t idlest = evict_clients_answer(server->clients, server->options.connections_max,
-                                               newest, clock_now_ns());
+        uint32_t idlest = connection_eviction_answer(
+            server->clients, server->options.connections_max, newest, clock_now_ns());
         if (idlest == EVICT_NONE) return;
         if (!is_ours_to_do(server->slots[idlest])) cut_off(server->slots[idlest]);
     }
@@ -247,7 +247,7 @@ static void flush_answer(struct server_connection *connection) {
     struct http_server *server = connection->server;
     size_t bytes = evbuffer_get_length(bufferevent_get_output(connection->stream));
     connection->exchange = 0;
-    enter(connection, PLACE_FLUSHING);
+    http_server_enter(connection, PLACE_FLUSHING);
     client_of(connection)->answer_bytes = bytes;
     server->answers_bytes += bytes;
     bound_answers(server, connection->slot);
@@ -263,12 +263,12 @@ static void finish_flush(struct server_connection *connection) {
         return;
     }
     start_next_request(connection);
-    advance(connection);
+    http_server_advance(connection);
 }
 
 /* ---- writing ---- */
 
-static struct http_reply reply_of(const struct server_connection *connection) {
+static struct http_reply http_server_reply_of(const struct server_connection *connection) {
     const struct http_server *server = connection->server;
     return (struct http_reply){.out = bufferevent_get_output(connection->stream),
                                .request_name = connection->name.text,
@@ -281,15 +281,15 @@ static struct http_reply reply_of(const struct server_connection *connection) {
                                .without_body = connection->head.verb == HTTP_VERB_HEAD};
 }
 
-static void write_error(struct server_connection *connection, uint32_t status,
-                        const char *message) {
-    struct http_reply reply = reply_of(connection);
+static void http_server_write_error(struct server_connection *connection, uint32_t status,
+                                    const char *message) {
+    struct http_reply reply = http_server_reply_of(connection);
     http_reply_error(&reply, status, message);
 }
 
 /* An operator sees refused hosts and origins, and overload; clients' own mistakes are for debugging. */
-static void say_refused(const struct server_connection *connection, uint32_t status,
-                        const char *message) {
+static void http_server_say_refused(const struct server_connection *connection, uint32_t status,
+                                    const char *message) {
     bool is_notable = status == 403 || status == 421 || status == 503;
     log_say(is_notable ? LOG_WARNING : LOG_DEBUG, SUBJECT,
             "a request was refused unread status=%u x_request_id=%s why=%s", status,
@@ -299,8 +299,8 @@ static void say_refused(const struct server_connection *connection, uint32_t sta
 /* Answers a request that will not be read to its end. */
 static void refuse(struct server_connection *connection, uint32_t status, const char *message) {
     connection->keep_alive = false;
-    say_refused(connection, status, message);
-    write_error(connection, status, message);
+    http_server_say_refused(connection, status, message);
+    http_server_write_error(connection, status, message);
     forget_request(connection);
     linger(connection);
 }
@@ -320,7 +320,7 @@ static bool answer_alone(struct server_connection *connection) {
     const struct http_asset *asset = find_asset(connection->server, head->path);
     bool options = head->verb == HTTP_VERB_OPTIONS && connection->server->options.allow_origins;
     if (!options && !asset) return false;
-    struct http_reply reply = reply_of(connection);
+    struct http_reply reply = http_server_reply_of(connection);
     if (options)
         http_reply_options(&reply);
     else if (head->verb == HTTP_VERB_GET || head->verb == HTTP_VERB_HEAD)
@@ -339,7 +339,8 @@ static uint64_t name_exchange(struct server_connection *connection) {
     return serial << SLOT_BITS | connection->slot;
 }
 
-static struct record_client_request *make_request(struct server_connection *connection) {
+static struct record_client_request *
+http_server_make_request(struct server_connection *connection) {
     struct http_request request = {
         .head = &connection->head,
         .connection = {name_exchange(connection)},
@@ -353,23 +354,23 @@ static struct record_client_request *make_request(struct server_connection *conn
 }
 
 /* The gateway does not know of the request. */
-static void refuse_busy(struct server_connection *connection) {
+static void http_server_refuse_busy(struct server_connection *connection) {
     const char *message = "the server is busy; try again in a moment";
     connection->exchange = 0;
-    say_refused(connection, 503, message);
-    write_error(connection, 503, message);
+    http_server_say_refused(connection, 503, message);
+    http_server_write_error(connection, 503, message);
     flush_answer(connection);
 }
 
 static void deliver_request(struct server_connection *connection) {
     struct http_server *server = connection->server;
-    struct record_client_request *request = make_request(connection);
+    struct record_client_request *request = http_server_make_request(connection);
     enum status status = STATUS_FULL;
     if (request) {
         connection->exchange = request->connection.value;
         status = server->options.deliver(server->options.deliver_context, &request->record);
     }
-    if (status != STATUS_OK) refuse_busy(connection);
+    if (status != STATUS_OK) http_server_refuse_busy(connection);
     free(request);
 }
 
@@ -377,7 +378,7 @@ static void deliver_request(struct server_connection *connection) {
 static void handle_request(struct server_connection *connection) {
     const struct http_head *head = &connection->head;
     event_del(connection->deadline);
-    enter(connection, PLACE_WAITING);
+    http_server_enter(connection, PLACE_WAITING);
     connection->server->open_exchanges++;
     if (!answer_alone(connection)) deliver_request(connection);
     bool is_head = head->verb == HTTP_VERB_HEAD;
@@ -404,21 +405,21 @@ static bool is_ours_to_do(const struct server_connection *connection) {
 /* A body of the client with more than half of all makes way for another client's. */
 static bool refuse_of_crowd(struct server_connection *newcomer) {
     struct http_server *server = newcomer->server;
-    uint32_t slot = evict_clients_of_crowd(server->clients, server->options.connections_max,
-                                           EVICT_BODIES, client_of(newcomer)->owner);
+    uint32_t slot = connection_eviction_of_crowd(server->clients, server->options.connections_max,
+                                                 EVICT_BODIES, client_of(newcomer)->owner);
     if (slot == EVICT_NONE) return false;
     refuse(server->slots[slot], 503, "too many large requests at once; try again in a moment");
     return true;
 }
 
 /* Of all bodies together. Bodies of which nothing comes make way. */
-static bool find_room(struct server_connection *connection, size_t more) {
+static bool http_server_find_room(struct server_connection *connection, size_t more) {
     struct http_server *server = connection->server;
     size_t so_far = connection->held_bytes + more, announced = connection->head.body_bytes;
-    while (!evict_clients_has_room(server->bodies_bytes, server->options.bodies_bytes_max, more,
-                                   so_far > announced ? so_far : announced)) {
-        uint32_t idlest = evict_clients_body(server->clients, server->options.connections_max,
-                                             connection->slot, clock_now_ns());
+    while (!connection_eviction_has_room(server->bodies_bytes, server->options.bodies_bytes_max,
+                                         more, so_far > announced ? so_far : announced)) {
+        uint32_t idlest = connection_eviction_body(server->clients, server->options.connections_max,
+                                                   connection->slot, clock_now_ns());
         if (idlest == EVICT_NONE) {
             if (refuse_of_crowd(connection)) continue;
             return false;
@@ -431,18 +432,18 @@ static bool find_room(struct server_connection *connection, size_t more) {
 }
 
 /* Takes so much of the memory for bodies; false: there is none. */
-static bool hold(void *context, size_t more) {
+static bool http_server_hold(void *context, size_t more) {
     struct server_connection *connection = context;
-    if (!find_room(connection, more)) return false;
+    if (!http_server_find_room(connection, more)) return false;
     connection->held_bytes += more;
     connection->server->bodies_bytes += more;
     client_of(connection)->body_bytes = connection->held_bytes;
     return true;
 }
 
-static struct http_refusal judge_head(const struct http_server *server,
-                                      const struct http_head *head) {
-    enum allow_verdict verdict = allow_hosts_judge(&server->sites, head->host, head->origin);
+static struct http_refusal verify_head(const struct http_server *server,
+                                       const struct http_head *head) {
+    enum allow_verdict verdict = host_allowlist_verify(&server->sites, head->host, head->origin);
     if (verdict == ALLOW_NOT_HOST)
         return (struct http_refusal){
             421, "the Host is no name of this machine; --allow-host NAME lets it in"};
@@ -461,8 +462,8 @@ static struct http_refusal judge_head(const struct http_server *server,
 
 static enum admission ask_admission(struct server_connection *connection) {
     const struct http_server_options *options = &connection->server->options;
-    if (!options->admit) return ADMISSION_STRANGER;
-    struct record_client_request *head = make_request(connection);
+    if (!options->admit) return ADMISSION_KEYLESS;
+    struct record_client_request *head = http_server_make_request(connection);
     if (!head) return ADMISSION_NO_BODY;
     enum admission admission = options->admit(options->admit_context, head);
     free(head);
@@ -486,7 +487,7 @@ static void begin_body(struct server_connection *connection) {
                               .chunked = head->chunked,
                               .announced = head->body_bytes,
                               .bytes_max = connection->server->options.body_bytes_max,
-                              .hold = hold,
+                              .hold = http_server_hold,
                               .context = connection};
     connection->keep_alive = head->keep_alive;
     connection->admission = ask_admission(connection);
@@ -494,7 +495,7 @@ static void begin_body(struct server_connection *connection) {
         http_request_client(head, connection->peer, connection->admission == ADMISSION_KNOWN);
     connection->body_left = has_body && connection->admission == ADMISSION_NO_BODY;
     if (connection->body_left) connection->keep_alive = false; /* what comes is no request */
-    enter(connection, PLACE_BODY);
+    http_server_enter(connection, PLACE_BODY);
     connection->body_end_ns = clock_now_ns() + connection->server->options.body_ms_max * NS_PER_MS;
     set_deadline(connection, body_ms_left(connection));
     if (head->expects_continue && has_body && !connection->body_left &&
@@ -511,7 +512,7 @@ static bool read_head(struct server_connection *connection) {
     if (there == 0) return false;
     if (!connection->head_started) {
         connection->head_started = true;
-        enter(connection, PLACE_HEAD);
+        http_server_enter(connection, PLACE_HEAD);
         set_deadline(connection, server->options.head_ms_max);
     }
     size_t looked_at =
@@ -533,8 +534,8 @@ static bool read_head(struct server_connection *connection) {
     struct http_refusal refusal =
         http_message_read_head((struct bytes){connection->head_text, bytes}, &connection->head);
     if (!refusal.status) request_name_take(&connection->name, connection->head.request_id);
-    connection->allow_origin = allow_hosts_find_origin(&server->sites, connection->head.origin);
-    if (!refusal.status) refusal = judge_head(server, &connection->head);
+    connection->allow_origin = host_allowlist_find_origin(&server->sites, connection->head.origin);
+    if (!refusal.status) refusal = verify_head(server, &connection->head);
     if (refusal.status) {
         refuse(connection, refusal.status, refusal.message);
         return false;
@@ -575,14 +576,14 @@ static bool read_body(struct server_connection *connection) {
             return false;
         }
         client->idle_since_ns =
-            evict_clients_credit(client->idle_since_ns, body->came - before, clock_now_ns());
+            connection_eviction_credit(client->idle_since_ns, body->came - before, clock_now_ns());
         if (!body->whole) return false;
     }
     handle_request(connection);
     return true;
 }
 
-static void advance(struct server_connection *connection) {
+static void http_server_advance(struct server_connection *connection) {
     bool going = true;
     while (going) {
         if (connection->place == PLACE_HEAD)
@@ -596,7 +597,7 @@ static void advance(struct server_connection *connection) {
 
 /* ---- events ---- */
 
-static void on_readable(struct bufferevent *stream, void *context) {
+static void http_server_on_readable(struct bufferevent *stream, void *context) {
     struct server_connection *connection = context;
     if (connection->place == PLACE_LINGERING) {
         struct evbuffer *in = bufferevent_get_input(stream);
@@ -608,7 +609,7 @@ static void on_readable(struct bufferevent *stream, void *context) {
             linger_on(connection);
         return;
     }
-    advance(connection);
+    http_server_advance(connection);
 }
 
 /* The output buffer has run empty. */
@@ -627,7 +628,7 @@ static void cut_off(struct server_connection *connection) {
     close_connection(connection);
 }
 
-static void on_ended(struct bufferevent *stream, short what, void *context) {
+static void http_server_on_ended(struct bufferevent *stream, short what, void *context) {
     struct server_connection *connection = context;
     bool closed_its_side = (what & BEV_EVENT_EOF) != 0;
     own_ns(connection->server);
@@ -651,7 +652,7 @@ static void on_deadline(evutil_socket_t socket, short what, void *context) {
     struct server_connection *connection = context;
     if (connection->waits_to_decode) {
         set_deadline(connection, body_ms_left(connection));
-        advance(connection);
+        http_server_advance(connection);
         return;
     }
     if (!deadline_is_over(connection)) return;
@@ -673,8 +674,8 @@ static void on_deadline(evutil_socket_t socket, short what, void *context) {
 static bool evict_idlest(struct http_server *server) {
     uint32_t idlest;
     do {
-        idlest =
-            evict_clients_idlest(server->clients, server->options.connections_max, clock_now_ns());
+        idlest = connection_eviction_idlest(server->clients, server->options.connections_max,
+                                            clock_now_ns());
         if (idlest == EVICT_NONE) return false;
     } while (is_ours_to_do(server->slots[idlest]));
     log_say(LOG_WARNING, SUBJECT, "all places are taken, the idlest connection makes way");
@@ -687,8 +688,8 @@ static void bind_network(struct http_server *server, uint64_t network) {
     uint32_t connection_count = server->options.connections_max - server->free_count;
     if (bound_max == 0) return;
     while (connection_count > bound_max) {
-        idlest = evict_clients_of_network(server->clients, server->options.connections_max, network,
-                                          bound_max, clock_now_ns());
+        idlest = connection_eviction_of_network(server->clients, server->options.connections_max,
+                                                network, bound_max, clock_now_ns());
         if (idlest == EVICT_NONE) return;
         if (is_ours_to_do(server->slots[idlest])) continue;
         log_say(LOG_WARNING, SUBJECT,
@@ -706,8 +707,8 @@ static void pause_accepting(struct http_server *server, uint32_t ms) {
 }
 
 static bool evict_of_crowd(struct http_server *server) {
-    uint32_t slot = evict_clients_of_crowd(server->clients, server->options.connections_max,
-                                           EVICT_PLACES, server->newcomer);
+    uint32_t slot = connection_eviction_of_crowd(server->clients, server->options.connections_max,
+                                                 EVICT_PLACES, server->newcomer);
     if (slot == EVICT_NONE) return false;
     log_say(LOG_WARNING, SUBJECT, "all places are taken, one of the client with most makes way");
     close_connection(server->slots[slot]);
@@ -737,7 +738,7 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     connection->slot = server->free_slots[--server->free_count];
     server->slots[connection->slot] = connection;
-    uint64_t network = evict_clients_network(connection->peer, sizeof connection->peer);
+    uint64_t network = connection_eviction_network(connection->peer, sizeof connection->peer);
     client_of(connection)->network = network;
     struct timeval stall = {(time_t)(server->options.stall_ms_max / 1000),
                             (suseconds_t)(server->options.stall_ms_max % 1000) * 1000};
@@ -745,7 +746,8 @@ static void on_accepted(struct evconnlistener *listener, evutil_socket_t socket,
     bufferevent_setwatermark(connection->stream, EV_READ, 0,
                              server->options.head_bytes_max + INPUT_WINDOW);
     evbuffer_add_cb(bufferevent_get_output(connection->stream), on_output, connection);
-    bufferevent_setcb(connection->stream, on_readable, on_written, on_ended, connection);
+    bufferevent_setcb(connection->stream, http_server_on_readable, on_written, http_server_on_ended,
+                      connection);
     bufferevent_enable(connection->stream, EV_READ | EV_WRITE);
     start_next_request(connection);
     bind_network(server, network);
@@ -764,11 +766,11 @@ no_memory:
 static void on_accept_failed(struct evconnlistener *listener, void *context) {
     struct http_server *server = context;
     if ((errno == EMFILE || errno == ENFILE) && evict_idlest(server)) return;
-    file_shortage_tell(&server->shortage, server->bound.url, errno);
+    file_limit_shortage_report(&server->shortage, server->bound.url, errno);
     pause_accepting(server, ACCEPT_PAUSE_MS);
 }
 
-static void on_tick(evutil_socket_t socket, short what, void *context) {
+static void http_server_on_tick(evutil_socket_t socket, short what, void *context) {
     own_ns(context);
 }
 
@@ -792,7 +794,7 @@ static void respond(struct http_server *server, const struct record_respond *ans
     struct server_connection *connection = find_exchange(server, answer->connection);
     if (!connection) return;
     check(answer->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
-    struct http_reply reply = reply_of(connection);
+    struct http_reply reply = http_server_reply_of(connection);
     http_reply_respond(&reply, answer);
     flush_answer(connection);
 }
@@ -801,12 +803,12 @@ static void begin_stream(struct http_server *server, const struct record_stream_
     struct server_connection *connection = find_exchange(server, begin->connection);
     if (!connection) return;
     check(begin->content_type < CONTENT_TYPE_COUNT && connection->place == PLACE_WAITING);
-    enter(connection, PLACE_STREAMING);
+    http_server_enter(connection, PLACE_STREAMING);
     connection->behind_ns = 0;
     connection->chunked_answer = connection->head.minor_version >= 1;
     if (!connection->chunked_answer)
         connection->keep_alive = false; /* its end is the answer's end */
-    struct http_reply reply = reply_of(connection);
+    struct http_reply reply = http_server_reply_of(connection);
     http_reply_stream(&reply, begin, connection->chunked_answer);
 }
 
@@ -882,7 +884,7 @@ bool http_server_close_left(struct http_server *server, struct connection_id id)
 
 bool http_server_refuse_waiting(struct http_server *server, struct connection_id id) {
     struct server_connection *connection = find_exchange(server, id);
-    if (connection) refuse_busy(connection);
+    if (connection) http_server_refuse_busy(connection);
     return connection;
 }
 
@@ -929,7 +931,7 @@ enum status http_server_open(const struct http_server_options *options, struct e
     server->clients = calloc(options->connections_max, sizeof *server->clients);
     server->free_slots = calloc(options->connections_max, sizeof *server->free_slots);
     server->accept_pause = evtimer_new(base, on_accept_pause_over, server);
-    server->tick = event_new(base, -1, EV_PERSIST, on_tick, server);
+    server->tick = event_new(base, -1, EV_PERSIST, http_server_on_tick, server);
     enum status status = STATUS_OK;
     if (!server->slots || !server->clients || !server->free_slots || !server->accept_pause ||
         !server->tick)
@@ -942,8 +944,8 @@ enum status http_server_open(const struct http_server_options *options, struct e
         http_server_close(server);
         return status;
     }
-    server->sites =
-        (struct allow_hosts){server->bound.is_local, options->allow_hosts, options->allow_origins};
+    server->sites = (struct host_allowlist){server->bound.is_local, options->host_allowlist,
+                                            options->allow_origins};
     for (uint32_t i = options->connections_max; i-- > 0;) {
         server->clients[i].idle_since_ns = EVICT_BUSY;
         server->free_slots[server->free_count++] = i;

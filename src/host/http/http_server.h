@@ -9,10 +9,10 @@
  * reader who lets its answer pile up is cut off; nothing is kept of a body that the gateway does
  * not want, and the memory of all unfinished bodies together is bounded, and so is that of whole
  * answers that wait to be taken; when it or the connections run out, the idlest clients leave
- * (serving/policy/evict_clients.h). A client that leaves is
+ * (serving/policy/connection_eviction.h). A client that leaves is
  * noticed at once, also while nothing is being written, and reported with RECORD_CLIENT_GONE. A
  * client that closes its sending side counts as gone. Requests that come from other sites' web
- * pages are refused (serving/policy/allow_hosts.h).
+ * pages are refused (serving/policy/host_allowlist.h).
  *
  * A process has up to one of each kind (enum http_listener). Their connections' ids differ.
  */
@@ -29,12 +29,12 @@ struct http_server;
 
 struct http_server_options {
     enum http_listener listener;
-    const char *host;        /* name or address to listen on */
-    uint32_t port;           /* 0: any free one */
-    bool shares_port;        /* with other processes that say so */
-    const char *allow_hosts; /* as struct allow_hosts' named */
-    const char
-        *allow_origins; /* as struct allow_hosts' origins; NULL: other sites' pages are kept out */
+    const char *host;           /* name or address to listen on */
+    uint32_t port;              /* 0: any free one */
+    bool shares_port;           /* with other processes that say so */
+    const char *host_allowlist; /* as struct host_allowlist' named */
+    const char *
+        allow_origins; /* as struct host_allowlist' origins; NULL: other sites' pages are kept out */
     uint32_t connections_max;
     uint32_t connections_per_network; /* idle and unknown ones; 0: any number */
     size_t head_bytes_max, body_bytes_max;
@@ -44,7 +44,7 @@ struct http_server_options {
     uint32_t behind_ms_max;   /* a reader who is late for so long is cut off */
     uint32_t head_ms_max;     /* from a request's first byte to its head's end */
     uint32_t body_ms_max;
-    uint32_t pace_ms_max;   /* a body idle for so long (evict_clients_credit) */
+    uint32_t pace_ms_max;   /* a body idle for so long (connection_eviction_credit) */
     uint32_t idle_ms_max;   /* a connection without a request; Keep-Alive says so, in seconds */
     uint32_t stall_ms_max;  /* a reader that takes nothing */
     uint32_t linger_ms_max; /* a refused client that sends nothing and does not leave */

@@ -19,7 +19,7 @@ static bool grow(struct request_body *body, size_t bytes) {
     return true;
 }
 
-static uint32_t keep(struct request_body *body, struct bytes piece) {
+static uint32_t request_body_keep(struct request_body *body, struct bytes piece) {
     size_t bytes = body->count + piece.count;
     if (bytes > body->bytes_max) return 413;
     if (!body->hold(body->context, piece.count * content_decoder_weight(body->coding))) return 503;
@@ -39,7 +39,7 @@ static uint32_t keep_decoded(struct request_body *body, struct bytes piece) {
     if (!body->decoder) return 503;
     do {
         if (!content_decoder_take(body->decoder, &piece, out, sizeof out, &count)) return 400;
-        if (count) status = keep(body, (struct bytes){out, count});
+        if (count) status = request_body_keep(body, (struct bytes){out, count});
     } while (!status && (piece.count || count == sizeof out));
     return status;
 }
@@ -47,7 +47,7 @@ static uint32_t keep_decoded(struct request_body *body, struct bytes piece) {
 uint32_t request_body_take(struct request_body *body, struct bytes piece) {
     body->came += piece.count;
     if (body->came > body->bytes_max) return 413;
-    return body->coding ? keep_decoded(body, piece) : keep(body, piece);
+    return body->coding ? keep_decoded(body, piece) : request_body_keep(body, piece);
 }
 
 bool request_body_is_decoded(const struct request_body *body) {
@@ -63,7 +63,7 @@ static struct http_refusal refuse_with(uint32_t status) {
 
 /* The body's bytes among the next ones; how many are taken for it. */
 static size_t find_piece(struct request_body *body, struct bytes text, struct bytes *piece_out) {
-    if (body->chunked) return http_chunks_take(&body->chunks, text, piece_out);
+    if (body->chunked) return http_message_chunks_take(&body->chunks, text, piece_out);
     size_t left = body->announced - body->came;
     *piece_out = (struct bytes){text.data, text.count < left ? text.count : left};
     return piece_out->count;

@@ -17,7 +17,8 @@ const struct account_terms account_terms_unset = {-1, -1, -1, -1, -1, -1, -1, -1
 /* ---- one change ---- */
 
 /* Begins a change; finish() ends it. */
-static enum status finish(struct database *database, enum status status, struct error *error) {
+static enum status account_store_finish(struct database *database, enum status status,
+                                        struct error *error) {
     if (!status) return database_commit(database, error);
     database_roll_back(database);
     return status;
@@ -41,8 +42,8 @@ static enum status find(struct database *database, const char *name, int64_t *id
     return STATUS_OK;
 }
 
-static enum status find_live(struct database *database, const char *name, int64_t *id_out,
-                             struct error *error) {
+static enum status account_store_find_live(struct database *database, const char *name,
+                                           int64_t *id_out, struct error *error) {
     bool is_revoked = false;
     enum status status = find(database, name, id_out, &is_revoked, error);
     if (!status && is_revoked)
@@ -67,8 +68,8 @@ static bool read_digits(const char *text, uint8_t low[SHA256_BYTES], uint8_t hig
     return true;
 }
 
-static enum status find_key(struct database *database, int64_t account, const char *key,
-                            int64_t *id_out, struct error *error) {
+static enum status account_store_find_key(struct database *database, int64_t account,
+                                          const char *key, int64_t *id_out, struct error *error) {
     uint8_t low[SHA256_BYTES], high[SHA256_BYTES];
     enum status status = STATUS_OK;
     int found = 0;
@@ -193,7 +194,7 @@ enum status account_store_create(struct database *database, const char *name,
     if (!status) status = set_account(database, account, terms, error);
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
     if (!status) status = check_room(database, error);
-    return finish(database, status, error);
+    return account_store_finish(database, status, error);
 }
 
 enum status account_store_add_key(struct database *database, const char *name,
@@ -201,31 +202,31 @@ enum status account_store_add_key(struct database *database, const char *name,
                                   char key_out[ACCOUNTS_KEY_TEXT], struct error *error) {
     int64_t account = 0, key = 0;
     enum status status = database_begin(database, error);
-    if (!status) status = find_live(database, name, &account, error);
+    if (!status) status = account_store_find_live(database, name, &account, error);
     if (!status) status = draw_key(database, account, now, key_out, &key, error);
     if (!status) status = set_key(database, key, terms, error);
     if (!status) status = check_room(database, error);
-    return finish(database, status, error);
+    return account_store_finish(database, status, error);
 }
 
 enum status account_store_limit(struct database *database, const char *name, const char *key,
                                 const struct account_terms *terms, struct error *error) {
     int64_t account = 0, id = 0;
     enum status status = database_begin(database, error);
-    if (!status) status = find_live(database, name, &account, error);
-    if (!status && key) status = find_key(database, account, key, &id, error);
+    if (!status) status = account_store_find_live(database, name, &account, error);
+    if (!status && key) status = account_store_find_key(database, account, key, &id, error);
     if (!status)
         status = key ? set_key(database, id, terms, error)
                      : set_account(database, account, terms, error);
-    return finish(database, status, error);
+    return account_store_finish(database, status, error);
 }
 
 enum status account_store_revoke(struct database *database, const char *name, const char *key,
                                  int64_t now, struct error *error) {
     int64_t account = 0, id = 0;
     enum status status = database_begin(database, error);
-    if (!status) status = find_live(database, name, &account, error);
-    if (!status && key) status = find_key(database, account, key, &id, error);
+    if (!status) status = account_store_find_live(database, name, &account, error);
+    if (!status && key) status = account_store_find_key(database, account, key, &id, error);
     if (!status && key)
         status = database_run(database, error,
                               "UPDATE keys SET revoked = coalesce(revoked, ?) WHERE id = ?", "ii",
@@ -233,7 +234,7 @@ enum status account_store_revoke(struct database *database, const char *name, co
     else if (!status)
         status = database_run(database, error, "UPDATE accounts SET revoked = ? WHERE id = ?", "ii",
                               now, account);
-    return finish(database, status, error);
+    return account_store_finish(database, status, error);
 }
 
 /* The balance with that amount; refused where it would be more, of either sign, than can be counted. */
@@ -267,7 +268,7 @@ enum status account_store_top_up(struct database *database, const char *name, in
                                  int64_t now, struct error *error) {
     int64_t account = 0, balance = 0;
     enum status status = database_begin(database, error);
-    if (!status) status = find_live(database, name, &account, error);
+    if (!status) status = account_store_find_live(database, name, &account, error);
     if (!status) status = add_to_balance(database, account, amount, &balance, error);
     if (!status)
         status = database_run(database, error,
@@ -276,26 +277,27 @@ enum status account_store_top_up(struct database *database, const char *name, in
     if (!status)
         status = database_run(database, error, "UPDATE accounts SET balance = ? WHERE id = ?", "ii",
                               balance, account);
-    return finish(database, status, error);
+    return account_store_finish(database, status, error);
 }
 
 enum status account_store_purge(struct database *database, const char *name, struct error *error) {
     int64_t account = 0;
     enum status status = database_begin(database, error);
-    if (!status) status = find_live(database, name, &account, error);
+    if (!status) status = account_store_find_live(database, name, &account, error);
     if (!status)
         status = database_run(
             database, error,
             "INSERT INTO tenants SELECT iif(tenant = '', 'account ' || name, 'group ' || tenant), 1"
             " FROM accounts WHERE id = ? ON CONFLICT DO UPDATE SET generation = generation + 1",
             "i", account);
-    return finish(database, status, error);
+    return account_store_finish(database, status, error);
 }
 
 /* ---- the secret ---- */
 
-static enum status read_secret(struct database *database, uint8_t secret_out[SHA256_BYTES],
-                               bool *found_out, struct error *error) {
+static enum status account_store_read_secret(struct database *database,
+                                             uint8_t secret_out[SHA256_BYTES], bool *found_out,
+                                             struct error *error) {
     enum status status = STATUS_OK;
     struct sqlite3_stmt *query =
         database_query(database, error, "SELECT value FROM settings WHERE name = 'secret'", "");
@@ -321,15 +323,15 @@ static enum status put_secret(struct database *database, const uint8_t secret[SH
 enum status account_store_secret(struct database *database, uint8_t secret_out[SHA256_BYTES],
                                  struct error *error) {
     bool found = false;
-    enum status status = read_secret(database, secret_out, &found, error);
+    enum status status = account_store_read_secret(database, secret_out, &found, error);
     if (status || found) return status;
     status = database_begin(database, error);
-    if (!status) status = read_secret(database, secret_out, &found, error);
+    if (!status) status = account_store_read_secret(database, secret_out, &found, error);
     if (!status && !found) {
         check(getrandom(secret_out, SHA256_BYTES, 0) == SHA256_BYTES);
         status = put_secret(database, secret_out, error);
     }
-    return finish(database, status, error);
+    return account_store_finish(database, status, error);
 }
 
 /* ---- taking over the file of --accounts ---- */
@@ -342,7 +344,7 @@ static enum status import_secret(struct database *database, const uint8_t secret
     bool found = false;
     enum status status =
         database_number(database, "SELECT count(*) FROM accounts", &accounts, error);
-    if (!status) status = read_secret(database, own, &found, error);
+    if (!status) status = account_store_read_secret(database, own, &found, error);
     if (!status && found && accounts > 0 && memcmp(own, secret, SHA256_BYTES) != 0)
         status = error_set(error, STATUS_INVALID,
                            "%.200s has accounts under another secret than %.200s.secret; import "
@@ -380,7 +382,7 @@ enum status account_store_import(struct database *database, const char *path, in
     for (uint32_t i = 0; i < record->account_count && !status; i++)
         status = import_one(database, record, i, groups[i], now, error);
     if (!status) status = check_room(database, error);
-    status = finish(database, status, error);
+    status = account_store_finish(database, status, error);
     *count_out = record->account_count;
     free(record);
     free(groups);
@@ -471,7 +473,7 @@ enum status account_store_currency(struct database *database,
     if (!database_next(database, row, &status, error)) return status;
     const char *found = database_text(row, 0);
     if (strlen(found) < LEDGER_CURRENCY_BYTES) memcpy(currency_out, found, strlen(found));
-    if (!currency_out[0] || !currency_valid(currency_out))
+    if (!currency_out[0] || !record_ledger_currency_valid(currency_out))
         status =
             error_set(error, STATUS_CORRUPT,
                       "%.200s: is damaged (its currency '%.20s' is none); bring back a copy of "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Accounts and their keys as they lie in the database, and what an operator changes of them. Each
  * change is one transaction. Gateways that use the database see it within a second
- * (host/ledger/account_tell.h).
+ * (host/ledger/account_notify.h).
  *
  * Of a key its SHA-256 is kept and nothing else. A key is named by the first hexadecimal digits of
  * that, at least 8. Nothing is ever deleted: an account, or a key, is revoked.

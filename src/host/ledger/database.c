@@ -108,29 +108,30 @@ static const char *const schemas[DATABASE_SCHEMA] = {
  * point. exact_sum() adds in 128 bits, and what no 64 bits hold it gives as the end of their range. */
 __extension__ typedef __int128 wide;
 
-static void add_exactly(sqlite3_context *context, int count, sqlite3_value **values) {
+static void database_add_exactly(sqlite3_context *context, int count, sqlite3_value **values) {
     wide *sum = sqlite3_aggregate_context(context, sizeof *sum);
     (void)count;
     if (sum) *sum += sqlite3_value_int64(values[0]);
 }
 
-static void tell_exactly(sqlite3_context *context) {
+static void report_exactly(sqlite3_context *context) {
     const wide *sum = sqlite3_aggregate_context(context, 0);
-    wide told = sum ? *sum : 0;
-    if (told > DATABASE_SUM_END) told = DATABASE_SUM_END;
-    if (told < -(wide)DATABASE_SUM_END) told = -(wide)DATABASE_SUM_END;
-    sqlite3_result_int64(context, (int64_t)told);
+    wide reported = sum ? *sum : 0;
+    if (reported > DATABASE_SUM_END) reported = DATABASE_SUM_END;
+    if (reported < -(wide)DATABASE_SUM_END) reported = -(wide)DATABASE_SUM_END;
+    sqlite3_result_int64(context, (int64_t)reported);
 }
 
 static int add_functions(sqlite3 *connection) {
     return sqlite3_create_function_v2(connection, "exact_sum", 1,
-                                      SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, NULL, add_exactly,
-                                      tell_exactly, NULL);
+                                      SQLITE_UTF8 | SQLITE_DETERMINISTIC, NULL, NULL,
+                                      database_add_exactly, report_exactly, NULL);
 }
 
 /* ---- what can fail ---- */
 
-static enum status explain(const struct database *database, int code, struct error *error) {
+static enum status database_explain(const struct database *database, int code,
+                                    struct error *error) {
     const char *path = database->path;
     switch (code & 0xff) {
     case SQLITE_FULL:
@@ -174,8 +175,8 @@ static enum status explain(const struct database *database, int code, struct err
     }
 }
 
-static enum status failed(struct database *database, int code, struct error *error) {
-    database->last = explain(database, code, error);
+static enum status database_failed(struct database *database, int code, struct error *error) {
+    database->last = database_explain(database, code, error);
     return database->last;
 }
 
@@ -196,14 +197,15 @@ static int note_log(void *context, sqlite3 *connection, const char *name, int pa
 
 /* ---- statements ---- */
 
-static sqlite3_stmt *prepare(struct database *database, const char *sql, struct error *error) {
+static sqlite3_stmt *database_prepare(struct database *database, const char *sql,
+                                      struct error *error) {
     for (uint32_t i = 0; i < database->statement_count; i++)
         if (database->statements[i].sql == sql) return database->statements[i].prepared;
     sqlite3_stmt *prepared = NULL;
     int code = sqlite3_prepare_v3(database->connection, sql, -1, SQLITE_PREPARE_PERSISTENT,
                                   &prepared, NULL);
     if (code != SQLITE_OK) {
-        failed(database, code, error);
+        database_failed(database, code, error);
         return NULL;
     }
     check(database->statement_count < STATEMENTS_MAX);
@@ -225,16 +227,16 @@ static int bind_one(sqlite3_stmt *query, int place, char type, va_list *values) 
 }
 
 /* What is bound as a text or BLOB must live until the query has run. */
-static sqlite3_stmt *bind(struct database *database, struct error *error, const char *sql,
-                          const char *types, va_list *values) {
-    sqlite3_stmt *query = prepare(database, sql, error);
+static sqlite3_stmt *database_bind(struct database *database, struct error *error, const char *sql,
+                                   const char *types, va_list *values) {
+    sqlite3_stmt *query = database_prepare(database, sql, error);
     if (!query) return NULL;
     sqlite3_reset(query);
     check(sqlite3_bind_parameter_count(query) == (int)strlen(types));
     for (int i = 0; types[i]; i++) {
         int code = bind_one(query, i + 1, types[i], values);
         if (code != SQLITE_OK) {
-            failed(database, code, error);
+            database_failed(database, code, error);
             return NULL;
         }
     }
@@ -245,7 +247,7 @@ struct sqlite3_stmt *database_query(struct database *database, struct error *err
                                     const char *types, ...) {
     va_list values;
     va_start(values, types);
-    sqlite3_stmt *query = bind(database, error, sql, types, &values);
+    sqlite3_stmt *query = database_bind(database, error, sql, types, &values);
     va_end(values);
     return query;
 }
@@ -257,7 +259,7 @@ bool database_next(struct database *database, struct sqlite3_stmt *query, enum s
     int code = sqlite3_step(query);
     if (code == SQLITE_ROW) return true;
     sqlite3_reset(query);
-    *status_out = code == SQLITE_DONE ? STATUS_OK : failed(database, code, error);
+    *status_out = code == SQLITE_DONE ? STATUS_OK : database_failed(database, code, error);
     return false;
 }
 
@@ -269,12 +271,13 @@ enum status database_run(struct database *database, struct error *error, const c
                          const char *types, ...) {
     va_list values;
     va_start(values, types);
-    sqlite3_stmt *query = bind(database, error, sql, types, &values);
+    sqlite3_stmt *query = database_bind(database, error, sql, types, &values);
     va_end(values);
     if (!query) return database->last;
     int code = sqlite3_step(query);
-    enum status status =
-        code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK : failed(database, code, error);
+    enum status status = code == SQLITE_ROW || code == SQLITE_DONE
+                             ? STATUS_OK
+                             : database_failed(database, code, error);
     sqlite3_reset(query);
     return status;
 }
@@ -319,7 +322,7 @@ enum status database_number(struct database *database, const char *sql, int64_t 
 
 enum status database_make(struct database *database, const char *sql, struct error *error) {
     int code = sqlite3_exec(database->connection, sql, NULL, NULL, NULL);
-    return code == SQLITE_OK ? STATUS_OK : failed(database, code, error);
+    return code == SQLITE_OK ? STATUS_OK : database_failed(database, code, error);
 }
 
 enum status database_check_place(const struct database *database, struct error *error) {
@@ -417,8 +420,8 @@ static enum status check_companions(int folder, const char *name, const char *pa
 }
 
 /* With our own mode: SQLite gives its other files the mode of this one. */
-static enum status open_file(int folder, const char *name, const char *path,
-                             enum database_missing missing, struct error *error) {
+static enum status database_open_file(int folder, const char *name, const char *path,
+                                      enum database_missing missing, struct error *error) {
     int flags = O_RDWR | (missing == DATABASE_MAKE ? O_CREAT : 0);
     int file = own_file_openat(folder, name, flags, 0600);
     if (file < 0 && (errno == EACCES || errno == EROFS))
@@ -446,21 +449,21 @@ static enum status find_file(const char *path, enum database_missing missing, st
         return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO,
                          "%.300s: cannot open this database's folder: %s", path, strerror(errno));
     enum status status = own_file_check_mode(folder, above, error);
-    if (!status) status = open_file(folder, name, path, missing, error);
+    if (!status) status = database_open_file(folder, name, path, missing, error);
     close(folder);
     return status;
 }
 
-static enum status connect(struct database *database, struct error *error) {
+static enum status database_connect(struct database *database, struct error *error) {
     int code = sqlite3_open_v2(database->path, &database->connection,
                                SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK && !database->connection)
         return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory", database->path);
-    if (code != SQLITE_OK) return failed(database, code, error);
+    if (code != SQLITE_OK) return database_failed(database, code, error);
     sqlite3_extended_result_codes(database->connection, 1);
     sqlite3_busy_handler(database->connection, wait_for_turn, NULL);
     code = add_functions(database->connection);
-    return code == SQLITE_OK ? STATUS_OK : failed(database, code, error);
+    return code == SQLITE_OK ? STATUS_OK : database_failed(database, code, error);
 }
 
 static enum status set_up(struct database *database, struct error *error) {
@@ -485,7 +488,7 @@ static enum status start(const char *path, struct database **database_out, struc
         free(database);
         return error_set(error, STATUS_NO_MEMORY, "%.300s: no memory", path);
     }
-    enum status status = connect(database, error);
+    enum status status = database_connect(database, error);
     if (status)
         database_close(database);
     else

@@ -55,8 +55,8 @@ static enum status add_usage(struct ledger_sums *sums, struct database *from,
     return status ? status : written;
 }
 
-static enum status add_nodes(struct ledger_sums *sums, struct database *from,
-                             const struct ledger_range *range, struct error *error) {
+static enum status ledger_sums_add_nodes(struct ledger_sums *sums, struct database *from,
+                                         const struct ledger_range *range, struct error *error) {
     static const char sql[] = "SELECT hour, instance, role, node_seconds, cost FROM node_hours"
                               " WHERE hour >= ? AND hour < ?";
     static const char put[] = "INSERT INTO nodes VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
@@ -76,8 +76,8 @@ static enum status add_nodes(struct ledger_sums *sums, struct database *from,
     return status ? status : written;
 }
 
-static enum status check_currency(struct ledger_sums *sums, struct database *from,
-                                  struct error *error) {
+static enum status ledger_sums_check_currency(struct ledger_sums *sums, struct database *from,
+                                              struct error *error) {
     char currency[LEDGER_CURRENCY_BYTES];
     enum status status = account_store_currency(from, currency, error);
     if (status || !currency[0]) return status;
@@ -92,9 +92,9 @@ static enum status add_file(struct ledger_sums *sums, const char *path,
                             const struct ledger_range *range, struct error *error) {
     struct database *from = NULL;
     enum status status = database_open(path, DATABASE_REFUSE, &from, error);
-    if (!status) status = check_currency(sums, from, error);
+    if (!status) status = ledger_sums_check_currency(sums, from, error);
     if (!status) status = add_usage(sums, from, range, error);
-    if (!status) status = add_nodes(sums, from, range, error);
+    if (!status) status = ledger_sums_add_nodes(sums, from, range, error);
     database_close(from);
     return status;
 }
@@ -129,7 +129,7 @@ const char *ledger_sums_currency(const struct ledger_sums *sums) {
 
 /* ---- sums ---- */
 
-static struct ledger_usage usage_of(struct sqlite3_stmt *row, int column) {
+static struct ledger_usage ledger_sums_usage_of(struct sqlite3_stmt *row, int column) {
     return (struct ledger_usage){
         .requests = database_integer(row, column),
         .hit_tokens = database_integer(row, column + 1),
@@ -152,7 +152,7 @@ enum status ledger_sums_rows(struct ledger_sums *sums,
                        "");
     while (database_next(sums->all, row, &status, error))
         take(context, database_integer(row, 0),
-             &(struct ledger_account){database_text(row, 1), usage_of(row, 2)});
+             &(struct ledger_account){database_text(row, 1), ledger_sums_usage_of(row, 2)});
     return status;
 }
 
@@ -166,7 +166,8 @@ enum status ledger_sums_accounts(struct ledger_sums *sums,
         " sum(list_amount) FROM usage GROUP BY account ORDER BY account",
         "");
     while (database_next(sums->all, row, &status, error))
-        take(context, &(struct ledger_account){database_text(row, 0), usage_of(row, 1)});
+        take(context,
+             &(struct ledger_account){database_text(row, 0), ledger_sums_usage_of(row, 1)});
     return status;
 }
 
@@ -184,7 +185,7 @@ enum status ledger_sums_hours(struct ledger_sums *sums,
     enum status status = STATUS_OK;
     struct sqlite3_stmt *row = database_query(sums->all, error, sql, "");
     while (database_next(sums->all, row, &status, error)) {
-        struct ledger_hour hour = {database_integer(row, 0), usage_of(row, 1), {0}, 0};
+        struct ledger_hour hour = {database_integer(row, 0), ledger_sums_usage_of(row, 1), {0}, 0};
         for (int role = 0; role < 3; role++)
             hour.nodes[role] = (double)database_integer(row, 7 + role) / HOUR_S;
         hour.cost = database_integer(row, 10);

@@ -18,13 +18,13 @@ struct ledger {
     struct ledger_prices prices;
     const char *models;
     struct account_own own;
-    struct entry_store store;
+    struct usage_store store;
     struct record_accounts *accounts; /* as last sent */
     int64_t version;                  /* of the database, when they were read */
     int64_t look_ns;                  /* the next look */
     bool is_unread;                   /* the last look failed */
     struct group_commit commits;
-    uint64_t settled;
+    uint64_t committed;
     struct record **waiting; /* [waiting_count], copies in their order */
     uint32_t waiting_count, waiting_room;
 };
@@ -37,18 +37,21 @@ static int64_t unix_now(void) {
 
 static struct model_prices prices_now(const struct ledger *ledger) {
     struct model_prices none = {.named_count = 0};
-    return ledger->prices.currency[0] ? ledger_prices_told(&ledger->prices, unix_now()) : none;
+    return ledger->prices.currency[0]
+               ? usage_store_ledger_prices_reported(&ledger->prices, unix_now())
+               : none;
 }
 
 /* As they are now, with the prices of now. */
-static enum status read_accounts(struct ledger *ledger, struct record_accounts **accounts_out,
-                                 struct error *error) {
+static enum status ledger_thread_read_accounts(struct ledger *ledger,
+                                               struct record_accounts **accounts_out,
+                                               struct error *error) {
     enum status status = database_version(ledger->database, &ledger->version, error);
     if (!status)
-        status =
-            account_tell_read(ledger->database, &ledger->own, ledger->models, accounts_out, error);
+        status = account_notify_read(ledger->database, &ledger->own, ledger->models, accounts_out,
+                                     error);
     if (status) return status;
-    (*accounts_out)->settled = ledger->settled;
+    (*accounts_out)->committed = ledger->committed;
     (*accounts_out)->prices = prices_now(ledger);
     return STATUS_OK;
 }
@@ -61,7 +64,7 @@ static bool says_the_same(const struct record_accounts *a, const struct record_a
            memcmp((const char *)a + from, (const char *)b + from, a->record.bytes - from) == 0;
 }
 
-static bool is_news(struct ledger *ledger) {
+static bool is_changed(struct ledger *ledger) {
     struct model_prices prices = prices_now(ledger);
     int64_t version = ledger->version;
     struct error error;
@@ -70,12 +73,12 @@ static bool is_news(struct ledger *ledger) {
 }
 
 /* A database that cannot be read now changes nothing, and is looked at again. */
-static void look(struct ledger *ledger, struct worker *worker) {
+static void ledger_thread_look(struct ledger *ledger, struct worker *worker) {
     struct record_accounts *accounts = NULL;
     struct error error;
     int64_t version = ledger->version;
-    if (!is_news(ledger)) return;
-    enum status status = read_accounts(ledger, &accounts, &error);
+    if (!is_changed(ledger)) return;
+    enum status status = ledger_thread_read_accounts(ledger, &accounts, &error);
     if (status) ledger->version = version;
     if (status && !ledger->is_unread)
         log_say(LOG_ERROR, "accounts", "cannot be read, changes wait why=%s", error.text);
@@ -93,7 +96,7 @@ static void look(struct ledger *ledger, struct worker *worker) {
 
 /* ---- entries ---- */
 
-static void take(struct ledger *ledger, const struct record *record) {
+static void ledger_thread_take(struct ledger *ledger, const struct record *record) {
     if (ledger->waiting_count == ledger->waiting_room) {
         ledger->waiting_room = ledger->waiting_room ? 2 * ledger->waiting_room : 256;
         ledger->waiting = realloc(ledger->waiting, ledger->waiting_room * sizeof *ledger->waiting);
@@ -105,11 +108,11 @@ static void take(struct ledger *ledger, const struct record *record) {
     ledger->waiting[ledger->waiting_count++] = copy;
 }
 
-static void forget(struct ledger *ledger, uint32_t count) {
+static void ledger_thread_forget(struct ledger *ledger, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         const struct record *record = ledger->waiting[i];
-        if (record->kind == RECORD_ENTRY)
-            ledger->settled = ((const struct record_entry *)record)->sequence;
+        if (record->kind == RECORD_USAGE)
+            ledger->committed = ((const struct record_usage *)record)->sequence;
         free(ledger->waiting[i]);
     }
     ledger->waiting_count -= count;
@@ -124,25 +127,25 @@ static bool write_some(struct ledger *ledger) {
     enum status status = database_check_place(ledger->database, &error);
     if (!status)
         status =
-            entry_store_write(&ledger->store, ledger->waiting, count, unix_now(), &written, &error);
+            usage_store_write(&ledger->store, ledger->waiting, count, unix_now(), &written, &error);
     bool failed = status != STATUS_OK;
     if (failed && !ledger->commits.failed_ns)
         log_say(LOG_ERROR, "ledger", "cannot be written, answers wait why=%s", error.text);
     if (!failed && ledger->commits.failed_ns) log_say(LOG_INFO, "ledger", "is written again");
     ledger->commits.failed_ns = failed ? clock_now_ns() : 0;
-    if (!failed) forget(ledger, written);
+    if (!failed) ledger_thread_forget(ledger, written);
     return !failed;
 }
 
-static void write_all(struct ledger *ledger, struct worker *worker) {
-    uint64_t before = ledger->settled;
+static void ledger_thread_write_all(struct ledger *ledger, struct worker *worker) {
+    uint64_t before = ledger->committed;
     ledger->commits.begun_ns = clock_now_ns();
     while (ledger->waiting_count > 0 && write_some(ledger)) {
-        if (ledger->settled == before) continue; /* tallies alone */
-        struct record_settled settled = {record_head(RECORD_SETTLED, sizeof settled),
-                                         ledger->settled};
-        worker_answer(worker, &settled.record);
-        before = ledger->settled;
+        if (ledger->committed == before) continue; /* tallies alone */
+        struct record_committed committed = {record_head(RECORD_COMMITTED, sizeof committed),
+                                             ledger->committed};
+        worker_answer(worker, &committed.record);
+        before = ledger->committed;
     }
     database_tidy(ledger->database);
 }
@@ -154,17 +157,17 @@ static void await_company(const struct ledger *ledger) {
         nanosleep(&(struct timespec){.tv_nsec = left_ns}, NULL);
 }
 
-void ledger_work(void *context, struct worker *worker, const struct record *record) {
+void ledger_thread_work(void *context, struct worker *worker, const struct record *record) {
     struct ledger *ledger = context;
-    if (record) take(ledger, record);
+    if (record) ledger_thread_take(ledger, record);
     await_company(ledger);
     int64_t now = clock_now_ns();
     /* The record at hand is counted among those that wait. */
     bool more_come = worker_waiting_bytes(worker) > (record ? record->bytes : 0);
     if (group_commit_now(&ledger->commits, ledger->waiting_count, more_come, now))
-        write_all(ledger, worker);
+        ledger_thread_write_all(ledger, worker);
     if (now >= ledger->look_ns) {
-        look(ledger, worker);
+        ledger_thread_look(ledger, worker);
         ledger->look_ns = now + LOOK_NS;
     }
     worker_call_again(worker, LOOK_NS);
@@ -173,14 +176,14 @@ void ledger_work(void *context, struct worker *worker, const struct record *reco
 /* ---- life ---- */
 
 static enum status begin(struct ledger *ledger, struct error *error) {
-    ledger->store = (struct entry_store){
+    ledger->store = (struct usage_store){
         .database = ledger->database, .prices = &ledger->prices, .own = &ledger->own};
-    enum status status = entry_store_begin(&ledger->store, unix_now(), error);
-    return status ? status : read_accounts(ledger, &ledger->accounts, error);
+    enum status status = usage_store_begin(&ledger->store, unix_now(), error);
+    return status ? status : ledger_thread_read_accounts(ledger, &ledger->accounts, error);
 }
 
-enum status ledger_open(const struct ledger_options *options, struct ledger **ledger_out,
-                        struct error *error) {
+enum status ledger_thread_open(const struct ledger_options *options, struct ledger **ledger_out,
+                               struct error *error) {
     struct ledger *ledger = calloc(1, sizeof *ledger);
     if (!ledger) return error_set(error, STATUS_NO_MEMORY, "no memory for the ledger");
     ledger->prices = options->prices;
@@ -190,15 +193,15 @@ enum status ledger_open(const struct ledger_options *options, struct ledger **le
     if (!status)
         *ledger_out = ledger;
     else
-        ledger_close(ledger);
+        ledger_thread_close(ledger);
     return status;
 }
 
-const struct record_accounts *ledger_accounts(const struct ledger *ledger) {
+const struct record_accounts *ledger_thread_accounts(const struct ledger *ledger) {
     return ledger->accounts;
 }
 
-void ledger_close(struct ledger *ledger) {
+void ledger_thread_close(struct ledger *ledger) {
     struct error error;
     if (!ledger) return;
     while (ledger->waiting_count > 0 && write_some(ledger))
@@ -206,7 +209,7 @@ void ledger_close(struct ledger *ledger) {
     uint32_t lost = ledger->waiting_count;
     if (lost)
         log_say(LOG_ERROR, "ledger", "ends without what could not be written entries=%u", lost);
-    if (ledger->accounts && !lost && entry_store_end(&ledger->store, unix_now(), &error))
+    if (ledger->accounts && !lost && usage_store_end(&ledger->store, unix_now(), &error))
         log_say(LOG_WARNING, "ledger", "cannot record the end why=%s", error.text);
     for (uint32_t i = 0; i < lost; i++)
         free(ledger->waiting[i]);

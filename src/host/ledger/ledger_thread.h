@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * The ledger's thread (host/wire/worker): it takes ENTRY and UNIT_TALLY, writes all that wait in
+ * The ledger's thread (host/wire/worker): it takes ENTRY and UNIT_TOTALS, writes all that wait in
  * one transaction, and answers SETTLED when that is durable. What comes meanwhile waits for the
  * next one, so that a commit's time is shared by as many as come in it (group commit). When the
  * next one begins is chosen by serving/policy/group_commit.
@@ -14,7 +14,7 @@
 #ifndef HOST_LEDGER_LEDGER_THREAD_H
 #define HOST_LEDGER_LEDGER_THREAD_H
 
-#include "host/ledger/entry_store.h"
+#include "host/ledger/usage_store.h"
 #include "host/wire/worker.h"
 
 struct ledger;
@@ -25,16 +25,16 @@ struct ledger_options {
     struct ledger_prices prices;
 };
 
-enum status ledger_open(const struct ledger_options *options, struct ledger **ledger_out,
-                        struct error *error) MUST_USE;
+enum status ledger_thread_open(const struct ledger_options *options, struct ledger **ledger_out,
+                               struct error *error) MUST_USE;
 
 /* As read when it was opened, until the thread begins. */
-const struct record_accounts *ledger_accounts(const struct ledger *ledger);
+const struct record_accounts *ledger_thread_accounts(const struct ledger *ledger);
 
 /* The worker's function; `context` is the ledger. The loop asks for the first call. */
-void ledger_work(void *context, struct worker *worker, const struct record *record);
+void ledger_thread_work(void *context, struct worker *worker, const struct record *record);
 
 /* Its thread has ended. What it still holds is tried once more. NULL: nothing. */
-void ledger_close(struct ledger *ledger);
+void ledger_thread_close(struct ledger *ledger);
 
 #endif

@@ -88,12 +88,12 @@ static const struct rule rules[] = {
 };
 /* clang-format on */
 
-static void tell(struct verify *verify, const char *line) {
+static void ledger_verify_report(struct verify *verify, const char *line) {
     verify->verdict.breaches++;
     verify->breach(verify->context, line);
 }
 
-static enum status apply(struct verify *verify, const struct rule *rule) {
+static enum status ledger_verify_apply(struct verify *verify, const struct rule *rule) {
     enum status status = STATUS_OK;
     char line[512];
     struct sqlite3_stmt *row = database_query(verify->file, verify->error, rule->sql, "");
@@ -101,7 +101,7 @@ static enum status apply(struct verify *verify, const struct rule *rule) {
         snprintf(line, sizeof line, rule->format, database_path(verify->file),
                  database_text(row, 0), (long long)database_integer(row, 1),
                  (long long)database_integer(row, 2));
-        tell(verify, line);
+        ledger_verify_report(verify, line);
     }
     return status;
 }
@@ -129,7 +129,7 @@ static enum status check_pages(struct verify *verify) {
     while (database_next(verify->file, row, &status, verify->error)) {
         const char *found = database_text(row, 0);
         snprintf(line, sizeof line, "%s: damaged: %s", database_path(verify->file), found);
-        if (found[0] != 'o' || found[1] != 'k' || found[2]) tell(verify, line);
+        if (found[0] != 'o' || found[1] != 'k' || found[2]) ledger_verify_report(verify, line);
     }
     return status;
 }
@@ -145,7 +145,8 @@ static enum status check_pages(struct verify *verify) {
     "CREATE TABLE gateways (id INTEGER, until INTEGER)"
 #define UNSAID_END_S "10"
 
-static enum status gather(struct verify *verify, const char *from, const char *to, int columns) {
+static enum status ledger_verify_gather(struct verify *verify, const char *from, const char *to,
+                                        int columns) {
     enum status status = STATUS_OK, written = STATUS_OK;
     struct sqlite3_stmt *row = database_query(verify->file, verify->error, from, "");
     while (!written && database_next(verify->file, row, &status, verify->error)) {
@@ -161,17 +162,18 @@ static enum status gather(struct verify *verify, const char *from, const char *t
 }
 
 static enum status gather_units(struct verify *verify) {
-    enum status status =
-        gather(verify,
-               "SELECT instance, gateway, is_lost, counted_made, counted_computed, entered_made,"
-               " entered_computed, open_made + open_computed FROM tallies",
-               "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", 8);
+    enum status status = ledger_verify_gather(
+        verify,
+        "SELECT instance, gateway, is_lost, counted_made, counted_computed, entered_made,"
+        " entered_computed, open_made + open_computed FROM tallies",
+        "INSERT INTO tallies VALUES (?, ?, ?, ?, ?, ?, ?, ?)", 8);
     if (!status)
-        status = gather(verify, "SELECT instance, began FROM units",
-                        "INSERT INTO units VALUES (?, ?)", 2);
+        status = ledger_verify_gather(verify, "SELECT instance, began FROM units",
+                                      "INSERT INTO units VALUES (?, ?)", 2);
     if (!status)
-        status = gather(verify, "SELECT id, coalesce(ended, seen + " UNSAID_END_S ") FROM gateways",
-                        "INSERT INTO gateways VALUES (?, ?)", 2);
+        status = ledger_verify_gather(
+            verify, "SELECT id, coalesce(ended, seen + " UNSAID_END_S ") FROM gateways",
+            "INSERT INTO gateways VALUES (?, ?)", 2);
     return status;
 }
 
@@ -181,19 +183,19 @@ struct unit_sums {
     bool is_whole; /* all gateways that it may have worked for have reported it */
 };
 
-static void judge(struct verify *verify, const struct unit_sums *sums, const char *what) {
+static void examine(struct verify *verify, const struct unit_sums *sums, const char *what) {
     char line[256];
     if (sums->is_whole ? sums->counted == sums->entered : sums->counted >= sums->entered) return;
     snprintf(line, sizeof line,
              "unit %s: it has %s %lld tokens, and the entries of its gateways say %lld", sums->name,
              what, sums->counted, sums->entered);
-    tell(verify, line);
+    ledger_verify_report(verify, line);
 }
 
 /* A unit is verified when all its gateways have reported the same state of it, with no request
  * running. If a gateway died or ended before that report, its entries are unknown: then the others'
  * entries must only not be too many. */
-static enum status judge_units(struct verify *verify) {
+static enum status verify_units(struct verify *verify) {
     static const char sql[] =
         "SELECT printf('%016x', instance), max(counted_made), exact_sum(entered_made),"
         " max(counted_computed), exact_sum(entered_computed), max(is_lost) = 0"
@@ -214,8 +216,8 @@ static enum status judge_units(struct verify *verify) {
                                      (long long)database_integer(row, 4), is_whole};
         verify->verdict.units_judged += at_rest && is_whole;
         verify->verdict.units_open += !(at_rest && is_whole);
-        if (at_rest) judge(verify, &made, "made");
-        if (at_rest) judge(verify, &computed, "computed");
+        if (at_rest) examine(verify, &made, "made");
+        if (at_rest) examine(verify, &computed, "computed");
     }
     return status;
 }
@@ -228,7 +230,7 @@ static enum status verify_file(struct verify *verify, const char *path) {
     status = check_pages(verify);
     if (!status) status = database_make(verify->file, "BEGIN", verify->error); /* one state of it */
     for (size_t i = 0; i < ARRAY_COUNT(rules) && !status; i++)
-        status = apply(verify, &rules[i]);
+        status = ledger_verify_apply(verify, &rules[i]);
     if (!status) status = count_rows(verify, verify->error);
     if (!status) status = gather_units(verify);
     database_roll_back(verify->file);
@@ -245,7 +247,7 @@ enum status ledger_verify(const char *const *paths, size_t count,
     if (!status) status = database_make(verify.all, GATHERED, error);
     for (size_t i = 0; i < count && !status; i++)
         status = verify_file(&verify, paths[i]);
-    if (!status) status = judge_units(&verify);
+    if (!status) status = verify_units(&verify);
     database_close(verify.all);
     if (!status) *verdict_out = verify.verdict;
     return status;

@@ -36,7 +36,7 @@ struct accounts_reading {
 };
 
 /* The line on which the word stands for the last time, from 1. */
-static uint32_t line_of(const struct accounts_reading *reading, const char *word) {
+static uint32_t accounts_file_line_of(const struct accounts_reading *reading, const char *word) {
     uint32_t line = 1, found = 1;
     size_t count = strlen(word);
     for (size_t at = 0; at < reading->text.count; at++) {
@@ -48,13 +48,13 @@ static uint32_t line_of(const struct accounts_reading *reading, const char *word
     return found;
 }
 
-static enum status wrong(const struct accounts_reading *reading, const char *word, const char *what,
-                         const char *cure) {
+static enum status accounts_file_wrong(const struct accounts_reading *reading, const char *word,
+                                       const char *what, const char *cure) {
     return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: '%.80s' %s; %s",
-                     reading->path, line_of(reading, word), word, what, cure);
+                     reading->path, accounts_file_line_of(reading, word), word, what, cure);
 }
 
-static bool is_name(const char *name) {
+static bool accounts_file_is_name(const char *name) {
     size_t count = strlen(name);
     if (count == 0 || count > LIMIT_ACCOUNT_NAME) return false;
     for (size_t i = 0; i < count; i++)
@@ -65,13 +65,13 @@ static bool is_name(const char *name) {
 }
 
 enum status accounts_file_check_name(const char *name, const char *of, struct error *error) {
-    if (is_name(name)) return STATUS_OK;
+    if (accounts_file_is_name(name)) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "'%.80s' is no name of %s; use up to %d letters, digits, '.', '_' and '-'",
                      name, of, LIMIT_ACCOUNT_NAME);
 }
 
-static int digit_of(char letter) {
+static int accounts_file_digit_of(char letter) {
     if (letter >= '0' && letter <= '9') return letter - '0';
     if (letter >= 'a' && letter <= 'f') return letter - 'a' + 10;
     if (letter >= 'A' && letter <= 'F') return letter - 'A' + 10;
@@ -79,29 +79,32 @@ static int digit_of(char letter) {
 }
 
 /* Exactly so many bytes in hexadecimal digits. */
-static bool read_hex(const char *text, uint8_t *out, size_t count) {
+static bool accounts_file_read_hex(const char *text, uint8_t *out, size_t count) {
     if (strlen(text) != 2 * count) return false;
     for (size_t i = 0; i < count; i++) {
-        int high = digit_of(text[2 * i]), low = digit_of(text[2 * i + 1]);
+        int high = accounts_file_digit_of(text[2 * i]),
+            low = accounts_file_digit_of(text[2 * i + 1]);
         if (high < 0 || low < 0) return false;
         out[i] = (uint8_t)(high << 4 | low);
     }
     return true;
 }
 
-static enum status read_key(struct accounts_reading *reading, uint32_t account, const char *text) {
+static enum status accounts_file_read_key(struct accounts_reading *reading, uint32_t account,
+                                          const char *text) {
     struct account_key *key = &reading->keys[reading->key_count];
     size_t word = sizeof DIGEST_WORD - 1;
     key->account = account;
     key->budget = ACCOUNT_BUDGET_ANY;
     if (strncmp(text, DIGEST_WORD, word) != 0 ||
-        !read_hex(text + word, key->sha256, sizeof key->sha256))
-        return wrong(reading, text, "is not the SHA-256 of an API key",
-                     "write sha256: and 64 hexadecimal digits, as `fathom keygen --api-key` does");
+        !accounts_file_read_hex(text + word, key->sha256, sizeof key->sha256))
+        return accounts_file_wrong(
+            reading, text, "is not the SHA-256 of an API key",
+            "write sha256: and 64 hexadecimal digits, as `fathom keygen --api-key` does");
     for (uint32_t i = 0; i < reading->key_count; i++)
         if (memcmp(reading->keys[i].sha256, key->sha256, sizeof key->sha256) == 0)
-            return wrong(reading, text, "stands here twice",
-                         "a key belongs to one account: draw another one");
+            return accounts_file_wrong(reading, text, "stands here twice",
+                                       "a key belongs to one account: draw another one");
     reading->key_count++;
     return STATUS_OK;
 }
@@ -125,46 +128,50 @@ static enum status check_name(const struct accounts_reading *reading, const char
     struct error why;
     if (!accounts_file_check_name(name, of, &why)) return STATUS_OK;
     return error_set(reading->error, STATUS_INVALID, "%.200s, line %u: %s", reading->path,
-                     line_of(reading, name), why.text);
+                     accounts_file_line_of(reading, name), why.text);
 }
 
 /* A member's string, ended by a zero byte; "" if it is absent. */
-static enum status read_text(struct accounts_reading *reading, const struct tree *account,
-                             const char *name, const char **text_out) {
+static enum status accounts_file_read_text(struct accounts_reading *reading,
+                                           const struct tree *account, const char *name,
+                                           const char **text_out) {
     const struct tree *value = tree_member(account, name);
     struct bytes text = {"", 0};
     *text_out = "";
     if (!value) return STATUS_OK;
     if (!tree_get_string(value, &text) || memchr(text.data, 0, text.count))
-        return wrong(reading, name, "is no text", "write one, in quotes if need be");
+        return accounts_file_wrong(reading, name, "is no text", "write one, in quotes if need be");
     *text_out = arena_copy(reading->arena, text).data;
     return *text_out ? STATUS_OK
                      : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
                                  reading->path);
 }
 
-static enum status read_number(struct accounts_reading *reading, const struct tree *account,
-                               const char *name, uint32_t *out) {
+static enum status accounts_file_read_number(struct accounts_reading *reading,
+                                             const struct tree *account, const char *name,
+                                             uint32_t *out) {
     const char *text;
     char *end;
     *out = 0;
-    enum status status = read_text(reading, account, name, &text);
+    enum status status = accounts_file_read_text(reading, account, name, &text);
     if (status || !tree_member(account, name)) return status;
     errno = 0;
     unsigned long long number = strtoull(text, &end, 0);
     if (text[0] < '0' || text[0] > '9' || *end || errno || number > UINT32_MAX)
-        return wrong(reading, name, "is no whole number from 0 to 4294967295", "write one");
+        return accounts_file_wrong(reading, name, "is no whole number from 0 to 4294967295",
+                                   "write one");
     *out = (uint32_t)number;
     return STATUS_OK;
 }
 
-static enum status read_flag(struct accounts_reading *reading, const struct tree *account,
-                             const char *name, bool *out) {
+static enum status accounts_file_read_flag(struct accounts_reading *reading,
+                                           const struct tree *account, const char *name,
+                                           bool *out) {
     static const char *const words[][2] = {
         {"false", "true"}, {"no", "yes"}, {"off", "on"}, {"0", "1"}};
     const char *text;
     *out = false;
-    enum status status = read_text(reading, account, name, &text);
+    enum status status = accounts_file_read_text(reading, account, name, &text);
     if (status || !tree_member(account, name)) return status;
     for (size_t i = 0; i < ARRAY_COUNT(words); i++)
         for (int yes = 0; yes < 2; yes++)
@@ -172,11 +179,11 @@ static enum status read_flag(struct accounts_reading *reading, const struct tree
                 *out = yes;
                 return STATUS_OK;
             }
-    return wrong(reading, name, "is neither true nor false", "write one of them");
+    return accounts_file_wrong(reading, name, "is neither true nor false", "write one of them");
 }
 
-static enum status check_members(const struct accounts_reading *reading,
-                                 const struct tree *account) {
+static enum status accounts_file_check_members(const struct accounts_reading *reading,
+                                               const struct tree *account) {
     static const char *const known[] = {"name", "group", "keys", "requests-max", "operator"};
     struct tree_cursor cursor = {0};
     const struct tree *value;
@@ -186,8 +193,8 @@ static enum status check_members(const struct accounts_reading *reading,
         for (size_t i = 0; i < ARRAY_COUNT(known); i++)
             found = found || bytes_equal(key, bytes_of(known[i]));
         if (!found)
-            return wrong(reading, key.data, "is no member of an account",
-                         "there are name, group, keys, requests-max and operator");
+            return accounts_file_wrong(reading, key.data, "is no member of an account",
+                                       "there are name, group, keys, requests-max and operator");
     }
     return STATUS_OK;
 }
@@ -198,20 +205,23 @@ static enum status read_account(struct accounts_reading *reading, uint32_t numbe
     const struct tree *keys = tree_member(entry, "keys");
     const char *name = "", *group = "", *key;
     bool is_operator = false;
-    enum status status = check_members(reading, entry);
-    if (!status) status = read_text(reading, entry, "name", &name);
-    if (!status) status = read_text(reading, entry, "group", &group);
+    enum status status = accounts_file_check_members(reading, entry);
+    if (!status) status = accounts_file_read_text(reading, entry, "name", &name);
+    if (!status) status = accounts_file_read_text(reading, entry, "group", &group);
     if (!status)
-        status = read_number(reading, entry, "requests-max", &account->limits.requests_max);
-    if (!status) status = read_flag(reading, entry, "operator", &is_operator);
+        status = accounts_file_read_number(reading, entry, "requests-max",
+                                           &account->limits.requests_max);
+    if (!status) status = accounts_file_read_flag(reading, entry, "operator", &is_operator);
     if (!status) status = check_name(reading, name, "an account");
     if (!status && tree_member(entry, "group")) status = check_name(reading, group, "a group");
     if (!status && (!keys || tree_kind(keys) != TREE_ARRAY))
-        status = wrong(reading, name, "has no list of keys", "write keys: [], or the keys");
+        status = accounts_file_wrong(reading, name, "has no list of keys",
+                                     "write keys: [], or the keys");
     if (status) return status;
     for (uint32_t i = 0; i < number; i++)
         if (strcmp(reading->accounts[i].name, name) == 0)
-            return wrong(reading, name, "names two accounts", "give each its own name");
+            return accounts_file_wrong(reading, name, "names two accounts",
+                                       "give each its own name");
     memcpy(account->name, name, strlen(name));
     memcpy(reading->groups[number], group, strlen(group));
     account->tenant = accounts_file_salt(reading->secret, name, group, 0);
@@ -220,17 +230,18 @@ static enum status read_account(struct accounts_reading *reading, uint32_t numbe
     for (size_t i = 0; i < tree_count(keys) && !status; i++) {
         struct bytes text;
         if (!tree_get_string(tree_at(keys, i), &text) || memchr(text.data, 0, text.count))
-            return wrong(reading, name, "has a key that is no text",
-                         "write sha256: and 64 hexadecimal digits");
+            return accounts_file_wrong(reading, name, "has a key that is no text",
+                                       "write sha256: and 64 hexadecimal digits");
         key = arena_copy(reading->arena, text).data;
-        status = key ? read_key(reading, number, key)
+        status = key ? accounts_file_read_key(reading, number, key)
                      : error_set(reading->error, STATUS_NO_MEMORY, "%.200s: out of memory",
                                  reading->path);
     }
     return status;
 }
 
-static enum status read_accounts(struct accounts_reading *reading, const struct tree *list) {
+static enum status accounts_file_read_accounts(struct accounts_reading *reading,
+                                               const struct tree *list) {
     size_t key_count = 0, count = tree_count(list);
     enum status status = STATUS_OK;
     for (size_t i = 0; i < count; i++)
@@ -257,7 +268,7 @@ static enum status read_accounts(struct accounts_reading *reading, const struct 
     return status;
 }
 
-static enum status read_root(struct accounts_reading *reading) {
+static enum status accounts_file_read_root(struct accounts_reading *reading) {
     const struct tree *root = NULL;
     enum status status =
         yaml_tree_parse_words(reading->arena, reading->text, reading->path, &root, reading->error);
@@ -274,13 +285,14 @@ static enum status read_root(struct accounts_reading *reading) {
             "%.200s: expected 'accounts:' and a list of accounts, each with 'name' and "
             "'keys' (docs/api.md has an example)",
             reading->path);
-    return read_accounts(reading, list);
+    return accounts_file_read_accounts(reading, list);
 }
 
 /* `groups_out` may be NULL. */
-static enum status parse(struct bytes text, const char *path, const uint8_t secret[SHA256_BYTES],
-                         struct record_accounts **record_out, account_group_name **groups_out,
-                         struct error *error) {
+static enum status accounts_file_parse_each(struct bytes text, const char *path,
+                                            const uint8_t secret[SHA256_BYTES],
+                                            struct record_accounts **record_out,
+                                            account_group_name **groups_out, struct error *error) {
     size_t bytes = TREE_BYTES_PER_BYTE * (text.count + 64);
     struct arena arena;
     void *memory = malloc(bytes);
@@ -288,7 +300,7 @@ static enum status parse(struct bytes text, const char *path, const uint8_t secr
     arena_over(&arena, memory, bytes);
     struct accounts_reading reading = {
         .text = text, .arena = &arena, .path = path, .secret = secret, .error = error};
-    enum status status = read_root(&reading);
+    enum status status = accounts_file_read_root(&reading);
     free(memory);
     if (status || !groups_out) free(reading.groups);
     if (status) {
@@ -304,12 +316,12 @@ static enum status parse(struct bytes text, const char *path, const uint8_t secr
 enum status accounts_file_parse(struct bytes text, const char *path,
                                 const uint8_t secret[SHA256_BYTES],
                                 struct record_accounts **record_out, struct error *error) {
-    return parse(text, path, secret, record_out, NULL, error);
+    return accounts_file_parse_each(text, path, secret, record_out, NULL, error);
 }
 
 /* ---- the secret ---- */
 
-static void draw(uint8_t *out) {
+static void accounts_file_draw(uint8_t *out) {
     check(getrandom(out, SHA256_BYTES, 0) == SHA256_BYTES);
 }
 
@@ -323,7 +335,7 @@ static void write_hex(const uint8_t bytes[SHA256_BYTES], char *out) {
 static enum status make_secret(const char *path, struct error *error) {
     char draft[PATH_MAX], text[2 * SHA256_BYTES + 1];
     uint8_t secret[SHA256_BYTES];
-    draw(secret);
+    accounts_file_draw(secret);
     write_hex(secret, text);
     snprintf(draft, sizeof draft, "%.*s.%ld", PATH_MAX - 32, path, (long)getpid());
     int file = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -340,8 +352,8 @@ static enum status make_secret(const char *path, struct error *error) {
         strerror(failure));
 }
 
-static enum status read_secret(const char *path, uint8_t secret_out[SHA256_BYTES],
-                               struct error *error) {
+static enum status accounts_file_read_secret(const char *path, uint8_t secret_out[SHA256_BYTES],
+                                             struct error *error) {
     struct bytes text;
     char digits[2 * SHA256_BYTES + 1] = {0};
     enum status status =
@@ -352,16 +364,16 @@ static enum status read_secret(const char *path, uint8_t secret_out[SHA256_BYTES
                  (text.count == 2 * SHA256_BYTES || text.data[2 * SHA256_BYTES] == '\n');
     if (whole) memcpy(digits, text.data, 2 * SHA256_BYTES);
     free((void *)(uintptr_t)text.data);
-    if (whole && read_hex(digits, secret_out, SHA256_BYTES)) return STATUS_OK;
+    if (whole && accounts_file_read_hex(digits, secret_out, SHA256_BYTES)) return STATUS_OK;
     return error_set(error, STATUS_INVALID,
                      "%.300s, line 1: it is no secret of 64 hexadecimal digits; bring back the old "
                      "one, or remove the file for a new one (cached blocks are then not found)",
                      path);
 }
 
-static enum status read_all(const char *path, struct record_accounts **record_out,
-                            account_group_name **groups_out, uint8_t secret[SHA256_BYTES],
-                            struct error *error) {
+static enum status accounts_file_read_all(const char *path, struct record_accounts **record_out,
+                                          account_group_name **groups_out,
+                                          uint8_t secret[SHA256_BYTES], struct error *error) {
     char secret_path[PATH_MAX];
     struct bytes text;
     int count = snprintf(secret_path, sizeof secret_path, "%s.secret", path);
@@ -369,8 +381,9 @@ static enum status read_all(const char *path, struct record_accounts **record_ou
         return error_set(error, STATUS_INVALID, "the name of the accounts' file is too long");
     enum status status = file_take(path, FILE_BYTES_MAX, &text, error);
     if (status) return status;
-    status = read_secret(secret_path, secret, error);
-    if (!status) status = parse(text, path, secret, record_out, groups_out, error);
+    status = accounts_file_read_secret(secret_path, secret, error);
+    if (!status)
+        status = accounts_file_parse_each(text, path, secret, record_out, groups_out, error);
     free((void *)(uintptr_t)text.data);
     return status;
 }
@@ -378,19 +391,19 @@ static enum status read_all(const char *path, struct record_accounts **record_ou
 enum status accounts_file_read(const char *path, struct record_accounts **record_out,
                                struct error *error) {
     uint8_t secret[SHA256_BYTES];
-    return read_all(path, record_out, NULL, secret, error);
+    return accounts_file_read_all(path, record_out, NULL, secret, error);
 }
 
 enum status accounts_file_take_over(const char *path, struct record_accounts **record_out,
                                     account_group_name **groups_out,
                                     uint8_t secret_out[SHA256_BYTES], struct error *error) {
-    return read_all(path, record_out, groups_out, secret_out, error);
+    return accounts_file_read_all(path, record_out, groups_out, secret_out, error);
 }
 
 void accounts_file_draw_key(char key_out[ACCOUNTS_KEY_TEXT],
                             char digest_out[ACCOUNTS_DIGEST_TEXT]) {
     uint8_t bytes[SHA256_BYTES], digest[SHA256_BYTES];
-    draw(bytes);
+    accounts_file_draw(bytes);
     memcpy(key_out, "sk-", 3);
     write_hex(bytes, key_out + 3);
     sha256_digest(key_out, strlen(key_out), digest);

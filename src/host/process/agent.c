@@ -15,7 +15,7 @@
 #include "host/process/log.h"
 #include "host/process/numa_nodes.h"
 #include "host/process/private_room.h"
-#include "host/process/rank_board.h"
+#include "host/process/rank_health.h"
 #include "host/process/rank_launch.h"
 #include "serving/policy/place_ranks.h"
 #include "serving/policy/supervise.h"
@@ -57,7 +57,7 @@ struct agent {
     uint32_t first, count, number; /* ranks of the last start */
     char *words;                   /* of their command line */
     const char *arguments[AGENT_WORDS_MAX + 2];
-    struct rank_board board;
+    struct rank_health health;
     uint32_t news;            /* when signs were last sent */
     struct agent_sign *signs; /* [count] */
     cpu_set_t cpus;
@@ -71,7 +71,7 @@ static void send_frame(struct agent *agent, enum agent_kind kind, const void *bo
 
 static void rank_here(void *context, struct bytes frame) {
     struct agent_part *part = context;
-    agent_stream_send(&part->agent->stream, AGENT_HERE, NULL, frame);
+    agent_stream_send(&part->agent->stream, AGENT_JOIN, NULL, frame);
 }
 
 static int64_t pid_of(const struct agent *agent, uint32_t rank) {
@@ -83,19 +83,19 @@ static int64_t pid_of(const struct agent *agent, uint32_t rank) {
     return 0;
 }
 
-static void send_signs(struct agent *agent) {
+static void agent_send_signs(struct agent *agent) {
     const struct agent_signs head = {agent->number, agent->count};
     for (uint32_t i = 0; i < agent->count; i++) {
-        struct rank_line *line = &agent->board.lines[agent->first + i];
+        struct rank_line *line = &agent->health.lines[agent->first + i];
         int64_t pid = pid_of(agent, agent->first + i);
-        agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->pulse.tiles),
-                                              .moved = atomic_load(&line->pulse.moved),
-                                              .peer = atomic_load(&line->pulse.peer),
-                                              .ran = pid ? rank_board_run_ns(pid) : 0,
+        agent->signs[i] = (struct agent_sign){.tiles = atomic_load(&line->heartbeat.tiles),
+                                              .moved = atomic_load(&line->heartbeat.moved),
+                                              .peer = atomic_load(&line->heartbeat.peer),
+                                              .ran = pid ? rank_health_run_ns(pid) : 0,
                                               .pid = pid ? pid : atomic_load(&line->pid),
-                                              .cpu_ns = pid ? rank_board_cpu_ns(pid) : 0,
-                                              .state = atomic_load(&line->pulse.state),
-                                              .place = atomic_load(&line->pulse.place),
+                                              .cpu_ns = pid ? rank_health_cpu_ns(pid) : 0,
+                                              .state = atomic_load(&line->heartbeat.state),
+                                              .place = atomic_load(&line->heartbeat.place),
                                               .role = atomic_load(&line->role),
                                               .epoch = atomic_load(&line->epoch)};
     }
@@ -108,7 +108,7 @@ static void send_signs(struct agent *agent) {
 static void rank_ended(void *context, uint32_t rank, int status) {
     struct agent_part *part = context;
     const struct agent_ended ended = {part->agent->number, rank, status, 0};
-    send_signs(part->agent);
+    agent_send_signs(part->agent);
     send_frame(part->agent, AGENT_ENDED, &ended);
 }
 
@@ -124,7 +124,7 @@ static void close_parts(struct agent *agent) {
         rank_launch_close(part->launch);
     }
     agent->part_count = 0;
-    rank_board_close(&agent->board);
+    rank_health_close(&agent->health);
     free(agent->signs);
     agent->signs = NULL;
     agent->count = 0;
@@ -164,14 +164,14 @@ static enum status open_part(struct agent *agent, const struct agent_launch *lau
 }
 
 /* Ranks that follow one another and belong to the same node are one part. */
-static enum status open_parts(struct agent *agent, const struct agent_launch *launch,
-                              struct error *error) {
+static enum status agent_open_parts(struct agent *agent, const struct agent_launch *launch,
+                                    struct error *error) {
     uint32_t node_count = numa_nodes_read("/sys", &agent->cpus, nodes);
     enum status status = STATUS_OK;
     for (uint32_t from = 0, to; !status && from < launch->count; from = to) {
-        uint32_t node = place_node(from, launch->count, node_count);
+        uint32_t node = place_ranks_node(from, launch->count, node_count);
         for (to = from + 1; to < launch->count; to++)
-            if (place_node(to, launch->count, node_count) != node) break;
+            if (place_ranks_node(to, launch->count, node_count) != node) break;
         bind_to(agent, node);
         status = open_part(agent, launch, node, from, to - from, error);
     }
@@ -179,8 +179,8 @@ static enum status open_parts(struct agent *agent, const struct agent_launch *la
     return status;
 }
 
-static enum status make_board(struct agent *agent, const struct agent_launch *launch,
-                              struct error *error) {
+static enum status make_health(struct agent *agent, const struct agent_launch *launch,
+                               struct error *error) {
     char path[512];
     snprintf(path, sizeof path, "%s/%u", agent->room.path, launch->number - 1);
     private_room_remove(path); /* of the start before */
@@ -191,7 +191,7 @@ static enum status make_board(struct agent *agent, const struct agent_launch *la
     snprintf(path, sizeof path, "%s/%u/board", agent->room.path, launch->number);
     agent->signs = calloc(launch->count, sizeof *agent->signs);
     if (!agent->signs) return error_set(error, STATUS_NO_MEMORY, "no memory for signs of life");
-    return rank_board_create(path, launch->total, &agent->board, error);
+    return rank_health_create(path, launch->total, &agent->health, error);
 }
 
 static void take_settings(struct bytes words) {
@@ -206,7 +206,7 @@ static void take_settings(struct bytes words) {
 }
 
 /* Reports a failed start as the end of all ranks, with the status of one that refuses. */
-static void tell_failure(struct agent *agent, const struct agent_launch *launch) {
+static void report_failure(struct agent *agent, const struct agent_launch *launch) {
     for (uint32_t i = 0; i < launch->count; i++) {
         const struct agent_ended ended = {launch->number, launch->first + i, 1 << 8, 0};
         send_frame(agent, AGENT_ENDED, &ended);
@@ -229,7 +229,7 @@ static void keep_words(struct agent *agent, uint32_t arguments, struct bytes tai
     take_settings(words);
 }
 
-static void launch(struct agent *agent, const struct agent_frame *frame) {
+static void agent_launch(struct agent *agent, const struct agent_frame *frame) {
     struct agent_launch it;
     struct error error;
     memcpy(&it, frame->body, sizeof it);
@@ -243,18 +243,18 @@ static void launch(struct agent *agent, const struct agent_frame *frame) {
     enum status status = agent->arguments[0]
                              ? STATUS_OK
                              : error_set(&error, STATUS_IO, "cannot find this program's file");
-    if (!status) status = make_board(agent, &it, &error);
+    if (!status) status = make_health(agent, &it, &error);
     if (!status) {
         agent->count = it.count;
-        status = open_parts(agent, &it, &error);
+        status = agent_open_parts(agent, &it, &error);
     }
     if (!status) {
-        send_signs(agent); /* the supervisor knows their processes before they say anything */
+        agent_send_signs(agent); /* the supervisor knows their processes before they say anything */
         return;
     }
     log_say(LOG_ERROR, SUBJECT, "ranks cannot be started why=%s", error.text);
     close_parts(agent);
-    tell_failure(agent, &it);
+    report_failure(agent, &it);
 }
 
 /* One that cannot be started has ended again. */
@@ -266,11 +266,11 @@ static void launch_again(struct agent *agent, const struct agent_frame *frame) {
     for (uint32_t i = 0; i < agent->part_count; i++) {
         const struct agent_part *part = &agent->parts[i];
         if (it.rank < part->first || it.rank - part->first >= part->count) continue;
-        rank_board_clear(&agent->board, it.rank);
+        rank_health_clear(&agent->health, it.rank);
         bind_to(agent, part->node);
         enum status status = rank_launch_again(part->launch, it.rank, &error);
         bind_to(agent, PLACE_NO_NODE);
-        send_signs(agent);
+        agent_send_signs(agent);
         if (!status) return;
         log_say(LOG_ERROR, SUBJECT, "a rank cannot be started why=%s", error.text);
         if (rank_launch_pid(part->launch, it.rank) > 0) {
@@ -284,7 +284,7 @@ static void launch_again(struct agent *agent, const struct agent_frame *frame) {
 
 /* ---- frames ---- */
 
-static void look_at_host(struct agent *agent, const struct agent_frame *frame) {
+static void agent_look_at_host(struct agent *agent, const struct agent_frame *frame) {
     struct agent_check check;
     struct agent_facts facts;
     struct error error;
@@ -320,7 +320,7 @@ static void try_to_reach(struct agent *agent, const struct agent_frame *frame) {
     agent_reach_try(agent->reach, &place);
 }
 
-static void tell_reached(void *context, const struct agent_reached *reached) {
+static void report_reached(void *context, const struct agent_reached *reached) {
     send_frame(context, AGENT_REACHED, reached);
 }
 
@@ -347,13 +347,13 @@ static void signal_ranks(struct agent *agent, const struct agent_frame *frame) {
     }
 }
 
-static void take(struct agent *agent, const struct agent_frame *frame) {
+static void agent_take_each(struct agent *agent, const struct agent_frame *frame) {
     switch (frame->kind) {
     case AGENT_CHECK:
-        look_at_host(agent, frame);
+        agent_look_at_host(agent, frame);
         break;
     case AGENT_LAUNCH:
-        if (agent->room.path[0]) launch(agent, frame);
+        if (agent->room.path[0]) agent_launch(agent, frame);
         break;
     case AGENT_REACH:
         try_to_reach(agent, frame);
@@ -364,9 +364,9 @@ static void take(struct agent *agent, const struct agent_frame *frame) {
     case AGENT_FILE:
         if (agent->room.path[0]) keep_file(agent, frame);
         break;
-    case AGENT_TELL:
+    case AGENT_REPORT:
         for (uint32_t i = 0; i < agent->part_count; i++)
-            rank_launch_tell(agent->parts[i].launch, frame->tail);
+            rank_launch_report(agent->parts[i].launch, frame->tail);
         break;
     case AGENT_SIGNAL:
         signal_ranks(agent, frame);
@@ -379,13 +379,13 @@ static void take(struct agent *agent, const struct agent_frame *frame) {
     }
 }
 
-static void on_readable(int file, short what, void *context) {
+static void agent_on_readable(int file, short what, void *context) {
     struct agent *agent = context;
     struct agent_frame frame;
     agent_stream_tend(&agent->stream);
     while (agent_stream_next(&agent->stream, &frame))
-        take(agent, &frame);
-    agent->hearing.heard_ns = clock_now_ns();
+        agent_take_each(agent, &frame);
+    agent->hearing.received_ns = clock_now_ns();
     if (agent->stream.is_over) event_base_loopbreak(agent->base);
 }
 
@@ -393,28 +393,28 @@ static void on_readable(int file, short what, void *context) {
 
 /* Another number when the supervisor is to have signs at once: ranks that have come, those that are
  * ready besides, and the epoch of those that go on. */
-static uint32_t count_news(const struct agent *agent) {
+static uint32_t count_changes(const struct agent *agent) {
     uint32_t news = 0;
     for (uint32_t i = 0; i < agent->count; i++) {
-        struct rank_line *line = &agent->board.lines[agent->first + i];
+        struct rank_line *line = &agent->health.lines[agent->first + i];
         news += atomic_load(&line->pid) != 0;
-        news += atomic_load(&line->pulse.state) != PULSE_STARTS;
+        news += atomic_load(&line->heartbeat.state) != HEARTBEAT_STARTS;
         news += atomic_load(&line->epoch);
     }
     return news;
 }
 
-static void on_tick(evutil_socket_t file, short what, void *context) {
+static void agent_on_tick(evutil_socket_t file, short what, void *context) {
     struct agent *agent = context;
     int64_t now_ns = clock_now_ns();
     int64_t interval_ns = supervise_interval_ns(agent->timeout_ns);
     int64_t silent_ns =
         supervise_silence(&agent->hearing, SUPERVISE_PATIENCE * agent->timeout_ns, now_ns);
-    uint32_t news = count_news(agent);
+    uint32_t news = count_changes(agent);
     if (agent->count && (news != agent->news || now_ns - agent->signed_ns >= interval_ns)) {
         agent->news = news;
         agent->signed_ns = now_ns;
-        send_signs(agent);
+        agent_send_signs(agent);
     }
     if (silent_ns) {
         log_say(LOG_ERROR, SUBJECT, "its supervisor is not heard, the ranks end silent_s=%.1f",
@@ -432,14 +432,14 @@ enum status agent_run(int in, int out, struct error *error) {
     signal(SIGPIPE, SIG_IGN);
     CPU_ZERO(&agent.cpus);
     sched_getaffinity(0, sizeof agent.cpus, &agent.cpus);
-    agent.hearing.heard_ns = agent.hearing.looked_ns = clock_now_ns();
-    enum status status =
-        agent_stream_open(&agent.stream, agent.base, in, out, false, on_readable, &agent, error);
+    agent.hearing.received_ns = agent.hearing.looked_ns = clock_now_ns();
+    enum status status = agent_stream_open(&agent.stream, agent.base, in, out, false,
+                                           agent_on_readable, &agent, error);
     if (!status) {
-        const struct agent_reach_options reach = {agent.base, &agent, tell_reached};
+        const struct agent_reach_options reach = {agent.base, &agent, report_reached};
         agent.reach = agent_reach_open(&reach);
         check(agent.reach);
-        agent.tick = evtimer_new(agent.base, on_tick, &agent);
+        agent.tick = evtimer_new(agent.base, agent_on_tick, &agent);
         check(agent.tick);
         event_add(agent.tick, &(struct timeval){.tv_usec = TICK_US});
         event_base_dispatch(agent.base);

@@ -57,8 +57,8 @@ static bool is_routed_expert(const char *name) {
     return strstr(name, ".mlp.experts.") != NULL;
 }
 
-static void measure(const struct checkpoint *checkpoint, const struct agent_check *check,
-                    struct agent_facts *facts) {
+static void agent_facts_measure(const struct checkpoint *checkpoint,
+                                const struct agent_check *check, struct agent_facts *facts) {
     double experts = 0, rest = 0, share = (double)check->count / check->total;
     uint32_t count = checkpoint_shape(checkpoint)->experts;
     for (uint32_t i = 0; i < checkpoint_tensor_count(checkpoint); i++) {
@@ -90,14 +90,14 @@ static bool look_at_model(const struct agent_check *check, struct agent_facts *f
         return false;
     }
     checkpoint_identity(checkpoint, facts->model);
-    measure(checkpoint, check, facts);
+    agent_facts_measure(checkpoint, check, facts);
     checkpoint_close(checkpoint);
     return true;
 }
 
 /* ---- network and memory ---- */
 
-static bool is_wanted(const struct ifaddrs *at, const char *interface, int family) {
+static bool agent_facts_is_wanted(const struct ifaddrs *at, const char *interface, int family) {
     if (!at->ifa_addr || at->ifa_addr->sa_family != family || !(at->ifa_flags & IFF_UP))
         return false;
     return interface[0] ? strcmp(at->ifa_name, interface) == 0 : !(at->ifa_flags & IFF_LOOPBACK);
@@ -116,7 +116,7 @@ bool agent_facts_find_address(const char *interface, char address_out[static 64]
     if (getifaddrs(&all)) all = NULL;
     for (size_t i = 0; i < 2 && !address_out[0]; i++)
         for (const struct ifaddrs *at = all; at && !address_out[0]; at = at->ifa_next)
-            if (is_wanted(at, interface, families[i]))
+            if (agent_facts_is_wanted(at, interface, families[i]))
                 inet_ntop(families[i], address_in(at->ifa_addr), address_out, 64);
     freeifaddrs(all);
     if (!address_out[0] && !interface[0]) memcpy(address_out, "127.0.0.1", sizeof "127.0.0.1");
@@ -160,7 +160,7 @@ static uint64_t free_bytes(void) {
     return kib << 10;
 }
 
-static uint32_t cpus(void) {
+static uint32_t agent_facts_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
@@ -169,7 +169,7 @@ static uint32_t cpus(void) {
 void agent_facts_take(const struct agent_check *check, struct agent_facts *facts_out) {
     *facts_out = (struct agent_facts){.port = agent_facts_find_port(), .free_bytes = free_bytes()};
     agent_facts_name_program(facts_out);
-    facts_out->cpus = cpus();
+    facts_out->cpus = agent_facts_cpus();
     if (gethostname(facts_out->host, sizeof facts_out->host - 1)) facts_out->host[0] = 0;
     if (look_at_network(check, facts_out)) look_at_model(check, facts_out);
     keep_printable(facts_out->host);
@@ -196,8 +196,8 @@ void agent_facts_name_devices(const char *sys, const char *interface, char text[
 
 /* ---- judging ---- */
 
-bool agent_facts_judge(const struct agent_facts *facts, const struct agent_facts *own,
-                       const struct agent_facts *first, char text[static 512]) {
+bool agent_facts_verify(const struct agent_facts *facts, const struct agent_facts *own,
+                        const struct agent_facts *first, char text[static 512]) {
     text[0] = 0;
     if (strcmp(facts->version, own->version) != 0)
         snprintf(text, 512, "its fathom is version %s, and this is %s; install the same",

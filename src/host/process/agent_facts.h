@@ -18,8 +18,8 @@ void agent_facts_name_program(struct agent_facts *facts_out);
 
 /* False: the host lacks something; the text says what, and what to do. `own` has the supervisor's
  * program, `first` the facts of the unit's first host. Pure. */
-bool agent_facts_judge(const struct agent_facts *facts, const struct agent_facts *own,
-                       const struct agent_facts *first, char text[static 512]);
+bool agent_facts_verify(const struct agent_facts *facts, const struct agent_facts *own,
+                        const struct agent_facts *first, char text[static 512]);
 
 /* The numeric address of an interface; "": of the first that is not the loopback, which there is
  * always as a last resort. False: the interface is not there, is down or has no address. */

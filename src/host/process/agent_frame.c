@@ -2,8 +2,8 @@
 #include "host/process/agent_frame.h"
 
 #include "base/check.h"
+#include "base/heartbeat.h"
 #include "base/limits.h"
-#include "base/pulse.h"
 #include "contract/record_unit.h"
 
 #include <string.h>
@@ -14,11 +14,11 @@ static const struct kind_row {
 } kinds[AGENT_KINDS] = {
     [AGENT_CHECK] = {sizeof(struct agent_check), false, false},
     [AGENT_LAUNCH] = {sizeof(struct agent_launch), false, true},
-    [AGENT_TELL] = {0, false, true},
+    [AGENT_REPORT] = {0, false, true},
     [AGENT_SIGNAL] = {sizeof(struct agent_signal), false, false},
     [AGENT_PING] = {0, false, false},
     [AGENT_FACTS] = {sizeof(struct agent_facts), true, false},
-    [AGENT_HERE] = {0, true, true},
+    [AGENT_JOIN] = {0, true, true},
     [AGENT_SIGNS] = {sizeof(struct agent_signs), true, true},
     [AGENT_ENDED] = {sizeof(struct agent_ended), true, false},
     [AGENT_PONG] = {0, true, false},
@@ -104,13 +104,13 @@ static bool signs_are_right(const void *body, struct bytes tail) {
     for (uint32_t i = 0; i < it.count; i++) {
         struct agent_sign sign;
         memcpy(&sign, tail.data + i * sizeof sign, sizeof sign);
-        if (sign.state >= PULSE_STATE_COUNT || sign.role > UNIT_ROLE_COUNT) return false;
+        if (sign.state >= HEARTBEAT_STATE_COUNT || sign.role > UNIT_ROLE_COUNT) return false;
         if (sign.pid < 0 || sign.cpu_ns < 0) return false;
     }
     return true;
 }
 
-static bool is_right(const struct agent_frame *frame) {
+static bool agent_frame_is_right(const struct agent_frame *frame) {
     struct agent_signal signal;
     struct agent_ended ended;
     struct agent_again again;
@@ -135,7 +135,7 @@ static bool is_right(const struct agent_frame *frame) {
         memcpy(&signal, frame->body, sizeof signal);
         return (signal.rank < LIMIT_RANKS || signal.rank == AGENT_ALL_RANKS) && signal.number > 0 &&
                signal.number < 65;
-    case AGENT_HERE:
+    case AGENT_JOIN:
         return frame->tail.count > 0;
     case AGENT_ENDED:
         memcpy(&ended, frame->body, sizeof ended);
@@ -168,7 +168,7 @@ enum agent_got agent_frame_read(struct bytes got, bool from_agent, struct agent_
                                 .bytes = sizeof head + head.bytes,
                                 .body = body,
                                 .tail = {body + row->body, head.bytes - row->body}};
-    if (!is_right(&frame)) return AGENT_GOT_NONSENSE;
+    if (!agent_frame_is_right(&frame)) return AGENT_GOT_NONSENSE;
     *frame_out = frame;
     return AGENT_GOT_FRAME;
 }

@@ -37,11 +37,11 @@
 enum agent_kind {
     AGENT_CHECK = 1,
     AGENT_LAUNCH,
-    AGENT_TELL,
+    AGENT_REPORT,
     AGENT_SIGNAL,
     AGENT_PING,
     AGENT_FACTS,
-    AGENT_HERE,
+    AGENT_JOIN,
     AGENT_SIGNS,
     AGENT_ENDED,
     AGENT_PONG,

@@ -29,11 +29,11 @@ struct agent_link {
     int status;
     struct supervise_hearing hearing;
     int64_t pinged_ns;
-    bool has_spoken, is_lost;
+    bool has_reported, is_lost;
 };
 
 /* In the child: never returns. */
-static void become(const char *const *command, int file, pid_t parent) {
+static void agent_link_become(const char *const *command, int file, pid_t parent) {
     child_start_settle(parent);
     if (dup2(file, STDIN_FILENO) < 0 || dup2(file, STDOUT_FILENO) < 0) _exit(126);
     close_range(STDERR_FILENO + 1, ~0U, 0);
@@ -43,7 +43,7 @@ static void become(const char *const *command, int file, pid_t parent) {
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static void on_readable(int file, short what, void *context);
+static void agent_link_on_readable(int file, short what, void *context);
 
 enum status agent_link_open(const struct agent_link_options *options, struct agent_link **link_out,
                             struct error *error) {
@@ -58,7 +58,7 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
     pid_t parent = getpid();
     fflush(NULL);
     link->pid = fork();
-    if (link->pid == 0) become(options->command, files[1], parent);
+    if (link->pid == 0) agent_link_become(options->command, files[1], parent);
     close(files[1]);
     enum status status = STATUS_OK;
     if (link->pid < 0) {
@@ -67,9 +67,9 @@ enum status agent_link_open(const struct agent_link_options *options, struct age
         free(link);
         return status;
     }
-    status = agent_stream_open(&link->stream, options->base, files[0], files[0], true, on_readable,
-                               link, error);
-    link->hearing.heard_ns = link->hearing.looked_ns = clock_now_ns();
+    status = agent_stream_open(&link->stream, options->base, files[0], files[0], true,
+                               agent_link_on_readable, link, error);
+    link->hearing.received_ns = link->hearing.looked_ns = clock_now_ns();
     if (status)
         agent_link_close(link, 0);
     else
@@ -96,7 +96,7 @@ static bool has_ended(struct agent_link *link, int64_t wait_ns) {
 }
 
 /* By what a shell's status means. */
-static void explain(struct agent_link *link, char why[static AGENT_LINK_WHY]) {
+static void agent_link_explain(struct agent_link *link, char why[static AGENT_LINK_WHY]) {
     if (!has_ended(link, WORDS_NS))
         snprintf(why, AGENT_LINK_WHY, "it says nothing more");
     else if (!WIFEXITED(link->status))
@@ -110,7 +110,7 @@ static void explain(struct agent_link *link, char why[static AGENT_LINK_WHY]) {
         snprintf(why, AGENT_LINK_WHY, "its agent ended with status %d", WEXITSTATUS(link->status));
 }
 
-static void lose(struct agent_link *link, const char *why) {
+static void agent_link_lose(struct agent_link *link, const char *why) {
     if (link->is_lost) return;
     link->is_lost = true;
     link->options.lost(link->options.context, why);
@@ -122,8 +122,8 @@ void agent_link_tend(struct agent_link *link) {
     if (link->is_lost) return;
     agent_stream_tend(&link->stream);
     while (!link->is_lost && agent_stream_next(&link->stream, &frame)) {
-        link->hearing.heard_ns = clock_now_ns();
-        link->has_spoken = true;
+        link->hearing.received_ns = clock_now_ns();
+        link->has_reported = true;
         if (frame.kind != AGENT_PONG) link->options.take(link->options.context, &frame);
     }
     if (!link->stream.is_over || link->is_lost) return;
@@ -131,33 +131,33 @@ void agent_link_tend(struct agent_link *link) {
         agent_stream_quote(&link->stream, quote);
         snprintf(why, sizeof why, "what comes from there is no agent's: \"%s\"", quote);
     } else {
-        explain(link, why);
+        agent_link_explain(link, why);
     }
-    lose(link, why);
+    agent_link_lose(link, why);
 }
 
-static void on_readable(int file, short what, void *context) {
+static void agent_link_on_readable(int file, short what, void *context) {
     agent_link_tend(context);
 }
 
 /* ---- time ---- */
 
 int64_t agent_link_silent_ns(const struct agent_link *link, int64_t now_ns) {
-    return now_ns - link->hearing.heard_ns;
+    return now_ns - link->hearing.received_ns;
 }
 
 void agent_link_tick(struct agent_link *link, int64_t now_ns) {
     char why[AGENT_LINK_WHY];
-    int64_t timeout_ns = link->has_spoken ? link->options.timeout_ns : link->options.first_ns;
+    int64_t timeout_ns = link->has_reported ? link->options.timeout_ns : link->options.first_ns;
     if (link->is_lost) return;
     int64_t silent_ns = supervise_silence(&link->hearing, timeout_ns, now_ns);
-    if (link->has_spoken && now_ns - link->pinged_ns >= supervise_interval_ns(timeout_ns)) {
+    if (link->has_reported && now_ns - link->pinged_ns >= supervise_interval_ns(timeout_ns)) {
         link->pinged_ns = now_ns;
         agent_link_send(link, AGENT_PING, NULL, (struct bytes){NULL, 0});
     }
     if (!silent_ns) return;
     snprintf(why, sizeof why, "nothing was heard from it for %.1f s", (double)silent_ns * 1e-9);
-    lose(link, why);
+    agent_link_lose(link, why);
 }
 
 bool agent_link_is_lost(const struct agent_link *link) {

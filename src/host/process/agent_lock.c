@@ -15,7 +15,7 @@
 #define TRIES 500 /* of 10 ms each: a killed process gives up its memory first */
 
 /* The file that has the name now may be another than the one that is locked. */
-static bool is_there(int file, const char *path) {
+static bool agent_lock_is_there(int file, const char *path) {
     struct stat own, named;
     return fstat(file, &own) == 0 && stat(path, &named) == 0 && own.st_ino == named.st_ino;
 }
@@ -36,7 +36,7 @@ enum status agent_lock_take(const char *directory, const char *unit, struct agen
         lock->file = open(lock->path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (lock->file < 0)
             return error_set(error, STATUS_IO, "%.300s: %s", lock->path, strerror(errno));
-        if (fcntl(lock->file, F_SETLK, &whole) == 0 && is_there(lock->file, lock->path))
+        if (fcntl(lock->file, F_SETLK, &whole) == 0 && agent_lock_is_there(lock->file, lock->path))
             return STATUS_OK;
         pid_t pid = holder(lock->file);
         if (pid && kill(pid, SIGKILL) == 0) *was_held_out = true;

@@ -19,7 +19,7 @@ struct attempt {
     struct agent_reach *reach;
     struct attempt *next;
     struct event *event;
-    struct agent_reached told;
+    struct agent_reached reported;
     int file;
 };
 
@@ -85,7 +85,7 @@ uint32_t agent_reach_listen(struct agent_reach *reach, const char *address) {
 
 /* ---- trying ---- */
 
-static void drop(struct attempt *attempt) {
+static void agent_reach_drop(struct attempt *attempt) {
     struct attempt **at = &attempt->reach->attempts;
     while (*at != attempt)
         at = &(*at)->next;
@@ -98,14 +98,14 @@ static void drop(struct attempt *attempt) {
 static void on_tried(int file, short what, void *context) {
     struct attempt *attempt = context;
     struct agent_reach *reach = attempt->reach;
-    struct agent_reached told = attempt->told;
-    socklen_t bytes = sizeof told.error;
-    if (!told.error && what & EV_TIMEOUT)
-        told.error = ETIMEDOUT;
-    else if (!told.error && getsockopt(file, SOL_SOCKET, SO_ERROR, &told.error, &bytes))
-        told.error = errno;
-    drop(attempt);
-    reach->options.tried(reach->options.context, &told);
+    struct agent_reached reported = attempt->reported;
+    socklen_t bytes = sizeof reported.error;
+    if (!reported.error && what & EV_TIMEOUT)
+        reported.error = ETIMEDOUT;
+    else if (!reported.error && getsockopt(file, SOL_SOCKET, SO_ERROR, &reported.error, &bytes))
+        reported.error = errno;
+    agent_reach_drop(attempt);
+    reach->options.tried(reach->options.context, &reported);
 }
 
 /* 0: it is under way; else why it is not. */
@@ -124,11 +124,11 @@ void agent_reach_try(struct agent_reach *reach, const struct agent_place *place)
     check(attempt);
     *attempt = (struct attempt){.reach = reach,
                                 .next = reach->attempts,
-                                .told = {place->host, place->round, 0, 0},
+                                .reported = {place->host, place->round, 0, 0},
                                 .file = -1};
     reach->attempts = attempt;
-    attempt->told.error = begin(attempt, place);
-    bool over = attempt->told.error != 0; /* reported from the loop all the same */
+    attempt->reported.error = begin(attempt, place);
+    bool over = attempt->reported.error != 0; /* reported from the loop all the same */
     attempt->event = event_new(reach->options.base, over ? -1 : attempt->file, over ? 0 : EV_WRITE,
                                on_tried, attempt);
     check(attempt->event);
@@ -138,7 +138,7 @@ void agent_reach_try(struct agent_reach *reach, const struct agent_place *place)
 void agent_reach_close(struct agent_reach *reach) {
     if (!reach) return;
     while (reach->attempts)
-        drop(reach->attempts);
+        agent_reach_drop(reach->attempts);
     if (reach->event) event_free(reach->event);
     if (reach->listener >= 0) close(reach->listener);
     free(reach);

@@ -18,7 +18,8 @@
 /* Options point to these texts as long as the process lives. A leak checker finds them here. */
 static char *volatile kept[CONFIG_KEYS_MAX];
 
-static const struct option *find_option(const struct option_table *table, struct bytes key) {
+static const struct option *config_file_find_option(const struct option_table *table,
+                                                    struct bytes key) {
     for (size_t i = 0; i < table->option_count; i++)
         if (bytes_equal(key, bytes_of(table->options[i].name)) &&
             strcmp(table->options[i].name, "config") != 0) /* a file names no other file */
@@ -26,9 +27,9 @@ static const struct option *find_option(const struct option_table *table, struct
     return NULL;
 }
 
-static enum status set_option(const struct option_table *table, const struct option *option,
-                              struct bytes text, const char *path, void *values,
-                              struct error *error) {
+static enum status config_file_set_option(const struct option_table *table,
+                                          const struct option *option, struct bytes text,
+                                          const char *path, void *values, struct error *error) {
     struct error cause;
     bool keeps =
         option->type == OPTION_TEXT || option->type == OPTION_LIST || option->type == OPTION_CHOICE;
@@ -43,13 +44,13 @@ static enum status set_option(const struct option_table *table, const struct opt
     return status;
 }
 
-static enum status apply(const struct option_table *table, const struct tree *root,
-                         const char *path, void *values, struct error *error) {
+static enum status config_file_apply(const struct option_table *table, const struct tree *root,
+                                     const char *path, void *values, struct error *error) {
     struct tree_cursor cursor = {0};
     const struct tree *value;
     struct bytes key, text;
     while (tree_next_member(root, &cursor, &key, &value)) {
-        const struct option *option = find_option(table, key);
+        const struct option *option = config_file_find_option(table, key);
         const char *nearest = option ? NULL : options_nearest(table, key);
         if (!option)
             return error_set(error, STATUS_INVALID,
@@ -64,7 +65,7 @@ static enum status apply(const struct option_table *table, const struct tree *ro
         if (memchr(text.data, 0, text.count))
             return error_set(error, STATUS_INVALID,
                              "%.200s: %s: expected a text without a zero byte", path, option->name);
-        enum status status = set_option(table, option, text, path, values, error);
+        enum status status = config_file_set_option(table, option, text, path, values, error);
         if (status) return status;
     }
     return STATUS_OK;
@@ -85,7 +86,7 @@ enum status config_file_parse(struct bytes text, const char *path, const struct 
                            "%.200s: expected lines of 'name: value' with the names of `fathom %s "
                            "--help`, found %s",
                            path, table->command, tree_kind_name(tree_kind(root)));
-    if (!status && root) status = apply(table, root, path, values, error);
+    if (!status && root) status = config_file_apply(table, root, path, values, error);
     free(memory);
     return status;
 }

@@ -23,7 +23,7 @@ uint64_t file_limit_raise(uint64_t wanted) {
     return limit.rlim_cur;
 }
 
-bool file_shortage_tell(struct file_shortage *shortage, const char *where, int failure) {
+bool file_limit_shortage_report(struct file_shortage *shortage, const char *where, int failure) {
     int64_t now_ns = clock_now_ns();
     bool lasts = shortage->failed_ns && now_ns - shortage->failed_ns < OVER_NS;
     shortage->failed_ns = now_ns;

@@ -18,6 +18,6 @@ struct file_shortage { /* zeros at first */
 
 /* Where a connection cannot be taken, for this errno: says so if the last time was long ago. True
  * if it did. */
-bool file_shortage_tell(struct file_shortage *shortage, const char *where, int failure);
+bool file_limit_shortage_report(struct file_shortage *shortage, const char *where, int failure);
 
 #endif

@@ -26,7 +26,7 @@ static enum status not_unpacked(const struct unpacking *work, const char *why,
 }
 
 /* A terminator has its place behind all. */
-static enum status make_room(struct unpacking *work, struct error *error) {
+static enum status gzip_file_make_room(struct unpacking *work, struct error *error) {
     size_t used = (size_t)((char *)work->stream.next_out - work->text);
     if (used > work->bytes_max)
         return error_set(error, STATUS_TOO_LARGE, "%.300s: more than %zu bytes when unpacked",
@@ -42,10 +42,10 @@ static enum status make_room(struct unpacking *work, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status unpack(struct unpacking *work, struct error *error) {
+static enum status gzip_file_unpack(struct unpacking *work, struct error *error) {
     z_stream *stream = &work->stream;
     for (;;) {
-        enum status status = stream->avail_out ? STATUS_OK : make_room(work, error);
+        enum status status = stream->avail_out ? STATUS_OK : gzip_file_make_room(work, error);
         if (status) return status;
         int found = inflate(stream, Z_NO_FLUSH);
         if (found == Z_STREAM_END && stream->avail_in == 0) break;
@@ -55,7 +55,7 @@ static enum status unpack(struct unpacking *work, struct error *error) {
             return not_unpacked(work, stream->msg ? stream->msg : "it is damaged", error);
     }
     if ((size_t)((char *)stream->next_out - work->text) > work->bytes_max)
-        return make_room(work, error);
+        return gzip_file_make_room(work, error);
     return STATUS_OK;
 }
 
@@ -76,7 +76,7 @@ enum status gzip_file_take(const char *path, size_t bytes_max, struct bytes *out
     if (inflateInit2(&work.stream, GZIP_ALONE) != Z_OK)
         status = error_set(error, STATUS_NO_MEMORY, "%.300s: no memory to read it", path);
     if (!status) {
-        status = unpack(&work, error);
+        status = gzip_file_unpack(&work, error);
         (void)inflateEnd(&work.stream);
     }
     free((void *)(uintptr_t)packed.data);

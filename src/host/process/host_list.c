@@ -10,16 +10,16 @@
 
 #define DIGITS_MAX 9 /* of a number in a range */
 
-static bool is_digit(char c) {
+static bool host_list_is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-static bool is_blank(char c) {
+static bool host_list_is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
 static bool may_stand_in_name(char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+    return host_list_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
            (c && strchr(".-_@", c));
 }
 
@@ -29,17 +29,17 @@ static int shown(struct bytes text) {
 }
 
 static struct bytes trim(struct bytes text) {
-    while (text.count && is_blank(text.data[0])) {
+    while (text.count && host_list_is_blank(text.data[0])) {
         text.data++;
         text.count--;
     }
-    while (text.count && is_blank(text.data[text.count - 1]))
+    while (text.count && host_list_is_blank(text.data[text.count - 1]))
         text.count--;
     return text;
 }
 
 /* The text up to `mark`, or all of it; what is left begins behind the mark. */
-static struct bytes cut(struct bytes *rest, char mark) {
+static struct bytes host_list_cut(struct bytes *rest, char mark) {
     const char *found = rest->count ? memchr(rest->data, mark, rest->count) : NULL;
     struct bytes one = {rest->data, found ? (size_t)(found - rest->data) : rest->count};
     size_t taken = one.count + (found != NULL);
@@ -48,11 +48,11 @@ static struct bytes cut(struct bytes *rest, char mark) {
 }
 
 /* A number of digits alone, 1..LIMIT_RANKS. */
-static bool read_slots(struct bytes text, uint32_t *slots_out) {
+static bool host_list_read_slots(struct bytes text, uint32_t *slots_out) {
     uint32_t slots = 0;
     if (!text.count || text.count > DIGITS_MAX) return false;
     for (size_t i = 0; i < text.count; i++) {
-        if (!is_digit(text.data[i])) return false;
+        if (!host_list_is_digit(text.data[i])) return false;
         slots = slots * 10 + (uint32_t)(text.data[i] - '0');
     }
     *slots_out = slots;
@@ -101,9 +101,9 @@ static enum status add(struct host_list *list, struct bytes name, uint32_t slots
 
 /* "NAME:8" or "NAME" */
 static enum status add_counted(struct host_list *list, struct bytes text, struct error *error) {
-    struct bytes rest = text, name = cut(&rest, ':');
+    struct bytes rest = text, name = host_list_cut(&rest, ':');
     uint32_t slots = 1;
-    if (name.count < text.count && !read_slots(rest, &slots))
+    if (name.count < text.count && !host_list_read_slots(rest, &slots))
         return error_set(error, STATUS_INVALID,
                          "host %.*s: \"%.*s\" is no number of ranks, 1 to %d", shown(name),
                          name.data, shown(rest), rest.data, LIMIT_RANKS);
@@ -124,23 +124,23 @@ enum status host_list_parse(struct bytes text, struct host_list *list_out, struc
     struct host_list list;
     enum status status = open_list(&list, error);
     while (!status && text.count)
-        status = add_counted(&list, trim(cut(&text, ',')), error);
+        status = add_counted(&list, trim(host_list_cut(&text, ',')), error);
     return done(&list, status, list_out, error);
 }
 
 /* "NAME slots=8 max-slots=8": the other fields that Open MPI reads are ignored. */
 static enum status add_line(struct host_list *list, struct bytes line, struct error *error) {
     const struct bytes slots_are = BYTES_LITERAL("slots=");
-    struct bytes text = trim(cut(&line, '#'));
+    struct bytes text = trim(host_list_cut(&line, '#'));
     for (size_t i = 0; i < text.count; i++)
-        if (is_blank(text.data[i])) {
+        if (host_list_is_blank(text.data[i])) {
             struct bytes name = {text.data, i}, rest = {text.data + i, text.count - i};
             uint32_t slots = 1;
             while (rest = trim(rest), rest.count) {
-                struct bytes word = cut(&rest, ' ');
+                struct bytes word = host_list_cut(&rest, ' ');
                 if (!bytes_start_with(word, slots_are)) continue;
                 struct bytes number = {word.data + slots_are.count, word.count - slots_are.count};
-                if (!read_slots(number, &slots))
+                if (!host_list_read_slots(number, &slots))
                     return error_set(error, STATUS_INVALID,
                                      "\"%.*s\": a number of ranks is expected, 1 to %d",
                                      shown(word), word.data, LIMIT_RANKS);
@@ -156,8 +156,8 @@ enum status host_list_parse_file(struct bytes text, const char *path, struct hos
     struct error why;
     enum status status = open_list(&list, error);
     for (uint32_t line = 1; !status && text.count; line++) {
-        status = add_line(&list, cut(&text, '\n'), &why);
-        if (status) error_write(error, "%.200s, line %u: %.200s", path, line, why.text);
+        status = add_line(&list, host_list_cut(&text, '\n'), &why);
+        if (status) status_error_write(error, "%.200s, line %u: %.200s", path, line, why.text);
     }
     return done(&list, status, list_out, error);
 }
@@ -177,17 +177,19 @@ static enum status not_read(const char *what, struct bytes text, struct error *e
 
 /* "8(x3)" or "8" */
 static enum status next_tasks(struct slurm *slurm, struct error *error) {
-    struct bytes whole = cut(&slurm->tasks, ','), rest = whole, number = cut(&rest, '(');
+    struct bytes whole = host_list_cut(&slurm->tasks, ','), rest = whole,
+                 number = host_list_cut(&rest, '(');
     slurm->times = 1;
-    if (!read_slots(number, &slurm->slots)) return not_read("SLURM_TASKS_PER_NODE", whole, error);
+    if (!host_list_read_slots(number, &slurm->slots))
+        return not_read("SLURM_TASKS_PER_NODE", whole, error);
     if (number.count == whole.count) return STATUS_OK;
     if (rest.count < 3 || rest.data[0] != 'x' || rest.data[rest.count - 1] != ')' ||
-        !read_slots((struct bytes){rest.data + 1, rest.count - 2}, &slurm->times))
+        !host_list_read_slots((struct bytes){rest.data + 1, rest.count - 2}, &slurm->times))
         return not_read("SLURM_TASKS_PER_NODE", whole, error);
     return STATUS_OK;
 }
 
-static enum status add_node(struct slurm *slurm, const char *name, struct error *error) {
+static enum status host_list_add_node(struct slurm *slurm, const char *name, struct error *error) {
     enum status status = STATUS_OK;
     if (!slurm->times) status = next_tasks(slurm, error);
     if (status) return status;
@@ -195,19 +197,19 @@ static enum status add_node(struct slurm *slurm, const char *name, struct error 
     return add(slurm->list, bytes_of(name), slurm->slots, error);
 }
 
-static enum status expand(struct slurm *slurm, const char *before, struct bytes pattern,
-                          struct error *error);
+static enum status host_list_expand(struct slurm *slurm, const char *before, struct bytes pattern,
+                                    struct error *error);
 
 /* "01-03": each number, as wide as the first, with what stands before and behind. */
 static enum status expand_range(struct slurm *slurm, const char *before, struct bytes range,
                                 struct bytes behind, struct error *error) {
-    struct bytes rest = range, low = cut(&rest, '-');
+    struct bytes rest = range, low = host_list_cut(&rest, '-');
     struct bytes high = low.count == range.count ? low : rest;
     char name[HOST_NAME_BYTES];
     uint32_t from = 0, to = 0;
     for (size_t i = 0; i < low.count || i < high.count; i++) {
-        if ((i < low.count && !is_digit(low.data[i])) ||
-            (i < high.count && !is_digit(high.data[i])))
+        if ((i < low.count && !host_list_is_digit(low.data[i])) ||
+            (i < high.count && !host_list_is_digit(high.data[i])))
             return not_read("SLURM_JOB_NODELIST's", range, error);
         if (i < low.count) from = from * 10 + (uint32_t)(low.data[i] - '0');
         if (i < high.count) to = to * 10 + (uint32_t)(high.data[i] - '0');
@@ -220,29 +222,29 @@ static enum status expand_range(struct slurm *slurm, const char *before, struct 
             snprintf(name, sizeof name, "%s%0*u", before, (int)low.count, (unsigned)number);
         if (length < 0 || (size_t)length >= sizeof name)
             return not_read("SLURM_JOB_NODELIST's", range, error);
-        enum status status = expand(slurm, name, behind, error);
+        enum status status = host_list_expand(slurm, name, behind, error);
         if (status) return status;
     }
     return STATUS_OK;
 }
 
 /* One name of the list with at most a few ranges in it: "n[01-03,7]-ib". */
-static enum status expand(struct slurm *slurm, const char *before, struct bytes pattern,
-                          struct error *error) {
+static enum status host_list_expand(struct slurm *slurm, const char *before, struct bytes pattern,
+                                    struct error *error) {
     const struct bytes whole = pattern;
-    struct bytes plain = cut(&pattern, '[');
+    struct bytes plain = host_list_cut(&pattern, '[');
     char name[HOST_NAME_BYTES];
     int length = snprintf(name, sizeof name, "%s%.*s", before,
                           (int)(plain.count < sizeof name ? plain.count : sizeof name), plain.data);
     if (length < 0 || (size_t)length >= sizeof name)
         return not_read("SLURM_JOB_NODELIST's", whole, error);
-    if (plain.count == whole.count) return add_node(slurm, name, error);
-    struct bytes ranges = cut(&pattern, ']');
+    if (plain.count == whole.count) return host_list_add_node(slurm, name, error);
+    struct bytes ranges = host_list_cut(&pattern, ']');
     if (plain.count + ranges.count + 2 + pattern.count != whole.count)
         return not_read("SLURM_JOB_NODELIST's", whole, error); /* no bracket closes it */
     enum status status = STATUS_OK;
     do
-        status = expand_range(slurm, name, cut(&ranges, ','), pattern, error);
+        status = expand_range(slurm, name, host_list_cut(&ranges, ','), pattern, error);
     while (!status && ranges.count);
     return status;
 }
@@ -267,6 +269,6 @@ enum status host_list_parse_slurm(struct bytes nodes, struct bytes tasks,
     struct slurm slurm = {&list, tasks, 0, 0};
     enum status status = open_list(&list, error);
     while (!status && nodes.count)
-        status = expand(&slurm, "", cut_node(&nodes), error);
+        status = host_list_expand(&slurm, "", cut_node(&nodes), error);
     return done(&list, status, list_out, error);
 }

@@ -48,7 +48,7 @@ static struct {
     char kept[KEPT_BYTES_MAX]; /* [kept_count], whole lines but perhaps the first */
 } own = {.lock = PTHREAD_MUTEX_INITIALIZER, .level = LOG_INFO, .file = STDERR_FILENO};
 
-static struct log_head head_of(enum log_level level, const char *subject) {
+static struct log_head log_head_of(enum log_level level, const char *subject) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (struct log_head){own.form, level, (int64_t)now.tv_sec * 1000000000 + now.tv_nsec,
@@ -64,7 +64,7 @@ static size_t count_piece(const char *lines, size_t bytes) {
     return last ? (size_t)(last - lines) + 1 : LOG_LINE_BYTES;
 }
 
-static ssize_t write_piece(const char *lines, size_t bytes) {
+static ssize_t log_write_piece(const char *lines, size_t bytes) {
     const struct iovec piece = {(void *)(uintptr_t)lines, bytes};
     if (own.never_blocks) return write(own.file, lines, bytes);
     ssize_t written = pwritev2(own.file, &piece, 1, -1, RWF_NOWAIT);
@@ -87,7 +87,7 @@ static bool write_kept(void) {
     if (!own.is_known) look_at_file();
     while (done < own.kept_count) {
         size_t bytes = count_piece(own.kept + done, own.kept_count - done);
-        ssize_t written = write_piece(own.kept + done, bytes);
+        ssize_t written = log_write_piece(own.kept + done, bytes);
         if (written < 0 && errno == EINTR) continue;
         is_slow = written < 0 && errno == EAGAIN;
         if (is_slow) break;
@@ -98,7 +98,7 @@ static bool write_kept(void) {
     return !is_slow;
 }
 
-static bool keep(const struct log_line *line) {
+static bool log_keep(const struct log_line *line) {
     if (own.kept_count + line->writer.count > KEPT_BYTES_MAX) return false;
     memcpy(own.kept + own.kept_count, line->text, line->writer.count);
     own.kept_count += line->writer.count;
@@ -106,36 +106,36 @@ static bool keep(const struct log_line *line) {
 }
 
 /* The first line behind those that were lost. */
-static void tell_lost(void) {
-    const struct log_head head = head_of(LOG_WARNING, "log");
+static void report_lost(void) {
+    const struct log_head head = log_head_of(LOG_WARNING, "log");
     struct log_line line = {.key = 0};
     log_line_make_more(&line, &head, BYTES_LITERAL("stderr took no more lines"),
                        (struct bytes){NULL, 0}, own.lost, 0);
-    if (keep(&line)) own.lost = 0;
+    if (log_keep(&line)) own.lost = 0;
 }
 
-static void flush(void) {
+static void log_flush(void) {
     if (write_kept() && own.lost) {
-        tell_lost();
+        report_lost();
         write_kept();
     }
 }
 
 static void add(const struct log_line *line) {
-    if (keep(line)) return;
-    flush();
-    if (!keep(line)) own.lost++;
+    if (log_keep(line)) return;
+    log_flush();
+    if (!log_keep(line)) own.lost++;
 }
 
 /* ---- floods ---- */
 
-static void tell_left_out(int64_t now_ns) {
+static void report_left_out(int64_t now_ns) {
     uint64_t count;
     int64_t took_ns;
     uint32_t at;
-    while ((at = limit_lines_tell(&own.limits, now_ns, &count, &took_ns)) != LIMIT_LINES_NONE) {
+    while ((at = limit_lines_report(&own.limits, now_ns, &count, &took_ns)) != LIMIT_LINES_NONE) {
         const struct log_kind *kind = &own.kinds[at];
-        const struct log_head head = head_of(kind->level, kind->subject);
+        const struct log_head head = log_head_of(kind->level, kind->subject);
         log_line_make_more(&own.line, &head, (struct bytes){kind->format, kind->message_bytes},
                            (struct bytes){kind->named, kind->named_count}, count,
                            (double)took_ns * 1e-9);
@@ -155,7 +155,7 @@ static void note_kind(struct log_kind *kind, const struct log_head *head,
 }
 
 /* Whether the line at hand is said. */
-static bool may_say(const struct log_head *head, const char *format) {
+static bool log_may_say(const struct log_head *head, const char *format) {
     uint32_t at;
     bool says = limit_lines_say(&own.limits, own.line.key, clock_now_ns(), &at);
     if (at != LIMIT_LINES_NONE && own.kinds[at].key != own.line.key)
@@ -169,16 +169,16 @@ static void finish_at_exit(void) {
     log_finish();
 }
 
-static void say(enum log_level level, const char *subject, bool is_limited, const char *format,
-                va_list arguments) {
+static void log_say_each(enum log_level level, const char *subject, bool is_limited,
+                         const char *format, va_list arguments) {
     pthread_mutex_lock(&own.lock);
-    const struct log_head head = head_of(level, subject);
+    const struct log_head head = log_head_of(level, subject);
     if (!own.finishes) own.finishes = atexit(finish_at_exit) == 0;
     log_line_make(&own.line, &head, format, arguments);
-    if (!is_limited || may_say(&head, format)) add(&own.line);
+    if (!is_limited || log_may_say(&head, format)) add(&own.line);
     bool waits = own.is_gathering && pthread_equal(own.gatherer, pthread_self());
-    if (!waits) tell_left_out(clock_now_ns());
-    if (!waits || level <= LOG_WARNING) flush();
+    if (!waits) report_left_out(clock_now_ns());
+    if (!waits || level <= LOG_WARNING) log_flush();
     pthread_mutex_unlock(&own.lock);
 }
 
@@ -191,7 +191,7 @@ bool log_says(enum log_level level) {
 }
 
 void log_say_va(enum log_level level, const char *subject, const char *format, va_list arguments) {
-    if (log_says(level)) say(level, subject, true, format, arguments);
+    if (log_says(level)) log_say_each(level, subject, true, format, arguments);
 }
 
 void log_say(enum log_level level, const char *subject, const char *format, ...) {
@@ -205,13 +205,13 @@ void log_say_all(enum log_level level, const char *subject, const char *format, 
     va_list arguments;
     if (!log_says(level)) return;
     va_start(arguments, format);
-    say(level, subject, false, format, arguments);
+    log_say_each(level, subject, false, format, arguments);
     va_end(arguments);
 }
 
 void log_say_in_child(enum log_level level, const char *subject, const char *format, ...) {
     struct log_line line = {.key = 0};
-    const struct log_head head = head_of(level, subject);
+    const struct log_head head = log_head_of(level, subject);
     va_list arguments;
     if (!log_says(level)) return;
     va_start(arguments, format);
@@ -227,7 +227,8 @@ void log_start(const char *form, const char *level, bool with_pid) {
     pthread_mutex_lock(&own.lock);
     own.form = strcmp(form, "json") == 0 ? LOG_JSON : LOG_TEXT;
     for (int i = 0; i < LOG_LEVEL_COUNT; i++)
-        if (strcmp(level, log_level_name((enum log_level)i)) == 0) own.level = (enum log_level)i;
+        if (strcmp(level, log_line_level_name((enum log_level)i)) == 0)
+            own.level = (enum log_level)i;
     own.pid = with_pid ? getpid() : 0;
     pthread_mutex_unlock(&own.lock);
 }
@@ -248,8 +249,8 @@ void log_gather(void) {
 
 void log_turn(void) {
     pthread_mutex_lock(&own.lock);
-    if (own.limits.counting) tell_left_out(clock_now_ns());
-    flush();
+    if (own.limits.counting) report_left_out(clock_now_ns());
+    log_flush();
     pthread_mutex_unlock(&own.lock);
 }
 
@@ -265,13 +266,13 @@ int64_t log_next_ns(void) {
 void log_finish(void) {
     pthread_mutex_lock(&own.lock);
     own.is_gathering = false;
-    tell_left_out(LIMIT_LINES_NEVER);
+    report_left_out(LIMIT_LINES_NEVER);
     struct pollfd ready = {.fd = own.file, .events = POLLOUT};
     int64_t until_ns = clock_now_ns() + FINISH_MS * 1000000;
-    flush();
+    log_flush();
     while (own.kept_count && clock_now_ns() < until_ns) {
         poll(&ready, 1, FINISH_MS / 10);
-        flush();
+        log_flush();
     }
     pthread_mutex_unlock(&own.lock);
 }

@@ -21,7 +21,7 @@ struct log_field {
     char digits[48];
 };
 
-const char *log_level_name(enum log_level level) {
+const char *log_line_level_name(enum log_level level) {
     static const char *const names[LOG_LEVEL_COUNT] = {"error", "warning", "info", "debug"};
     return names[level];
 }
@@ -67,12 +67,12 @@ static void begin(struct log_line *line, const struct log_head *head, struct byt
     bool json = head->form == LOG_JSON;
     *writer = (struct json_writer){line->text, LOG_LINE_BYTES - END_ROOM, 0};
     line->named_count = 0;
-    line->tells_pid = false;
+    line->reports_pid = false;
     line->message_bytes = (uint32_t)message.count;
     if (json) json_writer_text(writer, "{\"ts\":\"");
     put_time(writer, head->unix_ns);
     json_writer_text(writer, json ? "\",\"level\":\"" : " ");
-    json_writer_text(writer, log_level_name(head->level));
+    json_writer_text(writer, log_line_level_name(head->level));
     json_writer_text(writer, json ? "\",\"subject\":\"" : " ");
     json_writer_text(writer, head->subject);
     json_writer_text(writer, json ? "\",\"message\":\"" : "  ");
@@ -85,7 +85,7 @@ static void put_field(struct log_line *line, enum log_form form, const struct lo
 static void end(struct log_line *line, const struct log_head *head) {
     struct json_writer *writer = &line->writer;
     writer->room = LOG_LINE_BYTES;
-    if (head->pid && !line->tells_pid) {
+    if (head->pid && !line->reports_pid) {
         json_writer_text(writer, head->form == LOG_JSON ? ",\"pid\":" : " pid=");
         json_writer_integer(writer, head->pid);
     }
@@ -112,7 +112,7 @@ static bool is_bare(struct bytes text) {
     return true;
 }
 
-static void put_text(struct json_writer *writer, enum log_form form, struct bytes text) {
+static void log_line_put_text(struct json_writer *writer, enum log_form form, struct bytes text) {
     char plain[LOG_VALUE_BYTES];
     struct bytes value = {plain, make_plain(text, plain)};
     if (form == LOG_TEXT && is_bare(value))
@@ -143,12 +143,12 @@ static void put_field(struct log_line *line, enum log_form form, const struct lo
     json_writer_bytes(writer, field->name);
     json_writer_text(writer, form == LOG_JSON ? "\":" : "=");
     if (field->is_text)
-        put_text(writer, form, field->text);
+        log_line_put_text(writer, form, field->text);
     else
         json_writer_bytes(writer, field->text);
     if (!json_writer_fits(writer)) writer->count = start;
     if (writer->count == start) return;
-    line->tells_pid |= bytes_equal(field->name, BYTES_LITERAL("pid"));
+    line->reports_pid |= bytes_equal(field->name, BYTES_LITERAL("pid"));
     if (!is_naming(field->name)) return;
     line->key = hash(line->key, field->text);
     size_t bytes = writer->count - start;
@@ -171,7 +171,7 @@ static void set_digits(struct log_field *field, bool negative, uint64_t whole, u
 }
 
 /* A number that is none, or beyond all that is counted, is left out. */
-static bool take_number(struct log_field *field, double value, int decimals) {
+static bool log_line_take_number(struct log_field *field, double value, int decimals) {
     uint64_t scale = 1;
     bool negative = value < 0;
     if (negative) value = -value;
@@ -183,7 +183,7 @@ static bool take_number(struct log_field *field, double value, int decimals) {
     return true;
 }
 
-static bool take_text(struct log_field *field, const char *text, int bytes) {
+static bool log_line_take_text(struct log_field *field, const char *text, int bytes) {
     field->is_text = true;
     if (!text) return false;
     field->text = (struct bytes){text, bytes < 0 ? strnlen(text, LOG_VALUE_BYTES + 1)
@@ -197,8 +197,8 @@ static void set_signed(struct log_field *field, int64_t value) {
 
 /* The value behind a field's '%'. False: there is none to be shown; *end_out NULL: nothing is known
  * of the arguments that follow either. */
-static bool take_value(const char *at, struct log_arguments *arguments, struct log_field *field,
-                       const char **end_out) {
+static bool log_line_take_value(const char *at, struct log_arguments *arguments,
+                                struct log_field *field, const char **end_out) {
     int bytes = -1, decimals = 6, wide = 0;
     if (at[0] == '.' && at[1] == '*') {
         bytes = va_arg(arguments->list, int);
@@ -212,9 +212,9 @@ static bool take_value(const char *at, struct log_arguments *arguments, struct l
     *end_out = at + 1;
     switch (*at) {
     case 's':
-        return take_text(field, va_arg(arguments->list, const char *), bytes);
+        return log_line_take_text(field, va_arg(arguments->list, const char *), bytes);
     case 'f':
-        return take_number(field, va_arg(arguments->list, double), decimals);
+        return log_line_take_number(field, va_arg(arguments->list, double), decimals);
     case 'u':
         set_digits(field, false,
                    wide ? va_arg(arguments->list, uint64_t) : va_arg(arguments->list, unsigned), 0,
@@ -236,7 +236,7 @@ static void put_fields(struct log_line *line, enum log_form form, const char *at
         const char *equals = strchr(at, '=');
         if (!equals || equals[1] != '%') return;
         field.name = (struct bytes){at + 1, (size_t)(equals - at - 1)};
-        if (take_value(equals + 2, arguments, &field, &at)) put_field(line, form, &field);
+        if (log_line_take_value(equals + 2, arguments, &field, &at)) put_field(line, form, &field);
     }
 }
 
@@ -263,6 +263,6 @@ void log_line_make_more(struct log_line *line, const struct log_head *head, stru
     json_writer_bytes(&line->writer, named);
     set_digits(&count, false, more, 0, 0);
     put_field(line, head->form, &count);
-    if (seconds > 0 && take_number(&time, seconds, 1)) put_field(line, head->form, &time);
+    if (seconds > 0 && log_line_take_number(&time, seconds, 1)) put_field(line, head->form, &time);
     end(line, head);
 }

@@ -29,7 +29,7 @@
 enum log_form { LOG_TEXT, LOG_JSON };
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG, LOG_LEVEL_COUNT };
 
-const char *log_level_name(enum log_level level);
+const char *log_line_level_name(enum log_level level);
 
 struct log_head {
     enum log_form form;
@@ -44,7 +44,7 @@ struct log_line {
     /* Names what the line is about: its subject, its message, and which of them (a unit, a rank, an
      * account, a status); lines that differ in other fields alone have the same. */
     uint64_t key;
-    bool tells_pid;         /* one of its fields is the pid of the process that it is about */
+    bool reports_pid;       /* one of its fields is the pid of the process that it is about */
     uint32_t message_bytes; /* of the format */
     uint32_t named_count;
     char named[LOG_NAMED_BYTES]; /* those fields, as they stand in the line */

@@ -9,9 +9,9 @@
 #include "host/process/log.h"
 
 #define SUBJECT "access"
-#define STAYS_BYTES (ENTRY_STAYS_MAX * 24)
+#define STAYS_BYTES (USAGE_STAYS_MAX * 24)
 #define STATUS_REFUSED 400
-#define STATUS_STRANGER 401
+#define STATUS_UNKNOWN_PEER 401
 #define STATUS_CLIENT_GONE 499
 #define STATUS_FAILED 500
 
@@ -31,8 +31,8 @@ static double milliseconds(int64_t ns) {
 }
 
 /* "2:0,5:3": units and their ranks, in order. Empty: one unit did it all. */
-static void list_stays(const struct record_entry *entry, char out[STAYS_BYTES]) {
-    const struct entry_stay *stays = entry_stays(entry);
+static void log_request_list_stays(const struct record_usage *entry, char out[STAYS_BYTES]) {
+    const struct usage_stay *stays = usage_stays(entry);
     size_t used = 0;
     out[0] = 0;
     for (uint32_t i = 0; entry->stay_count > 1 && i < entry->stay_count; i++)
@@ -55,7 +55,7 @@ int log_request_given(struct request_id request, struct bytes name) {
     return bytes_equal(own, name) ? 0 : (int)name.count;
 }
 
-static int given_name_bytes(const struct record_entry *entry) {
+static int given_name_bytes(const struct record_usage *entry) {
     return log_request_given(entry->request, (struct bytes){entry_name(entry), entry->name_bytes});
 }
 
@@ -67,22 +67,22 @@ static int given_name_bytes(const struct record_entry *entry) {
         entry_model(entry), (int)(entry)->path_bytes, entry_path(entry), (entry)->http_status,     \
         (int)(entry)->end_bytes, entry_end(entry)
 
-static void say_refused(const struct record_entry *entry, enum log_level level) {
+static void log_request_say_refused(const struct record_usage *entry, enum log_level level) {
     char text[LOG_REQUEST_BYTES];
     char peer[INET6_ADDRSTRLEN];
     log_say(level, SUBJECT, "refused " NAMED_BY " limit=%s peer=%s total_ms=%.1f",
-            NAMES(entry, text), entry_limit_name((enum entry_limit)entry->limit),
-            entry->http_status == STATUS_STRANGER ? write_peer(entry->peer, peer) : "",
+            NAMES(entry, text), record_ledger_usage_limit_name((enum usage_limit)entry->limit),
+            entry->http_status == STATUS_UNKNOWN_PEER ? write_peer(entry->peer, peer) : "",
             milliseconds(entry->total_ns));
 }
 
 /* A unit has no number where none had the request; as a double, so that it can be left out. */
-static void say_ended(const struct record_entry *entry, enum log_level level) {
+static void say_ended(const struct record_usage *entry, enum log_level level) {
     char text[LOG_REQUEST_BYTES], stays[STAYS_BYTES];
     bool is_wanted = entry->stay_count || entry->http_status < STATUS_REFUSED;
-    const struct entry_stay *last =
-        entry->stay_count ? entry_stays(entry) + entry->stay_count - 1 : NULL;
-    list_stays(entry, stays);
+    const struct usage_stay *last =
+        entry->stay_count ? usage_stays(entry) + entry->stay_count - 1 : NULL;
+    log_request_list_stays(entry, stays);
     (is_wanted ? log_say_all : log_say)(
         level, SUBJECT,
         "ended " NAMED_BY " hit=%u miss=%u output=%u queue_ms=%.1f ttft_ms=%.1f tpot_ms=%.2f "
@@ -93,13 +93,13 @@ static void say_ended(const struct record_entry *entry, enum log_level level) {
         last ? (double)last->rank : NAN, stays);
 }
 
-void log_request_ended(const struct record_entry *entry) {
+void log_request_ended(const struct record_usage *entry) {
     enum log_level level = entry->http_status >= STATUS_FAILED ? LOG_WARNING : LOG_INFO;
     bool is_refused = !entry->stay_count && entry->http_status >= STATUS_REFUSED &&
                       entry->http_status != STATUS_CLIENT_GONE;
     if (!log_says(level)) return;
     if (is_refused)
-        say_refused(entry, level);
+        log_request_say_refused(entry, level);
     else
         say_ended(entry, level);
 }

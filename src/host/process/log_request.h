@@ -20,6 +20,6 @@ int log_request_given(struct request_id request, struct bytes name);
 /* The access line, of the subject "access". Those that units had or that were answered are all said.
  * The others (refused, or left by their clients before) are of one kind for an account and a status:
  * of a flood some are said, and the rest counted. */
-void log_request_ended(const struct record_entry *entry);
+void log_request_ended(const struct record_usage *entry);
 
 #endif

@@ -8,7 +8,7 @@
 #define ARENA_BYTES ((size_t)128 << 20)
 #define ARENA_BYTES_PER_BYTE 64
 
-static enum status no_memory(struct error *error) {
+static enum status model_prompt_no_memory(struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for the prompt");
 }
 
@@ -23,12 +23,12 @@ enum status model_prompt_open(struct model_prompt *prompt, const struct model_te
         .arena_memory = lazy_memory_take(ARENA_BYTES + ARENA_BYTES_PER_BYTE * text_bytes_max)};
     struct arena arena;
     *prompt = opened;
-    if (!opened.memory.start || !opened.arena_memory.start) return no_memory(error);
+    if (!opened.memory.start || !opened.arena_memory.start) return model_prompt_no_memory(error);
     arena_over(&arena, opened.memory.start, opened.memory.bytes);
     arena_over(&prompt->arena, opened.arena_memory.start, opened.arena_memory.bytes);
     prompt->tokens = arena_take(&arena, tokens_max * sizeof *prompt->tokens);
     prompt->scratch = tokenizer_scratch_create(&arena, text_bytes_max);
-    return prompt->scratch && prompt->tokens ? STATUS_OK : no_memory(error);
+    return prompt->scratch && prompt->tokens ? STATUS_OK : model_prompt_no_memory(error);
 }
 
 void model_prompt_close(struct model_prompt *prompt) {
@@ -67,8 +67,8 @@ enum status model_prompt_framed(struct model_prompt *prompt, struct bytes text,
     return STATUS_OK;
 }
 
-static enum status encode(struct model_prompt *prompt, const struct tree *messages, bool specials,
-                          struct error *error) {
+static enum status model_prompt_encode(struct model_prompt *prompt, const struct tree *messages,
+                                       bool specials, struct error *error) {
     struct chat_ask ask = {.messages = messages, .prompts = true, .unix_time = time(NULL)};
     struct chat_rendering rendering;
     enum status status =
@@ -82,7 +82,7 @@ static enum status encode(struct model_prompt *prompt, const struct tree *messag
 enum status model_prompt_messages(struct model_prompt *prompt, const struct tree *messages,
                                   bool specials, struct error *error) {
     arena_clear(&prompt->arena);
-    return encode(prompt, messages, specials, error);
+    return model_prompt_encode(prompt, messages, specials, error);
 }
 
 static void write_turns(struct json_writer *writer, const struct chat_turn *turns, size_t count) {
@@ -111,5 +111,5 @@ enum status model_prompt_turns(struct model_prompt *prompt, const struct chat_tu
     write_turns(&writer, turns, turn_count);
     enum status status = tree_parse(&prompt->arena, (struct bytes){writer.out, writer.count},
                                     "the conversation", &messages, error);
-    return status ? status : encode(prompt, messages, specials, error);
+    return status ? status : model_prompt_encode(prompt, messages, specials, error);
 }

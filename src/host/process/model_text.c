@@ -99,26 +99,27 @@ static enum status open_template(const char *directory, const char *own, bool to
     return status;
 }
 
-static enum status wrong(struct error *error, const char *path, const char *key,
-                         const char *expected) {
+static enum status model_text_wrong(struct error *error, const char *path, const char *key,
+                                    const char *expected) {
     return error_set(error, STATUS_INVALID, "%.300s: \"%s\" must be %s", path, key, expected);
 }
 
-static enum status read_number(const struct tree *root, const char *key, double low, double high,
-                               const char *path, double *out, struct error *error) {
+static enum status model_text_read_number(const struct tree *root, const char *key, double low,
+                                          double high, const char *path, double *out,
+                                          struct error *error) {
     const struct tree *value = tree_member(root, key);
     double number;
     if (!value || tree_is_null(value)) return STATUS_OK;
     if (!tree_get_number(value, &number) || !(number >= low && number <= high)) {
         char expected[64];
         snprintf(expected, sizeof expected, "a number from %g to %g", low, high);
-        return wrong(error, path, key, expected);
+        return model_text_wrong(error, path, key, expected);
     }
     *out = number;
     return STATUS_OK;
 }
 
-static bool read_token(const struct tree *value, uint32_t vocab, uint32_t *out) {
+static bool model_text_read_token(const struct tree *value, uint32_t vocab, uint32_t *out) {
     int64_t id;
     if (!tree_get_integer(value, &id) || id < 0 || id >= vocab) return false;
     *out = (uint32_t)id;
@@ -131,7 +132,7 @@ static enum status read_top_k(const struct tree *root, const char *path, uint32_
     const struct tree *value = tree_member(root, "top_k");
     int64_t top_k = 0;
     if (value && !tree_is_null(value) && (!tree_get_integer(value, &top_k) || top_k < -1))
-        return wrong(error, path, "top_k", "a count of tokens, or -1 or 0 for all");
+        return model_text_wrong(error, path, "top_k", "a count of tokens, or -1 or 0 for all");
     *out = top_k > 0 && top_k <= LIMIT_VOCAB ? (uint32_t)top_k : 0;
     return STATUS_OK;
 }
@@ -141,10 +142,11 @@ static enum status read_generation(const struct tree *root, uint32_t vocab, cons
     double temperature = 1, top_p = 1;
     bool samples = true;
     enum status status = STATUS_OK;
-    (void)read_token(tree_member(root, "bos_token_id"), vocab, &text->bos_token);
+    (void)model_text_read_token(tree_member(root, "bos_token_id"), vocab, &text->bos_token);
     (void)tree_get_bool(tree_member(root, "do_sample"), &samples);
-    if (samples) status = read_number(root, "temperature", 0, 100, path, &temperature, error);
-    if (!status) status = read_number(root, "top_p", 0, 1, path, &top_p, error);
+    if (samples)
+        status = model_text_read_number(root, "temperature", 0, 100, path, &temperature, error);
+    if (!status) status = model_text_read_number(root, "top_p", 0, 1, path, &top_p, error);
     if (!status) status = read_top_k(root, path, &text->sampling.top_k, error);
     if (status) return status;
     text->sampling.temperature = samples ? (float)temperature : 0;

@@ -60,7 +60,7 @@ enum status own_file_check_folder(int folder, const char *path, struct error *er
     return own_file_check_mode(folder, path, error);
 }
 
-static bool is_sound(int folder, int file) {
+static bool own_file_is_sound(int folder, int file) {
     struct stat info, around;
     if (fstat(file, &info) || fstat(folder, &around)) return false;
     return S_ISREG(info.st_mode) && info.st_nlink <= 1 &&
@@ -74,7 +74,7 @@ int own_file_openat(int folder, const char *name, int flags, mode_t mode) {
         if (errno == ENXIO || errno == EISDIR) errno = EPERM; /* a FIFO, a socket, a folder */
         return -1;
     }
-    if (is_sound(folder, file) && fcntl(file, F_SETFL, flags & ~O_NONBLOCK) == 0 &&
+    if (own_file_is_sound(folder, file) && fcntl(file, F_SETFL, flags & ~O_NONBLOCK) == 0 &&
         (!(flags & O_TRUNC) || ftruncate(file, 0) == 0 || (number = errno, false)))
         return file;
     close(file);

@@ -19,7 +19,7 @@
 
 #define FILES_AT_ONCE 16
 
-static int open_directory(const char *path) {
+static int private_room_open_directory(const char *path) {
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
@@ -37,12 +37,12 @@ static int open_users(const char *base, char *path, size_t path_bytes, struct er
     struct stat info;
     snprintf(path, path_bytes, "%s/fathom-%u", base, (unsigned)getuid());
     mkdir(path, 0700);
-    int users = open_directory(path);
+    int users = private_room_open_directory(path);
     bool known = users >= 0 && fstat(users, &info) == 0;
     if (known && (info.st_uid != getuid() || info.st_mode & 077))
-        error_write(error, "%.200s: expected a directory that is ours alone", path);
+        status_error_write(error, "%.200s: expected a directory that is ours alone", path);
     else if (!known || flock(users, LOCK_EX))
-        error_write(error, "%.200s: %s", path, strerror(errno));
+        status_error_write(error, "%.200s: %s", path, strerror(errno));
     else
         return users;
     if (users >= 0) close(users);
@@ -57,7 +57,7 @@ static void sweep(int users, const char *path) {
     for (struct dirent *entry; entries && (entry = readdir(entries));) {
         if (entry->d_name[0] == '.') continue;
         snprintf(room, sizeof room, "%.200s/%.250s", path, entry->d_name);
-        int descriptor = open_directory(room);
+        int descriptor = private_room_open_directory(room);
         if (descriptor < 0) continue;
         if (flock(descriptor, LOCK_EX | LOCK_NB) == 0) private_room_remove(room);
         close(descriptor);
@@ -77,7 +77,7 @@ enum status private_room_open(const char *base, struct private_room *room, struc
     if (!mkdtemp(room->path))
         status = error_set(error, STATUS_IO, "%.200s: %s", room->path, strerror(errno));
     if (status == STATUS_OK) {
-        room->descriptor = open_directory(room->path);
+        room->descriptor = private_room_open_directory(room->path);
         if (room->descriptor < 0 || flock(room->descriptor, LOCK_EX))
             status = error_set(error, STATUS_IO, "%.200s: %s", room->path, strerror(errno));
     }

@@ -6,10 +6,10 @@
 
 #include "base/check.h"
 #include "base/limits.h"
-#include "compute/exchange/job_meeting.h"
+#include "compute/exchange/job_rendezvous.h"
 #include "host/process/child_start.h"
 #include "host/process/log.h"
-#include "host/process/rank_meeting.h"
+#include "host/process/rank_rendezvous.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define EVENTS_AT_ONCE 64
-#define MEETING_FILE 3 /* of a rank that does not speak, behind its three streams */
+#define RENDEZVOUS_FILE 3 /* of a rank that does not speak, behind its three streams */
 #define VARIABLES 7
 #define VARIABLE_BYTES (JOB_HOST_BYTES + 32)
 
@@ -36,7 +36,7 @@ struct launched_rank {
 
 struct rank_launch {
     struct rank_launch_options options;
-    struct rank_meeting *meeting;
+    struct rank_rendezvous *rendezvous;
     struct launched_rank *ranks; /* [count] */
     uint32_t left;
     int file; /* epoll: of the processes, and of the meeting */
@@ -61,10 +61,10 @@ struct rank_environment {
     char texts[VARIABLES][VARIABLE_BYTES];
 };
 
-static bool is_told(const char *variable) {
+static bool is_reported(const char *variable) {
     static const char *const names[VARIABLES] = {
-        JOB_MEETING_RANK, JOB_MEETING_RANKS,   JOB_MEETING_RANKS_HERE, JOB_MEETING_HOST,
-        JOB_MEETING_FILE, JOB_MEETING_RETURNS, JOB_MEETING_PLACE};
+        JOB_RENDEZVOUS_RANK, JOB_RENDEZVOUS_RANKS,   JOB_RENDEZVOUS_RANKS_HERE, JOB_RENDEZVOUS_HOST,
+        JOB_RENDEZVOUS_FILE, JOB_RENDEZVOUS_RETURNS, JOB_RENDEZVOUS_PLACE};
     for (size_t i = 0; i < VARIABLES; i++) {
         size_t length = strlen(names[i]);
         if (strncmp(variable, names[i], length) == 0 && variable[length] == '=') return true;
@@ -80,25 +80,25 @@ static bool open_environment(struct rank_environment *environment) {
     if (!environment->list) return false;
     count = 0;
     for (char **at = environ; *at; at++)
-        if (!is_told(*at)) environment->list[count++] = *at;
+        if (!is_reported(*at)) environment->list[count++] = *at;
     for (size_t i = 0; i < VARIABLES; i++)
         environment->list[count++] = environment->texts[i];
     return true;
 }
 
-static void tell_rank(struct rank_environment *environment, const struct rank_launch *launch,
-                      uint32_t rank, bool returns) {
+static void notify_rank(struct rank_environment *environment, const struct rank_launch *launch,
+                        uint32_t rank, bool returns) {
     char(*texts)[VARIABLE_BYTES] = environment->texts;
     uint32_t sharing = launch->options.sharing;
-    snprintf(texts[0], VARIABLE_BYTES, JOB_MEETING_RANK "=%u", rank);
-    snprintf(texts[1], VARIABLE_BYTES, JOB_MEETING_RANKS "=%u", launch->options.total);
-    snprintf(texts[2], VARIABLE_BYTES, JOB_MEETING_RANKS_HERE "=%u",
+    snprintf(texts[0], VARIABLE_BYTES, JOB_RENDEZVOUS_RANK "=%u", rank);
+    snprintf(texts[1], VARIABLE_BYTES, JOB_RENDEZVOUS_RANKS "=%u", launch->options.total);
+    snprintf(texts[2], VARIABLE_BYTES, JOB_RENDEZVOUS_RANKS_HERE "=%u",
              sharing ? sharing : launch->options.count);
-    snprintf(texts[3], VARIABLE_BYTES, JOB_MEETING_FILE "=%d", MEETING_FILE);
-    snprintf(texts[4], VARIABLE_BYTES, JOB_MEETING_HOST "=%s",
+    snprintf(texts[3], VARIABLE_BYTES, JOB_RENDEZVOUS_FILE "=%d", RENDEZVOUS_FILE);
+    snprintf(texts[4], VARIABLE_BYTES, JOB_RENDEZVOUS_HOST "=%s",
              launch->options.host ? launch->options.host : "");
-    snprintf(texts[5], VARIABLE_BYTES, JOB_MEETING_RETURNS "=%d", returns);
-    snprintf(texts[6], VARIABLE_BYTES, JOB_MEETING_PLACE "=%u",
+    snprintf(texts[5], VARIABLE_BYTES, JOB_RENDEZVOUS_RETURNS "=%d", returns);
+    snprintf(texts[6], VARIABLE_BYTES, JOB_RENDEZVOUS_PLACE "=%u",
              launch->options.before + rank - launch->options.first);
 }
 
@@ -110,22 +110,22 @@ static bool set_streams(bool speaks, bool reads) {
 }
 
 /* In the child: never returns. */
-static void become(const struct rank_launch_options *options, char *const *environment,
-                   pid_t parent, int meeting, bool reads) {
+static void rank_launch_become(const struct rank_launch_options *options, char *const *environment,
+                               pid_t parent, int rendezvous, bool reads) {
     child_start_settle(parent);
     if (!set_streams(options->speaks, reads)) _exit(126);
-    if (meeting == MEETING_FILE)
-        fcntl(meeting, F_SETFD, 0);
-    else if (dup2(meeting, MEETING_FILE) < 0)
+    if (rendezvous == RENDEZVOUS_FILE)
+        fcntl(rendezvous, F_SETFD, 0);
+    else if (dup2(rendezvous, RENDEZVOUS_FILE) < 0)
         _exit(126);
-    close_range(MEETING_FILE + 1, ~0U, 0);
+    close_range(RENDEZVOUS_FILE + 1, ~0U, 0);
     execve(options->arguments[0], (char *const *)(uintptr_t)options->arguments, environment);
     log_say_in_child(LOG_ERROR, "launch", "a process cannot be started path=%s why=%s",
                      options->arguments[0], strerror(errno));
     _exit(2);
 }
 
-static bool listen_to(const struct rank_launch *launch, int file, uint32_t mark) {
+static bool rank_launch_listen_to(const struct rank_launch *launch, int file, uint32_t mark) {
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = mark};
     return epoll_ctl(launch->file, EPOLL_CTL_ADD, file, &event) == 0;
 }
@@ -139,16 +139,18 @@ static enum status start(struct rank_launch *launch, struct rank_environment *en
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets))
         return error_set(error, STATUS_IO, "cannot make a socket for rank %u: %s", number,
                          strerror(errno));
-    tell_rank(environment, launch, number, returns);
+    notify_rank(environment, launch, number, returns);
     pid_t parent = getpid();
     rank->pid = fork();
     if (rank->pid == 0)
-        become(options, environment->list, parent, sockets[1], options->speaks && number == 0);
+        rank_launch_become(options, environment->list, parent, sockets[1],
+                           options->speaks && number == 0);
     close(sockets[1]);
     if (rank->pid > 0) launch->left++;
     if (rank->pid > 0) rank->process = pidfd_open(rank->pid, 0);
-    bool meets = rank_meeting_add(launch->meeting, sockets[0], number);
-    if (meets && rank->pid > 0 && rank->process >= 0 && listen_to(launch, rank->process, index))
+    bool meets = rank_rendezvous_add(launch->rendezvous, sockets[0], number);
+    if (meets && rank->pid > 0 && rank->process >= 0 &&
+        rank_launch_listen_to(launch, rank->process, index))
         return STATUS_OK;
     return error_set(error, STATUS_IO, "cannot start rank %u: %s", number, strerror(errno));
 }
@@ -166,16 +168,17 @@ static enum status start_some(struct rank_launch *launch, uint32_t first, uint32
     return status;
 }
 
-static enum status open_meeting(struct rank_launch *launch, struct error *error) {
+static enum status open_rendezvous(struct rank_launch *launch, struct error *error) {
     const struct rank_launch_options *options = &launch->options;
-    const struct rank_meeting_options meeting = {.ranks = options->total,
-                                                 .places = options->count,
-                                                 .context = options->context,
-                                                 .here = options->here};
+    const struct rank_rendezvous_options rendezvous = {.ranks = options->total,
+                                                       .places = options->count,
+                                                       .context = options->context,
+                                                       .here = options->here};
     launch->file = epoll_create1(EPOLL_CLOEXEC);
-    enum status status = rank_meeting_open(&meeting, &launch->meeting, error);
+    enum status status = rank_rendezvous_open(&rendezvous, &launch->rendezvous, error);
     if (status) return status;
-    if (launch->file >= 0 && listen_to(launch, rank_meeting_file(launch->meeting), options->count))
+    if (launch->file >= 0 &&
+        rank_launch_listen_to(launch, rank_rendezvous_file(launch->rendezvous), options->count))
         return STATUS_OK;
     return error_set(error, STATUS_IO, "cannot wait for ranks: %s", strerror(errno));
 }
@@ -195,7 +198,7 @@ enum status rank_launch_open(const struct rank_launch_options *options,
     launch->options = *options;
     for (uint32_t i = 0; i < options->count; i++)
         launch->ranks[i].process = -1;
-    enum status status = open_meeting(launch, error);
+    enum status status = open_rendezvous(launch, error);
     if (!status) status = start_some(launch, 0, options->count, false, error);
     if (status)
         rank_launch_close(launch);
@@ -206,7 +209,7 @@ enum status rank_launch_open(const struct rank_launch_options *options,
 
 /* ---- while they run ---- */
 
-static void bury(struct rank_launch *launch, struct launched_rank *rank) {
+static void rank_launch_bury(struct rank_launch *launch, struct launched_rank *rank) {
     int status;
     uint32_t number = launch->options.first + (uint32_t)(rank - launch->ranks);
     if (!rank->pid || waitpid(rank->pid, &status, WNOHANG) != rank->pid) return;
@@ -214,7 +217,7 @@ static void bury(struct rank_launch *launch, struct launched_rank *rank) {
     launch->left--;
     close(rank->process);
     rank->process = -1;
-    rank_meeting_leave(launch->meeting, number);
+    rank_rendezvous_leave(launch->rendezvous, number);
     launch->options.ended(launch->options.context, number, status);
 }
 
@@ -223,33 +226,33 @@ void rank_launch_tend(struct rank_launch *launch) {
     int count = epoll_wait(launch->file, events, EVENTS_AT_ONCE, 0);
     for (int i = 0; i < count; i++)
         if (events[i].data.u32 == launch->options.count)
-            rank_meeting_tend(launch->meeting);
+            rank_rendezvous_tend(launch->rendezvous);
         else
-            bury(launch, &launch->ranks[events[i].data.u32]);
+            rank_launch_bury(launch, &launch->ranks[events[i].data.u32]);
 }
 
 int rank_launch_file(const struct rank_launch *launch) {
     return launch->file;
 }
 
-void rank_launch_tell(struct rank_launch *launch, struct bytes frame) {
-    rank_meeting_tell(launch->meeting, frame);
+void rank_launch_report(struct rank_launch *launch, struct bytes frame) {
+    rank_rendezvous_report(launch->rendezvous, frame);
 }
 
 /* ---- signals and the end ---- */
 
-static struct launched_rank *rank_of(const struct rank_launch *launch, uint32_t rank) {
+static struct launched_rank *rank_launch_of(const struct rank_launch *launch, uint32_t rank) {
     check(rank >= launch->options.first && rank - launch->options.first < launch->options.count);
     return &launch->ranks[rank - launch->options.first];
 }
 
 void rank_launch_signal(struct rank_launch *launch, uint32_t rank, int number) {
-    const struct launched_rank *it = rank_of(launch, rank);
+    const struct launched_rank *it = rank_launch_of(launch, rank);
     if (it->pid) kill(it->pid, number); /* it was not waited for: the number is still its own */
 }
 
 enum status rank_launch_again(struct rank_launch *launch, uint32_t rank, struct error *error) {
-    const struct launched_rank *it = rank_of(launch, rank);
+    const struct launched_rank *it = rank_launch_of(launch, rank);
     if (it->pid > 0) return STATUS_OK;
     return start_some(launch, rank - launch->options.first, 1, true, error);
 }
@@ -264,7 +267,7 @@ uint32_t rank_launch_left(const struct rank_launch *launch) {
 }
 
 pid_t rank_launch_pid(const struct rank_launch *launch, uint32_t rank) {
-    return rank_of(launch, rank)->pid;
+    return rank_launch_of(launch, rank)->pid;
 }
 
 void rank_launch_close(struct rank_launch *launch) {
@@ -276,7 +279,7 @@ void rank_launch_close(struct rank_launch *launch) {
         if (rank->process >= 0) close(rank->process);
     }
     if (launch->file >= 0) close(launch->file);
-    rank_meeting_close(launch->meeting);
+    rank_rendezvous_close(launch->rendezvous);
     free(launch->ranks);
     free(launch);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Starts ranks of a job as processes of this machine: ranks [first, first + count) of `total`. Each
  * is held by a pidfd, which tells its end, and by a socket, over which the ranks meet
- * (compute/exchange/job_meeting.h). Each dies with the thread that started it.
+ * (compute/exchange/job_rendezvous.h). Each dies with the thread that started it.
  *
  * A launch of all ranks lets them meet, and tells the others when one has ended. One that has ended
  * may be started again. For a part of
  * them, on one of several hosts, its owner does both: `here` has what each rank says, and
- * rank_launch_tell brings them the roster and who is gone.
+ * rank_launch_report brings them the roster and who is gone.
  *
  * It has no clock, thread or loop: its owner waits for one file and then calls rank_launch_tend.
  */
@@ -49,7 +49,7 @@ int rank_launch_file(const struct rank_launch *launch);
 void rank_launch_tend(struct rank_launch *launch);
 
 /* A whole frame for all ranks that have not ended. */
-void rank_launch_tell(struct rank_launch *launch, struct bytes frame);
+void rank_launch_report(struct rank_launch *launch, struct bytes frame);
 
 /* Restarts a rank that has ended, to rejoin the job; does nothing if it runs. `ended` reports a
  * start that fails. */

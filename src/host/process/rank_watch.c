@@ -4,9 +4,9 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "compute/exchange/job_meeting.h"
+#include "compute/exchange/job_rendezvous.h"
 #include "host/process/log.h"
-#include "host/process/rank_board.h"
+#include "host/process/rank_health.h"
 #include "serving/policy/supervise.h"
 
 #include <arpa/inet.h>
@@ -27,8 +27,8 @@
 #include <unistd.h>
 
 #define SUBJECT "rank"
-#define PATIENCE 5          /* times the timeout of a unit that is started again */
-#define MEETING_PATIENCE 12 /* times that, for all ranks to be there */
+#define PATIENCE 5             /* times the timeout of a unit that is started again */
+#define RENDEZVOUS_PATIENCE 12 /* times that, for all ranks to be there */
 #define SIGNS_A_TIMEOUT 20
 #define INTERVAL_NS_MAX ((int64_t)250000000)
 
@@ -50,13 +50,14 @@ static struct {
     uint32_t rank; /* of one that follows */
 } own = {.sockets = {-1, -1}};
 
-bool rank_sign_valid(const void *bytes, size_t count, const uint8_t token[RANK_WATCH_TOKEN_BYTES],
-                     uint32_t rank_count) {
+bool rank_watch_sign_valid(const void *bytes, size_t count,
+                           const uint8_t token[RANK_WATCH_TOKEN_BYTES], uint32_t rank_count) {
     struct rank_sign sign;
     if (count != sizeof sign) return false;
     memcpy(&sign, bytes, sizeof sign);
     if (memcmp(sign.token, token, sizeof sign.token) != 0 || sign.number == 0) return false;
-    if (sign.rank == 0 || sign.rank >= rank_count || sign.state >= PULSE_STATE_COUNT) return false;
+    if (sign.rank == 0 || sign.rank >= rank_count || sign.state >= HEARTBEAT_STATE_COUNT)
+        return false;
     for (size_t i = 0; i < sizeof sign.host; i++) {
         if (sign.host[i] == 0) return sign.pid > 0 && sign.cpu_ns >= 0;
         if (sign.host[i] < ' ' || sign.host[i] > '~') return false;
@@ -78,7 +79,7 @@ static enum status start(void *(*run)(void *), struct error *error) {
     return STATUS_OK;
 }
 
-static void read_boot(char boot[static 40]) {
+static void rank_watch_read_boot(char boot[static 40]) {
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
     memset(boot, 0, 40);
     if (!file) return;
@@ -97,7 +98,7 @@ static void read_host(char host[static 64]) {
 
 /* Of the job's ranks, those on this machine. */
 static uint32_t ranks_here(uint32_t rank_count) {
-    const char *text = getenv(JOB_MEETING_RANKS_HERE);
+    const char *text = getenv(JOB_RENDEZVOUS_RANKS_HERE);
     uint64_t here = text ? strtoul(text, NULL, 10) : 0;
     return here && here < rank_count ? (uint32_t)here : rank_count;
 }
@@ -121,18 +122,18 @@ static void take_sign(const struct rank_sign *sign) {
     struct supervise_signs *signs = &own.signs[sign->rank];
     if (sign->number < signs->ran) return; /* overtaken, or come twice */
     signs->ran = sign->number + 1;
-    signs->state = (enum pulse_state)sign->state;
+    signs->state = (enum heartbeat_state)sign->state;
     signs->tiles = sign->tiles;
     signs->moved = sign->moved;
     signs->peer = sign->peer;
     signs->cpu_ns = sign->cpu_ns;
     atomic_store(&line->pid, sign->pid);
-    atomic_store(&line->pulse.place, sign->place);
+    atomic_store(&line->heartbeat.place, sign->place);
     memcpy(line->host, sign->host, sizeof line->host);
 }
 
 /* All that came, for one interval. */
-static void take_signs(void) {
+static void rank_watch_take_signs(void) {
     struct pollfd files[FAMILY_COUNT];
     for (int i = 0; i < FAMILY_COUNT; i++)
         files[i] = (struct pollfd){.fd = own.sockets[i], .events = POLLIN};
@@ -144,7 +145,7 @@ static void take_signs(void) {
         for (uint32_t taken = 0; own.sockets[i] >= 0 && taken < 4 * own.rank_count; taken++) {
             count = recv(own.sockets[i], &sign, sizeof sign, MSG_DONTWAIT | MSG_TRUNC);
             if (count < 0) break;
-            if (rank_sign_valid(&sign, (size_t)count, own.place.token, own.rank_count))
+            if (rank_watch_sign_valid(&sign, (size_t)count, own.place.token, own.rank_count))
                 take_sign(&sign);
         }
     }
@@ -154,23 +155,23 @@ static void take_signs(void) {
 static void sign_own(void) {
     struct supervise_signs *signs = &own.signs[0];
     signs->ran++;
-    signs->state = (enum pulse_state)atomic_load(&pulse_memory->state);
-    signs->tiles = atomic_load(&pulse_memory->tiles);
-    signs->moved = atomic_load(&pulse_memory->moved);
-    signs->peer = atomic_load(&pulse_memory->peer);
-    signs->cpu_ns = rank_board_cpu_ns(getpid());
-    atomic_store(&own.lines[0].pulse.place, atomic_load(&pulse_memory->place));
+    signs->state = (enum heartbeat_state)atomic_load(&heartbeat_memory->state);
+    signs->tiles = atomic_load(&heartbeat_memory->tiles);
+    signs->moved = atomic_load(&heartbeat_memory->moved);
+    signs->peer = atomic_load(&heartbeat_memory->peer);
+    signs->cpu_ns = rank_health_cpu_ns(getpid());
+    atomic_store(&own.lines[0].heartbeat.place, atomic_load(&heartbeat_memory->place));
 }
 
-static void say(const struct supervise_finding *finding) {
+static void rank_watch_say(const struct supervise_finding *finding) {
     double silent = (double)finding->silent_ns * 1e-9;
-    char text[RANK_BOARD_TEXT];
+    char text[RANK_HEALTH_TEXT];
     if (finding->verdict == SUPERVISE_DEADLOCK) {
         log_say(LOG_ERROR, SUBJECT, "all ranks wait for one another, the unit ends silent_s=%.1f",
                 silent);
         return;
     }
-    rank_board_describe(&own.lines[finding->rank], text);
+    rank_health_describe(&own.lines[finding->rank], text);
     if (own.signs[finding->rank].ran == 1)
         log_say(LOG_ERROR, SUBJECT,
                 "a rank was never heard, the unit ends: it stands still, or its datagrams do not "
@@ -186,37 +187,37 @@ static void say(const struct supervise_finding *finding) {
                 finding->rank, silent, text);
 }
 
-static bool is_over(void) {
-    return own.place.only_start && atomic_load(&pulse_memory->state) != PULSE_STARTS;
+static bool rank_watch_is_over(void) {
+    return own.place.only_start && atomic_load(&heartbeat_memory->state) != HEARTBEAT_STARTS;
 }
 
-static void close_sockets(void) {
+static void rank_watch_close_sockets(void) {
     for (int i = 0; i < FAMILY_COUNT; i++)
         if (own.sockets[i] >= 0) close(own.sockets[i]);
 }
 
-static void *watch(void *unused) {
+static void *rank_watch_watch(void *unused) {
     const int64_t began_ns = clock_now_ns();
-    const int64_t meeting_ns = MEETING_PATIENCE * own.timeout.wall_ns;
+    const int64_t rendezvous_ns = RENDEZVOUS_PATIENCE * own.timeout.wall_ns;
     while (!atomic_load(&own.met)) {
         sleep_ns(own.interval_ns);
-        if (atomic_load(&own.met) || clock_now_ns() - began_ns < meeting_ns) continue;
+        if (atomic_load(&own.met) || clock_now_ns() - began_ns < rendezvous_ns) continue;
         log_say(LOG_ERROR, SUBJECT, "the ranks have not met, the unit ends silent_s=%.0f",
-                (double)meeting_ns * 1e-9);
+                (double)rendezvous_ns * 1e-9);
         end();
     }
-    while (!is_over()) {
-        take_signs();
+    while (!rank_watch_is_over()) {
+        rank_watch_take_signs();
         sign_own();
         for (uint32_t i = 0; i < own.rank_count; i++)
             own.signs[i].gone = atomic_load(&own.lost[i]);
         struct supervise_finding finding =
             supervise_look(&own.watch, own.signs, own.timeout, clock_now_ns());
         if (finding.verdict == SUPERVISE_FINE) continue;
-        say(&finding);
+        rank_watch_say(&finding);
         end();
     }
-    close_sockets();
+    rank_watch_close_sockets();
     return unused;
 }
 
@@ -231,7 +232,7 @@ enum status rank_watch_await(int64_t timeout_ns, int exit_code, bool only_start,
     own.timeout = patience(timeout_ns);
     own.interval_ns = own.timeout.wall_ns / SIGNS_A_TIMEOUT;
     if (own.interval_ns > INTERVAL_NS_MAX) own.interval_ns = INTERVAL_NS_MAX;
-    return start(watch, error);
+    return start(rank_watch_watch, error);
 }
 
 /* The kernel drops datagrams without the token, so that a flood of them fills no queue. */
@@ -252,7 +253,7 @@ static void filter(int file, const uint8_t token[RANK_WATCH_TOKEN_BYTES]) {
 }
 
 /* Its port; 0: the machine does not have that family. */
-static in_port_t listen_at(enum watch_family family, bool here_alone) {
+static in_port_t rank_watch_listen_at(enum watch_family family, bool here_alone) {
     struct sockaddr_in any_4 = {.sin_family = AF_INET};
     struct sockaddr_in6 any_6 = {.sin6_family = AF_INET6};
     socklen_t bytes = family == FAMILY_4 ? sizeof any_4 : sizeof any_6;
@@ -312,14 +313,14 @@ enum status rank_watch_begin(uint32_t rank_count, struct rank_watch_place *place
                              struct error *error) {
     bool here_alone = ranks_here(rank_count) == rank_count;
     check(getrandom(own.place.token, sizeof own.place.token, 0) == sizeof own.place.token);
-    in_port_t ports[FAMILY_COUNT] = {listen_at(FAMILY_4, here_alone),
-                                     listen_at(FAMILY_6, here_alone)};
+    in_port_t ports[FAMILY_COUNT] = {rank_watch_listen_at(FAMILY_4, here_alone),
+                                     rank_watch_listen_at(FAMILY_6, here_alone)};
     if (!ports[FAMILY_4] && !ports[FAMILY_6])
         return error_set(error, STATUS_IO,
                          "cannot listen to the ranks' signs of life: %s; --rank-timeout 0 does "
                          "without",
                          strerror(errno));
-    read_boot(own.place.boot);
+    rank_watch_read_boot(own.place.boot);
     own.place.interval_ns = own.interval_ns;
     list_addresses(&own.place, ports, here_alone);
     own.rank_count = own.watch.rank_count = rank_count;
@@ -351,25 +352,25 @@ static void send_sign(const struct rank_sign *sign, bool same_machine) {
     }
 }
 
-static void *follow(void *unused) {
+static void *rank_watch_follow_each(void *unused) {
     struct rank_sign sign = {.pid = getpid(), .rank = own.rank};
     char boot[40];
-    read_boot(boot);
+    rank_watch_read_boot(boot);
     bool same_machine = memcmp(boot, own.place.boot, sizeof boot) == 0;
     memcpy(sign.token, own.place.token, sizeof sign.token);
     read_host(sign.host);
     do { /* the first step comes when the unit is ready */
         sign.number++;
-        sign.tiles = atomic_load(&pulse_memory->tiles);
-        sign.moved = atomic_load(&pulse_memory->moved);
-        sign.peer = atomic_load(&pulse_memory->peer);
-        sign.state = atomic_load(&pulse_memory->state);
-        sign.place = atomic_load(&pulse_memory->place);
-        sign.cpu_ns = rank_board_cpu_ns(sign.pid);
+        sign.tiles = atomic_load(&heartbeat_memory->tiles);
+        sign.moved = atomic_load(&heartbeat_memory->moved);
+        sign.peer = atomic_load(&heartbeat_memory->peer);
+        sign.state = atomic_load(&heartbeat_memory->state);
+        sign.place = atomic_load(&heartbeat_memory->place);
+        sign.cpu_ns = rank_health_cpu_ns(sign.pid);
         send_sign(&sign, same_machine);
         sleep_ns(own.place.interval_ns);
     } while (!own.place.only_start || !sign.tiles);
-    close_sockets();
+    rank_watch_close_sockets();
     return unused;
 }
 
@@ -382,5 +383,5 @@ enum status rank_watch_follow(const struct rank_watch_place *place, uint32_t ran
     if (own.sockets[FAMILY_4] < 0 && own.sockets[FAMILY_6] < 0)
         return error_set(error, STATUS_IO, "rank %u cannot give signs of life: %s", rank,
                          strerror(errno));
-    return start(follow, error);
+    return start(rank_watch_follow_each, error);
 }

@@ -2,7 +2,7 @@
  * Heartbeats among the ranks of a unit: of a unit without a supervisor, with ranks started by other
  * means on one host or several; and of any unit while it starts, which a supervisor does not watch
  * until the unit is ready. Every rank sends rank 0 a datagram a few times a second, from a thread
- * of its own, with the contents of its line on a board (host/process/rank_board.h). Rank 0 judges
+ * of its own, with the contents of its line on a board (host/process/rank_health.h). Rank 0 judges
  * them in a thread as a supervisor does (serving/policy/supervise.h). When a rank is silent,
  * computes nothing, or all wait for one another, one line names it, and the process ends. The job
  * ends with it, and the unit's gateway continues its requests on other units.
@@ -16,7 +16,7 @@
 #ifndef HOST_PROCESS_RANK_WATCH_H
 #define HOST_PROCESS_RANK_WATCH_H
 
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -49,8 +49,8 @@ struct rank_sign {
 };
 
 /* Bytes that came from anywhere: true if they are a sign of a rank of this job, other than 0. */
-bool rank_sign_valid(const void *bytes, size_t count, const uint8_t token[RANK_WATCH_TOKEN_BYTES],
-                     uint32_t rank_count);
+bool rank_watch_sign_valid(const void *bytes, size_t count,
+                           const uint8_t token[RANK_WATCH_TOKEN_BYTES], uint32_t rank_count);
 
 /* Rank 0's, before the ranks meet: the process ends with a line and this exit code if they do not
  * within a time that follows from `timeout_ns`, that of a rank with a CPU of its own; and later if

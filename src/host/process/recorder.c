@@ -48,7 +48,7 @@ struct recorder {
 
 /* ---- the file ---- */
 
-static bool write_all(struct recorder *recorder, const void *data, size_t bytes) {
+static bool recorder_write_all(struct recorder *recorder, const void *data, size_t bytes) {
     const char *at = data;
     while (bytes) {
         ssize_t written = write(recorder->file, at, bytes);
@@ -64,7 +64,8 @@ static bool write_all(struct recorder *recorder, const void *data, size_t bytes)
 static bool write_chunk(struct recorder *recorder, enum recording_chunk_kind kind,
                         const void *payload, size_t bytes) {
     struct recording_chunk chunk = recording_chunk_of(kind, recorder->sequence++, payload, bytes);
-    return write_all(recorder, &chunk, sizeof chunk) && write_all(recorder, payload, bytes);
+    return recorder_write_all(recorder, &chunk, sizeof chunk) &&
+           recorder_write_all(recorder, payload, bytes);
 }
 
 static void free_pieces(struct piece *piece) {
@@ -99,7 +100,7 @@ static enum recording_end write_pieces(struct recorder *recorder, const struct p
     return RECORDING_CLOSED;
 }
 
-static void wait(struct recorder *recorder) {
+static void recorder_wait(struct recorder *recorder) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     int64_t ns = until.tv_nsec + WRITE_NS;
@@ -114,7 +115,7 @@ static void *write_on(void *argument) {
     bool last = false;
     pthread_mutex_lock(&recorder->lock);
     while (!last) {
-        wait(recorder);
+        recorder_wait(recorder);
         struct piece *pieces = recorder->first;
         last = recorder->ending || recorder->over;
         recorder->first = recorder->last = NULL;
@@ -136,7 +137,7 @@ static void *write_on(void *argument) {
 /* ---- entries ---- */
 
 /* Room for an entry; NULL: the recording is over. With the lock. */
-static char *take_room(struct recorder *recorder, size_t bytes) {
+static char *recorder_take_room(struct recorder *recorder, size_t bytes) {
     struct piece *piece = recorder->last;
     if (recorder->behind_bytes + bytes > BEHIND_BYTES_MAX) end_with(recorder, RECORDING_BEHIND);
     if (recorder->over) return NULL;
@@ -196,8 +197,8 @@ static void copy_put(const struct recorder *recorder, const struct outbox *outbo
     }
 }
 
-static void note(struct recorder *recorder, enum recording_call call, enum status status,
-                 const struct record *given, uint32_t before, int64_t now_ns) {
+static void recorder_note(struct recorder *recorder, enum recording_call call, enum status status,
+                          const struct record *given, uint32_t before, int64_t now_ns) {
     const struct outbox *outbox = recorder->inner.outbox;
     struct recording_entry entry = {.call = (uint8_t)call,
                                     .status = (uint8_t)status,
@@ -206,7 +207,7 @@ static void note(struct recorder *recorder, enum recording_call call, enum statu
                                     .now_ns = now_ns};
     entry.bytes = (uint32_t)(sizeof entry + entry.given_bytes + (outbox->used - before));
     pthread_mutex_lock(&recorder->lock);
-    char *room = take_room(recorder, entry.bytes);
+    char *room = recorder_take_room(recorder, entry.bytes);
     if (room) {
         memcpy(room, &entry, sizeof entry);
         if (given) copy_given(recorder, given, room + sizeof entry);
@@ -235,7 +236,7 @@ static enum status recorder_receive(void *self, const struct record *record, int
     if (accounts) record = &accounts->record;
     uint32_t before = inner->outbox->used;
     enum status status = inner->receive(inner->self, record, now_ns);
-    note(recorder, RECORDING_RECEIVE, status, record, before, now_ns);
+    recorder_note(recorder, RECORDING_RECEIVE, status, record, before, now_ns);
     free(accounts);
     return status;
 }
@@ -244,7 +245,7 @@ static void recorder_step(void *self, int64_t now_ns) {
     struct recorder *recorder = self;
     uint32_t before = recorder->inner.outbox->used;
     recorder->inner.step(recorder->inner.self, now_ns);
-    note(recorder, RECORDING_STEP, STATUS_OK, NULL, before, now_ns);
+    recorder_note(recorder, RECORDING_STEP, STATUS_OK, NULL, before, now_ns);
 }
 
 static int64_t recorder_next_wake_ns(const void *self) {
@@ -293,7 +294,7 @@ static enum status cannot(const struct recorder *recorder, const char *what, str
                      own_file_why(errno));
 }
 
-static bool write_start(struct recorder *recorder, struct bytes head) {
+static bool recorder_write_start(struct recorder *recorder, struct bytes head) {
     size_t bytes = round_up(head.count + 1, 8);
     char *padded = calloc(1, bytes);
     if (!padded) return false;
@@ -301,14 +302,14 @@ static bool write_start(struct recorder *recorder, struct bytes head) {
     struct recording_start start = {
         .magic = {0}, .version = RECORDING_VERSION, .record_version = RECORD_VERSION};
     memcpy(start.magic, RECORDING_MAGIC, sizeof start.magic);
-    bool written = write_all(recorder, &start, sizeof start) &&
+    bool written = recorder_write_all(recorder, &start, sizeof start) &&
                    write_chunk(recorder, RECORDING_HEAD, padded, bytes);
     free(padded);
     return written;
 }
 
 /* Makes the folder if it is not there. The operator's name for it may be a link. */
-static enum status open_file(struct recorder *recorder, struct error *error) {
+static enum status recorder_open_file(struct recorder *recorder, struct error *error) {
     const char *directory = recorder->options.directory;
     struct error why;
     if (mkdir(directory, 0700) && errno != EEXIST) return cannot(recorder, "make", error);
@@ -332,9 +333,9 @@ enum status recorder_start(struct recorder *recorder, struct bytes head, struct 
                           options->name, (long)getpid());
     if (length < 0 || length >= PATH_BYTES)
         return error_set(error, STATUS_INVALID, "--record: the folder's name is too long");
-    enum status status = open_file(recorder, error);
+    enum status status = recorder_open_file(recorder, error);
     if (status) return status;
-    if (!write_start(recorder, head)) return cannot(recorder, "write", error);
+    if (!recorder_write_start(recorder, head)) return cannot(recorder, "write", error);
     if (pthread_create(&recorder->thread, NULL, write_on, recorder))
         return error_set(error, STATUS_NO_MEMORY, "--record: cannot start a thread");
     recorder->has_thread = true;

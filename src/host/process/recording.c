@@ -43,9 +43,9 @@ static enum status damaged(const struct recording *recording, const char *name, 
 }
 
 /* NULL in *payload_out: the file ends here, or within the chunk. */
-static enum status take_chunk(struct recording *recording, const char *name,
-                              const struct recording_chunk **chunk_out, const char **payload_out,
-                              struct error *error) {
+static enum status recording_take_chunk(struct recording *recording, const char *name,
+                                        const struct recording_chunk **chunk_out,
+                                        const char **payload_out, struct error *error) {
     size_t left = recording->bytes - recording->at;
     const struct recording_chunk *chunk =
         (const struct recording_chunk *)(const void *)(recording->memory + recording->at);
@@ -85,7 +85,7 @@ enum status recording_open(const char *name, const void *memory, size_t bytes,
                          "with %u: replay it with the Fathom that made it",
                          name, start->version, start->record_version, RECORDING_VERSION,
                          (uint32_t)RECORD_VERSION);
-    enum status status = take_chunk(&recording, name, &chunk, &payload, error);
+    enum status status = recording_take_chunk(&recording, name, &chunk, &payload, error);
     if (status) return status;
     if (!payload || chunk->kind != RECORDING_HEAD)
         return error_set(error, STATUS_INVALID, "%s: ends before it says what was recorded", name);
@@ -140,7 +140,7 @@ static bool records_valid(const char *at, size_t bytes) {
     return true;
 }
 
-static bool entry_valid(const struct recording_entry *entry, size_t left) {
+static bool recording_usage_valid(const struct recording_entry *entry, size_t left) {
     if (left < sizeof *entry || entry->bytes < sizeof *entry || entry->bytes > left ||
         entry->bytes % 8 || entry->call >= RECORDING_CALL_COUNT || entry->reserved)
         return false;
@@ -153,10 +153,11 @@ static bool entry_valid(const struct recording_entry *entry, size_t left) {
 }
 
 /* On to the next chunk of entries; false at the end. */
-static enum status next_chunk(struct recording *recording, const char *name, struct error *error) {
+static enum status recording_next_chunk(struct recording *recording, const char *name,
+                                        struct error *error) {
     const struct recording_chunk *chunk = NULL;
     const char *payload;
-    enum status status = take_chunk(recording, name, &chunk, &payload, error);
+    enum status status = recording_take_chunk(recording, name, &chunk, &payload, error);
     if (status) return status;
     recording->ended = !payload || chunk->kind == RECORDING_END;
     if (!payload) return STATUS_OK;
@@ -179,13 +180,13 @@ enum status recording_next(struct recording *recording, const char *name,
                            const struct recording_entry **entry_out, struct error *error) {
     *entry_out = NULL;
     while (recording->entry_at == recording->entries_end && !recording->ended) {
-        enum status status = next_chunk(recording, name, error);
+        enum status status = recording_next_chunk(recording, name, error);
         if (status) return status;
     }
     if (recording->entry_at == recording->entries_end) return STATUS_OK;
     const struct recording_entry *entry =
         (const struct recording_entry *)(const void *)(recording->memory + recording->entry_at);
-    if (!entry_valid(entry, recording->entries_end - recording->entry_at))
+    if (!recording_usage_valid(entry, recording->entries_end - recording->entry_at))
         return error_set(error, STATUS_INVALID, "%s: call %llu is no valid one", name,
                          (unsigned long long)recording->entry_count + 1);
     recording->entry_at += entry->bytes;

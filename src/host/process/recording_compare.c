@@ -22,8 +22,8 @@ struct recording_names {
     uint32_t count, table_size;
 };
 
-static uint32_t *find_place(const struct recording_names *names, int side,
-                            const struct block_key *key) {
+static uint32_t *recording_compare_find_place(const struct recording_names *names, int side,
+                                              const struct block_key *key) {
     uint64_t hash;
     memcpy(&hash, key->bytes, sizeof hash); /* names are hashes */
     for (uint32_t at = (uint32_t)hash;; at++) {
@@ -43,18 +43,18 @@ static void grow(struct recording_names *names) {
         check(names->tables[side]);
         memset(names->tables[side], 0xFF, names->table_size * sizeof(uint32_t));
         for (uint32_t i = 0; i < names->count; i++)
-            *find_place(names, side, &names->pairs[i].sides[side]) = i;
+            *recording_compare_find_place(names, side, &names->pairs[i].sides[side]) = i;
     }
 }
 
-struct recording_names *recording_names_open(void) {
+struct recording_names *recording_compare_names_open(void) {
     struct recording_names *names = calloc(1, sizeof *names);
     check(names);
     grow(names);
     return names;
 }
 
-void recording_names_close(struct recording_names *names) {
+void recording_compare_names_close(struct recording_names *names) {
     if (!names) return;
     free(names->pairs);
     free(names->tables[0]);
@@ -65,7 +65,8 @@ void recording_names_close(struct recording_names *names) {
 /* True if the one stands for the other; two that are new do from now on. */
 static bool names_agree(struct recording_names *names, const struct block_key *recorded,
                         const struct block_key *found) {
-    uint32_t *by_recorded = find_place(names, 0, recorded), *by_found = find_place(names, 1, found);
+    uint32_t *by_recorded = recording_compare_find_place(names, 0, recorded),
+             *by_found = recording_compare_find_place(names, 1, found);
     if (*by_recorded != *by_found) return false;
     if (*by_recorded != NONE) return true;
     names->pairs[names->count] = (struct name_pair){{*recorded, *found}};
@@ -79,10 +80,10 @@ static bool names_agree(struct recording_names *names, const struct block_key *r
 /* Only these say names, each in its first tail. */
 static bool has_names(const struct record *record) {
     return record->kind == RECORD_KV_FIND || record->kind == RECORD_KV_LOAD ||
-           record->kind == RECORD_KV_KEEP;
+           record->kind == RECORD_KV_PUT;
 }
 
-static uint64_t value_at(const char *data, size_t bytes) {
+static uint64_t recording_compare_value_at(const char *data, size_t bytes) {
     uint64_t value = 0;
     memcpy(&value, data, bytes);
     return value;
@@ -104,8 +105,8 @@ static bool fixed_agree(const struct record *recorded, const struct record *foun
     if (at == SIZE_MAX) return true;
     size_t count = bytes - at < 4 ? bytes - at : 4;
     error_set(difference, STATUS_INVALID, "bytes %zu to %zu of its fields are %llu, not %llu", at,
-              at + count - 1, (unsigned long long)value_at(b + at, count),
-              (unsigned long long)value_at(a + at, count));
+              at + count - 1, (unsigned long long)recording_compare_value_at(b + at, count),
+              (unsigned long long)recording_compare_value_at(a + at, count));
     return false;
 }
 
@@ -144,8 +145,8 @@ bool recording_compare(struct recording_names *names, const struct record *recor
     if (!fixed_agree(recorded, found, difference)) return false;
     if (recorded->kind == RECORD_TO_UNIT || recorded->kind == RECORD_FROM_UNIT) {
         struct error inner;
-        const struct record *a = carried_inner((const struct record_carried *)recorded);
-        const struct record *b = carried_inner((const struct record_carried *)found);
+        const struct record *a = envelope_inner((const struct record_envelope *)recorded);
+        const struct record *b = envelope_inner((const struct record_envelope *)found);
         if (recording_compare(names, a, b, &inner)) return true;
         error_set(difference, STATUS_INVALID, "in the %s that it carries, %s", record_name(a->kind),
                   inner.text);

@@ -12,8 +12,8 @@
 
 struct recording_names; /* recorded ones and those of the replay, by each other */
 
-struct recording_names *recording_names_open(void);
-void recording_names_close(struct recording_names *names);
+struct recording_names *recording_compare_names_open(void);
+void recording_compare_names_close(struct recording_names *names);
 
 /* True if they agree; else *difference says where, by the record's form. */
 bool recording_compare(struct recording_names *names, const struct record *recorded,

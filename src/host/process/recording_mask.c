@@ -145,7 +145,7 @@ void recording_mask_salts(const struct recording_mask *mask, struct record_accou
 }
 
 /* Bytes of a key's hash from which the other key is made: entries have no more of it. */
-#define HASH_START sizeof((struct record_entry *)NULL)->key
+#define HASH_START sizeof((struct record_usage *)NULL)->key
 
 /* Writes another API key, in hexadecimal digits, for the one with a hash that begins so. */
 static void other_key(const struct recording_mask *mask, const uint8_t sha256[HASH_START],
@@ -171,8 +171,8 @@ void recording_mask_keys(const struct recording_mask *mask, struct record_accoun
 void recording_mask_put(const struct recording_mask *mask, struct record *record) {
     char key[2 * SHA256_BYTES];
     uint8_t sha256[SHA256_BYTES];
-    if (record->kind != RECORD_ENTRY) return;
-    struct record_entry *entry = (void *)record;
+    if (record->kind != RECORD_USAGE) return;
+    struct record_usage *entry = (void *)record;
     memset(entry->peer, 0, sizeof entry->peer);
     if (record_zeros(entry->key, sizeof entry->key)) return; /* it had none */
     other_key(mask, entry->key, key);

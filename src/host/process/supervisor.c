@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "host/process/log.h"
 #include "host/process/private_room.h"
-#include "host/process/rank_board.h"
+#include "host/process/rank_health.h"
 #include "serving/policy/place_ranks.h"
 #include "serving/policy/supervise_unit.h"
 
@@ -69,17 +69,19 @@ static const char *how_it_ended(struct supervise_how how, char text[static 32]) 
     return text;
 }
 
-static void give_up(struct supervisor_job *job) {
+static void supervisor_give_up(struct supervisor_job *job) {
     struct supervisor *supervisor = job->supervisor;
     struct error error;
     char how[32] = "a lost host";
     uint32_t left = 0;
     if (job->unit.has_ended) how_it_ended(job->unit.how, how);
     if (job->why.text[0])
-        error_write(&error, "unit %u could not be started: %.400s", job->number, job->why.text);
+        status_error_write(&error, "unit %u could not be started: %.400s", job->number,
+                           job->why.text);
     else
-        error_write(&error, "unit %u could not be started: it ended with %s before it was ready",
-                    job->number, how);
+        status_error_write(&error,
+                           "unit %u could not be started: it ended with %s before it was ready",
+                           job->number, how);
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++)
         left += supervisor->jobs[i].unit.state != SUPERVISE_GIVEN_UP;
     if (left)
@@ -96,7 +98,8 @@ static void say_unready(const struct supervisor_job *job, const struct supervise
             job->number, how);
 }
 
-static void say_ready(const struct supervisor_job *job, const struct supervise_order *order) {
+static void supervisor_say_ready(const struct supervisor_job *job,
+                                 const struct supervise_order *order) {
     int pid = (int)atomic_load(&unit_hosts_lines(job->hosts)[0].pid);
     double after = (double)order->ns * 1e-9;
     if (order->again)
@@ -107,7 +110,7 @@ static void say_ready(const struct supervisor_job *job, const struct supervise_o
                 after);
 }
 
-static bool name_cut(const struct supervisor_job *job, char text[static RANK_BOARD_TEXT]) {
+static bool name_cut(const struct supervisor_job *job, char text[static RANK_HEALTH_TEXT]) {
     static uint32_t hosts[LIMIT_RANKS];
     const struct supervise_unit *unit = &job->unit;
     uint32_t cut[2];
@@ -115,16 +118,16 @@ static bool name_cut(const struct supervisor_job *job, char text[static RANK_BOA
         for (uint32_t k = 0; k < job->parts[i].count; k++)
             hosts[job->parts[i].first + k] = i;
     if (!supervise_find_cut(unit->signs, hosts, unit->watch.rank_count, cut)) return false;
-    snprintf(text, RANK_BOARD_TEXT, "%.70s,%.70s", job->parts[cut[0]].name,
+    snprintf(text, RANK_HEALTH_TEXT, "%.70s,%.70s", job->parts[cut[0]].name,
              job->parts[cut[1]].name);
     return true;
 }
 
 static void say_stuck(const struct supervisor_job *job, struct supervise_finding finding) {
-    char text[RANK_BOARD_TEXT];
+    char text[RANK_HEALTH_TEXT];
     double silent = (double)finding.silent_ns * 1e-9;
     bool frozen = finding.verdict == SUPERVISE_FROZEN;
-    rank_board_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
+    rank_health_describe(&unit_hosts_lines(job->hosts)[finding.rank], text);
     if (finding.verdict == SUPERVISE_DEADLOCK && name_cut(job, text))
         log_say(LOG_ERROR, SUBJECT,
                 "two hosts do not hear each other, their unit starts again job=%u hosts=%s "
@@ -150,8 +153,8 @@ static void say_stuck(const struct supervisor_job *job, struct supervise_finding
 }
 
 static void say_died(const struct supervisor_job *job) {
-    char text[RANK_BOARD_TEXT];
-    rank_board_describe(&unit_hosts_lines(job->hosts)[job->unit.ended_rank], text);
+    char text[RANK_HEALTH_TEXT];
+    rank_health_describe(&unit_hosts_lines(job->hosts)[job->unit.ended_rank], text);
     log_say(LOG_ERROR, SUBJECT, "a rank died, its unit starts again job=%u rank=%u where=%s",
             job->number, job->unit.ended_rank, text);
 }
@@ -185,39 +188,39 @@ static void say_waits(const struct supervisor_job *job, int64_t wait_ns) {
 /* ---- orders ---- */
 
 /* The role is that of the life before, if there was one. */
-static void check_hosts(struct supervisor_job *job) {
-    struct rank_board board = {(struct rank_line *)(uintptr_t)unit_hosts_lines(job->hosts),
-                               job->unit.watch.rank_count};
-    if (rank_board_read_role(&board, &job->role)) job->has_role = true;
+static void supervisor_check_hosts(struct supervisor_job *job) {
+    struct rank_health health = {(struct rank_line *)(uintptr_t)unit_hosts_lines(job->hosts),
+                                 job->unit.watch.rank_count};
+    if (rank_health_read_role(&health, &job->role)) job->has_role = true;
     job->why.text[0] = 0;
     unit_hosts_check(job->hosts);
 }
 
 static void on_checked(void *context, const struct error *lacks);
 
-static void launch(struct supervisor_job *job, uint32_t number) {
+static void supervisor_launch(struct supervisor_job *job, uint32_t number) {
     struct error error;
     if (unit_hosts_launch(job->hosts, number, &error)) on_checked(job, &error);
 }
 
-static void abandon(struct supervisor_job *job) {
+static void supervisor_abandon(struct supervisor_job *job) {
     log_say(LOG_WARNING, SUBJECT,
             "a killed rank does not go away, its unit starts without it job=%u", job->number);
     for (uint32_t i = 0; i < job->host_count; i++)
         if (job->unit.hosts[i].is_abandoned) unit_hosts_abandon(job->hosts, i);
 }
 
-static void carry_out(struct supervisor_job *job, const struct supervise_order *order) {
+static void supervisor_perform(struct supervisor_job *job, const struct supervise_order *order) {
     char how[32];
     switch (order->kind) {
     case SUPERVISE_CHECK:
-        check_hosts(job);
+        supervisor_check_hosts(job);
         break;
     case SUPERVISE_LAUNCH:
-        launch(job, order->number);
+        supervisor_launch(job, order->number);
         break;
-    case SUPERVISE_TELL_GONE:
-        unit_hosts_tell_gone(job->hosts, order->rank);
+    case SUPERVISE_REPORT_GONE:
+        unit_hosts_report_gone(job->hosts, order->rank);
         break;
     case SUPERVISE_KILL:
         unit_hosts_signal(job->hosts, AGENT_ALL_RANKS, SIGKILL);
@@ -229,13 +232,13 @@ static void carry_out(struct supervisor_job *job, const struct supervise_order *
         unit_hosts_again(job->hosts, order->number, order->rank);
         break;
     case SUPERVISE_ABANDON:
-        abandon(job);
+        supervisor_abandon(job);
         break;
     case SUPERVISE_GIVE_UP:
-        give_up(job);
+        supervisor_give_up(job);
         break;
     case SUPERVISE_SAY_READY:
-        say_ready(job, order);
+        supervisor_say_ready(job, order);
         break;
     case SUPERVISE_SAY_STUCK:
         say_stuck(job, order->finding);
@@ -263,10 +266,10 @@ static void carry_out(struct supervisor_job *job, const struct supervise_order *
     }
 }
 
-static void obey(struct supervisor_job *job) {
+static void supervisor_obey(struct supervisor_job *job) {
     struct supervise_order order;
     while (supervise_unit_next(&job->unit, &order))
-        carry_out(job, &order);
+        supervisor_perform(job, &order);
 }
 
 /* ---- what happens ---- */
@@ -275,7 +278,7 @@ static void on_checked(void *context, const struct error *lacks) {
     struct supervisor_job *job = context;
     if (lacks) job->why = *lacks;
     supervise_unit_checked(&job->unit, !lacks, clock_now_ns());
-    obey(job);
+    supervisor_obey(job);
 }
 
 static const char **on_words(void *context, const struct unit_host_start *start) {
@@ -290,29 +293,29 @@ static const char **on_words(void *context, const struct unit_host_start *start)
     return supervisor->options.command(supervisor->options.context, &unit);
 }
 
-static bool on_sign(void *context, uint32_t number, uint32_t rank,
-                    const struct supervise_signs *signs) {
+static bool supervisor_on_sign(void *context, uint32_t number, uint32_t rank,
+                               const struct supervise_signs *signs) {
     struct supervisor_job *job = context;
     return supervise_unit_sign(&job->unit, number, rank, signs);
 }
 
-static void on_ended(void *context, uint32_t number, uint32_t rank, int status) {
+static void supervisor_on_ended(void *context, uint32_t number, uint32_t rank, int status) {
     struct supervisor_job *job = context;
     const struct supervise_how how = {.by_signal = WIFSIGNALED(status),
                                       .number = WIFSIGNALED(status) ? WTERMSIG(status)
                                                                     : WEXITSTATUS(status)};
     supervise_unit_ended(&job->unit, number, rank, how, clock_now_ns());
-    obey(job);
+    supervisor_obey(job);
 }
 
-static void on_lost(void *context, uint32_t host, const char *why) {
+static void supervisor_on_lost(void *context, uint32_t host, const char *why) {
     struct supervisor_job *job = context;
     const char *name = job->parts[host].name;
     if (!supervise_unit_lose_host(&job->unit, host, clock_now_ns())) return;
     log_say(LOG_ERROR, SUBJECT, "a host is lost, its unit starts again job=%u host=%s why=%s",
             job->number, name, why);
-    error_write(&job->why, "host %s: %s", name, why);
-    obey(job);
+    status_error_write(&job->why, "host %s: %s", name, why);
+    supervisor_obey(job);
 }
 
 /* ---- watching ---- */
@@ -335,14 +338,14 @@ static void tick_job(struct supervisor_job *job) {
     for (uint32_t rank = 1; rank < job->unit.watch.rank_count; rank++)
         if (unit_hosts_has(job->hosts, rank)) supervise_unit_came(&job->unit, rank);
     const struct supervise_epochs epochs = {
-        .told = unit_hosts_epoch(job->hosts),
+        .reported = unit_hosts_epoch(job->hosts),
         .said = atomic_load(&unit_hosts_lines(job->hosts)[0].epoch)};
     supervise_unit_tick(&job->unit, epochs,
-                        unit_hosts_heard(job->hosts, job->unit.timeout.wall_ns / 2), now_ns);
-    obey(job);
+                        unit_hosts_received(job->hosts, job->unit.timeout.wall_ns / 2), now_ns);
+    supervisor_obey(job);
 }
 
-static void on_tick(evutil_socket_t file, short what, void *context) {
+static void supervisor_on_tick(evutil_socket_t file, short what, void *context) {
     struct supervisor *supervisor = context;
     bool starting = false;
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
@@ -355,7 +358,7 @@ static void on_tick(evutil_socket_t file, short what, void *context) {
 
 /* ---- life ---- */
 
-static uint32_t cpus(void) {
+static uint32_t supervisor_cpus(void) {
     cpu_set_t set;
     CPU_ZERO(&set);
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
@@ -419,9 +422,9 @@ static enum status open_hosts(struct supervisor_job *job, uint64_t token, struct
                                          .checked = on_checked,
                                          .words = on_words,
                                          .launched = on_launched,
-                                         .sign = on_sign,
-                                         .ended = on_ended,
-                                         .lost = on_lost};
+                                         .sign = supervisor_on_sign,
+                                         .ended = supervisor_on_ended,
+                                         .lost = supervisor_on_lost};
     return unit_hosts_open(&options, &job->hosts, error);
 }
 
@@ -441,10 +444,11 @@ static struct supervise_timeout timeout(const struct supervisor *supervisor,
     uint32_t most = 0;
     for (uint32_t i = 0; i < slots->count; i++)
         if (slots->used[i] > most) most = slots->used[i];
-    return supervise_timeout(supervisor->options.rank_timeout_ns, most, cpus());
+    return supervise_timeout(supervisor->options.rank_timeout_ns, most, supervisor_cpus());
 }
 
-static enum status open_unit(struct supervise_unit *unit, uint32_t ranks, struct error *error) {
+static enum status supervisor_open_unit(struct supervise_unit *unit, uint32_t ranks,
+                                        struct error *error) {
     unit->watch.rank_count = ranks;
     unit->watch.ranks = calloc(ranks, sizeof *unit->watch.ranks);
     unit->signs = calloc(ranks, sizeof *unit->signs);
@@ -473,7 +477,7 @@ static enum status open_jobs(struct supervisor *supervisor, struct error *error)
         struct supervisor_job *job = &supervisor->jobs[i];
         job->supervisor = supervisor;
         job->number = i + 1;
-        status = open_unit(&job->unit, options->rank_counts[i], error);
+        status = supervisor_open_unit(&job->unit, options->rank_counts[i], error);
         if (!status) status = place_job(job, slots, error);
     }
     if (!status) supervisor->timeout = timeout(supervisor, slots);
@@ -495,7 +499,7 @@ enum status supervisor_open(const struct supervisor_options *options,
     supervisor->options = *options;
     if (gethostname(supervisor->host, sizeof supervisor->host - 1)) supervisor->host[0] = 0;
     enum status status = private_room_open(NULL, &supervisor->room, error);
-    supervisor->tick = evtimer_new(options->base, on_tick, supervisor);
+    supervisor->tick = evtimer_new(options->base, supervisor_on_tick, supervisor);
     if (!status && !supervisor->tick)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
     if (!status) status = open_jobs(supervisor, error);
@@ -525,7 +529,7 @@ void supervisor_give_files(struct supervisor *supervisor, const struct unit_host
 void supervisor_start(struct supervisor *supervisor) {
     for (uint32_t i = 0; i < supervisor->options.unit_count; i++) {
         supervise_unit_start(&supervisor->jobs[i].unit, clock_now_ns());
-        obey(&supervisor->jobs[i]);
+        supervisor_obey(&supervisor->jobs[i]);
     }
     event_add(supervisor->tick, &(struct timeval){.tv_usec = TICK_START_US});
 }

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "compute/exchange/job_meeting.h"
+#include "compute/exchange/job_rendezvous.h"
 #include "host/process/agent_facts.h"
 #include "host/process/agent_link.h"
 #include "host/process/host_list.h"
@@ -43,7 +43,7 @@ struct unit_hosts {
     bool has_launched;                     /* then hosts have reached one another */
     uint32_t reach_round, reaches_awaited; /* of this round */
     struct error reach_error;
-    struct job_roster *roster;
+    struct job_members *members;
     struct rank_line *lines; /* [rank_count] */
 };
 
@@ -51,8 +51,8 @@ static struct bytes nothing(void) {
     return (struct bytes){NULL, 0};
 }
 
-static void send_all(struct unit_hosts *hosts, enum agent_kind kind, const void *body,
-                     struct bytes tail) {
+static void unit_hosts_send_all(struct unit_hosts *hosts, enum agent_kind kind, const void *body,
+                                struct bytes tail) {
     for (uint32_t i = 0; i < hosts->options.host_count; i++)
         if (hosts->list[i].link) agent_link_send(hosts->list[i].link, kind, body, tail);
 }
@@ -100,7 +100,7 @@ static void take_reached(struct host *host, const struct agent_frame *frame) {
                 strerror(it.error),
                 "open all ports between hosts there, or choose another --interface");
         if (interface[0] && !hosts->reach_error.text[0])
-            error_write(
+            status_error_write(
                 &hosts->reach_error,
                 "host %s does not reach host %s at %s over %s: %s; is there a firewall? Between "
                 "the hosts of a unit all ports have to be open",
@@ -109,16 +109,16 @@ static void take_reached(struct host *host, const struct agent_frame *frame) {
     if (--hosts->reaches_awaited == 0) end_check(hosts, &hosts->reach_error);
 }
 
-static void judge(struct unit_hosts *hosts) {
+static void unit_hosts_verify(struct unit_hosts *hosts) {
     struct error error = {""};
     char text[512];
     hosts->is_checking = false;
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         struct host *host = &hosts->list[i];
-        if (agent_facts_judge(&host->facts, &hosts->own, &hosts->list[0].facts, text)) continue;
+        if (agent_facts_verify(&host->facts, &hosts->own, &hosts->list[0].facts, text)) continue;
         log_say(LOG_ERROR, SUBJECT, "a host cannot run its ranks host=%s why=%s", host->is.name,
                 text);
-        if (!error.text[0]) error_write(&error, "host %s: %.400s", host->is.name, text);
+        if (!error.text[0]) status_error_write(&error, "host %s: %.400s", host->is.name, text);
         host->has_answered = false; /* it is asked again before the next start */
     }
     if (error.text[0])
@@ -127,20 +127,20 @@ static void judge(struct unit_hosts *hosts) {
         ask_who_reaches_whom(hosts);
 }
 
-static void judge_if_all_answered(struct unit_hosts *hosts) {
+static void verify_if_all_answered(struct unit_hosts *hosts) {
     for (uint32_t i = 0; i < hosts->options.host_count; i++)
         if (!hosts->list[i].has_answered) return;
-    if (hosts->is_checking) judge(hosts);
+    if (hosts->is_checking) unit_hosts_verify(hosts);
 }
 
 static void take_facts(struct host *host, const struct agent_frame *frame) {
     memcpy(&host->facts, frame->body, sizeof host->facts);
     snprintf(host->facts.host, sizeof host->facts.host, "%s", host->is.name);
     host->has_answered = true;
-    judge_if_all_answered(host->hosts);
+    verify_if_all_answered(host->hosts);
 }
 
-static void ask(struct host *host) {
+static void unit_hosts_ask(struct host *host) {
     const struct unit_hosts_options *options = &host->hosts->options;
     struct agent_check check = options->check;
     check.timeout_ns = options->timeout_ns;
@@ -155,17 +155,18 @@ static void ask(struct host *host) {
 
 /* ---- what agents say ---- */
 
-static void tell_roster(struct unit_hosts *hosts) {
+static void unit_hosts_notify_members(struct unit_hosts *hosts) {
     struct bytes frame;
-    while (hosts->roster && (frame = job_roster_next(hosts->roster)).count)
-        send_all(hosts, AGENT_TELL, NULL, frame);
+    while (hosts->members && (frame = job_rendezvous_members_next(hosts->members)).count)
+        unit_hosts_send_all(hosts, AGENT_REPORT, NULL, frame);
 }
 
-static void take_here(struct unit_hosts *hosts, struct bytes frame) {
-    if (hosts->roster && job_roster_add(hosts->roster, frame)) tell_roster(hosts);
+static void unit_hosts_take_join(struct unit_hosts *hosts, struct bytes frame) {
+    if (hosts->members && job_rendezvous_members_add(hosts->members, frame))
+        unit_hosts_notify_members(hosts);
 }
 
-static void take_signs(struct host *host, const struct agent_frame *frame) {
+static void unit_hosts_take_signs(struct host *host, const struct agent_frame *frame) {
     struct unit_hosts *hosts = host->hosts;
     struct agent_signs head;
     memcpy(&head, frame->body, sizeof head);
@@ -176,16 +177,16 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
         uint32_t rank = host->is.first + i;
         struct rank_line *line = &hosts->lines[rank];
         memcpy(&sign, frame->tail.data + i * sizeof sign, sizeof sign);
-        const struct supervise_signs signs = {.state = (enum pulse_state)sign.state,
+        const struct supervise_signs signs = {.state = (enum heartbeat_state)sign.state,
                                               .tiles = sign.tiles,
                                               .moved = sign.moved,
                                               .peer = sign.peer,
                                               .ran = sign.ran,
                                               .cpu_ns = sign.cpu_ns};
         if (!hosts->options.sign(hosts->options.context, head.number, rank, &signs)) return;
-        atomic_store(&line->pulse.state, sign.state);
-        atomic_store(&line->pulse.tiles, sign.tiles);
-        atomic_store(&line->pulse.place, sign.place);
+        atomic_store(&line->heartbeat.state, sign.state);
+        atomic_store(&line->heartbeat.tiles, sign.tiles);
+        atomic_store(&line->heartbeat.place, sign.place);
         atomic_store(&line->pid, sign.pid);
         atomic_store(&line->role, sign.role);
         atomic_store(&line->epoch, sign.epoch);
@@ -193,7 +194,7 @@ static void take_signs(struct host *host, const struct agent_frame *frame) {
     if (is_first && hosts->options.launched) hosts->options.launched(hosts->options.context);
 }
 
-static void take_end(struct host *host, const struct agent_frame *frame) {
+static void unit_hosts_take_end(struct host *host, const struct agent_frame *frame) {
     struct unit_hosts *hosts = host->hosts;
     struct agent_ended ended;
     memcpy(&ended, frame->body, sizeof ended);
@@ -211,21 +212,21 @@ static void on_frame(void *context, const struct agent_frame *frame) {
     case AGENT_REACHED:
         take_reached(host, frame);
         break;
-    case AGENT_HERE:
-        take_here(host->hosts, frame->tail);
+    case AGENT_JOIN:
+        unit_hosts_take_join(host->hosts, frame->tail);
         break;
     case AGENT_SIGNS:
-        take_signs(host, frame);
+        unit_hosts_take_signs(host, frame);
         break;
     case AGENT_ENDED:
-        take_end(host, frame);
+        unit_hosts_take_end(host, frame);
         break;
     default:
         break;
     }
 }
 
-static void on_lost(void *context, const char *why) {
+static void unit_hosts_on_lost(void *context, const char *why) {
     struct host *host = context;
     struct unit_hosts *hosts = host->hosts;
     host->has_answered = false;
@@ -234,7 +235,7 @@ static void on_lost(void *context, const char *why) {
 
 /* ---- starting ---- */
 
-static size_t add_words(const char **words, size_t count, const char *const *more) {
+static size_t unit_hosts_add_words(const char **words, size_t count, const char *const *more) {
     for (; more && *more && count + 1 < WORDS_MAX; more++)
         words[count++] = *more;
     words[count] = NULL;
@@ -252,19 +253,19 @@ static enum status connect_host(struct host *host, struct error *error) {
                          "a remote shell would take the path of this program apart: %.300s",
                          hosts->program);
     if (!host->is.is_here) {
-        count = add_words(words, count, hosts->options.remote_shell);
-        count = add_words(words, count, (const char *const[]){host->is.name, NULL});
+        count = unit_hosts_add_words(words, count, hosts->options.remote_shell);
+        count = unit_hosts_add_words(words, count, (const char *const[]){host->is.name, NULL});
     }
     const char *program = is_known ? self : hosts->program;
-    count = add_words(words, count, (const char *const[]){program, "agent", NULL});
-    add_words(words, count, hosts->options.agent_options);
+    count = unit_hosts_add_words(words, count, (const char *const[]){program, "agent", NULL});
+    unit_hosts_add_words(words, count, hosts->options.agent_options);
     const struct agent_link_options options = {.base = hosts->options.base,
                                                .command = words,
                                                .timeout_ns = hosts->options.timeout_ns,
                                                .first_ns = CONNECT_NS_MAX,
                                                .context = host,
                                                .take = on_frame,
-                                               .lost = on_lost};
+                                               .lost = unit_hosts_on_lost};
     return agent_link_open(&options, &host->link, error);
 }
 
@@ -282,9 +283,9 @@ void unit_hosts_check(struct unit_hosts *hosts) {
             hosts->options.checked(hosts->options.context, &error);
             return;
         }
-        if (!host->has_answered) ask(host);
+        if (!host->has_answered) unit_hosts_ask(host);
     }
-    judge_if_all_answered(hosts);
+    verify_if_all_answered(hosts);
 }
 
 /* Settings of this process that ranks elsewhere need as well. */
@@ -368,10 +369,10 @@ enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number, struct 
     const uint32_t ranks = hosts->options.rank_count;
     enum status status = STATUS_OK;
     memset(hosts->lines, 0, ranks * sizeof *hosts->lines);
-    job_roster_close(hosts->roster);
-    hosts->roster = NULL;
+    job_rendezvous_members_close(hosts->members);
+    hosts->members = NULL;
     hosts->has_launched = true;
-    if (ranks > 1) status = job_roster_open(ranks, &hosts->roster, error);
+    if (ranks > 1) status = job_rendezvous_members_open(ranks, &hosts->members, error);
     for (uint32_t i = 0; !status && i < hosts->options.host_count; i++)
         status = launch_host(hosts, i, number, error);
     return status;
@@ -390,21 +391,21 @@ void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank) 
 }
 
 uint32_t unit_hosts_epoch(const struct unit_hosts *hosts) {
-    return hosts->roster ? job_roster_epoch(hosts->roster) : 0;
+    return hosts->members ? job_rendezvous_members_epoch(hosts->members) : 0;
 }
 
 bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank) {
-    return !hosts->roster || job_roster_lives(hosts->roster, rank);
+    return !hosts->members || job_rendezvous_members_lives(hosts->members, rank);
 }
 
 void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number) {
     const struct agent_signal signal = {rank, number};
-    send_all(hosts, AGENT_SIGNAL, &signal, nothing());
+    unit_hosts_send_all(hosts, AGENT_SIGNAL, &signal, nothing());
 }
 
-void unit_hosts_tell_gone(struct unit_hosts *hosts, uint32_t rank) {
-    if (hosts->roster) job_roster_leave(hosts->roster, rank);
-    tell_roster(hosts);
+void unit_hosts_report_gone(struct unit_hosts *hosts, uint32_t rank) {
+    if (hosts->members) job_rendezvous_members_leave(hosts->members, rank);
+    unit_hosts_notify_members(hosts);
 }
 
 void unit_hosts_abandon(struct unit_hosts *hosts, uint32_t host) {
@@ -417,7 +418,7 @@ const struct rank_line *unit_hosts_lines(const struct unit_hosts *hosts) {
     return hosts->lines;
 }
 
-bool unit_hosts_heard(const struct unit_hosts *hosts, int64_t ns) {
+bool unit_hosts_received(const struct unit_hosts *hosts, int64_t ns) {
     const int64_t now_ns = clock_now_ns();
     for (uint32_t i = 0; i < hosts->options.host_count; i++) {
         const struct agent_link *link = hosts->list[i].link;
@@ -471,7 +472,7 @@ void unit_hosts_close(struct unit_hosts *hosts) {
         if (hosts->list[i].link) agent_link_hang_up(hosts->list[i].link);
     for (uint32_t i = 0; i < hosts->options.host_count; i++)
         agent_link_close(hosts->list[i].link, FAREWELL_NS);
-    job_roster_close(hosts->roster);
+    job_rendezvous_members_close(hosts->members);
     free(hosts->list);
     free(hosts->lines);
     free(hosts);

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "host/process/agent_frame.h"
-#include "host/process/rank_board.h"
+#include "host/process/rank_health.h"
 #include "serving/policy/place_ranks.h"
 #include "serving/policy/supervise.h"
 
@@ -86,7 +86,7 @@ enum status unit_hosts_launch(struct unit_hosts *hosts, uint32_t number,
 /* Starts a rank of that start again, which has ended, to come back to the job. */
 void unit_hosts_again(struct unit_hosts *hosts, uint32_t number, uint32_t rank);
 
-/* Of the ranks' job: how often one has ended or come back (compute/exchange/job_meeting.h), and who
+/* Of the ranks' job: how often one has ended or come back (compute/exchange/job_rendezvous.h), and who
  * lives by now. */
 uint32_t unit_hosts_epoch(const struct unit_hosts *hosts);
 bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank);
@@ -95,7 +95,7 @@ bool unit_hosts_has(const struct unit_hosts *hosts, uint32_t rank);
 void unit_hosts_signal(struct unit_hosts *hosts, uint32_t rank, int number);
 
 /* Tells all ranks that one is gone, if it was there. */
-void unit_hosts_tell_gone(struct unit_hosts *hosts, uint32_t rank);
+void unit_hosts_report_gone(struct unit_hosts *hosts, uint32_t rank);
 
 /* Gives up a host's agent. */
 void unit_hosts_abandon(struct unit_hosts *hosts, uint32_t host);
@@ -104,7 +104,7 @@ void unit_hosts_abandon(struct unit_hosts *hosts, uint32_t host);
 const struct rank_line *unit_hosts_lines(const struct unit_hosts *hosts);
 
 /* True: every agent was heard within the time. */
-bool unit_hosts_heard(const struct unit_hosts *hosts, int64_t ns);
+bool unit_hosts_received(const struct unit_hosts *hosts, int64_t ns);
 
 /* A few times within the timeout. */
 void unit_hosts_tick(struct unit_hosts *hosts, int64_t now_ns);

@@ -122,20 +122,20 @@ void kv_store_refresh(struct kv_store *store, int64_t ns_max) {
     pthread_mutex_unlock(&store->lock);
 }
 
-enum kv_keep_answer kv_store_keep(struct kv_store *store, const struct kv_keep_ask *ask) {
-    enum kv_keep_answer answer = KV_KEEP_TAKEN;
+enum kv_put_answer kv_store_put(struct kv_store *store, const struct kv_put_ask *ask) {
+    enum kv_put_answer answer = KV_PUT_TAKEN;
     pthread_mutex_lock(&store->lock);
     bool off = store->writing == WRITING_OFF || !store->disk;
     if (store_index_find(&store->index, &ask->key) != STORE_NONE)
-        answer = KV_KEEP_KNOWN;
-    else if (store->keep_count + store->dirty_count >= store->keep_capacity || store->ending ||
+        answer = KV_PUT_KNOWN;
+    else if (store->keep_count + store->dirty_count >= store->keep_capacity || store->finishing ||
              (off && !store->options.host_bytes))
-        answer = KV_KEEP_FULL;
-    store->stats.dropped += answer == KV_KEEP_FULL;
-    if (answer == KV_KEEP_TAKEN)
+        answer = KV_PUT_FULL;
+    store->stats.dropped += answer == KV_PUT_FULL;
+    if (answer == KV_PUT_TAKEN)
         store->keeps[(store->keep_first + store->keep_count++) % store->keep_capacity] = *ask;
     pthread_mutex_unlock(&store->lock);
-    if (answer == KV_KEEP_TAKEN) kv_store_wake(store);
+    if (answer == KV_PUT_TAKEN) kv_store_wake(store);
     return answer;
 }
 

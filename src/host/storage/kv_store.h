@@ -44,7 +44,7 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
                           struct error *error) MUST_USE;
 
 /* Writes what waits to be written (for at most wait_ns_max), ends loads; nothing may be asked any
- * more but kv_load_end. */
+ * more but kv_store_load_load_end. */
 void kv_store_stop(struct kv_store *store, int64_t wait_ns_max);
 
 /* Gives everything back; stops it, if need be, without waiting for writes. */
@@ -81,24 +81,25 @@ struct kv_load_state {
     int64_t ns;      /* that it took, once done */
 };
 
-struct kv_load_state kv_load_look(struct kv_load *load);
+struct kv_load_state kv_store_load_load_look(struct kv_load *load);
 
 /* Waits until so many leading slices have arrived, or it is done. */
-struct kv_load_state kv_load_wait(struct kv_load *load, uint32_t slices);
+struct kv_load_state kv_store_load_load_wait(struct kv_load *load, uint32_t slices);
 
 /* Likewise, for so long at most. */
-struct kv_load_state kv_load_wait_for(struct kv_load *load, uint32_t slices, int64_t ns_max);
+struct kv_load_state kv_store_load_load_wait_for(struct kv_load *load, uint32_t slices,
+                                                 int64_t ns_max);
 
 /* Waits until it is done, and frees it. Not from `done`. */
-void kv_load_end(struct kv_load *load);
+void kv_store_load_load_end(struct kv_load *load);
 
-enum kv_keep_answer {
-    KV_KEEP_TAKEN, /* `copied` will be called */
-    KV_KEEP_KNOWN, /* it has it */
-    KV_KEEP_FULL,  /* too much waits already, or nothing can be stored */
+enum kv_put_answer {
+    KV_PUT_TAKEN, /* `copied` will be called */
+    KV_PUT_KNOWN, /* it has it */
+    KV_PUT_FULL,  /* too much waits already, or nothing can be stored */
 };
 
-struct kv_keep_ask {
+struct kv_put_ask {
     struct block_key key, parent;
     uint32_t position;
     const void *block; /* whole, all its tokens; read until `copied` */
@@ -108,7 +109,7 @@ struct kv_keep_ask {
     uint64_t tag;
 };
 
-enum kv_keep_answer kv_store_keep(struct kv_store *store, const struct kv_keep_ask *ask);
+enum kv_put_answer kv_store_put(struct kv_store *store, const struct kv_put_ask *ask);
 
 /* Waits until everything taken so far is written (or will not be) and the directory was looked
  * through anew. */

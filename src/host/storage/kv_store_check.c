@@ -62,7 +62,8 @@ static bool is_guarded(void) {
 }
 
 /* A server that finds others may write to its directory does not use it; neither do we. */
-static enum status open_directory(const char *path, DIR **directory_out, struct error *error) {
+static enum status kv_store_check_open_directory(const char *path, DIR **directory_out,
+                                                 struct error *error) {
     DIR *directory = opendir(path);
     if (!directory)
         return error_set(error, STATUS_NOT_FOUND, "%.300s: cannot open this directory: %s", path,
@@ -76,7 +77,7 @@ static enum status open_directory(const char *path, DIR **directory_out, struct 
     return status;
 }
 
-static bool ends_with(const char *name, const char *suffix) {
+static bool kv_store_check_ends_with(const char *name, const char *suffix) {
     size_t length = strlen(name), tail = strlen(suffix);
     return length > tail && strcmp(name + length - tail, suffix) == 0;
 }
@@ -91,7 +92,7 @@ static bool known_name(const struct kv_files *files, const char *name) {
 
 static void look_at_name(void *context, const char *name) {
     struct looked *looked = context;
-    if (ends_with(name, ".kv") && !known_name(&looked->files, name))
+    if (kv_store_check_ends_with(name, ".kv") && !known_name(&looked->files, name))
         say_damage(looked, "%s/%.100s: is no segment: damaged head", looked->files.path, name);
 }
 
@@ -106,7 +107,7 @@ static const char *flaw_of_block(struct looked *looked, uint32_t segment, uint32
         format_text(text, text_bytes, "cannot be read: %s", strerror(failure));
         return text;
     }
-    enum store_flaw flaw = store_format_judge(looked->block, &files->shape, NULL);
+    enum store_flaw flaw = store_format_verify(looked->block, &files->shape, NULL);
     if (flaw != STORE_SOUND) return store_format_flaw_name(flaw);
     for (uint32_t i = 0; i < files->shape.slice_count; i++) {
         const char *slice = looked->block + STORE_PAGE_BYTES + i * files->slice_bytes;
@@ -166,9 +167,9 @@ static void look_at_segment(struct looked *looked, uint32_t index, bool deep) {
     if (deep) look_at_slots(looked, index);
 }
 
-static enum status look_at_folder(const char *directory, const char *name, bool deep,
-                                  const struct kv_check_listener *listener, struct kv_check *out,
-                                  struct error *error) {
+static enum status kv_store_check_look_at_folder(const char *directory, const char *name, bool deep,
+                                                 const struct kv_check_listener *listener,
+                                                 struct kv_check *out, struct error *error) {
     struct looked looked = {.listener = listener};
     if (!store_format_parse_folder(name, &looked.check.shape)) return STATUS_OK;
     format_text(looked.check.folder, sizeof looked.check.folder, "%s", name);
@@ -202,11 +203,11 @@ struct walk {
     struct error *error;
 };
 
-static void look_at(void *context, const char *name) {
+static void kv_store_check_look_at(void *context, const char *name) {
     struct walk *walk = context;
     struct kv_check one = {.segments = 0}, *total = &walk->total;
-    enum status status =
-        look_at_folder(walk->directory, name, walk->deep, walk->listener, &one, walk->error);
+    enum status status = kv_store_check_look_at_folder(walk->directory, name, walk->deep,
+                                                       walk->listener, &one, walk->error);
     if (status) walk->status = status;
     total->segments += one.segments;
     total->bytes += one.bytes;
@@ -224,9 +225,9 @@ enum status kv_store_check(const char *directory, bool deep,
                            struct error *error) {
     struct walk walk = {.directory = directory, .deep = deep, .listener = listener, .error = error};
     DIR *names;
-    enum status status = open_directory(directory, &names, error);
+    enum status status = kv_store_check_open_directory(directory, &names, error);
     if (status) return status;
-    for_names(names, look_at, &walk);
+    for_names(names, kv_store_check_look_at, &walk);
     if (!walk.status) *total_out = walk.total;
     return walk.status;
 }
@@ -251,9 +252,10 @@ struct olds {
 /* Removes unusable files: without a sound head and unlocked, or left behind. */
 static void sweep_name(void *context, const char *name) {
     struct kv_files *files = context;
-    bool data = ends_with(name, ".kv");
-    if (known_name(files, name) ? !ends_with(name, ".new")
-                                : !data && !ends_with(name, ".idx") && !ends_with(name, ".new"))
+    bool data = kv_store_check_ends_with(name, ".kv");
+    if (known_name(files, name) ? !kv_store_check_ends_with(name, ".new")
+                                : !data && !kv_store_check_ends_with(name, ".idx") &&
+                                      !kv_store_check_ends_with(name, ".new"))
         return;
     int file = data ? own_file_openat(files->folder, name, O_RDWR, 0) : -1;
     if (!data || (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0))
@@ -320,7 +322,7 @@ enum status kv_store_check_shrink(const char *directory, uint64_t bytes, uint64_
                                   uint64_t *left_out, struct error *error) {
     struct olds olds = {.directory = directory, .error = error};
     DIR *names;
-    enum status status = open_directory(directory, &names, error);
+    enum status status = kv_store_check_open_directory(directory, &names, error);
     if (status) return status;
     for_names(names, list_folder, &olds);
     if (olds.count) qsort(olds.list, olds.count, sizeof *olds.list, older);

@@ -30,7 +30,7 @@ struct kv_io {
     struct kv_io_faults faults;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool ending;
+    bool finishing;
     struct list waiting, ended; /* behind the lock */
     pthread_t threads[THREADS];
     uint32_t thread_count;
@@ -52,7 +52,7 @@ static struct kv_io_op *list_take(struct list *list) {
 }
 
 /* The next transfer's length, or 0 with op->error set by a fault. */
-static size_t next_bytes(const struct kv_io_faults *faults, struct kv_io_op *op) {
+static size_t kv_store_io_next_bytes(const struct kv_io_faults *faults, struct kv_io_op *op) {
     size_t bytes = op->bytes - op->done;
     if (faults->before) op->error = faults->before(faults->context, op, &bytes);
     return op->error ? 0 : bytes;
@@ -78,7 +78,7 @@ int kv_store_io_now(const struct kv_io_faults *faults, struct kv_io_op *op) {
     op->done = 0;
     op->error = 0;
     for (;;) {
-        size_t bytes = next_bytes(faults ? faults : &none, op);
+        size_t bytes = kv_store_io_next_bytes(faults ? faults : &none, op);
         if (op->error) return op->error;
         off_t offset = (off_t)(op->offset + op->done);
         ssize_t result = op->write ? pwrite(op->file, op->memory + op->done, bytes, offset)
@@ -87,7 +87,7 @@ int kv_store_io_now(const struct kv_io_faults *faults, struct kv_io_op *op) {
     }
 }
 
-static void tell(const struct kv_io *io) {
+static void kv_store_io_report(const struct kv_io *io) {
     uint64_t one = 1;
     ssize_t written = write(io->event, &one, sizeof one);
     (void)written; /* full: it is readable already */
@@ -98,7 +98,7 @@ static void *run_thread(void *context) {
     pthread_mutex_lock(&io->lock);
     for (;;) {
         struct kv_io_op *op = list_take(&io->waiting);
-        if (!op && io->ending) break;
+        if (!op && io->finishing) break;
         if (!op) {
             pthread_cond_wait(&io->wake, &io->lock);
             continue;
@@ -107,7 +107,7 @@ static void *run_thread(void *context) {
         kv_store_io_now(&io->faults, op);
         pthread_mutex_lock(&io->lock);
         list_put(&io->ended, op);
-        tell(io);
+        kv_store_io_report(io);
     }
     pthread_mutex_unlock(&io->lock);
     return NULL;
@@ -135,12 +135,12 @@ static enum status open_ring(struct kv_io *io, struct error *error) {
 }
 
 static void ring_give(struct kv_io *io, struct kv_io_op *op) {
-    size_t bytes = next_bytes(&io->faults, op);
+    size_t bytes = kv_store_io_next_bytes(&io->faults, op);
     if (op->error) {
         pthread_mutex_lock(&io->lock);
         list_put(&io->ended, op);
         pthread_mutex_unlock(&io->lock);
-        tell(io);
+        kv_store_io_report(io);
         return;
     }
     struct io_uring_sqe *entry = io_uring_get_sqe(&io->ring);
@@ -253,7 +253,7 @@ void kv_store_io_close(struct kv_io *io) {
     if (!io) return;
     check(io->count == 0);
     pthread_mutex_lock(&io->lock);
-    io->ending = true;
+    io->finishing = true;
     pthread_cond_broadcast(&io->wake);
     pthread_mutex_unlock(&io->lock);
     for (uint32_t i = 0; i < io->thread_count; i++)

@@ -47,14 +47,14 @@ uint32_t kv_store_load_parts(const struct kv_store *store) {
     return store->group_count;
 }
 
-struct kv_load_state kv_load_look(struct kv_load *load) {
+struct kv_load_state kv_store_load_load_look(struct kv_load *load) {
     pthread_mutex_lock(&load->store->lock);
     struct kv_load_state state = load->state;
     pthread_mutex_unlock(&load->store->lock);
     return state;
 }
 
-struct kv_load_state kv_load_wait(struct kv_load *load, uint32_t slices) {
+struct kv_load_state kv_store_load_load_wait(struct kv_load *load, uint32_t slices) {
     pthread_mutex_lock(&load->store->lock);
     while (!load->state.done && load->state.slices < slices)
         pthread_cond_wait(&load->store->changed, &load->store->lock);
@@ -63,7 +63,8 @@ struct kv_load_state kv_load_wait(struct kv_load *load, uint32_t slices) {
     return state;
 }
 
-struct kv_load_state kv_load_wait_for(struct kv_load *load, uint32_t slices, int64_t ns_max) {
+struct kv_load_state kv_store_load_load_wait_for(struct kv_load *load, uint32_t slices,
+                                                 int64_t ns_max) {
     struct timespec until;
     int late = 0;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -78,14 +79,14 @@ struct kv_load_state kv_load_wait_for(struct kv_load *load, uint32_t slices, int
     return state;
 }
 
-void kv_load_end(struct kv_load *load) {
-    kv_load_wait(load, UINT32_MAX);
+void kv_store_load_load_end(struct kv_load *load) {
+    kv_store_load_load_wait(load, UINT32_MAX);
     free(load);
 }
 
 /* ---- progress ---- */
 
-static void tell_progress(struct kv_load *load) {
+static void report_progress(struct kv_load *load) {
     struct kv_store *store = load->store;
     uint32_t group = 0, usable = load->state.blocks;
     while (group < store->group_count && load->group_counts[group] == usable)
@@ -100,7 +101,7 @@ static void tell_progress(struct kv_load *load) {
 }
 
 /* The load ends before this block. */
-static void cut(struct kv_load *load, uint32_t block) {
+static void kv_store_load_cut(struct kv_load *load, uint32_t block) {
     struct kv_store *store = load->store;
     if (block >= load->state.blocks) return;
     pthread_mutex_lock(&store->lock);
@@ -112,10 +113,10 @@ static void cut(struct kv_load *load, uint32_t block) {
             load->group_counts[group] +=
                 load->pieces[i * store->group_count + group] == PIECE_ARRIVED;
     }
-    tell_progress(load);
+    report_progress(load);
 }
 
-static void arrive(struct kv_load *load, uint32_t block, uint32_t group) {
+static void kv_store_load_arrive(struct kv_load *load, uint32_t block, uint32_t group) {
     load->pieces[block * load->store->group_count + group] = PIECE_ARRIVED;
     if (block < load->state.blocks) load->group_counts[group]++;
 }
@@ -135,17 +136,17 @@ static bool group_sound(const struct kv_load *load, uint32_t block, uint32_t gro
     return true;
 }
 
-static void lose(struct kv_load *load, uint32_t block, bool damaged) {
+static void kv_store_load_lose(struct kv_load *load, uint32_t block, bool damaged) {
     const struct kv_load_block *lost = &load->blocks[block];
     kv_store_lose(load->store, &lost->key, lost->segment, lost->slot, damaged);
-    cut(load, block);
+    kv_store_load_cut(load, block);
 }
 
 /* A group of a block with a sound header. */
 static bool prove(struct kv_load *load, uint32_t block, uint32_t group) {
     struct kv_load_block *entry = &load->blocks[block];
     if (!group_sound(load, block, group)) {
-        lose(load, block, true);
+        kv_store_load_lose(load, block, true);
         return false;
     }
     if (entry->frame != STORE_NONE) {
@@ -153,15 +154,15 @@ static bool prove(struct kv_load *load, uint32_t block, uint32_t group) {
         memcpy(kv_frame_memory(load->store, entry->frame) + offset, (char *)entry->memory + offset,
                kv_group_bytes(load->store, group));
     }
-    arrive(load, block, group);
+    kv_store_load_arrive(load, block, group);
     return true;
 }
 
 static void prove_block(struct kv_load *load, uint32_t block) {
     const struct kv_store *store = load->store;
     struct kv_load_block *entry = &load->blocks[block];
-    if (store_format_judge(entry->memory, &store->options.shape, &entry->key) != STORE_SOUND) {
-        lose(load, block, true);
+    if (store_format_verify(entry->memory, &store->options.shape, &entry->key) != STORE_SOUND) {
+        kv_store_load_lose(load, block, true);
         return;
     }
     entry->header_sound = true;
@@ -198,7 +199,7 @@ static void finish_block(struct kv_load *load, uint32_t i) {
     pthread_mutex_unlock(&store->lock);
 }
 
-static void finish(struct kv_load *load) {
+static void kv_store_load_finish(struct kv_load *load) {
     struct kv_store *store = load->store;
     uint32_t host = 0;
     for (uint32_t i = 0; i < load->count && load->begun; i++) {
@@ -249,7 +250,7 @@ static void begin(struct kv_store *store, struct kv_load *load) {
     load->begun = true;
 }
 
-void kv_store_begin_loads(struct kv_store *store) {
+void kv_store_load_begin_loads(struct kv_store *store) {
     pthread_mutex_lock(&store->lock);
     struct kv_load *asked = store->asked, **end = &store->loads;
     store->asked = NULL;
@@ -274,7 +275,7 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
     if (!entry->from_disk) {
         memcpy((char *)entry->memory + offset, kv_frame_memory(store, entry->frame) + offset,
                bytes);
-        arrive(load, block, group);
+        kv_store_load_arrive(load, block, group);
         ++*copies;
     } else {
         if (store->free_task_count <= TASKS_FOR_WRITES ||
@@ -297,12 +298,12 @@ static bool feed_piece(struct kv_store *store, struct kv_load *load, uint32_t *c
     return true;
 }
 
-int64_t kv_store_read_wake_ns(const struct kv_store *store) {
+int64_t kv_store_load_read_wake_ns(const struct kv_store *store) {
     if (!store->loads) return INT64_MAX;
     return kv_allowance_wake_ns(&store->reads, store->options.read_bytes_per_s);
 }
 
-bool kv_store_feed_loads(struct kv_store *store) {
+bool kv_store_load_feed_loads(struct kv_store *store) {
     uint32_t copies = 0;
     kv_allowance_refill(&store->reads, store->options.read_bytes_per_s, READ_SAVED_S,
                         clock_now_ns());
@@ -310,18 +311,18 @@ bool kv_store_feed_loads(struct kv_store *store) {
         uint32_t end = load->count * store->group_count;
         while (load->cursor < end && copies < COPIES_AT_ONCE && feed_piece(store, load, &copies)) {
         }
-        tell_progress(load);
+        report_progress(load);
         if (load->cursor < end || load->in_flight) {
             at = &load->next;
             continue;
         }
         *at = load->next;
-        finish(load);
+        kv_store_load_finish(load);
     }
     return copies >= COPIES_AT_ONCE;
 }
 
-void kv_store_end_read(struct kv_store *store, struct kv_task *task) {
+void kv_store_load_end_read(struct kv_store *store, struct kv_task *task) {
     struct kv_load *load = task->load;
     uint32_t block = task->block, group = task->group;
     load->in_flight--;
@@ -331,7 +332,7 @@ void kv_store_end_read(struct kv_store *store, struct kv_task *task) {
     pthread_mutex_unlock(&store->lock);
     if (block >= load->state.blocks) return;
     if (task->op.error) {
-        lose(load, block, false);
+        kv_store_load_lose(load, block, false);
         return;
     }
     load->pieces[block * store->group_count + group] = PIECE_UNPROVEN;
@@ -339,5 +340,5 @@ void kv_store_end_read(struct kv_store *store, struct kv_task *task) {
         prove_block(load, block);
     else if (load->blocks[block].header_sound)
         prove(load, block, group);
-    tell_progress(load);
+    report_progress(load);
 }

@@ -7,13 +7,13 @@
 #include "host/storage/kv_store_state.h"
 
 /* Takes up the loads that were asked for since. */
-void kv_store_begin_loads(struct kv_store *store);
+void kv_store_load_begin_loads(struct kv_store *store);
 
 /* Gives reads to the io and copies from frames. True: there is more to copy at once. */
-bool kv_store_feed_loads(struct kv_store *store);
-void kv_store_end_read(struct kv_store *store, struct kv_task *task);
+bool kv_store_load_feed_loads(struct kv_store *store);
+void kv_store_load_end_read(struct kv_store *store, struct kv_task *task);
 
 /* When the thread must look again for the sake of reads, at the latest. */
-int64_t kv_store_read_wake_ns(const struct kv_store *store);
+int64_t kv_store_load_read_wake_ns(const struct kv_store *store);
 
 #endif

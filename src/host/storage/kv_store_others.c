@@ -30,7 +30,7 @@ struct others {
     uint64_t bytes;
 };
 
-static DIR *open_folder(int at, const char *name) {
+static DIR *kv_store_others_open_folder(int at, const char *name) {
     int folder = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *directory = folder < 0 ? NULL : fdopendir(folder);
     if (!directory && folder >= 0) close(folder);
@@ -65,8 +65,8 @@ static void note_file(struct others *others, const char *folder, const char *nam
         .written_ns = (int64_t)about->st_mtim.tv_sec * 1000000000 + about->st_mtim.tv_nsec};
 }
 
-static void look_at_folder(struct others *others, int parent, const char *name) {
-    DIR *folder = open_folder(parent, name);
+static void kv_store_others_look_at_folder(struct others *others, int parent, const char *name) {
+    DIR *folder = kv_store_others_open_folder(parent, name);
     if (!folder) return;
     for (struct dirent *entry; (entry = readdir(folder));) {
         struct stat about;
@@ -81,16 +81,16 @@ static void look_at_folder(struct others *others, int parent, const char *name) 
 static DIR *look_around(const struct kv_files *files, struct others *others) {
     char own[STORE_NAME_BYTES];
     store_format_folder(&files->shape, own);
-    DIR *directory = open_folder(files->folder, "..");
+    DIR *directory = kv_store_others_open_folder(files->folder, "..");
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         struct store_shape shape;
         if (strcmp(entry->d_name, own) != 0 && store_format_parse_folder(entry->d_name, &shape))
-            look_at_folder(others, dirfd(directory), entry->d_name);
+            kv_store_others_look_at_folder(others, dirfd(directory), entry->d_name);
     }
     return directory;
 }
 
-static void forget(struct others *others, DIR *directory) {
+static void kv_store_others_forget(struct others *others, DIR *directory) {
     free(others->names);
     free(others->ages);
     if (directory) closedir(directory);
@@ -99,14 +99,14 @@ static void forget(struct others *others, DIR *directory) {
 uint64_t kv_store_others_bytes(const struct kv_files *files) {
     struct others others = {.bytes = 0};
     DIR *directory = look_around(files, &others);
-    forget(&others, directory);
+    kv_store_others_forget(&others, directory);
     return others.bytes;
 }
 
 /* False: somebody writes to it, or has removed it. */
 static bool remove_segment(int directory, const struct other *other) {
     char name[STEM_BYTES + 8];
-    DIR *folder = open_folder(directory, other->folder);
+    DIR *folder = kv_store_others_open_folder(directory, other->folder);
     if (!folder) return false;
     format_text(name, sizeof name, "%s" SUFFIX, other->stem);
     int file = own_file_openat(dirfd(folder), name, O_RDWR, 0);
@@ -132,6 +132,6 @@ bool kv_store_others_remove(const struct kv_files *files, int64_t before_ns) {
         removed = remove_segment(dirfd(directory), &others.names[oldest]);
         others.ages[oldest].movable = false;
     }
-    forget(&others, directory);
+    kv_store_others_forget(&others, directory);
     return removed;
 }

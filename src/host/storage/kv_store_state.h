@@ -94,8 +94,8 @@ struct kv_store {
     pthread_cond_t changed;
     int event;
 
-    struct store_index index;  /* this and all up to `ending`: behind the lock */
-    struct kv_keep_ask *keeps; /* [keep_capacity] ring */
+    struct store_index index; /* this and all up to `ending`: behind the lock */
+    struct kv_put_ask *keeps; /* [keep_capacity] ring */
     uint32_t keep_capacity, keep_first, keep_count;
     struct kv_load *asked, **asked_end;
     uint64_t settle_asked, settle_done;
@@ -103,7 +103,7 @@ struct kv_store {
     struct kv_store_stats stats;
     uint32_t dirty_count; /* frames that wait to be written, or are being */
     uint8_t writing;      /* enum kv_writing */
-    bool ending;          /* the last behind the lock */
+    bool finishing;       /* the last behind the lock */
     int64_t end_ns;
 
     void *index_memory;

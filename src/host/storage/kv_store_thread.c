@@ -25,7 +25,8 @@
 
 /* ---- what others wrote ---- */
 
-static void note_entry(void *context, uint32_t segment, const struct store_entry *entry) {
+static void kv_store_thread_note_entry(void *context, uint32_t segment,
+                                       const struct store_entry *entry) {
     struct kv_store *store = context;
     pthread_mutex_lock(&store->lock);
     uint32_t block = store_index_find(&store->index, &entry->key);
@@ -48,10 +49,10 @@ static void note_gone(void *context, uint32_t segment) {
 }
 
 static void scan(struct kv_store *store, enum kv_scan how, int64_t now_ns) {
-    struct kv_files_listener listener = {note_entry, note_gone, store};
+    struct kv_files_listener listener = {kv_store_thread_note_entry, note_gone, store};
     if (store->disk) {
         kv_store_files_scan(&store->files, how, &listener);
-        kv_store_leave_stopped(store);
+        kv_store_write_leave_stopped(store);
     }
     store->scanned_ns = now_ns;
 }
@@ -63,13 +64,13 @@ static void take_ended(struct kv_store *store) {
         struct kv_task *task = (struct kv_task *)op;
         switch (task->kind) {
         case TASK_LOAD:
-            kv_store_end_read(store, task);
+            kv_store_load_end_read(store, task);
             break;
         case TASK_WRITE:
-            kv_store_end_write(store, task);
+            kv_store_write_end_write(store, task);
             break;
         case TASK_MOVE:
-            kv_store_end_move(store, task);
+            kv_store_write_end_move(store, task);
             break;
         }
         kv_store_free_task(store, task);
@@ -122,10 +123,10 @@ static void update_stats(struct kv_store *store) {
 }
 
 /* Waits for an event, or until something is due. */
-static void wait_event(struct kv_store *store, bool more, int64_t now_ns) {
+static void kv_store_thread_wait_event(struct kv_store *store, bool more, int64_t now_ns) {
     int64_t scan_ns = (int64_t)store->options.scan_ms * 1000000;
     int64_t until = store->scanned_ns + scan_ns, write = kv_store_write_wake_ns(store);
-    int64_t read_ns = kv_store_read_wake_ns(store);
+    int64_t read_ns = kv_store_load_read_wake_ns(store);
     if (write < until) until = write;
     if (read_ns < until) until = read_ns;
     int64_t ms = more || until <= now_ns ? 0 : (until - now_ns + 999999) / 1000000;
@@ -134,11 +135,11 @@ static void wait_event(struct kv_store *store, bool more, int64_t now_ns) {
     if (poll(&events, 1, (int)ms) > 0 && read(store->event, &count, sizeof count) < 0) return;
 }
 
-static bool may_end(struct kv_store *store, int64_t now_ns) {
+static bool kv_store_thread_may_end(struct kv_store *store, int64_t now_ns) {
     pthread_mutex_lock(&store->lock);
-    bool ending = store->ending, late = now_ns > store->end_ns;
+    bool finishing = store->finishing, late = now_ns > store->end_ns;
     pthread_mutex_unlock(&store->lock);
-    if (!ending) return false;
+    if (!finishing) return false;
     if (idle(store)) return true;
     return late && !store->loads && (!store->io || kv_store_io_count(store->io) == 0);
 }
@@ -149,26 +150,26 @@ static void *run(void *context) {
         int64_t now_ns = clock_now_ns();
         take_ended(store);
         answer_refresh(store, now_ns);
-        kv_store_begin_loads(store);
-        bool more = kv_store_feed_loads(store);
+        kv_store_load_begin_loads(store);
+        bool more = kv_store_load_feed_loads(store);
         pthread_mutex_lock(&store->lock);
-        bool late = store->ending && now_ns > store->end_ns;
-        store->hurry = store->ending;
+        bool late = store->finishing && now_ns > store->end_ns;
+        store->hurry = store->finishing;
         pthread_mutex_unlock(&store->lock);
         if (!late) {
-            if (kv_store_take_keeps(store)) more = true;
-            if (store->disk) kv_store_feed_moves(store);
-            if (store->disk) kv_store_feed_writes(store, now_ns);
+            if (kv_store_write_take_keeps(store)) more = true;
+            if (store->disk) kv_store_write_feed_moves(store);
+            if (store->disk) kv_store_write_feed_writes(store, now_ns);
         }
         if (store->io) kv_store_io_start(store->io);
         if (now_ns - store->scanned_ns >= (int64_t)store->options.scan_ms * 1000000) {
             scan(store, KV_SCAN_MEND, now_ns);
-            if (store->disk) kv_store_compact(store, now_ns);
+            if (store->disk) kv_store_write_compact(store, now_ns);
         }
         update_stats(store);
         answer_settle(store, now_ns);
-        if (may_end(store, now_ns)) return NULL;
-        wait_event(store, more, now_ns);
+        if (kv_store_thread_may_end(store, now_ns)) return NULL;
+        kv_store_thread_wait_event(store, more, now_ns);
     }
 }
 
@@ -222,18 +223,18 @@ static enum status set_sizes(struct kv_store *store, struct error *error) {
     return STATUS_OK;
 }
 
-static void *map(size_t bytes) {
+static void *kv_store_thread_map(size_t bytes) {
     void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return memory == MAP_FAILED ? NULL : memory;
 }
 
-static enum status take_memory(struct kv_store *store, struct error *error) {
+static enum status kv_store_thread_take_memory(struct kv_store *store, struct error *error) {
     struct arena arena;
     uint32_t blocks = store->index.capacity;
     size_t frame_bytes = store->frame_count * store->block_bytes;
-    store->index_memory = map(store->index_bytes);
-    store->frame_memory = map(frame_bytes);
+    store->index_memory = kv_store_thread_map(store->index_bytes);
+    store->frame_memory = kv_store_thread_map(frame_bytes);
     store->frames = calloc(store->frame_count, sizeof *store->frames);
     store->keeps = calloc(store->keep_capacity, sizeof *store->keeps);
     if (!store->index_memory || !store->frame_memory || !store->frames || !store->keeps)
@@ -282,7 +283,7 @@ static enum status open_disk(struct kv_store *store, struct error *error) {
     return STATUS_OK;
 }
 
-static void give_back(struct kv_store *store) {
+static void kv_store_thread_give_back(struct kv_store *store) {
     kv_store_io_close(store->io);
     kv_store_files_close(&store->files);
     if (store->event >= 0) close(store->event);
@@ -317,12 +318,12 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
     enum status status = store->event < 0
                              ? error_set(error, STATUS_IO, "no eventfd: %s", strerror(errno))
                              : set_sizes(store, error);
-    if (!status) status = take_memory(store, error);
+    if (!status) status = kv_store_thread_take_memory(store, error);
     if (!status) status = open_disk(store, error);
     if (!status && pthread_create(&store->thread, NULL, run, store))
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the KV storage's thread");
     if (status) {
-        give_back(store);
+        kv_store_thread_give_back(store);
         return status;
     }
     pthread_setname_np(store->thread, "kv-store");
@@ -332,13 +333,13 @@ enum status kv_store_open(const struct kv_store_options *options, struct kv_stor
 
 void kv_store_stop(struct kv_store *store, int64_t wait_ns_max) {
     pthread_mutex_lock(&store->lock);
-    store->ending = true;
+    store->finishing = true;
     store->end_ns = clock_now_ns() + wait_ns_max;
     pthread_mutex_unlock(&store->lock);
     kv_store_wake(store);
     pthread_join(store->thread, NULL);
     for (; store->keep_count; store->keep_count--) {
-        const struct kv_keep_ask *keep = &store->keeps[store->keep_first];
+        const struct kv_put_ask *keep = &store->keeps[store->keep_first];
         if (keep->copied) keep->copied(keep->context, keep->tag);
         store->keep_first = (store->keep_first + 1) % store->keep_capacity;
     }
@@ -348,7 +349,7 @@ void kv_store_stop(struct kv_store *store, int64_t wait_ns_max) {
 void kv_store_close(struct kv_store *store) {
     if (!store) return;
     if (!store->stopped) kv_store_stop(store, 0);
-    kv_store_stop_moving(store);
+    kv_store_write_stop_moving(store);
     if (store->active != STORE_NONE) kv_store_files_end(&store->files, store->active);
-    give_back(store);
+    kv_store_thread_give_back(store);
 }

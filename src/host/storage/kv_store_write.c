@@ -62,7 +62,7 @@ static void settle_frame(struct kv_store *store, uint32_t index, bool written) {
 
 /* Copies the caller's block into a frame and queues it, unless the store knows the block already or
  * has no room. */
-static void take_in(struct kv_store *store, const struct kv_keep_ask *keep) {
+static void kv_store_write_take_in(struct kv_store *store, const struct kv_put_ask *keep) {
     bool known = store_index_find(&store->index, &keep->key) != STORE_NONE;
     bool off = store->writing == WRITING_OFF && !store->options.host_bytes;
     uint32_t index = known || off ? STORE_NONE : kv_store_take_frame(store);
@@ -92,14 +92,14 @@ static void take_in(struct kv_store *store, const struct kv_keep_ask *keep) {
         frame->state = FRAME_CLEAN;
 }
 
-bool kv_store_take_keeps(struct kv_store *store) {
+bool kv_store_write_take_keeps(struct kv_store *store) {
     for (uint32_t i = 0; i < KEEPS_AT_ONCE; i++) {
         pthread_mutex_lock(&store->lock);
         bool any = store->keep_count > 0;
-        struct kv_keep_ask keep = store->keeps[store->keep_first];
+        struct kv_put_ask keep = store->keeps[store->keep_first];
         pthread_mutex_unlock(&store->lock);
         if (!any) return false;
-        take_in(store, &keep);
+        kv_store_write_take_in(store, &keep);
         pthread_mutex_lock(&store->lock); /* now, so that the queue's bound counts it until here */
         store->keep_first = (store->keep_first + 1) % store->keep_capacity;
         store->keep_count--;
@@ -165,7 +165,7 @@ static bool rank(struct kv_store *store, struct ranking *out) {
     return true;
 }
 
-void kv_store_stop_moving(struct kv_store *store) {
+void kv_store_write_stop_moving(struct kv_store *store) {
     struct kv_moving *moving = &store->moving;
     if (moving->segment == STORE_NONE || moving->in_flight) return;
     pthread_mutex_lock(&store->lock);
@@ -178,7 +178,8 @@ void kv_store_stop_moving(struct kv_store *store) {
 }
 
 /* Removes a segment; what is worth it moves. False: somebody writes to it. */
-static bool give_up(struct kv_store *store, const struct ranking *ranking, uint32_t segment) {
+static bool kv_store_write_give_up(struct kv_store *store, const struct ranking *ranking,
+                                   uint32_t segment) {
     struct kv_moving *moving = &store->moving;
     struct kv_segment *files = store->files.segments[segment];
     uint32_t keep_max = files->next_slot / 2;
@@ -215,18 +216,18 @@ static bool give_up_least(struct kv_store *store, const struct ranking *ranking)
             segment == RETAIN_NONE ? INT64_MAX : store->files.segments[segment]->modified_ns;
         if (kv_store_others_remove(&store->files, before_ns)) return true;
         if (segment == RETAIN_NONE) return false;
-        if (give_up(store, ranking, segment)) return true;
+        if (kv_store_write_give_up(store, ranking, segment)) return true;
         ranking->segments[segment].movable = false;
     }
 }
 
 /* Makes room for `bytes` more. */
-static bool make_room(struct kv_store *store, uint64_t bytes) {
+static bool kv_store_write_make_room(struct kv_store *store, uint64_t bytes) {
     while (kv_store_files_bytes(&store->files) + kv_store_others_bytes(&store->files) + bytes >
            store->options.disk_bytes) {
         struct ranking ranking;
         if (store->moving.in_flight || !rank(store, &ranking)) return false;
-        kv_store_stop_moving(store);
+        kv_store_write_stop_moving(store);
         bool done = give_up_least(store, &ranking);
         rank_end(&ranking);
         if (!done) return false;
@@ -234,7 +235,7 @@ static bool make_room(struct kv_store *store, uint64_t bytes) {
     return true;
 }
 
-void kv_store_compact(struct kv_store *store, int64_t now_ns) {
+void kv_store_write_compact(struct kv_store *store, int64_t now_ns) {
     struct ranking ranking;
     if (now_ns - store->compacted_ns < COMPACT_NS || store->moving.segment != STORE_NONE ||
         store->dirty_count || store->loads || store->writing != WRITING_ON)
@@ -242,7 +243,7 @@ void kv_store_compact(struct kv_store *store, int64_t now_ns) {
     store->compacted_ns = now_ns;
     if (!rank(store, &ranking)) return;
     uint32_t segment = retain_blocks_sparse(ranking.segments, ranking.segment_count);
-    if (segment != RETAIN_NONE) give_up(store, &ranking, segment);
+    if (segment != RETAIN_NONE) kv_store_write_give_up(store, &ranking, segment);
     rank_end(&ranking);
 }
 
@@ -254,7 +255,7 @@ static bool still_there(const struct kv_store *store, uint32_t i) {
            block->name.low == name->low;
 }
 
-void kv_store_feed_moves(struct kv_store *store) {
+void kv_store_write_feed_moves(struct kv_store *store) {
     struct kv_moving *moving = &store->moving;
     while (moving->segment != STORE_NONE && moving->next < moving->count) {
         if (moving->in_flight >= KV_MOVES_MAX) return;
@@ -280,13 +281,13 @@ void kv_store_feed_moves(struct kv_store *store) {
                                      .bytes = store->block_bytes};
         kv_store_io_give(store->io, &task->op);
     }
-    if (moving->segment != STORE_NONE && !moving->in_flight) kv_store_stop_moving(store);
+    if (moving->segment != STORE_NONE && !moving->in_flight) kv_store_write_stop_moving(store);
 }
 
 /* True if header and all slices have the checksums that they were written with. */
 static bool block_sound(const struct kv_store *store, const char *memory) {
     const struct store_shape *shape = &store->options.shape;
-    if (store_format_judge(memory, shape, NULL) != STORE_SOUND) return false;
+    if (store_format_verify(memory, shape, NULL) != STORE_SOUND) return false;
     for (uint32_t i = 0; i < shape->slice_count; i++)
         if (!store_format_slice_sound(memory, memory + STORE_PAGE_BYTES + i * store->slice_bytes,
                                       shape, i))
@@ -294,7 +295,7 @@ static bool block_sound(const struct kv_store *store, const char *memory) {
     return true;
 }
 
-void kv_store_end_move(struct kv_store *store, struct kv_task *task) {
+void kv_store_write_end_move(struct kv_store *store, struct kv_task *task) {
     const char *memory = kv_frame_memory(store, task->frame);
     struct kv_frame *frame = &store->frames[task->frame];
     uint32_t i = task->block, block = store->moving.blocks[i];
@@ -372,7 +373,7 @@ static bool have_segment(struct kv_store *store) {
     if (store->active != STORE_NONE) return true;
     uint64_t bytes = store_format_slot_offset(store->block_bytes, store->slot_count);
     uint64_t slack = store->adopted ? 2 * bytes : bytes; /* a segment is read while it goes */
-    if (!make_room(store, slack)) {
+    if (!kv_store_write_make_room(store, slack)) {
         if (!store->moving.in_flight) drop_queue(store); /* all belongs to others who write */
         return false;
     }
@@ -403,7 +404,7 @@ static void leave_lost(struct kv_store *store, uint32_t index) {
     leave_segment(store, index);
 }
 
-void kv_store_leave_stopped(struct kv_store *store) {
+void kv_store_write_leave_stopped(struct kv_store *store) {
     uint32_t active = store->active;
     if (active != STORE_NONE && store->files.segments[active]->stopped) leave_lost(store, active);
 }
@@ -435,7 +436,7 @@ static void write_frame(struct kv_store *store, uint32_t index) {
     if (segment->next_slot == segment->slot_count) store->active = STORE_NONE;
 }
 
-void kv_store_feed_writes(struct kv_store *store, int64_t now_ns) {
+void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns) {
     uint32_t pieces = (uint32_t)divide_up(store->block_bytes, KV_WRITE_BYTES);
     uint32_t most = store->loads ? KV_WRITES_BESIDE : KV_WRITES_MAX;
     uint64_t rate = store->options.write_bytes_per_s;
@@ -457,7 +458,7 @@ void kv_store_feed_writes(struct kv_store *store, int64_t now_ns) {
     }
     if (store->writing == WRITING_OFF) {
         drop_queue(store);
-        kv_store_stop_moving(store);
+        kv_store_write_stop_moving(store);
     }
 }
 
@@ -502,7 +503,7 @@ static void end_frame(struct kv_store *store, uint32_t index) {
         leave_segment(store, number);
 }
 
-void kv_store_end_write(struct kv_store *store, struct kv_task *task) {
+void kv_store_write_end_write(struct kv_store *store, struct kv_task *task) {
     struct kv_frame *frame = &store->frames[task->frame];
     if (task->op.error) frame->failure = task->op.error;
     if (--frame->pieces_left == 0) end_frame(store, task->frame);

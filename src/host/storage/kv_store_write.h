@@ -8,21 +8,21 @@
 #include "host/storage/kv_store_state.h"
 
 /* Copies some of the blocks in that were asked to be kept. True: there are more. */
-bool kv_store_take_keeps(struct kv_store *store);
+bool kv_store_write_take_keeps(struct kv_store *store);
 
-void kv_store_feed_writes(struct kv_store *store, int64_t now_ns);
-void kv_store_end_write(struct kv_store *store, struct kv_task *task);
+void kv_store_write_feed_writes(struct kv_store *store, int64_t now_ns);
+void kv_store_write_end_write(struct kv_store *store, struct kv_task *task);
 
 /* Leaves the active segment if its files were removed, replaced or cut. */
-void kv_store_leave_stopped(struct kv_store *store);
+void kv_store_write_leave_stopped(struct kv_store *store);
 
 /* Periodically removes a segment with more than half of its slots dead. */
-void kv_store_compact(struct kv_store *store, int64_t now_ns);
-void kv_store_feed_moves(struct kv_store *store);
-void kv_store_end_move(struct kv_store *store, struct kv_task *task);
+void kv_store_write_compact(struct kv_store *store, int64_t now_ns);
+void kv_store_write_feed_moves(struct kv_store *store);
+void kv_store_write_end_move(struct kv_store *store, struct kv_task *task);
 
 /* Ends the moving, unless a read of it is under way; what has not moved is forgotten. */
-void kv_store_stop_moving(struct kv_store *store);
+void kv_store_write_stop_moving(struct kv_store *store);
 
 /* When the thread must look again for the sake of writes, at the latest. */
 int64_t kv_store_write_wake_ns(const struct kv_store *store);

@@ -9,7 +9,7 @@
 static bool refuse(const struct record *record, union kv_answer *answer_out) {
     const struct record_kv_push *push = (const void *)record;
     const struct record_kv_load *load = (const void *)record;
-    const struct record_kv_keep *keep = (const void *)record;
+    const struct record_kv_put *keep = (const void *)record;
     union kv_answer *answer = answer_out;
     *answer = (union kv_answer){.kept = {.last_page = 0}};
     switch ((enum record_kind)record->kind) {
@@ -30,8 +30,8 @@ static bool refuse(const struct record *record, union kv_answer *answer_out) {
     case RECORD_KV_PARK:
         record_set_head(answer, RECORD_KV_LOADED);
         break;
-    case RECORD_KV_KEEP:
-        record_set_head(answer, RECORD_KV_KEPT);
+    case RECORD_KV_PUT:
+        record_set_head(answer, RECORD_KV_STORED);
         answer->kept.last_page = keep->last_page;
         answer->kept.dropped = keep->block_count;
         answer->kept.writable = 1;
@@ -56,16 +56,16 @@ void kv_asked_note(struct kv_asked *asked, const struct record *record) {
     asked->answers[asked->count++] = answer;
 }
 
-static bool is_same(const union kv_answer *open, const struct record *answer) {
-    const struct record_kv_kept *kept = (const void *)answer;
+static bool kv_asked_is_same(const union kv_answer *open, const struct record *answer) {
+    const struct record_kv_stored *kept = (const void *)answer;
     if (open->record.kind != answer->kind) return false;
-    if (answer->kind == RECORD_KV_KEPT) return open->kept.last_page == kept->last_page;
+    if (answer->kind == RECORD_KV_STORED) return open->kept.last_page == kept->last_page;
     return request_id_equal(record_request(&open->record), record_request(answer));
 }
 
 void kv_asked_end(struct kv_asked *asked, const struct record *answer) {
     for (uint32_t i = 0; i < asked->count; i++) {
-        if (!is_same(&asked->answers[i], answer)) continue;
+        if (!kv_asked_is_same(&asked->answers[i], answer)) continue;
         asked->answers[i] = asked->answers[--asked->count];
         return;
     }

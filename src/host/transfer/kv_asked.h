@@ -14,7 +14,7 @@ union kv_answer {
     struct record_kv_done done;
     struct record_kv_found found;
     struct record_kv_loaded loaded;
-    struct record_kv_kept kept;
+    struct record_kv_stored kept;
 };
 
 /* Zeros at first. */

@@ -30,7 +30,7 @@ static struct transfer_order *begin(struct kv_carrier *carrier, const struct rec
 }
 
 /* Room for so many pages more. */
-static void extend(struct transfer_order *order, uint32_t count) {
+static void kv_carrier_extend(struct transfer_order *order, uint32_t count) {
     uint32_t all = order->block_count + count;
     if (all <= order->page_capacity) return;
     order->pages = realloc(order->pages, all * sizeof *order->pages);
@@ -61,15 +61,15 @@ static void end(struct kv_carrier *carrier, struct transfer_order *order, bool a
 
 /* ---- in ---- */
 
-static void expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
+static void kv_carrier_expect(struct kv_carrier *carrier, const struct record_kv_expect *record) {
     struct transfer_order *order = begin(carrier, &record->record);
     struct transfer_block *blocks = calloc(record->page_count, sizeof *blocks);
     struct error error;
     check(blocks);
-    extend(order, record->page_count);
-    transfer_order_expect(order, record, blocks);
+    kv_carrier_extend(order, record->page_count);
+    transfer_orders_expect(order, record, blocks);
     int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
-    if (kv_transport_expect(carrier->options.transport, order->ticket, blocks, order->block_count,
+    if (kv_transport_expect(carrier->options.transport, order->grant, blocks, order->block_count,
                             deadline_ns, &error)) {
         say_failure(order, 0, error.text);
         end(carrier, order, false, 0);
@@ -78,43 +78,43 @@ static void expect(struct kv_carrier *carrier, const struct record_kv_expect *re
 }
 
 /* What has arrived says itself how far it reaches, as what was computed here does. */
-static void note_pages(struct kv_carrier *carrier, const struct transfer_order *order,
-                       uint32_t block_count) {
+static void kv_carrier_note_pages(struct kv_carrier *carrier, const struct transfer_order *order,
+                                  uint32_t block_count) {
     struct kv_pages pages = *carrier->options.pages;
     for (uint32_t i = 0; i < block_count; i++)
-        kv_pages_note(&pages, order->pages[i].index, transfer_order_rows(order, i));
+        kv_pages_note(&pages, order->pages[i].index, transfer_orders_rows(order, i));
 }
 
 /* ---- out ---- */
 
 /* Hands over as much as is written and the transport takes, which calls again when it has room. */
-static void push_on(struct kv_carrier *carrier, struct transfer_order *order) {
+static void kv_carrier_push_on(struct kv_carrier *carrier, struct transfer_order *order) {
     struct kv_transport *transport = carrier->options.transport;
     struct step_progress *progress = carrier->options.progress;
     uint32_t block, slice, written = progress ? step_progress_written(progress, order->step) : 0;
-    while (transfer_order_next(order, written, &block, &slice)) {
+    while (transfer_orders_next(order, written, &block, &slice)) {
         uint32_t page = order->pages[block].index;
         void *memory = kv_pages_slice(carrier->options.pages, page, slice);
         kv_pages_take(carrier->options.pages, page, slice, 1);
-        if (kv_transport_push(transport, order->ticket, block, slice, memory,
-                              transfer_order_rows(order, block)))
+        if (kv_transport_push(transport, order->grant, block, slice, memory,
+                              transfer_orders_rows(order, block)))
             return; /* full; or it has ended, and says so */
-        transfer_order_advance(order);
+        transfer_orders_advance(order);
     }
-    if (transfer_order_finish(order) && kv_transport_finish(transport, order->ticket, NULL, 0))
+    if (transfer_orders_finish(order) && kv_transport_finish(transport, order->grant, NULL, 0))
         return; /* it has ended, and says so */
 }
 
 /* All that can go on now. The engine wakes us while blocks are being made that are not all in the
  * transport's hands; what it has written before it knew that is looked at behind it. */
-static void push_all(struct kv_carrier *carrier) {
+static void kv_carrier_push_all(struct kv_carrier *carrier) {
     struct transfer_orders *orders = &carrier->orders;
     bool wait = false;
     for (uint32_t i = 0; i < orders->count; i++)
-        wait |= transfer_order_waits(&orders->orders[i]);
+        wait |= transfer_orders_waits(&orders->orders[i]);
     if (carrier->options.progress) step_progress_watch(carrier->options.progress, wait);
     for (uint32_t i = 0; i < orders->count; i++)
-        if (orders->orders[i].side == TRANSFER_OUT) push_on(carrier, &orders->orders[i]);
+        if (orders->orders[i].side == TRANSFER_OUT) kv_carrier_push_on(carrier, &orders->orders[i]);
 }
 
 static void push(struct kv_carrier *carrier, const struct record_kv_push *record) {
@@ -124,42 +124,42 @@ static void push(struct kv_carrier *carrier, const struct record_kv_push *record
     if (!order) {
         order = begin(carrier, &record->record);
         int64_t deadline_ns = clock_now_ns() + carrier->options.transfer_ns_max;
-        if (kv_transport_offer(carrier->options.transport, order->ticket, record->route.address,
+        if (kv_transport_offer(carrier->options.transport, order->grant, record->route.address,
                                deadline_ns, &error)) {
             say_failure(order, 0, error.text);
             end(carrier, order, false, 0);
             return;
         }
     }
-    extend(order, record->page_count);
-    transfer_order_push(order, record);
-    push_all(carrier);
+    kv_carrier_extend(order, record->page_count);
+    transfer_orders_push(order, record);
+    kv_carrier_push_all(carrier);
 }
 
 /* ---- both ---- */
 
-static void cancel(struct kv_carrier *carrier, struct request_id request) {
+static void kv_carrier_cancel(struct kv_carrier *carrier, struct request_id request) {
     const struct transfer_order *order = transfer_orders_find(&carrier->orders, request);
-    if (order) kv_transport_cancel(carrier->options.transport, order->side, order->ticket);
+    if (order) kv_transport_cancel(carrier->options.transport, order->side, order->grant);
 }
 
 void kv_carrier_take(struct kv_carrier *carrier, const struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_KV_EXPECT:
-        expect(carrier, (const struct record_kv_expect *)record);
+        kv_carrier_expect(carrier, (const struct record_kv_expect *)record);
         break;
     case RECORD_KV_PUSH:
         push(carrier, (const struct record_kv_push *)record);
         break;
     case RECORD_KV_CANCEL:
-        cancel(carrier, record_request(record));
+        kv_carrier_cancel(carrier, record_request(record));
         break;
     default:
         check(!"a record about KV blocks on their way");
     }
 }
 
-static void on_readable(evutil_socket_t file, short what, void *context) {
+static void kv_carrier_on_readable(evutil_socket_t file, short what, void *context) {
     struct kv_carrier *carrier = context;
     struct transfer_ended ended;
     while (kv_transport_next(carrier->options.transport, &ended)) {
@@ -168,20 +168,20 @@ static void on_readable(evutil_socket_t file, short what, void *context) {
         if (!order) continue;
         if (!arrived && ended.end != TRANSFER_CANCELLED)
             say_failure(order, ended.blocks, ended.reason);
-        if (ended.side == TRANSFER_IN) note_pages(carrier, order, ended.blocks);
+        if (ended.side == TRANSFER_IN) kv_carrier_note_pages(carrier, order, ended.blocks);
         end(carrier, order, arrived, ended.blocks);
     }
-    push_all(carrier);
+    kv_carrier_push_all(carrier);
 }
 
 static void on_progress(evutil_socket_t file, short what, void *context) {
     struct kv_carrier *carrier = context;
     step_progress_hush(carrier->options.progress);
-    push_all(carrier);
+    kv_carrier_push_all(carrier);
 }
 
-static struct event *listen_to(struct kv_carrier *carrier, struct event_base *base, int file,
-                               event_callback_fn call) {
+static struct event *kv_carrier_listen_to(struct kv_carrier *carrier, struct event_base *base,
+                                          int file, event_callback_fn call) {
     struct event *event = event_new(base, file, EV_READ | EV_PERSIST, call, carrier);
     if (event && event_add(event, NULL) == 0) return event;
     if (event) event_free(event);
@@ -195,10 +195,11 @@ enum status kv_carrier_open(const struct kv_carrier_options *options, struct eve
         struct step_progress *progress = options->progress;
         carrier->options = *options;
         carrier->orders.slice_count = options->pages->slice_count;
-        carrier->readable =
-            listen_to(carrier, base, kv_transport_file(options->transport), on_readable);
+        carrier->readable = kv_carrier_listen_to(
+            carrier, base, kv_transport_file(options->transport), kv_carrier_on_readable);
         if (progress)
-            carrier->progress = listen_to(carrier, base, step_progress_file(progress), on_progress);
+            carrier->progress =
+                kv_carrier_listen_to(carrier, base, step_progress_file(progress), on_progress);
         if (carrier->readable && (carrier->progress || !progress)) {
             *carrier_out = carrier;
             return STATUS_OK;

@@ -26,8 +26,8 @@
 struct kv_rank {
     struct kv_transport *transport;
     struct kv_carrier *carrier;
-    struct kv_tier *tier;
-    struct event *told; /* the tier has answers */
+    struct kv_host_cache *host_cache;
+    struct event *reported; /* the tier has answers */
     void *context;
     void (*say)(void *context, const struct record *record);
 };
@@ -62,37 +62,39 @@ static enum status open_carrier(struct kv_rank *own, const struct kv_ranks_optio
     return kv_carrier_open(&carrier, base, &own->carrier, error);
 }
 
-static void on_told(evutil_socket_t file, short what, void *context) {
+static void on_reported(evutil_socket_t file, short what, void *context) {
     struct kv_rank *own = context;
-    kv_tier_take(own->tier, own->say, own->context);
+    kv_host_cache_take(own->host_cache, own->say, own->context);
 }
 
-static enum status open_tier(struct kv_rank *own, const struct kv_ranks_options *options,
-                             struct event_base *base, struct error *error) {
-    enum status status = kv_tier_open(&options->storage, options->pages, &own->tier, error);
+static enum status open_host_cache(struct kv_rank *own, const struct kv_ranks_options *options,
+                                   struct event_base *base, struct error *error) {
+    enum status status =
+        kv_host_cache_open(&options->storage, options->pages, &own->host_cache, error);
     if (status) return status;
-    own->told = event_new(base, kv_tier_file(own->tier), EV_READ | EV_PERSIST, on_told, own);
-    if (own->told && event_add(own->told, NULL) == 0) return STATUS_OK;
+    own->reported = event_new(base, kv_host_cache_file(own->host_cache), EV_READ | EV_PERSIST,
+                              on_reported, own);
+    if (own->reported && event_add(own->reported, NULL) == 0) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for the KV storage");
 }
 
-static enum status open_own(struct kv_rank *own, const struct kv_ranks_options *options,
-                            struct event_base *base, void *context,
-                            void (*say)(void *context, const struct record *record),
-                            struct error *error) {
+static enum status kv_ranks_open_own(struct kv_rank *own, const struct kv_ranks_options *options,
+                                     struct event_base *base, void *context,
+                                     void (*say)(void *context, const struct record *record),
+                                     struct error *error) {
     enum status status = STATUS_OK;
     own->context = context;
     own->say = say;
     if (options->host) status = open_carrier(own, options, base, error);
-    if (!status && has_storage(options)) status = open_tier(own, options, base, error);
+    if (!status && has_storage(options)) status = open_host_cache(own, options, base, error);
     return status;
 }
 
-static void close_own(struct kv_rank *own) {
+static void kv_ranks_close_own(struct kv_rank *own) {
     kv_carrier_close(own->carrier);
     kv_transport_close(own->transport);
-    if (own->told) event_free(own->told);
-    kv_tier_close(own->tier);
+    if (own->reported) event_free(own->reported);
+    kv_host_cache_close(own->host_cache);
 }
 
 /* Where its transport takes blocks; empty: there is none. */
@@ -101,26 +103,26 @@ static void own_address(const struct kv_rank *own, char address_out[KV_ADDRESS_B
              own->transport ? kv_transport_address(own->transport) : "");
 }
 
-static void take_own(struct kv_rank *own, const struct record *record) {
+static void kv_ranks_take_own(struct kv_rank *own, const struct record *record) {
     if (record_goes(record->kind, WAY_UNIT_TO_STORAGE)) {
-        kv_tier_give(own->tier, record);
-        kv_tier_take(own->tier, own->say, own->context); /* what it knows at once */
+        kv_host_cache_give(own->host_cache, record);
+        kv_host_cache_take(own->host_cache, own->say, own->context); /* what it knows at once */
     } else {
         kv_carrier_take(own->carrier, record);
     }
 }
 
-static bool await(void *context, uint32_t slot, uint32_t slices) {
-    return kv_tier_await(context, slot, slices);
+static bool kv_ranks_await(void *context, uint32_t slot, uint32_t slices) {
+    return kv_host_cache_await(context, slot, slices);
 }
 
-static bool take_end(void *context, uint32_t slot, struct load_end *end_out) {
-    return kv_tier_take_end(context, slot, end_out);
+static bool kv_ranks_take_end(void *context, uint32_t slot, struct load_end *end_out) {
+    return kv_host_cache_take_end(context, slot, end_out);
 }
 
-static struct engine_loads loads_of(const struct kv_rank *own) {
-    if (!own->tier) return (struct engine_loads){0};
-    return (struct engine_loads){own->tier, await, take_end};
+static struct engine_loads kv_ranks_loads_of(const struct kv_rank *own) {
+    if (!own->host_cache) return (struct engine_loads){0};
+    return (struct engine_loads){own->host_cache, kv_ranks_await, kv_ranks_take_end};
 }
 
 static uint64_t kinds_of(const struct kv_ranks_options *options, bool asked) {
@@ -163,14 +165,14 @@ static void send_waiting(struct kv_ranks *ranks, struct kv_peer *peer) {
     }
 }
 
-static void on_retry(evutil_socket_t file, short what, void *context) {
+static void kv_ranks_on_retry(evutil_socket_t file, short what, void *context) {
     struct kv_ranks *ranks = context;
     for (uint32_t rank = 1; rank < ranks->options.rank_count; rank++)
         send_waiting(ranks, &ranks->peers[rank]);
 }
 
 /* Of any rank. */
-static void say(void *context, const struct record *record) {
+static void kv_ranks_say(void *context, const struct record *record) {
     struct kv_ranks *ranks = context;
     ranks->options.say(ranks->options.context, record);
 }
@@ -178,14 +180,14 @@ static void say(void *context, const struct record *record) {
 static void answer_for(struct kv_ranks *ranks, struct kv_peer *dead) {
     union kv_answer answer;
     while (kv_asked_deny(&dead->asked, &answer))
-        say(ranks, &answer.record);
+        kv_ranks_say(ranks, &answer.record);
 }
 
 /* ---- ranks come and go ---- */
 
 /* At the start, or back. */
-static void enter(struct kv_ranks *ranks, uint32_t rank, uint32_t number,
-                  const char address[KV_ADDRESS_BYTES]) {
+static void kv_ranks_enter(struct kv_ranks *ranks, uint32_t rank, uint32_t number,
+                           const char address[KV_ADDRESS_BYTES]) {
     struct kv_peer *peer = &ranks->peers[rank];
     struct record_kv_hello hello = {.record = record_head(RECORD_KV_HELLO, sizeof hello),
                                     .rank = rank};
@@ -193,7 +195,7 @@ static void enter(struct kv_ranks *ranks, uint32_t rank, uint32_t number,
     peer->lost_ns = 0;
     memcpy(hello.address, address, sizeof hello.address);
     if (peer->dead)
-        say(ranks, &hello.record);
+        kv_ranks_say(ranks, &hello.record);
     else
         memcpy(ranks->addresses[rank], address, sizeof ranks->addresses[rank]);
     peer->dead = false;
@@ -224,7 +226,7 @@ static void on_doubt(evutil_socket_t file, short what, void *context) {
 }
 
 /* Nothing comes of what it was asked. */
-static void bury(struct kv_ranks *ranks, uint32_t rank) {
+static void kv_ranks_bury(struct kv_ranks *ranks, uint32_t rank) {
     struct kv_peer *peer = &ranks->peers[rank];
     check(rank > 0 && rank < ranks->options.rank_count);
     record_queue_clear(&peer->waiting);
@@ -232,14 +234,14 @@ static void bury(struct kv_ranks *ranks, uint32_t rank) {
     peer->dead = true;
     peer->number = 0;
     peer->lost_ns = 0;
-    if (peer->next) enter(ranks, rank, peer->next, peer->next_address);
+    if (peer->next) kv_ranks_enter(ranks, rank, peer->next, peer->next_address);
     peer->next = 0;
 }
 
-static void on_joined(void *context, uint32_t peer) {
+static void kv_ranks_on_joined(void *context, uint32_t peer) {
 }
 
-static void on_lost(void *context, uint32_t number) {
+static void kv_ranks_on_lost(void *context, uint32_t number) {
     struct kv_ranks *ranks = context;
     for (uint32_t rank = 1; rank < ranks->options.rank_count; rank++) {
         struct kv_peer *peer = &ranks->peers[rank];
@@ -250,8 +252,8 @@ static void on_lost(void *context, uint32_t number) {
     }
 }
 
-static void take_hello(struct kv_ranks *ranks, uint32_t number,
-                       const struct record_kv_hello *hello) {
+static void kv_ranks_take_hello(struct kv_ranks *ranks, uint32_t number,
+                                const struct record_kv_hello *hello) {
     if (hello->rank == 0 || hello->rank >= ranks->options.rank_count) {
         wire_drop(ranks->wire, number, "it is no rank of this unit");
         return;
@@ -260,7 +262,7 @@ static void take_hello(struct kv_ranks *ranks, uint32_t number,
     bool first = !peer->number && !peer->lost_ns && !peer->dead;
     ranks->there += first;
     if (first || peer->dead) {
-        enter(ranks, hello->rank, number, hello->address);
+        kv_ranks_enter(ranks, hello->rank, number, hello->address);
         return;
     }
     peer->next = number;
@@ -273,13 +275,13 @@ static void take_hello(struct kv_ranks *ranks, uint32_t number,
 void kv_ranks_take(struct kv_ranks *ranks, const struct record *record) {
     if (record->kind == RECORD_DRAIN) {
         const struct record_drain *drain = (const void *)record;
-        if (drain->dead && !drain->back) bury(ranks, drain->rank);
+        if (drain->dead && !drain->back) kv_ranks_bury(ranks, drain->rank);
         return;
     }
     uint32_t rank = record_kv_rank(record);
     check(rank < ranks->options.rank_count);
     if (rank == 0) {
-        take_own(&ranks->own, record);
+        kv_ranks_take_own(&ranks->own, record);
         return;
     }
     struct kv_peer *peer = &ranks->peers[rank];
@@ -292,20 +294,20 @@ void kv_ranks_take(struct kv_ranks *ranks, const struct record *record) {
     send_waiting(ranks, peer);
 }
 
-static void on_wire(void *context, uint32_t number, const struct record *record) {
+static void kv_ranks_on_wire(void *context, uint32_t number, const struct record *record) {
     struct kv_ranks *ranks = context;
     uint32_t rank = record_kv_rank(record);
     if (record->kind == RECORD_KV_HELLO) {
-        take_hello(ranks, number, (const struct record_kv_hello *)record);
+        kv_ranks_take_hello(ranks, number, (const struct record_kv_hello *)record);
     } else if (rank < ranks->options.rank_count && ranks->peers[rank].number == number) {
         kv_asked_end(&ranks->peers[rank].asked, record);
-        say(ranks, record);
+        kv_ranks_say(ranks, record);
     } else {
         wire_drop(ranks->wire, number, "it speaks for another rank");
     }
 }
 
-static bool may_take(void *context) {
+static bool kv_ranks_may_take(void *context) {
     return true;
 }
 
@@ -332,10 +334,10 @@ static enum status open_wire(struct kv_ranks *ranks, struct event_base *base, st
         .plain_anywhere = true, /* on the private network that carries the KV blocks themselves */
         .kinds = record_kinds(WAY_RANK_TO_RANK_0) | kinds_of(&ranks->options, false),
         .context = ranks,
-        .joined = on_joined,
-        .take = on_wire,
-        .lost = on_lost,
-        .may_take = may_take,
+        .joined = kv_ranks_on_joined,
+        .take = kv_ranks_on_wire,
+        .lost = kv_ranks_on_lost,
+        .may_take = kv_ranks_may_take,
     };
     enum status status = wire_open(&wire, base, &ranks->wire, error);
     return status ? status : wait_for_ranks(ranks, base, error);
@@ -348,12 +350,12 @@ enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_b
     ranks->options = *options;
     ranks->peers = calloc(options->rank_count, sizeof *ranks->peers);
     ranks->addresses = calloc(options->rank_count, sizeof *ranks->addresses);
-    ranks->retry = event_new(base, -1, 0, on_retry, ranks);
+    ranks->retry = event_new(base, -1, 0, kv_ranks_on_retry, ranks);
     ranks->doubt = event_new(base, -1, 0, on_doubt, ranks);
     enum status status = STATUS_OK;
     if (!ranks->peers || !ranks->addresses || !ranks->retry || !ranks->doubt)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
-    if (!status) status = open_own(&ranks->own, options, base, ranks, say, error);
+    if (!status) status = kv_ranks_open_own(&ranks->own, options, base, ranks, kv_ranks_say, error);
     if (!status) {
         own_address(&ranks->own, ranks->addresses[0]);
         ranks->there = 1;
@@ -368,7 +370,7 @@ enum status kv_ranks_open(const struct kv_ranks_options *options, struct event_b
 
 void kv_ranks_close(struct kv_ranks *ranks) {
     if (!ranks) return;
-    close_own(&ranks->own);
+    kv_ranks_close_own(&ranks->own);
     if (ranks->wire) wire_close(ranks->wire);
     if (ranks->retry) event_free(ranks->retry);
     if (ranks->doubt) event_free(ranks->doubt);
@@ -382,11 +384,11 @@ void kv_ranks_close(struct kv_ranks *ranks) {
 }
 
 struct engine_loads kv_ranks_loads(struct kv_ranks *ranks) {
-    return loads_of(&ranks->own);
+    return kv_ranks_loads_of(&ranks->own);
 }
 
 struct kv_store *kv_ranks_store(const struct kv_ranks *ranks) {
-    return ranks->own.tier ? kv_tier_store(ranks->own.tier) : NULL;
+    return ranks->own.host_cache ? kv_host_cache_store(ranks->own.host_cache) : NULL;
 }
 
 const char (*kv_ranks_addresses(const struct kv_ranks *ranks))[KV_ADDRESS_BYTES] {
@@ -444,7 +446,7 @@ static void agent_lost(void *context, uint32_t peer) {
 
 static void agent_take(void *context, uint32_t peer, const struct record *record) {
     struct kv_agent *agent = context;
-    take_own(&agent->own, record);
+    kv_ranks_take_own(&agent->own, record);
 }
 
 static void agent_leave(evutil_socket_t file, short what, void *context) {
@@ -452,7 +454,7 @@ static void agent_leave(evutil_socket_t file, short what, void *context) {
     event_base_loopbreak(agent->base);
 }
 
-static void *agent_run(void *context) {
+static void *kv_ranks_agent_run(void *context) {
     struct kv_agent *agent = context;
     event_base_dispatch(agent->base);
     return NULL;
@@ -469,14 +471,15 @@ static enum status agent_events(struct kv_agent *agent, struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory or files for KV blocks on their way");
 }
 
-enum status kv_agent_open(const struct kv_ranks_options *options, struct kv_agent **agent_out,
-                          struct error *error) {
+enum status kv_ranks_agent_open(const struct kv_ranks_options *options, struct kv_agent **agent_out,
+                                struct error *error) {
     struct kv_agent *agent = calloc(1, sizeof *agent);
     if (!agent) return error_set(error, STATUS_NO_MEMORY, "no memory for KV blocks on their way");
     agent->options = *options;
     agent->leave_files[0] = agent->leave_files[1] = -1;
     enum status status = agent_events(agent, error);
-    if (!status) status = open_own(&agent->own, options, agent->base, agent, agent_say, error);
+    if (!status)
+        status = kv_ranks_open_own(&agent->own, options, agent->base, agent, agent_say, error);
     struct wire_options wire = {
         .address = options->control,
         .plain_anywhere = true,
@@ -485,30 +488,30 @@ enum status kv_agent_open(const struct kv_ranks_options *options, struct kv_agen
         .joined = agent_joined,
         .take = agent_take,
         .lost = agent_lost,
-        .may_take = may_take,
+        .may_take = kv_ranks_may_take,
     };
     if (!status) status = wire_open(&wire, agent->base, &agent->wire, error);
-    if (!status && pthread_create(&agent->thread, NULL, agent_run, agent) == 0) {
+    if (!status && pthread_create(&agent->thread, NULL, kv_ranks_agent_run, agent) == 0) {
         *agent_out = agent;
         return STATUS_OK;
     }
     if (!status) status = error_set(error, STATUS_NO_MEMORY, "cannot start a thread");
     agent->thread = 0;
-    kv_agent_close(agent);
+    kv_ranks_agent_close(agent);
     return status;
 }
 
-struct engine_loads kv_agent_loads(struct kv_agent *agent) {
-    return loads_of(&agent->own);
+struct engine_loads kv_ranks_agent_loads(struct kv_agent *agent) {
+    return kv_ranks_loads_of(&agent->own);
 }
 
-void kv_agent_close(struct kv_agent *agent) {
+void kv_ranks_agent_close(struct kv_agent *agent) {
     if (!agent) return;
     if (agent->thread) {
         (void)!write(agent->leave_files[1], "", 1);
         pthread_join(agent->thread, NULL);
     }
-    close_own(&agent->own);
+    kv_ranks_close_own(&agent->own);
     if (agent->wire) wire_close(agent->wire);
     if (agent->retry) event_free(agent->retry);
     if (agent->leave) event_free(agent->leave);

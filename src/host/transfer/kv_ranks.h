@@ -7,7 +7,7 @@
  * address.
  *
  *   rank 0   kv_ranks_open (waits for the others), kv_ranks_addresses, kv_ranks_take
- *   others   kv_agent_open, kv_agent_close around the life of their model
+ *   others   kv_ranks_agent_open, kv_ranks_agent_close around the life of their model
  */
 #ifndef HOST_TRANSFER_KV_RANKS_H
 #define HOST_TRANSFER_KV_RANKS_H
@@ -15,7 +15,7 @@
 #include "contract/record_kv.h"
 #include "host/engine/engine.h"
 #include "host/engine/step_progress.h"
-#include "host/storage/kv_tier.h"
+#include "host/storage/kv_host_cache.h"
 
 struct event_base;
 struct kv_ranks;
@@ -68,11 +68,11 @@ struct kv_store *kv_ranks_store(const struct kv_ranks *ranks);
 void kv_ranks_take(struct kv_ranks *ranks, const struct record *record);
 
 /* `options`: context, say and lost are not used. */
-enum status kv_agent_open(const struct kv_ranks_options *options, struct kv_agent **agent_out,
-                          struct error *error) MUST_USE;
-void kv_agent_close(struct kv_agent *agent);
+enum status kv_ranks_agent_open(const struct kv_ranks_options *options, struct kv_agent **agent_out,
+                                struct error *error) MUST_USE;
+void kv_ranks_agent_close(struct kv_agent *agent);
 
 /* For this rank's engine; empty without a storage. */
-struct engine_loads kv_agent_loads(struct kv_agent *agent);
+struct engine_loads kv_ranks_agent_loads(struct kv_agent *agent);
 
 #endif

@@ -43,7 +43,7 @@ static bool has_rdma(void) {
 
 struct kv_transport_options kv_transport_defaults(void) {
     return (struct kv_transport_options){
-        .ticket_count = LIMIT_TRANSFERS,
+        .grant_count = LIMIT_TRANSFERS,
         .queue_bytes_max = (uint64_t)256 << 20,
         .fetch_bytes_min = has_rdma() ? FETCH_BYTES_RDMA : UINT64_MAX,
         .connect_ns_max = 2 * SECOND,
@@ -72,12 +72,12 @@ static void kick(struct kv_transport *transport) {
     transport->asleep = false;
 }
 
-static void tell_owner(struct kv_transport *transport) {
+static void kv_transport_notify_owner(struct kv_transport *transport) {
     pthread_mutex_lock(&transport->lock);
-    bool tell = transport->announced;
+    bool report = transport->announced;
     transport->announced = false;
     pthread_mutex_unlock(&transport->lock);
-    if (tell) ring(transport->file);
+    if (report) ring(transport->file);
 }
 
 /* Until somebody kicks, UCX has an event, or wake_ns. */
@@ -102,24 +102,24 @@ static void sleep_until(struct kv_transport *transport, int64_t wake_ns) {
 }
 
 /* True when it is time to leave. */
-static bool tend_ending(struct kv_transport *transport, int64_t now_ns, int64_t *ending_ns) {
+static bool tend_finishing(struct kv_transport *transport, int64_t now_ns, int64_t *finishing_ns) {
     pthread_mutex_lock(&transport->lock);
-    bool ending = transport->ending;
-    if (ending && *ending_ns == 0) {
-        *ending_ns = now_ns;
+    bool finishing = transport->finishing;
+    if (finishing && *finishing_ns == 0) {
+        *finishing_ns = now_ns;
         transfer_ledger_end_all(&transport->ledger, TRANSFER_CANCELLED, "the transport closes");
     }
     pthread_mutex_unlock(&transport->lock);
-    if (!ending) return false;
-    bool late = now_ns - *ending_ns > FAREWELL_NS;
-    return kv_transport_link_close_all(transport, late) || now_ns - *ending_ns > BURIAL_NS;
+    if (!finishing) return false;
+    bool late = now_ns - *finishing_ns > FAREWELL_NS;
+    return kv_transport_link_close_all(transport, late) || now_ns - *finishing_ns > BURIAL_NS;
 }
 
 static _Thread_local bool in_transport;
 
 static void *run(void *argument) {
     struct kv_transport *transport = argument;
-    int64_t ending_ns = 0;
+    int64_t finishing_ns = 0;
     in_transport = true;
     for (;;) {
         bool busy = false;
@@ -128,9 +128,9 @@ static void *run(void *argument) {
         int64_t now_ns = clock_now_ns(), wake_ns = INT64_MAX;
         busy |= kv_transport_receive_tend(transport, now_ns, &wake_ns);
         busy |= kv_transport_link_tend(transport, now_ns, &wake_ns);
-        tell_owner(transport);
-        if (tend_ending(transport, now_ns, &ending_ns)) return NULL;
-        if (ending_ns && now_ns + SECOND / 100 < wake_ns) wake_ns = now_ns + SECOND / 100;
+        kv_transport_notify_owner(transport);
+        if (tend_finishing(transport, now_ns, &finishing_ns)) return NULL;
+        if (finishing_ns && now_ns + SECOND / 100 < wake_ns) wake_ns = now_ns + SECOND / 100;
         if (!busy) sleep_until(transport, wake_ns);
     }
 }
@@ -138,19 +138,19 @@ static void *run(void *argument) {
 /* ---- opening and closing ---- */
 
 /* UCX complains of peers that die, to stdout. What matters reaches the tickets' owners. */
-static ucs_log_func_rc_t hold_tongue(const char *file, unsigned line, const char *function,
-                                     ucs_log_level_t level,
-                                     const ucs_log_component_config_t *component,
-                                     const char *message, va_list arguments) {
+static ucs_log_func_rc_t mute_ucx_log(const char *file, unsigned line, const char *function,
+                                      ucs_log_level_t level,
+                                      const ucs_log_component_config_t *component,
+                                      const char *message, va_list arguments) {
     return in_transport && level > UCS_LOG_LEVEL_FATAL ? UCS_LOG_FUNC_RC_STOP
                                                        : UCS_LOG_FUNC_RC_CONTINUE;
 }
 
-static void install_tongue(void) {
-    ucs_log_push_handler(hold_tongue);
+static void install_ucx_log(void) {
+    ucs_log_push_handler(mute_ucx_log);
 }
 
-static enum status failed(struct error *error, const char *what, ucs_status_t status) {
+static enum status kv_transport_failed(struct error *error, const char *what, ucs_status_t status) {
     return error_set(error, STATUS_IO, "the KV transport cannot %s: %s", what,
                      ucs_status_string(status));
 }
@@ -183,33 +183,34 @@ static ucs_status_t choose_interface(const struct kv_transport *transport, ucp_c
     return name[0] ? ucp_config_modify(config, "NET_DEVICES", name) : UCS_OK;
 }
 
-static enum status open_worker(struct kv_transport *transport, struct error *error) {
+static enum status kv_transport_open_worker(struct kv_transport *transport, struct error *error) {
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
                            .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
     ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                          .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucp_config_t *config;
     ucs_status_t status = ucp_config_read(NULL, NULL, &config);
-    if (status != UCS_OK) return failed(error, "read UCX's configuration", status);
+    if (status != UCS_OK) return kv_transport_failed(error, "read UCX's configuration", status);
     status = ucp_config_modify(config, "TCP_TX_SEG_SIZE", TCP_SEGMENT);
     if (status == UCS_OK) status = ucp_config_modify(config, "TCP_RX_SEG_SIZE", TCP_SEGMENT);
     if (status == UCS_OK) status = choose_interface(transport, config);
     if (status == UCS_OK) status = ucp_init(&params, config, &transport->context);
     ucp_config_release(config);
-    if (status != UCS_OK) return failed(error, "start UCX", status);
+    if (status != UCS_OK) return kv_transport_failed(error, "start UCX", status);
     status = ucp_worker_create(transport->context, &worker_params, &transport->worker);
-    if (status != UCS_OK) return failed(error, "open a UCX worker", status);
+    if (status != UCS_OK) return kv_transport_failed(error, "open a UCX worker", status);
     status = ucp_worker_get_efd(transport->worker, &transport->ucx_file);
-    if (status != UCS_OK) return failed(error, "sleep on UCX", status);
+    if (status != UCS_OK) return kv_transport_failed(error, "sleep on UCX", status);
     status = kv_transport_receive_open(transport);
-    if (status != UCS_OK) return failed(error, "receive with UCX", status);
+    if (status != UCS_OK) return kv_transport_failed(error, "receive with UCX", status);
     ucp_mem_map_params_t map = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
         .address = transport->pages.memory,
         .length = transport->pages.mapped_bytes,
     };
     status = ucp_mem_map(transport->context, &map, &transport->memory);
-    return status == UCS_OK ? STATUS_OK : failed(error, "register the KV pages", status);
+    return status == UCS_OK ? STATUS_OK
+                            : kv_transport_failed(error, "register the KV pages", status);
 }
 
 static enum status parse_host(const char *host, uint16_t port, struct sockaddr_storage *out,
@@ -249,7 +250,7 @@ static enum status open_listener(struct kv_transport *transport, struct error *e
                          host, transport->options.port, ucs_status_string(status));
     ucp_listener_attr_t attributes = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
     status = ucp_listener_query(transport->listener, &attributes);
-    if (status != UCS_OK) return failed(error, "ask where it listens", status);
+    if (status != UCS_OK) return kv_transport_failed(error, "ask where it listens", status);
     bool six = attributes.sockaddr.ss_family == AF_INET6;
     uint16_t port = six ? ((struct sockaddr_in6 *)&attributes.sockaddr)->sin6_port
                         : ((struct sockaddr_in *)&attributes.sockaddr)->sin_port;
@@ -258,8 +259,8 @@ static enum status open_listener(struct kv_transport *transport, struct error *e
     return STATUS_OK;
 }
 
-static enum status open_ledger(struct kv_transport *transport, struct error *error) {
-    struct transfer_limits limits = {transport->options.ticket_count, transport->pages.page_count,
+static enum status kv_transport_open_ledger(struct kv_transport *transport, struct error *error) {
+    struct transfer_limits limits = {transport->options.grant_count, transport->pages.page_count,
                                      transport->pages.slice_count};
     size_t bytes = transfer_ledger_bytes(&limits);
     struct arena arena;
@@ -308,13 +309,13 @@ enum status kv_transport_open(const struct kv_transport_options *options,
     transport->pages = *options->pages;
     transport->wake_file = transport->file = -1;
     pthread_mutex_init(&transport->lock, NULL);
-    pthread_once(&once, install_tongue);
+    pthread_once(&once, install_ucx_log);
     write_hello(transport);
     in_transport = true; /* UCX speaks of devices that it does not find */
     enum status status =
         parse_host(options->host, options->port, &transport->host, &transport->host_bytes, error);
-    if (status == STATUS_OK) status = open_ledger(transport, error);
-    if (status == STATUS_OK) status = open_worker(transport, error);
+    if (status == STATUS_OK) status = kv_transport_open_ledger(transport, error);
+    if (status == STATUS_OK) status = kv_transport_open_worker(transport, error);
     if (status == STATUS_OK) status = open_listener(transport, error);
     in_transport = false;
     if (status == STATUS_OK) {
@@ -353,7 +354,7 @@ static void free_rest(struct kv_transport *transport) {
 void kv_transport_close(struct kv_transport *transport) {
     if (!transport) return;
     pthread_mutex_lock(&transport->lock);
-    transport->ending = true;
+    transport->finishing = true;
     kick(transport);
     pthread_mutex_unlock(&transport->lock);
     pthread_join(transport->thread, NULL);
@@ -379,38 +380,38 @@ int kv_transport_file(const struct kv_transport *transport) {
 
 /* ---- calls ---- */
 
-enum status kv_transport_expect(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_expect(struct kv_transport *transport, struct transfer_grant grant,
                                 const struct transfer_block *blocks, uint32_t count,
                                 int64_t deadline_ns, struct error *error) {
     pthread_mutex_lock(&transport->lock);
     enum status status =
-        transfer_ledger_expect(&transport->ledger, ticket, blocks, count, deadline_ns, error);
+        transfer_ledger_expect(&transport->ledger, grant, blocks, count, deadline_ns, error);
     if (status == STATUS_OK) kick(transport); /* for the deadline, and for what came early */
     pthread_mutex_unlock(&transport->lock);
     return status;
 }
 
-bool kv_transport_layers(struct kv_transport *transport, struct transfer_ticket ticket,
+bool kv_transport_layers(struct kv_transport *transport, struct transfer_grant grant,
                          uint32_t *layers_out) {
     pthread_mutex_lock(&transport->lock);
-    bool open = transfer_ledger_layers(&transport->ledger, ticket, layers_out);
+    bool open = transfer_ledger_layers(&transport->ledger, grant, layers_out);
     pthread_mutex_unlock(&transport->lock);
     return open;
 }
 
-enum status kv_transport_offer(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_offer(struct kv_transport *transport, struct transfer_grant grant,
                                const char *address, int64_t deadline_ns, struct error *error) {
     enum status status;
     pthread_mutex_lock(&transport->lock);
     struct link *link = kv_transport_link_to(transport, address, &status, error);
     if (link)
-        status = transfer_ledger_offer(&transport->ledger, ticket, link->id, deadline_ns, error);
+        status = transfer_ledger_offer(&transport->ledger, grant, link->id, deadline_ns, error);
     kick(transport);
     pthread_mutex_unlock(&transport->lock);
     return status;
 }
 
-enum status kv_transport_push(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_push(struct kv_transport *transport, struct transfer_grant grant,
                               uint32_t block, uint32_t slice, const void *rows,
                               uint32_t row_count) {
     struct outgoing message = {
@@ -421,7 +422,7 @@ enum status kv_transport_push(struct kv_transport *transport, struct transfer_ti
     enum status status = STATUS_OK;
     check(row_count > 0 && row_count <= KV_BLOCK_TOKENS);
     message.header.slice = (struct kv_wire_slice){
-        .ticket = ticket,
+        .grant = grant,
         .block = block,
         .slice = slice,
         .rows = row_count,
@@ -432,7 +433,7 @@ enum status kv_transport_push(struct kv_transport *transport, struct transfer_ti
     if (queued_bytes && queued_bytes + message.bytes > transport->options.queue_bytes_max) {
         transport->starved = true;
         status = STATUS_FULL;
-    } else if (!transfer_ledger_hold(&transport->ledger, ticket, &message.slot)) {
+    } else if (!transfer_ledger_hold(&transport->ledger, grant, &message.slot)) {
         status = STATUS_GONE;
     } else {
         uint64_t peer = transfer_ledger_peer(&transport->ledger, message.slot);
@@ -449,22 +450,22 @@ enum status kv_transport_push(struct kv_transport *transport, struct transfer_ti
     return status;
 }
 
-enum status kv_transport_finish(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_finish(struct kv_transport *transport, struct transfer_grant grant,
                                 const void *summary, uint32_t summary_bytes) {
     struct outgoing message = {.kind = KV_WIRE_FINISH, .slot = TRANSFER_NONE};
     enum status status = STATUS_GONE;
     check(summary_bytes <= TRANSFER_SUMMARY_BYTES);
     struct kv_wire_finish *finish = &message.header.finish;
-    *finish = (struct kv_wire_finish){.ticket = ticket, .summary_bytes = summary_bytes};
+    *finish = (struct kv_wire_finish){.grant = grant, .summary_bytes = summary_bytes};
     if (summary_bytes) memcpy(finish->summary, summary, summary_bytes);
     pthread_mutex_lock(&transport->lock);
     uint64_t peer;
-    if (transfer_ledger_finish_sending(&transport->ledger, ticket, &peer, &finish->slice_count)) {
+    if (transfer_ledger_finish_sending(&transport->ledger, grant, &peer, &finish->slice_count)) {
         struct link *link = kv_transport_link_of(transport, peer);
         check(link);
         status = STATUS_OK;
         if (!kv_transport_link_put(transport, link, &message, false))
-            transfer_ledger_end(&transport->ledger, TRANSFER_OUT, ticket, TRANSFER_CANCELLED,
+            transfer_ledger_end(&transport->ledger, TRANSFER_OUT, grant, TRANSFER_CANCELLED,
                                 "no memory for the end of a transfer");
         kick(transport);
     }
@@ -473,10 +474,10 @@ enum status kv_transport_finish(struct kv_transport *transport, struct transfer_
 }
 
 bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
-                         struct transfer_ticket ticket) {
+                         struct transfer_grant grant) {
     pthread_mutex_lock(&transport->lock);
     bool ended =
-        transfer_ledger_end(&transport->ledger, side, ticket, TRANSFER_CANCELLED, "cancelled");
+        transfer_ledger_end(&transport->ledger, side, grant, TRANSFER_CANCELLED, "cancelled");
     if (ended) kick(transport);
     pthread_mutex_unlock(&transport->lock);
     return ended;
@@ -494,7 +495,7 @@ void kv_transport_look(struct kv_transport *transport, struct kv_transport_state
     pthread_mutex_lock(&transport->lock);
     *state_out = transport->counters;
     state_out->counts = transport->ledger.counts;
-    state_out->tickets = transport->ledger.used_count;
+    state_out->grants = transport->ledger.used_count;
     state_out->pages = transport->ledger.page_count;
     pthread_mutex_unlock(&transport->lock);
 }

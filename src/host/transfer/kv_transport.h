@@ -38,7 +38,7 @@ struct kv_transport_options {
     const char *numerics_id;   /* up to 31 bytes */
     const char *host;          /* numeric address to listen at and to be reached at */
     uint16_t port;             /* 0: any */
-    uint32_t ticket_count;     /* of both directions together */
+    uint32_t grant_count;      /* of both directions together */
     uint64_t queue_bytes_max;  /* pushed and not yet sent */
     uint64_t bytes_per_second; /* sent at most; 0: no bound */
     uint64_t fetch_bytes_min;  /* slices of so many bytes are fetched by UCX straight into their
@@ -69,32 +69,32 @@ const char *kv_transport_address(const struct kv_transport *transport);
 
 /* From now on data with this ticket goes into these pages (transfer_ledger_expect). The deadline is
  * by clock_now_ns. */
-enum status kv_transport_expect(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_expect(struct kv_transport *transport, struct transfer_grant grant,
                                 const struct transfer_block *blocks, uint32_t count,
                                 int64_t deadline_ns, struct error *error) MUST_USE;
 
 /* Slices 0..*layers_out-1 of every block are there. False: the ticket is not open. */
-bool kv_transport_layers(struct kv_transport *transport, struct transfer_ticket ticket,
+bool kv_transport_layers(struct kv_transport *transport, struct transfer_grant grant,
                          uint32_t *layers_out);
 
 /* ---- sending ---- */
 
 /* Opens a ticket towards the transport at `address`, connecting if need be. STATUS_FULL: too many
  * tickets or connections; STATUS_INVALID: not an address, or the ticket is in use. */
-enum status kv_transport_offer(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_offer(struct kv_transport *transport, struct transfer_grant grant,
                                const char *address, int64_t deadline_ns,
                                struct error *error) MUST_USE;
 
 /* Sends rows 0..row_count-1 of a slice, which stay as they are until the ticket has ended.
  * STATUS_FULL: too many bytes wait; try again when the file is readable, or later. STATUS_GONE: the
  * ticket has ended. */
-enum status kv_transport_push(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_push(struct kv_transport *transport, struct transfer_grant grant,
                               uint32_t block, uint32_t slice, const void *rows,
                               uint32_t row_count) MUST_USE;
 
 /* All has been pushed; up to TRANSFER_SUMMARY_BYTES go to the receiver with its end. STATUS_GONE.
  */
-enum status kv_transport_finish(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_finish(struct kv_transport *transport, struct transfer_grant grant,
                                 const void *summary, uint32_t summary_bytes) MUST_USE;
 
 /* ---- both ---- */
@@ -102,7 +102,7 @@ enum status kv_transport_finish(struct kv_transport *transport, struct transfer_
 /* Ends an open ticket as CANCELLED; false if it has ended already. Either way kv_transport_next
  * tells its end. */
 bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
-                         struct transfer_ticket ticket);
+                         struct transfer_grant grant);
 
 /* Readable when there may be an end to take, a layer may have come, or a full queue has room. */
 int kv_transport_file(const struct kv_transport *transport);
@@ -112,7 +112,7 @@ bool kv_transport_next(struct kv_transport *transport, struct transfer_ended *en
 
 struct kv_transport_state {
     struct transfer_counts counts;
-    uint32_t tickets, pages, links;            /* open now */
+    uint32_t grants, pages, links;             /* open now */
     uint64_t queued_bytes;                     /* pushed, not yet sent */
     uint64_t slice_bytes[TRANSFER_SIDE_COUNT]; /* carried so far */
     uint64_t connects, connects_failed, links_lost, malformed;

@@ -8,9 +8,9 @@
 
 #define EARLY_BYTES_MAX ((size_t)64 << 20) /* of all links */
 
-static const struct transfer_ticket *ticket_of(const struct early *early) {
-    return early->message.kind == KV_WIRE_SLICE ? &early->message.slice.ticket
-                                                : &early->message.finish.ticket;
+static const struct transfer_grant *grant_of(const struct early *early) {
+    return early->message.kind == KV_WIRE_SLICE ? &early->message.slice.grant
+                                                : &early->message.finish.grant;
 }
 
 bool kv_transport_early_keep(struct link *link, const struct kv_wire_message *message, void *fetch,
@@ -25,8 +25,8 @@ bool kv_transport_early_keep(struct link *link, const struct kv_wire_message *me
     };
     bool room = transport->early_bytes + sizeof early + early.bytes <= EARLY_BYTES_MAX;
     pthread_mutex_lock(&transport->lock);
-    bool keep = room && !transport->ending &&
-                !transfer_ledger_knows(&transport->ledger, *ticket_of(&early));
+    bool keep = room && !transport->finishing &&
+                !transfer_ledger_knows(&transport->ledger, *grant_of(&early));
     transport->counters.early += keep;
     pthread_mutex_unlock(&transport->lock);
     struct early *copy = keep ? malloc(sizeof *copy + early.bytes) : NULL;
@@ -52,10 +52,10 @@ void kv_transport_early_free(struct kv_transport *transport, struct early *early
     free(early);
 }
 
-void kv_transport_early_forget(struct link *link, const struct transfer_ticket *ticket) {
+void kv_transport_early_forget(struct link *link, const struct transfer_grant *grant) {
     struct kv_transport *transport = link->transport;
     for (struct early **at = &transport->early, *early; (early = *at);) {
-        if (early->link == link && (!ticket || transfer_ticket_equal(*ticket_of(early), *ticket)))
+        if (early->link == link && (!grant || transfer_grant_equal(*grant_of(early), *grant)))
             kv_transport_early_free(transport, take_early(transport, at));
         else
             at = &early->next;
@@ -69,7 +69,7 @@ struct early *kv_transport_early_due(struct kv_transport *transport, int64_t now
     pthread_mutex_lock(&transport->lock);
     for (struct early **at = &transport->early, *early; (early = *at);) {
         if (now_ns < early->until_ns &&
-            !transfer_ledger_knows(&transport->ledger, *ticket_of(early))) {
+            !transfer_ledger_knows(&transport->ledger, *grant_of(early))) {
             if (early->until_ns < *wake_out) *wake_out = early->until_ns;
             at = &early->next;
             continue;

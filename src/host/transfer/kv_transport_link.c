@@ -161,7 +161,7 @@ static bool is_stale(struct kv_transport *transport, const struct outgoing *mess
 }
 
 /* Drops what waits: all, or the slices of tickets that have ended. */
-static void prune(struct kv_transport *transport, struct link *link, bool all) {
+static void kv_transport_link_prune(struct kv_transport *transport, struct link *link, bool all) {
     struct outgoing *kept = NULL;
     for (struct outgoing **at = &link->first, *message; (message = *at);) {
         if (all || is_stale(transport, message)) {
@@ -177,7 +177,7 @@ static void prune(struct kv_transport *transport, struct link *link, bool all) {
 
 /* ---- sending ---- */
 
-static void note_sent(void *request, ucs_status_t status, void *argument) {
+static void kv_transport_link_note_sent(void *request, ucs_status_t status, void *argument) {
     struct outgoing *message = argument;
     struct kv_transport *transport = message->link->transport;
     message->status = status;
@@ -191,13 +191,13 @@ static bool in_pages(const struct kv_transport *transport, const void *rows) {
     return transport->memory && at >= start && at < start + transport->pages.mapped_bytes;
 }
 
-static void submit(struct link *link, struct outgoing *message) {
+static void kv_transport_link_submit(struct link *link, struct outgoing *message) {
     struct kv_transport *transport = link->transport;
     bool fetched = message->bytes >= transport->options.fetch_bytes_min;
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .cb.send = note_sent,
+        .cb.send = kv_transport_link_note_sent,
         .user_data = message,
         .flags =
             UCP_AM_SEND_FLAG_REPLY | (fetched ? UCP_AM_SEND_FLAG_RNDV : UCP_AM_SEND_FLAG_EAGER),
@@ -214,7 +214,8 @@ static void submit(struct link *link, struct outgoing *message) {
     ucs_status_ptr_t request = ucp_am_send_nbx(link->endpoint, message->kind, &message->header,
                                                kv_transport_wire_bytes(message->kind),
                                                message->rows, message->bytes, &param);
-    if (!UCS_PTR_IS_PTR(request)) note_sent(NULL, UCS_PTR_STATUS(request), message);
+    if (!UCS_PTR_IS_PTR(request))
+        kv_transport_link_note_sent(NULL, UCS_PTR_STATUS(request), message);
 }
 
 void kv_transport_link_say(struct link *link, const struct outgoing *message) {
@@ -224,7 +225,8 @@ void kv_transport_link_say(struct link *link, const struct outgoing *message) {
         return;
     }
     *copy = *message;
-    submit(link, copy); /* until tend_sent has it. NOLINTNEXTLINE(clang-analyzer-*) */
+    kv_transport_link_submit(link,
+                             copy); /* until tend_sent has it. NOLINTNEXTLINE(clang-analyzer-*) */
 }
 
 static bool tend_sent(struct kv_transport *transport) {
@@ -286,14 +288,14 @@ static bool send_some(struct link *link, int64_t now_ns, int64_t *wake_out) {
          (message = next_message(link->transport, link, now_ns, wake_out));
          count++) {
         pace(link->transport, message->bytes, now_ns);
-        submit(link, message);
+        kv_transport_link_submit(link, message);
     }
     return count > 0;
 }
 
 /* ---- making and breaking ---- */
 
-static void note_failure(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
+static void kv_transport_link_note_failure(void *argument, ucp_ep_h endpoint, ucs_status_t status) {
     struct link *link = argument;
     if (link->endpoint != endpoint && link->endpoint) return;
     kv_transport_link_break(link, ucs_status_string(status));
@@ -303,11 +305,11 @@ static ucp_ep_params_t endpoint_params(struct link *link) {
     return (ucp_ep_params_t){
         .field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-        .err_handler = {.cb = note_failure, .arg = link},
+        .err_handler = {.cb = kv_transport_link_note_failure, .arg = link},
     };
 }
 
-static void greet(struct link *link) {
+static void kv_transport_link_greet(struct link *link) {
     struct kv_transport *transport = link->transport;
     struct outgoing hello = {
         .kind = KV_WIRE_HELLO, .slot = TRANSFER_NONE, .header.hello = transport->hello};
@@ -330,7 +332,7 @@ static void connect_link(struct link *link, int64_t now_ns) {
     link->wake_ns = now_ns + transport->options.connect_ns_max;
     ucs_status_t status = ucp_ep_create(transport->worker, &params, &link->endpoint);
     if (status == UCS_OK) {
-        greet(link);
+        kv_transport_link_greet(link);
         return;
     }
     link->endpoint = NULL;
@@ -340,7 +342,7 @@ static void connect_link(struct link *link, int64_t now_ns) {
 void kv_transport_link_accept(ucp_conn_request_h request, void *argument) {
     struct kv_transport *transport = argument;
     pthread_mutex_lock(&transport->lock);
-    struct link *link = transport->ending ? NULL : claim_link(transport, LINK_GREETING, false);
+    struct link *link = transport->finishing ? NULL : claim_link(transport, LINK_GREETING, false);
     pthread_mutex_unlock(&transport->lock);
     if (!link) {
         ucp_listener_reject(transport->listener, request);
@@ -359,7 +361,7 @@ void kv_transport_link_accept(ucp_conn_request_h request, void *argument) {
 }
 
 /* The reason for people, and for the tickets' owners. */
-static void explain(struct link *link, char *reason) {
+static void kv_transport_link_explain(struct link *link, char *reason) {
     if (link->refused)
         format_text(reason, TRANSFER_REASON_BYTES, "%s", link->why);
     else if (link->ours && link->state == LINK_GREETING)
@@ -370,13 +372,13 @@ static void explain(struct link *link, char *reason) {
                     link->ours ? " to " : "", link->address, link->why);
 }
 
-static void close_link(struct link *link, int64_t now_ns) {
+static void kv_transport_link_close_link(struct link *link, int64_t now_ns) {
     struct kv_transport *transport = link->transport;
     bool greeting = link->state == LINK_GREETING;
     char reason[TRANSFER_REASON_BYTES];
-    explain(link, reason);
+    kv_transport_link_explain(link, reason);
     pthread_mutex_lock(&transport->lock);
-    link->again = link->ours && greeting && !link->refused && !transport->ending &&
+    link->again = link->ours && greeting && !link->refused && !transport->finishing &&
                   link->attempts < transport->options.connect_attempts;
     link->state = LINK_CLOSING;
     if (link->again) {
@@ -384,7 +386,7 @@ static void close_link(struct link *link, int64_t now_ns) {
     } else {
         transfer_ledger_end_peer(&transport->ledger, link->id,
                                  link->refused ? TRANSFER_REFUSED : TRANSFER_PEER_LOST, reason);
-        prune(transport, link, true);
+        kv_transport_link_prune(transport, link, true);
         if (greeting)
             transport->counters.connects_failed++;
         else
@@ -420,7 +422,7 @@ static bool bury_link(struct link *link) {
 static bool tend_link(struct link *link, int64_t now_ns, int64_t *wake_out) {
     int64_t connect_ns_max = link->transport->options.connect_ns_max;
     if (link->broken && link->state != LINK_CLOSING) {
-        close_link(link, now_ns);
+        kv_transport_link_close_link(link, now_ns);
         return true;
     }
     switch (link->state) {
@@ -462,7 +464,7 @@ static bool announce(struct kv_transport *transport) {
         struct outgoing end = {
             .kind = KV_WIRE_END,
             .slot = TRANSFER_NONE,
-            .header.end = {.ticket = ended.ticket, .end = ended.end},
+            .header.end = {.grant = ended.grant, .end = ended.end},
         };
         memcpy(end.header.end.reason, ended.reason, sizeof ended.reason);
         (void)kv_transport_link_put(transport, link, &end, true); /* else its deadline ends it */
@@ -470,13 +472,14 @@ static bool announce(struct kv_transport *transport) {
     return any;
 }
 
-static bool tend_tickets(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
+static bool tend_grants(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
     pthread_mutex_lock(&transport->lock);
     struct transfer_ledger *ledger = &transport->ledger;
     transfer_ledger_expire(ledger, now_ns);
-    if (ledger->ending_count > 0)
+    if (ledger->finishing_count > 0)
         for (uint32_t i = 0; i < KV_LINKS_MAX; i++)
-            if (transport->links[i].first) prune(transport, &transport->links[i], false);
+            if (transport->links[i].first)
+                kv_transport_link_prune(transport, &transport->links[i], false);
     int64_t drained_ns, deadline_ns = transfer_ledger_next_deadline(ledger);
     uint64_t stuck =
         transfer_ledger_stuck(ledger, transport->options.drain_ns_max, now_ns, &drained_ns);
@@ -498,7 +501,7 @@ static bool tend_tickets(struct kv_transport *transport, int64_t now_ns, int64_t
 
 bool kv_transport_link_tend(struct kv_transport *transport, int64_t now_ns, int64_t *wake_out) {
     bool any = tend_sent(transport);
-    any |= tend_tickets(transport, now_ns, wake_out);
+    any |= tend_grants(transport, now_ns, wake_out);
     for (uint32_t i = 0; i < transport->active_count; i++)
         any |= tend_link(transport->active[i], now_ns, wake_out);
     return any;

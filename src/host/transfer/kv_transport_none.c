@@ -26,40 +26,40 @@ const char *kv_transport_address(const struct kv_transport *transport) {
     return "";
 }
 
-enum status kv_transport_expect(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_expect(struct kv_transport *transport, struct transfer_grant grant,
                                 const struct transfer_block *blocks, uint32_t count,
                                 int64_t deadline_ns, struct error *error) {
     NOBODY;
     return STATUS_UNSUPPORTED;
 }
 
-bool kv_transport_layers(struct kv_transport *transport, struct transfer_ticket ticket,
+bool kv_transport_layers(struct kv_transport *transport, struct transfer_grant grant,
                          uint32_t *layers_out) {
     NOBODY;
     return false;
 }
 
-enum status kv_transport_offer(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_offer(struct kv_transport *transport, struct transfer_grant grant,
                                const char *address, int64_t deadline_ns, struct error *error) {
     NOBODY;
     return STATUS_UNSUPPORTED;
 }
 
-enum status kv_transport_push(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_push(struct kv_transport *transport, struct transfer_grant grant,
                               uint32_t block, uint32_t slice, const void *rows,
                               uint32_t row_count) {
     NOBODY;
     return STATUS_UNSUPPORTED;
 }
 
-enum status kv_transport_finish(struct kv_transport *transport, struct transfer_ticket ticket,
+enum status kv_transport_finish(struct kv_transport *transport, struct transfer_grant grant,
                                 const void *summary, uint32_t summary_bytes) {
     NOBODY;
     return STATUS_UNSUPPORTED;
 }
 
 bool kv_transport_cancel(struct kv_transport *transport, enum transfer_side side,
-                         struct transfer_ticket ticket) {
+                         struct transfer_grant grant) {
     NOBODY;
     return false;
 }

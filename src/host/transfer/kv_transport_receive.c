@@ -27,10 +27,11 @@ static struct link *link_at(struct kv_transport *transport, const ucp_am_recv_pa
 }
 
 /* The link that a well-formed message came on, else NULL. */
-static struct link *read_message(struct kv_transport *transport, enum kv_wire_kind kind,
-                                 const void *header, size_t header_bytes, size_t payload_bytes,
-                                 const ucp_am_recv_param_t *param,
-                                 struct kv_wire_message *message) {
+static struct link *kv_transport_receive_read_message(struct kv_transport *transport,
+                                                      enum kv_wire_kind kind, const void *header,
+                                                      size_t header_bytes, size_t payload_bytes,
+                                                      const ucp_am_recv_param_t *param,
+                                                      struct kv_wire_message *message) {
     struct link *link = link_at(transport, param);
     struct error error;
     if (!link) return NULL;
@@ -53,8 +54,9 @@ static struct link *read_message(struct kv_transport *transport, enum kv_wire_ki
 typedef ucs_status_t take_function(struct link *link, const struct kv_wire_message *message,
                                    void *data, const ucp_am_recv_param_t *param);
 
-static ucs_status_t take_hello(struct link *link, const struct kv_wire_message *message, void *data,
-                               const ucp_am_recv_param_t *param) {
+static ucs_status_t kv_transport_receive_take_hello(struct link *link,
+                                                    const struct kv_wire_message *message,
+                                                    void *data, const ucp_am_recv_param_t *param) {
     struct error error;
     if (link->ours) {
         kv_transport_link_break(link, "a KV receiver greeted its sender");
@@ -88,12 +90,12 @@ static ucs_status_t take_refusal(struct link *link, const struct kv_wire_message
 }
 
 /* Reports to a sender that its ticket is unknown here. */
-static void tell_unknown(struct link *link, struct transfer_ticket ticket,
-                         enum transfer_verdict verdict) {
+static void report_unknown(struct link *link, struct transfer_grant grant,
+                           enum transfer_verdict verdict) {
     struct outgoing end = {
         .kind = KV_WIRE_END,
         .slot = TRANSFER_NONE,
-        .header.end = {.ticket = ticket, .end = TRANSFER_REFUSED},
+        .header.end = {.grant = grant, .end = TRANSFER_REFUSED},
     };
     if (verdict != TRANSFER_UNKNOWN && verdict != TRANSFER_FOREIGN) return;
     format_text(end.header.end.reason, sizeof end.header.end.reason, "%s",
@@ -117,7 +119,8 @@ static void finish_slice(struct kv_transport *transport, const struct kv_wire_sl
     pthread_mutex_unlock(&transport->lock);
 }
 
-static void note_received(void *request, ucs_status_t status, size_t bytes, void *argument) {
+static void kv_transport_receive_note_received(void *request, ucs_status_t status, size_t bytes,
+                                               void *argument) {
     struct incoming *incoming = argument;
     struct kv_transport *transport = incoming->link->transport;
     incoming->status =
@@ -138,7 +141,7 @@ static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *lin
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO,
-        .cb.recv_am = note_received,
+        .cb.recv_am = kv_transport_receive_note_received,
         .user_data = incoming,
         .recv_info.length = &got,
     };
@@ -156,7 +159,7 @@ static ucs_status_t fetch_slice(struct kv_transport *transport, struct link *lin
         ucp_am_recv_data_nbx(transport->worker, *data, rows, slice->bytes, &param);
     *data = NULL;
     if (UCS_PTR_IS_PTR(request)) return UCS_INPROGRESS;
-    note_received(NULL, UCS_PTR_STATUS(request), got, incoming);
+    kv_transport_receive_note_received(NULL, UCS_PTR_STATUS(request), got, incoming);
     return UCS_OK;
 }
 
@@ -168,11 +171,11 @@ static ucs_status_t place_slice(struct link *link, const struct kv_wire_slice *s
     struct transfer_write write;
     pthread_mutex_lock(&transport->lock);
     enum transfer_verdict verdict =
-        transfer_ledger_arrive(&transport->ledger, link->id, slice->ticket, slice->block,
+        transfer_ledger_arrive(&transport->ledger, link->id, slice->grant, slice->block,
                                slice->slice, slice->rows, &write);
     pthread_mutex_unlock(&transport->lock);
     if (verdict != TRANSFER_ACCEPT) {
-        tell_unknown(link, slice->ticket, verdict);
+        report_unknown(link, slice->grant, verdict);
         return UCS_OK;
     }
     if (*fetch) return fetch_slice(transport, link, slice, &write, fetch);
@@ -186,10 +189,10 @@ static void place_finish(struct link *link, const struct kv_wire_finish *finish)
     struct kv_transport *transport = link->transport;
     pthread_mutex_lock(&transport->lock);
     enum transfer_verdict verdict =
-        transfer_ledger_finish(&transport->ledger, link->id, finish->ticket, finish->slice_count,
+        transfer_ledger_finish(&transport->ledger, link->id, finish->grant, finish->slice_count,
                                finish->summary, finish->summary_bytes);
     pthread_mutex_unlock(&transport->lock);
-    tell_unknown(link, finish->ticket, verdict);
+    report_unknown(link, finish->grant, verdict);
 }
 
 /* In which order slices and finishes come does not matter. */
@@ -222,42 +225,48 @@ static ucs_status_t take_slice(struct link *link, const struct kv_wire_message *
     return place_slice(link, slice, &fetch, data);
 }
 
-static ucs_status_t take_finish(struct link *link, const struct kv_wire_message *message,
-                                void *data, const ucp_am_recv_param_t *param) {
+static ucs_status_t kv_transport_receive_take_finish(struct link *link,
+                                                     const struct kv_wire_message *message,
+                                                     void *data, const ucp_am_recv_param_t *param) {
     if (!kv_transport_early_keep(link, message, NULL, NULL, 0))
         place_finish(link, &message->finish);
     return UCS_OK;
 }
 
 /* On a link of ours the receiver says how it ended; on a peer's the sender gives up. */
-static ucs_status_t take_end(struct link *link, const struct kv_wire_message *message, void *data,
-                             const ucp_am_recv_param_t *param) {
+static ucs_status_t kv_transport_receive_take_end(struct link *link,
+                                                  const struct kv_wire_message *message, void *data,
+                                                  const ucp_am_recv_param_t *param) {
     struct kv_transport *transport = link->transport;
     const struct kv_wire_end *end = &message->end;
     if (!link->ours && end->end == TRANSFER_DONE) {
         kv_transport_link_break(link, "a KV sender said that it had received");
         return UCS_OK;
     }
-    kv_transport_early_forget(link, &end->ticket);
+    kv_transport_early_forget(link, &end->grant);
     pthread_mutex_lock(&transport->lock);
     transfer_ledger_end_by(&transport->ledger, link->ours ? TRANSFER_OUT : TRANSFER_IN, link->id,
-                           end->ticket, (enum transfer_end)end->end, end->reason);
+                           end->grant, (enum transfer_end)end->end, end->reason);
     pthread_mutex_unlock(&transport->lock);
     return UCS_OK;
 }
 
 /* UCX's call for each message; its argument is the kind's. */
-static ucs_status_t take(void *argument, const void *header, size_t header_bytes, void *data,
-                         size_t bytes, const ucp_am_recv_param_t *param) {
+static ucs_status_t kv_transport_receive_take(void *argument, const void *header,
+                                              size_t header_bytes, void *data, size_t bytes,
+                                              const ucp_am_recv_param_t *param) {
     static take_function *const takers[KV_WIRE_KIND_COUNT] = {
-        [KV_WIRE_HELLO] = take_hello,     [KV_WIRE_WELCOME] = take_welcome,
-        [KV_WIRE_REFUSAL] = take_refusal, [KV_WIRE_SLICE] = take_slice,
-        [KV_WIRE_FINISH] = take_finish,   [KV_WIRE_END] = take_end,
+        [KV_WIRE_HELLO] = kv_transport_receive_take_hello,
+        [KV_WIRE_WELCOME] = take_welcome,
+        [KV_WIRE_REFUSAL] = take_refusal,
+        [KV_WIRE_SLICE] = take_slice,
+        [KV_WIRE_FINISH] = kv_transport_receive_take_finish,
+        [KV_WIRE_END] = kv_transport_receive_take_end,
     };
     const struct handler_argument *of = argument;
     struct kv_wire_message message;
-    struct link *link =
-        read_message(of->transport, of->kind, header, header_bytes, bytes, param, &message);
+    struct link *link = kv_transport_receive_read_message(of->transport, of->kind, header,
+                                                          header_bytes, bytes, param, &message);
     return link ? takers[of->kind](link, &message, data, param) : UCS_OK;
 }
 
@@ -270,7 +279,7 @@ ucs_status_t kv_transport_receive_open(struct kv_transport *transport) {
                           UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
             .id = kind,
             .flags = UCP_AM_FLAG_WHOLE_MSG,
-            .cb = take,
+            .cb = kv_transport_receive_take,
             .arg = &transport->handler_arguments[kind],
         };
         ucs_status_t status = ucp_worker_set_am_recv_handler(transport->worker, &param);

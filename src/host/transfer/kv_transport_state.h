@@ -119,7 +119,7 @@ struct kv_transport {
     struct kv_transport_state counters; /* but for what kv_transport_look has from the ledger */
     bool asleep;                        /* the thread sleeps, or is about to */
     bool kicked;                        /* the thread has to look again before it sleeps */
-    bool ending;                        /* kv_transport_close was called */
+    bool finishing;                     /* kv_transport_close was called */
     bool starved;                       /* a push returned FULL; the owner waits for room */
     bool announced;                     /* the thread has to tell the owner */
     uint64_t link_ids;                  /* the last id given to a link */
@@ -200,7 +200,7 @@ struct early *kv_transport_early_due(struct kv_transport *transport, int64_t now
 /* Frees a message that kv_transport_early_due returned. */
 void kv_transport_early_free(struct kv_transport *transport, struct early *early);
 /* Drops the early messages of this link: one ticket's, or (NULL) all. */
-void kv_transport_early_forget(struct link *link, const struct transfer_ticket *ticket);
+void kv_transport_early_forget(struct link *link, const struct transfer_grant *grant);
 
 #endif
 #endif

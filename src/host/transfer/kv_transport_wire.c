@@ -24,7 +24,7 @@ size_t kv_transport_wire_bytes(enum kv_wire_kind kind) {
 }
 
 /* A peer's text goes into our log: one line, printable. */
-static void clean(char *text, size_t bytes) {
+static void kv_transport_wire_clean(char *text, size_t bytes) {
     text[bytes - 1] = 0;
     for (char *at = text; *at; at++)
         if (*at < ' ' || *at > '~') *at = '?';
@@ -37,7 +37,7 @@ static const char *fault_of(struct kv_wire_message *message, size_t payload_byte
             return "it does not begin with " KV_WIRE_MAGIC;
         if (!memchr(message->hello.numerics_id, 0, sizeof message->hello.numerics_id))
             return "its numerics id has no end";
-        clean(message->hello.numerics_id, sizeof message->hello.numerics_id);
+        kv_transport_wire_clean(message->hello.numerics_id, sizeof message->hello.numerics_id);
         return NULL;
     case KV_WIRE_SLICE:
         if (message->slice.rows == 0 || message->slice.rows > KV_BLOCK_TOKENS)
@@ -47,10 +47,10 @@ static const char *fault_of(struct kv_wire_message *message, size_t payload_byte
         return message->finish.summary_bytes <= TRANSFER_SUMMARY_BYTES ? NULL
                                                                        : "its summary is too long";
     case KV_WIRE_END:
-        clean(message->end.reason, sizeof message->end.reason);
+        kv_transport_wire_clean(message->end.reason, sizeof message->end.reason);
         return message->end.end < TRANSFER_END_COUNT ? NULL : "it ends in an unknown way";
     case KV_WIRE_REFUSAL:
-        clean(message->refusal.reason, sizeof message->refusal.reason);
+        kv_transport_wire_clean(message->refusal.reason, sizeof message->refusal.reason);
         return NULL;
     case KV_WIRE_WELCOME:
     case KV_WIRE_KIND_COUNT:
@@ -83,8 +83,8 @@ enum status kv_transport_wire_read(enum kv_wire_kind kind, const void *header, s
     return STATUS_OK;
 }
 
-static enum status differs(struct error *error, const char *what, unsigned long long ours,
-                           unsigned long long theirs) {
+static enum status kv_transport_wire_differs(struct error *error, const char *what,
+                                             unsigned long long ours, unsigned long long theirs) {
     return error_set(error, STATUS_UNSUPPORTED,
                      "KV peers must run alike, but the receiver's %s is %llu and the sender's %llu",
                      what, ours, theirs);
@@ -93,9 +93,10 @@ static enum status differs(struct error *error, const char *what, unsigned long 
 enum status kv_transport_wire_agree(const struct kv_wire_hello *ours,
                                     const struct kv_wire_hello *theirs, struct error *error) {
     if (ours->version != theirs->version)
-        return differs(error, "protocol version", ours->version, theirs->version);
+        return kv_transport_wire_differs(error, "protocol version", ours->version, theirs->version);
     if (ours->block_version != theirs->block_version)
-        return differs(error, "KV block version", ours->block_version, theirs->block_version);
+        return kv_transport_wire_differs(error, "KV block version", ours->block_version,
+                                         theirs->block_version);
     if (memcmp(ours->model_id, theirs->model_id, sizeof ours->model_id) != 0)
         return error_set(error, STATUS_UNSUPPORTED,
                          "KV peers must run alike, but they have different models "
@@ -110,12 +111,14 @@ enum status kv_transport_wire_agree(const struct kv_wire_hello *ours,
             "the sender's %.31s; give both the same --activations, --expert-sum and --cpu-mask",
             ours->numerics_id, theirs->numerics_id);
     if (ours->element != theirs->element)
-        return differs(error, "KV element type", ours->element, theirs->element);
+        return kv_transport_wire_differs(error, "KV element type", ours->element, theirs->element);
     if (ours->width != theirs->width)
-        return differs(error, "KV row width", ours->width, theirs->width);
+        return kv_transport_wire_differs(error, "KV row width", ours->width, theirs->width);
     if (ours->slice_count != theirs->slice_count)
-        return differs(error, "number of KV slices", ours->slice_count, theirs->slice_count);
+        return kv_transport_wire_differs(error, "number of KV slices", ours->slice_count,
+                                         theirs->slice_count);
     if (ours->mtp_count != theirs->mtp_count)
-        return differs(error, "number of MTP slices", ours->mtp_count, theirs->mtp_count);
+        return kv_transport_wire_differs(error, "number of MTP slices", ours->mtp_count,
+                                         theirs->mtp_count);
     return STATUS_OK;
 }

@@ -41,7 +41,7 @@ struct kv_wire_hello {
 };
 
 struct kv_wire_slice {
-    struct transfer_ticket ticket;
+    struct transfer_grant grant;
     uint32_t block, slice;
     uint32_t rows; /* 1..64 */
     uint32_t bytes;
@@ -49,14 +49,14 @@ struct kv_wire_slice {
 };
 
 struct kv_wire_finish {
-    struct transfer_ticket ticket;
+    struct transfer_grant grant;
     uint64_t slice_count;
     uint32_t summary_bytes, reserved;
     uint8_t summary[TRANSFER_SUMMARY_BYTES];
 };
 
 struct kv_wire_end {
-    struct transfer_ticket ticket;
+    struct transfer_grant grant;
     uint32_t end, reserved; /* enum transfer_end */
     char reason[TRANSFER_REASON_BYTES];
 };

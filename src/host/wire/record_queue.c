@@ -11,7 +11,7 @@ struct record_link {
     struct record record; /* and its tails */
 };
 
-static void append(struct record_queue *queue, struct record_link *link) {
+static void record_queue_append(struct record_queue *queue, struct record_link *link) {
     link->next = NULL;
     if (queue->last)
         queue->last->next = link;
@@ -22,7 +22,7 @@ static void append(struct record_queue *queue, struct record_link *link) {
     queue->count++;
 }
 
-static struct record_link *take_first(struct record_queue *queue) {
+static struct record_link *record_queue_take_first(struct record_queue *queue) {
     struct record_link *link = queue->first;
     queue->first = link->next;
     if (queue->last == link) queue->last = NULL;
@@ -35,7 +35,7 @@ void record_queue_force(struct record_queue *queue, const struct record *record)
     struct record_link *link = malloc(offsetof(struct record_link, record) + record->bytes);
     check(link != NULL);
     memcpy(&link->record, record, record->bytes);
-    append(queue, link);
+    record_queue_append(queue, link);
 }
 
 enum status record_queue_put(struct record_queue *queue, const struct record *record) {
@@ -49,11 +49,11 @@ const struct record *record_queue_first(const struct record_queue *queue) {
 }
 
 void record_queue_drop(struct record_queue *queue) {
-    free(take_first(queue));
+    free(record_queue_take_first(queue));
 }
 
 void record_queue_move(struct record_queue *from, struct record_queue *to) {
-    append(to, take_first(from));
+    record_queue_append(to, record_queue_take_first(from));
 }
 
 void record_queue_clear(struct record_queue *queue) {

@@ -7,12 +7,12 @@
 
 #define CAPACITY_MIN 64
 
-static struct map_key key_of(struct request_id id) {
+static struct map_key request_set_key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
 static uint32_t find(const struct request_set *set, struct request_id id) {
-    return set->capacity ? map_find(&set->places, key_of(id)) : MAP_NONE;
+    return set->capacity ? map_find(&set->places, request_set_key_of(id)) : MAP_NONE;
 }
 
 static void grow(struct request_set *set) {
@@ -26,13 +26,13 @@ static void grow(struct request_set *set) {
     enum status status = map_open(&set->places, &arena, set->capacity);
     check(status == STATUS_OK);
     for (uint32_t i = 0; i < set->count; i++)
-        map_add(&set->places, key_of(set->held[i].id), i);
+        map_add(&set->places, request_set_key_of(set->held[i].id), i);
 }
 
 void request_set_add(struct request_set *set, struct request_id id, uint32_t owner) {
     if (find(set, id) != MAP_NONE) return;
     if (set->count == set->capacity) grow(set);
-    map_add(&set->places, key_of(id), set->count);
+    map_add(&set->places, request_set_key_of(id), set->count);
     set->held[set->count++] = (struct request_held){id, owner};
 }
 
@@ -44,10 +44,10 @@ uint32_t request_set_owner(const struct request_set *set, struct request_id id) 
 /* The last one takes its place. */
 static void remove_at(struct request_set *set, uint32_t at) {
     struct request_held *last = &set->held[--set->count];
-    map_remove(&set->places, key_of(set->held[at].id));
+    map_remove(&set->places, request_set_key_of(set->held[at].id));
     if (at == set->count) return;
-    map_remove(&set->places, key_of(last->id));
-    map_add(&set->places, key_of(last->id), at);
+    map_remove(&set->places, request_set_key_of(last->id));
+    map_add(&set->places, request_set_key_of(last->id), at);
     set->held[at] = *last;
 }
 

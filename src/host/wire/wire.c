@@ -89,10 +89,10 @@ struct wire {
     uint32_t last_number;
     uint32_t monitors;  /* so far: a name once used may still be bound */
     uint32_t greets_in; /* of a side that connects: the version that its next greeting says */
-    bool told;          /* why it does not connect; until it does */
+    bool reported;      /* why it does not connect; until it does */
     bool has_ended;     /* a connection has, and peers were not checked since */
     bool ending;        /* the socket is done with, and will be closed */
-    bool full_told;
+    bool full_reported;
     char address[256];
     void *buffer; /* [WIRE_MESSAGE_BYTES_MAX] a message, aligned */
     /* [WIRE_MESSAGE_BYTES_MAX] one that came, and one that goes, in the other version's form */
@@ -108,7 +108,7 @@ static struct wire_peer *find_number(struct wire *wire, uint32_t number) {
     return NULL;
 }
 
-static struct wire_peer *find_id(struct wire *wire, const uint8_t id[ID_BYTES]) {
+static struct wire_peer *wire_find_id(struct wire *wire, const uint8_t id[ID_BYTES]) {
     for (uint32_t i = 0; i < wire->peer_count; i++)
         if (wire->peers[i].state != STATE_NONE && memcmp(wire->peers[i].id, id, ID_BYTES) == 0)
             return &wire->peers[i];
@@ -116,7 +116,7 @@ static struct wire_peer *find_id(struct wire *wire, const uint8_t id[ID_BYTES]) 
 }
 
 /* NULL: there are as many as there may be. */
-static struct wire_peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES]) {
+static struct wire_peer *wire_add_peer(struct wire *wire, const uint8_t id[ID_BYTES]) {
     uint32_t at = 0;
     while (at < wire->peer_count && wire->peers[at].state != STATE_NONE)
         at++;
@@ -129,7 +129,7 @@ static struct wire_peer *add_peer(struct wire *wire, const uint8_t id[ID_BYTES])
     return &wire->peers[at];
 }
 
-static void lose(struct wire *wire, struct wire_peer *peer) {
+static void wire_lose(struct wire *wire, struct wire_peer *peer) {
     enum wire_state before = peer->state;
     uint32_t number = peer->number;
     peer->state = STATE_NONE;
@@ -168,7 +168,7 @@ enum status wire_send(struct wire *wire, uint32_t number, const struct record *r
     check(record->bytes <= WIRE_MESSAGE_BYTES_MAX);
     if (!peer) return STATUS_GONE;
     if (peer->version == RECORD_VERSION) return send_bytes(wire, peer, record, record->bytes);
-    size_t bytes = record_to_past(&record_past, record, wire->goes, WIRE_MESSAGE_BYTES_MAX);
+    size_t bytes = record_past_to_past(&record_past, record, wire->goes, WIRE_MESSAGE_BYTES_MAX);
     return bytes ? send_bytes(wire, peer, wire->goes, bytes) : STATUS_OK; /* nothing for it */
 }
 
@@ -191,7 +191,7 @@ static void show_door(struct wire *wire, struct wire_peer *peer) {
     if (peer->file >= 0) wire_door_enter(wire->door, peer->file);
 }
 
-static void drop(struct wire *wire, struct wire_peer *peer, const char *why) {
+static void wire_drop_each(struct wire *wire, struct wire_peer *peer, const char *why) {
     struct farewell farewell = {.why = ""};
     memcpy(farewell.magic, FAREWELL_MAGIC, sizeof farewell.magic);
     snprintf(farewell.why, sizeof farewell.why, "%s", why);
@@ -208,7 +208,7 @@ static void drop(struct wire *wire, struct wire_peer *peer, const char *why) {
 
 void wire_drop(struct wire *wire, uint32_t number, const char *why) {
     struct wire_peer *peer = find_number(wire, number);
-    if (peer) drop(wire, peer, why);
+    if (peer) wire_drop_each(wire, peer, why);
 }
 
 /* ---- taking ---- */
@@ -242,24 +242,24 @@ static const char *greeting_fault(const void *data, size_t bytes, uint32_t *vers
 }
 
 /* `file`: of the connection that it came from. */
-static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes, int file) {
+static void wire_take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t bytes, int file) {
     char text[200];
     if (bytes == 0) return; /* a sign of life of one that was dropped, and forgotten */
     uint32_t version = RECORD_VERSION;
     const char *fault = greeting_fault(wire->buffer, bytes, &version, text);
-    struct wire_peer *peer = add_peer(wire, id);
+    struct wire_peer *peer = wire_add_peer(wire, id);
     if (!peer) {
-        if (!wire->full_told)
+        if (!wire->full_reported)
             log_say(LOG_WARNING, SUBJECT, "no more connections are taken address=%s connections=%d",
                     wire->address, WIRE_PEERS_MAX);
-        wire->full_told = true;
+        wire->full_reported = true;
         return;
     }
     if (!fault) peer->version = version;
     enum status status = send_greeting(wire, peer, peer->version);
     if (fault) {
         peer->state = STATE_DROPPED; /* it was never announced */
-        drop(wire, peer, fault);
+        wire_drop_each(wire, peer, fault);
     } else if (status) {
         peer->state = STATE_NONE;
     } else {
@@ -271,18 +271,19 @@ static void take_first(struct wire *wire, const uint8_t id[ID_BYTES], size_t byt
     }
 }
 
-static void take_record(struct wire *wire, struct wire_peer *peer, size_t bytes) {
+static void wire_take_record(struct wire *wire, struct wire_peer *peer, size_t bytes) {
     const struct record *record = wire->buffer;
     peer->last_seen_ns = clock_now_ns();
     if (bytes == 0) return;
     if (peer->version != RECORD_VERSION) {
-        bytes = record_from_past(&record_past, record, bytes, wire->came, WIRE_MESSAGE_BYTES_MAX);
+        bytes =
+            record_past_from_past(&record_past, record, bytes, wire->came, WIRE_MESSAGE_BYTES_MAX);
         record = wire->came;
     }
     if (!record_valid(record, bytes))
-        drop(wire, peer, "it sent what is no valid record");
+        wire_drop_each(wire, peer, "it sent what is no valid record");
     else if (!(wire->options.kinds & wire_kind((enum record_kind)record->kind)))
-        drop(wire, peer, "it sent a record that is not its to send");
+        wire_drop_each(wire, peer, "it sent a record that is not its to send");
     else
         wire->options.take(wire->options.context, peer->number, record);
 }
@@ -296,7 +297,7 @@ static bool take_routed(struct wire *wire) {
     zmq_msg_init(&name);
     int id_bytes = zmq_msg_recv(&name, wire->socket, ZMQ_DONTWAIT);
     if (id_bytes == ID_BYTES) memcpy(id, zmq_msg_data(&name), ID_BYTES);
-    struct wire_peer *peer = id[0] == 0 ? find_id(wire, id) : NULL;
+    struct wire_peer *peer = id[0] == 0 ? wire_find_id(wire, id) : NULL;
     const int file = id_bytes >= 0 && !peer ? zmq_msg_get(&name, ZMQ_SRCFD) : -1;
     zmq_msg_close(&name);
     if (id_bytes < 0) return false;
@@ -310,25 +311,25 @@ static bool take_routed(struct wire *wire) {
     }
     if (id[0] != 0) return true; /* it named itself, which ours do not */
     if (!peer)
-        take_first(wire, id, parts == 1 ? bytes : 1, file);
+        wire_take_first(wire, id, parts == 1 ? bytes : 1, file);
     else if (peer->state == STATE_UP)
-        take_record(wire, peer, parts == 1 ? bytes : 1);
+        wire_take_record(wire, peer, parts == 1 ? bytes : 1);
     return true;
 }
 
 static void open_again(struct wire *wire, long ms);
 
 /* Why nothing comes of it, once. */
-static void tell(struct wire *wire, const char *why) {
-    if (!wire->told)
+static void wire_report(struct wire *wire, const char *why) {
+    if (!wire->reported)
         log_say(LOG_WARNING, SUBJECT, "no connection yet, it is tried again address=%s why=%s",
                 wire->address, why);
-    wire->told = true;
+    wire->reported = true;
 }
 
-static void leave(struct wire *wire, const char *why, long ms) {
-    if (why) tell(wire, why);
-    lose(wire, &wire->peers[0]);
+static void wire_leave(struct wire *wire, const char *why, long ms) {
+    if (why) wire_report(wire, why);
+    wire_lose(wire, &wire->peers[0]);
     open_again(wire, ms);
 }
 
@@ -349,27 +350,27 @@ static bool take_single(struct wire *wire) {
         for (char *c = farewell->why; *c; c++)
             if (*c < ' ' || *c == 0x7F) *c = '?';
         snprintf(text, sizeof text, "refused: %.150s", farewell->why);
-        leave(wire, text, REFUSED_MS);
+        wire_leave(wire, text, REFUSED_MS);
         return false;
     }
     if (peer->state == STATE_UP) {
-        take_record(wire, peer, whole ? (size_t)bytes : 1);
+        wire_take_record(wire, peer, whole ? (size_t)bytes : 1);
         if (peer->state == STATE_UP) return true;
-        leave(wire, NULL, REFUSED_MS);
+        wire_leave(wire, NULL, REFUSED_MS);
         return false;
     }
     uint32_t version;
     const char *fault = greeting_fault(wire->buffer, whole ? (size_t)bytes : 1, &version, text);
     if (fault) {
-        leave(wire, fault, REFUSED_MS);
+        wire_leave(wire, fault, REFUSED_MS);
         return false;
     }
     if (version != wire->greets_in) { /* it does not know ours */
         wire->greets_in = version;
-        leave(wire, NULL, REOPEN_MS);
+        wire_leave(wire, NULL, REOPEN_MS);
         return false;
     }
-    wire->told = false;
+    wire->reported = false;
     *peer = (struct wire_peer){.state = STATE_UP,
                                .number = ++wire->last_number,
                                .version = version,
@@ -378,7 +379,7 @@ static bool take_single(struct wire *wire) {
     return true;
 }
 
-static void take_messages(struct wire *wire) {
+static void wire_take_messages(struct wire *wire) {
     for (int i = 0; wire->socket && !wire->ending; i++) {
         if (!wire->options.may_take(wire->options.context)) return; /* wire_resume goes on */
         if (i == TURN_MESSAGES) {
@@ -391,7 +392,7 @@ static void take_messages(struct wire *wire) {
 }
 
 static void on_socket(evutil_socket_t file, short what, void *context) {
-    take_messages(context);
+    wire_take_messages(context);
 }
 
 void wire_resume(struct wire *wire) {
@@ -408,9 +409,9 @@ static void look_after_peers(struct wire *wire) {
         if (peer->state == STATE_NONE) continue;
         if (!takes) peer->last_seen_ns = now_ns; /* it is us who do not listen */
         if (send_bytes(wire, peer, "", 0) == STATUS_GONE)
-            lose(wire, peer);
+            wire_lose(wire, peer);
         else if (peer->state == STATE_UP && now_ns - peer->last_seen_ns > SILENT_NS_MAX)
-            drop(wire, peer, "nothing was heard from it any more");
+            wire_drop_each(wire, peer, "nothing was heard from it any more");
     }
 }
 
@@ -418,7 +419,7 @@ static void tick_in(struct wire *wire, long ms) {
     event_add(wire->tick, &(struct timeval){.tv_usec = ms * 1000});
 }
 
-static void on_tick(evutil_socket_t file, short what, void *context) {
+static void wire_on_tick(evutil_socket_t file, short what, void *context) {
     struct wire *wire = context;
     tick_in(wire, TICK_MS);
     if (wire->options.listens) {
@@ -428,9 +429,9 @@ static void on_tick(evutil_socket_t file, short what, void *context) {
         enum status status = send_bytes(wire, &wire->peers[0], "", 0);
         if (status == STATUS_OK && clock_now_ns() - wire->peers[0].last_seen_ns > SILENT_NS_MAX &&
             wire->options.may_take(wire->options.context))
-            leave(wire, "nothing was heard from it any more", REOPEN_MS);
+            wire_leave(wire, "nothing was heard from it any more", REOPEN_MS);
     }
-    take_messages(wire);
+    wire_take_messages(wire);
 }
 
 /* True, with its event: one was there. */
@@ -443,11 +444,11 @@ static bool next_event(void *monitor, uint16_t *event_out, uint32_t *value_out) 
     return true;
 }
 
-static void tell_mismatch(struct wire *wire) {
+static void report_mismatch(struct wire *wire) {
     const char *why =
         "keys do not match, only one side has them, or one of the two got no time to greet";
     if (!wire->options.listens)
-        tell(wire, why);
+        wire_report(wire, why);
     else if (!wire_door_is_crowded(wire->door)) /* else a line has said so */
         log_say(LOG_WARNING, SUBJECT, "a peer was refused address=%s why=%s", wire->address, why);
 }
@@ -464,10 +465,10 @@ static void read_events(struct wire *wire) {
     uint32_t value;
     while (wire->monitor && !wire->ending && next_event(wire->monitor, &event, &value)) {
         if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH && !wire->options.listens)
-            tell(wire, "this side's key is not let in there");
+            wire_report(wire, "this side's key is not let in there");
         else if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL ||
                  event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-            tell_mismatch(wire);
+            report_mismatch(wire);
         wire->has_ended |= event == ZMQ_EVENT_DISCONNECTED;
         if (!wire->door) continue;
         if (event == ZMQ_EVENT_LISTENING) wire_door_listens(wire->door, (int)value);
@@ -486,8 +487,8 @@ static void on_monitor(evutil_socket_t file, short what, void *context) {
         look_after_peers(wire); /* the tick finds it if its end has not gone round yet */
         tick_in(wire, 20);
     } else {
-        take_messages(wire); /* what it said last, a farewell perhaps */
-        if (!wire->ending) leave(wire, NULL, REOPEN_MS);
+        wire_take_messages(wire); /* what it said last, a farewell perhaps */
+        if (!wire->ending) wire_leave(wire, NULL, REOPEN_MS);
     }
 }
 
@@ -548,7 +549,7 @@ static int set_keys(const struct wire *wire, void *socket) {
 
 /* ---- sockets ---- */
 
-static struct event *watch(struct wire *wire, void *socket, event_callback_fn call) {
+static struct event *wire_watch(struct wire *wire, void *socket, event_callback_fn call) {
     int file = -1;
     size_t bytes = sizeof file;
     if (zmq_getsockopt(socket, ZMQ_FD, &file, &bytes)) return NULL;
@@ -591,13 +592,13 @@ static void close_socket(void **socket, struct event **event) {
     *socket = NULL;
 }
 
-static void close_sockets(struct wire *wire) {
+static void wire_close_sockets(struct wire *wire) {
     if (wire->socket) zmq_socket_monitor(wire->socket, NULL, 0);
     close_socket(&wire->monitor, &wire->monitor_event);
     close_socket(&wire->socket, &wire->socket_event);
 }
 
-static enum status failed(const struct wire *wire, const char *what, struct error *error) {
+static enum status wire_failed(const struct wire *wire, const char *what, struct error *error) {
     return error_set(error, STATUS_IO, "cannot %s %.200s: %s", what, wire->address,
                      zmq_strerror(errno));
 }
@@ -612,21 +613,23 @@ static enum status open_sockets(struct wire *wire, struct error *error) {
     wire->monitor = zmq_socket(wire->zmq, ZMQ_PAIR);
     if (!wire->socket || !wire->monitor || set_options(wire, wire->socket) ||
         zmq_socket_monitor(wire->socket, monitor, events) || zmq_connect(wire->monitor, monitor))
-        return failed(wire, "prepare", error);
+        return wire_failed(wire, "prepare", error);
     if (wire->options.listens) {
         size_t bytes = sizeof wire->address;
-        if (zmq_bind(wire->socket, wire->options.address)) return failed(wire, "listen on", error);
+        if (zmq_bind(wire->socket, wire->options.address))
+            return wire_failed(wire, "listen on", error);
         zmq_getsockopt(wire->socket, ZMQ_LAST_ENDPOINT, wire->address, &bytes);
     } else if (zmq_connect(wire->socket, wire->options.address)) {
-        return failed(wire, "connect to", error);
+        return wire_failed(wire, "connect to", error);
     }
-    wire->socket_event = watch(wire, wire->socket, on_socket);
-    wire->monitor_event = watch(wire, wire->monitor, on_monitor);
+    wire->socket_event = wire_watch(wire, wire->socket, on_socket);
+    wire->monitor_event = wire_watch(wire, wire->monitor, on_monitor);
     if (!wire->socket_event || !wire->monitor_event)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %.200s", wire->address);
     if (!wire->options.listens) /* goes out as soon as there is a connection */
-        return send_greeting(wire, &wire->peers[0], wire->greets_in) ? failed(wire, "greet", error)
-                                                                     : STATUS_OK;
+        return send_greeting(wire, &wire->peers[0], wire->greets_in)
+                   ? wire_failed(wire, "greet", error)
+                   : STATUS_OK;
     return STATUS_OK;
 }
 
@@ -640,11 +643,11 @@ static void open_again(struct wire *wire, long ms) {
 static void on_reopen(evutil_socket_t file, short what, void *context) {
     struct wire *wire = context;
     struct error error;
-    close_sockets(wire);
+    wire_close_sockets(wire);
     wire->ending = false;
     if (!open_sockets(wire, &error)) return;
-    tell(wire, error.text);
-    close_sockets(wire);
+    wire_report(wire, error.text);
+    wire_close_sockets(wire);
     event_add(wire->reopen, &(struct timeval){.tv_sec = 1});
 }
 
@@ -653,9 +656,9 @@ static void on_reopen(evutil_socket_t file, short what, void *context) {
 static enum status open_zap(struct wire *wire, struct error *error) {
     if (!wire->options.keys || !wire->options.listens) return STATUS_OK;
     wire->zap = zmq_socket(wire->zmq, ZMQ_REP);
-    if (!wire->zap || zmq_bind(wire->zap, ZAP)) return failed(wire, "guard", error);
-    wire->zap_event = watch(wire, wire->zap, on_zap);
-    return wire->zap_event ? STATUS_OK : failed(wire, "guard", error);
+    if (!wire->zap || zmq_bind(wire->zap, ZAP)) return wire_failed(wire, "guard", error);
+    wire->zap_event = wire_watch(wire, wire->zap, on_zap);
+    return wire->zap_event ? STATUS_OK : wire_failed(wire, "guard", error);
 }
 
 bool wire_next_address(struct bytes *rest, struct bytes *address_out) {
@@ -684,7 +687,7 @@ enum status wire_open(const struct wire_options *options, struct event_base *bas
     wire->came = calloc(1, WIRE_MESSAGE_BYTES_MAX); /* untouched among those of one version */
     wire->goes = calloc(1, WIRE_MESSAGE_BYTES_MAX);
     wire->zmq = zmq_ctx_new();
-    wire->tick = evtimer_new(base, on_tick, wire);
+    wire->tick = evtimer_new(base, wire_on_tick, wire);
     wire->reopen = evtimer_new(base, on_reopen, wire);
     if (!wire->peers || !wire->buffer || !wire->came || !wire->goes || !wire->zmq || !wire->tick ||
         !wire->reopen)
@@ -703,7 +706,7 @@ enum status wire_open(const struct wire_options *options, struct event_base *bas
 
 void wire_close(struct wire *wire) {
     if (!wire) return;
-    close_sockets(wire);
+    wire_close_sockets(wire);
     close_socket(&wire->zap, &wire->zap_event);
     if (wire->tick) event_free(wire->tick);
     if (wire->reopen) event_free(wire->reopen);

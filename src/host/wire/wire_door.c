@@ -13,14 +13,14 @@
 #include "base/clock.h"
 #include "host/process/file_limit.h"
 #include "host/process/log.h"
-#include "serving/policy/evict_clients.h"
+#include "serving/policy/connection_eviction.h"
 
 #define STRANGE_NS_MAX ((int64_t)10000000000) /* from being accepted until the greeting */
 #define CROWDED_NS ((int64_t)60000000000)     /* one line says so, however long it lasts */
 #define REFUSED_AT_ONCE 128                   /* more than libzmq lets wait */
 #define NO_FILE (-1)
 
-struct door_stranger {
+struct door_peer {
     int file; /* NO_FILE: the place is free */
     struct sockaddr_storage peer;
     socklen_t peer_bytes;
@@ -32,9 +32,9 @@ struct wire_door {
     struct file_shortage shortage;
     int64_t crowded_ns; /* when there were too many strangers last; 0: never */
     uint32_t strangers_max, address_max;
-    struct door_stranger strangers[LIMIT_WIRE_STRANGERS];
+    struct door_peer strangers[LIMIT_WIRE_STRANGERS];
     struct evict_client
-        clients[LIMIT_WIRE_STRANGERS]; /* the same, as evict_clients looks at them */
+        clients[LIMIT_WIRE_STRANGERS]; /* the same, as connection_eviction looks at them */
 };
 
 /* ---- places ---- */
@@ -50,8 +50,8 @@ static uint32_t door_find_file(const struct wire_door *door, int file) {
     return EVICT_NONE;
 }
 
-static bool door_read_peer(int file, struct door_stranger *stranger_out) {
-    *stranger_out = (struct door_stranger){.file = file, .peer_bytes = sizeof stranger_out->peer};
+static bool door_read_peer(int file, struct door_peer *stranger_out) {
+    *stranger_out = (struct door_peer){.file = file, .peer_bytes = sizeof stranger_out->peer};
     return getpeername(file, (struct sockaddr *)&stranger_out->peer, &stranger_out->peer_bytes) ==
            0;
 }
@@ -60,13 +60,13 @@ static uint64_t door_network_of(const struct sockaddr_storage *peer) {
     const struct sockaddr_in *four = (const struct sockaddr_in *)peer;
     const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)peer;
     if (peer->ss_family == AF_INET6)
-        return evict_clients_network(six->sin6_addr.s6_addr, sizeof six->sin6_addr);
-    return evict_clients_network((const uint8_t *)&four->sin_addr, sizeof four->sin_addr);
+        return connection_eviction_network(six->sin6_addr.s6_addr, sizeof six->sin6_addr);
+    return connection_eviction_network((const uint8_t *)&four->sin_addr, sizeof four->sin_addr);
 }
 
 /* The file may be closed by now, or another one. */
-static void door_shut(const struct door_stranger *stranger) {
-    struct door_stranger now;
+static void door_shut(const struct door_peer *stranger) {
+    struct door_peer now;
     if (door_read_peer(stranger->file, &now) && now.peer_bytes == stranger->peer_bytes &&
         memcmp(&now.peer, &stranger->peer, now.peer_bytes) == 0)
         (void)shutdown(stranger->file, SHUT_RDWR);
@@ -127,13 +127,13 @@ static uint32_t door_find_room(struct wire_door *door, int64_t now_ns) {
     uint32_t place = door_find_file(door, NO_FILE);
     if (place != EVICT_NONE) return place;
     door_say_crowded(door);
-    place = evict_clients_idlest(door->clients, door->strangers_max, now_ns);
+    place = connection_eviction_idlest(door->clients, door->strangers_max, now_ns);
     if (place != EVICT_NONE) door_shut_place(door, place);
     return place;
 }
 
 void wire_door_enter(struct wire_door *door, int file) {
-    struct door_stranger stranger;
+    struct door_peer stranger;
     int64_t now_ns = clock_now_ns();
     wire_door_leave(door, file);
     if (!door_read_peer(file, &stranger) || stranger.peer.ss_family == AF_UNIX) return;
@@ -151,8 +151,8 @@ void wire_door_enter(struct wire_door *door, int file) {
         (struct evict_client){.idle_since_ns = now_ns, .network = network, .is_bound = true};
     if (of_address <= door->address_max) return;
     door_say_crowded(door);
-    uint32_t idlest = evict_clients_of_network(door->clients, door->strangers_max, network,
-                                               door->address_max, now_ns);
+    uint32_t idlest = connection_eviction_of_network(door->clients, door->strangers_max, network,
+                                                     door->address_max, now_ns);
     door_shut_place(door, idlest == EVICT_NONE ? place : idlest);
 }
 
@@ -172,10 +172,10 @@ static void door_keep_spare(struct wire_door *door) {
 /* Another thread may take the file that the spare one gave up: libzmq's, for one who waits; then the
  * next failure finds that one among the strangers. */
 void wire_door_fail(struct wire_door *door, int failure) {
-    file_shortage_tell(&door->shortage, door->address, failure);
+    file_limit_shortage_report(&door->shortage, door->address, failure);
     door->crowded_ns = clock_now_ns(); /* that line says enough */
     if (door->listener == NO_FILE) return;
-    uint32_t idlest = evict_clients_idlest(door->clients, door->strangers_max, INT64_MAX - 1);
+    uint32_t idlest = connection_eviction_idlest(door->clients, door->strangers_max, INT64_MAX - 1);
     if (idlest != EVICT_NONE) door_shut_place(door, idlest);
     for (int i = 0, refused = 0; i < REFUSED_AT_ONCE && refused >= 0; i++) {
         if (door->spare != NO_FILE) close(door->spare);

@@ -55,7 +55,7 @@ enum status wire_keys_generate(const char *name, struct error *error) {
 
 /* ---- reading ---- */
 
-static bool is_key(struct bytes line) {
+static bool wire_keys_is_key(struct bytes line) {
     uint8_t raw[32];
     char text[WIRE_KEY_TEXT];
     if (line.count != KEY_LETTERS) return false;
@@ -78,7 +78,7 @@ static enum status read_keys(const char *path, char (*keys)[WIRE_KEY_TEXT], uint
         line_number++;
         if (line.count && line.data[line.count - 1] == '\r') line.count--;
         if (line.count == 0 || (line.count >= 2 && memcmp(line.data, "# ", 2) == 0)) continue;
-        if (!is_key(line)) {
+        if (!wire_keys_is_key(line)) {
             status = error_set(error, STATUS_INVALID,
                                "%.300s, line %u: expected a key of %d characters, as fathom keygen "
                                "writes it",

@@ -34,7 +34,7 @@ static struct timespec time_in(int64_t ns) {
 }
 
 /* Until there is a record, the end, or the time at which the function wants to be called. */
-static void wait(struct worker *worker) {
+static void worker_wait(struct worker *worker) {
     struct timespec until = time_in(worker->again_ns);
     int late = 0;
     while (!worker->ending && !worker->called && !record_queue_first(&worker->given) && late == 0)
@@ -42,11 +42,11 @@ static void wait(struct worker *worker) {
                                 : pthread_cond_wait(&worker->wake, &worker->lock);
 }
 
-static void *work(void *argument) {
+static void *worker_work(void *argument) {
     struct worker *worker = argument;
     pthread_mutex_lock(&worker->lock);
     for (;;) {
-        wait(worker);
+        worker_wait(worker);
         if (worker->ending) break;
         /* The first record stays where it is while others are put behind it. */
         const struct record *record = record_queue_first(&worker->given);
@@ -71,7 +71,8 @@ enum status worker_open(const char *name, worker_function *function, void *conte
     pthread_mutex_init(&worker->lock, NULL);
     pthread_cond_init(&worker->wake, NULL);
     worker->file = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int failure = worker->file < 0 ? errno : pthread_create(&worker->thread, NULL, work, worker);
+    int failure =
+        worker->file < 0 ? errno : pthread_create(&worker->thread, NULL, worker_work, worker);
     if (failure) {
         if (worker->file >= 0) close(worker->file);
         free(worker);

@@ -13,7 +13,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "numbers are hashed as
 static struct bytes domain_of(enum block_key_chain chain, bool root) {
     static const char *const domains[BLOCK_KEY_CHAIN_COUNT][2] = {
         [BLOCK_KEY_TRUE] = {"fathom kv block, link", "fathom kv block, root"},
-        [BLOCK_KEY_FORM_FREE] = {"fathom kv text, link", "fathom kv text, root"},
+        [BLOCK_KEY_MODE_FREE] = {"fathom kv text, link", "fathom kv text, root"},
     };
     check(chain < BLOCK_KEY_CHAIN_COUNT);
     const char *domain = domains[chain][root];
@@ -24,7 +24,7 @@ static void add_u32(struct sha256 *hash, uint32_t value) {
     sha256_update(hash, &value, sizeof value);
 }
 
-static void add_text(struct sha256 *hash, struct bytes text) {
+static void block_key_add_text(struct sha256 *hash, struct bytes text) {
     add_u32(hash, (uint32_t)text.count);
     if (text.count) sha256_update(hash, text.data, text.count);
 }
@@ -38,8 +38,8 @@ struct block_key block_key_root(enum block_key_chain chain,
     sha256_update(&hash, domain.data, domain.count);
     add_u32(&hash, BLOCK_KEY_FORMAT_VERSION);
     sha256_update(&hash, identity->model_id, sizeof identity->model_id);
-    add_text(&hash, identity->numerics_id);
-    add_text(&hash, identity->tenant_salt);
+    block_key_add_text(&hash, identity->numerics_id);
+    block_key_add_text(&hash, identity->tenant_salt);
     sha256_final(&hash, key.bytes);
     return key;
 }

@@ -19,7 +19,7 @@
 
 #define BLOCK_KEY_FORMAT_VERSION 1
 
-enum block_key_chain { BLOCK_KEY_TRUE, BLOCK_KEY_FORM_FREE, BLOCK_KEY_CHAIN_COUNT };
+enum block_key_chain { BLOCK_KEY_TRUE, BLOCK_KEY_MODE_FREE, BLOCK_KEY_CHAIN_COUNT };
 
 struct block_key_identity {
     uint8_t model_id[32];
@@ -30,7 +30,7 @@ struct block_key_identity {
 struct block_key block_key_root(enum block_key_chain chain,
                                 const struct block_key_identity *identity);
 
-/* `forms` [KV_BLOCK_TOKENS], enum token_form each; only the true chain reads it. */
+/* `forms` [KV_BLOCK_TOKENS], enum mla_mode each; only the true chain reads it. */
 struct block_key block_key_next(enum block_key_chain chain, const struct block_key *previous,
                                 const uint32_t tokens[KV_BLOCK_TOKENS],
                                 const uint8_t forms[KV_BLOCK_TOKENS]);

@@ -79,7 +79,7 @@ size_t prefix_tree_bytes(uint32_t page_count, bool texts) {
            (texts ? text_bytes : 0);
 }
 
-static enum status open_texts(struct prefix_tree *tree, struct arena *arena) {
+static enum status prefix_tree_open_texts(struct prefix_tree *tree, struct arena *arena) {
     tree->text_keys = arena_take(arena, tree->page_count * sizeof *tree->text_keys);
     return tree->text_keys ? index_open(&tree->by_text, arena, tree->page_count) : STATUS_NO_MEMORY;
 }
@@ -90,32 +90,33 @@ enum status prefix_tree_open(struct prefix_tree *tree, struct arena *arena, uint
     tree->nodes = arena_take_lines(arena, page_count * sizeof *tree->nodes);
     if (!tree->nodes) return STATUS_NO_MEMORY;
     enum status status = index_open(&tree->by_key, arena, page_count);
-    return status || !texts ? status : open_texts(tree, arena);
+    return status || !texts ? status : prefix_tree_open_texts(tree, arena);
 }
 
 struct prefix_name prefix_tree_root(const struct prefix_tree *tree,
                                     const struct block_key_identity *identity) {
     struct prefix_name name = {.key = block_key_root(BLOCK_KEY_TRUE, identity)};
-    if (tree->texts) name.text_key = block_key_root(BLOCK_KEY_FORM_FREE, identity);
+    if (tree->texts) name.text_key = block_key_root(BLOCK_KEY_MODE_FREE, identity);
     return name;
 }
 
-struct block_key prefix_block_key(const struct block_key *previous,
-                                  const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens) {
+struct block_key prefix_tree_block_key(const struct block_key *previous,
+                                       const uint32_t tokens[KV_BLOCK_TOKENS],
+                                       uint32_t prompt_tokens) {
     uint8_t forms[KV_BLOCK_TOKENS];
     for (uint32_t i = 0; i < KV_BLOCK_TOKENS; i++)
         forms[i] = i < prompt_tokens ? TOKEN_PROMPT : TOKEN_GENERATED;
     return block_key_next(BLOCK_KEY_TRUE, previous, tokens, forms);
 }
 
-static uint32_t tag_of(const struct block_key *key) {
+static uint32_t prefix_tree_tag_of(const struct block_key *key) {
     uint32_t tag;
     memcpy(&tag, key->bytes, sizeof tag);
     return tag;
 }
 
 static uint32_t text_tag(const struct block_key *text_key, uint32_t parent) {
-    return tag_of(text_key) ^ parent * 0x9E3779B1u;
+    return prefix_tree_tag_of(text_key) ^ parent * 0x9E3779B1u;
 }
 
 static struct prefix_node *node_at(const struct prefix_tree *tree, uint32_t node) {
@@ -123,8 +124,8 @@ static struct prefix_node *node_at(const struct prefix_tree *tree, uint32_t node
     return &tree->nodes[node];
 }
 
-static uint32_t find_key(const struct prefix_tree *tree, const struct block_key *key) {
-    uint32_t tag = tag_of(key), place = tag, node;
+static uint32_t prefix_tree_find_key(const struct prefix_tree *tree, const struct block_key *key) {
+    uint32_t tag = prefix_tree_tag_of(key), place = tag, node;
     do
         node = index_next(&tree->by_key, tag, &place);
     while (node != PREFIX_NONE && !block_key_equal(&node_at(tree, node)->key, key));
@@ -146,26 +147,26 @@ struct prefix_name prefix_tree_next(const struct prefix_tree *tree,
                                     const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens,
                                     const struct block_key *known) {
     struct prefix_name name = {
-        .key = known ? *known : prefix_block_key(&before->key, tokens, prompt_tokens)};
+        .key = known ? *known : prefix_tree_block_key(&before->key, tokens, prompt_tokens)};
     const struct prefix_index *index = &tree->by_key;
-    __builtin_prefetch(&index->slots[tag_of(&name.key) & (index->slot_count - 1)], 1);
+    __builtin_prefetch(&index->slots[prefix_tree_tag_of(&name.key) & (index->slot_count - 1)], 1);
     if (tree->texts)
-        name.text_key = block_key_next(BLOCK_KEY_FORM_FREE, &before->text_key, tokens, NULL);
+        name.text_key = block_key_next(BLOCK_KEY_MODE_FREE, &before->text_key, tokens, NULL);
     return name;
 }
 
 uint32_t prefix_tree_find(const struct prefix_tree *tree, const struct prefix_name *name) {
-    return find_key(tree, &name->key);
+    return prefix_tree_find_key(tree, &name->key);
 }
 
 /* Bisects, because a block is never present without the one before it. */
 uint32_t prefix_tree_count(const struct prefix_tree *tree, const struct block_key *keys,
                            uint32_t count) {
     uint32_t low = 0, high = count;
-    if (count && find_key(tree, &keys[0]) == PREFIX_NONE) return 0; /* the usual case */
+    if (count && prefix_tree_find_key(tree, &keys[0]) == PREFIX_NONE) return 0; /* the usual case */
     while (low < high) {
         uint32_t middle = low + (high - low + 1) / 2;
-        if (find_key(tree, &keys[middle - 1]) == PREFIX_NONE)
+        if (prefix_tree_find_key(tree, &keys[middle - 1]) == PREFIX_NONE)
             high = middle - 1;
         else
             low = middle;
@@ -206,9 +207,9 @@ uint32_t prefix_tree_add(struct prefix_tree *tree, struct page_id page, uint32_t
                          const struct prefix_name *name, uint32_t prompt_tokens) {
     check(page.index < tree->page_count && !prefix_tree_has(tree, page.index));
     check(prompt_tokens <= KV_BLOCK_TOKENS);
-    uint32_t found = find_key(tree, &name->key);
+    uint32_t found = prefix_tree_find_key(tree, &name->key);
     if (found != PREFIX_NONE) return found;
-    index_add(&tree->by_key, tag_of(&name->key), page.index);
+    index_add(&tree->by_key, prefix_tree_tag_of(&name->key), page.index);
     while (tree->page_end <= page.index)
         tree->nodes[tree->page_end++].present = false;
     tree->nodes[page.index] = (struct prefix_node){
@@ -246,7 +247,7 @@ void prefix_tree_remove(struct prefix_tree *tree, struct page_id page) {
     struct prefix_node *node = node_at(tree, page.index);
     check(node->child_count == 0);
     if (node->parent != PREFIX_NONE) node_at(tree, node->parent)->child_count--;
-    index_remove(&tree->by_key, tag_of(&node->key), page.index);
+    index_remove(&tree->by_key, prefix_tree_tag_of(&node->key), page.index);
     if (tree->texts) unlink_text(tree, page.index);
     node->present = false;
     tree->node_count--;
@@ -260,7 +261,7 @@ void prefix_tree_touch(struct prefix_tree *tree, uint32_t node) {
 
 static void audit_node(const struct prefix_tree *tree, uint32_t index) {
     const struct prefix_node *node = &tree->nodes[index];
-    check(find_key(tree, &node->key) == index);
+    check(prefix_tree_find_key(tree, &node->key) == index);
     check(node->depth == depth_behind(tree, node->parent));
     if (!tree->texts) return;
     uint32_t same = find_text(tree, &tree->text_keys[index], node->parent);

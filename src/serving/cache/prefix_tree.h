@@ -77,8 +77,9 @@ struct prefix_name prefix_tree_root(const struct prefix_tree *tree,
 
 /* The true key of the block with these tokens after the block `previous`, or after the root with
  * that key. Its first prompt_tokens are from the prompt. */
-struct block_key prefix_block_key(const struct block_key *previous,
-                                  const uint32_t tokens[KV_BLOCK_TOKENS], uint32_t prompt_tokens);
+struct block_key prefix_tree_block_key(const struct block_key *previous,
+                                       const uint32_t tokens[KV_BLOCK_TOKENS],
+                                       uint32_t prompt_tokens);
 
 /* Counts the leading blocks of a sequence in the tree: keys[count] are their true keys, in
  * order. */

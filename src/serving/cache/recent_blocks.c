@@ -15,7 +15,7 @@ enum status recent_blocks_open(struct recent_blocks *blocks, struct arena *arena
     return blocks->ring ? map_open(&blocks->places, arena, capacity) : STATUS_NO_MEMORY;
 }
 
-static struct map_key words_of(const struct block_key *key) {
+static struct map_key recent_blocks_words_of(const struct block_key *key) {
     struct map_key words;
     memcpy(&words, key->bytes, sizeof words);
     return words;
@@ -24,7 +24,7 @@ static struct map_key words_of(const struct block_key *key) {
 void recent_blocks_note(struct recent_blocks *blocks, const struct block_key *keys,
                         uint32_t key_count) {
     for (uint32_t i = 0; i < key_count && blocks->capacity; i++) {
-        struct map_key key = words_of(&keys[i]);
+        struct map_key key = recent_blocks_words_of(&keys[i]);
         if (map_find(&blocks->places, key) != MAP_NONE) continue;
         if (blocks->count == blocks->capacity)
             map_remove(&blocks->places, blocks->ring[blocks->next]);
@@ -40,7 +40,7 @@ uint32_t recent_blocks_count(const struct recent_blocks *blocks, const struct bl
                              uint32_t key_count) {
     uint32_t count = 0;
     while (blocks->count && count < key_count &&
-           map_find(&blocks->places, words_of(&keys[count])) != MAP_NONE)
+           map_find(&blocks->places, recent_blocks_words_of(&keys[count])) != MAP_NONE)
         count++;
     return count;
 }

@@ -110,8 +110,8 @@ const struct store_mark *store_format_mark(const void *page) {
     return (const struct store_mark *)(const void *)((const char *)page + MARK_AT);
 }
 
-enum store_flaw store_format_judge(const void *page, const struct store_shape *shape,
-                                   const struct block_key *key) {
+enum store_flaw store_format_verify(const void *page, const struct store_shape *shape,
+                                    const struct block_key *key) {
     const struct kv_block_header *header = page;
     const struct store_mark *mark = store_format_mark(page);
     static const char zeros[8];

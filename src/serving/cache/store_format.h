@@ -94,8 +94,8 @@ void store_format_seal(void *to, const void *block, const struct store_shape *sh
                        uint32_t position);
 
 /* Verifies a header page; `key` may be NULL: any. */
-enum store_flaw store_format_judge(const void *page, const struct store_shape *shape,
-                                   const struct block_key *key);
+enum store_flaw store_format_verify(const void *page, const struct store_shape *shape,
+                                    const struct block_key *key);
 
 /* The mark of an intact page. */
 const struct store_mark *store_format_mark(const void *page);

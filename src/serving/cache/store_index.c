@@ -37,7 +37,7 @@ static uint32_t home_of(const struct store_index *index, struct store_name name)
 }
 
 /* The name's slot in the table, or the empty slot where it would be added. */
-static uint32_t place_of(const struct store_index *index, struct store_name name) {
+static uint32_t store_index_place_of(const struct store_index *index, struct store_name name) {
     uint32_t place = home_of(index, name);
     while (index->table[place]) {
         const struct store_name *other = &index->blocks[index->table[place] - 1].name;
@@ -48,7 +48,8 @@ static uint32_t place_of(const struct store_index *index, struct store_name name
 }
 
 uint32_t store_index_find(const struct store_index *index, const struct block_key *key) {
-    return index->table[place_of(index, store_name_of(key))] - 1; /* 0 - 1 is STORE_NONE */
+    return index->table[store_index_place_of(index, store_name_of(key))] -
+           1; /* 0 - 1 is STORE_NONE */
 }
 
 uint32_t store_index_leading(const struct store_index *index, const struct block_key *keys,
@@ -75,7 +76,7 @@ static uint32_t take_block(struct store_index *index) {
 uint32_t store_index_add(struct store_index *index, const struct block_key *key,
                          const struct block_key *parent, uint32_t position) {
     struct store_name name = store_name_of(key);
-    uint32_t place = place_of(index, name);
+    uint32_t place = store_index_place_of(index, name);
     if (index->table[place]) return index->table[place] - 1;
     uint32_t block = take_block(index);
     if (block == STORE_NONE) return STORE_NONE;
@@ -94,8 +95,9 @@ uint32_t store_index_add(struct store_index *index, const struct block_key *key,
     return block;
 }
 
-static void forget(struct store_index *index, uint32_t block) {
-    uint32_t count = index->table_count, hole = place_of(index, index->blocks[block].name);
+static void store_index_forget(struct store_index *index, uint32_t block) {
+    uint32_t count = index->table_count,
+             hole = store_index_place_of(index, index->blocks[block].name);
     check(index->table[hole] == block + 1);
     for (uint32_t next = (hole + 1) % count; index->table[next]; next = (next + 1) % count) {
         uint32_t home = home_of(index, index->blocks[index->table[next] - 1].name);
@@ -113,12 +115,12 @@ static void forget(struct store_index *index, uint32_t block) {
 void store_index_place(struct store_index *index, uint32_t block, uint32_t segment, uint32_t slot) {
     index->blocks[block].segment = segment;
     index->blocks[block].slot = slot;
-    if (!store_index_used(index, block)) forget(index, block);
+    if (!store_index_used(index, block)) store_index_forget(index, block);
 }
 
 void store_index_hold(struct store_index *index, uint32_t block, uint32_t frame) {
     index->blocks[block].frame = frame;
-    if (!store_index_used(index, block)) forget(index, block);
+    if (!store_index_used(index, block)) store_index_forget(index, block);
 }
 
 uint32_t store_index_drop_segment(struct store_index *index, uint32_t segment) {
@@ -148,7 +150,7 @@ void store_index_audit(const struct store_index *index) {
         if (!index->table[place]) continue;
         uint32_t block = index->table[place] - 1;
         check(block < index->used_count && store_index_used(index, block));
-        check(place_of(index, index->blocks[block].name) == place);
+        check(store_index_place_of(index, index->blocks[block].name) == place);
         entries++;
     }
     for (uint32_t block = 0; block < index->used_count; block++)

@@ -10,7 +10,7 @@ enum slice_state { SLICE_NONE, SLICE_EXPECTED, SLICE_BUSY, SLICE_THERE };
 enum transfer_state {
     TRANSFER_FREE,
     TRANSFER_OPEN,
-    TRANSFER_ENDING,
+    TRANSFER_FINISHING,
     TRANSFER_QUIET,
     TRANSFER_READY
 };
@@ -22,7 +22,7 @@ struct transfer_page {
 };
 
 struct transfer {
-    struct transfer_ticket ticket;
+    struct transfer_grant grant;
     enum transfer_side side;
     enum transfer_state state;
     enum transfer_end end;
@@ -44,7 +44,7 @@ struct transfer {
     char reason[TRANSFER_REASON_BYTES];
 };
 
-const char *transfer_end_name(enum transfer_end end) {
+const char *transfer_ledger_end_name(enum transfer_end end) {
     static const char *const names[TRANSFER_END_COUNT] = {
         "done", "cancelled", "deadline", "peer lost", "damaged", "refused",
     };
@@ -55,29 +55,29 @@ const char *transfer_end_name(enum transfer_end end) {
 /* ---- tables ---- */
 
 size_t transfer_ledger_bytes(const struct transfer_limits *limits) {
-    size_t tickets = limits->ticket_count, pages = limits->page_count;
-    return tickets * sizeof(struct transfer) + pages * sizeof(struct transfer_page) +
-           pages * limits->slice_count + tickets * limits->slice_count * sizeof(uint32_t) +
-           map_bytes(limits->ticket_count) + map_bytes(limits->page_count) + (size_t)6 * 16;
+    size_t grants = limits->grant_count, pages = limits->page_count;
+    return grants * sizeof(struct transfer) + pages * sizeof(struct transfer_page) +
+           pages * limits->slice_count + grants * limits->slice_count * sizeof(uint32_t) +
+           map_bytes(limits->grant_count) + map_bytes(limits->page_count) + (size_t)6 * 16;
 }
 
 enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *arena,
                                  const struct transfer_limits *limits) {
-    size_t tickets = limits->ticket_count, pages = limits->page_count;
-    check(tickets > 0 && pages > 0 && limits->slice_count > 0);
+    size_t grants = limits->grant_count, pages = limits->page_count;
+    check(grants > 0 && pages > 0 && limits->slice_count > 0);
     check(limits->slice_count <= LIMIT_LAYERS);
     struct transfer_ledger fresh = {.limits = *limits, .deadline_ns = INT64_MAX};
-    fresh.slots = arena_take_zeroed(arena, tickets * sizeof *fresh.slots);
+    fresh.slots = arena_take_zeroed(arena, grants * sizeof *fresh.slots);
     fresh.pages = arena_take(arena, pages * sizeof *fresh.pages);
     fresh.slice_states = arena_take_zeroed(arena, pages * limits->slice_count);
-    fresh.missing = arena_take_zeroed(arena, tickets * limits->slice_count * sizeof *fresh.missing);
+    fresh.missing = arena_take_zeroed(arena, grants * limits->slice_count * sizeof *fresh.missing);
     if (!fresh.slots || !fresh.pages || !fresh.slice_states || !fresh.missing)
         return STATUS_NO_MEMORY;
-    if (map_open(&fresh.by_ticket, arena, limits->ticket_count) != STATUS_OK ||
+    if (map_open(&fresh.by_grant, arena, limits->grant_count) != STATUS_OK ||
         map_open(&fresh.by_block, arena, limits->page_count) != STATUS_OK)
         return STATUS_NO_MEMORY;
-    for (uint32_t slot = 0; slot < tickets; slot++)
-        fresh.slots[slot].next = slot + 1 < tickets ? slot + 1 : TRANSFER_NONE;
+    for (uint32_t slot = 0; slot < grants; slot++)
+        fresh.slots[slot].next = slot + 1 < grants ? slot + 1 : TRANSFER_NONE;
     for (uint32_t page = 0; page < pages; page++)
         fresh.pages[page].slot = TRANSFER_NONE;
     fresh.quiet = fresh.ready = (struct transfer_list){TRANSFER_NONE, TRANSFER_NONE};
@@ -100,8 +100,8 @@ static uint32_t list_pop(struct transfer_ledger *ledger, struct transfer_list *l
     return slot;
 }
 
-static struct map_key ticket_key(enum transfer_side side, struct transfer_ticket ticket) {
-    return (struct map_key){ticket.high, ticket.low, (uint64_t)side};
+static struct map_key grant_key(enum transfer_side side, struct transfer_grant grant) {
+    return (struct map_key){grant.high, grant.low, (uint64_t)side};
 }
 
 static struct map_key block_key(uint32_t slot, uint32_t block) {
@@ -109,16 +109,18 @@ static struct map_key block_key(uint32_t slot, uint32_t block) {
 }
 
 static struct transfer *find(const struct transfer_ledger *ledger, enum transfer_side side,
-                             struct transfer_ticket ticket) {
-    uint32_t slot = map_find(&ledger->by_ticket, ticket_key(side, ticket));
+                             struct transfer_grant grant) {
+    uint32_t slot = map_find(&ledger->by_grant, grant_key(side, grant));
     return slot == MAP_NONE ? NULL : &ledger->slots[slot];
 }
 
-static uint32_t slot_of(const struct transfer_ledger *ledger, const struct transfer *transfer) {
+static uint32_t transfer_ledger_slot_of(const struct transfer_ledger *ledger,
+                                        const struct transfer *transfer) {
     return (uint32_t)(transfer - ledger->slots);
 }
 
-static uint8_t *state_of(const struct transfer_ledger *ledger, uint32_t page, uint32_t slice) {
+static uint8_t *transfer_ledger_state_of(const struct transfer_ledger *ledger, uint32_t page,
+                                         uint32_t slice) {
     return &ledger->slice_states[(size_t)page * ledger->limits.slice_count + slice];
 }
 
@@ -128,29 +130,30 @@ static uint32_t *missing_of(const struct transfer_ledger *ledger, uint32_t slot,
 
 /* ---- opening ---- */
 
-static enum status open_slot(struct transfer_ledger *ledger, enum transfer_side side,
-                             struct transfer_ticket ticket, int64_t deadline_ns, uint32_t *slot_out,
-                             struct error *error) {
-    if (ticket.high == 0 && ticket.low == 0)
+static enum status transfer_ledger_open_slot(struct transfer_ledger *ledger,
+                                             enum transfer_side side, struct transfer_grant grant,
+                                             int64_t deadline_ns, uint32_t *slot_out,
+                                             struct error *error) {
+    if (grant.high == 0 && grant.low == 0)
         return error_set(error, STATUS_INVALID, "a transfer ticket of zeros names nothing");
-    if (map_find(&ledger->by_ticket, ticket_key(side, ticket)) != MAP_NONE)
+    if (map_find(&ledger->by_grant, grant_key(side, grant)) != MAP_NONE)
         return error_set(error, STATUS_INVALID,
                          "transfer ticket %016llx%016llx is in use; draw a new one",
-                         (unsigned long long)ticket.high, (unsigned long long)ticket.low);
+                         (unsigned long long)grant.high, (unsigned long long)grant.low);
     uint32_t slot = ledger->free_slot;
     if (slot == TRANSFER_NONE)
         return error_set(error, STATUS_FULL, "all %u transfer tickets are in use",
-                         ledger->limits.ticket_count);
+                         ledger->limits.grant_count);
     struct transfer *transfer = &ledger->slots[slot];
     ledger->free_slot = transfer->next;
-    *transfer = (struct transfer){.ticket = ticket,
+    *transfer = (struct transfer){.grant = grant,
                                   .side = side,
                                   .state = TRANSFER_OPEN,
                                   .next = TRANSFER_NONE,
                                   .deadline_ns = deadline_ns,
                                   .stuck_since_ns = INT64_MAX,
                                   .first_page = TRANSFER_NONE};
-    map_add(&ledger->by_ticket, ticket_key(side, ticket), slot);
+    map_add(&ledger->by_grant, grant_key(side, grant), slot);
     ledger->used_count++;
     ledger->counts.opened[side]++;
     if (deadline_ns < ledger->deadline_ns) ledger->deadline_ns = deadline_ns;
@@ -158,9 +161,9 @@ static enum status open_slot(struct transfer_ledger *ledger, enum transfer_side 
     return STATUS_OK;
 }
 
-static void free_slot(struct transfer_ledger *ledger, uint32_t slot) {
+static void transfer_ledger_free_slot(struct transfer_ledger *ledger, uint32_t slot) {
     struct transfer *transfer = &ledger->slots[slot];
-    map_remove(&ledger->by_ticket, ticket_key(transfer->side, transfer->ticket));
+    map_remove(&ledger->by_grant, grant_key(transfer->side, transfer->grant));
     transfer->state = TRANSFER_FREE;
     transfer->next = ledger->free_slot;
     ledger->free_slot = slot;
@@ -184,7 +187,7 @@ static void lease_page(struct transfer_ledger *ledger, uint32_t slot, uint32_t i
     transfer->first_page = page;
     transfer->missing_count += block->slice_count;
     for (uint32_t i = 0; i < block->slice_count; i++) {
-        *state_of(ledger, page, block->slice_first + i) = SLICE_EXPECTED;
+        *transfer_ledger_state_of(ledger, page, block->slice_first + i) = SLICE_EXPECTED;
         ++*missing_of(ledger, slot, block->slice_first + i);
     }
     map_add(&ledger->by_block, block_key(slot, index), page);
@@ -198,7 +201,7 @@ static void release_pages(struct transfer_ledger *ledger, uint32_t slot) {
     for (uint32_t next, page = transfer->first_page; page != TRANSFER_NONE; page = next) {
         next = ledger->pages[page].next;
         map_remove(&ledger->by_block, block_key(slot, ledger->pages[page].block));
-        memset(state_of(ledger, page, 0), SLICE_NONE, slice_count);
+        memset(transfer_ledger_state_of(ledger, page, 0), SLICE_NONE, slice_count);
         ledger->pages[page].slot = TRANSFER_NONE;
         ledger->page_count--;
         ledger->counts.released++;
@@ -207,20 +210,22 @@ static void release_pages(struct transfer_ledger *ledger, uint32_t slot) {
     memset(missing_of(ledger, slot, 0), 0, slice_count * sizeof *ledger->missing);
 }
 
-static void count_layers(struct transfer_ledger *ledger, struct transfer *transfer) {
-    uint32_t slot = slot_of(ledger, transfer);
+static void transfer_ledger_count_layers(struct transfer_ledger *ledger,
+                                         struct transfer *transfer) {
+    uint32_t slot = transfer_ledger_slot_of(ledger, transfer);
     while (transfer->layers < ledger->limits.slice_count &&
            *missing_of(ledger, slot, transfer->layers) == 0)
         transfer->layers++;
 }
 
-enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_grant grant,
                                    const struct transfer_block *blocks, uint32_t count,
                                    int64_t deadline_ns, struct error *error) {
     uint32_t slot;
     if (count == 0)
         return error_set(error, STATUS_INVALID, "a transfer ticket needs at least one block");
-    enum status status = open_slot(ledger, TRANSFER_IN, ticket, deadline_ns, &slot, error);
+    enum status status =
+        transfer_ledger_open_slot(ledger, TRANSFER_IN, grant, deadline_ns, &slot, error);
     if (status != STATUS_OK) return status;
     for (uint32_t i = 0; i < count; i++) {
         if (!block_fits(ledger, &blocks[i])) {
@@ -228,7 +233,7 @@ enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transf
             ledger->counts.leased -= i;
             ledger->counts.released -= i;
             release_pages(ledger, slot);
-            free_slot(ledger, slot);
+            transfer_ledger_free_slot(ledger, slot);
             return error_set(error, STATUS_INVALID,
                              "block %u of a transfer (page %u, %u rows, slices %u..%u) does not "
                              "fit, or its page belongs to another ticket",
@@ -237,45 +242,46 @@ enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transf
         }
         lease_page(ledger, slot, i, &blocks[i]);
     }
-    count_layers(ledger, &ledger->slots[slot]);
+    transfer_ledger_count_layers(ledger, &ledger->slots[slot]);
     return STATUS_OK;
 }
 
-enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_grant grant,
                                   uint64_t peer, int64_t deadline_ns, struct error *error) {
     uint32_t slot;
     check(peer != TRANSFER_NO_PEER);
-    enum status status = open_slot(ledger, TRANSFER_OUT, ticket, deadline_ns, &slot, error);
+    enum status status =
+        transfer_ledger_open_slot(ledger, TRANSFER_OUT, grant, deadline_ns, &slot, error);
     if (status == STATUS_OK) ledger->slots[slot].peer = peer;
     return status;
 }
 
 /* ---- ending ---- */
 
-static void settle(struct transfer_ledger *ledger, struct transfer *transfer) {
-    if (transfer->state != TRANSFER_ENDING || transfer->busy > 0) return;
+static void transfer_ledger_settle(struct transfer_ledger *ledger, struct transfer *transfer) {
+    if (transfer->state != TRANSFER_FINISHING || transfer->busy > 0) return;
     transfer->state = TRANSFER_QUIET;
-    ledger->ending_count--;
-    list_append(ledger, &ledger->quiet, slot_of(ledger, transfer));
+    ledger->finishing_count--;
+    list_append(ledger, &ledger->quiet, transfer_ledger_slot_of(ledger, transfer));
 }
 
 static void end(struct transfer_ledger *ledger, struct transfer *transfer, enum transfer_end how,
                 const char *reason) {
     check(transfer->state == TRANSFER_OPEN && (unsigned)how < TRANSFER_END_COUNT);
-    transfer->state = TRANSFER_ENDING;
+    transfer->state = TRANSFER_FINISHING;
     transfer->end = how;
     format_text(transfer->reason, sizeof transfer->reason, "%s",
                 how == TRANSFER_DONE ? ""
                 : reason             ? reason
-                                     : transfer_end_name(how));
-    ledger->ending_count++;
+                                     : transfer_ledger_end_name(how));
+    ledger->finishing_count++;
     ledger->counts.ended[transfer->side][how]++;
-    settle(ledger, transfer);
+    transfer_ledger_settle(ledger, transfer);
 }
 
 /* ACCEPT: the ticket is open and belongs to this peer (from now on). A ticket that ended before it
  * had a peer will notify none, so it counts as unknown. */
-static enum transfer_verdict greet(struct transfer *transfer, uint64_t peer) {
+static enum transfer_verdict transfer_ledger_greet(struct transfer *transfer, uint64_t peer) {
     if (!transfer) return TRANSFER_UNKNOWN;
     if (transfer->state != TRANSFER_OPEN)
         return transfer->peer == TRANSFER_NO_PEER ? TRANSFER_UNKNOWN : TRANSFER_LATE;
@@ -284,17 +290,17 @@ static enum transfer_verdict greet(struct transfer *transfer, uint64_t peer) {
 }
 
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
-                            struct transfer_ticket ticket, enum transfer_end how,
+                            struct transfer_grant grant, enum transfer_end how,
                             const char *reason) {
-    struct transfer *transfer = find(ledger, side, ticket);
-    if (greet(transfer, peer) != TRANSFER_ACCEPT) return false;
+    struct transfer *transfer = find(ledger, side, grant);
+    if (transfer_ledger_greet(transfer, peer) != TRANSFER_ACCEPT) return false;
     end(ledger, transfer, how, reason);
     return true;
 }
 
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
-                         struct transfer_ticket ticket, enum transfer_end how, const char *reason) {
-    struct transfer *transfer = find(ledger, side, ticket);
+                         struct transfer_grant grant, enum transfer_end how, const char *reason) {
+    struct transfer *transfer = find(ledger, side, grant);
     if (!transfer || transfer->state != TRANSFER_OPEN) return false;
     end(ledger, transfer, how, reason);
     return true;
@@ -303,14 +309,14 @@ bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side
 void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end how,
                               const char *reason) {
     check(peer != TRANSFER_NO_PEER);
-    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++)
+    for (uint32_t slot = 0; slot < ledger->limits.grant_count; slot++)
         if (ledger->slots[slot].state == TRANSFER_OPEN && ledger->slots[slot].peer == peer)
             end(ledger, &ledger->slots[slot], how, reason);
 }
 
 void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end how,
                              const char *reason) {
-    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++)
+    for (uint32_t slot = 0; slot < ledger->limits.grant_count; slot++)
         if (ledger->slots[slot].state == TRANSFER_OPEN)
             end(ledger, &ledger->slots[slot], how, reason);
 }
@@ -318,7 +324,7 @@ void transfer_ledger_end_all(struct transfer_ledger *ledger, enum transfer_end h
 void transfer_ledger_expire(struct transfer_ledger *ledger, int64_t now_ns) {
     if (now_ns < ledger->deadline_ns) return;
     ledger->deadline_ns = INT64_MAX;
-    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++) {
+    for (uint32_t slot = 0; slot < ledger->limits.grant_count; slot++) {
         struct transfer *transfer = &ledger->slots[slot];
         if (transfer->state != TRANSFER_OPEN) continue;
         if (transfer->deadline_ns <= now_ns)
@@ -336,10 +342,10 @@ uint64_t transfer_ledger_stuck(struct transfer_ledger *ledger, int64_t drain_ns_
                                int64_t *wake_out) {
     uint64_t peer = TRANSFER_NO_PEER;
     int64_t wake_ns = INT64_MAX;
-    for (uint32_t slot = 0; ledger->ending_count > 0 && slot < ledger->limits.ticket_count;
+    for (uint32_t slot = 0; ledger->finishing_count > 0 && slot < ledger->limits.grant_count;
          slot++) {
         struct transfer *transfer = &ledger->slots[slot];
-        if (transfer->state != TRANSFER_ENDING) continue;
+        if (transfer->state != TRANSFER_FINISHING) continue;
         if (transfer->stuck_since_ns == INT64_MAX) transfer->stuck_since_ns = now_ns;
         int64_t until_ns = transfer->stuck_since_ns + drain_ns_max;
         if (until_ns <= now_ns)
@@ -355,17 +361,17 @@ static bool block_is_there(const struct transfer_ledger *ledger, uint32_t slot, 
     uint32_t page = map_find(&ledger->by_block, block_key(slot, block));
     if (page == MAP_NONE) return false;
     for (uint32_t slice = 0; slice < ledger->limits.slice_count; slice++) {
-        uint8_t state = *state_of(ledger, page, slice);
+        uint8_t state = *transfer_ledger_state_of(ledger, page, slice);
         if (state == SLICE_EXPECTED || state == SLICE_BUSY) return false;
     }
     return true;
 }
 
-static void describe(const struct transfer_ledger *ledger, uint32_t slot,
-                     struct transfer_ended *out) {
+static void transfer_ledger_describe(const struct transfer_ledger *ledger, uint32_t slot,
+                                     struct transfer_ended *out) {
     const struct transfer *transfer = &ledger->slots[slot];
     *out = (struct transfer_ended){
-        .ticket = transfer->ticket,
+        .grant = transfer->grant,
         .side = transfer->side,
         .end = transfer->end,
         .peer = transfer->peer,
@@ -381,7 +387,7 @@ static void describe(const struct transfer_ledger *ledger, uint32_t slot,
 bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_ended *ended_out) {
     uint32_t slot = list_pop(ledger, &ledger->quiet);
     if (slot == TRANSFER_NONE) return false;
-    describe(ledger, slot, ended_out);
+    transfer_ledger_describe(ledger, slot, ended_out);
     ledger->slots[slot].state = TRANSFER_READY;
     list_append(ledger, &ledger->ready, slot);
     return true;
@@ -390,10 +396,10 @@ bool transfer_ledger_announce(struct transfer_ledger *ledger, struct transfer_en
 bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended *ended_out) {
     uint32_t slot = list_pop(ledger, &ledger->ready);
     if (slot == TRANSFER_NONE) return false;
-    describe(ledger, slot, ended_out);
+    transfer_ledger_describe(ledger, slot, ended_out);
     ledger->counts.taken[ledger->slots[slot].side]++;
     release_pages(ledger, slot);
-    free_slot(ledger, slot);
+    transfer_ledger_free_slot(ledger, slot);
     return true;
 }
 
@@ -412,15 +418,17 @@ static void conclude(struct transfer_ledger *ledger, struct transfer *transfer) 
     }
 }
 
-static enum transfer_verdict judge(struct transfer_ledger *ledger, struct transfer *transfer,
-                                   uint32_t block, uint32_t slice, uint32_t rows,
-                                   uint32_t *page_out) {
-    uint32_t page = map_find(&ledger->by_block, block_key(slot_of(ledger, transfer), block));
+static enum transfer_verdict transfer_ledger_verify(struct transfer_ledger *ledger,
+                                                    struct transfer *transfer, uint32_t block,
+                                                    uint32_t slice, uint32_t rows,
+                                                    uint32_t *page_out) {
+    uint32_t page =
+        map_find(&ledger->by_block, block_key(transfer_ledger_slot_of(ledger, transfer), block));
     if (page == MAP_NONE || slice >= ledger->limits.slice_count ||
         ledger->pages[page].row_count != rows)
         return TRANSFER_MISFIT;
     *page_out = page;
-    switch ((enum slice_state) * state_of(ledger, page, slice)) {
+    switch ((enum slice_state) * transfer_ledger_state_of(ledger, page, slice)) {
     case SLICE_EXPECTED:
         return TRANSFER_ACCEPT;
     case SLICE_BUSY:
@@ -433,23 +441,24 @@ static enum transfer_verdict judge(struct transfer_ledger *ledger, struct transf
 }
 
 enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uint64_t peer,
-                                             struct transfer_ticket ticket, uint32_t block,
+                                             struct transfer_grant grant, uint32_t block,
                                              uint32_t slice, uint32_t rows,
                                              struct transfer_write *write_out) {
-    struct transfer *transfer = find(ledger, TRANSFER_IN, ticket);
+    struct transfer *transfer = find(ledger, TRANSFER_IN, grant);
     uint32_t page = TRANSFER_NONE;
     check(peer != TRANSFER_NO_PEER);
-    enum transfer_verdict verdict = greet(transfer, peer);
+    enum transfer_verdict verdict = transfer_ledger_greet(transfer, peer);
     if (verdict == TRANSFER_ACCEPT) {
-        verdict = judge(ledger, transfer, block, slice, rows, &page);
+        verdict = transfer_ledger_verify(ledger, transfer, block, slice, rows, &page);
         transfer->arrived_count++;
     }
     ledger->counts.slices[verdict]++;
     if (verdict == TRANSFER_ACCEPT) {
-        *state_of(ledger, page, slice) = SLICE_BUSY;
+        *transfer_ledger_state_of(ledger, page, slice) = SLICE_BUSY;
         transfer->busy++;
         ledger->busy_count++;
-        *write_out = (struct transfer_write){slot_of(ledger, transfer), slice, {page}};
+        *write_out =
+            (struct transfer_write){transfer_ledger_slot_of(ledger, transfer), slice, {page}};
     } else if (verdict == TRANSFER_DUPLICATE) {
         conclude(ledger, transfer);
     } else if (verdict == TRANSFER_MISFIT) {
@@ -465,7 +474,7 @@ enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uin
 bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transfer_write *write,
                              enum transfer_written how) {
     struct transfer *transfer = &ledger->slots[write->slot];
-    uint8_t *state = state_of(ledger, write->page.index, write->slice);
+    uint8_t *state = transfer_ledger_state_of(ledger, write->page.index, write->slice);
     check(ledger->pages[write->page.index].slot == write->slot);
     check(*state == SLICE_BUSY && transfer->busy > 0);
     uint32_t layers = transfer->layers;
@@ -475,7 +484,7 @@ bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transf
     if (how == TRANSFER_WRITTEN) {
         transfer->missing_count--;
         --*missing_of(ledger, write->slot, write->slice);
-        count_layers(ledger, transfer);
+        transfer_ledger_count_layers(ledger, transfer);
     }
     ledger->counts.damaged += how == TRANSFER_SPOILT;
     if (transfer->state == TRANSFER_OPEN && how == TRANSFER_SPOILT) {
@@ -487,16 +496,16 @@ bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transf
         end(ledger, transfer, TRANSFER_PEER_LOST, "the connection broke while a slice came");
     }
     conclude(ledger, transfer);
-    settle(ledger, transfer);
+    transfer_ledger_settle(ledger, transfer);
     return transfer->layers > layers;
 }
 
 enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
-                                             struct transfer_ticket ticket, uint64_t slice_count,
+                                             struct transfer_grant grant, uint64_t slice_count,
                                              const void *summary, uint32_t summary_bytes) {
-    struct transfer *transfer = find(ledger, TRANSFER_IN, ticket);
+    struct transfer *transfer = find(ledger, TRANSFER_IN, grant);
     check(peer != TRANSFER_NO_PEER && summary_bytes <= TRANSFER_SUMMARY_BYTES);
-    enum transfer_verdict verdict = greet(transfer, peer);
+    enum transfer_verdict verdict = transfer_ledger_greet(transfer, peer);
     if (verdict != TRANSFER_ACCEPT) return verdict;
     if (transfer->finished) return TRANSFER_DUPLICATE;
     transfer->finished = true;
@@ -507,13 +516,13 @@ enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uin
     return TRANSFER_ACCEPT;
 }
 
-bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_ticket ticket) {
-    return find(ledger, TRANSFER_IN, ticket) != NULL;
+bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_grant grant) {
+    return find(ledger, TRANSFER_IN, grant) != NULL;
 }
 
-bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
+bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_grant grant,
                             uint32_t *layers_out) {
-    const struct transfer *transfer = find(ledger, TRANSFER_IN, ticket);
+    const struct transfer *transfer = find(ledger, TRANSFER_IN, grant);
     if (!transfer || transfer->state != TRANSFER_OPEN) return false;
     *layers_out = transfer->layers;
     return true;
@@ -521,20 +530,19 @@ bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfe
 
 /* ---- slices that go ---- */
 
-static struct transfer *find_sending(struct transfer_ledger *ledger,
-                                     struct transfer_ticket ticket) {
-    struct transfer *transfer = find(ledger, TRANSFER_OUT, ticket);
+static struct transfer *find_sending(struct transfer_ledger *ledger, struct transfer_grant grant) {
+    struct transfer *transfer = find(ledger, TRANSFER_OUT, grant);
     return transfer && transfer->state == TRANSFER_OPEN && !transfer->finished ? transfer : NULL;
 }
 
-bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_grant grant,
                           uint32_t *slot_out) {
-    struct transfer *transfer = find_sending(ledger, ticket);
+    struct transfer *transfer = find_sending(ledger, grant);
     if (!transfer) return false;
     transfer->busy++;
     transfer->slice_count++;
     ledger->busy_count++;
-    *slot_out = slot_of(ledger, transfer);
+    *slot_out = transfer_ledger_slot_of(ledger, transfer);
     return true;
 }
 
@@ -543,12 +551,12 @@ void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot) {
     check(transfer->side == TRANSFER_OUT && transfer->busy > 0);
     transfer->busy--;
     ledger->busy_count--;
-    settle(ledger, transfer);
+    transfer_ledger_settle(ledger, transfer);
 }
 
-bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_grant grant,
                                     uint64_t *peer_out, uint64_t *slice_count_out) {
-    struct transfer *transfer = find_sending(ledger, ticket);
+    struct transfer *transfer = find_sending(ledger, grant);
     if (!transfer) return false;
     transfer->finished = true;
     *peer_out = transfer->peer;
@@ -568,7 +576,7 @@ uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slo
 /* ---- audit ---- */
 
 struct recount {
-    uint32_t open, ending, pages, busy, taken[TRANSFER_SIDE_COUNT];
+    uint32_t open, finishing, pages, busy, taken[TRANSFER_SIDE_COUNT];
 };
 
 static void audit_slices(const struct transfer_ledger *ledger, uint32_t slot,
@@ -586,7 +594,7 @@ static void audit_slices(const struct transfer_ledger *ledger, uint32_t slot,
         uint32_t lacking = 0;
         for (uint32_t page = transfer->first_page; page != TRANSFER_NONE;
              page = ledger->pages[page].next) {
-            uint8_t state = *state_of(ledger, page, slice);
+            uint8_t state = *transfer_ledger_state_of(ledger, page, slice);
             busy += state == SLICE_BUSY;
             lacking += state == SLICE_BUSY || state == SLICE_EXPECTED;
         }
@@ -600,20 +608,20 @@ static void audit_slices(const struct transfer_ledger *ledger, uint32_t slot,
 
 void transfer_ledger_audit(const struct transfer_ledger *ledger) {
     struct recount recount = {0};
-    for (uint32_t slot = 0; slot < ledger->limits.ticket_count; slot++) {
+    for (uint32_t slot = 0; slot < ledger->limits.grant_count; slot++) {
         const struct transfer *transfer = &ledger->slots[slot];
         if (transfer->state == TRANSFER_FREE) continue;
-        check(find(ledger, transfer->side, transfer->ticket) == transfer);
+        check(find(ledger, transfer->side, transfer->grant) == transfer);
         check(transfer->state < TRANSFER_QUIET || transfer->busy == 0);
         check(transfer->state != TRANSFER_OPEN || transfer->deadline_ns >= ledger->deadline_ns);
         recount.open++;
-        recount.ending += transfer->state == TRANSFER_ENDING;
+        recount.finishing += transfer->state == TRANSFER_FINISHING;
         recount.busy += transfer->busy;
         recount.taken[transfer->side]++; /* not yet */
         if (transfer->side == TRANSFER_IN) audit_slices(ledger, slot, &recount);
     }
-    check(recount.open == ledger->used_count && recount.open == ledger->by_ticket.count);
-    check(recount.ending == ledger->ending_count && recount.busy == ledger->busy_count);
+    check(recount.open == ledger->used_count && recount.open == ledger->by_grant.count);
+    check(recount.finishing == ledger->finishing_count && recount.busy == ledger->busy_count);
     check(recount.pages == ledger->page_count && recount.pages == ledger->by_block.count);
     const struct transfer_counts *counts = &ledger->counts;
     check(counts->leased - counts->released == ledger->page_count);

@@ -33,7 +33,7 @@
 #define TRANSFER_REASON_BYTES 160  /* with the terminator */
 #define TRANSFER_NO_PEER UINT64_C(0)
 
-struct transfer_ticket {
+struct transfer_grant {
     uint64_t high, low; /* not both zero */
 };
 
@@ -78,9 +78,9 @@ struct transfer_write {
 };
 
 struct transfer_limits {
-    uint32_t ticket_count; /* of both sides together */
-    uint32_t page_count;   /* of this rank: page ids are below it */
-    uint32_t slice_count;  /* of a page */
+    uint32_t grant_count; /* of both sides together */
+    uint32_t page_count;  /* of this rank: page ids are below it */
+    uint32_t slice_count; /* of a page */
 };
 
 /* Counts since the ledger was opened. */
@@ -95,7 +95,7 @@ struct transfer_counts {
 
 /* How a ticket ended, for its owner and for the transport. */
 struct transfer_ended {
-    struct transfer_ticket ticket;
+    struct transfer_grant grant;
     enum transfer_side side;
     enum transfer_end end;
     uint64_t peer;   /* in: TRANSFER_NO_PEER if none ever sent anything */
@@ -109,20 +109,20 @@ struct transfer_ended {
 struct transfer_ledger {
     struct transfer_limits limits;
     struct transfer_counts counts;
-    uint32_t used_count;    /* slots in use: opened, end not yet taken */
-    uint32_t busy_count;    /* slices being written or held by a send, over all tickets */
-    uint32_t ending_count;  /* tickets that have ended and still have busy slices */
-    uint32_t page_count;    /* pages leased */
-    int64_t deadline_ns;    /* no open ticket has an earlier one */
-    struct transfer *slots; /* [ticket_count] */
-    uint32_t free_slot;     /* the first one of a list */
+    uint32_t used_count;      /* slots in use: opened, end not yet taken */
+    uint32_t busy_count;      /* slices being written or held by a send, over all tickets */
+    uint32_t finishing_count; /* tickets that have ended and still have busy slices */
+    uint32_t page_count;      /* pages leased */
+    int64_t deadline_ns;      /* no open ticket has an earlier one */
+    struct transfer *slots;   /* [grant_count] */
+    uint32_t free_slot;       /* the first one of a list */
     struct transfer_list {
         uint32_t first, last; /* slots, in the order in which they entered this state */
     } quiet, ready;
     struct transfer_page *pages; /* [page_count] */
     uint8_t *slice_states;       /* [page_count][slice_count], enum slice_state */
-    uint32_t *missing;           /* [ticket_count][slice_count] blocks without this slice */
-    struct map by_ticket;        /* ticket, side -> slot */
+    uint32_t *missing;           /* [grant_count][slice_count] blocks without this slice */
+    struct map by_grant;         /* ticket, side -> slot */
     struct map by_block;         /* slot, block index -> page */
 };
 
@@ -136,7 +136,7 @@ enum status transfer_ledger_open(struct transfer_ledger *ledger, struct arena *a
 
 /* Opens a ticket for blocks[count], which the sender numbers 0..count-1. STATUS_FULL if the table
  * is full; STATUS_INVALID if the ticket is in use or a page is not free for it. */
-enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transfer_grant grant,
                                    const struct transfer_block *blocks, uint32_t count,
                                    int64_t deadline_ns, struct error *error) MUST_USE;
 
@@ -144,7 +144,7 @@ enum status transfer_ledger_expect(struct transfer_ledger *ledger, struct transf
  * the ticket's block `block`, with `rows` rows. Only ACCEPT sets *write_out and makes the slice
  * busy. */
 enum transfer_verdict transfer_ledger_arrive(struct transfer_ledger *ledger, uint64_t peer,
-                                             struct transfer_ticket ticket, uint32_t block,
+                                             struct transfer_grant grant, uint32_t block,
                                              uint32_t slice, uint32_t rows,
                                              struct transfer_write *write_out) MUST_USE;
 
@@ -163,26 +163,26 @@ bool transfer_ledger_written(struct transfer_ledger *ledger, const struct transf
  * the owner. The ticket ends, now or when the last of them is written: DONE if none is missing,
  * else DAMAGED. */
 enum transfer_verdict transfer_ledger_finish(struct transfer_ledger *ledger, uint64_t peer,
-                                             struct transfer_ticket ticket, uint64_t slice_count,
+                                             struct transfer_grant grant, uint64_t slice_count,
                                              const void *summary, uint32_t summary_bytes) MUST_USE;
 
 /* ---- the sender ---- */
 
 /* Opens a ticket towards a peer. STATUS_FULL if the table is full; STATUS_INVALID if the ticket is
  * in use. */
-enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+enum status transfer_ledger_offer(struct transfer_ledger *ledger, struct transfer_grant grant,
                                   uint64_t peer, int64_t deadline_ns, struct error *error) MUST_USE;
 
 /* Counts one slice of the ticket as busy while it waits or is being sent; then
  * transfer_ledger_release takes the slot. False: the ticket is unknown or takes no more slices. */
-bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+bool transfer_ledger_hold(struct transfer_ledger *ledger, struct transfer_grant grant,
                           uint32_t *slot_out);
 void transfer_ledger_release(struct transfer_ledger *ledger, uint32_t slot);
 
 /* The owner sends no slice after this. The ticket takes no more, but stays open until the
  * receiver reports its end. *slice_count_out: how many were held in total. False: as
  * transfer_ledger_hold. */
-bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_ticket ticket,
+bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct transfer_grant grant,
                                     uint64_t *peer_out, uint64_t *slice_count_out);
 
 /* ---- both ---- */
@@ -190,13 +190,12 @@ bool transfer_ledger_finish_sending(struct transfer_ledger *ledger, struct trans
 /* Ends an open ticket; false if there is none. `reason` is one line, ignored for DONE; NULL: the
  * end's name. */
 bool transfer_ledger_end(struct transfer_ledger *ledger, enum transfer_side side,
-                         struct transfer_ticket ticket, enum transfer_end end, const char *reason);
+                         struct transfer_grant grant, enum transfer_end end, const char *reason);
 
 /* Like transfer_ledger_end, on behalf of `peer`: also false if the ticket belongs to another peer. An
  * incoming ticket without a peer gets this one. */
 bool transfer_ledger_end_by(struct transfer_ledger *ledger, enum transfer_side side, uint64_t peer,
-                            struct transfer_ticket ticket, enum transfer_end end,
-                            const char *reason);
+                            struct transfer_grant grant, enum transfer_end end, const char *reason);
 
 /* Ends all open tickets of this peer. */
 void transfer_ledger_end_peer(struct transfer_ledger *ledger, uint64_t peer, enum transfer_end how,
@@ -225,11 +224,11 @@ bool transfer_ledger_is_open(const struct transfer_ledger *ledger, uint32_t slot
 uint64_t transfer_ledger_peer(const struct transfer_ledger *ledger, uint32_t slot);
 
 /* True from transfer_ledger_expect until the incoming ticket's end is taken. */
-bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_ticket ticket);
+bool transfer_ledger_knows(const struct transfer_ledger *ledger, struct transfer_grant grant);
 
 /* Slices 0..*layers_out-1 have arrived in every block of an incoming ticket that expects them.
  * False: the ticket is not open. */
-bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_ticket ticket,
+bool transfer_ledger_layers(const struct transfer_ledger *ledger, struct transfer_grant grant,
                             uint32_t *layers_out);
 
 /* For the transport: returns each ticket that has become quiet once; false if there is none. */
@@ -243,9 +242,9 @@ bool transfer_ledger_take(struct transfer_ledger *ledger, struct transfer_ended 
 void transfer_ledger_audit(const struct transfer_ledger *ledger);
 
 /* Short lower-case names, e.g. "peer lost". */
-const char *transfer_end_name(enum transfer_end end);
+const char *transfer_ledger_end_name(enum transfer_end end);
 
-static inline bool transfer_ticket_equal(struct transfer_ticket a, struct transfer_ticket b) {
+static inline bool transfer_grant_equal(struct transfer_grant a, struct transfer_grant b) {
     return a.high == b.high && a.low == b.low;
 }
 

@@ -17,7 +17,7 @@ struct transfer_order *transfer_orders_ended(struct transfer_orders *orders,
                                              const struct transfer_ended *ended) {
     for (uint32_t i = 0; i < orders->count; i++)
         if (orders->orders[i].side == ended->side &&
-            transfer_ticket_equal(orders->orders[i].ticket, ended->ticket))
+            transfer_grant_equal(orders->orders[i].grant, ended->grant))
             return &orders->orders[i];
     return NULL;
 }
@@ -27,14 +27,14 @@ struct transfer_order *transfer_orders_begin(struct transfer_orders *orders,
     const struct record_kv_expect *expect = (const void *)record;
     const struct record_kv_push *push = (const void *)record;
     bool in = record->kind == RECORD_KV_EXPECT;
-    const uint64_t *ticket = in ? expect->ticket : push->route.ticket;
+    const uint64_t *grant = in ? expect->grant : push->route.grant;
     check(orders->count < orders->capacity &&
           !transfer_orders_find(orders, record_request(record)));
     struct transfer_order *order = &orders->orders[orders->count++];
     *order = (struct transfer_order){.request = record_request(record),
                                      .rank = record_kv_rank(record),
                                      .slice_count = orders->slice_count,
-                                     .ticket = {.high = ticket[0], .low = ticket[1]},
+                                     .grant = {.high = grant[0], .low = grant[1]},
                                      .side = in ? TRANSFER_IN : TRANSFER_OUT,
                                      .first_block = in ? expect->first_block : push->first_block,
                                      .pages = order->pages,
@@ -62,7 +62,7 @@ static void add_pages(struct transfer_order *order, const struct page_id *pages,
     order->block_count += count;
 }
 
-void transfer_order_push(struct transfer_order *order, const struct record_kv_push *record) {
+void transfer_orders_push(struct transfer_order *order, const struct record_kv_push *record) {
     check(record->first_block == order->first_block + order->block_count);
     order->token_count = record->token_count;
     add_pages(order, kv_push_pages(record), record->page_count);
@@ -71,17 +71,17 @@ void transfer_order_push(struct transfer_order *order, const struct record_kv_pu
     order->named = record->last;
 }
 
-uint32_t transfer_order_rows(const struct transfer_order *order, uint32_t block) {
+uint32_t transfer_orders_rows(const struct transfer_order *order, uint32_t block) {
     return kv_block_rows(order->token_count, order->first_block + block);
 }
 
-void transfer_order_expect(struct transfer_order *order, const struct record_kv_expect *record,
-                           struct transfer_block *blocks_out) {
+void transfer_orders_expect(struct transfer_order *order, const struct record_kv_expect *record,
+                            struct transfer_block *blocks_out) {
     order->token_count = record->token_count;
     add_pages(order, kv_expect_pages(record), record->page_count);
     for (uint32_t i = 0; i < order->block_count; i++)
         blocks_out[i] = (struct transfer_block){.page = order->pages[i],
-                                                .row_count = transfer_order_rows(order, i),
+                                                .row_count = transfer_orders_rows(order, i),
                                                 .slice_count = order->slice_count};
 }
 
@@ -93,8 +93,8 @@ static bool all_handed_over(const struct transfer_order *order) {
     return order->part_end == order->block_count && part_is_done(order);
 }
 
-bool transfer_order_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
-                         uint32_t *slice_out) {
+bool transfer_orders_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
+                          uint32_t *slice_out) {
     if (all_handed_over(order)) return false;
     if (part_is_done(order)) { /* the next part is what is complete already, or what is being
                                 * made */
@@ -109,18 +109,18 @@ bool transfer_order_next(struct transfer_order *order, uint32_t written, uint32_
     return true;
 }
 
-void transfer_order_advance(struct transfer_order *order) {
+void transfer_orders_advance(struct transfer_order *order) {
     if (++order->part_at < order->part_end) return;
     order->part_at = order->part_first;
     order->part_slices++;
 }
 
-bool transfer_order_waits(const struct transfer_order *order) {
+bool transfer_orders_waits(const struct transfer_order *order) {
     return order->side == TRANSFER_OUT && order->whole_count < order->block_count &&
            !all_handed_over(order);
 }
 
-bool transfer_order_finish(struct transfer_order *order) {
+bool transfer_orders_finish(struct transfer_order *order) {
     if (order->finished || !order->named || !all_handed_over(order)) return false;
     return order->finished = true;
 }

@@ -15,7 +15,7 @@
 struct transfer_order {
     struct request_id request;
     uint32_t rank, slice_count;
-    struct transfer_ticket ticket;
+    struct transfer_grant grant;
     enum transfer_side side;
     uint32_t first_block, block_count, token_count;
     struct page_id *pages; /* [page_capacity] block_count are used. In: all; out: those named */
@@ -53,25 +53,25 @@ struct record_kv_done transfer_orders_end(struct transfer_orders *orders,
 
 /* Adds the blocks of a KV_PUSH, or of a KV_EXPECT: blocks_out[page_count] is what the transport
  * expects. There must be room for the pages. */
-void transfer_order_push(struct transfer_order *order, const struct record_kv_push *record);
-void transfer_order_expect(struct transfer_order *order, const struct record_kv_expect *record,
-                           struct transfer_block *blocks_out);
+void transfer_orders_push(struct transfer_order *order, const struct record_kv_push *record);
+void transfer_orders_expect(struct transfer_order *order, const struct record_kv_expect *record,
+                            struct transfer_block *blocks_out);
 
 /* Rows of the order's block. */
-uint32_t transfer_order_rows(const struct transfer_order *order, uint32_t block);
+uint32_t transfer_orders_rows(const struct transfer_order *order, uint32_t block);
 
 /* Out: the block and the slice to send next, if order->step has written so many slices. False:
  * there is none now. */
-bool transfer_order_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
-                         uint32_t *slice_out);
+bool transfer_orders_next(struct transfer_order *order, uint32_t written, uint32_t *block_out,
+                          uint32_t *slice_out);
 
 /* The transport has that slice. */
-void transfer_order_advance(struct transfer_order *order);
+void transfer_orders_advance(struct transfer_order *order);
 
 /* Out: true if blocks wait for a step to write them. */
-bool transfer_order_waits(const struct transfer_order *order);
+bool transfer_orders_waits(const struct transfer_order *order);
 
 /* Out: returns true once, when everything was named and sent: the transport must be notified. */
-bool transfer_order_finish(struct transfer_order *order);
+bool transfer_orders_finish(struct transfer_order *order);
 
 #endif

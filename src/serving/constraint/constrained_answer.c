@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static bool is_stop(const struct constrained_answer *answer, uint32_t token) {
+static bool constrained_answer_is_stop(const struct constrained_answer *answer, uint32_t token) {
     for (uint32_t i = 0; i < answer->stop_count; i++)
         if (answer->stops[i] == token) return true;
     return false;
@@ -14,7 +14,7 @@ static bool may_open(const struct constrained_answer *answer) {
     return answer->token_count == 0 && answer->constraint->opens != TOKEN_NONE;
 }
 
-static void begin_form(struct constrained_answer *answer) {
+static void constrained_answer_begin_form(struct constrained_answer *answer) {
     answer->place = CONSTRAINED_BOUND;
     answer->at = matcher_begin(answer->matcher);
     if (answer->at.number == 0) answer->place = CONSTRAINED_STUCK;
@@ -24,7 +24,7 @@ static void begin_form(struct constrained_answer *answer) {
 static void begin_rest(struct constrained_answer *answer) {
     answer->waits_behind = false;
     answer->place = CONSTRAINED_FREE;
-    if (answer->constraint->at == TOKEN_NONE) begin_form(answer);
+    if (answer->constraint->at == TOKEN_NONE) constrained_answer_begin_form(answer);
 }
 
 void constrained_answer_begin(struct constrained_answer *answer,
@@ -40,7 +40,7 @@ void constrained_answer_begin(struct constrained_answer *answer,
 }
 
 static void push_bound(struct constrained_answer *answer, uint32_t token) {
-    if (is_stop(answer, token) && matcher_may_end(answer->matcher, answer->at)) {
+    if (constrained_answer_is_stop(answer, token) && matcher_may_end(answer->matcher, answer->at)) {
         answer->place = CONSTRAINED_ENDED;
         return;
     }
@@ -51,11 +51,11 @@ static void push_bound(struct constrained_answer *answer, uint32_t token) {
 static void push_free(struct constrained_answer *answer, uint32_t token) {
     if (answer->waits_behind) {
         if (token == answer->constraint->behind) begin_rest(answer);
-        if (is_stop(answer, token)) answer->place = CONSTRAINED_STUCK;
+        if (constrained_answer_is_stop(answer, token)) answer->place = CONSTRAINED_STUCK;
     } else if (token == answer->constraint->at) {
-        begin_form(answer);
+        constrained_answer_begin_form(answer);
         if (answer->place == CONSTRAINED_BOUND) push_bound(answer, token);
-    } else if (is_stop(answer, token)) {
+    } else if (constrained_answer_is_stop(answer, token)) {
         answer->place = CONSTRAINED_ENDED;
     }
 }
@@ -77,11 +77,12 @@ void constrained_answer_push(struct constrained_answer *answer, uint32_t token) 
 
 /* ---- what may come ---- */
 
-static void set_bit(uint64_t *mask, const struct token_trie *trie, uint32_t token) {
+static void constrained_answer_set_bit(uint64_t *mask, const struct token_trie *trie,
+                                       uint32_t token) {
     if (token < trie->token_count) mask[token / 64] |= UINT64_C(1) << token % 64;
 }
 
-static bool is_empty(const uint64_t *mask, uint32_t word_count) {
+static bool constrained_answer_is_empty(const uint64_t *mask, uint32_t word_count) {
     uint64_t any = 0;
     for (uint32_t i = 0; i < word_count; i++)
         any |= mask[i];
@@ -104,12 +105,13 @@ static void mask_bound(struct constrained_answer *answer, const struct token_tri
                        uint64_t *mask) {
     matcher_mask(answer->matcher, answer->at, mask);
     if (matcher_may_end(answer->matcher, answer->at)) {
-        uint32_t count = is_empty(mask, trie->word_count) ? 1 : answer->stop_count;
+        uint32_t count =
+            constrained_answer_is_empty(mask, trie->word_count) ? 1 : answer->stop_count;
         for (uint32_t i = 0; i < count && i < answer->stop_count; i++)
-            set_bit(mask, trie, answer->stops[i]);
+            constrained_answer_set_bit(mask, trie, answer->stops[i]);
     }
-    if (may_open(answer)) set_bit(mask, trie, answer->constraint->opens);
-    if (is_empty(mask, trie->word_count)) answer->place = CONSTRAINED_STUCK;
+    if (may_open(answer)) constrained_answer_set_bit(mask, trie, answer->constraint->opens);
+    if (constrained_answer_is_empty(mask, trie->word_count)) answer->place = CONSTRAINED_STUCK;
 }
 
 bool constrained_answer_mask(struct constrained_answer *answer, uint64_t *mask) {

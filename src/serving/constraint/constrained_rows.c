@@ -31,12 +31,12 @@ struct constrained_rows {
     uint32_t *tokens;             /* [slots][tokens_max] */
 };
 
-static uint32_t answer_tokens(uint32_t context_tokens_max) {
+static uint32_t constrained_rows_answer_tokens(uint32_t context_tokens_max) {
     return context_tokens_max + STEP_ROW_TOKENS;
 }
 
 size_t constrained_rows_bytes(uint32_t slots, uint32_t context_tokens_max) {
-    size_t tokens = answer_tokens(context_tokens_max) * sizeof(uint32_t);
+    size_t tokens = constrained_rows_answer_tokens(context_tokens_max) * sizeof(uint32_t);
     return slots * (sizeof(struct constrained_row) + tokens) + sizeof(struct constrained_rows) + 64;
 }
 
@@ -46,23 +46,24 @@ struct constrained_rows *constrained_rows_open(struct arena *arena, uint32_t slo
     struct constrained_rows *rows = arena_take(arena, sizeof *rows);
     if (!rows) return NULL;
     *rows = (struct constrained_rows){.lender = *lender, .slots = slots};
-    rows->tokens_max = answer_tokens(context_tokens_max);
+    rows->tokens_max = constrained_rows_answer_tokens(context_tokens_max);
     rows->slot = arena_take_zeroed(arena, slots * sizeof *rows->slot);
     rows->tokens = arena_take(arena, (size_t)slots * rows->tokens_max * sizeof *rows->tokens);
     return rows->slot && rows->tokens ? rows : NULL;
 }
 
-static struct constrained_row *row_of(const struct constrained_rows *rows, uint32_t slot) {
+static struct constrained_row *constrained_rows_of(const struct constrained_rows *rows,
+                                                   uint32_t slot) {
     check(slot < rows->slots);
     return &rows->slot[slot];
 }
 
-static uint32_t *tokens_of(const struct constrained_rows *rows, uint32_t slot) {
+static uint32_t *constrained_rows_tokens_of(const struct constrained_rows *rows, uint32_t slot) {
     return rows->tokens + (size_t)slot * rows->tokens_max;
 }
 
 void constrained_rows_end(struct constrained_rows *rows, uint32_t slot) {
-    struct constrained_row *row = row_of(rows, slot);
+    struct constrained_row *row = constrained_rows_of(rows, slot);
     if (row->loan) rows->lender.give_back(rows->lender.context, row->loan);
     *row = (struct constrained_row){.loan = NULL};
 }
@@ -75,7 +76,7 @@ uint64_t constrained_rows_client(const struct step_constraint *from) {
 
 void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
                             const struct step_plan *plan, const struct step_constraint *from) {
-    struct constrained_row *row = row_of(rows, slot);
+    struct constrained_row *row = constrained_rows_of(rows, slot);
     const uint32_t *tokens = step_plan_constraint_tokens(plan);
     struct bytes text = {step_plan_constraint_texts(plan) + from->text_index, from->text_bytes};
     constrained_rows_end(rows, slot);
@@ -86,7 +87,8 @@ void constrained_rows_begin(struct constrained_rows *rows, uint32_t slot,
     row->stop_count = from->stop_count;
     row->known = from->answer_count;
     memcpy(row->stops, tokens + from->stop_index, from->stop_count * sizeof *tokens);
-    memcpy(tokens_of(rows, slot), tokens + from->answer_index, from->answer_count * sizeof *tokens);
+    memcpy(constrained_rows_tokens_of(rows, slot), tokens + from->answer_index,
+           from->answer_count * sizeof *tokens);
 }
 
 void constrained_rows_take(struct constrained_rows *rows, const struct step_plan *plan) {
@@ -101,12 +103,12 @@ void constrained_rows_take(struct constrained_rows *rows, const struct step_plan
 }
 
 struct constrained_loan *constrained_rows_loan(const struct constrained_rows *rows, uint32_t slot) {
-    return row_of(rows, slot)->loan;
+    return constrained_rows_of(rows, slot)->loan;
 }
 
 /* Advances the row's answer over all of its tokens. */
-static enum constrained_mask follow(struct constrained_rows *rows, uint32_t slot) {
-    struct constrained_row *row = row_of(rows, slot);
+static enum constrained_mask constrained_rows_follow(struct constrained_rows *rows, uint32_t slot) {
+    struct constrained_row *row = constrained_rows_of(rows, slot);
     const struct constraint *constraint;
     struct matcher *matcher;
     if (row->is_lost || !row->loan) return CONSTRAINED_MASK_STUCK;
@@ -118,7 +120,7 @@ static enum constrained_mask follow(struct constrained_rows *rows, uint32_t slot
         constrained_answer_begin(&row->answer, constraint, matcher, row->stops, row->stop_count);
         row->follows = true;
     }
-    const uint32_t *tokens = tokens_of(rows, slot);
+    const uint32_t *tokens = constrained_rows_tokens_of(rows, slot);
     while (row->led < row->known)
         constrained_answer_push(&row->answer, tokens[row->led++]);
     return CONSTRAINED_MASK_SET;
@@ -126,11 +128,11 @@ static enum constrained_mask follow(struct constrained_rows *rows, uint32_t slot
 
 enum constrained_mask constrained_rows_mask(struct constrained_rows *rows, uint32_t slot,
                                             uint64_t *mask) {
-    struct constrained_row *row = row_of(rows, slot);
-    enum constrained_mask outcome = follow(rows, slot);
+    struct constrained_row *row = constrained_rows_of(rows, slot);
+    enum constrained_mask outcome = constrained_rows_follow(rows, slot);
     if (outcome != CONSTRAINED_MASK_SET) return outcome;
     if (row->led > row->known) {
-        uint32_t token = tokens_of(rows, slot)[row->known];
+        uint32_t token = constrained_rows_tokens_of(rows, slot)[row->known];
         memset(mask, 0, matcher_trie(row->answer.matcher)->word_count * sizeof *mask);
         mask[token / 64] = UINT64_C(1) << token % 64;
         return CONSTRAINED_MASK_SET;
@@ -140,8 +142,8 @@ enum constrained_mask constrained_rows_mask(struct constrained_rows *rows, uint3
 }
 
 void constrained_rows_push(struct constrained_rows *rows, uint32_t slot, uint32_t token) {
-    struct constrained_row *row = row_of(rows, slot);
-    uint32_t *tokens = tokens_of(rows, slot);
+    struct constrained_row *row = constrained_rows_of(rows, slot);
+    uint32_t *tokens = constrained_rows_tokens_of(rows, slot);
     if (row->is_lost || !row->loan) return;
     row->is_lost = row->known == rows->tokens_max;
     if (row->is_lost) return;
@@ -151,9 +153,9 @@ void constrained_rows_push(struct constrained_rows *rows, uint32_t slot, uint32_
 
 uint32_t constrained_rows_forced(struct constrained_rows *rows, uint32_t slot, uint32_t most,
                                  uint32_t *tokens_out) {
-    struct constrained_row *row = row_of(rows, slot);
-    uint32_t *tokens = tokens_of(rows, slot), count = 0;
-    if (follow(rows, slot) != CONSTRAINED_MASK_SET) return 0;
+    struct constrained_row *row = constrained_rows_of(rows, slot);
+    uint32_t *tokens = constrained_rows_tokens_of(rows, slot), count = 0;
+    if (constrained_rows_follow(rows, slot) != CONSTRAINED_MASK_SET) return 0;
     for (; count < most && row->known + count < rows->tokens_max; count++) {
         if (row->known + count == row->led) {
             if (!constrained_answer_forced(&row->answer, &tokens[row->led])) break;

@@ -4,9 +4,9 @@
 static const char name[] = "constraint"; /* in messages */
 
 /* `token_out` gets the token of the member `key`, or none. */
-static enum status find_token(const struct tree *root, const char *key,
-                              const struct tokenizer *tokenizer, uint32_t *token_out,
-                              struct error *error) {
+static enum status constraint_find_token(const struct tree *root, const char *key,
+                                         const struct tokenizer *tokenizer, uint32_t *token_out,
+                                         struct error *error) {
     const struct tree *value = tree_member(root, key);
     struct bytes text;
     *token_out = TOKEN_NONE;
@@ -24,7 +24,7 @@ static enum status find_token(const struct tree *root, const char *key,
                      name, key, (int)(text.count < 64 ? text.count : 64), text.data);
 }
 
-static enum status check_members(const struct tree *root, struct error *error) {
+static enum status constraint_check_members(const struct tree *root, struct error *error) {
     struct tree_cursor cursor = {NULL};
     struct bytes key;
     const struct tree *value;
@@ -44,15 +44,18 @@ static enum status check_members(const struct tree *root, struct error *error) {
     return STATUS_OK;
 }
 
-static enum status compile(struct arena *arena, struct arena *scratch, const struct tree *root,
-                           const struct tokenizer *tokenizer, const struct constraint **out,
-                           struct error *error) {
+static enum status constraint_compile_each(struct arena *arena, struct arena *scratch,
+                                           const struct tree *root,
+                                           const struct tokenizer *tokenizer,
+                                           const struct constraint **out, struct error *error) {
     struct constraint *constraint = arena_take_zeroed(arena, sizeof *constraint);
     if (!constraint) return error_set(error, STATUS_NO_MEMORY, "no memory for a constraint");
-    enum status status = check_members(root, error);
-    if (!status) status = find_token(root, "opens", tokenizer, &constraint->opens, error);
-    if (!status) status = find_token(root, "behind", tokenizer, &constraint->behind, error);
-    if (!status) status = find_token(root, "at", tokenizer, &constraint->at, error);
+    enum status status = constraint_check_members(root, error);
+    if (!status)
+        status = constraint_find_token(root, "opens", tokenizer, &constraint->opens, error);
+    if (!status)
+        status = constraint_find_token(root, "behind", tokenizer, &constraint->behind, error);
+    if (!status) status = constraint_find_token(root, "at", tokenizer, &constraint->at, error);
     if (!status)
         status = form_compile(arena, scratch, tree_member(root, "form"), tokenizer,
                               &schema_limits_usual, &constraint->form, error);
@@ -67,7 +70,7 @@ enum status constraint_compile(struct arena *arena, struct arena *scratch, struc
     if (scratch->pool) arena_open(&rest, scratch->pool);
     const struct tree *root;
     enum status status = tree_parse(&rest, text, name, &root, error);
-    if (!status) status = compile(arena, &rest, root, tokenizer, out, error);
+    if (!status) status = constraint_compile_each(arena, &rest, root, tokenizer, out, error);
     if (scratch->pool) arena_clear(&rest);
     return status;
 }

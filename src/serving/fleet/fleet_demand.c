@@ -26,26 +26,26 @@ static bool has_fallen(const struct record_fleet_load *before,
            load->timed_answers < before->timed_answers || load->slow_answers < before->slow_answers;
 }
 
-static void fade(double *sum, double kept, uint64_t before, uint64_t now) {
+static void fleet_demand_fade(double *sum, double kept, uint64_t before, uint64_t now) {
     *sum = kept * *sum + (double)(now - before);
 }
 
-static void mix(struct fleet_demand *demand, const struct record_fleet_load *load,
-                int64_t passed_ns) {
+static void fleet_demand_mix(struct fleet_demand *demand, const struct record_fleet_load *load,
+                             int64_t passed_ns) {
     const struct record_fleet_load *last = &demand->last;
     double mix_ns = (double)demand->rule.fast_ns * MIX_FAST;
     double kept = exp(-(double)passed_ns / mix_ns);
     double quick = exp(-MISSED_FASTER * (double)passed_ns / (double)demand->rule.fast_ns);
-    fade(&demand->requests, kept, last->arrived_requests, load->arrived_requests);
-    fade(&demand->prompt_tokens, kept, last->arrived_tokens, load->arrived_tokens);
-    fade(&demand->hit_tokens, kept, last->hit_tokens, load->hit_tokens);
-    fade(&demand->miss_tokens, kept, last->miss_tokens, load->miss_tokens);
-    fade(&demand->answers, kept, last->answers, load->answers);
-    fade(&demand->answer_tokens, kept, last->answer_tokens, load->answer_tokens);
-    fade(&demand->first, quick, last->first_tokens, load->first_tokens);
-    fade(&demand->late_first, quick, last->late_first, load->late_first);
-    fade(&demand->timed, quick, last->timed_answers, load->timed_answers);
-    fade(&demand->slow, quick, last->slow_answers, load->slow_answers);
+    fleet_demand_fade(&demand->requests, kept, last->arrived_requests, load->arrived_requests);
+    fleet_demand_fade(&demand->prompt_tokens, kept, last->arrived_tokens, load->arrived_tokens);
+    fleet_demand_fade(&demand->hit_tokens, kept, last->hit_tokens, load->hit_tokens);
+    fleet_demand_fade(&demand->miss_tokens, kept, last->miss_tokens, load->miss_tokens);
+    fleet_demand_fade(&demand->answers, kept, last->answers, load->answers);
+    fleet_demand_fade(&demand->answer_tokens, kept, last->answer_tokens, load->answer_tokens);
+    fleet_demand_fade(&demand->first, quick, last->first_tokens, load->first_tokens);
+    fleet_demand_fade(&demand->late_first, quick, last->late_first, load->late_first);
+    fleet_demand_fade(&demand->timed, quick, last->timed_answers, load->timed_answers);
+    fleet_demand_fade(&demand->slow, quick, last->slow_answers, load->slow_answers);
 }
 
 static double miss_share(const struct fleet_demand *demand) {
@@ -70,7 +70,7 @@ void fleet_demand_add(struct fleet_demand *demand, const struct record_fleet_loa
         double seconds = (double)passed_ns * 1e-9, rates[SCALE_SIDES];
         double kept = exp(-(double)passed_ns / (double)demand->rule.fast_ns);
         if (!demand->windows++) kept = 0;
-        mix(demand, load, passed_ns);
+        fleet_demand_mix(demand, load, passed_ns);
         rates[SCALE_PREFILL] =
             (double)(load->arrived_tokens - last->arrived_tokens) / seconds * miss_share(demand);
         rates[SCALE_DECODE] = (double)(load->arrived_requests - last->arrived_requests) / seconds *

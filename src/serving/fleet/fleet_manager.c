@@ -11,7 +11,7 @@
 #include "serving/policy/end_drain.h"
 
 #define OUTBOX_BYTES (MANAGED_UNITS_MAX * 2 * sizeof(struct record_fleet_action))
-#define TELL_AGAIN_NS ((int64_t)5000000000)
+#define REPORT_AGAIN_NS ((int64_t)5000000000)
 #define FAST_DECISIONS 6 /* the present load is a mean over the time of at least so many choices */
 #define WAIT_NS_FIRST ((int64_t)1000000000) /* after a failed start; then doubled */
 #define WAIT_DOUBLINGS_MAX 6
@@ -34,26 +34,26 @@ struct fleet_manager {
     uint64_t starts_total, failed_total, lost_total, reversals_total;
 };
 
-static uint32_t role_of(uint32_t side) {
+static uint32_t fleet_manager_role_of(uint32_t side) {
     return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
 }
 
-static uint32_t side_of(uint32_t role) {
+static uint32_t fleet_manager_side_of(uint32_t role) {
     return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
 }
 
 /* ---- what is said ---- */
 
-static void say(struct fleet_manager *manager, uint32_t index, enum fleet_act act,
-                enum scale_reason reason, int64_t now_ns) {
+static void fleet_manager_say(struct fleet_manager *manager, uint32_t index, enum fleet_act act,
+                              enum scale_reason reason, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     bool has_role = act == FLEET_ACT_START || act == FLEET_ACT_ROLE;
     const struct record_fleet_action fixed = {
         .act = act, .number = unit->number, .role = has_role ? unit->role : 0, .reason = reason};
-    if (!outbox_put(&manager->outbox, RECORD_FLEET_ACTION, &fixed))
+    if (!machine_outbox_put(&manager->outbox, RECORD_FLEET_ACTION, &fixed))
         return; /* it is sent again
                                                                              * later */
-    managed_units_tell(&manager->units, index, act, reason, now_ns);
+    managed_units_report(&manager->units, index, act, reason, now_ns);
 }
 
 /* ---- more and fewer ---- */
@@ -67,7 +67,7 @@ static uint32_t count_starting(const struct fleet_manager *manager) {
 
 /* A starting unit serves nothing yet, and may never. One that was called back is visible as
  * serving. */
-static uint32_t count_serving(const struct fleet_manager *manager, uint32_t role) {
+static uint32_t fleet_manager_count_serving(const struct fleet_manager *manager, uint32_t role) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
@@ -78,12 +78,12 @@ static uint32_t count_serving(const struct fleet_manager *manager, uint32_t role
 }
 
 /* Nodes of all units, in any state. */
-static uint32_t count_nodes(const struct fleet_manager *manager) {
+static uint32_t fleet_manager_count_nodes(const struct fleet_manager *manager) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
         if (unit->state != MANAGED_NONE)
-            nodes += manager->options.rule.sides[side_of(unit->role)].unit_nodes;
+            nodes += manager->options.rule.sides[fleet_manager_side_of(unit->role)].unit_nodes;
     }
     return nodes;
 }
@@ -123,7 +123,7 @@ static uint32_t find_drained(const struct fleet_manager *manager, uint32_t side)
     uint32_t best = MANAGED_NOBODY;
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++) {
         const struct managed_unit *unit = &manager->units.units[i];
-        if (unit->state != MANAGED_DRAINING || unit->role != role_of(side)) continue;
+        if (unit->state != MANAGED_DRAINING || unit->role != fleet_manager_role_of(side)) continue;
         if (unit->held || unit->leaves) continue;
         if (best == MANAGED_NOBODY || unit->since_ns > manager->units.units[best].since_ns)
             best = i;
@@ -131,18 +131,18 @@ static uint32_t find_drained(const struct fleet_manager *manager, uint32_t side)
     return best;
 }
 
-static bool call_back(struct fleet_manager *manager, uint32_t side, enum scale_reason reason,
-                      int64_t now_ns) {
+static bool fleet_manager_call_back(struct fleet_manager *manager, uint32_t side,
+                                    enum scale_reason reason, int64_t now_ns) {
     uint32_t index = find_drained(manager, side);
     if (index == MANAGED_NOBODY) return false;
     managed_units_call_back(&manager->units, index, now_ns);
-    say(manager, index, FLEET_ACT_BACK, reason, now_ns);
+    fleet_manager_say(manager, index, FLEET_ACT_BACK, reason, now_ns);
     return true;
 }
 
 /* Converts one of the other side that is not needed there: it drains already, or would. */
-static bool convert(struct fleet_manager *manager, uint32_t side, enum scale_reason reason,
-                    int64_t now_ns) {
+static bool fleet_manager_convert(struct fleet_manager *manager, uint32_t side,
+                                  enum scale_reason reason, int64_t now_ns) {
     uint32_t other = 1 - side;
     const struct scale_rule_side *sides = manager->options.rule.sides;
     if (!manager->options.converts || sides[side].unit_nodes != sides[other].unit_nodes)
@@ -150,61 +150,64 @@ static bool convert(struct fleet_manager *manager, uint32_t side, enum scale_rea
     uint32_t index = find_drained(manager, other);
     if (index != MANAGED_NOBODY) {
         managed_units_call_back(&manager->units, index, now_ns);
-        say(manager, index, FLEET_ACT_BACK, reason, now_ns);
-    } else if (count_serving(manager, role_of(other)) > manager->choice.wanted[other]) {
-        index = find_idlest(manager, role_of(other), MANAGED_SERVING);
+        fleet_manager_say(manager, index, FLEET_ACT_BACK, reason, now_ns);
+    } else if (fleet_manager_count_serving(manager, fleet_manager_role_of(other)) >
+               manager->choice.wanted[other]) {
+        index = find_idlest(manager, fleet_manager_role_of(other), MANAGED_SERVING);
     }
     if (index == MANAGED_NOBODY) return false;
-    managed_units_assign(&manager->units, index, role_of(side));
-    say(manager, index, FLEET_ACT_ROLE, reason, now_ns);
+    managed_units_assign(&manager->units, index, fleet_manager_role_of(side));
+    fleet_manager_say(manager, index, FLEET_ACT_ROLE, reason, now_ns);
     return true;
 }
 
 static bool start(struct fleet_manager *manager, uint32_t side, enum scale_reason reason,
                   int64_t now_ns) {
     const struct fleet_manager_options *options = &manager->options;
-    uint32_t nodes = count_nodes(manager) + options->rule.sides[side].unit_nodes;
+    uint32_t nodes = fleet_manager_count_nodes(manager) + options->rule.sides[side].unit_nodes;
     if (now_ns < manager->start_after_ns || count_starting(manager) >= options->starts_at_once)
         return false;
     if (nodes > nodes_until(manager, now_ns, now_ns + options->rule.start_ns)) return false;
-    uint32_t index = managed_units_order(&manager->units, role_of(side), now_ns);
+    uint32_t index = managed_units_order(&manager->units, fleet_manager_role_of(side), now_ns);
     if (index == MANAGED_NOBODY) return false;
     manager->starts_total++;
-    say(manager, index, FLEET_ACT_START, reason, now_ns);
+    fleet_manager_say(manager, index, FLEET_ACT_START, reason, now_ns);
     return true;
 }
 
 static bool give_up_one(struct fleet_manager *manager, uint32_t side, enum scale_reason reason,
                         int64_t now_ns) {
-    uint32_t index = find_idlest(manager, role_of(side), MANAGED_ORDERED);
+    uint32_t index = find_idlest(manager, fleet_manager_role_of(side), MANAGED_ORDERED);
     if (index != MANAGED_NOBODY) {
         managed_units_end(&manager->units, index, now_ns);
-        say(manager, index, FLEET_ACT_KILL, reason, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_KILL, reason, now_ns);
         return true;
     }
-    bool stays = count_serving(manager, role_of(side)) > manager->choice.wanted[side];
-    index = stays ? find_idlest(manager, role_of(side), MANAGED_SERVING)
-                  : find_unseen(manager, role_of(side));
+    bool stays = fleet_manager_count_serving(manager, fleet_manager_role_of(side)) >
+                 manager->choice.wanted[side];
+    index = stays ? find_idlest(manager, fleet_manager_role_of(side), MANAGED_SERVING)
+                  : find_unseen(manager, fleet_manager_role_of(side));
     if (index == MANAGED_NOBODY && reason == SCALE_PROMISED)
-        index = find_idlest(manager, role_of(side), MANAGED_SERVING);
+        index = find_idlest(manager, fleet_manager_role_of(side), MANAGED_SERVING);
     if (index == MANAGED_NOBODY) return false;
     managed_units_drain(&manager->units, index, now_ns);
-    say(manager, index, FLEET_ACT_DRAIN, reason, now_ns);
+    fleet_manager_say(manager, index, FLEET_ACT_DRAIN, reason, now_ns);
     return true;
 }
 
 static uint32_t count_side(const struct fleet_manager *manager, uint32_t side) {
-    return managed_units_count(&manager->units, role_of(side));
+    return managed_units_count(&manager->units, fleet_manager_role_of(side));
 }
 
 /* Growth is first, so that units that the other side can spare are still there to be converted. */
-static void follow(struct fleet_manager *manager, int64_t now_ns) {
+static void fleet_manager_follow(struct fleet_manager *manager, int64_t now_ns) {
     const struct scale_choice *choice = &manager->choice;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
         while (count_side(manager, side) < choice->wanted[side]) {
             enum scale_reason reason = choice->reason[side];
-            if (!call_back(manager, side, reason, now_ns) &&
-                !convert(manager, side, reason, now_ns) && !start(manager, side, reason, now_ns))
+            if (!fleet_manager_call_back(manager, side, reason, now_ns) &&
+                !fleet_manager_convert(manager, side, reason, now_ns) &&
+                !start(manager, side, reason, now_ns))
                 break;
         }
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
@@ -245,7 +248,7 @@ static void rest_first(struct fleet_manager *manager, int64_t now_ns) {
     }
 }
 
-static void choose(struct fleet_manager *manager, int64_t now_ns) {
+static void fleet_manager_choose(struct fleet_manager *manager, int64_t now_ns) {
     const struct fleet_manager_options *options = &manager->options;
     struct scale_view *view = &manager->view;
     double rates[SCALE_SIDES];
@@ -261,7 +264,7 @@ static void choose(struct fleet_manager *manager, int64_t now_ns) {
     manager->choice = scale_fleet(&manager->scale, &options->rule, view, now_ns);
     if (manager->has_chosen) note_direction(manager);
     manager->has_chosen = true;
-    follow(manager, now_ns);
+    fleet_manager_follow(manager, now_ns);
 }
 
 /* ---- units on their way ---- */
@@ -269,13 +272,13 @@ static void choose(struct fleet_manager *manager, int64_t now_ns) {
 static void end_one(struct fleet_manager *manager, uint32_t index, enum fleet_act act,
                     enum scale_reason reason, int64_t now_ns) {
     managed_units_end(&manager->units, index, now_ns);
-    say(manager, index, act, reason, now_ns);
+    fleet_manager_say(manager, index, act, reason, now_ns);
 }
 
 /* The additional rate of the other units that compute prompts. */
 static double spare_rate(const struct fleet_manager *manager) {
     const struct scale_rule_side *side = &manager->options.rule.sides[SCALE_PREFILL];
-    double all = count_serving(manager, UNIT_PREFILL) * side->unit_rate;
+    double all = fleet_manager_count_serving(manager, UNIT_PREFILL) * side->unit_rate;
     return fmax(all - manager->view.demand[SCALE_PREFILL].now, 0);
 }
 
@@ -296,11 +299,11 @@ static void look_draining(struct fleet_manager *manager, uint32_t index, int64_t
         .answer_tokens = fleet_demand_answer_tokens(&manager->demand),
         .token_ns = (double)options->tpot_limit_ns,
         .prompt_tokens = fleet_demand_prompt_tokens(&manager->demand),
-        .spare_rate = count_serving(manager, unit->role) ? spare_rate(manager) : 0,
+        .spare_rate = fleet_manager_count_serving(manager, unit->role) ? spare_rate(manager) : 0,
         .drained_ns = now_ns - unit->since_ns,
         .drain_ns_max = options->drain_ns_max,
     };
-    bool is_late = count_nodes(manager) > nodes_until(manager, now_ns, now_ns);
+    bool is_late = fleet_manager_count_nodes(manager) > nodes_until(manager, now_ns, now_ns);
     if (unit->sight == FLEET_SEEN_SERVING) return; /* the order was sent again above */
     if (unit->sight != FLEET_SEEN_DRAINING && !knows_load(manager, now_ns)) return;
     if (unit->held && !is_late) return;
@@ -324,9 +327,9 @@ static void look_ordered(struct fleet_manager *manager, uint32_t index, int64_t 
 /* Its launcher may show a dead host, or a process that is stopped, as running for hours. */
 static void look_served(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     struct managed_unit *unit = &manager->units.units[index];
-    bool is_heard = unit->sight == FLEET_SEEN_SERVING || unit->sight == FLEET_SEEN_DRAINING;
-    if (is_heard || !knows_load(manager, now_ns)) unit->heard_ns = now_ns;
-    if (now_ns - unit->heard_ns <= manager->options.rule.start_ns) return;
+    bool is_received = unit->sight == FLEET_SEEN_SERVING || unit->sight == FLEET_SEEN_DRAINING;
+    if (is_received || !knows_load(manager, now_ns)) unit->received_ns = now_ns;
+    if (now_ns - unit->received_ns <= manager->options.rule.start_ns) return;
     manager->lost_total += unit->state == MANAGED_SERVING;
     end_one(manager, index, FLEET_ACT_KILL, (enum scale_reason)unit->reason, now_ns);
 }
@@ -335,26 +338,27 @@ static void look_served(struct fleet_manager *manager, uint32_t index, int64_t n
 static void remind(struct fleet_manager *manager, uint32_t index, int64_t now_ns) {
     const struct managed_unit *unit = &manager->units.units[index];
     enum scale_reason reason = (enum scale_reason)unit->reason;
-    if (now_ns - unit->told_ns < TELL_AGAIN_NS) return;
-    if (unit->state == MANAGED_ORDERED && !unit->told_ns)
-        say(manager, index, FLEET_ACT_START, reason, now_ns);
+    if (now_ns - unit->reported_ns < REPORT_AGAIN_NS) return;
+    if (unit->state == MANAGED_ORDERED && !unit->reported_ns)
+        fleet_manager_say(manager, index, FLEET_ACT_START, reason, now_ns);
     else if (unit->state == MANAGED_DRAINING && unit->sight == FLEET_SEEN_SERVING)
-        say(manager, index, FLEET_ACT_DRAIN, reason, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_DRAIN, reason, now_ns);
     else if (unit->state == MANAGED_SERVING && unit->sight == FLEET_SEEN_DRAINING)
-        say(manager, index, FLEET_ACT_BACK, reason, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_BACK, reason, now_ns);
     else if (unit->state == MANAGED_SERVING && unit->seen_role != unit->role)
-        say(manager, index, FLEET_ACT_ROLE, reason, now_ns);
-    else if (unit->state == MANAGED_ENDING)
-        say(manager, index,
-            now_ns - unit->since_ns > manager->options.drain_ns_max ? FLEET_ACT_KILL
-                                                                    : (enum fleet_act)unit->act,
-            reason, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_ROLE, reason, now_ns);
+    else if (unit->state == MANAGED_STOPPING)
+        fleet_manager_say(manager, index,
+                          now_ns - unit->since_ns > manager->options.drain_ns_max
+                              ? FLEET_ACT_KILL
+                              : (enum fleet_act)unit->act,
+                          reason, now_ns);
 }
 
 /* ---- the machine ---- */
 
-static void see(struct fleet_manager *manager, const struct record_fleet_unit *seen,
-                int64_t now_ns) {
+static void fleet_manager_see(struct fleet_manager *manager, const struct record_fleet_unit *seen,
+                              int64_t now_ns) {
     switch (managed_units_see(&manager->units, seen, now_ns)) {
     case MANAGED_GOES_ON:
     case MANAGED_ENDS:
@@ -373,10 +377,10 @@ static void see(struct fleet_manager *manager, const struct record_fleet_unit *s
     }
 }
 
-static void obey(struct fleet_manager *manager, const struct record_fleet_order *order,
-                 int64_t now_ns) {
+static void fleet_manager_obey(struct fleet_manager *manager,
+                               const struct record_fleet_order *order, int64_t now_ns) {
     if (order->wish == FLEET_WISH_PIN) {
-        manager->pinned[side_of(order->role)] = order->count;
+        manager->pinned[fleet_manager_side_of(order->role)] = order->count;
         return;
     }
     uint32_t index = managed_units_find(&manager->units, order->number);
@@ -386,10 +390,10 @@ static void obey(struct fleet_manager *manager, const struct record_fleet_order 
     managed_units_hold(&manager->units, index, holds);
     if (holds && unit->state == MANAGED_SERVING) {
         managed_units_drain(&manager->units, index, now_ns);
-        say(manager, index, FLEET_ACT_DRAIN, SCALE_PINNED, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_DRAIN, SCALE_PINNED, now_ns);
     } else if (!holds && unit->state == MANAGED_DRAINING) {
         managed_units_call_back(&manager->units, index, now_ns);
-        say(manager, index, FLEET_ACT_BACK, SCALE_PINNED, now_ns);
+        fleet_manager_say(manager, index, FLEET_ACT_BACK, SCALE_PINNED, now_ns);
     }
 }
 
@@ -400,11 +404,11 @@ static enum status manager_receive(void *self, const struct record *record, int6
         fleet_demand_add(&manager->demand, (const struct record_fleet_load *)record, now_ns);
         return STATUS_OK;
     case RECORD_FLEET_UNIT:
-        see(manager, (const struct record_fleet_unit *)record, now_ns);
+        fleet_manager_see(manager, (const struct record_fleet_unit *)record, now_ns);
         return STATUS_OK;
     case RECORD_FLEET_ORDER:
         if (outbox_room(&manager->outbox) < sizeof(struct record_fleet_action)) return STATUS_FULL;
-        obey(manager, (const struct record_fleet_order *)record, now_ns);
+        fleet_manager_obey(manager, (const struct record_fleet_order *)record, now_ns);
         return STATUS_OK;
     default:
         check(false);
@@ -428,7 +432,7 @@ static void manager_step(void *self, int64_t now_ns) {
         now_ns - manager->decided_ns >= manager->options.decide_ns || now_ns < manager->decided_ns;
     if (!is_due || !knows_load(manager, now_ns)) return;
     manager->decided_ns = now_ns;
-    choose(manager, now_ns);
+    fleet_manager_choose(manager, now_ns);
 }
 
 static int64_t manager_next_wake(const void *self) {
@@ -495,7 +499,7 @@ uint32_t fleet_manager_units(const struct fleet_manager *manager, struct managed
 struct fleet_outlook fleet_manager_outlook(const struct fleet_manager *manager) {
     struct fleet_outlook outlook = {.has_load = manager->has_chosen,
                                     .nodes_max = manager->view.nodes_max,
-                                    .nodes = count_nodes(manager),
+                                    .nodes = fleet_manager_count_nodes(manager),
                                     .starts_total = manager->starts_total,
                                     .failed_total = manager->failed_total,
                                     .lost_total = manager->lost_total,

@@ -49,25 +49,25 @@ enum managed_state {
     MANAGED_ORDERED, /* it was ordered, and does not serve yet */
     MANAGED_SERVING,
     MANAGED_DRAINING,
-    MANAGED_ENDING, /* it was asked to end */
+    MANAGED_STOPPING, /* it was asked to end */
     MANAGED_STATE_COUNT
 };
 
 struct managed_unit {
     uint32_t number;
-    uint32_t role;      /* enum unit_role */
-    uint32_t state;     /* enum managed_state */
-    uint32_t sight;     /* enum fleet_sight: of the last FLEET_UNIT */
-    uint32_t requests;  /* of the last FLEET_UNIT */
-    uint32_t seen_role; /* enum unit_role, of the last FLEET_UNIT */
-    bool held;          /* an operator has drained it */
-    bool alone;         /* no other unit could take its requests, as of the last FLEET_UNIT */
-    bool leaves;        /* it drains without an order: it is not called back */
-    uint32_t act;       /* enum fleet_act: its last action */
-    uint32_t reason;    /* enum scale_reason of that action */
-    int64_t since_ns;   /* start of this state */
-    int64_t told_ns;    /* when the action was last sent */
-    int64_t heard_ns;   /* the last report of a gateway, or when none could report */
+    uint32_t role;       /* enum unit_role */
+    uint32_t state;      /* enum managed_state */
+    uint32_t sight;      /* enum fleet_sight: of the last FLEET_UNIT */
+    uint32_t requests;   /* of the last FLEET_UNIT */
+    uint32_t seen_role;  /* enum unit_role, of the last FLEET_UNIT */
+    bool held;           /* an operator has drained it */
+    bool alone;          /* no other unit could take its requests, as of the last FLEET_UNIT */
+    bool leaves;         /* it drains without an order: it is not called back */
+    uint32_t act;        /* enum fleet_act: its last action */
+    uint32_t reason;     /* enum scale_reason of that action */
+    int64_t since_ns;    /* start of this state */
+    int64_t reported_ns; /* when the action was last sent */
+    int64_t received_ns; /* the last report of a gateway, or when none could report */
 };
 
 #define MANAGED_UNITS_MAX 256
@@ -111,6 +111,6 @@ struct fleet_next {
 struct fleet_next fleet_manager_next(const struct fleet_manager *manager, int64_t now_ns);
 
 /* "starting", "serving", "draining", "ending". */
-const char *managed_state_name(uint32_t state);
+const char *managed_units_state_name(uint32_t state);
 
 #endif

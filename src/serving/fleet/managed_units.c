@@ -6,11 +6,11 @@
 
 #define BACK_SHOWS_NS ((int64_t)10000000000) /* until then an older sight may still arrive */
 
-const char *managed_state_name(uint32_t state) {
+const char *managed_units_state_name(uint32_t state) {
     static const char *const names[MANAGED_STATE_COUNT] = {
         [MANAGED_NONE] = "none",       [MANAGED_ORDERED] = "starting",
         [MANAGED_SERVING] = "serving", [MANAGED_DRAINING] = "draining",
-        [MANAGED_ENDING] = "ending",
+        [MANAGED_STOPPING] = "ending",
     };
     check(state < MANAGED_STATE_COUNT);
     return names[state];
@@ -22,17 +22,18 @@ uint32_t managed_units_find(const struct managed_units *units, uint32_t number) 
     return MANAGED_NOBODY;
 }
 
-static uint32_t find_free(const struct managed_units *units) {
+static uint32_t managed_units_find_free(const struct managed_units *units) {
     for (uint32_t i = 0; i < MANAGED_UNITS_MAX; i++)
         if (units->units[i].state == MANAGED_NONE) return i;
     return MANAGED_NOBODY;
 }
 
-static void enter(struct managed_unit *unit, enum managed_state state, int64_t now_ns) {
+static void managed_units_enter(struct managed_unit *unit, enum managed_state state,
+                                int64_t now_ns) {
     unit->state = state;
     unit->since_ns = now_ns;
-    unit->told_ns = 0;
-    unit->heard_ns = now_ns;
+    unit->reported_ns = 0;
+    unit->received_ns = now_ns;
 }
 
 static enum managed_state state_seen(uint32_t sight) {
@@ -40,9 +41,9 @@ static enum managed_state state_seen(uint32_t sight) {
     return sight == FLEET_SEEN_DRAINING ? MANAGED_DRAINING : MANAGED_ORDERED;
 }
 
-static void take_over(struct managed_units *units, const struct record_fleet_unit *seen,
-                      int64_t now_ns) {
-    uint32_t index = find_free(units);
+static void managed_units_take_over(struct managed_units *units,
+                                    const struct record_fleet_unit *seen, int64_t now_ns) {
+    uint32_t index = managed_units_find_free(units);
     if (index == MANAGED_NOBODY) return;
     units->units[index] = (struct managed_unit){.number = seen->number,
                                                 .role = seen->role,
@@ -51,13 +52,13 @@ static void take_over(struct managed_units *units, const struct record_fleet_uni
                                                 .alone = seen->alone,
                                                 .seen_role = seen->role,
                                                 .held = seen->held};
-    enter(&units->units[index], state_seen(seen->sight), now_ns);
-    units->units[index].told_ns = now_ns; /* maybe by an earlier manager */
+    managed_units_enter(&units->units[index], state_seen(seen->sight), now_ns);
+    units->units[index].reported_ns = now_ns; /* maybe by an earlier manager */
 }
 
-static enum managed_end leave(struct managed_unit *unit) {
+static enum managed_end managed_units_leave(struct managed_unit *unit) {
     enum managed_end end = MANAGED_LOST;
-    if (unit->state == MANAGED_ENDING || unit->state == MANAGED_DRAINING) end = MANAGED_ENDS;
+    if (unit->state == MANAGED_STOPPING || unit->state == MANAGED_DRAINING) end = MANAGED_ENDS;
     if (unit->state == MANAGED_ORDERED) end = MANAGED_FAILS;
     *unit = (struct managed_unit){.state = MANAGED_NONE};
     return end;
@@ -70,66 +71,66 @@ enum managed_end managed_units_see(struct managed_units *units,
     uint32_t index = managed_units_find(units, seen->number);
     units->last_number = max_u32(units->last_number, seen->number);
     if (index == MANAGED_NOBODY) {
-        if (!is_gone) take_over(units, seen, now_ns);
+        if (!is_gone) managed_units_take_over(units, seen, now_ns);
         return MANAGED_GOES_ON;
     }
     struct managed_unit *unit = &units->units[index];
-    if (is_gone) return leave(unit);
+    if (is_gone) return managed_units_leave(unit);
     unit->sight = seen->sight;
     unit->requests = seen->requests;
     unit->alone = seen->alone;
     unit->seen_role = seen->role;
     if (unit->state == MANAGED_SERVING && seen->sight == FLEET_SEEN_DRAINING &&
-        (unit->act != FLEET_ACT_BACK || now_ns - unit->told_ns > BACK_SHOWS_NS)) {
-        enter(unit, MANAGED_DRAINING, now_ns);
+        (unit->act != FLEET_ACT_BACK || now_ns - unit->reported_ns > BACK_SHOWS_NS)) {
+        managed_units_enter(unit, MANAGED_DRAINING, now_ns);
         unit->leaves = true;
     }
     if (unit->state != MANAGED_ORDERED || seen->sight != FLEET_SEEN_SERVING) return MANAGED_GOES_ON;
     unit->role = seen->role;
-    enter(unit, MANAGED_SERVING, now_ns);
+    managed_units_enter(unit, MANAGED_SERVING, now_ns);
     return MANAGED_BEGINS;
 }
 
 uint32_t managed_units_order(struct managed_units *units, uint32_t role, int64_t now_ns) {
-    uint32_t index = find_free(units);
+    uint32_t index = managed_units_find_free(units);
     if (index == MANAGED_NOBODY) return index;
     units->units[index] = (struct managed_unit){.number = ++units->last_number, .role = role};
-    enter(&units->units[index], MANAGED_ORDERED, now_ns);
+    managed_units_enter(&units->units[index], MANAGED_ORDERED, now_ns);
     return index;
 }
 
 void managed_units_drain(struct managed_units *units, uint32_t index, int64_t now_ns) {
     check(units->units[index].state == MANAGED_SERVING);
-    enter(&units->units[index], MANAGED_DRAINING, now_ns);
+    managed_units_enter(&units->units[index], MANAGED_DRAINING, now_ns);
 }
 
 void managed_units_call_back(struct managed_units *units, uint32_t index, int64_t now_ns) {
     check(units->units[index].state == MANAGED_DRAINING);
-    enter(&units->units[index], MANAGED_SERVING, now_ns);
+    managed_units_enter(&units->units[index], MANAGED_SERVING, now_ns);
 }
 
 void managed_units_end(struct managed_units *units, uint32_t index, int64_t now_ns) {
     uint32_t state = units->units[index].state;
-    check(state != MANAGED_NONE && state != MANAGED_ENDING);
-    enter(&units->units[index], MANAGED_ENDING, now_ns);
+    check(state != MANAGED_NONE && state != MANAGED_STOPPING);
+    managed_units_enter(&units->units[index], MANAGED_STOPPING, now_ns);
 }
 
 void managed_units_assign(struct managed_units *units, uint32_t index, uint32_t role) {
     check(units->units[index].state == MANAGED_SERVING);
     units->units[index].role = role;
-    units->units[index].told_ns = 0;
+    units->units[index].reported_ns = 0;
 }
 
 void managed_units_hold(struct managed_units *units, uint32_t index, bool held) {
     units->units[index].held = held;
 }
 
-void managed_units_tell(struct managed_units *units, uint32_t index, enum fleet_act act,
-                        enum scale_reason reason, int64_t now_ns) {
+void managed_units_report(struct managed_units *units, uint32_t index, enum fleet_act act,
+                          enum scale_reason reason, int64_t now_ns) {
     struct managed_unit *unit = &units->units[index];
     unit->act = act;
     unit->reason = reason;
-    unit->told_ns = now_ns;
+    unit->reported_ns = now_ns;
 }
 
 uint32_t managed_units_count(const struct managed_units *units, uint32_t role) {

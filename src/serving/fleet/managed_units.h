@@ -43,8 +43,8 @@ void managed_units_assign(struct managed_units *units, uint32_t index, uint32_t 
 void managed_units_hold(struct managed_units *units, uint32_t index, bool held);
 
 /* Notes the action that was just sent. */
-void managed_units_tell(struct managed_units *units, uint32_t index, enum fleet_act act,
-                        enum scale_reason reason, int64_t now_ns);
+void managed_units_report(struct managed_units *units, uint32_t index, enum fleet_act act,
+                          enum scale_reason reason, int64_t now_ns);
 
 /* Units of a role that count for the fleet: ordered and serving. */
 uint32_t managed_units_count(const struct managed_units *units, uint32_t role);

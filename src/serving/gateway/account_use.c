@@ -3,25 +3,26 @@
 
 #include "base/check.h"
 
-static bool waits(const struct rate_limit *limit, uint64_t per_minute, uint64_t count,
-                  int64_t now_ns, int64_t *wait_ns_out) {
+static bool account_use_waits(const struct rate_limit *limit, uint64_t per_minute, uint64_t count,
+                              int64_t now_ns, int64_t *wait_ns_out) {
     int64_t wait_ns = rate_limit_wait_ns(limit, per_minute, count, now_ns);
     if (wait_ns > *wait_ns_out) *wait_ns_out = wait_ns;
     return wait_ns > 0;
 }
 
-enum account_verdict account_use_judge(const struct account_use *use,
-                                       const struct account_limits *limits,
-                                       const struct account_demand *demand, int64_t now_ns,
-                                       int64_t *wait_ns_out) {
+enum account_verdict account_use_verify(const struct account_use *use,
+                                        const struct account_limits *limits,
+                                        const struct account_demand *demand, int64_t now_ns,
+                                        int64_t *wait_ns_out) {
     uint64_t answers_max = limits->requests_max, tokens_max = limits->tokens_per_minute;
     if (answers_max && demand->answers > answers_max) return ACCOUNT_NEVER;
     if (tokens_max && demand->tokens > tokens_max) return ACCOUNT_NEVER;
-    bool requests =
-        waits(&use->requests, limits->requests_per_minute, demand->is_request, now_ns, wait_ns_out);
-    bool tokens = waits(&use->tokens, tokens_max, demand->tokens, now_ns, wait_ns_out);
+    bool requests = account_use_waits(&use->requests, limits->requests_per_minute,
+                                      demand->is_request, now_ns, wait_ns_out);
+    bool tokens = account_use_waits(&use->tokens, tokens_max, demand->tokens, now_ns, wait_ns_out);
     if (requests && tokens_max && demand->tokens_least <= tokens_max)
-        (void)waits(&use->tokens, tokens_max, demand->tokens_least, now_ns, wait_ns_out);
+        (void)account_use_waits(&use->tokens, tokens_max, demand->tokens_least, now_ns,
+                                wait_ns_out);
     if (requests || tokens) return requests ? ACCOUNT_TOO_FAST : ACCOUNT_TOO_MUCH;
     bool is_full = demand->answers && answers_max && use->held + demand->answers > answers_max;
     return is_full ? ACCOUNT_TOO_MANY : ACCOUNT_MAY;

@@ -14,9 +14,9 @@
 struct account_use {
     uint32_t held; /* answers under way */
     struct rate_limit requests, tokens;
-    int64_t owed;      /* nanos charged that the last ACCOUNTS does not include yet */
-    int64_t dropped;   /* the part of owed that belongs to forgotten entries */
-    int64_t set_aside; /* nanos reserved for answers in progress: the most that they may cost */
+    int64_t unreported; /* nanos charged that the last ACCOUNTS does not include yet */
+    int64_t dropped;    /* the part of owed that belongs to forgotten entries */
+    int64_t set_aside;  /* nanos reserved for answers in progress: the most that they may cost */
 };
 
 enum account_verdict {
@@ -40,12 +40,12 @@ struct account_demand {
 /* Changes nothing. With TOO_FAST and TOO_MUCH *wait_ns_out becomes the larger of its old value and
  * the time after which the demand can be admitted if nothing else is admitted meanwhile. A request
  * that exceeds the rate of requests also waits until its tokens fit. */
-enum account_verdict account_use_judge(const struct account_use *use,
-                                       const struct account_limits *limits,
-                                       const struct account_demand *demand, int64_t now_ns,
-                                       int64_t *wait_ns_out);
+enum account_verdict account_use_verify(const struct account_use *use,
+                                        const struct account_limits *limits,
+                                        const struct account_demand *demand, int64_t now_ns,
+                                        int64_t *wait_ns_out);
 
-/* Takes a demand that account_use_judge admitted. */
+/* Takes a demand that account_use_verify admitted. */
 void account_use_begin(struct account_use *use, const struct account_limits *limits,
                        const struct account_demand *demand, int64_t now_ns);
 

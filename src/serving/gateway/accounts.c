@@ -59,8 +59,8 @@ static void owe(struct accounts *accounts, const struct account_charge *charge, 
     struct account_use *account = NULL, *key = NULL;
     if (charge->account != ACCOUNT_NONE) account = &accounts->slots[charge->account].use;
     if (charge->key != ACCOUNT_NONE) key = &accounts->keys[charge->key].use;
-    if (account) account->owed = sum_i64(account->owed, amount);
-    if (key) key->owed = sum_i64(key->owed, amount);
+    if (account) account->unreported = sum_i64(account->unreported, amount);
+    if (key) key->unreported = sum_i64(key->unreported, amount);
 }
 
 /* The ring is full: assumes that the next ACCOUNTS includes the oldest. */
@@ -82,20 +82,20 @@ static void remember_charge(struct accounts *accounts, const struct account_char
 }
 
 /* The balances just received include the entries up to that one. */
-static void settle_charges(struct accounts *accounts, uint64_t settled) {
-    while (accounts->charge_count && charge_at(accounts, 0)->sequence <= settled) {
+static void commit_charges(struct accounts *accounts, uint64_t committed) {
+    while (accounts->charge_count && charge_at(accounts, 0)->sequence <= committed) {
         struct account_charge charge = forget_charge(accounts);
         owe(accounts, &charge, -charge.amount);
     }
-    if (accounts->charge_dropped > settled) return; /* they do not include all dropped charges */
+    if (accounts->charge_dropped > committed) return; /* they do not include all dropped charges */
     for (uint32_t i = 0; i < accounts->slots_used; i++) {
         struct account_use *use = &accounts->slots[i].use;
-        use->owed = sum_i64(use->owed, -use->dropped);
+        use->unreported = sum_i64(use->unreported, -use->dropped);
         use->dropped = 0;
     }
     for (uint32_t i = 0; i < accounts->keys_used; i++) {
         struct account_use *use = &accounts->keys[i].use;
-        use->owed = sum_i64(use->owed, -use->dropped);
+        use->unreported = sum_i64(use->unreported, -use->dropped);
         use->dropped = 0;
     }
 }
@@ -111,7 +111,7 @@ static uint32_t find_name(const struct accounts *accounts, const char *name, uin
 }
 
 /* An unused slot, or else that of an account that is gone for good. */
-static uint32_t find_room(struct accounts *accounts) {
+static uint32_t accounts_find_room(struct accounts *accounts) {
     if (accounts->slots_used < accounts->slot_count) return accounts->slots_used++;
     uint32_t gone = 0;
     while (gone < accounts->slot_count &&
@@ -144,71 +144,73 @@ static uint32_t find_key_room(struct accounts *accounts) {
 
 /* Takes the use by other gateways at the same ledger since its last report. */
 static void take_others(const struct accounts *accounts, struct account_state *slot,
-                        const struct account *told) {
+                        const struct account *reported) {
     const struct account *before = &slot->is;
-    if (told->others_requests > before->others_requests)
-        rate_limit_take(&slot->use.requests, told->limits.requests_per_minute,
-                        told->others_requests - before->others_requests, accounts->now_ns);
-    if (told->others_tokens > before->others_tokens)
-        rate_limit_take(&slot->use.tokens, told->limits.tokens_per_minute,
-                        told->others_tokens - before->others_tokens, accounts->now_ns);
+    if (reported->others_requests > before->others_requests)
+        rate_limit_take(&slot->use.requests, reported->limits.requests_per_minute,
+                        reported->others_requests - before->others_requests, accounts->now_ns);
+    if (reported->others_tokens > before->others_tokens)
+        rate_limit_take(&slot->use.tokens, reported->limits.tokens_per_minute,
+                        reported->others_tokens - before->others_tokens, accounts->now_ns);
 }
 
 /* Sets `named`: first those that keep their slot. */
-static void take_named(struct accounts *accounts, const struct account *told, uint32_t count) {
+static void accounts_take_named(struct accounts *accounts, const struct account *reported,
+                                uint32_t count) {
     for (uint32_t i = 0; i < accounts->slots_used; i++)
         accounts->slots[i].known = false;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t before = i < accounts->named_count ? accounts->named[i] : ACCOUNT_NONE;
-        accounts->named[i] = find_name(accounts, told[i].name, before);
+        accounts->named[i] = find_name(accounts, reported[i].name, before);
         if (accounts->named[i] != ACCOUNT_NONE) accounts->slots[accounts->named[i]].known = true;
     }
     accounts->named_count = count;
     for (uint32_t i = 0; i < count; i++) {
         bool new = accounts->named[i] == ACCOUNT_NONE;
-        if (new) accounts->named[i] = find_room(accounts);
+        if (new) accounts->named[i] = accounts_find_room(accounts);
         struct account_state *slot = &accounts->slots[accounts->named[i]];
         if (new)
             *slot = (struct account_state){.known = true};
         else
-            take_others(accounts, slot, &told[i]);
-        slot->is = told[i];
+            take_others(accounts, slot, &reported[i]);
+        slot->is = reported[i];
     }
 }
 
-static void take_keys(struct accounts *accounts, const struct account_key *told, uint32_t count) {
+static void take_keys(struct accounts *accounts, const struct account_key *reported,
+                      uint32_t count) {
     for (uint32_t i = 0; i < accounts->keys_used; i++)
         accounts->keys[i].known = false;
     for (uint32_t i = 0; i < count; i++) { /* first those that keep their slot */
-        uint32_t slot = map_find(&accounts->by_digest, digest_key(told[i].sha256));
+        uint32_t slot = map_find(&accounts->by_digest, digest_key(reported[i].sha256));
         if (slot != MAP_NONE) accounts->keys[slot].known = true;
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct map_key digest = digest_key(told[i].sha256);
+        struct map_key digest = digest_key(reported[i].sha256);
         uint32_t place = map_find(&accounts->by_digest, digest);
         if (place == MAP_NONE) {
             place = find_key_room(accounts);
             accounts->keys[place] = (struct account_key_state){.known = true};
             map_add(&accounts->by_digest, digest, place);
         }
-        accounts->keys[place].is = told[i];
-        accounts->keys[place].is.account = accounts->named[told[i].account];
+        accounts->keys[place].is = reported[i];
+        accounts->keys[place].is.account = accounts->named[reported[i].account];
     }
 }
 
 void accounts_take(struct accounts *accounts, const struct record_accounts *record) {
-    take_named(accounts, accounts_named(record), record->account_count);
+    accounts_take_named(accounts, accounts_named(record), record->account_count);
     take_keys(accounts, accounts_keys(record), record->key_count);
     accounts->prices = record->prices;
     memcpy(accounts->currency, record->currency, sizeof accounts->currency);
-    settle_charges(accounts, record->settled);
+    commit_charges(accounts, record->committed);
     accounts->asked_for = true;
 }
 
 /* ---- keys ---- */
 
 /* "Bearer" in any case, spaces and the key (RFC 9110, 11.4). */
-static struct bytes key_of(struct bytes authorization) {
+static struct bytes accounts_key_of(struct bytes authorization) {
     static const char scheme[] = "bearer ";
     size_t from = sizeof scheme - 1, to = authorization.count;
     if (to <= from) return BYTES_LITERAL("");
@@ -223,7 +225,7 @@ static struct bytes key_of(struct bytes authorization) {
 
 uint32_t accounts_find(const struct accounts *accounts, struct bytes authorization,
                        uint32_t *key_out) {
-    struct bytes key = key_of(authorization);
+    struct bytes key = accounts_key_of(authorization);
     uint8_t digest[SHA256_BYTES];
     sha256_digest(key.data, key.count, digest);
     uint32_t found = map_find(&accounts->by_digest, digest_key(digest));
@@ -235,7 +237,7 @@ uint32_t accounts_find(const struct accounts *accounts, struct bytes authorizati
 }
 
 /* `what` empty: not at all. */
-static void narrow(struct tenant_salt *tenant, struct bytes domain, struct bytes what) {
+static void accounts_narrow(struct tenant_salt *tenant, struct bytes domain, struct bytes what) {
     struct sha256 hash;
     if (what.count == 0) return;
     sha256_init(&hash);
@@ -253,8 +255,8 @@ struct tenant_salt accounts_tenant(const struct accounts *accounts, uint32_t acc
                                    struct bytes user_id, struct bytes cache_salt) {
     static const char user_domain[] = "fathom user id", salt_domain[] = "fathom cache salt";
     struct tenant_salt tenant = accounts_salt(accounts, account);
-    narrow(&tenant, (struct bytes){user_domain, sizeof user_domain}, user_id);
-    narrow(&tenant, (struct bytes){salt_domain, sizeof salt_domain}, cache_salt);
+    accounts_narrow(&tenant, (struct bytes){user_domain, sizeof user_domain}, user_id);
+    accounts_narrow(&tenant, (struct bytes){salt_domain, sizeof salt_domain}, cache_salt);
     return tenant;
 }
 
@@ -265,8 +267,8 @@ struct tenant_salt accounts_tenant_now(struct tenant_salt tenant, int64_t unix_t
     if (!life_s) return tenant;
     memcpy(&phase, tenant.bytes, sizeof phase);
     period = ((uint64_t)unix_time + phase % (uint64_t)life_s) / (uint64_t)life_s;
-    narrow(&tenant, (struct bytes){domain, sizeof domain},
-           (struct bytes){(const char *)&period, sizeof period});
+    accounts_narrow(&tenant, (struct bytes){domain, sizeof domain},
+                    (struct bytes){(const char *)&period, sizeof period});
     return tenant;
 }
 
@@ -289,35 +291,35 @@ uint32_t accounts_most(const struct accounts *accounts, uint32_t account, uint32
 int64_t accounts_balance(const struct accounts *accounts, uint32_t account) {
     if (account == ACCOUNT_NONE) return 0;
     const struct account_state *slot = &accounts->slots[account];
-    return sum_i64(slot->is.balance, -slot->use.owed);
+    return sum_i64(slot->is.balance, -slot->use.unreported);
 }
 
 /* As much is owed and set aside as can be counted, however the account pays. `left`: what is there, with
  * all that was charged. */
 static bool is_at_end(const struct account_use *use, int64_t left) {
-    return sum_i64(use->owed, use->set_aside) >= LEDGER_AMOUNT_MAX ||
+    return sum_i64(use->unreported, use->set_aside) >= LEDGER_AMOUNT_MAX ||
            sum_i64(left, -use->set_aside) <= -2 * LEDGER_AMOUNT_MAX;
 }
 
-enum entry_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key) {
-    if (account == ACCOUNT_NONE || !accounts->currency[0]) return ENTRY_LIMIT_NONE;
+enum usage_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key) {
+    if (account == ACCOUNT_NONE || !accounts->currency[0]) return USAGE_LIMIT_NONE;
     const struct account_state *slot = &accounts->slots[account];
     int64_t left = accounts_balance(accounts, account);
     bool is_spent = slot->is.is_prepaid && left <= slot->use.set_aside;
-    if (is_spent || is_at_end(&slot->use, left)) return ENTRY_LIMIT_BALANCE;
+    if (is_spent || is_at_end(&slot->use, left)) return USAGE_LIMIT_BALANCE;
     if (key == ACCOUNT_NONE || accounts->keys[key].is.budget == ACCOUNT_BUDGET_ANY)
-        return ENTRY_LIMIT_NONE;
+        return USAGE_LIMIT_NONE;
     const struct account_key_state *of = &accounts->keys[key];
-    bool has_left = sum_i64(of->is.budget, -of->use.owed) > of->use.set_aside;
-    return has_left ? ENTRY_LIMIT_NONE : ENTRY_LIMIT_BUDGET;
+    bool has_left = sum_i64(of->is.budget, -of->use.unreported) > of->use.set_aside;
+    return has_left ? USAGE_LIMIT_NONE : USAGE_LIMIT_BUDGET;
 }
 
 int64_t accounts_amount_most(const struct accounts *accounts, struct bytes model,
                              uint64_t prompt_tokens, uint64_t output_tokens) {
-    const struct token_price *price = model_prices_find(&accounts->prices, model);
+    const struct token_price *price = record_ledger_model_prices_find(&accounts->prices, model);
     bool hits_cost_more = price->hit > price->miss;
-    return token_price_amount(price, hits_cost_more ? prompt_tokens : 0,
-                              hits_cost_more ? 0 : prompt_tokens, output_tokens);
+    return record_ledger_token_price_amount(price, hits_cost_more ? prompt_tokens : 0,
+                                            hits_cost_more ? 0 : prompt_tokens, output_tokens);
 }
 
 /* ---- what they use ---- */
@@ -327,11 +329,11 @@ static enum account_verdict begin(struct accounts *accounts, uint32_t account, u
     struct account_state *slot = &accounts->slots[account];
     int64_t wait_ns = 0;
     enum account_verdict verdict =
-        account_use_judge(&slot->use, &slot->is.limits, demand, accounts->now_ns, &wait_ns);
+        account_use_verify(&slot->use, &slot->is.limits, demand, accounts->now_ns, &wait_ns);
     struct account_key_state *of = key == ACCOUNT_NONE ? NULL : &accounts->keys[key];
     if (key != ACCOUNT_NONE && verdict != ACCOUNT_NEVER) {
         enum account_verdict other =
-            account_use_judge(&of->use, &of->is.limits, demand, accounts->now_ns, &wait_ns);
+            account_use_verify(&of->use, &of->is.limits, demand, accounts->now_ns, &wait_ns);
         if (verdict == ACCOUNT_MAY || other == ACCOUNT_NEVER) verdict = other;
     }
     *retry_out = rate_limit_retry_seconds(wait_ns);
@@ -378,19 +380,19 @@ void accounts_release(struct accounts *accounts, uint32_t account, uint32_t key,
         &(struct account_demand){.answers = count, .tokens = tokens, .amount = amount});
 }
 
-void accounts_count_refused(struct accounts *accounts, uint32_t account, enum entry_limit limit) {
+void accounts_count_refused(struct accounts *accounts, uint32_t account, enum usage_limit limit) {
     if (account == ACCOUNT_NONE) return;
     struct account_state *slot = &accounts->slots[account];
-    slot->refused += limit == ENTRY_LIMIT_REQUESTS;
+    slot->refused += limit == USAGE_LIMIT_REQUESTS;
     slot->rate_refused +=
-        limit == ENTRY_LIMIT_REQUESTS_PER_MINUTE || limit == ENTRY_LIMIT_TOKENS_PER_MINUTE;
-    slot->unpaid += limit == ENTRY_LIMIT_BALANCE || limit == ENTRY_LIMIT_BUDGET;
+        limit == USAGE_LIMIT_REQUESTS_PER_MINUTE || limit == USAGE_LIMIT_TOKENS_PER_MINUTE;
+    slot->unpaid += limit == USAGE_LIMIT_BALANCE || limit == USAGE_LIMIT_BUDGET;
 }
 
 void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key, struct bytes model,
                      const struct api_usage *usage, uint64_t sequence) {
     if (account == ACCOUNT_NONE) return;
-    const struct token_price *price = model_prices_find(&accounts->prices, model);
+    const struct token_price *price = record_ledger_model_prices_find(&accounts->prices, model);
     struct account_state *slot = &accounts->slots[account];
     uint32_t hit = usage->prompt_hit_tokens, miss = usage->prompt_tokens - hit;
     uint64_t tokens = (uint64_t)usage->prompt_tokens + usage->completion_tokens;
@@ -399,7 +401,7 @@ void accounts_charge(struct accounts *accounts, uint32_t account, uint32_t key, 
         .sequence = sequence,
         .account = account,
         .key = key,
-        .amount = token_price_amount(price, hit, miss, usage->completion_tokens)};
+        .amount = record_ledger_token_price_amount(price, hit, miss, usage->completion_tokens)};
     slot->requests++;
     slot->prompt_hit_tokens += hit;
     slot->prompt_miss_tokens += miss;
@@ -448,8 +450,8 @@ static const struct accounts_family families[] = {
     {"fathom_account_output_tokens_total", "Tokens of answers, as billed.", AT(output_tokens)},
 };
 
-static void write_head(struct json_writer *writer, const char *name, const char *help,
-                       const char *type) {
+static void accounts_write_head(struct json_writer *writer, const char *name, const char *help,
+                                const char *type) {
     char line[256];
     format_text(line, sizeof line, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
     json_writer_text(writer, line);
@@ -468,12 +470,12 @@ void accounts_write_amount(struct json_writer *writer, int64_t nanos, uint32_t p
     json_writer_text(writer, text);
 }
 
-static void write_balances(struct json_writer *writer, const struct accounts *accounts) {
+static void accounts_write_balances(struct json_writer *writer, const struct accounts *accounts) {
     static const char name[] = "fathom_account_balance";
     char line[256];
     if (!accounts->currency[0]) return;
-    write_head(writer, name, "What the account has left, in the currency; below zero: owed.",
-               "gauge");
+    accounts_write_head(writer, name,
+                        "What the account has left, in the currency; below zero: owed.", "gauge");
     for (uint32_t i = 0; i < accounts->named_count; i++) {
         const struct account_state *slot = &accounts->slots[accounts->named[i]];
         format_text(line, sizeof line, "%s{account=\"%s\",currency=\"%s\"} ", name, slot->is.name,
@@ -489,7 +491,7 @@ void accounts_write_metrics(struct json_writer *writer, const struct accounts *a
     if (!accounts->asked_for) return;
     for (size_t i = 0; i < ARRAY_COUNT(families); i++) {
         const struct accounts_family *family = &families[i];
-        write_head(writer, family->name, family->help, "counter");
+        accounts_write_head(writer, family->name, family->help, "counter");
         for (uint32_t slot = 0; slot < accounts->slots_used; slot++) {
             const struct account_state *account = &accounts->slots[slot];
             uint64_t value;
@@ -499,5 +501,5 @@ void accounts_write_metrics(struct json_writer *writer, const struct accounts *a
             json_writer_text(writer, line);
         }
     }
-    write_balances(writer, accounts);
+    accounts_write_balances(writer, accounts);
 }

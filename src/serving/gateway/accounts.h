@@ -111,9 +111,9 @@ uint64_t accounts_models_denied(const struct accounts *accounts, uint32_t accoun
 /* Limit of their answers in progress; 0: none. */
 uint32_t accounts_most(const struct accounts *accounts, uint32_t account, uint32_t key);
 
-/* The money that is used up, except for the part set aside: ENTRY_LIMIT_BALANCE, or
- * ENTRY_LIMIT_BUDGET. NONE: there is enough. */
-enum entry_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key);
+/* The money that is used up, except for the part set aside: USAGE_LIMIT_BALANCE, or
+ * USAGE_LIMIT_BUDGET. NONE: there is enough. */
+enum usage_limit accounts_lack(const struct accounts *accounts, uint32_t account, uint32_t key);
 
 /* The highest cost in nanos of a request for that model, at the present prices. */
 int64_t accounts_amount_most(const struct accounts *accounts, struct bytes model,
@@ -133,7 +133,7 @@ enum account_verdict accounts_hold_tokens(struct accounts *accounts, uint32_t ac
                                           uint64_t tokens, int64_t amount, uint32_t *retry_out);
 
 /* Counts a request that was refused because of that limit. */
-void accounts_count_refused(struct accounts *accounts, uint32_t account, enum entry_limit limit);
+void accounts_count_refused(struct accounts *accounts, uint32_t account, enum usage_limit limit);
 
 /* Removes a request that did not begin from the rate of requests. */
 void accounts_uncount(struct accounts *accounts, uint32_t account, uint32_t key);

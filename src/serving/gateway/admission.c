@@ -31,7 +31,7 @@ enum status admission_check(const struct gateway *gateway, const struct request 
                   ahead.is_over_share ? "This account has more requests waiting than its share."
                                       : "The server is overloaded.",
                   (long long)(wait_ns / SECOND_NS), (long long)retry_s);
-    if (ahead.is_over_share) error->limit = ENTRY_LIMIT_SHARE;
+    if (ahead.is_over_share) error->limit = USAGE_LIMIT_SHARE;
     error->retry_after_seconds = retry_s < UINT32_MAX ? (uint32_t)retry_s : UINT32_MAX;
     return STATUS_INVALID;
 }

@@ -8,9 +8,9 @@
 #include "base/number.h"
 #include "contract/step_plan.h"
 #include "serving/gateway/admission.h"
-#include "serving/gateway/delivery.h"
 #include "serving/gateway/handover.h"
 #include "serving/gateway/reply.h"
+#include "serving/gateway/stream_writer.h"
 
 /* ---- the prompt's log probabilities ---- */
 
@@ -61,7 +61,8 @@ struct characters {
     uint32_t count;
 };
 
-static void count_characters(void *context, uint32_t index, const struct token_logprob *entries) {
+static void answer_count_characters(void *context, uint32_t index,
+                                    const struct token_logprob *entries) {
     struct characters *characters = context;
     characters->count +=
         api_tokens_characters(characters->tokenizer, characters->list, index, entries[0].token);
@@ -69,15 +70,16 @@ static void count_characters(void *context, uint32_t index, const struct token_l
 
 /* STATUS_FULL: nothing has changed. Ends the request if not all log probabilities of the prompt can
  * be kept: a client would take a part for the whole. */
-static enum status take_scores(struct gateway *gateway, struct request *request,
-                               const struct token_logprob *scores, uint32_t count) {
+static enum status answer_take_scores(struct gateway *gateway, struct request *request,
+                                      const struct token_logprob *scores, uint32_t count) {
     struct request_answered *answered = &request->answered;
     struct token_list list = list_scores(gateway, request, scores, count);
     size_t json_bytes = scores_json_bytes(request, &list), room = REQUEST_CANCEL_BYTES;
-    size_t said = delivery_frame_bytes(request) + delivery_start_bytes_max(request) + json_bytes;
+    size_t said =
+        stream_writer_frame_bytes(request) + stream_writer_start_bytes_max(request) + json_bytes;
     bool stream = request->asked.stream;
     bool fits = stream ? room + said <= gateway->outbox.capacity
-                       : delivery_has_room(gateway, request, json_bytes);
+                       : stream_writer_has_room(gateway, request, json_bytes);
     if (stream && fits) room += said;
     if (!gateway_can_put(gateway, room)) return STATUS_FULL;
     bool added =
@@ -87,11 +89,11 @@ static enum status take_scores(struct gateway *gateway, struct request *request,
         return STATUS_OK;
     }
     if (stream) {
-        delivery_start(gateway, request);
-        delivery_say_echo(gateway, request, &list);
+        stream_writer_start(gateway, request);
+        stream_writer_say_echo(gateway, request, &list);
     }
     struct characters characters = {gateway->options.tokenizer, &list, 0};
-    token_list_visit(&list, 0, list.count, count_characters, &characters);
+    token_list_visit(&list, 0, list.count, answer_count_characters, &characters);
     answered->tokens.text_offset += characters.count;
     answered->tokens_json_bytes += stream ? 0 : json_bytes;
     answered->scored_count += list.count;
@@ -103,10 +105,10 @@ static bool are_credible(const struct gateway *gateway, const struct request *re
                          const struct record_scores *record) {
     const struct request_asked *asked = &request->asked;
     const struct token_logprob *scores = scores_logprobs(record);
-    uint32_t told = request->answered.scored_count ? request->answered.scored_count : 1;
+    uint32_t reported = request->answered.scored_count ? request->answered.scored_count : 1;
     if (!(asked->sampling.flags & SAMPLING_SCORES) ||
         record->logprobs_each != 1 + asked->sampling.top_logprobs ||
-        record->first_position > told ||
+        record->first_position > reported ||
         (uint64_t)record->first_position + record->token_count > asked->prompt_tokens)
         return false;
     for (uint32_t i = 0; i < record->token_count * record->logprobs_each; i++) {
@@ -124,17 +126,17 @@ enum status answer_scores(struct gateway *gateway, uint32_t unit,
     if (!request || unit != request_speaker(request)) return STATUS_OK;
     if (!are_credible(gateway, request, record)) return STATUS_INVALID;
     const struct token_logprob *scores = scores_logprobs(record);
-    uint32_t told = request->answered.scored_count ? request->answered.scored_count : 1;
-    uint32_t known = told - record->first_position;
+    uint32_t reported = request->answered.scored_count ? request->answered.scored_count : 1;
+    uint32_t known = reported - record->first_position;
     if (known >= record->token_count) return STATUS_OK; /* repeats */
-    return take_scores(gateway, request, scores + (size_t)known * record->logprobs_each,
-                       record->token_count - known);
+    return answer_take_scores(gateway, request, scores + (size_t)known * record->logprobs_each,
+                              record->token_count - known);
 }
 
 /* ---- newly chosen tokens ---- */
 
 /* New tokens of one request, with their log probabilities if the unit reports them. */
-struct news {
+struct token_delta {
     const uint32_t *tokens;
     size_t count;
     const struct token_logprob *logprobs; /* [count][each] */
@@ -142,37 +144,38 @@ struct news {
 };
 
 /* Bytes of text that these tokens can release at most. */
-static size_t text_bytes_max(const struct gateway *gateway, const struct news *news) {
+static size_t text_bytes_max(const struct gateway *gateway, const struct token_delta *token_delta) {
     size_t bytes = TOKEN_STREAM_HELD_MAX;
     if (!gateway->options.tokenizer) return bytes;
-    for (size_t i = 0; i < news->count; i++)
+    for (size_t i = 0; i < token_delta->count; i++)
         bytes += TOKEN_STREAM_GROWTH_MAX *
-                 tokenizer_token_bytes(gateway->options.tokenizer, news->tokens[i]).count;
+                 tokenizer_token_bytes(gateway->options.tokenizer, token_delta->tokens[i]).count;
     return bytes;
 }
 
-static bool tells_tokens(const struct request *request) {
+static bool reports_tokens(const struct request *request) {
     return request->asked.answer.token_ids || request->asked.answer.logprobs;
 }
 
 /* The log probabilities of the i-th token. Fills and returns `bare` if none were asked for. */
 static const struct token_logprob *entries_of(const struct request *request,
-                                              const struct news *news, size_t i,
+                                              const struct token_delta *token_delta, size_t i,
                                               struct token_logprob *bare, uint32_t *each_out) {
-    bool told = request->asked.answer.logprobs && news->each > 0;
-    *bare = (struct token_logprob){.token = news->tokens[i]};
-    *each_out = told ? news->each : 1;
-    return told ? news->logprobs + i * news->each : bare;
+    bool reported = request->asked.answer.logprobs && token_delta->each > 0;
+    *bare = (struct token_logprob){.token = token_delta->tokens[i]};
+    *each_out = reported ? token_delta->each : 1;
+    return reported ? token_delta->logprobs + i * token_delta->each : bare;
 }
 
 /* Bytes of JSON that these tokens need at most. */
-static size_t tokens_json_bytes_max(const struct request *request, const struct news *news) {
+static size_t tokens_json_bytes_max(const struct request *request,
+                                    const struct token_delta *token_delta) {
     const struct api_answer *answer = &request->asked.answer;
-    size_t bytes = answer->token_ids ? news->count * API_TOKENS_ID_BYTES_MAX : 0;
-    for (size_t i = 0; i < news->count && answer->logprobs; i++) {
+    size_t bytes = answer->token_ids ? token_delta->count * API_TOKENS_ID_BYTES_MAX : 0;
+    for (size_t i = 0; i < token_delta->count && answer->logprobs; i++) {
         struct token_logprob bare;
         uint32_t each;
-        const struct token_logprob *entries = entries_of(request, news, i, &bare, &each);
+        const struct token_logprob *entries = entries_of(request, token_delta, i, &bare, &each);
         bytes += api_tokens_bytes_max(answer->tokenizer, entries, each);
     }
     return bytes;
@@ -180,55 +183,56 @@ static size_t tokens_json_bytes_max(const struct request *request, const struct 
 
 /* Adds the i-th new token to a list, with its log probabilities if asked for. False when memory is
  * out. */
-static bool add_token(const struct request *request, const struct news *news, size_t i,
-                      struct token_list *list, struct arena *arena) {
+static bool answer_add_token(const struct request *request, const struct token_delta *token_delta,
+                             size_t i, struct token_list *list, struct arena *arena) {
     struct token_logprob bare;
     uint32_t each;
-    const struct token_logprob *entries = entries_of(request, news, i, &bare, &each);
+    const struct token_logprob *entries = entries_of(request, token_delta, i, &bare, &each);
     return token_list_add(list, arena, entries, request->asked.answer.logprobs ? each : 0);
 }
 
 /* Adds token i to the kept tokens of the answer, which another unit needs to continue it. A request
  * that is out of memory continues without them, but can then not move to another unit. */
-static bool keep_token(struct request *request, const struct news *news, size_t i, bool reasons) {
+static bool keep_token(struct request *request, const struct token_delta *token_delta, size_t i,
+                       bool reasons) {
     struct request_answered *answered = &request->answered;
     bool whole = answered->tokens.count == answered->output_tokens;
-    answered->last_token = news->tokens[i];
+    answered->last_token = token_delta->tokens[i];
     answered->output_tokens++;
     if (!whole) return false;
     if (!token_list_turn(&answered->tokens, &request->arena, reasons)) return false;
-    if (!request->asked.stream || delivery_repeats_tokens(request))
-        return add_token(request, news, i, &answered->tokens, &request->arena);
-    struct token_logprob bare = {.token = news->tokens[i]};
+    if (!request->asked.stream || stream_writer_repeats_tokens(request))
+        return answer_add_token(request, token_delta, i, &answered->tokens, &request->arena);
+    struct token_logprob bare = {.token = token_delta->tokens[i]};
     return token_list_add(&answered->tokens, &request->arena, &bare, 0);
 }
 
 /* The text that new tokens release. */
 struct spoken {
-    struct delivery_text text;
+    struct stream_writer_text text;
     bool *reasons;           /* [count] for each token: it belongs to the reasoning */
     uint32_t count;          /* tokens, up to the one that ends the answer */
     enum request_cause ends; /* CAUSE_NONE: the answer continues */
 };
 
 static enum request_cause push_token(const struct gateway *gateway, struct request *request,
-                                     uint32_t token, struct delivery_text *text) {
+                                     uint32_t token, struct stream_writer_text *text) {
     if (!gateway->options.tokenizer) return CAUSE_NONE;
-    bool stopped = token_stream_push(&request->answered.words, token, delivery_add, text);
+    bool stopped = token_stream_push(&request->answered.words, token, stream_writer_add, text);
     return text->calls_ended ? CAUSE_ONE_CALL : stopped ? CAUSE_STOP_STRING : CAUSE_NONE;
 }
 
-static void speak(struct gateway *gateway, struct request *request, const struct news *news,
-                  struct spoken *out) {
+static void speak(struct gateway *gateway, struct request *request,
+                  const struct token_delta *token_delta, struct spoken *out) {
     const struct request_answered *answered = &request->answered;
-    out->text = delivery_open(gateway, request, text_bytes_max(gateway, news));
-    out->reasons = arena_take(&gateway->scratch, news->count * sizeof *out->reasons);
+    out->text = stream_writer_open(gateway, request, text_bytes_max(gateway, token_delta));
+    out->reasons = arena_take(&gateway->scratch, token_delta->count * sizeof *out->reasons);
     check(out->reasons); /* less than what the tokens' text may take */
     out->ends = CAUSE_NONE;
-    for (out->count = 0; out->count < news->count && !out->ends; out->count++) {
+    for (out->count = 0; out->count < token_delta->count && !out->ends; out->count++) {
         uint32_t before = answered->words.reasoning_tokens;
         out->text.token_at = answered->output_tokens + out->count;
-        out->ends = push_token(gateway, request, news->tokens[out->count], &out->text);
+        out->ends = push_token(gateway, request, token_delta->tokens[out->count], &out->text);
         out->reasons[out->count] = answered->words.reasoning_tokens > before;
         if (out->count && out->reasons[out->count] != out->reasons[out->count - 1])
             out->text.turn_count++;
@@ -251,72 +255,73 @@ static void count_repeated(const struct gateway *gateway, struct request *reques
     bool first = answered->output_tokens == list->count;
     if (!first && answered->tokens_json_bytes == 0) return;
     answered->tokens_json_bytes += bytes;
-    if (!kept || !delivery_has_room(gateway, request, 0)) answered->tokens_json_bytes = 0;
+    if (!kept || !stream_writer_has_room(gateway, request, 0)) answered->tokens_json_bytes = 0;
 }
 
-static void take_streamed(struct gateway *gateway, struct request *request, const struct news *news,
-                          const struct spoken *spoken) {
+static void take_streamed(struct gateway *gateway, struct request *request,
+                          const struct token_delta *token_delta, const struct spoken *spoken) {
     struct request_answered *answered = &request->answered;
     struct token_list list = {.text_offset = answered->tokens.text_offset};
     bool kept = true;
     for (uint32_t i = 0; i < spoken->count; i++) {
-        bool told = !tells_tokens(request) ||
-                    (token_list_turn(&list, &gateway->scratch, spoken->reasons[i]) &&
-                     add_token(request, news, i, &list, &gateway->scratch));
-        check(told); /* the outbox, which is smaller, has room for their names */
+        bool reported = !reports_tokens(request) ||
+                        (token_list_turn(&list, &gateway->scratch, spoken->reasons[i]) &&
+                         answer_add_token(request, token_delta, i, &list, &gateway->scratch));
+        check(reported); /* the outbox, which is smaller, has room for their names */
         answered->tokens.text_offset +=
-            api_tokens_characters(gateway->options.tokenizer, &list, i, news->tokens[i]);
-        kept &= keep_token(request, news, i, spoken->reasons[i]);
+            api_tokens_characters(gateway->options.tokenizer, &list, i, token_delta->tokens[i]);
+        kept &= keep_token(request, token_delta, i, spoken->reasons[i]);
     }
-    if (delivery_repeats_tokens(request)) count_repeated(gateway, request, &list, kept);
-    bool fits =
-        delivery_tell(gateway, request, &spoken->text, tells_tokens(request) ? &list : NULL);
+    if (stream_writer_repeats_tokens(request)) count_repeated(gateway, request, &list, kept);
+    bool fits = stream_writer_report(gateway, request, &spoken->text,
+                                     reports_tokens(request) ? &list : NULL);
     if (!fits || spoken->ends)
         request_cancel(gateway, request, fits ? spoken->ends : CAUSE_TOO_LONG);
 }
 
-static void take_whole(struct gateway *gateway, struct request *request, const struct news *news,
-                       const struct spoken *spoken) {
+static void take_whole(struct gateway *gateway, struct request *request,
+                       const struct token_delta *token_delta, const struct spoken *spoken) {
     struct request_answered *answered = &request->answered;
     bool fits = true;
-    size_t json_bytes = tokens_json_bytes_max(request, news);
-    if (!delivery_has_room(gateway, request, json_bytes)) {
+    size_t json_bytes = tokens_json_bytes_max(request, token_delta);
+    if (!stream_writer_has_room(gateway, request, json_bytes)) {
         request_cancel(gateway, request, CAUSE_TOO_LONG);
         return;
     }
     answered->tokens_json_bytes += json_bytes;
     for (uint32_t i = 0; i < spoken->count; i++)
-        fits &= keep_token(request, news, i, spoken->reasons[i]) || !tells_tokens(request);
-    fits = delivery_tell(gateway, request, &spoken->text, NULL) && fits;
+        fits &= keep_token(request, token_delta, i, spoken->reasons[i]) || !reports_tokens(request);
+    fits = stream_writer_report(gateway, request, &spoken->text, NULL) && fits;
     if (!fits || spoken->ends)
         request_cancel(gateway, request, fits ? spoken->ends : CAUSE_TOO_LONG);
 }
 
-static void take_untold(struct request *request, const struct news *news) {
-    request->answered.output_tokens += (uint32_t)news->count;
-    request->answered.last_token = news->tokens[news->count - 1];
+static void take_untold(struct request *request, const struct token_delta *token_delta) {
+    request->answered.output_tokens += (uint32_t)token_delta->count;
+    request->answered.last_token = token_delta->tokens[token_delta->count - 1];
 }
 
-static void take(struct gateway *gateway, struct request *request, const struct news *news,
-                 const struct spoken *spoken) {
+static void answer_take(struct gateway *gateway, struct request *request,
+                        const struct token_delta *token_delta, const struct spoken *spoken) {
     if (request->asked.prompt_only) {
-        take_untold(request, news);
+        take_untold(request, token_delta);
     } else if (request->asked.stream) {
-        delivery_start(gateway, request);
-        take_streamed(gateway, request, news, spoken);
+        stream_writer_start(gateway, request);
+        take_streamed(gateway, request, token_delta, spoken);
     } else {
-        take_whole(gateway, request, news, spoken);
+        take_whole(gateway, request, token_delta, spoken);
     }
 }
 
 /* Bytes that sending the new tokens puts at most. The tokens have been pushed. */
 static size_t take_bytes_max(const struct gateway *gateway, const struct request *request,
-                             const struct news *news, const struct spoken *spoken) {
+                             const struct token_delta *token_delta, const struct spoken *spoken) {
     size_t bytes = gateway->token_bytes;
     if (!request->asked.stream || request->asked.prompt_only) return bytes;
-    uint32_t times = delivery_repeats_tokens(request) ? 1 + delivery_repeats(request) : 1;
-    return bytes + delivery_start_bytes_max(request) + delivery_bytes_max(request, &spoken->text) +
-           times * tokens_json_bytes_max(request, news);
+    uint32_t times = stream_writer_repeats_tokens(request) ? 1 + stream_writer_repeats(request) : 1;
+    return bytes + stream_writer_start_bytes_max(request) +
+           stream_writer_bytes_max(request, &spoken->text) +
+           times * tokens_json_bytes_max(request, token_delta);
 }
 
 #define RUNS_WITHOUT_CALLS 4 /* of what was held back */
@@ -324,27 +329,28 @@ static size_t take_bytes_max(const struct gateway *gateway, const struct request
 
 /* The bound for any text of these tokens: each run of text has at least a byte. */
 static size_t take_bytes_ever(const struct gateway *gateway, const struct request *request,
-                              const struct news *news) {
-    size_t text = request->asked.stream ? text_bytes_max(gateway, news) : 0;
+                              const struct token_delta *token_delta) {
+    size_t text = request->asked.stream ? text_bytes_max(gateway, token_delta) : 0;
     bool calls = request->answered.words.calls.set != NULL;
     struct spoken most = {
         .text = {.count = text,
-                 .run_count = calls ? (uint32_t)text
-                                    : RUNS_WITHOUT_CALLS + RUNS_PER_TOKEN * (uint32_t)news->count,
-                 .turn_count = (uint32_t)news->count}};
-    return take_bytes_max(gateway, request, news, &most);
+                 .run_count =
+                     calls ? (uint32_t)text
+                           : RUNS_WITHOUT_CALLS + RUNS_PER_TOKEN * (uint32_t)token_delta->count,
+                 .turn_count = (uint32_t)token_delta->count}};
+    return take_bytes_max(gateway, request, token_delta, &most);
 }
 
 /* Pushes the new tokens through the request's stream. Returns false and changes nothing if the
  * outbox has no room for their text. A stream is large and cannot be rolled back, so it is copied
  * only if that may be necessary. */
-static bool speak_if_room(struct gateway *gateway, struct request *request, const struct news *news,
-                          struct spoken *out) {
-    bool roomy = gateway_can_put(gateway, take_bytes_ever(gateway, request, news));
+static bool speak_if_room(struct gateway *gateway, struct request *request,
+                          const struct token_delta *token_delta, struct spoken *out) {
+    bool roomy = gateway_can_put(gateway, take_bytes_ever(gateway, request, token_delta));
     struct token_stream before;
     if (!roomy) before = request->answered.words;
-    speak(gateway, request, news, out);
-    size_t room = take_bytes_max(gateway, request, news, out);
+    speak(gateway, request, token_delta, out);
+    size_t room = take_bytes_max(gateway, request, token_delta, out);
     check(room <= gateway->outbox.capacity);
     if (gateway_can_put(gateway, room)) return true;
     check(!roomy);
@@ -353,14 +359,14 @@ static bool speak_if_room(struct gateway *gateway, struct request *request, cons
 }
 
 /* False if no correct unit would send this record for this request. */
-static bool is_credible(const struct gateway *gateway, const struct request *request,
-                        enum request_part part, const struct record_tokens *record) {
+static bool answer_is_credible(const struct gateway *gateway, const struct request *request,
+                               enum request_part part, const struct record_tokens *record) {
     const struct request_asked *asked = &request->asked;
     uint32_t each =
         asked->sampling.flags & SAMPLING_LOGPROBS ? 1 + asked->sampling.top_logprobs : 0;
     const uint32_t *tokens = tokens_chosen(record);
     if (record->work_count ? !receipt_is_credible(tokens_work(record), asked->prompt_tokens)
-                           : !request->answered.receipt.parts[part].told)
+                           : !request->answered.receipt.parts[part].reported)
         return false;
     if (request_scores(request) && asked->prompt_tokens > 1) return false; /* these come first */
     if (record->first_output_position > request->answered.output_tokens ||
@@ -378,9 +384,9 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
     if (!request || unit != request_speaker(request)) return STATUS_OK;
     bool computes = request->life.state == REQUEST_PREFILLING;
     enum request_part part = computes ? PART_PROMPT : PART_ANSWER;
-    if (!is_credible(gateway, request, part, record)) return STATUS_INVALID;
+    if (!answer_is_credible(gateway, request, part, record)) return STATUS_INVALID;
     if (request_scores(request)) { /* a prompt of one token: none has a score */
-        enum status status = take_scores(gateway, request, NULL, 0);
+        enum status status = answer_take_scores(gateway, request, NULL, 0);
         if (status || request_speaker(request) == FLEET_NONE) return status;
     }
     uint32_t known = request->answered.output_tokens - record->first_output_position;
@@ -389,25 +395,26 @@ enum status answer_tokens(struct gateway *gateway, uint32_t unit,
         if (work) receipt_note(&request->answered.receipt, part, work);
         return STATUS_OK;
     }
-    struct news news = {
+    struct token_delta token_delta = {
         .tokens = tokens_chosen(record) + known,
         .count = record->token_count - known,
         .logprobs = tokens_logprobs(record) + (size_t)known * record->logprobs_each,
         .each = record->logprobs_each,
     };
     struct spoken spoken = {0};
-    bool room = request->asked.prompt_only
-                    ? gateway_can_put(gateway, take_bytes_max(gateway, request, &news, &spoken))
-                    : speak_if_room(gateway, request, &news, &spoken);
+    bool room =
+        request->asked.prompt_only
+            ? gateway_can_put(gateway, take_bytes_max(gateway, request, &token_delta, &spoken))
+            : speak_if_room(gateway, request, &token_delta, &spoken);
     if (!room) return STATUS_FULL;
     request_note(gateway, request, part, work, record->first_output_position + record->token_count);
-    receipt_settle(&request->answered.receipt, part);
+    receipt_choose(&request->answered.receipt, part);
     metrics_count_tokens(&gateway->metrics, &request->times, now_ns);
     admission_note_tokens(gateway, request, now_ns);
     request_progress(gateway, request);
-    take(gateway, request, &news, &spoken);
+    answer_take(gateway, request, &token_delta, &spoken);
     enum finish_reason reason;
     if (request->life.state == REQUEST_PREFILLING && !request_is_whole(request, &reason))
-        handover_continue(gateway, request, news.tokens, (uint32_t)news.count);
+        handover_continue(gateway, request, token_delta.tokens, (uint32_t)token_delta.count);
     return STATUS_OK;
 }

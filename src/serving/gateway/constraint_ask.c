@@ -9,21 +9,22 @@
 /* ---- behind which tokens the form holds ---- */
 
 /* TOKEN_STREAM_NO_TOKEN: the tokenizer has no added token with this text. */
-static uint32_t find_added(const struct tokenizer *tokenizer, struct bytes text) {
+static uint32_t constraint_ask_find_added(const struct tokenizer *tokenizer, struct bytes text) {
     uint32_t token;
     return tokenizer_find_added(tokenizer, text, &token) ? token : TOKEN_STREAM_NO_TOKEN;
 }
 
 /* If the tags are not tokens, the end of thinking cannot be recognized: an answer that need not
  * think does not, and for one that must the result is false. */
-static bool find_bound(const struct tokenizer *tokenizer, enum token_stream_mode mode,
-                       struct bytes at, struct token_stream_bound *out) {
-    uint32_t opening = find_added(tokenizer, BYTES_LITERAL(OPENING));
-    uint32_t closing = find_added(tokenizer, BYTES_LITERAL(CLOSING));
+static bool constraint_ask_find_bound(const struct tokenizer *tokenizer,
+                                      enum token_stream_mode mode, struct bytes at,
+                                      struct token_stream_bound *out) {
+    uint32_t opening = constraint_ask_find_added(tokenizer, BYTES_LITERAL(OPENING));
+    uint32_t closing = constraint_ask_find_added(tokenizer, BYTES_LITERAL(CLOSING));
     bool marked = opening != TOKEN_STREAM_NO_TOKEN && closing != TOKEN_STREAM_NO_TOKEN;
-    *out =
-        (struct token_stream_bound){TOKEN_STREAM_NO_TOKEN, TOKEN_STREAM_NO_TOKEN,
-                                    at.count ? find_added(tokenizer, at) : TOKEN_STREAM_NO_TOKEN};
+    *out = (struct token_stream_bound){TOKEN_STREAM_NO_TOKEN, TOKEN_STREAM_NO_TOKEN,
+                                       at.count ? constraint_ask_find_added(tokenizer, at)
+                                                : TOKEN_STREAM_NO_TOKEN};
     if (mode == TOKEN_STREAM_IN_REASONING) out->behind = closing;
     bool may = mode == TOKEN_STREAM_MAY_THINK || mode == TOKEN_STREAM_BEHIND_TOOL;
     if (may && marked) {
@@ -35,8 +36,9 @@ static bool find_bound(const struct tokenizer *tokenizer, enum token_stream_mode
 
 /* ---- the constraint's text ---- */
 
-static void write_text(struct json_writer *writer, const struct api_constraint *constraint,
-                       const struct token_stream_bound *bound) {
+static void constraint_ask_write_text(struct json_writer *writer,
+                                      const struct api_constraint *constraint,
+                                      const struct token_stream_bound *bound) {
     json_writer_text(writer, "{");
     if (bound->opens != TOKEN_STREAM_NO_TOKEN)
         json_writer_text(writer, "\"opens\":\"" OPENING "\",");
@@ -59,12 +61,13 @@ static enum status refuse(struct api_error *error, uint32_t http_status, const c
     return STATUS_INVALID;
 }
 
-static enum status refuse_memory(struct api_error *error) {
+static enum status constraint_ask_refuse_memory(struct api_error *error) {
     api_error_no_memory(error);
     return STATUS_INVALID;
 }
 
-static enum status refuse_size(struct api_error *error, const char *field, size_t bytes) {
+static enum status constraint_ask_refuse_size(struct api_error *error, const char *field,
+                                              size_t bytes) {
     api_error_set(error, 413, field, "request_too_large",
                   "'%s' has %zu bytes as a constraint; at most %d are allowed.", field, bytes,
                   LIMIT_CONSTRAINT_BYTES);
@@ -80,15 +83,17 @@ static enum status refuse_both(struct api_error *error, const char *field, const
 }
 
 /* Allocated in the leader's arena. */
-static enum status keep_text(struct request *leader, const struct api_constraint *constraint,
-                             const struct token_stream_bound *bound, struct api_error *error) {
+static enum status constraint_ask_keep_text(struct request *leader,
+                                            const struct api_constraint *constraint,
+                                            const struct token_stream_bound *bound,
+                                            struct api_error *error) {
     struct json_writer measure = {0};
-    write_text(&measure, constraint, bound);
+    constraint_ask_write_text(&measure, constraint, bound);
     if (measure.count > LIMIT_CONSTRAINT_BYTES)
-        return refuse_size(error, constraint->field, measure.count);
+        return constraint_ask_refuse_size(error, constraint->field, measure.count);
     struct json_writer writer = {arena_take(&leader->arena, measure.count), measure.count, 0};
-    if (!writer.out) return refuse_memory(error);
-    write_text(&writer, constraint, bound);
+    if (!writer.out) return constraint_ask_refuse_memory(error);
+    constraint_ask_write_text(&writer, constraint, bound);
     leader->asked.constraint = (struct bytes){writer.out, writer.count};
     leader->asked.constraint_field = constraint->field;
     return STATUS_OK;
@@ -98,11 +103,12 @@ static enum status keep_text(struct request *leader, const struct api_constraint
 
 static enum status ask_host(struct gateway *gateway, struct request *leader,
                             struct api_error *error) {
-    struct texts_ask ask = {
+    struct tokenize_request ask = {
         .request = leader->id, .client = request_client(leader), .text = leader->asked.constraint};
     const char *field = leader->asked.constraint_field;
-    enum status status = texts_take(&gateway->constraints, &leader->waiting_constraint, &ask);
-    if (status == STATUS_TOO_LARGE) return refuse_size(error, field, ask.text.count);
+    enum status status =
+        tokenize_queue_take(&gateway->constraints, &leader->waiting_constraint, &ask);
+    if (status == STATUS_TOO_LARGE) return constraint_ask_refuse_size(error, field, ask.text.count);
     return status == STATUS_NO_MEMORY
                ? refuse(error, 503, field, "constraints_busy",
                         "too many constraints wait to be compiled. Try again later.")
@@ -121,11 +127,11 @@ enum status constraint_ask_take(struct gateway *gateway, struct request *leader,
                       "this checkpoint has no tokenizer, so its answers cannot be held to a form.");
     if (parsed->stop_token_count) return refuse_both(error, constraint->field, "stop_token_ids");
     if (parsed->ignore_eos) return refuse_both(error, constraint->field, "ignore_eos");
-    if (!find_bound(tokenizer, asked->mode, constraint->at, &bound))
+    if (!constraint_ask_find_bound(tokenizer, asked->mode, constraint->at, &bound))
         return refuse(error, 400, constraint->field, "unsupported_parameter",
                       "this model ends its thinking with no token of its own, so an answer that "
                       "thinks cannot be held to a form. Switch thinking off.");
-    enum status status = keep_text(leader, constraint, &bound, error);
+    enum status status = constraint_ask_keep_text(leader, constraint, &bound, error);
     if (!status) status = ask_host(gateway, leader, error);
     if (status) return status;
     leader->constraint_unjudged = true;
@@ -142,7 +148,7 @@ enum status constraint_ask_judged(struct request *leader, const struct record_co
     };
     leader->constraint_unjudged = record->verdict != CONSTRAINT_HOLDS;
     if (!leader->constraint_unjudged) return STATUS_OK;
-    if (record->verdict == CONSTRAINT_NO_MEMORY) return refuse_memory(error);
+    if (record->verdict == CONSTRAINT_NO_MEMORY) return constraint_ask_refuse_memory(error);
     api_error_set(error, 400, leader->asked.constraint_field, codes[record->verdict], "'%s': %.*s",
                   leader->asked.constraint_field, (int)record->message_bytes,
                   constrained_message(record));

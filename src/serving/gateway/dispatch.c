@@ -6,7 +6,7 @@
 #include "base/number.h"
 #include "serving/gateway/request_lines.h"
 #include "serving/policy/admit.h"
-#include "serving/policy/share_turns.h"
+#include "serving/policy/fair_queue.h"
 
 #define LOOKS_MAX                                                                                  \
     1024             /* consecutive requests for which no unit is found before the search stops for
@@ -27,7 +27,7 @@ static struct record_submit submit_counts(const struct request *request) {
 
 size_t dispatch_submit_bytes(const struct request *request) {
     struct record_submit counts = submit_counts(request);
-    return carried_bytes(RECORD_SUBMIT, &counts);
+    return machine_envelope_bytes(RECORD_SUBMIT, &counts);
 }
 
 static void write_token(void *context, uint32_t index, const struct token_logprob *entries) {
@@ -40,7 +40,7 @@ struct record_submit *dispatch_put_submit(struct gateway *gateway, const struct 
     struct unit_id unit = gateway->fleet.units[request->life.at[part].unit].id;
     struct record_submit counts = submit_counts(request);
     struct record_submit *submit =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, unit, RECORD_SUBMIT, &counts);
+        machine_outbox_put_envelope(&gateway->outbox, RECORD_TO_UNIT, unit, RECORD_SUBMIT, &counts);
     check(submit);
     submit->task = task;
     submit->request = request->id;
@@ -141,8 +141,8 @@ static void find_hits(struct gateway *gateway, struct request *request,
 }
 
 /* Notes the reason, and the prompt blocks that the unit will have. */
-static void note_choice(struct gateway *gateway, struct request *request,
-                        const struct units_choice *choice) {
+static void dispatch_note_choice(struct gateway *gateway, struct request *request,
+                                 const struct units_choice *choice) {
     const struct request_placing *heads = &request->head->placing;
     if (request->placing.choice_reason != 1 + choice->reason || choice->unit != BALANCE_NO_RANK)
         gateway->unit_choices[choice->reason]++;
@@ -172,12 +172,11 @@ struct request_work dispatch_work(struct gateway *gateway, struct request *leade
     for (uint32_t i = 0; i < leader->choice_count; i++)
         answer_tokens +=
             predict_length_left(&gateway->lengths, 0, leader->choices[i]->asked.new_tokens_max);
-    uint64_t tokens = prompt_tokens + SHARE_TURNS_ANSWER * answer_tokens;
+    uint64_t tokens = prompt_tokens + FAIR_QUEUE_ANSWER * answer_tokens;
     if (!has_account) return (struct request_work){.tokens = tokens};
     const struct account *account = &gateway->accounts.slots[leader->asked.account].is;
     return (struct request_work){
-        tokens,
-        share_turns_work(tokens, account->weight, (enum account_priority)account->priority)};
+        tokens, fair_queue_work(tokens, account->weight, (enum account_priority)account->priority)};
 }
 
 /* ---- two units for one request ---- */
@@ -203,7 +202,7 @@ static uint64_t may_be_shared(const struct gateway *gateway, const struct reques
 
 struct kv_route dispatch_route(const struct request *request) {
     uint64_t attempt = (uint64_t)(request->id.attempt + 1) << 32;
-    return (struct kv_route){.ticket = {request->id.high, request->id.low ^ attempt}};
+    return (struct kv_route){.grant = {request->id.high, request->id.low ^ attempt}};
 }
 
 /* First asks the unit that is to make the answer for pages. `numerics` is the result of
@@ -231,7 +230,7 @@ static enum outcome place_at_two(struct gateway *gateway, struct request *reques
     if (!gateway_can_put(gateway, dispatch_submit_bytes(request))) return OUTCOME_NO_ROOM;
     request_reserve(gateway, request, second.unit, need.start_pages, first.unit,
                     prefill.start_pages);
-    note_choice(gateway, request, &first);
+    dispatch_note_choice(gateway, request, &first);
     struct record_submit *submit =
         dispatch_put_submit(gateway, request, PART_ANSWER, SUBMIT_RESERVE);
     submit->route = dispatch_route(request);
@@ -251,8 +250,8 @@ int64_t dispatch_gives_up_ns(const struct gateway *gateway, const struct request
 }
 
 /* Places one request; `units` is from fleet_view. */
-static enum outcome place(struct gateway *gateway, struct request *request,
-                          const struct balance_unit *units, int64_t now_ns) {
+static enum outcome dispatch_place(struct gateway *gateway, struct request *request,
+                                   const struct balance_unit *units, int64_t now_ns) {
     struct balance_units_need need = need_of(request);
     int64_t retry_ns = request->placing.retry_ns;
     uint64_t shared = may_be_shared(gateway, request);
@@ -271,11 +270,11 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     if (choice.unit != BALANCE_NO_RANK) {
         if (!gateway_can_put(gateway, dispatch_submit_bytes(request))) return OUTCOME_NO_ROOM;
         request_bind(gateway, request, choice.unit, need.start_pages);
-        note_choice(gateway, request, &choice);
+        dispatch_note_choice(gateway, request, &choice);
         dispatch_put_submit(gateway, request, PART_ANSWER, SUBMIT_ANSWER);
         return OUTCOME_BOUND;
     }
-    note_choice(gateway, request, &choice);
+    dispatch_note_choice(gateway, request, &choice);
     if (choice.reason == UNITS_WAITS_ROOM) return OUTCOME_ALL_FULL;
     /* Units may serve that are too small for the request or have other numerics. */
     bool any_serves = fleet_serves(&gateway->fleet);
@@ -292,7 +291,7 @@ static enum outcome place(struct gateway *gateway, struct request *request,
     return OUTCOME_WENT_ON;
 }
 
-static bool has_room(const struct balance_unit *units) {
+static bool dispatch_has_room(const struct balance_unit *units) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         if (units[i].takes && units[i].requests < units[i].requests_max &&
             units[i].waiting < units[i].rank_count * BALANCE_UNITS_WAITING)
@@ -328,7 +327,7 @@ static void view_again(const struct gateway *gateway, const struct request *requ
             fleet_view_unit(&gateway->fleet, request->life.at[part].unit, now_ns, units);
 }
 
-static bool place_all(struct gateway *gateway, int64_t now_ns) {
+static bool dispatch_place_all(struct gateway *gateway, int64_t now_ns) {
     struct request_lines *lines = &gateway->requests.waiting;
     struct balance_unit units[LIMIT_FLEET_UNITS];
     struct request *request;
@@ -336,12 +335,12 @@ static bool place_all(struct gateway *gateway, int64_t now_ns) {
     fleet_view(&gateway->fleet, now_ns, units);
     gateway->retry_ns = MACHINE_NEVER;
     while ((request = request_lines_next(lines))) {
-        enum outcome outcome = place(gateway, request, units, now_ns);
+        enum outcome outcome = dispatch_place(gateway, request, units, now_ns);
         if (outcome == OUTCOME_NO_ROOM) return false;
         if (outcome == OUTCOME_BOUND) view_again(gateway, request, now_ns, units);
         if (outcome == OUTCOME_ALL_FULL) request_lines_pass(lines, request);
         if (outcome != OUTCOME_BOUND && ++looks == LOOKS_MAX) return true;
-        if (outcome == OUTCOME_ALL_FULL && !has_room(units)) return true;
+        if (outcome == OUTCOME_ALL_FULL && !dispatch_has_room(units)) return true;
     }
     return true;
 }
@@ -352,7 +351,7 @@ bool dispatch_run(struct gateway *gateway, int64_t now_ns) {
     end_hopeless(gateway, now_ns);
     if (!lines->count) return true;
     request_lines_begin(lines);
-    bool room = place_all(gateway, now_ns);
+    bool room = dispatch_place_all(gateway, now_ns);
     request_lines_end(lines);
     return room;
 }
@@ -363,8 +362,8 @@ int64_t dispatch_wake_ns(const struct gateway *gateway) {
     int64_t wake_ns = requests->waiting.count ? gateway->retry_ns : MACHINE_NEVER;
     wake_ns = min_i64(wake_ns, due_heap_first(&requests->queue_ends, &slot));
     if (fleet_serves(&gateway->fleet)) return wake_ns;
-    if (requests->unsettled.first) /* the list is in the order in which they give up */
-        wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, requests->unsettled.first, false));
+    if (requests->unchecked.first) /* the list is in the order in which they give up */
+        wake_ns = min_i64(wake_ns, dispatch_gives_up_ns(gateway, requests->unchecked.first, false));
     return min_i64(wake_ns, first_gives_up_ns(gateway, &slot));
 }
 
@@ -373,8 +372,9 @@ int64_t dispatch_wake_ns(const struct gateway *gateway) {
 /* The unit finishes its present requests as they were submitted. A role affects only later
  * requests. */
 enum status dispatch_assign(struct gateway *gateway, uint32_t unit, enum unit_role role) {
-    if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[unit].id,
-                            RECORD_ROLE, &(struct record_role){.role = role}))
+    if (!machine_outbox_put_envelope(&gateway->outbox, RECORD_TO_UNIT,
+                                     gateway->fleet.units[unit].id, RECORD_ROLE,
+                                     &(struct record_role){.role = role}))
         return STATUS_FULL;
     fleet_assign(&gateway->fleet, unit, role);
     gateway->changed = true;
@@ -385,7 +385,7 @@ void dispatch_change_roles(struct gateway *gateway, int64_t now_ns) {
     struct choose_roles_rule rule = {.hold_ns = gateway->options.role_hold_ns,
                                      .rest_ns = ROLE_RESTS * gateway->options.role_hold_ns};
     struct balance_unit units[LIMIT_FLEET_UNITS];
-    size_t room = carried_bytes(RECORD_ROLE, NULL);
+    size_t room = machine_envelope_bytes(RECORD_ROLE, NULL);
     if (!rule.hold_ns || !gateway_can_put(gateway, room)) return;
     fleet_view(&gateway->fleet, now_ns, units);
     struct roles_choice choice = choose_roles(&gateway->roles, &rule, units, LIMIT_FLEET_UNITS,

@@ -17,7 +17,7 @@ static const struct endpoint endpoints[] = {
 };
 
 /* Takes away a path's first part, if it is that one and more follows. */
-static bool strip(struct bytes *path, const char *part) {
+static bool endpoint_strip(struct bytes *path, const char *part) {
     size_t count = strlen(part);
     if (!bytes_start_with(*path, bytes_of(part)) || path->count == count ||
         path->data[count] != '/')
@@ -37,8 +37,8 @@ static const struct endpoint *find(struct bytes path, struct bytes *rest_out) {
 
 const struct endpoint *endpoint_find(struct bytes path, struct bytes *rest_out) {
     *rest_out = BYTES_LITERAL("");
-    bool anthropic = strip(&path, "/anthropic");
-    if (!strip(&path, "/v1") && !anthropic) (void)strip(&path, "/beta");
+    bool anthropic = endpoint_strip(&path, "/anthropic");
+    if (!endpoint_strip(&path, "/v1") && !anthropic) (void)endpoint_strip(&path, "/beta");
     const struct endpoint *found = find(path, rest_out);
     bool speaks = found && (found->number == ENDPOINT_MODELS ||
                             (found->dialect && found->dialect->number == DIALECT_ANTHROPIC));
@@ -65,7 +65,7 @@ const struct dialect *endpoint_dialect(enum endpoint_number number) {
     return number < ENDPOINT_OTHER ? endpoints[number].dialect : NULL;
 }
 
-const struct dialect *endpoint_spoken(enum endpoint_number number, bool speaks_anthropic) {
+const struct dialect *endpoint_error_dialect(enum endpoint_number number, bool speaks_anthropic) {
     const struct dialect *dialect = endpoint_dialect(number);
     return dialect || !speaks_anthropic ? dialect : &anthropic_dialect;
 }

@@ -21,7 +21,7 @@ enum endpoint_askers { ASKERS_ALL, ASKERS_WITH_KEY, ASKERS_OPERATORS };
 /* X(number, path, method, listeners, askers, name in /metrics, function, dialect). A path may also
  * begin with /v1 or /beta; that of an endpoint with Anthropic's dialect, and MODELS, with
  * /anthropic or /anthropic/v1. A model's name may follow MODELS. Without a dialect, errors are in
- * the dialect that the client uses (endpoint_spoken). */
+ * the dialect that the client uses (endpoint_error_dialect). */
 #define ENDPOINTS(X)                                                                               \
     X(CHAT, "/chat/completions", HTTP_POST, ENDPOINT_PUBLIC, ASKERS_WITH_KEY, "chat_completions",  \
       intake_ask, &chat_dialect)                                                                   \
@@ -107,6 +107,6 @@ const char *endpoint_name(enum endpoint_number number);
 const struct dialect *endpoint_dialect(enum endpoint_number number);
 
 /* The endpoint's dialect. If it has none, the client's; NULL means OpenAI's. */
-const struct dialect *endpoint_spoken(enum endpoint_number number, bool speaks_anthropic);
+const struct dialect *endpoint_error_dialect(enum endpoint_number number, bool speaks_anthropic);
 
 #endif

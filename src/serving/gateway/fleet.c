@@ -24,12 +24,12 @@ enum status fleet_open(struct fleet *fleet, struct arena *arena) {
 
 /* ---- coming and going ---- */
 
-static struct map_key key_of(struct unit_id id) {
+static struct map_key fleet_key_of(struct unit_id id) {
     return (struct map_key){0, id.value, 0};
 }
 
 uint32_t fleet_find(const struct fleet *fleet, struct unit_id id) {
-    uint32_t unit = map_find(&fleet->by_id, key_of(id));
+    uint32_t unit = map_find(&fleet->by_id, fleet_key_of(id));
     return unit == MAP_NONE ? FLEET_NONE : unit;
 }
 
@@ -46,7 +46,7 @@ void fleet_join(struct fleet *fleet, struct unit_id id, int64_t now_ns) {
         if (unit->state != FLEET_FREE) continue;
         *unit = (struct fleet_unit){
             .id = id, .state = FLEET_JOINING, .ranks = unit->ranks, .last_seen_ns = now_ns};
-        map_add(&fleet->by_id, key_of(id), i);
+        map_add(&fleet->by_id, fleet_key_of(id), i);
         return;
     }
     fleet->refused_total++;
@@ -63,7 +63,7 @@ static bool same_model(const struct record_unit_hello *a, const struct record_un
            memcmp(a->model_id, b->model_id, sizeof a->model_id) == 0;
 }
 
-static bool is_own(const struct fleet_own *own, const struct record_unit_hello *hello) {
+static bool fleet_is_own(const struct fleet_own *own, const struct record_unit_hello *hello) {
     static const char unknown[sizeof own->model_id];
     bool knows_weights = memcmp(own->model_id, unknown, sizeof unknown) != 0;
     return (!own->vocab_count || own->vocab_count == hello->vocab_count) &&
@@ -117,7 +117,7 @@ uint64_t fleet_tokens_max(const struct fleet *fleet) {
 /* Ignore a unit too small to run any request; its model is not adopted. */
 static bool is_usable(const struct fleet_own *own, const struct record_unit_hello *hello) {
     return hello->page_count > 0 && hello->requests_max > 0 && hello->vocab_count <= LIMIT_VOCAB &&
-           hello->context_tokens_max <= LIMIT_CONTEXT && is_own(own, hello);
+           hello->context_tokens_max <= LIMIT_CONTEXT && fleet_is_own(own, hello);
 }
 
 /* For a unit that already serves: one of its ranks has returned as another process. */
@@ -172,8 +172,8 @@ bool fleet_moves_blocks(const struct fleet *fleet, uint32_t index) {
 }
 
 /* A step has ended. The next one has begun if there is work. */
-static void note_step(struct fleet *fleet, struct fleet_unit *unit,
-                      const struct record_unit_load *load, int64_t now_ns) {
+static void fleet_note_step(struct fleet *fleet, struct fleet_unit *unit,
+                            const struct record_unit_load *load, int64_t now_ns) {
     const double kept = 1 - 1.0 / STEPS_REMEMBERED;
     unit->step_began_ns = now_ns;
     if (unit->hello.role != UNIT_PREFILL) return;
@@ -187,7 +187,7 @@ void fleet_load(struct fleet *fleet, uint32_t index, const struct record_unit_lo
                 int64_t now_ns) {
     struct fleet_unit *unit = &fleet->units[index];
     if (!fleet_is_member(fleet, index)) return;
-    if (load->totals.steps != unit->load.totals.steps) note_step(fleet, unit, load, now_ns);
+    if (load->totals.steps != unit->load.totals.steps) fleet_note_step(fleet, unit, load, now_ns);
     if (unit->load.draining && !load->draining)
         unit->draining = false; /* an operator has undone the drain */
     unit->load = *load;
@@ -206,7 +206,7 @@ void fleet_leave(struct fleet *fleet, uint32_t index, bool lost) {
     check(unit->bound == 0 && unit->promised_pages == 0);
     if (lost) fleet->losses_total++;
     unit_counters_add_unit(&fleet->gone.totals, &unit->load.totals);
-    map_remove(&fleet->by_id, key_of(unit->id));
+    map_remove(&fleet->by_id, fleet_key_of(unit->id));
     *unit = (struct fleet_unit){.ranks = unit->ranks};
     look_at_members(fleet);
 }
@@ -248,7 +248,7 @@ static uint32_t count_waiting(const struct fleet_unit *unit) {
     return max_u32(unknown, load->requests_waiting + min_u32(unit->fresh, unit->bound));
 }
 
-static uint32_t count_all(const struct fleet_unit *unit) {
+static uint32_t fleet_count_all(const struct fleet_unit *unit) {
     return max_u32(unit->bound, unit->load.requests_running + count_waiting(unit));
 }
 
@@ -281,7 +281,7 @@ void fleet_view_unit(const struct fleet *fleet, uint32_t index, int64_t now_ns,
         .rank_count = unit->hello.rank_count,
         .context_tokens_max = unit->hello.context_tokens_max,
         .rank_pages = unit->rank_pages,
-        .requests = count_all(unit),
+        .requests = fleet_count_all(unit),
         .requests_max = unit->hello.requests_max,
         .waiting = count_waiting(unit),
         .pages_total = unit->hello.page_count,

@@ -24,9 +24,9 @@
 #include "serving/policy/balance_prefill.h"
 #include "serving/policy/rebalance.h"
 
-#define RANKS_TOLD_MAX 2048 /* in one report, which must fit the smallest outbox */
+#define RANKS_REPORTED_MAX 2048 /* in one report, which must fit the smallest outbox */
 
-static const char *state_name(const struct fleet_unit *unit) {
+static const char *fleet_report_state_name(const struct fleet_unit *unit) {
     static const char *const names[] = {[FLEET_FREE] = "free",
                                         [FLEET_JOINING] = "joining",
                                         [FLEET_SERVING] = "serving",
@@ -36,7 +36,8 @@ static const char *state_name(const struct fleet_unit *unit) {
     return drains && unit->state == FLEET_SERVING ? "draining" : names[unit->state];
 }
 
-static void write_member(struct json_writer *writer, const char *name, uint64_t value) {
+static void fleet_report_write_member(struct json_writer *writer, const char *name,
+                                      uint64_t value) {
     json_writer_text(writer, name);
     json_writer_unsigned(writer, value);
 }
@@ -47,17 +48,18 @@ static void write_text_member(struct json_writer *writer, const char *name, cons
 }
 
 /* Writes nothing if there is no storage. */
-static void write_storage(struct json_writer *writer, uint32_t state) {
+static void fleet_report_write_storage(struct json_writer *writer, uint32_t state) {
     if (state != KV_STORAGE_NONE)
         json_writer_text(writer, state == KV_STORAGE_ON ? ",\"kv_storage\":\"on\""
                                                         : ",\"kv_storage\":\"read only\"");
 }
 
-static void write_pages(struct json_writer *writer, uint32_t free, uint32_t held, uint32_t cached) {
-    write_member(writer, ",\"kv_pages\":{\"free\":", free);
-    write_member(writer, ",\"held\":", held);
-    write_member(writer, ",\"cached\":", cached);
-    write_member(writer, ",\"total\":", (uint64_t)free + held + cached);
+static void fleet_report_write_pages(struct json_writer *writer, uint32_t free, uint32_t held,
+                                     uint32_t cached) {
+    fleet_report_write_member(writer, ",\"kv_pages\":{\"free\":", free);
+    fleet_report_write_member(writer, ",\"held\":", held);
+    fleet_report_write_member(writer, ",\"cached\":", cached);
+    fleet_report_write_member(writer, ",\"total\":", (uint64_t)free + held + cached);
     json_writer_text(writer, "}");
 }
 
@@ -74,93 +76,98 @@ static void write_rank(struct json_writer *writer, const struct fleet_unit *unit
     const struct fleet_rank *rank = &unit->ranks[index];
     json_writer_text(writer, "{\"pid\":");
     json_writer_integer(writer, rank->is.pid);
-    write_member(writer, ",\"requests_waiting\":", rank->load.requests_waiting);
-    write_member(writer, ",\"requests_running\":", rank->load.requests_running);
-    write_member(writer, ",\"requests_parked\":", rank->load.requests_parked);
-    write_pages(writer, rank->load.pages_free, rank->load.pages_held, rank->load.pages_cached);
-    write_storage(writer, rank->load.kv_storage);
+    fleet_report_write_member(writer, ",\"requests_waiting\":", rank->load.requests_waiting);
+    fleet_report_write_member(writer, ",\"requests_running\":", rank->load.requests_running);
+    fleet_report_write_member(writer, ",\"requests_parked\":", rank->load.requests_parked);
+    fleet_report_write_pages(writer, rank->load.pages_free, rank->load.pages_held,
+                             rank->load.pages_cached);
+    fleet_report_write_storage(writer, rank->load.kv_storage);
     json_writer_text(writer, drain_name(unit, index));
     json_writer_text(writer, "}");
 }
 
 /* How often a unit of several ranks chose for each reason. */
-static void write_choices(struct json_writer *writer, const struct record_unit_load *load) {
+static void fleet_report_write_choices(struct json_writer *writer,
+                                       const struct record_unit_load *load) {
     json_writer_text(writer, ",\"prefill_choices\":{");
     for (uint32_t i = 0; i < LOAD_PREFILL_REASONS; i++) {
         if (i) json_writer_text(writer, ",");
-        json_writer_string(writer, bytes_of(prefill_reason_name((enum prefill_reason)i)));
-        write_member(writer, ":", load->prefill_choices_total[i]);
+        json_writer_string(writer, bytes_of(balance_prefill_reason_name((enum prefill_reason)i)));
+        fleet_report_write_member(writer, ":", load->prefill_choices_total[i]);
     }
     json_writer_text(writer, "},\"decode_choices\":{");
     for (uint32_t i = 0; i < LOAD_DECODE_REASONS; i++) {
         if (i) json_writer_text(writer, ",");
-        json_writer_string(writer, bytes_of(decode_reason_name((enum decode_reason)i)));
-        write_member(writer, ":", load->decode_choices_total[i]);
+        json_writer_string(writer, bytes_of(balance_decode_reason_name((enum decode_reason)i)));
+        fleet_report_write_member(writer, ":", load->decode_choices_total[i]);
     }
     json_writer_text(writer, "}");
 }
 
-static void write_unit(struct json_writer *writer, const struct fleet_unit *unit,
-                       uint32_t *ranks_told) {
+static void fleet_report_write_unit(struct json_writer *writer, const struct fleet_unit *unit,
+                                    uint32_t *ranks_reported) {
     static const char digits[] = "0123456789abcdef";
     char model[2 * sizeof unit->hello.model_id + 1] = "", milliseconds[32], instance[24];
     for (size_t i = 0; i < sizeof unit->hello.model_id; i++) {
         model[2 * i] = digits[(uint8_t)unit->hello.model_id[i] >> 4];
         model[2 * i + 1] = digits[(uint8_t)unit->hello.model_id[i] & 15];
     }
-    write_member(writer, "{\"id\":", unit->id.value);
+    fleet_report_write_member(writer, "{\"id\":", unit->id.value);
     format_text(instance, sizeof instance, "%016llx", (unsigned long long)unit->hello.instance);
     write_text_member(writer, ",\"instance\":", instance);
-    write_text_member(writer, ",\"role\":", unit_role_name(unit->hello.role));
-    write_text_member(writer, ",\"state\":", state_name(unit));
+    write_text_member(writer, ",\"role\":", record_unit_role_name(unit->hello.role));
+    write_text_member(writer, ",\"state\":", fleet_report_state_name(unit));
     write_text_member(writer, ",\"model\":", model);
     write_text_member(writer, ",\"numerics\":", unit->hello.numerics_id);
     json_writer_text(writer, ",\"ranks\":[");
     uint32_t rank_count = unit->state == FLEET_REFUSED ? 0 : unit->hello.rank_count;
-    for (uint32_t i = 0; i < rank_count && *ranks_told < RANKS_TOLD_MAX; i++, ++*ranks_told) {
+    for (uint32_t i = 0; i < rank_count && *ranks_reported < RANKS_REPORTED_MAX;
+         i++, ++*ranks_reported) {
         if (i) json_writer_text(writer, ",");
         write_rank(writer, unit, i);
     }
-    write_member(writer, "],\"requests_bound\":", unit->bound);
-    write_member(writer, ",\"requests_waiting\":", unit->load.requests_waiting);
-    write_member(writer, ",\"requests_running\":", unit->load.requests_running);
-    write_pages(writer, unit->load.pages_free, unit->load.pages_held, unit->load.pages_cached);
-    write_storage(writer, unit->load.kv_storage);
-    write_member(writer, ",\"steps_total\":", unit->load.totals.steps);
+    fleet_report_write_member(writer, "],\"requests_bound\":", unit->bound);
+    fleet_report_write_member(writer, ",\"requests_waiting\":", unit->load.requests_waiting);
+    fleet_report_write_member(writer, ",\"requests_running\":", unit->load.requests_running);
+    fleet_report_write_pages(writer, unit->load.pages_free, unit->load.pages_held,
+                             unit->load.pages_cached);
+    fleet_report_write_storage(writer, unit->load.kv_storage);
+    fleet_report_write_member(writer, ",\"steps_total\":", unit->load.totals.steps);
     format_text(milliseconds, sizeof milliseconds, "%.3f", (double)unit->load.last_step_ns / 1e6);
     json_writer_text(writer, ",\"last_step_ms\":");
     json_writer_text(writer, milliseconds);
-    write_choices(writer, &unit->load);
+    fleet_report_write_choices(writer, &unit->load);
     json_writer_text(writer, "}");
 }
 
 static void write_report(struct json_writer *writer, const void *context) {
     const struct gateway *gateway = context;
-    uint32_t told = 0, ranks_told = 0;
+    uint32_t reported = 0, ranks_reported = 0;
     json_writer_text(writer, "{\"units\":[");
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         if (gateway->fleet.units[i].state == FLEET_FREE) continue;
-        if (told++) json_writer_text(writer, ",");
-        write_unit(writer, &gateway->fleet.units[i], &ranks_told);
+        if (reported++) json_writer_text(writer, ",");
+        fleet_report_write_unit(writer, &gateway->fleet.units[i], &ranks_reported);
     }
     json_writer_text(writer, "],\"unit_choices\":{");
     for (uint32_t i = 0; i < UNITS_REASON_COUNT; i++) {
         if (i) json_writer_text(writer, ",");
-        json_writer_string(writer, bytes_of(units_reason_name((enum units_reason)i)));
-        write_member(writer, ":", gateway->unit_choices[i]);
+        json_writer_string(writer, bytes_of(balance_units_reason_name((enum units_reason)i)));
+        fleet_report_write_member(writer, ":", gateway->unit_choices[i]);
     }
-    write_member(writer, "},\"queue\":", gateway_queued_count(gateway));
-    write_member(writer, ",\"requests\":", gateway_held_count(gateway));
-    write_member(writer, ",\"resumed_total\":", gateway->resumed_total);
-    write_member(writer, ",\"handed_over_total\":", gateway->handed_over_total);
-    write_member(writer, ",\"role_changes_total\":", gateway->role_changes_total);
+    fleet_report_write_member(writer, "},\"queue\":", gateway_queued_count(gateway));
+    fleet_report_write_member(writer, ",\"requests\":", gateway_held_count(gateway));
+    fleet_report_write_member(writer, ",\"resumed_total\":", gateway->resumed_total);
+    fleet_report_write_member(writer, ",\"handed_over_total\":", gateway->handed_over_total);
+    fleet_report_write_member(writer, ",\"role_changes_total\":", gateway->role_changes_total);
     if (gateway->options.role_hold_ns)
-        write_text_member(writer, ",\"role_choice\":", roles_reason_name(gateway->roles.reason));
-    write_member(writer, ",\"lost_units_total\":", gateway->fleet.losses_total);
+        write_text_member(writer,
+                          ",\"role_choice\":", choose_roles_reason_name(gateway->roles.reason));
+    fleet_report_write_member(writer, ",\"lost_units_total\":", gateway->fleet.losses_total);
     json_writer_text(writer, "}");
 }
 
-static struct reply reply_of(const struct endpoint_call *call) {
+static struct reply fleet_report_reply_of(const struct endpoint_call *call) {
     return (struct reply){.connection = call->record->connection,
                           .endpoint = call->endpoint,
                           .http_status = 200,
@@ -168,7 +175,7 @@ static struct reply reply_of(const struct endpoint_call *call) {
 }
 
 enum status fleet_report(struct gateway *gateway, const struct endpoint_call *call) {
-    struct reply reply = reply_of(call);
+    struct reply reply = fleet_report_reply_of(call);
     return reply_whole(gateway, &reply, write_report, gateway);
 }
 
@@ -192,8 +199,8 @@ struct fleet_order_kind {
 };
 
 /* An order with an unknown member is rejected as a whole. */
-static bool check_members(const struct tree *root, const char *const *members,
-                          struct api_error *error_out) {
+static bool fleet_report_check_members(const struct tree *root, const char *const *members,
+                                       struct api_error *error_out) {
     struct tree_cursor cursor = {NULL};
     struct bytes name;
     const struct tree *value;
@@ -211,9 +218,10 @@ static bool check_members(const struct tree *root, const char *const *members,
 
 /* Reads the body's object and finds the unit that it names. False: *error_out says what is
  * wrong. */
-static bool read_unit(struct gateway *gateway, const struct record_client_request *record,
-                      const char *more, const struct tree **root_out, struct fleet_order *order,
-                      struct api_error *error_out) {
+static bool fleet_report_read_unit(struct gateway *gateway,
+                                   const struct record_client_request *record, const char *more,
+                                   const struct tree **root_out, struct fleet_order *order,
+                                   struct api_error *error_out) {
     struct bytes body = {client_request_body(record), record->body_bytes};
     struct error why;
     int64_t id;
@@ -237,15 +245,16 @@ static bool read_unit(struct gateway *gateway, const struct record_client_reques
     return true;
 }
 
-static enum status carry_out(struct gateway *gateway, const struct endpoint_call *call,
-                             const struct fleet_order_kind *kind) {
+static enum status fleet_report_perform(struct gateway *gateway, const struct endpoint_call *call,
+                                        const struct fleet_order_kind *kind) {
     struct api_error error;
     struct fleet_order order = {.unit = FLEET_NONE};
     const struct tree *root = NULL;
-    if (!read_unit(gateway, call->record, kind->more, &root, &order, &error) ||
-        !check_members(root, kind->members, &error) || !kind->read(gateway, root, &order, &error))
+    if (!fleet_report_read_unit(gateway, call->record, kind->more, &root, &order, &error) ||
+        !fleet_report_check_members(root, kind->members, &error) ||
+        !kind->read(gateway, root, &order, &error))
         return reply_error(gateway, call->record->connection, call->endpoint, NULL, &error);
-    struct reply reply = reply_of(call);
+    struct reply reply = fleet_report_reply_of(call);
     uint32_t mark = gateway->outbox.used;
     if (kind->give(gateway, &order)) return STATUS_FULL;
     if (!reply_whole(gateway, &reply, kind->write, &order)) return STATUS_OK;
@@ -257,8 +266,8 @@ static enum status carry_out(struct gateway *gateway, const struct endpoint_call
 
 static void write_drained(struct json_writer *writer, const void *context) {
     const struct fleet_order *order = context;
-    write_member(writer, "{\"unit\":", order->id.value);
-    if (order->drain.one_rank) write_member(writer, ",\"rank\":", order->drain.rank);
+    fleet_report_write_member(writer, "{\"unit\":", order->id.value);
+    if (order->drain.one_rank) fleet_report_write_member(writer, ",\"rank\":", order->drain.rank);
     json_writer_text(writer,
                      order->drain.back ? ",\"state\":\"serving\"}" : ",\"state\":\"draining\"}");
 }
@@ -310,8 +319,8 @@ static bool read_drain(const struct gateway *gateway, const struct tree *root,
 }
 
 static enum status give_drain(struct gateway *gateway, const struct fleet_order *order) {
-    if (!outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, order->id, RECORD_DRAIN,
-                            &order->drain))
+    if (!machine_outbox_put_envelope(&gateway->outbox, RECORD_TO_UNIT, order->id, RECORD_DRAIN,
+                                     &order->drain))
         return STATUS_FULL;
     if (order->drain.one_rank) return STATUS_OK;
     struct fleet_unit *unit = &gateway->fleet.units[order->unit];
@@ -328,15 +337,15 @@ enum status fleet_report_drain(struct gateway *gateway, const struct endpoint_ca
         .read = read_drain,
         .give = give_drain,
         .write = write_drained};
-    return carry_out(gateway, call, &kind);
+    return fleet_report_perform(gateway, call, &kind);
 }
 
 /* ---- roles ---- */
 
 static void write_assigned(struct json_writer *writer, const void *context) {
     const struct fleet_order *order = context;
-    write_member(writer, "{\"unit\":", order->id.value);
-    write_text_member(writer, ",\"role\":", unit_role_name(order->role));
+    fleet_report_write_member(writer, "{\"unit\":", order->id.value);
+    write_text_member(writer, ",\"role\":", record_unit_role_name(order->role));
     json_writer_text(writer, "}");
 }
 
@@ -345,7 +354,8 @@ static bool read_role(const struct gateway *gateway, const struct tree *root,
     struct bytes name;
     uint32_t role = 0;
     bool known = tree_get_string(tree_member(root, "role"), &name);
-    while (known && role < UNIT_ROLE_COUNT && !bytes_equal(name, bytes_of(unit_role_name(role))))
+    while (known && role < UNIT_ROLE_COUNT &&
+           !bytes_equal(name, bytes_of(record_unit_role_name(role))))
         role++;
     if (!known || role == UNIT_ROLE_COUNT)
         return api_error_set(error_out, 400, "role", "invalid_value",
@@ -370,5 +380,5 @@ enum status fleet_report_role(struct gateway *gateway, const struct endpoint_cal
                                                  .read = read_role,
                                                  .give = give_role,
                                                  .write = write_assigned};
-    return carry_out(gateway, call, &kind);
+    return fleet_report_perform(gateway, call, &kind);
 }

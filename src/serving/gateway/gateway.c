@@ -6,16 +6,16 @@
 #include "base/number.h"
 #include "serving/gateway/admission.h"
 #include "serving/gateway/answer.h"
-#include "serving/gateway/delivery.h"
 #include "serving/gateway/dispatch.h"
-#include "serving/gateway/ending.h"
-#include "serving/gateway/entry.h"
 #include "serving/gateway/gateway_state.h"
 #include "serving/gateway/handover.h"
 #include "serving/gateway/intake.h"
 #include "serving/gateway/reply.h"
+#include "serving/gateway/request_finish.h"
 #include "serving/gateway/resume.h"
-#include "serving/gateway/tally.h"
+#include "serving/gateway/stream_writer.h"
+#include "serving/gateway/unit_totals.h"
+#include "serving/gateway/usage_record.h"
 
 /* ---- creation ---- */
 
@@ -41,7 +41,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
         options.outbox_bytes = RECORD_BYTES_MAX;
     if (!options.request_bytes) /* each keeps its prompt and its answer; touched when used */
         options.request_bytes = options.requests_max * REQUEST_BYTES_EACH + REQUEST_BYTES_LEAST;
-    if (!options.texts_bytes) options.texts_bytes = 4 * options.body_bytes_max;
+    if (!options.tokenize_queue_bytes) options.tokenize_queue_bytes = 4 * options.body_bytes_max;
     if (!options.unit_wait_ns) options.unit_wait_ns = UNIT_WAIT_NS_DEFAULT;
     if (!options.queue_ns) options.queue_ns = QUEUE_NS_DEFAULT;
     if (!options.drain_ns) options.drain_ns = DRAIN_NS_DEFAULT;
@@ -51,7 +51,7 @@ static struct gateway_options with_defaults(const struct gateway_options *given)
 }
 
 /* One call parses a body and renders its prompt, or writes the text of a few tokens. */
-static size_t scratch_bytes(const struct gateway_options *options) {
+static size_t gateway_scratch_bytes(const struct gateway_options *options) {
     return 48 * options->body_bytes_max + options->outbox_bytes + ((size_t)16 << 20);
 }
 
@@ -59,20 +59,20 @@ size_t gateway_memory_bytes(const struct gateway_options *options) {
     struct gateway_options full = with_defaults(options);
     size_t tokenizer = full.tokenizer ? tokenizer_scratch_bytes(full.inline_text_bytes) : 0;
     return sizeof(struct gateway) + full.outbox_bytes + full.request_bytes +
-           texts_memory_bytes(full.texts_bytes, full.requests_max) +
-           texts_memory_bytes(CONSTRAINTS_BYTES, full.requests_max) + scratch_bytes(&full) +
-           tokenizer + request_table_bytes(full.requests_max) + fleet_bytes() +
-           prefix_affinity_bytes(full.prefix_blocks) + accounts_bytes(full.requests_max) +
-           entry_memory_bytes(full.requests_max) + 512;
+           tokenize_queue_memory_bytes(full.tokenize_queue_bytes, full.requests_max) +
+           tokenize_queue_memory_bytes(CONSTRAINTS_BYTES, full.requests_max) +
+           gateway_scratch_bytes(&full) + tokenizer + request_table_bytes(full.requests_max) +
+           fleet_bytes() + prefix_affinity_bytes(full.prefix_blocks) +
+           accounts_bytes(full.requests_max) + usage_record_memory_bytes(full.requests_max) + 512;
 }
 
-static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
-                                uint64_t high) {
+static enum status gateway_out_of_range(struct error *error, const char *name, uint64_t value,
+                                        uint64_t low, uint64_t high) {
     return error_set(error, STATUS_INVALID, "gateway: %s is %llu, must be %llu to %llu", name,
                      (unsigned long long)value, (unsigned long long)low, (unsigned long long)high);
 }
 
-static enum status options_check(const struct gateway_options *o, struct error *error) {
+static enum status gateway_options_check(const struct gateway_options *o, struct error *error) {
     const struct {
         const char *name;
         uint64_t value, low, high;
@@ -81,7 +81,7 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"stop_token_count", o->stop_token_count, 0, LIMIT_STOP_TOKENS},
         {"body_bytes_max", o->body_bytes_max, 1024, RECORD_BYTES_MAX / 2},
         {"inline_text_bytes", o->inline_text_bytes, 1, RECORD_BYTES_MAX / 8},
-        {"texts_bytes", o->texts_bytes, 1, (uint64_t)1 << 40},
+        {"texts_bytes", o->tokenize_queue_bytes, 1, (uint64_t)1 << 40},
         {"outbox_bytes", o->outbox_bytes, OUTBOX_BYTES_MIN, RECORD_BYTES_MAX},
         {"keep_alive_ns", (uint64_t)o->keep_alive_ns, 1, INT64_MAX / 2},
         {"prefix_blocks", o->prefix_blocks ? o->prefix_blocks : 4, 4, 1 << 24},
@@ -91,34 +91,37 @@ static enum status options_check(const struct gateway_options *o, struct error *
         {"queue_ns", (uint64_t)o->queue_ns, 1, INT64_MAX / 2},
         {"drain_ns", (uint64_t)o->drain_ns, 1, INT64_MAX / 2},
         {"ttft_limit_ns", (uint64_t)o->ttft_limit_ns, 0, INT64_MAX / 4},
-        {"tally_ns", (uint64_t)o->tally_ns, 0, INT64_MAX / 2},
+        {"tally_ns", (uint64_t)o->totals_ns, 0, INT64_MAX / 2},
         {"kv_life_s", (uint64_t)o->kv_life_s, 0, UINT32_MAX},
         {"version's length", strlen(o->version), 1, 32},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
-            return out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
-                                ranges[i].high);
+            return gateway_out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
+                                        ranges[i].high);
     return STATUS_OK;
 }
 
-static enum status take_tables(struct gateway *gateway, struct arena *arena) {
+static enum status gateway_take_tables(struct gateway *gateway, struct arena *arena) {
     const struct gateway_options *o = &gateway->options;
     void *pool = arena_take(arena, o->request_bytes);
-    void *scratch = arena_take(arena, scratch_bytes(o));
-    void *texts = arena_take(arena, texts_memory_bytes(o->texts_bytes, o->requests_max));
-    void *constraints = arena_take(arena, texts_memory_bytes(CONSTRAINTS_BYTES, o->requests_max));
+    void *scratch = arena_take(arena, gateway_scratch_bytes(o));
+    void *tokenize_queue =
+        arena_take(arena, tokenize_queue_memory_bytes(o->tokenize_queue_bytes, o->requests_max));
+    void *constraints =
+        arena_take(arena, tokenize_queue_memory_bytes(CONSTRAINTS_BYTES, o->requests_max));
     gateway->outbox = (struct outbox){.memory = arena_take(arena, o->outbox_bytes),
                                       .capacity = (uint32_t)o->outbox_bytes};
-    if (!pool || !scratch || !texts || !constraints || !gateway->outbox.memory)
+    if (!pool || !scratch || !tokenize_queue || !constraints || !gateway->outbox.memory)
         return STATUS_NO_MEMORY;
-    pool_open(&gateway->pool, pool, o->request_bytes);
-    arena_over(&gateway->scratch, scratch, scratch_bytes(o));
-    gateway->texts.kind = RECORD_TOKENIZE;
-    texts_open(&gateway->texts, &gateway->outbox, texts, o->texts_bytes, o->requests_max);
+    arena_pool_open(&gateway->pool, pool, o->request_bytes);
+    arena_over(&gateway->scratch, scratch, gateway_scratch_bytes(o));
+    gateway->tokenize_queue.kind = RECORD_TOKENIZE;
+    tokenize_queue_open(&gateway->tokenize_queue, &gateway->outbox, tokenize_queue,
+                        o->tokenize_queue_bytes, o->requests_max);
     gateway->constraints.kind = RECORD_CONSTRAIN;
-    texts_open(&gateway->constraints, &gateway->outbox, constraints, CONSTRAINTS_BYTES,
-               o->requests_max);
+    tokenize_queue_open(&gateway->constraints, &gateway->outbox, constraints, CONSTRAINTS_BYTES,
+                        o->requests_max);
     if (o->tokenizer) {
         gateway->tokenizer_scratch = tokenizer_scratch_create(arena, o->inline_text_bytes);
         if (!gateway->tokenizer_scratch) return STATUS_NO_MEMORY;
@@ -129,7 +132,7 @@ static enum status take_tables(struct gateway *gateway, struct arena *arena) {
     if (!status && o->prefix_blocks)
         status = prefix_affinity_open(&gateway->affinity, arena, o->prefix_blocks);
     if (!status) status = accounts_open(&gateway->accounts, arena, o->requests_max);
-    if (!status) status = entry_open(gateway, arena);
+    if (!status) status = usage_record_open(gateway, arena);
     return status ? status : request_open_all(gateway, arena);
 }
 
@@ -137,14 +140,14 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
                            struct gateway **gateway_out, struct error *error) {
     struct gateway_options full = with_defaults(options);
     struct models models;
-    enum status status = options_check(&full, error);
+    enum status status = gateway_options_check(&full, error);
     if (!status)
         status = models_open(&models, bytes_of(full.model_names),
                              models_thought(full.chat_template), error);
     if (status) return status;
     struct gateway *gateway = arena_take_zeroed(arena, sizeof *gateway);
     if (gateway) gateway->options = full;
-    if (!gateway || take_tables(gateway, arena))
+    if (!gateway || gateway_take_tables(gateway, arena))
         return error_set(error, STATUS_NO_MEMORY, "gateway: %zu bytes of memory are not enough",
                          gateway_memory_bytes(options));
     gateway->models = models;
@@ -160,7 +163,7 @@ enum status gateway_create(struct arena *arena, const struct gateway_options *op
 
 /* ---- requests ---- */
 
-static struct bytes path_of(const struct record_client_request *record) {
+static struct bytes gateway_path_of(const struct record_client_request *record) {
     return (struct bytes){client_request_path(record), record->path_bytes};
 }
 
@@ -172,7 +175,7 @@ static bool has_listener(const struct endpoint *endpoint,
 static enum status refuse_path(struct gateway *gateway, const struct record_client_request *record,
                                const struct endpoint *endpoint) {
     struct api_error error;
-    struct bytes text = path_of(record);
+    struct bytes text = gateway_path_of(record);
     int shown = text.count < 200 ? (int)text.count : 200;
     bool is_elsewhere = endpoint && !has_listener(endpoint, record);
     if (is_elsewhere) {
@@ -220,11 +223,11 @@ enum admission gateway_admit(const struct gateway *gateway,
     struct bytes rest;
     struct api_error error;
     struct endpoint_call call;
-    const struct endpoint *endpoint = endpoint_find(path_of(head), &rest);
+    const struct endpoint *endpoint = endpoint_find(gateway_path_of(head), &rest);
     if (!endpoint || !has_listener(endpoint, head)) return ADMISSION_NO_BODY;
     if (head->method != endpoint->method || head->method != HTTP_POST) return ADMISSION_NO_BODY;
     if (!may_ask(gateway, head, endpoint, &call, &error)) return ADMISSION_NO_BODY;
-    return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_STRANGER;
+    return gateway->accounts.asked_for ? ADMISSION_KNOWN : ADMISSION_KEYLESS;
 }
 
 static enum status answer_call(struct gateway *gateway, struct endpoint_call *call) {
@@ -235,10 +238,10 @@ static enum status answer_call(struct gateway *gateway, struct endpoint_call *ca
     };
     const struct record_client_request *record = call->record;
     struct api_error error;
-    const struct endpoint *endpoint = endpoint_find(path_of(record), &call->rest);
+    const struct endpoint *endpoint = endpoint_find(gateway_path_of(record), &call->rest);
     bool is_here = endpoint && has_listener(endpoint, record);
     call->endpoint = is_here ? endpoint->number : ENDPOINT_OTHER;
-    call->spoken = endpoint_spoken(call->endpoint, record->speaks_anthropic);
+    call->spoken = endpoint_error_dialect(call->endpoint, record->speaks_anthropic);
     if (!is_here || record->method != endpoint->method)
         return refuse_path(gateway, record, endpoint);
     if (!may_ask(gateway, record, endpoint, call, &error))
@@ -263,7 +266,7 @@ static enum status receive_client_request(struct gateway *gateway,
  * nothing has changed. */
 static enum status lose_unit(struct gateway *gateway, uint32_t unit, int64_t now_ns) {
     uint32_t mark = gateway->outbox.used;
-    enum status status = tally_lost(gateway, unit);
+    enum status status = unit_totals_lost(gateway, unit);
     if (!status) status = resume_lost(gateway, unit, now_ns);
     if (status) gateway->outbox.used = mark;
     return status;
@@ -280,8 +283,8 @@ static enum status lose_former(struct gateway *gateway, uint32_t unit,
     return status;
 }
 
-static enum status receive_hello(struct gateway *gateway, uint32_t unit,
-                                 const struct record_unit_hello *hello, int64_t now_ns) {
+static enum status gateway_receive_hello(struct gateway *gateway, uint32_t unit,
+                                         const struct record_unit_hello *hello, int64_t now_ns) {
     enum status status = lose_former(gateway, unit, hello, now_ns);
     if (status) return status;
     if (!fleet_hello(&gateway->fleet, unit, hello, gateway_held_count(gateway) == 0))
@@ -298,16 +301,16 @@ static void receive_load(struct gateway *gateway, uint32_t unit,
                          const struct record_unit_load *load, int64_t now_ns) {
     if (!fleet_is_member(&gateway->fleet, unit)) return;
     const struct record_unit_load *before = &gateway->fleet.units[unit].load;
-    if (before->rank_count == 0) tally_soon(gateway); /* its first */
+    if (before->rank_count == 0) unit_totals_soon(gateway); /* its first */
     metrics_count_step(&gateway->metrics, before, load);
     fleet_load(&gateway->fleet, unit, load, now_ns);
     gateway->changed = true;
 }
 
-static enum status receive_from_unit(struct gateway *gateway, const struct record_carried *carried,
-                                     int64_t now_ns) {
-    const struct record *record = carried_inner(carried);
-    uint32_t unit = fleet_find(&gateway->fleet, carried->unit);
+static enum status receive_from_unit(struct gateway *gateway,
+                                     const struct record_envelope *envelope, int64_t now_ns) {
+    const struct record *record = envelope_inner(envelope);
+    uint32_t unit = fleet_find(&gateway->fleet, envelope->unit);
     enum status status = STATUS_OK;
     if (unit == FLEET_NONE) return STATUS_OK;
     struct fleet_unit *speaker = &gateway->fleet.units[unit];
@@ -315,7 +318,8 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     if (speaker->state == FLEET_SILENT) speaker->state = FLEET_SERVING;
     speaker->last_seen_ns = now_ns;
     if (record->kind == RECORD_UNIT_HELLO)
-        status = receive_hello(gateway, unit, (const struct record_unit_hello *)record, now_ns);
+        status =
+            gateway_receive_hello(gateway, unit, (const struct record_unit_hello *)record, now_ns);
     else if (record->kind == RECORD_UNIT_LOAD)
         receive_load(gateway, unit, (const struct record_unit_load *)record, now_ns);
     else if (record->kind == RECORD_EXPERTS)
@@ -325,7 +329,8 @@ static enum status receive_from_unit(struct gateway *gateway, const struct recor
     else if (record->kind == RECORD_SCORES)
         status = answer_scores(gateway, unit, (const struct record_scores *)record);
     else if (record->kind == RECORD_FINISHED)
-        status = ending_finished(gateway, unit, (const struct record_finished *)record, now_ns);
+        status =
+            request_finish_finished(gateway, unit, (const struct record_finished *)record, now_ns);
     else if (record->kind == RECORD_RESERVED)
         status = handover_reserved(gateway, unit, (const struct record_reserved *)record);
     if (status != STATUS_INVALID) return status;
@@ -352,7 +357,7 @@ static enum status receive_lost(struct gateway *gateway, struct unit_id id, int6
     return status;
 }
 
-static void drain(struct gateway *gateway, int64_t now_ns) {
+static void gateway_drain(struct gateway *gateway, int64_t now_ns) {
     if (gateway->draining) return;
     gateway->draining = true;
     gateway->drain_ends_ns = now_ns + gateway->options.drain_ns;
@@ -361,13 +366,13 @@ static void drain(struct gateway *gateway, int64_t now_ns) {
 
 static enum status shut_down(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     enum request_state state = (enum request_state)leader->life.state;
-    return state == REQUEST_TOKENIZING || state == REQUEST_UNSETTLED
+    return state == REQUEST_TOKENIZING || state == REQUEST_UNCHECKED
                ? intake_give_up(gateway, leader, now_ns)
-               : ending_shut_down(gateway, leader);
+               : request_finish_shut_down(gateway, leader);
 }
 
 /* The drain deadline has passed: fails the clients that still wait. */
-static void end_drain(struct gateway *gateway, int64_t now_ns) {
+static void gateway_end_drain(struct gateway *gateway, int64_t now_ns) {
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
         struct request *request = &gateway->requests.slots[slot];
         bool leads = request->life.state != REQUEST_FREE && request->leader == request;
@@ -386,13 +391,14 @@ static enum status gateway_receive(void *self, const struct record *record, int6
         return receive_client_request(gateway, (const struct record_client_request *)record,
                                       now_ns);
     case RECORD_CLIENT_GONE:
-        return ending_client_gone(gateway, (const struct record_client_gone *)record, now_ns);
+        return request_finish_client_gone(gateway, (const struct record_client_gone *)record,
+                                          now_ns);
     case RECORD_TOKENIZED:
         return intake_tokenized(gateway, (const struct record_tokenized *)record, now_ns);
     case RECORD_CONSTRAINED:
         return intake_constrained(gateway, (const struct record_constrained *)record, now_ns);
-    case RECORD_SETTLED:
-        entry_settled(gateway, ((const struct record_settled *)record)->sequence);
+    case RECORD_COMMITTED:
+        usage_record_commit(gateway, ((const struct record_committed *)record)->sequence);
         break;
     case RECORD_ACCOUNTS:
         accounts_take(&gateway->accounts, (const struct record_accounts *)record);
@@ -403,9 +409,9 @@ static enum status gateway_receive(void *self, const struct record *record, int6
     case RECORD_UNIT_LOST:
         return receive_lost(gateway, ((const struct record_unit_link *)record)->unit, now_ns);
     case RECORD_FROM_UNIT:
-        return receive_from_unit(gateway, (const struct record_carried *)record, now_ns);
+        return receive_from_unit(gateway, (const struct record_envelope *)record, now_ns);
     case RECORD_DRAIN:
-        drain(gateway, now_ns);
+        gateway_drain(gateway, now_ns);
         break;
     default:
         check(!"a kind that gateways take");
@@ -420,7 +426,7 @@ static uint32_t list_ids(const struct record *const *records, uint32_t count,
     check(count <= GATEWAY_EXPECT_MAX);
     for (uint32_t i = 0; i < count; i++) {
         if (records[i]->kind != RECORD_FROM_UNIT) continue;
-        const struct record *inner = carried_inner((const struct record_carried *)records[i]);
+        const struct record *inner = envelope_inner((const struct record_envelope *)records[i]);
         if (inner->kind == RECORD_TOKENS || inner->kind == RECORD_FINISHED)
             ids_out[used++] = record_request(inner);
     }
@@ -439,7 +445,7 @@ void gateway_expect(const struct gateway *gateway, const struct record *const *r
 static void serve_lists(struct gateway *gateway, int64_t now_ns) {
     for (bool room = true; room && gateway_queued_count(gateway);) {
         gateway->changed = false;
-        room = ending_run(gateway, now_ns) && intake_run(gateway, now_ns) &&
+        room = request_finish_run(gateway, now_ns) && intake_run(gateway, now_ns) &&
                dispatch_run(gateway, now_ns);
         if (room && !gateway->changed) return;
         gateway->changed = true;
@@ -450,7 +456,7 @@ static void keep_alive(struct gateway *gateway, int64_t now_ns) {
     uint32_t slot = 0;
     while (due_heap_first(&gateway->requests.keep_alive, &slot) <= now_ns) {
         struct request *leader = &gateway->requests.slots[slot];
-        if (delivery_keep_alive(gateway, leader)) return; /* full: again later */
+        if (stream_writer_keep_alive(gateway, leader)) return; /* full: again later */
         request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
     }
 }
@@ -458,26 +464,27 @@ static void keep_alive(struct gateway *gateway, int64_t now_ns) {
 static void gateway_step(void *self, int64_t now_ns) {
     struct gateway *gateway = self;
     gateway->accounts.now_ns = now_ns;
-    if (now_ns >= gateway->drain_ends_ns) end_drain(gateway, now_ns);
+    if (now_ns >= gateway->drain_ends_ns) gateway_end_drain(gateway, now_ns);
     resume_watch(gateway, now_ns);
     dispatch_change_roles(gateway, now_ns);
-    ending_settled(gateway);
+    request_finish_commit(gateway);
     if (fleet_serves(&gateway->fleet)) gateway->served_ns = now_ns;
     serve_lists(gateway, now_ns);
     admission_watch(gateway, now_ns);
-    texts_run(&gateway->texts, (uint32_t)fleet_tokens_max(&gateway->fleet));
-    texts_run(&gateway->constraints, 0);
-    tally_run(gateway, now_ns);
+    tokenize_queue_run(&gateway->tokenize_queue, (uint32_t)fleet_tokens_max(&gateway->fleet));
+    tokenize_queue_run(&gateway->constraints, 0);
+    unit_totals_run(gateway, now_ns);
     keep_alive(gateway, now_ns);
 }
 
 static int64_t gateway_next_wake_ns(const void *self) {
     const struct gateway *gateway = self;
-    if (texts_want(&gateway->texts) || texts_want(&gateway->constraints)) return 0;
+    if (tokenize_queue_want(&gateway->tokenize_queue) || tokenize_queue_want(&gateway->constraints))
+        return 0;
     if (gateway->changed && gateway_queued_count(gateway)) return 0;
-    if (ending_wants(gateway)) return 0;
+    if (request_finish_wants(gateway)) return 0;
     int64_t wake_ns = min_i64(gateway->drain_ends_ns, resume_wake_ns(gateway));
-    wake_ns = min_i64(wake_ns, tally_wake_ns(gateway));
+    wake_ns = min_i64(wake_ns, unit_totals_wake_ns(gateway));
     wake_ns = min_i64(wake_ns, dispatch_wake_ns(gateway));
     uint32_t slot;
     return min_i64(wake_ns, due_heap_first(&gateway->requests.keep_alive, &slot));
@@ -497,8 +504,8 @@ uint32_t gateway_request_count(const struct gateway *gateway) {
 
 void gateway_audit(const struct gateway *gateway) {
     request_audit(gateway);
-    texts_audit(&gateway->texts);
-    texts_audit(&gateway->constraints);
+    tokenize_queue_audit(&gateway->tokenize_queue);
+    tokenize_queue_audit(&gateway->constraints);
     if (gateway_held_count(gateway) == 0)
         check(gateway->pool.free_count == gateway->pool.chunk_count);
 }

@@ -41,12 +41,12 @@ struct gateway_options {
     struct prompt_frame frame;   /* around plain text prompts (never chats) */
     uint32_t new_tokens_default; /* if a request has no max_tokens; 0: all that fit the context */
 
-    uint32_t requests_max;    /* requests alive at the same time; 1..LIMIT_GATEWAY_REQUESTS */
-    size_t body_bytes_max;    /* larger bodies get 413; 0: 8 MiB */
-    size_t inline_text_bytes; /* longer texts are sent as TOKENIZE, one at a time; 0: 16 KiB */
-    size_t texts_bytes;       /* memory for texts that wait for the tokenizer; 0: four bodies */
-    size_t request_bytes;     /* memory for all requests' answers; 0: a default by requests_max */
-    size_t outbox_bytes;      /* 0: a default by body_bytes_max; at least 1 MiB */
+    uint32_t requests_max;       /* requests alive at the same time; 1..LIMIT_GATEWAY_REQUESTS */
+    size_t body_bytes_max;       /* larger bodies get 413; 0: 8 MiB */
+    size_t inline_text_bytes;    /* longer texts are sent as TOKENIZE, one at a time; 0: 16 KiB */
+    size_t tokenize_queue_bytes; /* memory for texts that wait for the tokenizer; 0: four bodies */
+    size_t request_bytes;   /* memory for all requests' answers; 0: a default by requests_max */
+    size_t outbox_bytes;    /* 0: a default by body_bytes_max; at least 1 MiB */
     uint32_t prefix_blocks; /* blocks to remember, a power of two: prompts are sent to the unit that
                              * last computed their prefix; 0: none */
     int64_t role_hold_ns;   /* units change between prefill and decode when either kind has been
@@ -63,7 +63,7 @@ struct gateway_options {
                             * of its answer waits for */
     int64_t ttft_limit_ns; /* longest wait for a first token by class, beyond which requests are
                             * refused (serving/gateway/admission.h); 0: no limit */
-    int64_t tally_ns;      /* interval at which units' counters are sent to the ledger; 0: never */
+    int64_t totals_ns;     /* interval at which units' counters are sent to the ledger; 0: never */
     int64_t kv_life_s;     /* longest life of KV blocks in the cache; 0: unlimited */
     uint32_t vocab_count;  /* that units' model must have; 0: any */
     uint8_t model_id[32];  /* required of units; zeros: that of the first unit */

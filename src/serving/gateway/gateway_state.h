@@ -17,13 +17,13 @@
 #include "serving/policy/predict_length.h"
 #include "serving/policy/predict_ttft.h"
 
-struct gateway_entries {    /* serving/gateway/entry.h */
-    uint64_t said, settled; /* sequences of the last ones sent and settled */
-    uint64_t *unsettled;    /* ring of the sequences of charged entries that are not settled */
-    uint32_t unsettled_first, unsettled_count;
+struct gateway_entries {      /* serving/gateway/usage_record.h */
+    uint64_t said, committed; /* sequences of the last ones sent and settled */
+    uint64_t *commit_pending; /* ring of the sequences of charged entries that are not settled */
+    uint32_t commit_pending_first, commit_pending_count;
 };
 
-struct entry_mark { /* how much the gateway had sent */
+struct usage_mark { /* how much the gateway had sent */
     uint32_t outbox_used;
     uint64_t said;
 };
@@ -38,9 +38,9 @@ struct gateway {
                          * CONTINUE */
     struct pool pool;   /* arenas of requests */
     struct request_table requests;
-    struct texts texts;       /* queue of texts for the tokenizer */
-    struct texts constraints; /* queue of constraints for the host's checker */
-    struct arena scratch;     /* scratch memory of one call */
+    struct tokenize_queue tokenize_queue; /* queue of texts for the tokenizer */
+    struct tokenize_queue constraints;    /* queue of constraints for the host's checker */
+    struct arena scratch;                 /* scratch memory of one call */
     struct tokenizer_scratch *tokenizer_scratch;
     struct metrics metrics;
     struct accounts accounts;
@@ -73,7 +73,7 @@ static inline uint32_t gateway_held_count(const struct gateway *gateway) {
 /* Requests that wait for a unit, or that the next step ends. */
 static inline uint32_t gateway_queued_count(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
-    return requests->unsettled.count + requests->waiting.count + requests->ending.count;
+    return requests->unchecked.count + requests->waiting.count + requests->finishing.count;
 }
 
 static inline bool gateway_can_put(const struct gateway *gateway, size_t bytes) {

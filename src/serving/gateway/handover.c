@@ -29,9 +29,9 @@ enum status handover_reserved(struct gateway *gateway, uint32_t index,
 void handover_continue(struct gateway *gateway, struct request *request, const uint32_t *tokens,
                        uint32_t count) {
     struct unit_id unit = gateway->fleet.units[request->life.at[PART_ANSWER].unit].id;
-    struct record_continue *record =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, unit, RECORD_CONTINUE,
-                           &(struct record_continue){.request = request->id, .token_count = count});
+    struct record_continue *record = machine_outbox_put_envelope(
+        &gateway->outbox, RECORD_TO_UNIT, unit, RECORD_CONTINUE,
+        &(struct record_continue){.request = request->id, .token_count = count});
     check(record);
     memcpy(continue_tokens(record), tokens, count * sizeof *tokens);
     request_continue(gateway, request);

@@ -27,6 +27,7 @@ void handover_continue(struct gateway *gateway, struct request *request, const u
                        uint32_t count);
 
 #define HANDOVER_CONTINUE_BYTES                                                                    \
-    carried_bytes(RECORD_CONTINUE, &(struct record_continue){.token_count = STEP_ROW_TOKENS})
+    machine_envelope_bytes(RECORD_CONTINUE,                                                        \
+                           &(struct record_continue){.token_count = STEP_ROW_TOKENS})
 
 #endif

@@ -9,11 +9,11 @@
 #include "serving/gateway/admission.h"
 #include "serving/gateway/api/api_tokens.h"
 #include "serving/gateway/constraint_ask.h"
-#include "serving/gateway/delivery.h"
 #include "serving/gateway/dispatch.h"
-#include "serving/gateway/entry.h"
-#include "serving/gateway/middle.h"
+#include "serving/gateway/fim.h"
 #include "serving/gateway/reply.h"
+#include "serving/gateway/stream_writer.h"
+#include "serving/gateway/usage_record.h"
 
 #define SEED_STRIDE UINT64_C(0x9E3779B97F4A7C15) /* odd, so that no two of 2^64 prompts share one */
 
@@ -24,12 +24,12 @@ static enum status refuse(struct api_error *error, uint32_t http_status, const c
     return STATUS_INVALID;
 }
 
-static enum status refuse_memory(struct api_error *error) {
+static enum status intake_refuse_memory(struct api_error *error) {
     api_error_no_memory(error);
     return STATUS_INVALID;
 }
 
-static enum status refuse_size(struct api_error *error) {
+static enum status intake_refuse_size(struct api_error *error) {
     return refuse(error, 413, NULL, "request_too_large",
                   "The prompt is too large for this server. Send a shorter one.");
 }
@@ -104,7 +104,7 @@ static enum status fit_echo(const struct gateway *gateway, const struct request 
     size_t bytes =
         api_tokens_echo_bytes(gateway->options.tokenizer, asked->prompt, asked->prompt_tokens,
                               1 + asked->sampling.top_logprobs, reply_text_bytes_max(gateway, 1));
-    if (delivery_has_room(gateway, head, bytes)) return STATUS_OK;
+    if (stream_writer_has_room(gateway, head, bytes)) return STATUS_OK;
     struct prompt_name name = name_prompt(head);
     api_error_echo_size(error, name.param, name.prefix);
     return STATUS_INVALID;
@@ -157,7 +157,7 @@ static enum status check_prompt(const struct gateway *gateway, const struct requ
 }
 
 /* Further choices of a prompt share its prompt. */
-static bool share(struct request *leader) {
+static bool intake_share(struct request *leader) {
     for (uint32_t i = 1; i < leader->choice_count; i++) {
         struct request *choice = leader->choices[i];
         const struct request *head = choice->head;
@@ -184,14 +184,14 @@ static void uncount(struct gateway *gateway, struct request *leader) {
 static enum status refuse_rate(struct api_error *error, enum account_verdict verdict,
                                uint32_t retry_after_seconds) {
     static const struct {
-        enum entry_limit limit;
+        enum usage_limit limit;
         const char *text;
     } rates[] = {
-        [ACCOUNT_TOO_MANY] = {ENTRY_LIMIT_REQUESTS,
+        [ACCOUNT_TOO_MANY] = {USAGE_LIMIT_REQUESTS,
                               "This account has as many requests under way as it may."},
-        [ACCOUNT_TOO_FAST] = {ENTRY_LIMIT_REQUESTS_PER_MINUTE,
+        [ACCOUNT_TOO_FAST] = {USAGE_LIMIT_REQUESTS_PER_MINUTE,
                               "This account has begun as many requests as it may in a minute."},
-        [ACCOUNT_TOO_MUCH] = {ENTRY_LIMIT_TOKENS_PER_MINUTE,
+        [ACCOUNT_TOO_MUCH] = {USAGE_LIMIT_TOKENS_PER_MINUTE,
                               "This account may not use so many tokens more in this minute."},
     };
     api_error_set(error, 429, NULL, "rate_limit_exceeded", "%s Try again in %u s.",
@@ -202,7 +202,7 @@ static enum status refuse_rate(struct api_error *error, enum account_verdict ver
 }
 
 /* Refuses a request because this money is used up. */
-static enum status refuse_unpaid(struct api_error *error, enum entry_limit limit) {
+static enum status refuse_unpaid(struct api_error *error, enum usage_limit limit) {
     api_error_set(error, 402, NULL, "invalid_request_error", "Insufficient Balance");
     error->limit = limit;
     return STATUS_INVALID;
@@ -212,7 +212,7 @@ static enum status refuse_tokens(struct api_error *error, uint64_t tokens) {
     api_error_set(error, 422, NULL, "out_of_range",
                   "The request has %llu tokens, more than this account may use in a minute.",
                   (unsigned long long)tokens);
-    error->limit = ENTRY_LIMIT_TOKENS_PER_MINUTE;
+    error->limit = USAGE_LIMIT_TOKENS_PER_MINUTE;
     return STATUS_INVALID;
 }
 
@@ -244,8 +244,8 @@ static enum status hold_tokens(struct gateway *gateway, struct request *leader,
 }
 
 /* Checks the request against the units' limits, then makes it wait for a unit. */
-static enum status settle(struct gateway *gateway, struct request *leader, int64_t now_ns,
-                          struct api_error *error) {
+static enum status validate(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                            struct api_error *error) {
     enum status status = check_vocab(gateway, leader, error);
     for (uint32_t i = 0; i < leader->prompt_count && !status; i++) {
         struct request *head = request_head(leader, i);
@@ -259,7 +259,7 @@ static enum status settle(struct gateway *gateway, struct request *leader, int64
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         metrics_count_prompt(&gateway->metrics, request_head(leader, i)->asked.prompt_tokens,
                              leader->choice_count / leader->prompt_count);
-    if (!share(leader)) return refuse_memory(error);
+    if (!intake_share(leader)) return intake_refuse_memory(error);
     struct request_work work = dispatch_work(gateway, leader);
     status = admission_check(gateway, leader, work, error);
     if (status) uncount(gateway, leader);
@@ -281,9 +281,10 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
                                    .bias_count = asked->bias_count,
                                    .constraint_bytes = (uint32_t)asked->constraint.count,
                                    .name_bytes = (uint32_t)asked->name.count};
-    if (carried_bytes(RECORD_SUBMIT, &counts) > gateway->outbox.capacity) return refuse_size(error);
+    if (machine_envelope_bytes(RECORD_SUBMIT, &counts) > gateway->outbox.capacity)
+        return intake_refuse_size(error);
     uint32_t *prompt = arena_take(&head->arena, (prompt_count + (size_t)1) * sizeof *prompt);
-    if (!prompt) return refuse_memory(error);
+    if (!prompt) return intake_refuse_memory(error);
     memcpy(prompt, frame.front, front * sizeof *prompt);
     if (count) memcpy(prompt + front, ids, count * sizeof *ids);
     memcpy(prompt + front + count, frame.back, back * sizeof *prompt);
@@ -294,13 +295,14 @@ static enum status keep_prompt(struct gateway *gateway, struct request *head, co
 
 /* Advances the request as far as possible. While a prompt is not tokenized or the constraint is not
  * checked, all its choices wait. A request that asked only for tokens ends here. */
-static enum status go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
-                         struct api_error *error) {
+static enum status intake_go_on(struct gateway *gateway, struct request *leader, int64_t now_ns,
+                                struct api_error *error) {
     bool whole = !leader->constraint_unjudged;
     for (uint32_t i = 0; i < leader->prompt_count; i++)
         whole &= request_head(leader, i)->asked.prompt != NULL;
     if (whole && leader->asked.tokens_only) return reply_tokens(gateway, leader, now_ns, error);
-    if (whole && fleet_knows_model(&gateway->fleet)) return settle(gateway, leader, now_ns, error);
+    if (whole && fleet_knows_model(&gateway->fleet))
+        return validate(gateway, leader, now_ns, error);
     if (whole)
         request_unsettle(gateway, leader, now_ns);
     else if (leader->life.state == REQUEST_READING)
@@ -310,7 +312,7 @@ static enum status go_on(struct gateway *gateway, struct request *leader, int64_
 
 /* ---- text -> tokens ---- */
 
-static enum status refuse_busy(struct api_error *error) {
+static enum status intake_refuse_busy(struct api_error *error) {
     return refuse(error, 503, NULL, "tokenizer_busy",
                   "Too many long prompts wait to be tokenized. Try again later.");
 }
@@ -328,20 +330,21 @@ static enum status send_to_tokenize(struct gateway *gateway, struct request *hea
                                     struct api_error *error) {
     size_t tokens_min = tokenizer_count_min(gateway->options.tokenizer, text);
     enum status status = fit_text(gateway, head, tokens_min, error);
-    struct texts_ask ask = {head->id, request_client(head), text, plain,
-                            (uint32_t)fleet_tokens_max(&gateway->fleet)};
-    if (!status) status = texts_take(&gateway->texts, &head->waiting_text, &ask);
-    if (status == STATUS_TOO_LARGE) return refuse_size(error);
-    return status == STATUS_NO_MEMORY ? refuse_busy(error) : status;
+    struct tokenize_request ask = {head->id, request_client(head), text, plain,
+                                   (uint32_t)fleet_tokens_max(&gateway->fleet)};
+    if (!status) status = tokenize_queue_take(&gateway->tokenize_queue, &head->waiting_text, &ask);
+    if (status == STATUS_TOO_LARGE) return intake_refuse_size(error);
+    return status == STATUS_NO_MEMORY ? intake_refuse_busy(error) : status;
 }
 
 /* `here`: with all text tokenized in this call so far, it is short enough to be tokenized in it. */
-static enum status take_text(struct gateway *gateway, struct request *head, struct bytes text,
-                             struct plain_text plain, bool here, struct api_error *error) {
+static enum status intake_take_text(struct gateway *gateway, struct request *head,
+                                    struct bytes text, struct plain_text plain, bool here,
+                                    struct api_error *error) {
     if (!here) return send_to_tokenize(gateway, head, text, plain, error);
     uint32_t *ids = arena_take(&gateway->scratch, (text.count + 1) * sizeof *ids);
     size_t count;
-    if (!ids) return refuse_memory(error);
+    if (!ids) return intake_refuse_memory(error);
     if (tokenizer_encode(gateway->options.tokenizer, gateway->tokenizer_scratch, text, plain, ids,
                          text.count + 1, &count))
         return refuse_text(head, error);
@@ -351,15 +354,15 @@ static enum status take_text(struct gateway *gateway, struct request *head, stru
 /* ---- chats ---- */
 
 /* The tools that the answer's parser looks for; NULL: none. */
-static enum status open_tools(const struct gateway *gateway, struct request *request,
-                              const struct api_request *parsed, const struct tool_set **out,
-                              struct api_error *error) {
+static enum status intake_open_tools(const struct gateway *gateway, struct request *request,
+                                     const struct api_request *parsed, const struct tool_set **out,
+                                     struct api_error *error) {
     struct error reason;
     *out = NULL;
     if (!parsed->tools) return STATUS_OK;
-    enum status status = tool_set_open(&request->arena, gateway->options.chat_template->calls,
-                                       parsed->tools, out, &reason);
-    return status ? refuse_memory(error) : STATUS_OK;
+    enum status status = tool_format_set_open(
+        &request->arena, gateway->options.chat_template->calls, parsed->tools, out, &reason);
+    return status ? intake_refuse_memory(error) : STATUS_OK;
 }
 
 static enum status refuse_rendering(struct api_error *error, const struct error *reason) {
@@ -371,9 +374,9 @@ static enum status refuse_rendering(struct api_error *error, const struct error 
     return STATUS_INVALID;
 }
 
-static enum status render(struct gateway *gateway, const struct request *request,
-                          const struct api_request *parsed, struct chat_rendering *out,
-                          struct api_error *error) {
+static enum status intake_render(struct gateway *gateway, const struct request *request,
+                                 const struct api_request *parsed, struct chat_rendering *out,
+                                 struct api_error *error) {
     struct chat_ask ask = {
         .messages = parsed->messages,
         .tools = parsed->tools,
@@ -388,7 +391,7 @@ static enum status render(struct gateway *gateway, const struct request *request
     struct error reason = {0};
     enum status status =
         chat_template_render(gateway->options.chat_template, &ask, &gateway->scratch, out, &reason);
-    if (status == STATUS_NO_MEMORY) return refuse_memory(error);
+    if (status == STATUS_NO_MEMORY) return intake_refuse_memory(error);
     if (status == STATUS_TOO_LARGE) return refuse_rendering(error, &reason);
     return status ? refuse(error, 400, "messages", "invalid_value", reason.text) : STATUS_OK;
 }
@@ -403,8 +406,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
             error, 400, NULL, "no_chat_template",
             "This checkpoint has no tokenizer or no chat template, so it cannot chat. Use "
             "/v1/completions.");
-    enum status status = render(gateway, request, parsed, &rendering, error);
-    if (!status) status = open_tools(gateway, request, parsed, &tools, error);
+    enum status status = intake_render(gateway, request, parsed, &rendering, error);
+    if (!status) status = intake_open_tools(gateway, request, parsed, &tools, error);
     if (status) return status;
     request->asked.mode = rendering.stream;
     token_stream_open(&request->answered.words, gateway->options.tokenizer, request->asked.stops,
@@ -413,8 +416,8 @@ static enum status take_chat(struct gateway *gateway, struct request *request,
     if (status) return status;
     struct plain_text plain = {rendering.contents,
                                gateway->options.content_specials ? 0 : rendering.content_count};
-    return take_text(gateway, request, rendering.text, plain,
-                     rendering.text.count <= gateway->options.inline_text_bytes, error);
+    return intake_take_text(gateway, request, rendering.text, plain,
+                            rendering.text.count <= gateway->options.inline_text_bytes, error);
 }
 
 /* ---- plain prompts ---- */
@@ -435,30 +438,31 @@ static enum status echo_prompt(struct gateway *gateway, struct request *head,
         enum status status = tokenizer_decode(gateway->options.tokenizer, prompt->tokens,
                                               prompt->token_count, false, NULL, 0, &count);
         char *out = arena_take(&gateway->scratch, count + 1);
-        if (!out) return refuse_memory(error);
+        if (!out) return intake_refuse_memory(error);
         if (status == STATUS_FULL)
             status = tokenizer_decode(gateway->options.tokenizer, prompt->tokens,
                                       prompt->token_count, false, out, count, &count);
         check(status == STATUS_OK);
         text = (struct bytes){out, count};
     }
-    if (!answer_text_add(&head->answered.text, &head->arena, text)) return refuse_memory(error);
-    if (head->answered.text.escaped_count > most) return refuse_size(error);
+    if (!answer_text_add(&head->answered.text, &head->arena, text))
+        return intake_refuse_memory(error);
+    if (head->answered.text.escaped_count > most) return intake_refuse_size(error);
     return STATUS_OK;
 }
 
 /* The text of a prompt that is tokenized. */
-static enum status lay_out(struct gateway *gateway, struct bytes prompt, struct bytes suffix,
-                           struct middle *out, struct api_error *error) {
+static enum status intake_lay_out(struct gateway *gateway, struct bytes prompt, struct bytes suffix,
+                                  struct fim *out, struct api_error *error) {
     /* Added tokens are recognized here, as Hugging Face's tokenizers do by default. */
-    *out = (struct middle){prompt, plain_text_nowhere};
+    *out = (struct fim){prompt, plain_text_nowhere};
     if (suffix.count == 0) return STATUS_OK;
     enum status status =
-        middle_write(gateway->options.tokenizer, prompt, suffix, &gateway->scratch, out);
+        fim_write(gateway->options.tokenizer, prompt, suffix, &gateway->scratch, out);
     if (status == STATUS_UNSUPPORTED)
         return refuse(error, 400, "suffix", "unsupported_parameter",
                       "'suffix': this model has no tokens for filling in a middle.");
-    return status ? refuse_memory(error) : STATUS_OK;
+    return status ? intake_refuse_memory(error) : STATUS_OK;
 }
 
 /* *here_bytes: bytes of texts tokenized in this call, including this one if it is short enough. */
@@ -467,7 +471,7 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
                                size_t *here_bytes, struct api_error *error) {
     const struct gateway_options *options = &gateway->options;
     enum status status = STATUS_OK;
-    struct middle laid_out;
+    struct fim laid_out;
     head->answered.words = head->leader->answered.words;
     if (parsed->echo) status = echo_prompt(gateway, head, prompt, error);
     if (status) return status;
@@ -478,11 +482,11 @@ static enum status take_prompt(struct gateway *gateway, struct request *head,
             error, 400, "prompt", "no_tokenizer",
             "This checkpoint has no tokenizer: send the prompt as an array of token ids.");
     head->asked.frame = parsed->special_tokens ? &options->frame : NULL;
-    status = lay_out(gateway, prompt->text, parsed->suffix, &laid_out, error);
+    status = intake_lay_out(gateway, prompt->text, parsed->suffix, &laid_out, error);
     if (status) return status;
     bool here = *here_bytes + laid_out.text.count <= options->inline_text_bytes;
     if (here) *here_bytes += laid_out.text.count;
-    return take_text(gateway, head, laid_out.text, laid_out.plain, here, error);
+    return intake_take_text(gateway, head, laid_out.text, laid_out.plain, here, error);
 }
 
 /* Each prompt is treated as if it were sent alone, except for a seed that the client did not
@@ -529,7 +533,7 @@ static enum status fill_sampling(const struct gateway *gateway, struct request *
     if (parsed->bias_count == 0) return STATUS_OK;
     size_t bytes = parsed->bias_count * sizeof *parsed->biases;
     struct token_bias *biases = arena_take(&request->arena, bytes);
-    if (!biases) return refuse_memory(error);
+    if (!biases) return intake_refuse_memory(error);
     memcpy(biases, parsed->biases, bytes);
     asked->biases = biases;
     asked->bias_count = parsed->bias_count;
@@ -562,22 +566,22 @@ static enum status fill(struct gateway *gateway, struct request *request,
         .created = record->unix_time,
         .model = gateway->model_name,
         .seals_reasoning = parsed->seals_reasoning,
-        .told = arena_copy(&request->arena, parsed->told),
+        .reported = arena_copy(&request->arena, parsed->reported),
     };
     asked->one_call = parsed->one_call;
     asked->mode = TOKEN_STREAM_PLAIN;
     asked->warning = arena_copy(&request->arena, parsed->warning);
     asked->name = arena_copy(&request->arena,
                              (struct bytes){client_request_name(record), record->name_bytes});
-    if (!asked->warning.data || !asked->name.data || !asked->answer.told.data ||
+    if (!asked->warning.data || !asked->name.data || !asked->answer.reported.data ||
         !tool_alias_copy(&parsed->aliases, &request->arena, &asked->answer.aliases))
-        return refuse_memory(error);
+        return intake_refuse_memory(error);
     if (!parsed->stops) return STATUS_OK;
     if (!gateway->options.tokenizer)
         return refuse(error, 400, "stop", "unsupported_parameter",
                       "This checkpoint has no tokenizer, so it cannot look for stop strings.");
     struct stop_strings *stops = arena_take(&request->arena, sizeof *stops);
-    if (!stops) return refuse_memory(error);
+    if (!stops) return intake_refuse_memory(error);
     *stops = *parsed->stops;
     asked->stops = stops;
     return STATUS_OK;
@@ -586,7 +590,7 @@ static enum status fill(struct gateway *gateway, struct request *request,
 bool intake_ready(const struct gateway *gateway, size_t body_bytes, struct api_error *error) {
     if (gateway->draining)
         return refuse(error, 503, NULL, "draining", "The server is shutting down.") == STATUS_OK;
-    if (entry_is_behind(gateway))
+    if (usage_record_is_behind(gateway))
         return refuse(error, 503, NULL, "ledger_behind",
                       "The ledger is too far behind to take more. Try again later.") == STATUS_OK;
     return body_bytes <= gateway->options.body_bytes_max ||
@@ -602,7 +606,7 @@ static enum status begin(struct gateway *gateway, const struct record_client_req
     if (!status)
         status = leader->asked.answer.dialect->chats ? take_chat(gateway, leader, parsed, error)
                                                      : take_prompts(gateway, leader, parsed, error);
-    return status ? status : go_on(gateway, leader, now_ns, error);
+    return status ? status : intake_go_on(gateway, leader, now_ns, error);
 }
 
 static bool refuse_count(struct api_error *error, uint32_t count, const char *who, uint32_t most) {
@@ -621,8 +625,8 @@ static uint64_t least_tokens(const struct api_request *parsed) {
 }
 
 /* False: there is no room for so many answers now, or ever. */
-static bool hold(struct gateway *gateway, const struct endpoint_call *call, uint32_t count,
-                 const struct api_request *parsed, struct api_error *error) {
+static bool intake_hold(struct gateway *gateway, const struct endpoint_call *call, uint32_t count,
+                        const struct api_request *parsed, struct api_error *error) {
     struct accounts *accounts = &gateway->accounts;
     uint32_t retry_after_seconds;
     if (count > gateway->options.requests_max)
@@ -632,17 +636,17 @@ static bool hold(struct gateway *gateway, const struct endpoint_call *call, uint
     if (verdict == ACCOUNT_NEVER) {
         refuse_count(error, count, "this account",
                      accounts_most(accounts, call->account, call->key));
-        error->limit = ENTRY_LIMIT_REQUESTS;
+        error->limit = USAGE_LIMIT_REQUESTS;
         return false;
     }
     return verdict == ACCOUNT_MAY || refuse_rate(error, verdict, retry_after_seconds) == STATUS_OK;
 }
 
 /* NULL: *error says why. */
-static struct request *claim(struct gateway *gateway, const struct endpoint_call *call,
-                             const struct api_request *parsed, struct api_error *error) {
+static struct request *intake_claim(struct gateway *gateway, const struct endpoint_call *call,
+                                    const struct api_request *parsed, struct api_error *error) {
     uint32_t count = parsed->prompt_count * parsed->choice_count;
-    if (!hold(gateway, call, count, parsed, error)) return NULL;
+    if (!intake_hold(gateway, call, count, parsed, error)) return NULL;
     struct request *leader =
         request_claim(gateway, call->record, parsed->prompt_count, parsed->choice_count);
     if (leader) {
@@ -655,7 +659,7 @@ static struct request *claim(struct gateway *gateway, const struct endpoint_call
     accounts_release(&gateway->accounts, call->account, call->key, count, 0, 0);
     (void)refuse(error, 429, NULL, "queue_full",
                  "The server is serving as many requests as it can. Try again later.");
-    error->limit = ENTRY_LIMIT_QUEUE;
+    error->limit = USAGE_LIMIT_QUEUE;
     return NULL;
 }
 
@@ -665,7 +669,7 @@ static bool may_have(struct gateway *gateway, const struct endpoint_call *call,
     struct accounts *accounts = &gateway->accounts;
     uint64_t denied = accounts_models_denied(accounts, call->account, call->key);
     if (!models_allow(&gateway->models, denied, parsed->model, error)) return false;
-    enum entry_limit lacks = accounts_lack(accounts, call->account, call->key);
+    enum usage_limit lacks = accounts_lack(accounts, call->account, call->key);
     return parsed->tokens_only || !lacks || refuse_unpaid(error, lacks) == STATUS_OK;
 }
 
@@ -685,7 +689,8 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     const struct record_client_request *record = call->record;
     struct api_error error;
     struct request *request = NULL;
-    if (may_have(gateway, call, parsed, &error)) request = claim(gateway, call, parsed, &error);
+    if (may_have(gateway, call, parsed, &error))
+        request = intake_claim(gateway, call, parsed, &error);
     if (!request) return turn_away(gateway, call, &error);
     request->asked.endpoint = call->endpoint;
     request->asked.tenant =
@@ -695,12 +700,12 @@ enum status intake_take(struct gateway *gateway, const struct endpoint_call *cal
     request->times.arrived_ns = call->now_ns;
     request_keep_alive(gateway, request, call->now_ns + gateway->options.keep_alive_ns);
     uint32_t mark = gateway->outbox.used;
-    bool tokenizes = gateway->texts.busy, constrains = gateway->constraints.busy;
+    bool tokenizes = gateway->tokenize_queue.busy, constrains = gateway->constraints.busy;
     enum status status = begin(gateway, record, parsed, request, call->now_ns, &error);
     if (!status) return STATUS_OK;
     gateway->outbox.used = mark; /* with its own TOKENIZE and CONSTRAIN */
-    if (!tokenizes) texts_answered(&gateway->texts);
-    if (!constrains) texts_answered(&gateway->constraints);
+    if (!tokenizes) tokenize_queue_answered(&gateway->tokenize_queue);
+    if (!constrains) tokenize_queue_answered(&gateway->constraints);
     bool is_counted = request->asked.is_counted;
     request_release(gateway, request);
     if (status == STATUS_INVALID) status = turn_away(gateway, call, &error);
@@ -737,13 +742,14 @@ enum status intake_ask(struct gateway *gateway, const struct endpoint_call *call
 /* If a keep-alive was sent, the stream has begun. */
 static enum status refuse_late(struct gateway *gateway, struct request *leader, int64_t now_ns,
                                const struct api_error *error) {
-    struct entry_mark mark = entry_mark(gateway);
-    struct entry_fate fate = {
-        .http_status = reply_told_status(leader, error), .end = error->code, .limit = error->limit};
-    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    struct usage_mark mark = usage_record_mark(gateway);
+    struct usage_fate fate = {.http_status = reply_reported_status(leader, error),
+                              .end = error->code,
+                              .limit = error->limit};
+    enum status status = usage_record_put(gateway, leader, &fate, now_ns);
     if (!status) status = reply_no_answer(gateway, leader, error);
     if (status) {
-        entry_take_back(gateway, mark);
+        usage_record_take_back(gateway, mark);
         return status;
     }
     accounts_count_refused(&gateway->accounts, leader->asked.account, error->limit);
@@ -752,13 +758,14 @@ static enum status refuse_late(struct gateway *gateway, struct request *leader, 
 }
 
 /* Handles the tokens of one of its prompts, or the reason why there are none. */
-static enum status take_tokens(struct gateway *gateway, struct request *head,
-                               const struct record_tokenized *record, struct api_error *error) {
+static enum status intake_take_tokens(struct gateway *gateway, struct request *head,
+                                      const struct record_tokenized *record,
+                                      struct api_error *error) {
     enum status status = STATUS_OK;
     if (head->asked.prompt) return STATUS_OK; /* kept before the outbox was full */
     if (record->too_many) status = fit_text(gateway, head, record->too_many, error);
     if (status) return status;
-    if (record->too_many) return refuse_busy(error); /* a larger unit has joined meanwhile */
+    if (record->too_many) return intake_refuse_busy(error); /* a larger unit has joined meanwhile */
     if (record->token_count == 0) return refuse_text(head, error);
     return keep_prompt(gateway, head, tokenized_tokens(record), record->token_count, error);
 }
@@ -769,11 +776,11 @@ enum status intake_tokenized(struct gateway *gateway, const struct record_tokeni
     struct api_error error;
     enum status status = STATUS_OK;
     if (head && head->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
-        status = take_tokens(gateway, head, record, &error);
-        if (!status) status = go_on(gateway, head->leader, now_ns, &error);
+        status = intake_take_tokens(gateway, head, record, &error);
+        if (!status) status = intake_go_on(gateway, head->leader, now_ns, &error);
         if (status == STATUS_INVALID) status = refuse_late(gateway, head->leader, now_ns, &error);
     }
-    if (!status) texts_answered(&gateway->texts);
+    if (!status) tokenize_queue_answered(&gateway->tokenize_queue);
     return status;
 }
 
@@ -784,12 +791,12 @@ enum status intake_constrained(struct gateway *gateway, const struct record_cons
     enum status status = STATUS_OK;
     if (leader && leader->life.state == REQUEST_TOKENIZING) { /* else its client has gone */
         status = constraint_ask_judged(leader, record, &error);
-        if (!status) status = go_on(gateway, leader, now_ns, &error);
+        if (!status) status = intake_go_on(gateway, leader, now_ns, &error);
         if (status == STATUS_INVALID) status = refuse_late(gateway, leader, now_ns, &error);
     }
     if (status) return status;
-    texts_spend(&gateway->constraints, record->took_ns);
-    texts_answered(&gateway->constraints);
+    tokenize_queue_spend(&gateway->constraints, record->took_ns);
+    tokenize_queue_answered(&gateway->constraints);
     return STATUS_OK;
 }
 
@@ -803,10 +810,10 @@ enum status intake_give_up(struct gateway *gateway, struct request *leader, int6
 }
 
 /* The first unit has joined, so the request can be checked. Or none has joined for too long. */
-static enum status settle_late(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+static enum status validate_late(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     struct api_error error;
     if (fleet_knows_model(&gateway->fleet)) {
-        enum status status = settle(gateway, leader, now_ns, &error);
+        enum status status = validate(gateway, leader, now_ns, &error);
         return status == STATUS_INVALID ? refuse_late(gateway, leader, now_ns, &error) : status;
     }
     if (now_ns < dispatch_gives_up_ns(gateway, leader, false)) return STATUS_OK;
@@ -814,9 +821,9 @@ static enum status settle_late(struct gateway *gateway, struct request *leader, 
 }
 
 bool intake_run(struct gateway *gateway, int64_t now_ns) {
-    for (struct request *leader = gateway->requests.unsettled.first, *next; leader; leader = next) {
+    for (struct request *leader = gateway->requests.unchecked.first, *next; leader; leader = next) {
         next = leader->life.behind;
-        if (settle_late(gateway, leader, now_ns)) return false;
+        if (validate_late(gateway, leader, now_ns)) return false;
     }
     return true;
 }

@@ -59,8 +59,8 @@ void metrics_count_step(struct metrics *metrics, const struct record_unit_load *
     histogram_add(&metrics->step_tokens, &histogram_counts, load->last_step_tokens);
 }
 
-static void write_family(struct json_writer *writer, const char *name, const char *type,
-                         const char *help) {
+static void metrics_write_family(struct json_writer *writer, const char *name, const char *type,
+                                 const char *help) {
     const char *const parts[] = {"# HELP ", name, " ", help, "\n# TYPE ", name, " ", type, "\n"};
     for (size_t i = 0; i < ARRAY_COUNT(parts); i++)
         json_writer_text(writer, parts[i]);
@@ -73,16 +73,16 @@ static void write_sample(struct json_writer *writer, const char *name, uint64_t 
     json_writer_text(writer, "\n");
 }
 
-static void write_one(struct json_writer *writer, const char *name, const char *type,
-                      const char *help, uint64_t value) {
-    write_family(writer, name, type, help);
+static void metrics_write_one(struct json_writer *writer, const char *name, const char *type,
+                              const char *help, uint64_t value) {
+    metrics_write_family(writer, name, type, help);
     write_sample(writer, name, value);
 }
 
 static void write_seconds(struct json_writer *writer, const char *name, const char *help,
                           int64_t ns) {
     char text[128];
-    write_family(writer, name, "gauge", help);
+    metrics_write_family(writer, name, "gauge", help);
     format_text(text, sizeof text, "%s %lld.%06lld\n", name, (long long)(ns / 1000000000),
                 (long long)(ns % 1000000000 / 1000));
     json_writer_text(writer, text);
@@ -97,7 +97,7 @@ static void write_histogram(struct json_writer *writer, const char *name, const 
                             uint64_t unit) {
     char text[160];
     uint64_t below = 0, total = histogram_total(histogram), sum = histogram->sum;
-    write_family(writer, name, "histogram", help);
+    metrics_write_family(writer, name, "histogram", help);
     for (uint32_t i = 0; i < scale->bound_count; i++) {
         below += histogram->counts[i];
         format_text(text, sizeof text, "%s_bucket{le=\"%.9g\"} %llu\n", name,
@@ -114,40 +114,42 @@ static void write_histogram(struct json_writer *writer, const char *name, const 
     json_writer_text(writer, text);
 }
 
-static void write_times(struct json_writer *writer, const char *name, const char *help,
-                        const struct histogram *histogram) {
+static void metrics_write_times(struct json_writer *writer, const char *name, const char *help,
+                                const struct histogram *histogram) {
     write_histogram(writer, name, help, histogram, &histogram_times, NS_PER_SECOND);
 }
 
-static void write_counts(struct json_writer *writer, const char *name, const char *help,
-                         const struct histogram *histogram) {
+static void metrics_write_counts(struct json_writer *writer, const char *name, const char *help,
+                                 const struct histogram *histogram) {
     write_histogram(writer, name, help, histogram, &histogram_counts, 1);
 }
 
 static void write_histograms(struct json_writer *writer, const struct metrics *metrics) {
-    write_times(writer, "fathom_time_to_first_token_seconds",
-                "From a request's arrival to its first token.", &metrics->first_token_ns);
-    write_times(writer, "fathom_time_per_output_token_seconds",
-                "Mean time from token to token of each answer, after its first.",
-                &metrics->token_ns);
-    write_times(writer, "fathom_request_seconds", "From a request's arrival to its answer's end.",
-                &metrics->whole_ns);
-    write_times(writer, "fathom_queue_seconds",
-                "From a request's submission to the first step that computes it.",
-                &metrics->queue_ns);
-    write_counts(writer, "fathom_prompt_length_tokens", "Prompt tokens of each answered request.",
-                 &metrics->prompt_lengths);
-    write_counts(writer, "fathom_output_length_tokens", "Tokens of each answer.",
-                 &metrics->output_lengths);
-    write_times(writer, "fathom_step_compute_seconds", "Time each step took to compute.",
-                &metrics->step_ns);
-    write_counts(writer, "fathom_step_batch_rows", "Requests in each step.", &metrics->step_rows);
-    write_counts(writer, "fathom_step_batch_tokens", "Tokens in each step.", &metrics->step_tokens);
+    metrics_write_times(writer, "fathom_time_to_first_token_seconds",
+                        "From a request's arrival to its first token.", &metrics->first_token_ns);
+    metrics_write_times(writer, "fathom_time_per_output_token_seconds",
+                        "Mean time from token to token of each answer, after its first.",
+                        &metrics->token_ns);
+    metrics_write_times(writer, "fathom_request_seconds",
+                        "From a request's arrival to its answer's end.", &metrics->whole_ns);
+    metrics_write_times(writer, "fathom_queue_seconds",
+                        "From a request's submission to the first step that computes it.",
+                        &metrics->queue_ns);
+    metrics_write_counts(writer, "fathom_prompt_length_tokens",
+                         "Prompt tokens of each answered request.", &metrics->prompt_lengths);
+    metrics_write_counts(writer, "fathom_output_length_tokens", "Tokens of each answer.",
+                         &metrics->output_lengths);
+    metrics_write_times(writer, "fathom_step_compute_seconds", "Time each step took to compute.",
+                        &metrics->step_ns);
+    metrics_write_counts(writer, "fathom_step_batch_rows", "Requests in each step.",
+                         &metrics->step_rows);
+    metrics_write_counts(writer, "fathom_step_batch_tokens", "Tokens in each step.",
+                         &metrics->step_tokens);
 }
 
-static void write_answers(struct json_writer *writer, const struct metrics *metrics) {
-    write_family(writer, "fathom_http_requests_total", "counter",
-                 "Answers by endpoint and HTTP status (499: the client left before).");
+static void metrics_write_answers(struct json_writer *writer, const struct metrics *metrics) {
+    metrics_write_family(writer, "fathom_http_requests_total", "counter",
+                         "Answers by endpoint and HTTP status (499: the client left before).");
     for (uint32_t endpoint = 0; endpoint < ENDPOINT_COUNT; endpoint++)
         for (uint32_t i = 0; i < METRICS_STATUS_COUNT; i++) {
             if (metrics->answers[endpoint][i] == 0) continue;
@@ -160,12 +162,12 @@ static void write_answers(struct json_writer *writer, const struct metrics *metr
 }
 
 static void write_ended(struct json_writer *writer, const struct metrics *metrics) {
-    write_family(writer, "fathom_requests_ended_total", "counter",
-                 "Requests that left the unit, by reason.");
+    metrics_write_family(writer, "fathom_requests_ended_total", "counter",
+                         "Requests that left the unit, by reason.");
     for (uint32_t i = 0; i < FINISH_REASON_COUNT; i++) {
         char name[96];
         format_text(name, sizeof name, "fathom_requests_ended_total{reason=\"%s\"}",
-                    finish_reason_name((enum finish_reason)i));
+                    record_unit_finish_reason_name((enum finish_reason)i));
         write_sample(writer, name, metrics->ended[i]);
     }
 }
@@ -185,14 +187,14 @@ static void write_one_info(struct json_writer *writer, const struct metrics_gaug
 /* A line for each numerics that units have. */
 static void write_info(struct json_writer *writer, const struct metrics_gauges *gauges) {
     const struct fleet *fleet = gauges->fleet;
-    write_family(writer, "fathom_info", "gauge", "What is served.");
+    metrics_write_family(writer, "fathom_info", "gauge", "What is served.");
     write_one_info(writer, gauges, gauges->numerics_id);
     for (uint32_t i = 0; i < fleet->numerics_count; i++)
         if (i != fleet->main_numerics && fleet_count_numerics(fleet, i))
             write_one_info(writer, gauges, bytes_of(fleet->numerics[i]));
 }
 
-static void write_fleet(struct json_writer *writer, const struct metrics_gauges *gauges) {
+static void metrics_write_fleet(struct json_writer *writer, const struct metrics_gauges *gauges) {
     static const char *const states[] = {[FLEET_JOINING] = "joining",
                                          [FLEET_SERVING] = "serving",
                                          [FLEET_SILENT] = "silent",
@@ -203,38 +205,40 @@ static void write_fleet(struct json_writer *writer, const struct metrics_gauges 
         counts[gauges->fleet->units[i].state] += !drains;
         draining += drains;
     }
-    write_family(writer, "fathom_units", "gauge", "Units that are connected, by what they do.");
+    metrics_write_family(writer, "fathom_units", "gauge",
+                         "Units that are connected, by what they do.");
     for (uint32_t state = FLEET_JOINING; state < ARRAY_COUNT(states); state++) {
         char name[64];
         format_text(name, sizeof name, "fathom_units{state=\"%s\"}", states[state]);
         write_sample(writer, name, counts[state]);
     }
     write_sample(writer, "fathom_units{state=\"draining\"}", draining);
-    write_one(writer, "fathom_unit_losses_total", "counter",
-              "Units that were lost, or fell silent, while they served.",
-              gauges->fleet->losses_total);
-    write_one(writer, "fathom_units_refused_total", "counter",
-              "Units that serve another model, or broke the rules.", gauges->fleet->refused_total);
-    write_one(writer, "fathom_requests_queued", "gauge", "Requests that wait for a unit.",
-              gauges->requests_queued);
-    write_one(writer, "fathom_requests_resumed_total", "counter",
-              "Times that a request went on at another unit.", gauges->requests_resumed);
+    metrics_write_one(writer, "fathom_unit_losses_total", "counter",
+                      "Units that were lost, or fell silent, while they served.",
+                      gauges->fleet->losses_total);
+    metrics_write_one(writer, "fathom_units_refused_total", "counter",
+                      "Units that serve another model, or broke the rules.",
+                      gauges->fleet->refused_total);
+    metrics_write_one(writer, "fathom_requests_queued", "gauge", "Requests that wait for a unit.",
+                      gauges->requests_queued);
+    metrics_write_one(writer, "fathom_requests_resumed_total", "counter",
+                      "Times that a request went on at another unit.", gauges->requests_resumed);
 }
 
 /* Writes nothing if no unit has a storage. */
-static void write_storage(struct json_writer *writer, const struct record_unit_load *load,
-                          const struct fleet *fleet) {
+static void metrics_write_storage(struct json_writer *writer, const struct record_unit_load *load,
+                                  const struct fleet *fleet) {
     uint32_t ranks[KV_STORAGE_COUNT] = {0};
     if (load->kv_storage == KV_STORAGE_NONE) return;
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         for (uint32_t r = 0; fleet_is_member(fleet, i) && r < fleet->units[i].hello.rank_count; r++)
             ranks[fleet->units[i].ranks[r].load.kv_storage]++;
-    write_family(writer, "fathom_kv_storage_ranks", "gauge",
-                 "Ranks with a KV storage; a rank with a full or failing disk only reads.");
+    metrics_write_family(writer, "fathom_kv_storage_ranks", "gauge",
+                         "Ranks with a KV storage; a rank with a full or failing disk only reads.");
     write_sample(writer, "fathom_kv_storage_ranks{state=\"on\"}", ranks[KV_STORAGE_ON]);
     write_sample(writer, "fathom_kv_storage_ranks{state=\"read only\"}",
                  ranks[KV_STORAGE_READ_ONLY]);
-    write_one(
+    metrics_write_one(
         writer, "fathom_kv_storage_writable", "gauge",
         "1: the storage takes blocks; 0: of one rank at least, the disk is full or fails, or its "
         "directory is not used.",
@@ -246,29 +250,33 @@ static void write_counters(struct json_writer *writer, const struct record_unit_
         const struct unit_counter *counter = &unit_counter_table[i];
         char name[96];
         if (counter->where == COUNTED_WITH_STORAGE && load->kv_storage == KV_STORAGE_NONE) continue;
-        if (counter->help[0]) write_family(writer, counter->metric, "counter", counter->help);
+        if (counter->help[0])
+            metrics_write_family(writer, counter->metric, "counter", counter->help);
         format_text(name, sizeof name, "%s%s", counter->metric, counter->labels);
-        write_sample(writer, name, unit_counter_value(&load->totals, counter));
+        write_sample(writer, name, unit_counters_value(&load->totals, counter));
     }
 }
 
-static void write_load(struct json_writer *writer, const struct metrics_gauges *gauges) {
+static void metrics_write_load(struct json_writer *writer, const struct metrics_gauges *gauges) {
     const struct record_unit_load *load = &gauges->load;
-    write_one(writer, "fathom_requests_running", "gauge",
-              "Requests that hold KV pages, or await their constraint.", load->requests_running);
-    write_one(writer, "fathom_requests_waiting", "gauge", "Requests that wait for KV pages.",
-              load->requests_waiting);
-    write_family(writer, "fathom_kv_pages", "gauge", "KV pages; free + held + cached = total.");
+    metrics_write_one(writer, "fathom_requests_running", "gauge",
+                      "Requests that hold KV pages, or await their constraint.",
+                      load->requests_running);
+    metrics_write_one(writer, "fathom_requests_waiting", "gauge",
+                      "Requests that wait for KV pages.", load->requests_waiting);
+    metrics_write_family(writer, "fathom_kv_pages", "gauge",
+                         "KV pages; free + held + cached = total.");
     write_sample(writer, "fathom_kv_pages{state=\"free\"}", load->pages_free);
     write_sample(writer, "fathom_kv_pages{state=\"held\"}", load->pages_held);
     write_sample(writer, "fathom_kv_pages{state=\"cached\"}", load->pages_cached);
-    write_one(writer, "fathom_kv_pages_capacity", "gauge", "KV pages in all.", gauges->page_count);
+    metrics_write_one(writer, "fathom_kv_pages_capacity", "gauge", "KV pages in all.",
+                      gauges->page_count);
     write_counters(writer, load);
-    write_storage(writer, load, gauges->fleet);
-    write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
-              load->last_step_rows);
-    write_one(writer, "fathom_step_tokens", "gauge", "Tokens in the last step.",
-              load->last_step_tokens);
+    metrics_write_storage(writer, load, gauges->fleet);
+    metrics_write_one(writer, "fathom_step_rows", "gauge", "Requests in the last step.",
+                      load->last_step_rows);
+    metrics_write_one(writer, "fathom_step_tokens", "gauge", "Tokens in the last step.",
+                      load->last_step_tokens);
     write_seconds(writer, "fathom_step_seconds", "Time the last step took to compute.",
                   load->last_step_ns);
 }
@@ -308,7 +316,7 @@ static const struct expert_family expert_families[] = {
 
 static void write_expert_family(struct json_writer *writer, const struct fleet *fleet,
                                 const struct expert_family *family) {
-    write_family(writer, family->name, family->type, family->help);
+    metrics_write_family(writer, family->name, family->type, family->help);
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &fleet->units[i];
         char name[96];
@@ -323,9 +331,9 @@ static void write_expert_family(struct json_writer *writer, const struct fleet *
     }
 }
 
-static void write_balances(struct json_writer *writer, const struct fleet *fleet) {
-    write_family(writer, "fathom_expert_balance", "gauge",
-                 "Mean load of ranks by the largest, over all layers or of one.");
+static void metrics_write_balances(struct json_writer *writer, const struct fleet *fleet) {
+    metrics_write_family(writer, "fathom_expert_balance", "gauge",
+                         "Mean load of ranks by the largest, over all layers or of one.");
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++) {
         const struct fleet_unit *unit = &fleet->units[i];
         if (!fleet_is_member(fleet, i) || !unit->experts.balance) continue;
@@ -343,7 +351,7 @@ static void write_experts(struct json_writer *writer, const struct fleet *fleet)
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
         any |= fleet_is_member(fleet, i) && fleet->units[i].experts.ranks;
     if (!any) return;
-    write_balances(writer, fleet);
+    metrics_write_balances(writer, fleet);
     for (size_t i = 0; i < ARRAY_COUNT(expert_families); i++)
         write_expert_family(writer, fleet, &expert_families[i]);
 }
@@ -353,29 +361,31 @@ void metrics_write(struct json_writer *writer, const struct metrics *metrics,
     write_info(writer, gauges);
     write_seconds(writer, "fathom_uptime_seconds", "Time since the first event.",
                   gauges->uptime_ns);
-    write_answers(writer, metrics);
-    write_one(writer, "fathom_requests_held", "gauge", "Requests the gateway holds.",
-              gauges->requests_held);
-    write_one(writer, "fathom_requests_cancelled_total", "counter",
-              "Requests ended because the client left.", metrics->cancelled);
+    metrics_write_answers(writer, metrics);
+    metrics_write_one(writer, "fathom_requests_held", "gauge", "Requests the gateway holds.",
+                      gauges->requests_held);
+    metrics_write_one(writer, "fathom_requests_cancelled_total", "counter",
+                      "Requests ended because the client left.", metrics->cancelled);
     write_ended(writer, metrics);
-    write_one(writer, "fathom_arrived_answers_total", "counter",
-              "Answers that were asked for, of prompts that fit; refused ones, too.",
-              metrics->arrived_answers);
-    write_one(writer, "fathom_arrived_prompt_tokens_total", "counter", "Tokens of those prompts.",
-              metrics->arrived_tokens);
-    write_one(writer, "fathom_prompt_tokens_total", "counter", "Prompt tokens of ended requests.",
-              metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
-    write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",
-              "Prompt tokens found in the cache, of ended requests.", metrics->prompt_hit_tokens);
-    write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",
-              "Prompt tokens that had to be computed, of ended requests.",
-              metrics->prompt_miss_tokens);
-    write_one(writer, "fathom_output_tokens_total", "counter",
-              "Tokens generated for ended requests.", metrics->output_tokens);
+    metrics_write_one(writer, "fathom_arrived_answers_total", "counter",
+                      "Answers that were asked for, of prompts that fit; refused ones, too.",
+                      metrics->arrived_answers);
+    metrics_write_one(writer, "fathom_arrived_prompt_tokens_total", "counter",
+                      "Tokens of those prompts.", metrics->arrived_tokens);
+    metrics_write_one(writer, "fathom_prompt_tokens_total", "counter",
+                      "Prompt tokens of ended requests.",
+                      metrics->prompt_hit_tokens + metrics->prompt_miss_tokens);
+    metrics_write_one(writer, "fathom_prompt_cache_hit_tokens_total", "counter",
+                      "Prompt tokens found in the cache, of ended requests.",
+                      metrics->prompt_hit_tokens);
+    metrics_write_one(writer, "fathom_prompt_cache_miss_tokens_total", "counter",
+                      "Prompt tokens that had to be computed, of ended requests.",
+                      metrics->prompt_miss_tokens);
+    metrics_write_one(writer, "fathom_output_tokens_total", "counter",
+                      "Tokens generated for ended requests.", metrics->output_tokens);
     if (gauges->accounts) accounts_write_metrics(writer, gauges->accounts);
-    write_fleet(writer, gauges);
-    write_load(writer, gauges);
+    metrics_write_fleet(writer, gauges);
+    metrics_write_load(writer, gauges);
     write_experts(writer, gauges->fleet);
     write_histograms(writer, metrics);
 }

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "serving/text/utf8.h"
 
-static bool is_there(const struct models *models, struct bytes name) {
+static bool models_is_there(const struct models *models, struct bytes name) {
     for (uint32_t i = 0; i < models->count; i++)
         if (bytes_equal(models->names[i].name, name)) return true;
     return false;
@@ -19,7 +19,7 @@ static enum status add(struct models *models, struct bytes name, struct error *e
                          MODELS_NAME_BYTES_MAX);
     if (utf8_valid_prefix(name) != name.count)
         return error_set(error, STATUS_INVALID, "gateway: a model's name is not valid UTF-8");
-    if (is_there(models, name))
+    if (models_is_there(models, name))
         return error_set(error, STATUS_INVALID, "gateway: the model's name '%.*s' is given twice",
                          (int)name.count, name.data);
     if (models->count == MODELS_SERVED_MAX)
@@ -29,8 +29,9 @@ static enum status add(struct models *models, struct bytes name, struct error *e
     return STATUS_OK;
 }
 
-static void add_alias(struct models *models, const char *name, enum chat_thinking thinking) {
-    if (is_there(models, bytes_of(name))) return; /* served under that name, it is what it is */
+static void models_add_alias(struct models *models, const char *name, enum chat_thinking thinking) {
+    if (models_is_there(models, bytes_of(name)))
+        return; /* served under that name, it is what it is */
     models->names[models->count++] = (struct api_model){bytes_of(name), thinking};
 }
 
@@ -50,9 +51,11 @@ enum status models_open(struct models *models, struct bytes names, enum chat_tho
     }
     bool switched = thought == CHAT_THOUGHT_SWITCHED;
     if (thought != CHAT_THOUGHT_ALWAYS)
-        add_alias(models, "deepseek-chat", switched ? CHAT_THINKING_OFF : CHAT_THINKING_DEFAULT);
+        models_add_alias(models, "deepseek-chat",
+                         switched ? CHAT_THINKING_OFF : CHAT_THINKING_DEFAULT);
     if (thought != CHAT_THOUGHT_NEVER)
-        add_alias(models, "deepseek-reasoner", switched ? CHAT_THINKING_ON : CHAT_THINKING_DEFAULT);
+        models_add_alias(models, "deepseek-reasoner",
+                         switched ? CHAT_THINKING_ON : CHAT_THINKING_DEFAULT);
     return STATUS_OK;
 }
 

@@ -11,7 +11,7 @@
 
 extern const char openapi_schemas_start[], openapi_schemas_end[]; /* openapi_schemas.json */
 
-static void write_text(struct json_writer *writer, const char *name, const char *text) {
+static void openapi_write_text(struct json_writer *writer, const char *name, const char *text) {
     json_writer_text(writer, name);
     json_writer_string(writer, bytes_of(text));
 }
@@ -30,9 +30,9 @@ static void write_schema(struct json_writer *writer, const struct api_field *fie
         [API_KIND_TEXT] = "string",  [API_KIND_ARRAY] = "array",   [API_KIND_OBJECT] = "object",
     };
     json_writer_string(writer, bytes_of(field->name));
-    write_text(writer, ":{\"description\":", field->words);
+    openapi_write_text(writer, ":{\"description\":", field->words);
     if (field->kind != API_KIND_ANY) {
-        write_text(writer, ",\"type\":[", types[field->kind]);
+        openapi_write_text(writer, ",\"type\":[", types[field->kind]);
         json_writer_text(writer, ",\"null\"]");
     }
     if (field->low < field->high && field->high < 0x1p62) {
@@ -43,7 +43,7 @@ static void write_schema(struct json_writer *writer, const struct api_field *fie
 }
 
 /* Omits refused fields. Includes those that are accepted and ignored. */
-static void write_fields(struct json_writer *writer, const struct dialect *dialect) {
+static void openapi_write_fields(struct json_writer *writer, const struct dialect *dialect) {
     const struct api_field *field;
     bool first = true;
     json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":{\"application/json\":"
@@ -70,9 +70,9 @@ static void write_reference(struct json_writer *writer, const char *name, const 
     json_writer_text(writer, "\"}");
 }
 
-static void write_request(struct json_writer *writer, const struct endpoint *endpoint) {
+static void openapi_write_request(struct json_writer *writer, const struct endpoint *endpoint) {
     if (endpoint->dialect) {
-        write_fields(writer, endpoint->dialect);
+        openapi_write_fields(writer, endpoint->dialect);
         return;
     }
     json_writer_text(writer, "\"requestBody\":{\"required\":true,\"content\":"
@@ -82,7 +82,8 @@ static void write_request(struct json_writer *writer, const struct endpoint *end
 }
 
 /* OpenAPI 3.1 cannot describe the events of a stream. They are listed next to its text. */
-static void write_answers(struct json_writer *writer, const struct endpoint *endpoint, bool model) {
+static void openapi_write_answers(struct json_writer *writer, const struct endpoint *endpoint,
+                                  bool model) {
     static const char *const errors[DIALECT_COUNT] = {[DIALECT_ANTHROPIC] = "messages"};
     const char *name = endpoint_name(endpoint->number);
     const char *failed = endpoint->dialect ? errors[endpoint->dialect->number] : NULL;
@@ -119,8 +120,8 @@ static void write_path(struct json_writer *writer, const struct endpoint *endpoi
     if (model)
         json_writer_text(writer, "\"parameters\":[{\"name\":\"model\",\"in\":\"path\",\"required\":"
                                  "true,\"schema\":{\"type\":\"string\"}}],");
-    if (endpoint->method == HTTP_POST) write_request(writer, endpoint);
-    write_answers(writer, endpoint, model);
+    if (endpoint->method == HTTP_POST) openapi_write_request(writer, endpoint);
+    openapi_write_answers(writer, endpoint, model);
     json_writer_text(writer, "}}");
 }
 

@@ -24,8 +24,8 @@ static bool open_body(struct gateway *gateway, const struct endpoint_call *call,
     return !model || api_values_model(reader, model, out);
 }
 
-static bool read_text(struct api_reader *reader, struct api_prompt *prompt,
-                      struct api_request *out) {
+static bool prompt_tokens_read_text(struct api_reader *reader, struct api_prompt *prompt,
+                                    struct api_request *out) {
     static const char *const unsupported[] = {"messages", "return_token_strs"};
     for (size_t i = 0; i < ARRAY_COUNT(unsupported); i++) {
         const struct tree *value = api_reader_given(reader->root, unsupported[i]);
@@ -53,7 +53,8 @@ enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_cal
                                  .choice_count = 1,
                                  .tokens_only = true,
                                  .special_tokens = true};
-    if (!open_body(gateway, call, &reader, &parsed) || !read_text(&reader, &prompt, &parsed))
+    if (!open_body(gateway, call, &reader, &parsed) ||
+        !prompt_tokens_read_text(&reader, &prompt, &parsed))
         return reply_error(gateway, call->record->connection, call->endpoint,
                            &(struct reply_notes){.account = call->account, .key = call->key},
                            &error);
@@ -62,7 +63,7 @@ enum status prompt_tokens_ask(struct gateway *gateway, const struct endpoint_cal
 
 /* ---- and back ---- */
 
-static bool read_tokens(struct api_reader *reader, struct api_prompt *out) {
+static bool prompt_tokens_read_tokens(struct api_reader *reader, struct api_prompt *out) {
     const struct tree *array = api_reader_given(reader->root, "tokens");
     if (!array) return api_reader_missing(reader, "tokens");
     if (tree_kind(array) != TREE_ARRAY)
@@ -91,8 +92,8 @@ static bool check_ids(const struct gateway *gateway, const struct api_prompt *pr
     return true;
 }
 
-static bool decode(struct gateway *gateway, const struct api_prompt *prompt, struct bytes *out,
-                   struct api_error *error) {
+static bool prompt_tokens_decode(struct gateway *gateway, const struct api_prompt *prompt,
+                                 struct bytes *out, struct api_error *error) {
     const struct tokenizer *tokenizer = gateway->options.tokenizer;
     size_t count = 0;
     if (!tokenizer)
@@ -115,7 +116,7 @@ static bool decode(struct gateway *gateway, const struct api_prompt *prompt, str
            reply_refuse_size(error, "tokens") == STATUS_OK;
 }
 
-static void write_text(struct json_writer *writer, const void *context) {
+static void prompt_tokens_write_text(struct json_writer *writer, const void *context) {
     json_writer_text(writer, "{\"prompt\":");
     json_writer_string(writer, *(const struct bytes *)context);
     json_writer_text(writer, "}");
@@ -138,12 +139,13 @@ enum status prompt_tokens_text(struct gateway *gateway, const struct endpoint_ca
         !models_allow(&gateway->models,
                       accounts_models_denied(&gateway->accounts, call->account, call->key),
                       parsed.model, &error) ||
-        !read_tokens(&reader, &prompt) || !decode(gateway, &prompt, &text, &error))
+        !prompt_tokens_read_tokens(&reader, &prompt) ||
+        !prompt_tokens_decode(gateway, &prompt, &text, &error))
         return reply_error(gateway, call->record->connection, call->endpoint, &notes, &error);
     struct reply reply = {.connection = call->record->connection,
                           .endpoint = call->endpoint,
                           .http_status = 200,
                           .content_type = CONTENT_JSON,
                           .notes = &notes};
-    return reply_whole(gateway, &reply, write_text, &text);
+    return reply_whole(gateway, &reply, prompt_tokens_write_text, &text);
 }

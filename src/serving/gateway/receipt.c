@@ -13,24 +13,24 @@ bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens) {
 }
 
 void receipt_note(struct receipt *receipt, enum request_part part, const struct unit_work *work) {
-    receipt->parts[part].told = true;
+    receipt->parts[part].reported = true;
     receipt->parts[part].work = *work;
-    if (receipt->parts[part].settles) receipt->first = *work;
+    if (receipt->parts[part].counts) receipt->first = *work;
 }
 
-void receipt_settle(struct receipt *receipt, enum request_part part) {
-    if (receipt->settled) return;
-    receipt->settled = receipt->parts[part].settles = true;
+void receipt_choose(struct receipt *receipt, enum request_part part) {
+    if (receipt->is_final) return;
+    receipt->is_final = receipt->parts[part].counts = true;
     receipt->first = receipt->parts[part].work;
 }
 
 void receipt_end(struct receipt *receipt) {
     for (int part = PART_COUNT; part-- > 0;)
-        if (receipt->parts[part].told) receipt_settle(receipt, (enum request_part)part);
+        if (receipt->parts[part].reported) receipt_choose(receipt, (enum request_part)part);
 }
 
 /* Adds the work of a unit in addition to the first computation of the prompt. */
-static void add_extras(struct unit_work *sum, const struct unit_work *work, bool settles) {
+static void receipt_add_extras(struct unit_work *sum, const struct unit_work *work, bool counts) {
     sum->transferred_tokens += work->transferred_tokens;
     sum->reloaded_tokens += work->reloaded_tokens;
     sum->recomputed_tokens += work->recomputed_tokens;
@@ -38,15 +38,15 @@ static void add_extras(struct unit_work *sum, const struct unit_work *work, bool
     sum->drafts_right += work->drafts_right;
     sum->preemptions += work->preemptions;
     sum->transfer_ns += work->transfer_ns;
-    if (settles) return;
+    if (counts) return;
     sum->reloaded_tokens += work->host_tokens + work->disk_tokens;
     sum->recomputed_tokens += work->computed_tokens;
 }
 
 void receipt_leave(struct receipt *receipt, enum request_part part, struct receipt_stay stay) {
     const struct unit_work *work = &receipt->parts[part].work;
-    if (!receipt->parts[part].told) return;
-    add_extras(&receipt->sum, work, receipt->parts[part].settles);
+    if (!receipt->parts[part].reported) return;
+    receipt_add_extras(&receipt->sum, work, receipt->parts[part].counts);
     stay.rank = work->rank;
     receipt->stays[receipt->stay_count++ % RECEIPT_STAYS_MAX] = stay;
     memset(&receipt->parts[part], 0, sizeof receipt->parts[part]);
@@ -55,14 +55,14 @@ void receipt_leave(struct receipt *receipt, enum request_part part, struct recei
 struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_tokens) {
     struct unit_work total = {.prompt_miss_tokens = prompt_tokens, .queue_ns = -1};
     struct unit_work extras = receipt->sum;
-    bool settled = receipt->settled;
-    if (settled) total = receipt->first;
+    bool is_final = receipt->is_final;
+    if (is_final) total = receipt->first;
     for (int part = PART_COUNT; part-- > 0;) {
-        if (!receipt->parts[part].told) continue;
-        bool counts = receipt->parts[part].settles || !settled; /* it may end without a token */
-        if (!settled) total = receipt->parts[part].work;
-        settled = true;
-        add_extras(&extras, &receipt->parts[part].work, counts);
+        if (!receipt->parts[part].reported) continue;
+        bool counts = receipt->parts[part].counts || !is_final; /* it may end without a token */
+        if (!is_final) total = receipt->parts[part].work;
+        is_final = true;
+        receipt_add_extras(&extras, &receipt->parts[part].work, counts);
     }
     total.transferred_tokens = extras.transferred_tokens;
     total.reloaded_tokens = extras.reloaded_tokens;
@@ -76,7 +76,7 @@ struct unit_work receipt_total(const struct receipt *receipt, uint32_t prompt_to
 
 /* ---- as JSON ---- */
 
-static void write_count(struct json_writer *writer, const char *name, uint64_t value) {
+static void receipt_write_count(struct json_writer *writer, const char *name, uint64_t value) {
     json_writer_text(writer, name);
     json_writer_unsigned(writer, value);
 }
@@ -93,8 +93,8 @@ static void write_ms(struct json_writer *writer, const char *name, int64_t ns) {
 
 /* queue + load + prefill = ttft, ttft + transfer + decode = total. A unit measures times by its own
  * clock, so they are limited to the time that passed here. */
-static void write_times(struct json_writer *writer, const struct metrics_times *times,
-                        int64_t ended_ns, const struct unit_work *work) {
+static void receipt_write_times(struct json_writer *writer, const struct metrics_times *times,
+                                int64_t ended_ns, const struct unit_work *work) {
     int64_t total = ended_ns - times->arrived_ns;
     int64_t first = times->has_token ? times->first_token_ns - times->arrived_ns : total;
     int64_t prefill = min_i64(work->prefill_ns, first),
@@ -118,8 +118,8 @@ static void write_stays(struct json_writer *writer, const struct receipt *receip
     json_writer_text(writer, ",\"ran\":[");
     for (uint32_t i = first; i < count; i++) {
         const struct receipt_stay *stay = &receipt->stays[i % RECEIPT_STAYS_MAX];
-        write_count(writer, i > first ? ",{\"unit\":" : "{\"unit\":", stay->unit.value);
-        write_count(writer, ",\"rank\":", stay->rank);
+        receipt_write_count(writer, i > first ? ",{\"unit\":" : "{\"unit\":", stay->unit.value);
+        receipt_write_count(writer, ",\"rank\":", stay->rank);
         json_writer_text(writer, ",\"role\":\"");
         json_writer_text(writer, roles[stay->role]);
         json_writer_text(writer, "\"}");
@@ -129,16 +129,16 @@ static void write_stays(struct json_writer *writer, const struct receipt *receip
 
 static void write_work(struct json_writer *writer, const struct unit_work *work,
                        uint32_t prompt_tokens) {
-    write_count(writer, ",\"prompt\":{\"tokens\":", prompt_tokens);
-    write_count(writer, ",\"hit\":", work->prompt_hit_tokens);
-    write_count(writer, ",\"miss\":", work->prompt_miss_tokens);
-    write_count(writer, ",\"device\":", work->device_tokens);
-    write_count(writer, ",\"host\":", work->host_tokens);
-    write_count(writer, ",\"disk\":", work->disk_tokens);
-    write_count(writer, ",\"computed\":", work->computed_tokens);
-    write_count(writer, "},\"transferred\":", work->transferred_tokens);
-    write_count(writer, ",\"reloaded\":", work->reloaded_tokens);
-    write_count(writer, ",\"recomputed\":", work->recomputed_tokens);
+    receipt_write_count(writer, ",\"prompt\":{\"tokens\":", prompt_tokens);
+    receipt_write_count(writer, ",\"hit\":", work->prompt_hit_tokens);
+    receipt_write_count(writer, ",\"miss\":", work->prompt_miss_tokens);
+    receipt_write_count(writer, ",\"device\":", work->device_tokens);
+    receipt_write_count(writer, ",\"host\":", work->host_tokens);
+    receipt_write_count(writer, ",\"disk\":", work->disk_tokens);
+    receipt_write_count(writer, ",\"computed\":", work->computed_tokens);
+    receipt_write_count(writer, "},\"transferred\":", work->transferred_tokens);
+    receipt_write_count(writer, ",\"reloaded\":", work->reloaded_tokens);
+    receipt_write_count(writer, ",\"recomputed\":", work->recomputed_tokens);
 }
 
 void receipt_write(struct json_writer *writer, const struct receipt *receipt,
@@ -149,18 +149,18 @@ void receipt_write(struct json_writer *writer, const struct receipt *receipt,
                 (unsigned long long)head->request.low);
     json_writer_text(writer, "{\"request\":\"");
     json_writer_text(writer, id);
-    write_count(writer, "\",\"index\":", head->index);
+    receipt_write_count(writer, "\",\"index\":", head->index);
     json_writer_text(writer, ",\"finish_reason\":\"");
     json_writer_text(writer, head->finish);
     json_writer_text(writer, "\"");
-    write_times(writer, head->times, receipt->ended_ns, &work);
+    receipt_write_times(writer, head->times, receipt->ended_ns, &work);
     write_stays(writer, receipt);
     write_work(writer, &work, head->prompt_tokens);
-    write_count(writer, ",\"output\":", head->output_tokens);
-    write_count(writer, ",\"drafts\":{\"made\":", work.drafts_made);
-    write_count(writer, ",\"right\":", work.drafts_right);
-    write_count(writer,
-                "},\"restarts\":{\"units\":", receipt->attempts ? receipt->attempts - 1 : 0);
-    write_count(writer, ",\"preemptions\":", work.preemptions);
+    receipt_write_count(writer, ",\"output\":", head->output_tokens);
+    receipt_write_count(writer, ",\"drafts\":{\"made\":", work.drafts_made);
+    receipt_write_count(writer, ",\"right\":", work.drafts_right);
+    receipt_write_count(
+        writer, "},\"restarts\":{\"units\":", receipt->attempts ? receipt->attempts - 1 : 0);
+    receipt_write_count(writer, ",\"preemptions\":", work.preemptions);
     json_writer_text(writer, "}}");
 }

@@ -34,10 +34,10 @@ struct receipt_stay {  /* at a unit */
     uint8_t role; /* enum unit_role of its part */
 };
 
-struct receipt {  /* fields that every token reads come first */
-    bool settled; /* the first token has arrived, or none will */
+struct receipt {   /* fields that every token reads come first */
+    bool is_final; /* the first token has arrived, or none will */
     struct {
-        bool told, settles; /* the unit has reported `work`; its `work` is `first` */
+        bool reported, counts; /* the unit has reported `work`; its `work` is `first` */
         struct unit_work work;
     } parts[PART_COUNT];    /* of the units that have it now */
     struct unit_work first; /* of the unit that sent the first token, or would have */
@@ -51,10 +51,10 @@ struct receipt {  /* fields that every token reads come first */
 /* False: this cannot be a unit's work for a prompt of that length. */
 bool receipt_is_credible(const struct unit_work *work, uint32_t prompt_tokens);
 
-/* One of its units has reported its work so far. receipt_settle: the report came with the very
+/* One of its units has reported its work so far. receipt_choose: the report came with the very
  * first token, or ends a prompt that no other unit computes any more. */
 void receipt_note(struct receipt *receipt, enum request_part part, const struct unit_work *work);
-void receipt_settle(struct receipt *receipt, enum request_part part);
+void receipt_choose(struct receipt *receipt, enum request_part part);
 
 /* Ends the request. If it has no token yet, the prefill unit's report is final. */
 void receipt_end(struct receipt *receipt);

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/format.h"
 #include "contract/answer_header.h"
-#include "serving/gateway/entry.h"
+#include "serving/gateway/usage_record.h"
 
 #define TOKEN_JSON_BYTES 8     /* "1048575," */
 #define CHOICE_FRAME_BYTES 512 /* around the text of each choice of a whole answer */
@@ -16,7 +16,7 @@ size_t reply_text_bytes_max(const struct gateway *gateway, uint32_t choice_count
            more * CHOICE_FRAME_BYTES;
 }
 
-static size_t measure(reply_writer *write, const void *context) {
+static size_t reply_measure(reply_writer *write, const void *context) {
     struct json_writer counter = {0};
     write(&counter, context);
     return counter.count;
@@ -30,7 +30,7 @@ static void write_tail(reply_writer *write, const void *context, char *out, size
 
 /* An empty outbox has room for any reply; otherwise its size was not bounded. */
 static void *put(struct gateway *gateway, enum record_kind kind, const void *fixed) {
-    void *record = outbox_put(&gateway->outbox, kind, fixed);
+    void *record = machine_outbox_put(&gateway->outbox, kind, fixed);
     check(record || gateway->outbox.used > 0);
     return record;
 }
@@ -41,14 +41,14 @@ struct headers_view {
     const struct reply_notes *notes;
 };
 
-static void write_name(struct json_writer *writer, enum answer_header header) {
+static void reply_write_name(struct json_writer *writer, enum answer_header header) {
     json_writer_text(writer, answer_header_name(header));
     json_writer_text(writer, ": ");
 }
 
-static void write_header(struct json_writer *writer, enum answer_header header,
-                         struct bytes value) {
-    write_name(writer, header);
+static void reply_write_header(struct json_writer *writer, enum answer_header header,
+                               struct bytes value) {
+    reply_write_name(writer, header);
     json_writer_bytes(writer, value);
     json_writer_text(writer, "\r\n");
 }
@@ -67,7 +67,7 @@ static void write_reset(struct json_writer *writer, enum answer_header header, i
         format_text(text, sizeof text, "%lld.%0*ds", (long long)seconds, (int)places, part);
     else
         format_text(text, sizeof text, "%llds", (long long)seconds);
-    write_name(writer, header);
+    reply_write_name(writer, header);
     if (ms >= 60000) {
         json_writer_integer(writer, ms / 60000);
         json_writer_text(writer, "m");
@@ -76,18 +76,20 @@ static void write_reset(struct json_writer *writer, enum answer_header header, i
     json_writer_text(writer, "\r\n");
 }
 
-static void write_count(struct json_writer *writer, enum answer_header header, uint64_t value) {
-    write_name(writer, header);
+static void reply_write_count(struct json_writer *writer, enum answer_header header,
+                              uint64_t value) {
+    reply_write_name(writer, header);
     json_writer_unsigned(writer, value);
     json_writer_text(writer, "\r\n");
 }
 
 static void write_standing(struct json_writer *writer, const struct account_standing *standing) {
     bool requests = standing->request_limit, tokens = standing->token_limit;
-    if (requests) write_count(writer, ANSWER_HEADER_LIMIT_REQUESTS, standing->request_limit);
-    if (tokens) write_count(writer, ANSWER_HEADER_LIMIT_TOKENS, standing->token_limit);
-    if (requests) write_count(writer, ANSWER_HEADER_REMAINING_REQUESTS, standing->requests_left);
-    if (tokens) write_count(writer, ANSWER_HEADER_REMAINING_TOKENS, standing->tokens_left);
+    if (requests) reply_write_count(writer, ANSWER_HEADER_LIMIT_REQUESTS, standing->request_limit);
+    if (tokens) reply_write_count(writer, ANSWER_HEADER_LIMIT_TOKENS, standing->token_limit);
+    if (requests)
+        reply_write_count(writer, ANSWER_HEADER_REMAINING_REQUESTS, standing->requests_left);
+    if (tokens) reply_write_count(writer, ANSWER_HEADER_REMAINING_TOKENS, standing->tokens_left);
     if (requests && standing->request_reset_ns >= 0)
         write_reset(writer, ANSWER_HEADER_RESET_REQUESTS, standing->request_reset_ns);
     if (tokens) write_reset(writer, ANSWER_HEADER_RESET_TOKENS, standing->token_reset_ns);
@@ -100,14 +102,15 @@ static void write_headers(struct json_writer *writer, const void *context) {
     struct account_standing standing =
         accounts_standing(&view->gateway->accounts, notes->account, notes->key);
     write_standing(writer, &standing);
-    if (notes->warning.count) write_header(writer, ANSWER_HEADER_WARNING, notes->warning);
-    if (notes->receipt.count) write_header(writer, ANSWER_HEADER_RECEIPT, notes->receipt);
+    if (notes->warning.count) reply_write_header(writer, ANSWER_HEADER_WARNING, notes->warning);
+    if (notes->receipt.count) reply_write_header(writer, ANSWER_HEADER_RECEIPT, notes->receipt);
 }
 
 enum status reply_whole(struct gateway *gateway, const struct reply *reply, reply_writer *write,
                         const void *context) {
     struct headers_view headers = {gateway, reply->notes};
-    size_t body_bytes = measure(write, context), header_bytes = measure(write_headers, &headers);
+    size_t body_bytes = reply_measure(write, context),
+           header_bytes = reply_measure(write_headers, &headers);
     struct record_respond *respond =
         put(gateway, RECORD_RESPOND,
             &(struct record_respond){.connection = reply->connection,
@@ -124,28 +127,28 @@ enum status reply_whole(struct gateway *gateway, const struct reply *reply, repl
     return STATUS_OK;
 }
 
-struct told_error {                /* arguments of the writers below */
+struct reported_error {            /* arguments of the writers below */
     const struct dialect *dialect; /* NULL: OpenAI's words */
     const struct api_answer *answer;
     const struct dialect_place *place;
     const struct api_error *error;
 };
 
-static void write_error(struct json_writer *writer, const void *context) {
-    const struct told_error *told = context;
-    if (told->dialect)
-        told->dialect->write_error(writer, told->error);
+static void reply_write_error(struct json_writer *writer, const void *context) {
+    const struct reported_error *reported = context;
+    if (reported->dialect)
+        reported->dialect->write_error(writer, reported->error);
     else
-        api_error_write(writer, told->error);
+        api_error_write(writer, reported->error);
 }
 
-static uint32_t told_status(const struct dialect *dialect, const struct api_error *error) {
+static uint32_t reported_status(const struct dialect *dialect, const struct api_error *error) {
     bool folded = error->http_status == 422 && dialect && dialect->has_400_for_422;
     return folded ? 400 : error->http_status;
 }
 
-uint32_t reply_told_status(const struct request *leader, const struct api_error *error) {
-    return told_status(endpoint_dialect(request_endpoint(leader)), error);
+uint32_t reply_reported_status(const struct request *leader, const struct api_error *error) {
+    return reported_status(endpoint_dialect(request_endpoint(leader)), error);
 }
 
 static enum status respond_error(struct gateway *gateway, struct connection_id connection,
@@ -154,22 +157,22 @@ static enum status respond_error(struct gateway *gateway, struct connection_id c
     struct reply reply = {.connection = connection,
                           .notes = notes,
                           .endpoint = endpoint,
-                          .http_status = told_status(dialect, error),
+                          .http_status = reported_status(dialect, error),
                           .content_type = CONTENT_JSON,
                           .retry_after_seconds = error->retry_after_seconds,
                           .allow = error->allow};
-    struct told_error told = {.dialect = dialect, .error = error};
-    return reply_whole(gateway, &reply, write_error, &told);
+    struct reported_error reported = {.dialect = dialect, .error = error};
+    return reply_whole(gateway, &reply, reply_write_error, &reported);
 }
 
 enum status reply_error(struct gateway *gateway, struct connection_id connection,
                         enum endpoint_number endpoint, const struct reply_notes *notes,
                         const struct api_error *error) {
     const struct dialect *dialect = gateway->call->spoken;
-    struct entry_mark mark = entry_mark(gateway);
-    enum status status = entry_put_refused(gateway, told_status(dialect, error), error);
+    struct usage_mark mark = usage_record_mark(gateway);
+    enum status status = usage_record_put_refused(gateway, reported_status(dialect, error), error);
     if (!status) status = respond_error(gateway, connection, endpoint, dialect, notes, error);
-    if (status) entry_take_back(gateway, mark);
+    if (status) usage_record_take_back(gateway, mark);
     return status;
 }
 
@@ -181,28 +184,28 @@ enum status reply_begin(struct gateway *gateway, struct request *leader) {
     struct reply_notes notes = notes_of(leader);
     notes.warning = leader->asked.warning;
     struct headers_view headers = {gateway, &notes};
-    size_t header_bytes = measure(write_headers, &headers);
+    size_t header_bytes = reply_measure(write_headers, &headers);
     enum content_type type = leader->asked.stream ? CONTENT_EVENTS : CONTENT_JSON;
     struct record_stream_begin *begin =
         put(gateway, RECORD_STREAM_BEGIN,
-            &(struct record_stream_begin){.connection = leader->owed.connection,
+            &(struct record_stream_begin){.connection = leader->unreported.connection,
                                           .content_type = type,
                                           .header_bytes = (uint32_t)header_bytes});
     if (!begin) return STATUS_FULL;
     check(begin->record.bytes <= REPLY_BEGIN_BYTES);
     write_tail(write_headers, &headers, stream_headers(begin), header_bytes);
-    leader->owed.begun = true;
+    leader->unreported.begun = true;
     metrics_count_answer(&gateway->metrics, request_endpoint(leader), 200);
     return STATUS_OK;
 }
 
 enum status reply_data(struct gateway *gateway, const struct request *request, reply_writer *write,
                        const void *context) {
-    size_t data_bytes = measure(write, context);
+    size_t data_bytes = reply_measure(write, context);
     if (data_bytes == 0) return STATUS_OK; /* the dialect has no words for it */
     struct record_stream_data *data =
         put(gateway, RECORD_STREAM_DATA,
-            &(struct record_stream_data){.connection = request->owed.connection,
+            &(struct record_stream_data){.connection = request->unreported.connection,
                                          .data_bytes = (uint32_t)data_bytes});
     if (!data) return STATUS_FULL;
     write_tail(write, context, stream_data(data), data_bytes);
@@ -210,7 +213,7 @@ enum status reply_data(struct gateway *gateway, const struct request *request, r
 }
 
 enum status reply_end(struct gateway *gateway, const struct request *request) {
-    struct record_stream_end end = {.connection = request->owed.connection};
+    struct record_stream_end end = {.connection = request->unreported.connection};
     return put(gateway, RECORD_STREAM_END, &end) ? STATUS_OK : STATUS_FULL;
 }
 
@@ -229,31 +232,32 @@ enum status reply_answer(struct gateway *gateway, const struct request *leader,
     struct reply_notes notes = notes_of(leader);
     notes.warning = leader->asked.warning;
     notes.receipt = receipt;
-    struct reply reply = {.connection = leader->owed.connection,
+    struct reply reply = {.connection = leader->unreported.connection,
                           .endpoint = request_endpoint(leader),
                           .http_status = 200,
                           .content_type = CONTENT_JSON,
                           .notes = &notes};
-    if (leader->owed.begun) return put_rest(gateway, leader, write, context);
+    if (leader->unreported.begun) return put_rest(gateway, leader, write, context);
     return reply_whole(gateway, &reply, write, context);
 }
 
-static void write_failed(struct json_writer *writer, const void *context) {
-    const struct told_error *told = context;
-    struct dialect_place place = *told->place;
-    struct api_event event = {.kind = API_EVENT_FAILED, .error = told->error};
-    told->dialect->write_event(writer, told->answer, &place, &event);
+static void reply_write_failed(struct json_writer *writer, const void *context) {
+    const struct reported_error *reported = context;
+    struct dialect_place place = *reported->place;
+    struct api_event event = {.kind = API_EVENT_FAILED, .error = reported->error};
+    reported->dialect->write_event(writer, reported->answer, &place, &event);
 }
 
 enum status reply_no_answer(struct gateway *gateway, const struct request *leader,
                             const struct api_error *error) {
     struct reply_notes notes = notes_of(leader);
-    if (!leader->owed.begun)
-        return respond_error(gateway, leader->owed.connection, request_endpoint(leader),
+    if (!leader->unreported.begun)
+        return respond_error(gateway, leader->unreported.connection, request_endpoint(leader),
                              endpoint_dialect(request_endpoint(leader)), &notes, error);
-    struct told_error told = {leader->asked.answer.dialect, &leader->asked.answer,
-                              &leader->owed.place, error};
-    return put_rest(gateway, leader, leader->asked.stream ? write_failed : write_error, &told);
+    struct reported_error reported = {leader->asked.answer.dialect, &leader->asked.answer,
+                                      &leader->unreported.place, error};
+    return put_rest(gateway, leader, leader->asked.stream ? reply_write_failed : reply_write_error,
+                    &reported);
 }
 
 /* ---- tokens ---- */
@@ -289,13 +293,13 @@ enum status reply_tokens(struct gateway *gateway, struct request *leader, int64_
     if (!counts &&
         (size_t)asked->prompt_tokens * TOKEN_JSON_BYTES > reply_text_bytes_max(gateway, 1))
         return reply_refuse_size(error, "prompt");
-    struct entry_mark mark = entry_mark(gateway);
-    struct entry_fate fate = {.http_status = 200, .end = "counted"};
-    enum status status = entry_put(gateway, leader, &fate, now_ns);
+    struct usage_mark mark = usage_record_mark(gateway);
+    struct usage_fate fate = {.http_status = 200, .end = "counted"};
+    enum status status = usage_record_put(gateway, leader, &fate, now_ns);
     if (!status)
         status = reply_answer(gateway, leader, BYTES_LITERAL(""),
                               counts ? write_token_count : write_tokens, asked);
-    if (status) entry_take_back(gateway, mark);
+    if (status) usage_record_take_back(gateway, mark);
     if (!status) request_release(gateway, leader);
     return status;
 }

@@ -56,7 +56,7 @@ enum status reply_no_answer(struct gateway *gateway, const struct request *leade
                             const struct api_error *error) MUST_USE;
 
 /* The HTTP status for an error of the leader's request. */
-uint32_t reply_told_status(const struct request *leader, const struct api_error *error);
+uint32_t reply_reported_status(const struct request *leader, const struct api_error *error);
 
 /* Answers a request that asked for its prompt's tokens and releases it. STATUS_INVALID: *error says
  * that they are too many. */

@@ -10,31 +10,31 @@
 
 /* ---- states and lists ---- */
 
-static uint32_t slot_of(const struct gateway *gateway, const struct request *request) {
+static uint32_t request_slot_of(const struct gateway *gateway, const struct request *request) {
     return (uint32_t)(request - gateway->requests.slots);
 }
 
 #define IN(state) (1u << REQUEST_##state)
-#define BEFORE_WAITING (IN(READING) | IN(TOKENIZING) | IN(UNSETTLED))
+#define BEFORE_WAITING (IN(READING) | IN(TOKENIZING) | IN(UNCHECKED))
 #define UNDISTURBED (IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED))
 #define AT_UNITS (UNDISTURBED | IN(ANSWERED) | IN(CANCELLED))
-#define LEADERS_LISTED (IN(UNSETTLED) | IN(SETTLING)) /* only leaders are in these lists */
+#define LEADERS_LISTED (IN(UNCHECKED) | IN(COMMITTING)) /* only leaders are in these lists */
 
 static void require(const struct request *request, uint32_t states) {
     check(1u << request->life.state & states);
 }
 
-static bool is_listed(const struct request *request) {
+static bool request_is_listed(const struct request *request) {
     uint32_t state = 1u << request->life.state;
     if (state & LEADERS_LISTED) return request->leader == request;
-    return state & (IN(WAITING) | IN(ENDING));
+    return state & (IN(WAITING) | IN(FINISHING));
 }
 
 /* The list of a state other than WAITING; NULL if it has none. */
-static struct request_list *list_of(struct gateway *gateway, enum request_state state) {
+static struct request_list *request_list_of(struct gateway *gateway, enum request_state state) {
     struct request_table *requests = &gateway->requests;
-    if (state == REQUEST_UNSETTLED) return &requests->unsettled;
-    return state == REQUEST_SETTLING ? &requests->settling : &requests->ending;
+    if (state == REQUEST_UNCHECKED) return &requests->unchecked;
+    return state == REQUEST_COMMITTING ? &requests->committing : &requests->finishing;
 }
 
 static void add_to_list(struct gateway *gateway, struct request *request) {
@@ -42,7 +42,7 @@ static void add_to_list(struct gateway *gateway, struct request *request) {
     if (state == REQUEST_WAITING)
         request_lines_add(&gateway->requests.waiting, request);
     else /* ENDING: the last one is first */
-        request_list_add(list_of(gateway, state), request, state == REQUEST_ENDING);
+        request_list_add(request_list_of(gateway, state), request, state == REQUEST_FINISHING);
 }
 
 static void take_from_list(struct gateway *gateway, struct request *request) {
@@ -50,7 +50,7 @@ static void take_from_list(struct gateway *gateway, struct request *request) {
     if (state == REQUEST_WAITING)
         request_lines_take_out(&gateway->requests.waiting, request);
     else
-        request_list_take_out(list_of(gateway, state), request);
+        request_list_take_out(request_list_of(gateway, state), request);
 }
 
 /* The time until which it may wait to begin; DUE_NEVER: it has begun before. */
@@ -61,20 +61,21 @@ static int64_t queue_ends_ns(const struct gateway *gateway, const struct request
 
 static void note_wait(struct gateway *gateway, const struct request *request) {
     struct request_table *requests = &gateway->requests;
-    uint32_t slot = slot_of(gateway, request);
+    uint32_t slot = request_slot_of(gateway, request);
     bool waits = request->life.state == REQUEST_WAITING;
     due_heap_set(&requests->queue_ends, slot, waits ? queue_ends_ns(gateway, request) : DUE_NEVER);
     due_heap_set(&requests->waits_since, slot, waits ? request->life.waits_since_ns : DUE_NEVER);
 }
 
-static void set_state(struct gateway *gateway, struct request *request, enum request_state state) {
+static void request_set_state(struct gateway *gateway, struct request *request,
+                              enum request_state state) {
     enum request_state before = (enum request_state)request->life.state;
-    if (is_listed(request)) take_from_list(gateway, request);
+    if (request_is_listed(request)) take_from_list(gateway, request);
     gateway->requests.counts[before]--;
     gateway->requests.counts[state]++;
     request->life.state = (uint8_t)state;
     if (before == REQUEST_WAITING || state == REQUEST_WAITING) note_wait(gateway, request);
-    if (!is_listed(request)) return;
+    if (!request_is_listed(request)) return;
     add_to_list(gateway, request);
     gateway->changed = true;
 }
@@ -82,7 +83,7 @@ static void set_state(struct gateway *gateway, struct request *request, enum req
 static void set_all(struct gateway *gateway, struct request *leader, enum request_state state) {
     check(leader->leader == leader);
     for (uint32_t i = 0; i < leader->choice_count; i++)
-        set_state(gateway, leader->choices[i], state);
+        request_set_state(gateway, leader->choices[i], state);
 }
 
 /* ---- tables ---- */
@@ -160,34 +161,34 @@ struct request *request_of_connection(struct gateway *gateway, struct connection
 }
 
 void request_keep_alive(struct gateway *gateway, const struct request *leader, int64_t at_ns) {
-    due_heap_set(&gateway->requests.keep_alive, slot_of(gateway, leader), at_ns);
+    due_heap_set(&gateway->requests.keep_alive, request_slot_of(gateway, leader), at_ns);
 }
 
 void request_forget_connection(struct gateway *gateway, struct request *leader) {
-    if (leader->owed.gone) return;
-    map_remove(&gateway->requests.by_connection, key_of_connection(leader->owed.connection));
-    leader->owed.gone = true;
+    if (leader->unreported.gone) return;
+    map_remove(&gateway->requests.by_connection, key_of_connection(leader->unreported.connection));
+    leader->unreported.gone = true;
     request_keep_alive(gateway, leader, MACHINE_NEVER);
 }
 
 /* ---- from its claim to the wait for a unit ---- */
 
 /* Opens a slot that is used for the first time. Free slots are taken lowest first. */
-static void open_slot(struct gateway *gateway, uint32_t slot) {
+static void request_open_slot(struct gateway *gateway, uint32_t slot) {
     struct request *request = &gateway->requests.slots[slot];
     check(slot == gateway->requests.slots_used);
     gateway->requests.slots_used++;
     memset(request, 0, sizeof *request);
     arena_open(&request->arena, &gateway->pool);
-    texts_open_waiting(&gateway->texts, &request->waiting_text);
-    texts_open_waiting(&gateway->constraints, &request->waiting_constraint);
+    tokenize_queue_open_waiting(&gateway->tokenize_queue, &request->waiting_text);
+    tokenize_queue_open_waiting(&gateway->constraints, &request->waiting_constraint);
 }
 
 static struct request *claim_slot(struct gateway *gateway, struct request_id id) {
     struct request_table *requests = &gateway->requests;
     uint32_t slot = requests->free_slots[requests->counts[REQUEST_FREE] - 1];
     struct request *request = &requests->slots[slot];
-    if (slot >= requests->slots_used) open_slot(gateway, slot);
+    if (slot >= requests->slots_used) request_open_slot(gateway, slot);
     require(request, IN(FREE));
     while (map_find(&requests->by_id, key_of_id(id)) != MAP_NONE)
         id.low++;
@@ -197,20 +198,20 @@ static struct request *claim_slot(struct gateway *gateway, struct request_id id)
     request->placing.avoided_unit = request->life.numerics = FLEET_NONE;
     request->asked.account = request->asked.key = ACCOUNT_NONE;
     map_add(&requests->by_id, key_of_id(id), slot);
-    set_state(gateway, request, REQUEST_READING);
+    request_set_state(gateway, request, REQUEST_READING);
     return request;
 }
 
 static void release_slot(struct gateway *gateway, struct request *request) {
     struct request_table *requests = &gateway->requests;
-    uint32_t slot = slot_of(gateway, request);
-    require(request, BEFORE_WAITING | IN(DONE) | IN(SETTLING));
+    uint32_t slot = request_slot_of(gateway, request);
+    require(request, BEFORE_WAITING | IN(DONE) | IN(COMMITTING));
     request_keep_alive(gateway, request, MACHINE_NEVER);
     map_remove(&requests->by_id, key_of_id(request->id));
-    texts_forget(&gateway->texts, &request->waiting_text);
-    texts_forget(&gateway->constraints, &request->waiting_constraint);
+    tokenize_queue_forget(&gateway->tokenize_queue, &request->waiting_text);
+    tokenize_queue_forget(&gateway->constraints, &request->waiting_constraint);
     arena_clear(&request->arena);
-    set_state(gateway, request, REQUEST_FREE);
+    request_set_state(gateway, request, REQUEST_FREE);
     struct arena arena = request->arena, text = request->waiting_text.arena,
                  constraint = request->waiting_constraint.arena;
     *request = (struct request){.arena = arena,
@@ -243,13 +244,13 @@ struct request *request_claim(struct gateway *gateway, const struct record_clien
         request->leader = leader;
         request->head = i % answers_each ? leader->choices[i - i % answers_each] : request;
         request->index = i;
-        request->owed.connection = record->connection;
+        request->unreported.connection = record->connection;
         leader->choices[i] = request;
     }
     leader->choice_count = choice_count;
     leader->prompt_count = prompt_count;
     map_add(&gateway->requests.by_connection, key_of_connection(record->connection),
-            slot_of(gateway, leader));
+            request_slot_of(gateway, leader));
     return leader;
 }
 
@@ -258,8 +259,8 @@ void request_tokenize(struct gateway *gateway, struct request *leader) {
     set_all(gateway, leader, REQUEST_TOKENIZING);
 }
 
-static void arrive(struct gateway *gateway, struct request *leader, int64_t now_ns) {
-    bool again = leader->life.state == REQUEST_UNSETTLED;
+static void request_arrive(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+    bool again = leader->life.state == REQUEST_UNCHECKED;
     uint64_t arrival = again ? leader->life.arrival : gateway->requests.arrivals++;
     for (uint32_t i = 0; i < leader->choice_count; i++) {
         leader->choices[i]->life.arrival = arrival;
@@ -269,14 +270,14 @@ static void arrive(struct gateway *gateway, struct request *leader, int64_t now_
 
 void request_unsettle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     require(leader, IN(READING) | IN(TOKENIZING));
-    arrive(gateway, leader, now_ns);
-    set_all(gateway, leader, REQUEST_UNSETTLED);
+    request_arrive(gateway, leader, now_ns);
+    set_all(gateway, leader, REQUEST_UNCHECKED);
 }
 
 void request_wait(struct gateway *gateway, struct request *leader, struct request_work work,
                   int64_t now_ns) {
     require(leader, BEFORE_WAITING);
-    arrive(gateway, leader, now_ns);
+    request_arrive(gateway, leader, now_ns);
     uint64_t turn =
         request_lines_turn(&gateway->requests.waiting, leader->asked.account, work.turn);
     for (uint32_t i = 0; i < leader->choice_count; i++) {
@@ -311,14 +312,14 @@ static void keep_numerics(struct gateway *gateway, struct request *leader, uint3
         leader->choices[i]->asked.answer.fingerprint = bytes_of(gateway->fingerprints[numerics]);
 }
 
-static bool has_begun(const struct request *request) {
+static bool request_has_begun(const struct request *request) {
     return request->life.at[PART_ANSWER].unit != FLEET_NONE || request_is_shared(request) ||
            request->answered.output_tokens || request->answered.scored_count;
 }
 
 static void free_numerics(struct request *leader) {
     for (uint32_t i = 0; i < leader->choice_count; i++)
-        if (has_begun(leader->choices[i])) return;
+        if (request_has_begun(leader->choices[i])) return;
     leader->life.numerics = FLEET_NONE;
 }
 
@@ -355,7 +356,7 @@ static bool may_go_on(const struct request *request, enum request_part part) {
     const struct request_binding *binding = &request->life.at[part];
     bool only_reserves =
         request->life.state == REQUEST_RESERVING || request->life.state == REQUEST_PREFILLING;
-    return binding->told && !binding->ended && !(part == PART_ANSWER && only_reserves);
+    return binding->reported && !binding->ended && !(part == PART_ANSWER && only_reserves);
 }
 
 /* Adds all the unit's work to the account. */
@@ -388,21 +389,21 @@ void request_bind(struct gateway *gateway, struct request *request, uint32_t uni
     require(request, IN(WAITING));
     struct request_binding binding = {.unit = unit,
                                       .role = UNIT_BOTH,
-                                      .told = true,
+                                      .reported = true,
                                       .known_tokens = request->answered.output_tokens,
                                       .promised_pages = pages};
     bind_part(gateway, request, PART_ANSWER, binding);
     count_attempt(gateway, request);
     request->life.turn = request_lines_serve(&gateway->requests.waiting, request);
     begin_work(gateway, request);
-    set_state(gateway, request, REQUEST_ANSWERING);
+    request_set_state(gateway, request, REQUEST_ANSWERING);
 }
 
 void request_reserve(struct gateway *gateway, struct request *request, uint32_t unit,
                      uint64_t pages, uint32_t prompt_unit, uint64_t prompt_pages) {
     require(request, IN(WAITING));
     struct request_binding answers = {
-        .unit = unit, .role = UNIT_DECODE, .told = true, .promised_pages = pages};
+        .unit = unit, .role = UNIT_DECODE, .reported = true, .promised_pages = pages};
     struct request_binding computes = {
         .unit = prompt_unit, .role = UNIT_PREFILL, .promised_pages = prompt_pages};
     bind_part(gateway, request, PART_ANSWER, answers);
@@ -410,20 +411,20 @@ void request_reserve(struct gateway *gateway, struct request *request, uint32_t 
     count_attempt(gateway, request);
     request->life.turn = request_lines_serve(&gateway->requests.waiting, request);
     begin_work(gateway, request);
-    set_state(gateway, request, REQUEST_RESERVING);
+    request_set_state(gateway, request, REQUEST_RESERVING);
 }
 
 void request_prefill(struct gateway *gateway, struct request *request) {
     require(request, IN(RESERVING));
-    request->life.at[PART_PROMPT].told = true;
-    set_state(gateway, request, REQUEST_PREFILLING);
+    request->life.at[PART_PROMPT].reported = true;
+    request_set_state(gateway, request, REQUEST_PREFILLING);
 }
 
 void request_continue(struct gateway *gateway, struct request *request) {
     require(request, IN(PREFILLING));
     gateway->handed_over_total++;
     request->life.at[PART_ANSWER].known_tokens = request->answered.output_tokens;
-    set_state(gateway, request, REQUEST_CONTINUED);
+    request_set_state(gateway, request, REQUEST_CONTINUED);
 }
 
 void request_progress(struct gateway *gateway, struct request *request) {
@@ -481,73 +482,74 @@ void request_wait_again(struct gateway *gateway, struct request *request, int64_
     free_numerics(leader);
     request->id.attempt++;
     request->life.waits_since_ns = now_ns;
-    if (request->asked.stream && !leader->owed.gone) /* the pause does not count as silence */
+    if (request->asked.stream && !leader->unreported.gone) /* the pause does not count as silence */
         request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
-    set_state(gateway, request, REQUEST_WAITING);
+    request_set_state(gateway, request, REQUEST_WAITING);
 }
 
 /* ---- the end ---- */
 
-static void put_cancel(struct gateway *gateway, const struct request *request,
-                       enum request_part part) {
+static void request_put_cancel_each(struct gateway *gateway, const struct request *request,
+                                    enum request_part part) {
     const struct request_binding *binding = &request->life.at[part];
-    if (binding->unit == FLEET_NONE || !binding->told) return;
-    const void *record =
-        outbox_put_carried(&gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[binding->unit].id,
-                           RECORD_CANCEL, &(struct record_cancel){.request = request->id});
+    if (binding->unit == FLEET_NONE || !binding->reported) return;
+    const void *record = machine_outbox_put_envelope(
+        &gateway->outbox, RECORD_TO_UNIT, gateway->fleet.units[binding->unit].id, RECORD_CANCEL,
+        &(struct record_cancel){.request = request->id});
     check(record);
 }
 
 void request_put_cancel(struct gateway *gateway, const struct request *request) {
-    put_cancel(gateway, request, PART_ANSWER);
-    put_cancel(gateway, request, PART_PROMPT);
+    request_put_cancel_each(gateway, request, PART_ANSWER);
+    request_put_cancel_each(gateway, request, PART_PROMPT);
 }
 
 void request_answer(struct gateway *gateway, struct request *request, enum finish_reason reason) {
     require(request, IN(CONTINUED) | IN(CANCELLED));
     check(request_is_shared(request));
-    request->owed.reason = (uint8_t)reason;
-    set_state(gateway, request, REQUEST_ANSWERED);
+    request->unreported.reason = (uint8_t)reason;
+    request_set_state(gateway, request, REQUEST_ANSWERED);
 }
 
 void request_unbind_answer(struct gateway *gateway, struct request *request) {
     require(request, IN(CANCELLED));
-    check(request_is_shared(request) && request->life.at[PART_PROMPT].told);
+    check(request_is_shared(request) && request->life.at[PART_PROMPT].reported);
     unbind_part(gateway, request, PART_ANSWER);
     request_answer(gateway, request, FINISH_CANCELLED);
 }
 
 void request_cancel(struct gateway *gateway, struct request *request, enum request_cause cause) {
     check(request_is_under_way(request));
-    request->owed.cause = (uint8_t)cause;
+    request->unreported.cause = (uint8_t)cause;
     if (request->asked.stream) request_keep_alive(gateway, request, MACHINE_NEVER);
     if (request->life.state == REQUEST_WAITING) {
         request_end(gateway, request, FINISH_CANCELLED);
         return;
     }
     request_put_cancel(gateway, request);
-    if (request->life.state != REQUEST_ANSWERED) set_state(gateway, request, REQUEST_CANCELLED);
+    if (request->life.state != REQUEST_ANSWERED)
+        request_set_state(gateway, request, REQUEST_CANCELLED);
 }
 
 void request_end(struct gateway *gateway, struct request *request, enum finish_reason reason) {
     require(request, IN(WAITING) | AT_UNITS);
     unbind_parts(gateway, request);
-    request->owed.reason = (uint8_t)reason;
-    set_state(gateway, request, REQUEST_ENDING);
+    request->unreported.reason = (uint8_t)reason;
+    request_set_state(gateway, request, REQUEST_FINISHING);
 }
 
 void request_done(struct gateway *gateway, struct request *request) {
-    require(request, AT_UNITS | IN(ENDING));
+    require(request, AT_UNITS | IN(FINISHING));
     unbind_parts(gateway, request);
-    set_state(gateway, request, REQUEST_DONE);
+    request_set_state(gateway, request, REQUEST_DONE);
 }
 
-void request_settle(struct gateway *gateway, struct request *leader, int64_t now_ns) {
+void request_await_commit(struct gateway *gateway, struct request *leader, int64_t now_ns) {
     require(leader, IN(DONE));
-    check(!leader->owed.gone);
-    leader->owed.entry = gateway->entries.said;
+    check(!leader->unreported.gone);
+    leader->unreported.usage = gateway->entries.said;
     request_keep_alive(gateway, leader, now_ns + gateway->options.keep_alive_ns);
-    set_all(gateway, leader, REQUEST_SETTLING);
+    set_all(gateway, leader, REQUEST_COMMITTING);
 }
 
 void request_release(struct gateway *gateway, struct request *leader) {
@@ -567,9 +569,10 @@ static void audit_list(const struct request_list *list, enum request_state state
     for (const struct request *r = list->first; r; before = r, r = r->life.behind, count++) {
         check(r->life.state == state && r->life.before == before);
         check(!(1u << state & LEADERS_LISTED) || r->leader == r);
-        check(state == REQUEST_ENDING || state == REQUEST_SETTLING || list->unsorted || !before ||
-              before->life.arrival <= r->life.arrival);
-        check(state != REQUEST_SETTLING || !before || before->owed.entry < r->owed.entry);
+        check(state == REQUEST_FINISHING || state == REQUEST_COMMITTING || list->unsorted ||
+              !before || before->life.arrival <= r->life.arrival);
+        check(state != REQUEST_COMMITTING || !before ||
+              before->unreported.usage < r->unreported.usage);
     }
     check(list->last == before && list->count == count);
 }
@@ -585,7 +588,7 @@ static void audit_bindings(const struct request *request) {
     check(answers && !(state & IN(ANSWERING)));
     check(request->life.at[PART_ANSWER].unit != request->life.at[PART_PROMPT].unit);
     check((state & IN(CANCELLED)) ||
-          request->life.at[PART_PROMPT].told == !(state & IN(RESERVING)));
+          request->life.at[PART_PROMPT].reported == !(state & IN(RESERVING)));
 }
 
 /* Checks a unit's counts against the requests that it has. */
@@ -621,7 +624,7 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
           !(1u << request->life.state & BEFORE_WAITING));
     check(request->life.state < REQUEST_WAITING || request->asked.prompt);
     check(map_find(&requests->by_id, key_of_id(request->id)) == slot);
-    check(request->life.state < REQUEST_UNSETTLED || !request->leader->constraint_unjudged);
+    check(request->life.state < REQUEST_UNCHECKED || !request->leader->constraint_unjudged);
     check((!request->waiting_text.waits && !request->waiting_constraint.waits) ||
           request->life.state == REQUEST_TOKENIZING);
     audit_bindings(request);
@@ -629,16 +632,16 @@ static void audit_slot(const struct gateway *gateway, uint32_t slot) {
 
 void request_audit(const struct gateway *gateway) {
     const struct request_table *requests = &gateway->requests;
-    uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unsettled = 0, settling = 0;
+    uint32_t counts[REQUEST_STATE_COUNT] = {0}, connected = 0, unchecked = 0, committing = 0;
     uint64_t begun_tokens = 0;
     counts[REQUEST_FREE] = gateway->options.requests_max - requests->slots_used;
     for (uint32_t slot = 0; slot < requests->slots_used; slot++) {
         const struct request *request = &requests->slots[slot];
         bool leads = request->leader == request;
         counts[request->life.state]++;
-        connected += leads && !request->owed.gone;
-        unsettled += leads && request->life.state == REQUEST_UNSETTLED;
-        settling += leads && request->life.state == REQUEST_SETTLING;
+        connected += leads && !request->unreported.gone;
+        unchecked += leads && request->life.state == REQUEST_UNCHECKED;
+        committing += leads && request->life.state == REQUEST_COMMITTING;
         begun_tokens += request->life.is_begun ? request->life.work_tokens : 0;
         audit_slot(gateway, slot);
     }
@@ -646,19 +649,19 @@ void request_audit(const struct gateway *gateway) {
         check(counts[state] == requests->counts[state]);
     check(requests->by_id.count == gateway_held_count(gateway));
     check(requests->by_connection.count == connected);
-    check(requests->unsettled.count == unsettled);
-    check(requests->settling.count == settling);
+    check(requests->unchecked.count == unchecked);
+    check(requests->committing.count == committing);
     check(gateway->begun_tokens == begun_tokens);
     check(requests->waiting.count == counts[REQUEST_WAITING]);
     check(requests->waits_since.count == counts[REQUEST_WAITING]);
     due_heap_audit(&requests->keep_alive);
     due_heap_audit(&requests->queue_ends);
     due_heap_audit(&requests->waits_since);
-    check(requests->ending.count == counts[REQUEST_ENDING]);
-    audit_list(&requests->unsettled, REQUEST_UNSETTLED);
+    check(requests->finishing.count == counts[REQUEST_FINISHING]);
+    audit_list(&requests->unchecked, REQUEST_UNCHECKED);
     request_lines_audit(&requests->waiting);
-    audit_list(&requests->ending, REQUEST_ENDING);
-    audit_list(&requests->settling, REQUEST_SETTLING);
+    audit_list(&requests->finishing, REQUEST_FINISHING);
+    audit_list(&requests->committing, REQUEST_COMMITTING);
     for (uint32_t unit = 0; unit < LIMIT_FLEET_UNITS; unit++)
         audit_unit(gateway, unit);
 }

@@ -50,7 +50,7 @@
 #include "serving/gateway/fleet.h"
 #include "serving/gateway/metrics.h"
 #include "serving/gateway/receipt.h"
-#include "serving/gateway/texts.h"
+#include "serving/gateway/tokenize_queue.h"
 
 struct gateway;
 
@@ -58,7 +58,7 @@ enum request_state {
     REQUEST_FREE,
     REQUEST_READING,
     REQUEST_TOKENIZING,
-    REQUEST_UNSETTLED,
+    REQUEST_UNCHECKED,
     REQUEST_WAITING,
     REQUEST_ANSWERING,
     REQUEST_RESERVING,
@@ -66,9 +66,9 @@ enum request_state {
     REQUEST_CONTINUED,
     REQUEST_ANSWERED,
     REQUEST_CANCELLED,
-    REQUEST_ENDING,
+    REQUEST_FINISHING,
     REQUEST_DONE,
-    REQUEST_SETTLING,
+    REQUEST_COMMITTING,
     REQUEST_STATE_COUNT
 };
 
@@ -89,7 +89,7 @@ enum request_cause { /* why the gateway ends it, or has it ended by CANCEL */
 
 /* ---- the parts of a request ---- */
 
-struct request_work { /* predicted work of a request at units (serving/policy/share_turns) */
+struct request_work { /* predicted work of a request at units (serving/policy/fair_queue) */
     uint64_t tokens;
     uint64_t turn; /* weighted for its account */
 };
@@ -97,7 +97,7 @@ struct request_work { /* predicted work of a request at units (serving/policy/sh
 struct request_binding {     /* to the unit that does one part of its work */
     uint32_t unit;           /* index in the fleet's table; FLEET_NONE: none */
     uint8_t role;            /* enum unit_role: what the unit does for the request */
-    bool told;               /* SUBMIT was sent; otherwise the unit has only promised pages */
+    bool reported;           /* SUBMIT was sent; otherwise the unit has only promised pages */
     bool ended;              /* the unit has sent FINISHED */
     uint32_t known_tokens;   /* tokens of the answer that other units made before */
     uint64_t promised_pages; /* until its first tokens arrive */
@@ -182,7 +182,7 @@ struct request_answered { /* the answer so far; every token reads the fields fro
     struct receipt receipt;
 };
 
-struct request_owed { /* what was sent to its client, and what is still to be sent */
+struct request_unreported { /* what was sent to its client, and what is still to be sent */
     struct connection_id connection;
     bool begun;  /* leader: STREAM_BEGIN was sent */
     bool gone;   /* leader: the client has closed the connection; nothing more is sent */
@@ -192,7 +192,7 @@ struct request_owed { /* what was sent to its client, and what is still to be se
                                    * NULL */
     uint8_t cause;                /* enum request_cause */
     uint8_t reason;               /* enum finish_reason, in ANSWERED, ENDING and DONE */
-    uint64_t entry;               /* leader, in SETTLING: its entry's sequence */
+    uint64_t usage;               /* leader, in SETTLING: its entry's sequence */
     struct request *unfinished;   /* leader, in SETTLING: the choice without its end sent */
 };
 
@@ -211,7 +211,7 @@ struct request {                      /* the fields that every token reads are n
     struct metrics_times times;
     struct request_placing placing;
     struct request_asked asked; /* read at its beginning */
-    struct request_owed owed;
+    struct request_unreported unreported;
     struct waiting_text waiting_text;       /* head */
     struct waiting_text waiting_constraint; /* leader */
     bool constraint_unjudged;               /* leader: the constraint is not checked yet */
@@ -252,10 +252,10 @@ struct request_table {                    /* changed only by serving/gateway/req
     struct due_heap waits_since;          /* slots of waiting requests */
     struct map by_id, by_connection;      /* -> slot */
     uint32_t counts[REQUEST_STATE_COUNT]; /* of requests in each state */
-    struct request_list unsettled;        /* leaders, first come first */
+    struct request_list unchecked;        /* leaders, first come first */
     struct request_lines waiting;
-    struct request_list ending;   /* last come first */
-    struct request_list settling; /* leaders, in the order of their entries */
+    struct request_list finishing;  /* last come first */
+    struct request_list committing; /* leaders, in the order of their entries */
     uint64_t arrivals;
 };
 
@@ -353,13 +353,13 @@ void request_done(struct gateway *gateway, struct request *request);
 
 /* DONE -> SETTLING, of all choices: the leader's entry was sent; the end is still to be sent to its
  * client. */
-void request_settle(struct gateway *gateway, struct request *leader, int64_t now_ns);
+void request_await_commit(struct gateway *gateway, struct request *leader, int64_t now_ns);
 
 /* The leader and all its choices -> FREE: removed from tables, their memory freed. */
 void request_release(struct gateway *gateway, struct request *leader);
 
 /* Room that request_cancel and request_put_cancel take: a CANCEL for each of two units. */
-#define REQUEST_CANCEL_BYTES (2 * carried_bytes(RECORD_CANCEL, NULL))
+#define REQUEST_CANCEL_BYTES (2 * machine_envelope_bytes(RECORD_CANCEL, NULL))
 
 /* The receipt as it will be once its units have left it. */
 struct receipt request_receipt(const struct gateway *gateway, const struct request *request);
@@ -391,13 +391,13 @@ static inline bool request_is_shared(const struct request *request) {
 
 /* True if its decode unit was asked for pages and has not answered yet. */
 static inline bool request_asks_for_pages(const struct request *request) {
-    return request_is_shared(request) && !request->life.at[PART_PROMPT].told;
+    return request_is_shared(request) && !request->life.at[PART_PROMPT].reported;
 }
 
 /* True if it waits for a unit or is at one, and was not ended. */
 static inline bool request_is_under_way(const struct request *request) {
     return request->life.state >= REQUEST_WAITING && request->life.state <= REQUEST_ANSWERED &&
-           request->owed.cause == CAUSE_NONE;
+           request->unreported.cause == CAUSE_NONE;
 }
 
 /* The first choice of each prompt. */
@@ -424,7 +424,7 @@ static inline bool request_scores(const struct request *request) {
 }
 
 /* Tokens that are reported to the client. */
-static inline uint32_t request_told_tokens(const struct request *request) {
+static inline uint32_t request_reported_tokens(const struct request *request) {
     return request->asked.prompt_only ? 0 : request->answered.output_tokens;
 }
 

@@ -4,16 +4,17 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "serving/gateway/request_list.h"
-#include "serving/policy/share_turns.h"
+#include "serving/policy/fair_queue.h"
 
 #define NOBODY UINT64_MAX /* has been passed */
 
-static uint32_t number_of(uint32_t account) {
+static uint32_t request_lines_number_of(uint32_t account) {
     return account == ACCOUNT_NONE ? 0 : 1 + account;
 }
 
-static struct request_line *line_of(struct request_lines *lines, const struct request *request) {
-    return &lines->lines[number_of(request->asked.account)];
+static struct request_line *request_lines_of(struct request_lines *lines,
+                                             const struct request *request) {
+    return &lines->lines[request_lines_number_of(request->asked.account)];
 }
 
 size_t request_lines_bytes(uint32_t account_count) {
@@ -31,9 +32,9 @@ enum status request_lines_open(struct request_lines *lines, struct arena *arena,
 }
 
 uint64_t request_lines_turn(struct request_lines *lines, uint32_t account, uint64_t work) {
-    struct request_line *line = &lines->lines[number_of(account)];
+    struct request_line *line = &lines->lines[request_lines_number_of(account)];
     if (account == ACCOUNT_NONE) return 0; /* the order of arrival is all there is */
-    return line->last_turn = share_turns_turn(lines->now, line->last_turn, work);
+    return line->last_turn = fair_queue_turn(lines->now, line->last_turn, work);
 }
 
 /* Virtual time until a line's last turn. */
@@ -44,8 +45,8 @@ static uint64_t span_of(const struct request_lines *lines, const struct request_
 /* Assumes that a line's turns are spread evenly between now and its last one. */
 struct request_ahead request_lines_ahead(const struct request_lines *lines, uint32_t account,
                                          uint64_t work) {
-    const struct request_line *own = &lines->lines[number_of(account)];
-    uint64_t turn = share_turns_turn(lines->now, own->last_turn, work);
+    const struct request_line *own = &lines->lines[request_lines_number_of(account)];
+    uint64_t turn = fair_queue_turn(lines->now, own->last_turn, work);
     double tokens = 0, spans = 0;
     uint64_t all_tokens = 0;
     for (uint32_t i = 0; i < lines->turns.count; i++) {
@@ -70,7 +71,7 @@ static void point(struct request_lines *lines, struct request_line *line, struct
 }
 
 void request_lines_add(struct request_lines *lines, struct request *request) {
-    struct request_line *line = line_of(lines, request);
+    struct request_line *line = request_lines_of(lines, request);
     bool sorted = !line->list.unsorted;
     request_list_add(&line->list, request, false);
     line->tokens += request->life.work_tokens;
@@ -82,7 +83,7 @@ void request_lines_add(struct request_lines *lines, struct request *request) {
 }
 
 void request_lines_take_out(struct request_lines *lines, struct request *request) {
-    struct request_line *line = line_of(lines, request);
+    struct request_line *line = request_lines_of(lines, request);
     if (line->next == request) point(lines, line, request->life.behind);
     request_list_take_out(&line->list, request);
     line->tokens -= request->life.work_tokens;
@@ -142,7 +143,7 @@ static void audit_line(const struct request_lines *lines, const struct request_l
     for (const struct request *r = line->list.first; r; before = r, r = r->life.behind, count++) {
         check(r->life.state == REQUEST_WAITING && r->life.before == before);
         tokens += r->life.work_tokens;
-        check(&lines->lines[number_of(r->asked.account)] == line);
+        check(&lines->lines[request_lines_number_of(r->asked.account)] == line);
         check(line->list.unsorted || !before ||
               (before->life.arrival <= r->life.arrival &&
                (before->life.turn <= r->life.turn || r->id.attempt)));

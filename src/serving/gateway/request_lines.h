@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The requests that wait for a unit: one line for each account, first come first served, and one
- * for requests without an account. Each request has a turn (serving/policy/share_turns); the
+ * for requests without an account. Each request has a turn (serving/policy/fair_queue); the
  * smallest turn at the front of any line is next. Without accounts that is the order of arrival.
  *
  * A request that has to wait again keeps its turn: it was counted already.

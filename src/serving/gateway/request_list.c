@@ -22,7 +22,7 @@ void request_list_take_out(struct request_list *list, struct request *request) {
     list->count--;
 }
 
-static struct request *merge(struct request *a, struct request *b) {
+static struct request *request_list_merge(struct request *a, struct request *b) {
     struct request *first = NULL, **link = &first;
     while (a && b) {
         struct request **least = a->life.arrival <= b->life.arrival ? &a : &b;
@@ -53,11 +53,11 @@ void request_list_sort(struct request_list *list) {
         struct request *run = take_run(&rest);
         uint32_t i = 0;
         for (; piles[i]; piles[i++] = NULL)
-            run = merge(piles[i], run);
+            run = request_list_merge(piles[i], run);
         piles[i] = run;
     }
     for (uint32_t i = 0; i < ARRAY_COUNT(piles); i++)
-        all = merge(piles[i], all);
+        all = request_list_merge(piles[i], all);
     list->first = all;
     for (struct request *request = all; request; request = request->life.behind) {
         request->life.before = before;

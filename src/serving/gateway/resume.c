@@ -68,7 +68,7 @@ static void lose_one(struct gateway *gateway, struct request *request, uint32_t 
     enum request_state state = (enum request_state)request->life.state;
     bool computes = request->life.at[PART_PROMPT].unit == unit;
     if (state == REQUEST_ANSWERED) {
-        request_end(gateway, request, (enum finish_reason)request->owed.reason);
+        request_end(gateway, request, (enum finish_reason)request->unreported.reason);
     } else if (computes && (state == REQUEST_CONTINUED || state == REQUEST_CANCELLED)) {
         request_unbind_prompt(gateway, request);
     } else if (state == REQUEST_CANCELLED && request_is_shared(request) &&
@@ -98,7 +98,7 @@ enum status resume_lost(struct gateway *gateway, uint32_t unit, int64_t now_ns) 
 /* ---- silence ---- */
 
 /* Cancels its requests there, in case it still receives the record. False: no room for that. */
-static bool give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
+static bool resume_give_up(struct gateway *gateway, uint32_t index, int64_t now_ns) {
     struct fleet_unit *unit = &gateway->fleet.units[index];
     if (!gateway_can_put(gateway, 2 * unit->bound * REQUEST_CANCEL_BYTES)) return false;
     for (uint32_t slot = 0; slot < gateway->requests.slots_used; slot++) {
@@ -121,7 +121,7 @@ static int64_t silent_at_ns(const struct gateway *gateway, uint32_t index) {
 
 void resume_watch(struct gateway *gateway, int64_t now_ns) {
     for (uint32_t i = 0; i < LIMIT_FLEET_UNITS; i++)
-        if (silent_at_ns(gateway, i) <= now_ns && !give_up(gateway, i, now_ns)) return;
+        if (silent_at_ns(gateway, i) <= now_ns && !resume_give_up(gateway, i, now_ns)) return;
 }
 
 int64_t resume_wake_ns(const struct gateway *gateway) {

@@ -105,7 +105,7 @@ enum status service_balance(struct gateway *gateway, const struct endpoint_call 
     return reply_whole(gateway, &reply, write_balance, &view);
 }
 
-static void write_text(struct json_writer *writer, const void *context) {
+static void service_write_text(struct json_writer *writer, const void *context) {
     json_writer_text(writer, context);
 }
 
@@ -121,7 +121,7 @@ static void write_health(struct json_writer *writer, const void *context) {
     json_writer_text(writer, view->status);
     if (view->missing != UNIT_BOTH) {
         json_writer_text(writer, "\",\"missing\":\"");
-        json_writer_text(writer, unit_role_name(view->missing));
+        json_writer_text(writer, record_unit_role_name(view->missing));
     }
     json_writer_text(writer, "\"}");
 }
@@ -146,7 +146,7 @@ enum status service_live(struct gateway *gateway, const struct endpoint_call *ca
                           .endpoint = call->endpoint,
                           .http_status = 200,
                           .content_type = CONTENT_JSON};
-    return reply_whole(gateway, &reply, write_text, "{\"status\":\"live\"}");
+    return reply_whole(gateway, &reply, service_write_text, "{\"status\":\"live\"}");
 }
 
 static void write_version(struct json_writer *writer, const void *context) {

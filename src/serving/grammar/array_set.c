@@ -6,19 +6,19 @@
 
 #define BREACH_ITEMS_MAX 16 /* items of which one may break a rule */
 
-enum status array_claims_of(struct schema_state *state, const struct array_set *array,
-                            uint32_t index, uint32_t *out) {
+enum status array_set_claims_of(struct schema_state *state, const struct array_set *array,
+                                uint32_t index, uint32_t *out) {
     uint32_t claims = CLAIMS_ANY;
-    enum status status = state_spend(state, array->rule_count);
+    enum status status = schema_state_spend(state, array->rule_count);
     for (uint32_t i = 0; i < array->rule_count && !status; i++)
         if (array->rules[i].from <= index && index < array->rules[i].to)
-            status = claims_and(state, claims, array->rules[i].claims, &claims);
+            status = schema_state_claims_and(state, claims, array->rules[i].claims, &claims);
     *out = claims;
     return status;
 }
 
-static enum status join_rules(struct schema_state *state, const struct array_set *a,
-                              const struct array_set *b, struct array_set *out) {
+static enum status array_set_join_rules(struct schema_state *state, const struct array_set *a,
+                                        const struct array_set *b, struct array_set *out) {
     struct item_rule *rules =
         arena_take(state->arena, (a->rule_count + b->rule_count + 1) * sizeof *rules);
     if (!rules) return state_failed(state, STATUS_NO_MEMORY);
@@ -37,7 +37,7 @@ static enum status join_rules(struct schema_state *state, const struct array_set
     }
     out->rules = rules;
     out->rule_count = count;
-    return state_spend(state, 1 + (uint64_t)a->rule_count * b->rule_count / 16);
+    return schema_state_spend(state, 1 + (uint64_t)a->rule_count * b->rule_count / 16);
 }
 
 /* Combines the rules of both about counted items. */
@@ -58,8 +58,8 @@ static enum status join_counts(struct schema_state *state, const struct array_se
     return STATUS_OK;
 }
 
-enum status array_and(struct schema_state *state, const struct array_set *a,
-                      const struct array_set *b, const struct array_set **out) {
+enum status array_set_and(struct schema_state *state, const struct array_set *a,
+                          const struct array_set *b, const struct array_set **out) {
     *out = a;
     if (b == &state->array_any || a == b) return STATUS_OK;
     *out = b;
@@ -71,7 +71,7 @@ enum status array_and(struct schema_state *state, const struct array_set *a,
     both->length_max = min_u32(a->length_max, b->length_max);
     both->unique = a->unique || b->unique;
     enum status status = join_counts(state, a, b, both);
-    if (!status) status = join_rules(state, a, b, both);
+    if (!status) status = array_set_join_rules(state, a, b, both);
     if (status) return status;
     for (uint32_t i = 0; i < both->rule_count; i++)
         if (both->rules[i].claims == CLAIMS_NEVER)
@@ -82,14 +82,14 @@ enum status array_and(struct schema_state *state, const struct array_set *a,
                 (both->counts && both->counted_min > both->counted_max);
     for (uint32_t i = 0; i < both->length_min && i < BREACH_ITEMS_MAX && !none; i++) {
         uint32_t claims, first, second;
-        status = array_claims_of(state, both, i, &claims);
-        if (!status) status = array_claims_of(state, a, i, &first);
-        if (!status) status = array_claims_of(state, b, i, &second);
+        status = array_set_claims_of(state, both, i, &claims);
+        if (!status) status = array_set_claims_of(state, a, i, &first);
+        if (!status) status = array_set_claims_of(state, b, i, &second);
         if (status) return status;
         none = claims == CLAIMS_NEVER;
         if (none || first == CLAIMS_ANY || second == CLAIMS_ANY) continue;
         if (claims == first && claims == second) continue;
-        status = claims_probe(state, claims, &none);
+        status = schema_state_claims_probe(state, claims, &none);
         if (status) return status;
     }
     if (!none) *out = both;
@@ -111,46 +111,46 @@ static bool same_array(const struct array_set *a, const struct array_set *b) {
     return true;
 }
 
-enum status array_union_add(struct schema_state *state, struct array_union *all,
-                            const struct array_set *array) {
+enum status array_set_union_add(struct schema_state *state, struct array_union *all,
+                                const struct array_set *array) {
     for (uint32_t i = 0; i < all->count; i++)
         if (same_array(all->arrays[i], array)) return STATUS_OK;
     if (all->count == VALUE_UNION_MAX)
         return state_error(state, STATUS_TOO_LARGE,
                            "leaves more than %d kinds of arrays to choose from", VALUE_UNION_MAX);
     enum status status =
-        state_room(state, &all->arrays, all->count, &all->capacity, sizeof *all->arrays);
+        schema_state_room(state, &all->arrays, all->count, &all->capacity, sizeof *all->arrays);
     if (status) return status;
     all->arrays[all->count++] = array;
-    return state_spend(state, all->count);
+    return schema_state_spend(state, all->count);
 }
 
-static enum status add_both(struct schema_state *state, const struct array_set *a,
-                            const struct array_set *part, struct array_union *all) {
+static enum status array_set_add_both(struct schema_state *state, const struct array_set *a,
+                                      const struct array_set *part, struct array_union *all) {
     struct array_set *kept = arena_take(state->arena, sizeof *kept);
     if (!kept) return state_failed(state, STATUS_NO_MEMORY);
     *kept = *part;
     const struct array_set *both;
-    enum status status = array_and(state, a, kept, &both);
-    return status || !both ? status : array_union_add(state, all, both);
+    enum status status = array_set_and(state, a, kept, &both);
+    return status || !both ? status : array_set_union_add(state, all, both);
 }
 
 /* Adds arrays of `a` that have an item at `index` which breaks a claim (UINT32_MAX: any item). */
-static enum status add_item(struct schema_state *state, const struct array_set *a, uint32_t index,
-                            uint32_t claim, struct array_union *all) {
+static enum status array_set_add_item(struct schema_state *state, const struct array_set *a,
+                                      uint32_t index, uint32_t claim, struct array_union *all) {
     struct array_set part = state->array_any;
     part.length_min = index + 1;
     struct item_rule *rule = arena_take(state->arena, sizeof *rule);
     if (!rule) return state_failed(state, STATUS_NO_MEMORY);
     *rule = (struct item_rule){.from = index, .to = index + 1};
     enum status status =
-        claim == UINT32_MAX ? STATUS_OK : claims_contrary(state, claim, &rule->claims);
+        claim == UINT32_MAX ? STATUS_OK : schema_state_claims_contrary(state, claim, &rule->claims);
     if (status) return status;
     if (claim != UINT32_MAX) {
         part.rules = rule;
         part.rule_count = 1;
     }
-    return add_both(state, a, &part, all);
+    return array_set_add_both(state, a, &part, all);
 }
 
 /* Whether every item that a rule covers violates it, as far as can be determined. */
@@ -165,18 +165,20 @@ static enum status breaks_always(struct schema_state *state, const struct array_
     *out = true;
     for (uint32_t i = rule->from; i < end && i < rule->to && *out; i++) {
         uint32_t claims;
-        enum status status = array_claims_of(state, a, i, &claims);
-        if (!status) status = claims_and(state, claims, rule->claims, &claims);
-        if (!status) status = claims_probe(state, claims, out);
+        enum status status = array_set_claims_of(state, a, i, &claims);
+        if (!status) status = schema_state_claims_and(state, claims, rule->claims, &claims);
+        if (!status) status = schema_state_claims_probe(state, claims, out);
         if (status) return status;
     }
     return STATUS_OK;
 }
 
-static enum status add_rule_breach(struct schema_state *state, const struct array_set *a,
-                                   const struct item_rule *rule, struct array_union *all) {
+static enum status array_set_add_rule_breach(struct schema_state *state, const struct array_set *a,
+                                             const struct item_rule *rule,
+                                             struct array_union *all) {
     if (rule->claims == CLAIMS_ANY) return STATUS_OK;
-    if (rule->claims == CLAIMS_NEVER) return add_item(state, a, rule->from, UINT32_MAX, all);
+    if (rule->claims == CLAIMS_NEVER)
+        return array_set_add_item(state, a, rule->from, UINT32_MAX, all);
     for (uint32_t i = 0; i < a->rule_count; i++)
         if (a->rules[i].from <= rule->from && a->rules[i].to >= rule->to &&
             a->rules[i].claims == rule->claims)
@@ -184,7 +186,7 @@ static enum status add_rule_breach(struct schema_state *state, const struct arra
     bool always;
     enum status status = breaks_always(state, a, rule, &always);
     if (status) return status;
-    if (always) return add_item(state, a, rule->from, UINT32_MAX, all);
+    if (always) return array_set_add_item(state, a, rule->from, UINT32_MAX, all);
     const struct claims_entry claims = state->claims[rule->claims];
     uint32_t to = min_u32(rule->to, a->length_max);
     for (uint32_t i = 0; i < claims.count && !status; i++) {
@@ -200,11 +202,11 @@ static enum status add_rule_breach(struct schema_state *state, const struct arra
             part.counted_min = 1;
             part.counted_max = UINT32_MAX;
             part.length_min = rule->from + 1;
-            status = add_both(state, a, &part, all);
+            status = array_set_add_both(state, a, &part, all);
             continue;
         }
         for (uint32_t index = rule->from; index < to && !status; index++)
-            status = add_item(state, a, index, claims.claims[i], all);
+            status = array_set_add_item(state, a, index, claims.claims[i], all);
     }
     return status;
 }
@@ -219,31 +221,31 @@ static enum status add_count_breach(struct schema_state *state, const struct arr
     part.counted_max = UINT32_MAX;
     if (b->counted_min > 0) {
         part.counted_max = b->counted_min - 1;
-        status = add_both(state, a, &part, all);
+        status = array_set_add_both(state, a, &part, all);
     }
     if (!status && b->counted_max < UINT32_MAX) {
         part.counted_max = UINT32_MAX;
         part.counted_min = b->counted_max + 1;
-        status = add_both(state, a, &part, all);
+        status = array_set_add_both(state, a, &part, all);
     }
     return status;
 }
 
-enum status array_without(struct schema_state *state, const struct array_set *a,
-                          const struct array_set *b, struct array_union *all) {
+enum status array_set_without(struct schema_state *state, const struct array_set *a,
+                              const struct array_set *b, struct array_union *all) {
     enum status status = STATUS_OK;
     struct array_set part = state->array_any;
     if (b->length_min > a->length_min) {
         part.length_max = b->length_min - 1;
-        status = add_both(state, a, &part, all);
+        status = array_set_add_both(state, a, &part, all);
         part.length_max = UINT32_MAX;
     }
     if (!status && b->length_max < a->length_max) {
         part.length_min = b->length_max + 1;
-        status = add_both(state, a, &part, all);
+        status = array_set_add_both(state, a, &part, all);
     }
     for (uint32_t i = 0; i < b->rule_count && !status; i++)
-        status = add_rule_breach(state, a, &b->rules[i], all);
+        status = array_set_add_rule_breach(state, a, &b->rules[i], all);
     if (!status && b->counts) status = add_count_breach(state, a, b, all);
     if (!status && b->unique && !a->unique && a->length_max > 1)
         return state_error(state, STATUS_UNSUPPORTED,

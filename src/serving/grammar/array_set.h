@@ -7,8 +7,8 @@
 #include "serving/grammar/schema_state.h"
 
 /* *out is NULL where no array is in both. STATUS_UNSUPPORTED: both count items. */
-enum status array_and(struct schema_state *state, const struct array_set *a,
-                      const struct array_set *b, const struct array_set **out) MUST_USE;
+enum status array_set_and(struct schema_state *state, const struct array_set *a,
+                          const struct array_set *b, const struct array_set **out) MUST_USE;
 
 /* A union under way, in the arena. */
 struct array_union {
@@ -16,13 +16,13 @@ struct array_union {
     uint32_t count, capacity;
 };
 
-enum status array_union_add(struct schema_state *state, struct array_union *all,
-                            const struct array_set *array) MUST_USE;
+enum status array_set_union_add(struct schema_state *state, struct array_union *all,
+                                const struct array_set *array) MUST_USE;
 /* Adds to `all` what `a` holds without `b`. STATUS_UNSUPPORTED: no union of array sets is that. */
-enum status array_without(struct schema_state *state, const struct array_set *a,
-                          const struct array_set *b, struct array_union *all) MUST_USE;
+enum status array_set_without(struct schema_state *state, const struct array_set *a,
+                              const struct array_set *b, struct array_union *all) MUST_USE;
 /* The claims of an array's rules about the item at an index. */
-enum status array_claims_of(struct schema_state *state, const struct array_set *array,
-                            uint32_t index, uint32_t *out) MUST_USE;
+enum status array_set_claims_of(struct schema_state *state, const struct array_set *array,
+                                uint32_t index, uint32_t *out) MUST_USE;
 
 #endif

@@ -51,7 +51,8 @@ static uint32_t classes_of_texts(const struct bytes *texts, size_t count, uint8_
     return class_count < 256 ? class_count + 1 : 256;
 }
 
-static enum status add_text(struct automaton_draft *draft, struct bytes text, uint32_t label) {
+static enum status automaton_add_text(struct automaton_draft *draft, struct bytes text,
+                                      uint32_t label) {
     uint32_t state = draft->start;
     for (size_t i = 0; i < text.count; i++) {
         uint8_t class = draft->classes[(uint8_t)text.data[i]];
@@ -75,7 +76,7 @@ enum status automaton_of_texts(struct automaton_work *work, const struct bytes *
     enum status status = automaton_draft_open(&draft, work, classes, class_count);
     if (!status) status = automaton_draft_add(&draft, &draft.start);
     for (size_t i = 0; !status && i < count; i++)
-        status = add_text(&draft, texts[i], (uint32_t)i + 1);
+        status = automaton_add_text(&draft, texts[i], (uint32_t)i + 1);
     if (!status) status = automaton_draft_finish(&draft, out);
     arena_clear(work->scratch);
     return status;
@@ -112,7 +113,8 @@ static enum utf8_class utf8_class_of(int byte) {
 }
 
 /* Any one character leads from one state to the other. */
-static enum status add_character(struct automaton_draft *draft, uint32_t from, uint32_t to) {
+static enum status automaton_add_character(struct automaton_draft *draft, uint32_t from,
+                                           uint32_t to) {
     static const struct {
         uint8_t lead, first_tail, last_tail, tails; /* the second byte's classes; bytes behind it */
     } ways[] = {
@@ -154,7 +156,7 @@ enum status automaton_of_lengths(struct automaton_work *work, uint32_t min, uint
         uint32_t next = state;
         if (length == last && max != UINT32_MAX) break;
         if (length < last) status = automaton_draft_add(&draft, &next);
-        if (!status) status = add_character(&draft, state, next);
+        if (!status) status = automaton_add_character(&draft, state, next);
         if (length == last) break;
         state = next;
     }

@@ -6,8 +6,8 @@
 #define GROWN_BYTES_MIN ((size_t)4096)
 #define NONE UINT32_MAX
 
-void *automaton_grow(struct automaton_work *work, const void *old, size_t count,
-                     size_t item_bytes) {
+void *automaton_draft_grow(struct automaton_work *work, const void *old, size_t count,
+                           size_t item_bytes) {
     void *grown = arena_take(work->scratch, 2 * count * item_bytes);
     if (grown && old) memcpy(grown, old, count * item_bytes);
     return grown;
@@ -15,7 +15,8 @@ void *automaton_grow(struct automaton_work *work, const void *old, size_t count,
 
 /* ---- sequences ---- */
 
-enum status sequences_open(struct sequences *sequences, struct automaton_work *work) {
+enum status automaton_draft_sequences_open(struct sequences *sequences,
+                                           struct automaton_work *work) {
     *sequences = (struct sequences){.work = work, .capacity = 512, .word_capacity = 2048};
     sequences->words = arena_take(work->scratch, sequences->word_capacity * sizeof(uint32_t));
     sequences->starts =
@@ -47,7 +48,7 @@ static uint32_t *find_slot(const struct sequences *sequences, const uint32_t *wo
     }
 }
 
-static enum status widen(struct sequences *sequences) {
+static enum status automaton_draft_widen(struct sequences *sequences) {
     struct automaton_work *work = sequences->work;
     size_t *starts =
         arena_take(work->scratch, ((size_t)sequences->capacity * 2 + 1) * sizeof *starts);
@@ -66,8 +67,8 @@ static enum status widen(struct sequences *sequences) {
     return STATUS_OK;
 }
 
-enum status sequences_intern(struct sequences *sequences, const uint32_t *words, size_t count,
-                             uint32_t *number_out) {
+enum status automaton_draft_sequences_intern(struct sequences *sequences, const uint32_t *words,
+                                             size_t count, uint32_t *number_out) {
     if (!automaton_spend(sequences->work, 1 + count)) return STATUS_TOO_LARGE;
     uint32_t *slot = find_slot(sequences, words, count);
     if (*slot) {
@@ -76,13 +77,13 @@ enum status sequences_intern(struct sequences *sequences, const uint32_t *words,
     }
     if (sequences->count >= sequences->work->states_max) return STATUS_TOO_LARGE;
     if (sequences->count == sequences->capacity) {
-        enum status status = widen(sequences);
+        enum status status = automaton_draft_widen(sequences);
         if (status) return status;
         slot = find_slot(sequences, words, count);
     }
     while (sequences->word_capacity - sequences->word_count < count) {
-        sequences->words = automaton_grow(sequences->work, sequences->words,
-                                          sequences->word_capacity, sizeof(uint32_t));
+        sequences->words = automaton_draft_grow(sequences->work, sequences->words,
+                                                sequences->word_capacity, sizeof(uint32_t));
         if (!sequences->words) return STATUS_NO_MEMORY;
         sequences->word_capacity *= 2;
     }
@@ -115,9 +116,10 @@ enum status automaton_draft_add(struct automaton_draft *draft, uint32_t *state_o
     if (draft->state_count > work->states_max || !automaton_spend(work, draft->class_count))
         return STATUS_TOO_LARGE;
     if (draft->state_count == draft->capacity) {
-        draft->next = automaton_grow(work, draft->next, draft->capacity,
-                                     draft->class_count * sizeof(uint32_t));
-        draft->labels = automaton_grow(work, draft->labels, draft->capacity, sizeof(uint32_t));
+        draft->next = automaton_draft_grow(work, draft->next, draft->capacity,
+                                           draft->class_count * sizeof(uint32_t));
+        draft->labels =
+            automaton_draft_grow(work, draft->labels, draft->capacity, sizeof(uint32_t));
         if (!draft->next || !draft->labels) return STATUS_NO_MEMORY;
         draft->capacity *= 2;
     }
@@ -178,7 +180,7 @@ struct minimiser {
     uint32_t *first_in, *in; /* [state_count + 1], [steps.count]: transitions by their head */
 };
 
-static uint32_t *take_words(struct arena *scratch, size_t count) {
+static uint32_t *automaton_draft_take_words(struct arena *scratch, size_t count) {
     return arena_take(scratch, count * sizeof(uint32_t));
 }
 
@@ -186,14 +188,14 @@ static uint32_t *take_words(struct arena *scratch, size_t count) {
 static enum status reach_forward(struct minimiser *m) {
     struct automaton_draft *draft = m->draft;
     size_t room = (size_t)draft->state_count * m->class_count, count = 0;
-    uint32_t *queue = take_words(m->scratch, draft->state_count), queued = 0;
-    m->numbers = take_words(m->scratch, draft->state_count);
+    uint32_t *queue = automaton_draft_take_words(m->scratch, draft->state_count), queued = 0;
+    m->numbers = automaton_draft_take_words(m->scratch, draft->state_count);
     if (!queue || !m->numbers) return STATUS_NO_MEMORY;
     if (!automaton_spend(draft->work, 2 * room)) return STATUS_TOO_LARGE;
     for (size_t i = 0, all = (size_t)draft->state_count * draft->class_count; i < all; i++)
         count += draft->next[i] != 0;
-    m->steps.tails = take_words(m->scratch, count);
-    m->steps.heads = take_words(m->scratch, count);
+    m->steps.tails = automaton_draft_take_words(m->scratch, count);
+    m->steps.heads = automaton_draft_take_words(m->scratch, count);
     m->steps.classes = arena_take(m->scratch, count);
     if (!m->steps.tails || !m->steps.heads || !m->steps.classes) return STATUS_NO_MEMORY;
     memset(m->numbers, 0xFF, draft->state_count * sizeof(uint32_t));
@@ -222,7 +224,7 @@ static enum status reach_forward(struct minimiser *m) {
 /* Indexes transitions by their head; heads are below `state_count`. */
 static enum status index_heads(struct minimiser *m, uint32_t state_count) {
     m->first_in = arena_take_zeroed(m->scratch, ((size_t)state_count + 2) * sizeof(uint32_t));
-    m->in = take_words(m->scratch, m->steps.count);
+    m->in = automaton_draft_take_words(m->scratch, m->steps.count);
     if (!m->first_in || !m->in) return STATUS_NO_MEMORY;
     for (uint32_t t = 0; t < m->steps.count; t++)
         m->first_in[m->steps.heads[t] + 2]++;
@@ -238,7 +240,8 @@ static enum status keep_live(struct minimiser *m) {
     struct automaton_draft *draft = m->draft;
     enum status status = index_heads(m, draft->state_count);
     if (status) return status;
-    uint32_t *queue = take_words(m->scratch, draft->state_count), queued = 0, kept = 0;
+    uint32_t *queue = automaton_draft_take_words(m->scratch, draft->state_count), queued = 0,
+             kept = 0;
     if (!queue) return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < m->state_count; i++) {
         uint32_t s = m->states[i];
@@ -280,7 +283,7 @@ struct partition {
 static enum status partition_open(struct partition *partition, struct arena *scratch,
                                   uint32_t count) {
     *partition = (struct partition){.count = count, .set_count = count > 0};
-    uint32_t *words = take_words(scratch, 7 * (size_t)count + 7);
+    uint32_t *words = automaton_draft_take_words(scratch, 7 * (size_t)count + 7);
     if (!words) return STATUS_NO_MEMORY;
     uint32_t **const parts[] = {&partition->elements, &partition->places, &partition->sets,
                                 &partition->firsts,   &partition->ends,   &partition->marked,
@@ -361,11 +364,12 @@ static enum status open_partitions(struct minimiser *m, struct partition *blocks
                                    struct partition *cords) {
     struct sequences labels;
     uint32_t count = m->steps.count > m->state_count ? m->steps.count : m->state_count;
-    uint32_t *keys = take_words(m->scratch, count);
+    uint32_t *keys = automaton_draft_take_words(m->scratch, count);
     enum status status = keys ? STATUS_OK : STATUS_NO_MEMORY;
-    if (!status) status = sequences_open(&labels, m->draft->work);
+    if (!status) status = automaton_draft_sequences_open(&labels, m->draft->work);
     for (uint32_t i = 0; !status && i < m->state_count; i++)
-        status = sequences_intern(&labels, &m->draft->labels[m->states[i]], 1, &keys[i]);
+        status =
+            automaton_draft_sequences_intern(&labels, &m->draft->labels[m->states[i]], 1, &keys[i]);
     if (!status) status = partition_open(blocks, m->scratch, m->state_count);
     if (!status) status = partition_by(blocks, m->scratch, keys, labels.count);
     if (!status) status = partition_open(cords, m->scratch, m->steps.count);
@@ -375,7 +379,7 @@ static enum status open_partitions(struct minimiser *m, struct partition *blocks
     return partition_by(cords, m->scratch, keys, m->class_count);
 }
 
-static enum status refine(struct minimiser *m, struct partition *blocks) {
+static enum status automaton_draft_refine(struct minimiser *m, struct partition *blocks) {
     struct partition cords;
     enum status status = open_partitions(m, blocks, &cords);
     if (status) return status;
@@ -408,7 +412,7 @@ static enum status find_finite(struct minimiser *m, const struct automaton *auto
                                uint32_t **queue_out, uint32_t *queued_out) {
     uint32_t n = automaton->state_count, k = automaton->class_count, queued = 0;
     uint32_t *leaving = arena_take_zeroed(m->scratch, n * sizeof *leaving);
-    uint32_t *queue = take_words(m->scratch, n);
+    uint32_t *queue = automaton_draft_take_words(m->scratch, n);
     if (!leaving || !queue) return STATUS_NO_MEMORY;
     for (size_t i = k; i < (size_t)n * k; i++)
         leaving[i / k] += automaton->next[i] != 0;
@@ -418,7 +422,7 @@ static enum status find_finite(struct minimiser *m, const struct automaton *auto
     *queued_out = queued;
     if (queued == 0) return STATUS_OK;
     uint32_t *first = arena_take_zeroed(m->scratch, ((size_t)n + 2) * sizeof *first);
-    uint32_t *in = take_words(m->scratch, (size_t)n * k);
+    uint32_t *in = automaton_draft_take_words(m->scratch, (size_t)n * k);
     if (!first || !in) return STATUS_NO_MEMORY;
     for (size_t i = k; i < (size_t)n * k; i++)
         first[automaton->next[i] + 2] += automaton->next[i] != 0;
@@ -503,7 +507,7 @@ enum status automaton_draft_finish(struct automaton_draft *draft, const struct a
     m.class_count = merge_classes(draft, m.kept);
     enum status status = reach_forward(&m);
     if (!status) status = keep_live(&m);
-    if (!status) status = refine(&m, &blocks);
+    if (!status) status = automaton_draft_refine(&m, &blocks);
     if (!status) status = emit(&m, &blocks, out);
     return status;
 }

@@ -47,7 +47,8 @@ static inline uint32_t *automaton_draft_row(struct automaton_draft *draft, uint3
 }
 
 /* `old` [count], or NULL, in memory of the scratch with room for twice as much. NULL: there is none. */
-void *automaton_grow(struct automaton_work *work, const void *old, size_t count, size_t item_bytes);
+void *automaton_draft_grow(struct automaton_work *work, const void *old, size_t count,
+                           size_t item_bytes);
 
 struct sequences {
     struct automaton_work *work;
@@ -58,10 +59,11 @@ struct sequences {
     uint32_t *table; /* [capacity * 2] number + 1; 0: free */
 };
 
-enum status sequences_open(struct sequences *sequences, struct automaton_work *work) MUST_USE;
+enum status automaton_draft_sequences_open(struct sequences *sequences,
+                                           struct automaton_work *work) MUST_USE;
 /* The number of the sequence; a new one is sequences->count - 1. */
-enum status sequences_intern(struct sequences *sequences, const uint32_t *words, size_t count,
-                             uint32_t *number_out) MUST_USE;
+enum status automaton_draft_sequences_intern(struct sequences *sequences, const uint32_t *words,
+                                             size_t count, uint32_t *number_out) MUST_USE;
 
 static inline const uint32_t *sequences_at(const struct sequences *sequences, uint32_t number,
                                            size_t *count_out) {

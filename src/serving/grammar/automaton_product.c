@@ -56,7 +56,7 @@ static enum status label_of(struct automaton_product *product, const uint32_t *t
         *out = 0;
         if (!set) return STATUS_OK;
         const uint32_t words[2] = {(uint32_t)set, (uint32_t)(set >> 32)};
-        enum status status = sequences_intern(&product->sets, words, 2, out);
+        enum status status = automaton_draft_sequences_intern(&product->sets, words, 2, out);
         ++*out;
         return status;
     }
@@ -76,12 +76,13 @@ static enum status label_of(struct automaton_product *product, const uint32_t *t
 }
 
 /* The state of a tuple; a new one is added to the draft. */
-static enum status state_of(struct automaton_product *product, const uint32_t *tuple,
-                            uint32_t *out) {
+static enum status automaton_product_state_of(struct automaton_product *product,
+                                              const uint32_t *tuple, uint32_t *out) {
     *out = 0;
     if (is_dead(product, tuple)) return STATUS_OK;
     uint32_t number = 0, label = 0;
-    enum status status = sequences_intern(&product->tuples, tuple, product->count, &number);
+    enum status status =
+        automaton_draft_sequences_intern(&product->tuples, tuple, product->count, &number);
     if (!status && number + 1 == product->draft.state_count) {
         status = automaton_draft_add(&product->draft, out);
         if (!status) status = label_of(product, tuple, &label);
@@ -91,7 +92,7 @@ static enum status state_of(struct automaton_product *product, const uint32_t *t
     return status;
 }
 
-static enum status add_steps(struct automaton_product *product, uint32_t state) {
+static enum status automaton_product_add_steps(struct automaton_product *product, uint32_t state) {
     uint32_t from[LANGUAGES_MAX], to[LANGUAGES_MAX], before[LANGUAGES_MAX];
     size_t count = 0;
     uint32_t next = 0;
@@ -105,7 +106,7 @@ static enum status add_steps(struct automaton_product *product, uint32_t state) 
         }
         if (!automaton_spend(product->work, count)) return STATUS_TOO_LARGE;
         if (class == 0 || memcmp(to, before, count * sizeof *to) != 0) {
-            enum status status = state_of(product, to, &next);
+            enum status status = automaton_product_state_of(product, to, &next);
             if (status) return status;
             memcpy(before, to, count * sizeof *to);
         }
@@ -114,26 +115,27 @@ static enum status add_steps(struct automaton_product *product, uint32_t state) 
     return STATUS_OK;
 }
 
-static enum status make(struct automaton_product *product, const struct automaton **out) {
+static enum status automaton_product_make(struct automaton_product *product,
+                                          const struct automaton **out) {
     struct automaton_work *work = product->work;
     uint32_t start[LANGUAGES_MAX] = {0};
     uint8_t classes[256];
     check(product->count <= LANGUAGES_MAX);
     uint32_t class_count = join_classes(product, classes);
-    enum status status = sequences_open(&product->tuples, work);
-    if (!status) status = sequences_open(&product->sets, work);
+    enum status status = automaton_draft_sequences_open(&product->tuples, work);
+    if (!status) status = automaton_draft_sequences_open(&product->sets, work);
     if (!status) status = automaton_draft_open(&product->draft, work, classes, class_count);
     for (size_t i = 0; i < product->count; i++)
         start[i] = product->languages[i]->start;
-    if (!status) status = state_of(product, start, &product->draft.start);
+    if (!status) status = automaton_product_state_of(product, start, &product->draft.start);
     for (uint32_t state = 1; !status && state < product->draft.state_count; state++)
-        status = add_steps(product, state);
+        status = automaton_product_add_steps(product, state);
     return status ? status : automaton_draft_finish(&product->draft, out);
 }
 
-static enum status combine(struct automaton_work *work, enum product_kind kind,
-                           const struct automaton *a, const struct automaton *b,
-                           const struct automaton **out) {
+static enum status automaton_product_combine(struct automaton_work *work, enum product_kind kind,
+                                             const struct automaton *a, const struct automaton *b,
+                                             const struct automaton **out) {
     const struct automaton *const languages[] = {a, b};
     struct automaton_product *product = arena_take(work->scratch, sizeof *product);
     if (!product) return STATUS_NO_MEMORY;
@@ -141,31 +143,31 @@ static enum status combine(struct automaton_work *work, enum product_kind kind,
     product->kind = kind;
     product->languages = languages;
     product->count = 2;
-    return make(product, out);
+    return automaton_product_make(product, out);
 }
 
 enum status automaton_and(struct automaton_work *work, const struct automaton *a,
                           const struct automaton *b, const struct automaton **out) {
-    enum status status = combine(work, PRODUCT_AND, a, b, out);
+    enum status status = automaton_product_combine(work, PRODUCT_AND, a, b, out);
     arena_clear(work->scratch);
     return status;
 }
 
 enum status automaton_product_without(struct automaton_work *work, const struct automaton *a,
                                       const struct automaton *b, const struct automaton **out) {
-    return combine(work, PRODUCT_WITHOUT, a, b, out);
+    return automaton_product_combine(work, PRODUCT_WITHOUT, a, b, out);
 }
 
 enum status automaton_without(struct automaton_work *work, const struct automaton *a,
                               const struct automaton *b, const struct automaton **out) {
-    enum status status = combine(work, PRODUCT_WITHOUT, a, b, out);
+    enum status status = automaton_product_combine(work, PRODUCT_WITHOUT, a, b, out);
     arena_clear(work->scratch);
     return status;
 }
 
 enum status automaton_or(struct automaton_work *work, const struct automaton *a,
                          const struct automaton *b, const struct automaton **out) {
-    enum status status = combine(work, PRODUCT_OR, a, b, out);
+    enum status status = automaton_product_combine(work, PRODUCT_OR, a, b, out);
     arena_clear(work->scratch);
     return status;
 }
@@ -179,7 +181,7 @@ enum status automaton_join(struct automaton_work *work, const struct automaton *
     product->kind = PRODUCT_SETS;
     product->languages = languages;
     product->count = count;
-    enum status status = make(product, out);
+    enum status status = automaton_product_make(product, out);
     uint64_t *sets = NULL;
     if (!status) {
         sets = arena_take(work->arena, (product->sets.count + 1) * sizeof *sets);

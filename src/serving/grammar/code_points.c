@@ -8,7 +8,7 @@ enum status code_points_add(struct code_points *set, uint32_t first, uint32_t la
     if (!automaton_spend(set->work, 1)) return STATUS_TOO_LARGE;
     if (set->count == set->capacity) {
         size_t capacity = set->capacity ? set->capacity : 32;
-        set->ranges = automaton_grow(set->work, set->ranges, capacity, sizeof *set->ranges);
+        set->ranges = automaton_draft_grow(set->work, set->ranges, capacity, sizeof *set->ranges);
         if (!set->ranges) return STATUS_NO_MEMORY;
         set->capacity = 2 * capacity;
     }

@@ -27,24 +27,25 @@ static enum status read_form(struct reader *reader, const struct tree *form, uin
 
 /* ---- parts of forms ---- */
 
-static enum status expect(struct reader *reader, const char *keyword, const char *expected,
-                          const struct tree *found) {
+static enum status form_expect(struct reader *reader, const char *keyword, const char *expected,
+                               const struct tree *found) {
     return error_set(reader->error, STATUS_INVALID, "%s: expected %s, found %s", keyword, expected,
                      found ? tree_name(found) : "nothing");
 }
 
-static enum status read_text(struct reader *reader, const char *keyword, const struct tree *value,
-                             struct bytes *out) {
-    return tree_get_string(value, out) ? STATUS_OK : expect(reader, keyword, "a string", value);
+static enum status form_read_text(struct reader *reader, const char *keyword,
+                                  const struct tree *value, struct bytes *out) {
+    return tree_get_string(value, out) ? STATUS_OK
+                                       : form_expect(reader, keyword, "a string", value);
 }
 
-static enum status read_count(struct reader *reader, const struct tree *form, const char *keyword,
-                              uint32_t *out) {
+static enum status form_read_count(struct reader *reader, const struct tree *form,
+                                   const char *keyword, uint32_t *out) {
     const struct tree *value = tree_member(form, keyword);
     int64_t count = 0;
     if (!value) return STATUS_OK;
     if (!tree_get_integer(value, &count) || count < 0 || count >= UINT32_MAX)
-        return expect(reader, keyword, "a whole number from 0 on", value);
+        return form_expect(reader, keyword, "a whole number from 0 on", value);
     *out = (uint32_t)count;
     return STATUS_OK;
 }
@@ -65,16 +66,16 @@ static enum status keep_value(struct reader *reader, const struct shape_program 
     return STATUS_OK;
 }
 
-static enum status read_schema(struct reader *reader, const struct tree *form,
-                               const struct tree *schema, uint32_t *out) {
+static enum status form_read_schema(struct reader *reader, const struct tree *form,
+                                    const struct tree *schema, uint32_t *out) {
     struct schema_options options = {.in_order = false};
     const struct shape_program *program = NULL;
     const struct tree *in_order = tree_member(form, "in_order");
     if (in_order && !tree_get_bool(in_order, &options.in_order))
-        return expect(reader, "in_order", "true or false", in_order);
+        return form_expect(reader, "in_order", "true or false", in_order);
     const struct tree *any_spelling = tree_member(form, "any_spelling");
     if (any_spelling && !tree_get_bool(any_spelling, &options.any_spelling))
-        return expect(reader, "any_spelling", "true or false", any_spelling);
+        return form_expect(reader, "any_spelling", "true or false", any_spelling);
     enum status status = schema_compile(reader->arena, &reader->passing, schema, &options,
                                         &reader->limits, &program, NULL, reader->error);
     if (status) return status;
@@ -115,16 +116,16 @@ static enum status join_values(struct reader *reader, const struct shape_program
 
 /* ---- texts ---- */
 
-static enum status read_regex(struct reader *reader, const struct tree *value, uint32_t *out) {
+static enum status form_read_regex(struct reader *reader, const struct tree *value, uint32_t *out) {
     struct automaton_work *work = &reader->work;
     struct bytes pattern;
     struct regex regex;
     struct error error = {"its automaton is too large"};
     struct draft_rule rule = {.body = RULE_NONE};
     uint32_t number = 0;
-    enum status status = read_text(reader, "regex", value, &pattern);
+    enum status status = form_read_text(reader, "regex", value, &pattern);
     if (status) return status;
-    status = regex_parse(work, pattern, REGEX_ECMA, &regex, &error);
+    status = regex_tree_parse(work, pattern, REGEX_ECMA, &regex, &error);
     if (!status) status = regex_automaton_make(work, &regex, regex.root, &rule.automaton);
     arena_clear(work->scratch);
     if (status) return error_set(reader->error, status, "regex: %s", error.text);
@@ -134,13 +135,14 @@ static enum status read_regex(struct reader *reader, const struct tree *value, u
     return status ? status : rule_draft_reference(&reader->draft, number, out);
 }
 
-static enum status read_choice(struct reader *reader, const struct tree *value, uint32_t *out) {
+static enum status form_read_choice(struct reader *reader, const struct tree *value,
+                                    uint32_t *out) {
     size_t base = reader->draft.waiting_count;
-    if (tree_count(value) == 0) return expect(reader, "choice", "a list of strings", value);
+    if (tree_count(value) == 0) return form_expect(reader, "choice", "a list of strings", value);
     for (size_t i = 0; i < tree_count(value); i++) {
         struct bytes text;
         uint32_t node = 0;
-        enum status status = read_text(reader, "choice", tree_at(value, i), &text);
+        enum status status = form_read_text(reader, "choice", tree_at(value, i), &text);
         if (!status) status = rule_draft_text(&reader->draft, text, &node);
         if (!status) status = rule_draft_wait(&reader->draft, node);
         if (status) return status;
@@ -150,14 +152,14 @@ static enum status read_choice(struct reader *reader, const struct tree *value, 
 
 static enum status read_gbnf(struct reader *reader, const struct tree *value, uint32_t *out) {
     struct bytes text;
-    enum status status = read_text(reader, "gbnf", value, &text);
+    enum status status = form_read_text(reader, "gbnf", value, &text);
     return status ? status : gbnf_read(&reader->draft, text, reader->tokenizer, out, reader->error);
 }
 
-static enum status read_token(struct reader *reader, const struct tree *value, uint32_t *out) {
+static enum status form_read_token(struct reader *reader, const struct tree *value, uint32_t *out) {
     struct bytes text;
     uint32_t token = 0;
-    enum status status = read_text(reader, "token", value, &text);
+    enum status status = form_read_text(reader, "token", value, &text);
     if (status) return status;
     if (!reader->tokenizer || !tokenizer_find_added(reader->tokenizer, text, &token))
         return error_set(reader->error, STATUS_INVALID,
@@ -172,7 +174,7 @@ static enum status read_forms(struct reader *reader, const char *keyword, enum r
                               const struct tree *value, uint32_t *out) {
     size_t base = reader->draft.waiting_count;
     if (tree_kind(value) != TREE_ARRAY || (kind == REGEX_ALTERNATE && tree_count(value) == 0))
-        return expect(reader, keyword, "a list of forms", value);
+        return form_expect(reader, keyword, "a list of forms", value);
     for (size_t i = 0; i < tree_count(value); i++) {
         uint32_t node = 0;
         enum status status = read_form(reader, tree_at(value, i), &node);
@@ -185,8 +187,8 @@ static enum status read_forms(struct reader *reader, const char *keyword, enum r
 static enum status read_repeat(struct reader *reader, const struct tree *form,
                                const struct tree *value, uint32_t *out) {
     uint32_t node = 0, least = 0, most = REGEX_UNBOUNDED;
-    enum status status = read_count(reader, form, "least", &least);
-    if (!status) status = read_count(reader, form, "most", &most);
+    enum status status = form_read_count(reader, form, "least", &least);
+    if (!status) status = form_read_count(reader, form, "most", &most);
     if (!status && most < least)
         status = error_set(reader->error, STATUS_INVALID, "most: %u is less than least, %u", most,
                            least);
@@ -195,8 +197,8 @@ static enum status read_repeat(struct reader *reader, const struct tree *form,
 }
 
 /* The form's keyword; others only say more of it. */
-static enum status read_keyword(struct reader *reader, const struct tree *form,
-                                struct bytes *keyword_out, const struct tree **value_out) {
+static enum status form_read_keyword(struct reader *reader, const struct tree *form,
+                                     struct bytes *keyword_out, const struct tree **value_out) {
     static const char *const further[] = {"in_order", "any_spelling", "least", "most"};
     struct tree_cursor cursor = {NULL};
     struct bytes key;
@@ -223,15 +225,16 @@ static enum status read_keyword(struct reader *reader, const struct tree *form,
                      "any or repeat");
 }
 
-static enum status read_kind(struct reader *reader, const struct tree *form, struct bytes keyword,
-                             const struct tree *value, uint32_t *out) {
+static enum status form_read_kind(struct reader *reader, const struct tree *form,
+                                  struct bytes keyword, const struct tree *value, uint32_t *out) {
     struct bytes text;
     enum status status;
-    if (bytes_equal(keyword, BYTES_LITERAL("schema"))) return read_schema(reader, form, value, out);
-    if (bytes_equal(keyword, BYTES_LITERAL("regex"))) return read_regex(reader, value, out);
-    if (bytes_equal(keyword, BYTES_LITERAL("choice"))) return read_choice(reader, value, out);
+    if (bytes_equal(keyword, BYTES_LITERAL("schema")))
+        return form_read_schema(reader, form, value, out);
+    if (bytes_equal(keyword, BYTES_LITERAL("regex"))) return form_read_regex(reader, value, out);
+    if (bytes_equal(keyword, BYTES_LITERAL("choice"))) return form_read_choice(reader, value, out);
     if (bytes_equal(keyword, BYTES_LITERAL("gbnf"))) return read_gbnf(reader, value, out);
-    if (bytes_equal(keyword, BYTES_LITERAL("token"))) return read_token(reader, value, out);
+    if (bytes_equal(keyword, BYTES_LITERAL("token"))) return form_read_token(reader, value, out);
     if (bytes_equal(keyword, BYTES_LITERAL("repeat"))) return read_repeat(reader, form, value, out);
     if (bytes_equal(keyword, BYTES_LITERAL("sequence")))
         return read_forms(reader, "sequence", REGEX_SEQUENCE, value, out);
@@ -240,21 +243,21 @@ static enum status read_kind(struct reader *reader, const struct tree *form, str
     if (!bytes_equal(keyword, BYTES_LITERAL("text")))
         return error_set(reader->error, STATUS_INVALID, "%.*s: is no keyword of a form",
                          (int)keyword.count, keyword.data);
-    status = read_text(reader, "text", value, &text);
+    status = form_read_text(reader, "text", value, &text);
     return status ? status : rule_draft_text(&reader->draft, text, out);
 }
 
 static enum status read_form(struct reader *reader, const struct tree *form, uint32_t *out) {
     struct bytes keyword;
     const struct tree *value = NULL;
-    enum status status = read_keyword(reader, form, &keyword, &value);
+    enum status status = form_read_keyword(reader, form, &keyword, &value);
     if (status) return status;
     if (++reader->depth > reader->limits.depth_max)
         return error_set(reader->error, STATUS_TOO_LARGE,
                          "%.*s: forms are nested more than %u deep", (int)keyword.count,
                          keyword.data, reader->limits.depth_max);
     reader->error->text[0] = 0;
-    status = read_kind(reader, form, keyword, value, out);
+    status = form_read_kind(reader, form, keyword, value, out);
     reader->depth--;
     if (status && !reader->error->text[0])
         return error_set(reader->error, status, "%.*s: %s", (int)keyword.count, keyword.data,
@@ -275,8 +278,8 @@ static size_t count_schemas(const struct tree *form, uint32_t depth_left) {
     return repeated ? count + count_schemas(repeated, depth_left - 1) : count;
 }
 
-static enum status compile(struct reader *reader, const struct tree *form,
-                           const struct grammar_program **out) {
+static enum status form_compile_each(struct reader *reader, const struct tree *form,
+                                     const struct grammar_program **out) {
     const struct shape_program *shapes = NULL;
     struct draft_rule root = {.line = 0};
     uint32_t rule = 0;
@@ -291,7 +294,7 @@ static enum status compile(struct reader *reader, const struct tree *form,
 }
 
 /* Trees of rules are kept while automata come and go: three quarters are theirs. */
-static void split_scratch(struct reader *reader, struct arena *scratch) {
+static void form_split_scratch(struct reader *reader, struct arena *scratch) {
     if (scratch->pool) {
         arena_open(&reader->kept, scratch->pool);
         arena_open(&reader->passing, scratch->pool);
@@ -308,7 +311,7 @@ enum status form_compile(struct arena *arena, struct arena *scratch, const struc
     struct reader reader = {
         .arena = arena, .tokenizer = tokenizer, .limits = *limits, .error = error};
     size_t schemas = count_schemas(form, limits->depth_max);
-    split_scratch(&reader, scratch);
+    form_split_scratch(&reader, scratch);
     reader.work = (struct automaton_work){.arena = &reader.kept,
                                           .scratch = &reader.passing,
                                           .states_max = limits->states_max,
@@ -319,7 +322,7 @@ enum status form_compile(struct arena *arena, struct arena *scratch, const struc
         reader.limits.steps_max = share > SCHEMA_STEPS_MIN ? share : SCHEMA_STEPS_MIN;
     }
     struct grammar unused;
-    enum status status = compile(&reader, form, out);
+    enum status status = form_compile_each(&reader, form, out);
     if (!status) status = grammar_read(&reader.kept, (*out)->shapes, &unused, error);
     arena_clear(&reader.passing);
     arena_clear(&reader.kept);

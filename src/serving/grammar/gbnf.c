@@ -37,11 +37,11 @@ static enum status refuse(const struct gbnf_parser *parser, enum status status, 
 
 /* ---- characters ---- */
 
-static int peek(const struct gbnf_parser *parser) {
+static int gbnf_peek(const struct gbnf_parser *parser) {
     return parser->at < parser->text.count ? (uint8_t)parser->text.data[parser->at] : -1;
 }
 
-static bool take(struct gbnf_parser *parser, const char *text) {
+static bool gbnf_take(struct gbnf_parser *parser, const char *text) {
     struct bytes rest = {parser->text.data + parser->at, parser->text.count - parser->at};
     if (!bytes_start_with(rest, bytes_of(text))) return false;
     parser->at += strlen(text);
@@ -52,33 +52,33 @@ static bool is_newline(int byte) {
     return byte == '\n' || byte == '\r';
 }
 
-static bool is_name(int byte) {
+static bool gbnf_is_name(int byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
            (byte >= '0' && byte <= '9') || byte == '-' || byte == '_';
 }
 
 /* Blanks and comments; line ends only where a rule may go on behind them. */
-static void skip(struct gbnf_parser *parser, bool lines) {
-    for (int byte = peek(parser);
+static void gbnf_skip(struct gbnf_parser *parser, bool lines) {
+    for (int byte = gbnf_peek(parser);
          byte == ' ' || byte == '\t' || byte == '#' || (lines && is_newline(byte));
-         byte = peek(parser)) {
+         byte = gbnf_peek(parser)) {
         parser->at++;
-        while (byte == '#' && peek(parser) != -1 && !is_newline(peek(parser)))
+        while (byte == '#' && gbnf_peek(parser) != -1 && !is_newline(gbnf_peek(parser)))
             parser->at++;
     }
 }
 
-static int digit_value(int byte) {
+static int gbnf_digit_value(int byte) {
     return byte >= '0' && byte <= '9'   ? byte - '0'
            : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
            : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
                                         : -1;
 }
 
-static enum status take_hex(struct gbnf_parser *parser, uint32_t digits, uint32_t *out) {
+static enum status gbnf_take_hex(struct gbnf_parser *parser, uint32_t digits, uint32_t *out) {
     uint64_t value = 0;
     for (uint32_t i = 0; i < digits; i++, parser->at++) {
-        int digit = digit_value(peek(parser));
+        int digit = gbnf_digit_value(gbnf_peek(parser));
         if (digit < 0) return refuse(parser, STATUS_INVALID, "\\x has 2 digits, \\u 4, \\U 8");
         value = value << 4 | (uint64_t)digit;
     }
@@ -88,17 +88,17 @@ static enum status take_hex(struct gbnf_parser *parser, uint32_t digits, uint32_
     return STATUS_OK;
 }
 
-static enum status take_escape(struct gbnf_parser *parser, uint32_t *out) {
+static enum status gbnf_take_escape(struct gbnf_parser *parser, uint32_t *out) {
     static const char plain[] = "\\\"[]^-";
-    int byte = peek(parser);
+    int byte = gbnf_peek(parser);
     if (byte != -1) parser->at++;
     switch (byte) {
     case 'x':
-        return take_hex(parser, 2, out);
+        return gbnf_take_hex(parser, 2, out);
     case 'u':
-        return take_hex(parser, 4, out);
+        return gbnf_take_hex(parser, 4, out);
     case 'U':
-        return take_hex(parser, 8, out);
+        return gbnf_take_hex(parser, 8, out);
     case 't':
         *out = '\t';
         return STATUS_OK;
@@ -118,12 +118,12 @@ static enum status take_escape(struct gbnf_parser *parser, uint32_t *out) {
 }
 
 /* The next character of a literal or a class; the text is valid UTF-8. */
-static enum status take_character(struct gbnf_parser *parser, uint32_t *out) {
-    int lead = peek(parser);
+static enum status gbnf_take_character(struct gbnf_parser *parser, uint32_t *out) {
+    int lead = gbnf_peek(parser);
     if (lead == -1 || is_newline(lead))
         return refuse(parser, STATUS_INVALID, "a literal or a class without its end");
     parser->at++;
-    if (lead == '\\') return take_escape(parser, out);
+    if (lead == '\\') return gbnf_take_escape(parser, out);
     uint32_t tails = lead < 0x80 ? 0 : lead < 0xE0 ? 1 : lead < 0xF0 ? 2 : 3;
     *out = tails ? (uint32_t)lead & (0x3Fu >> tails) : (uint32_t)lead;
     for (; tails; tails--)
@@ -136,10 +136,10 @@ static enum status take_character(struct gbnf_parser *parser, uint32_t *out) {
 /* Behind the opening quote. */
 static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
     size_t base = parser->draft->waiting_count;
-    while (!take(parser, "\"")) {
+    while (!gbnf_take(parser, "\"")) {
         struct code_range one;
         uint32_t node = 0;
-        enum status status = take_character(parser, &one.first);
+        enum status status = gbnf_take_character(parser, &one.first);
         one.last = one.first;
         if (!status) status = rule_draft_set(parser->draft, &one, 1, &node);
         if (!status) status = rule_draft_wait(parser->draft, node);
@@ -149,20 +149,20 @@ static enum status read_literal(struct gbnf_parser *parser, uint32_t *out) {
 }
 
 /* Behind [ */
-static enum status read_class(struct gbnf_parser *parser, uint32_t *out) {
+static enum status gbnf_read_class(struct gbnf_parser *parser, uint32_t *out) {
     struct code_points set = {.work = parser->draft->work};
-    bool negative = take(parser, "^");
+    bool negative = gbnf_take(parser, "^");
     enum status status = STATUS_OK;
-    while (!status && !take(parser, "]")) {
+    while (!status && !gbnf_take(parser, "]")) {
         uint32_t first = 0, last = 0;
-        status = take_character(parser, &first);
+        status = gbnf_take_character(parser, &first);
         last = first;
         size_t dash = parser->at;
-        if (!status && take(parser, "-")) {
-            if (peek(parser) == ']')
+        if (!status && gbnf_take(parser, "-")) {
+            if (gbnf_peek(parser) == ']')
                 parser->at = dash;
             else
-                status = take_character(parser, &last);
+                status = gbnf_take_character(parser, &last);
         }
         if (!status && last < first)
             status = refuse(parser, STATUS_INVALID, "a range that runs down");
@@ -177,17 +177,18 @@ static enum status read_class(struct gbnf_parser *parser, uint32_t *out) {
 }
 
 /* Behind < : [number]> or text> */
-static enum status read_token(struct gbnf_parser *parser, enum rule_symbol kind, uint32_t *out) {
+static enum status gbnf_read_token(struct gbnf_parser *parser, enum rule_symbol kind,
+                                   uint32_t *out) {
     size_t from = parser->at - 1;
     uint64_t number = 0;
     uint32_t token = 0;
-    while (peek(parser) != -1 && !is_newline(peek(parser)) && peek(parser) != '>')
+    while (gbnf_peek(parser) != -1 && !is_newline(gbnf_peek(parser)) && gbnf_peek(parser) != '>')
         parser->at++;
-    if (!take(parser, ">")) return refuse(parser, STATUS_INVALID, "< without >");
+    if (!gbnf_take(parser, ">")) return refuse(parser, STATUS_INVALID, "< without >");
     struct bytes text = {parser->text.data + from, parser->at - from};
     bool numbered = text.count > 4 && text.data[1] == '[' && text.data[text.count - 2] == ']';
     for (size_t i = 2; numbered && i < text.count - 2; i++) {
-        int digit = digit_value(text.data[i]);
+        int digit = gbnf_digit_value(text.data[i]);
         if (digit < 0 || digit > 9 || number > UINT32_MAX)
             return refuse(parser, STATUS_INVALID, "a token's number without digits");
         number = number * 10 + (uint64_t)digit;
@@ -205,9 +206,9 @@ static enum status read_token(struct gbnf_parser *parser, enum rule_symbol kind,
 
 /* ---- rules ---- */
 
-static struct bytes take_name(struct gbnf_parser *parser) {
+static struct bytes gbnf_take_name(struct gbnf_parser *parser) {
     size_t from = parser->at;
-    while (is_name(peek(parser)))
+    while (gbnf_is_name(gbnf_peek(parser)))
         parser->at++;
     return (struct bytes){parser->text.data + from, parser->at - from};
 }
@@ -225,37 +226,37 @@ static enum status find_rule(struct gbnf_parser *parser, struct bytes name, uint
     return rule_draft_add_rule(draft, &rule, out);
 }
 
-static enum status read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out);
+static enum status gbnf_read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out);
 
-static enum status read_item(struct gbnf_parser *parser, uint32_t *out) {
+static enum status gbnf_read_item(struct gbnf_parser *parser, uint32_t *out) {
     static const struct code_range any = {0, CODE_POINT_MAX};
     enum status status = STATUS_OK;
     uint32_t rule = 0;
-    if (is_name(peek(parser))) {
-        status = find_rule(parser, take_name(parser), &rule);
+    if (gbnf_is_name(gbnf_peek(parser))) {
+        status = find_rule(parser, gbnf_take_name(parser), &rule);
         return status ? status : rule_draft_reference(parser->draft, rule, out);
     }
-    if (take(parser, "\"")) return read_literal(parser, out);
-    if (take(parser, "[")) return read_class(parser, out);
-    if (take(parser, ".")) return rule_draft_set(parser->draft, &any, 1, out);
-    if (take(parser, "!<")) return read_token(parser, RULE_OTHER_TOKEN, out);
-    if (take(parser, "<")) return read_token(parser, RULE_TOKEN, out);
-    if (!take(parser, "(")) return refuse(parser, STATUS_INVALID, "something unknown");
+    if (gbnf_take(parser, "\"")) return read_literal(parser, out);
+    if (gbnf_take(parser, "[")) return gbnf_read_class(parser, out);
+    if (gbnf_take(parser, ".")) return rule_draft_set(parser->draft, &any, 1, out);
+    if (gbnf_take(parser, "!<")) return gbnf_read_token(parser, RULE_OTHER_TOKEN, out);
+    if (gbnf_take(parser, "<")) return gbnf_read_token(parser, RULE_TOKEN, out);
+    if (!gbnf_take(parser, "(")) return refuse(parser, STATUS_INVALID, "something unknown");
     if (++parser->depth > DEPTH_MAX)
         return refuse(parser, STATUS_TOO_LARGE, "more than 100 groups in one another");
-    skip(parser, true);
-    status = read_alternatives(parser, true, out);
+    gbnf_skip(parser, true);
+    status = gbnf_read_alternatives(parser, true, out);
     parser->depth--;
-    if (!status && !take(parser, ")"))
+    if (!status && !gbnf_take(parser, ")"))
         status = refuse(parser, STATUS_INVALID, "( without ), or something unknown");
     return status;
 }
 
-static bool take_number(struct gbnf_parser *parser, uint32_t *out) {
+static bool gbnf_take_number(struct gbnf_parser *parser, uint32_t *out) {
     size_t from = parser->at;
     *out = 0;
-    for (; peek(parser) >= '0' && peek(parser) <= '9'; parser->at++) {
-        *out = *out * 10 + (uint32_t)(peek(parser) - '0');
+    for (; gbnf_peek(parser) >= '0' && gbnf_peek(parser) <= '9'; parser->at++) {
+        *out = *out * 10 + (uint32_t)(gbnf_peek(parser) - '0');
         if (*out > COUNT_MAX) *out = COUNT_MAX;
     }
     return parser->at > from;
@@ -263,16 +264,16 @@ static bool take_number(struct gbnf_parser *parser, uint32_t *out) {
 
 /* Behind { */
 static enum status read_counts(struct gbnf_parser *parser, uint32_t *min, uint32_t *max) {
-    skip(parser, false);
-    bool right = take_number(parser, min);
+    gbnf_skip(parser, false);
+    bool right = gbnf_take_number(parser, min);
     *max = *min;
-    skip(parser, false);
-    if (right && take(parser, ",")) {
-        skip(parser, false);
-        if (!take_number(parser, max)) *max = REGEX_UNBOUNDED;
-        skip(parser, false);
+    gbnf_skip(parser, false);
+    if (right && gbnf_take(parser, ",")) {
+        gbnf_skip(parser, false);
+        if (!gbnf_take_number(parser, max)) *max = REGEX_UNBOUNDED;
+        gbnf_skip(parser, false);
     }
-    if (!right || !take(parser, "}") || *min > *max)
+    if (!right || !gbnf_take(parser, "}") || *min > *max)
         return refuse(parser, STATUS_INVALID, "a repetition is {m}, {m,} or {m,n}");
     return STATUS_OK;
 }
@@ -281,14 +282,14 @@ static enum status read_repeats(struct gbnf_parser *parser, bool nested, uint32_
     for (;;) {
         uint32_t min = 0, max = REGEX_UNBOUNDED;
         enum status status = STATUS_OK;
-        skip(parser, nested);
-        if (take(parser, "+"))
+        gbnf_skip(parser, nested);
+        if (gbnf_take(parser, "+"))
             min = 1;
-        else if (take(parser, "?"))
+        else if (gbnf_take(parser, "?"))
             max = 1;
-        else if (take(parser, "{"))
+        else if (gbnf_take(parser, "{"))
             status = read_counts(parser, &min, &max);
-        else if (!take(parser, "*"))
+        else if (!gbnf_take(parser, "*"))
             return STATUS_OK;
         if (!status) status = rule_draft_repeat(parser->draft, *node, min, max, node);
         if (status) return status;
@@ -296,15 +297,15 @@ static enum status read_repeats(struct gbnf_parser *parser, bool nested, uint32_
 }
 
 static bool begins_item(int byte) {
-    return is_name(byte) || byte == '"' || byte == '[' || byte == '.' || byte == '<' ||
+    return gbnf_is_name(byte) || byte == '"' || byte == '[' || byte == '.' || byte == '<' ||
            byte == '!' || byte == '(';
 }
 
-static enum status read_sequence(struct gbnf_parser *parser, bool nested, uint32_t *out) {
+static enum status gbnf_read_sequence(struct gbnf_parser *parser, bool nested, uint32_t *out) {
     size_t base = parser->draft->waiting_count;
-    while (begins_item(peek(parser))) {
+    while (begins_item(gbnf_peek(parser))) {
         uint32_t node = 0;
-        enum status status = read_item(parser, &node);
+        enum status status = gbnf_read_item(parser, &node);
         if (!status) status = read_repeats(parser, nested, &node);
         if (!status) status = rule_draft_wait(parser->draft, node);
         if (status) return status;
@@ -312,33 +313,34 @@ static enum status read_sequence(struct gbnf_parser *parser, bool nested, uint32
     return rule_draft_gather(parser->draft, REGEX_SEQUENCE, base, out);
 }
 
-static enum status read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out) {
+static enum status gbnf_read_alternatives(struct gbnf_parser *parser, bool nested, uint32_t *out) {
     size_t base = parser->draft->waiting_count;
     enum status status = STATUS_OK;
     do {
         uint32_t node = 0;
-        skip(parser, true);
-        status = read_sequence(parser, nested, &node);
+        gbnf_skip(parser, true);
+        status = gbnf_read_sequence(parser, nested, &node);
         if (!status) status = rule_draft_wait(parser->draft, node);
-    } while (!status && take(parser, "|"));
+    } while (!status && gbnf_take(parser, "|"));
     return status ? status : rule_draft_gather(parser->draft, REGEX_ALTERNATE, base, out);
 }
 
 static enum status read_rule(struct gbnf_parser *parser) {
     uint32_t rule = 0, body = 0;
     parser->rule = (struct bytes){"", 0};
-    struct bytes name = take_name(parser);
+    struct bytes name = gbnf_take_name(parser);
     if (!name.count) return refuse(parser, STATUS_INVALID, "expected a rule: name ::= ...");
     uint32_t line = line_at(parser, parser->at);
     parser->rule = name;
-    skip(parser, false);
-    if (!take(parser, "::=")) return refuse(parser, STATUS_INVALID, "expected ::= behind its name");
+    gbnf_skip(parser, false);
+    if (!gbnf_take(parser, "::="))
+        return refuse(parser, STATUS_INVALID, "expected ::= behind its name");
     enum status status = find_rule(parser, name, &rule);
     if (!status && parser->draft->rules[rule].body != RULE_NONE)
         return refuse(parser, STATUS_INVALID, "is written twice");
-    if (!status) status = read_alternatives(parser, false, &body);
+    if (!status) status = gbnf_read_alternatives(parser, false, &body);
     if (status) return status;
-    if (peek(parser) != -1 && !is_newline(peek(parser)))
+    if (gbnf_peek(parser) != -1 && !is_newline(gbnf_peek(parser)))
         return refuse(parser, STATUS_INVALID, "something unknown; expected the rule's end");
     parser->draft->rules[rule].body = body;
     parser->draft->rules[rule].line = line;
@@ -374,7 +376,7 @@ enum status gbnf_read(struct rule_draft *draft, struct bytes text,
     parser.at = 0;
     if (!automaton_spend(draft->work, text.count)) return STATUS_TOO_LARGE;
     enum status status = STATUS_OK;
-    for (skip(&parser, true); !status && parser.at < text.count; skip(&parser, true))
+    for (gbnf_skip(&parser, true); !status && parser.at < text.count; gbnf_skip(&parser, true))
         status = read_rule(&parser);
     return status ? status : find_root(&parser, out);
 }

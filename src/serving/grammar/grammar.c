@@ -39,9 +39,9 @@ static void find_reached(const struct automaton *automaton, uint64_t *reaches, u
     }
 }
 
-static enum status read_listed(struct arena *arena, const struct shape_array *array,
-                               const uint64_t **reaches_out, uint32_t *words_out,
-                               struct error *error) {
+static enum status grammar_read_listed(struct arena *arena, const struct shape_array *array,
+                                       const uint64_t **reaches_out, uint32_t *words_out,
+                                       struct error *error) {
     uint32_t label_max = 0;
     for (uint32_t s = 1; s < array->listed->state_count; s++)
         if (array->listed->labels[s] > label_max) label_max = array->listed->labels[s];
@@ -79,8 +79,8 @@ static bool items_are_scalar(const struct shape_program *program, const struct s
     return all;
 }
 
-static enum status read_arrays(struct arena *arena, struct grammar *grammar,
-                               struct text_leaf *leaves, struct error *error) {
+static enum status grammar_read_arrays(struct arena *arena, struct grammar *grammar,
+                                       struct text_leaf *leaves, struct error *error) {
     const struct shape_program *program = grammar->program;
     uint32_t count = program->array_count;
     uint32_t *leaf = arena_take_zeroed(arena, (count + 1) * sizeof *leaf);
@@ -93,7 +93,7 @@ static enum status read_arrays(struct arena *arena, struct grammar *grammar,
             return error_set(error, STATUS_UNSUPPORTED,
                              "uniqueItems: items that are arrays or objects cannot be compared");
         if (array->unique != SHAPE_UNIQUE_LISTED) continue;
-        enum status status = read_listed(arena, array, &reaches[i], &words[i], error);
+        enum status status = grammar_read_listed(arena, array, &reaches[i], &words[i], error);
         if (status) return status;
         leaf[i] = leaf_of(grammar, leaves, (struct text_leaf){array->listed, 0, 0});
     }
@@ -138,5 +138,5 @@ enum status grammar_read(struct arena *arena, const struct shape_program *progra
     out->number_leaf = numbers;
     out->string_leaf = strings;
     out->key_leaf = keys;
-    return read_arrays(arena, out, leaves, error);
+    return grammar_read_arrays(arena, out, leaves, error);
 }

@@ -119,7 +119,7 @@ static bool finds_unseen(const struct stack_table *table, const struct stack_fra
         struct stack_frame next = *item;
         next.state = automaton_step(automaton, item->state, (uint8_t)byte);
         if (!next.state) continue;
-        if (!number) content_hash(&next.hash, (uint8_t)byte);
+        if (!number) string_content_hash(&next.hash, (uint8_t)byte);
         if (number && !track_number(&next, (uint8_t)byte)) continue;
         if (finds_unseen(table, array, automaton, &next)) return true;
     }
@@ -166,9 +166,10 @@ static void begin_string(const struct grammar *grammar, struct stack_table *tabl
     }
     if (unique == SHAPE_UNIQUE_LISTED)
         frame.subject = grammar->listed_leaf[stack_table_at(table, below)->subject];
-    frame.state = content_begin(&grammar->leaves[frame.subject]).state;
+    frame.state = string_content_begin(&grammar->leaves[frame.subject]).state;
     struct key_filter filter;
-    if (grammar_filter(grammar, table, &frame, &filter) && !content_is_live(&filter, frame.state))
+    if (grammar_filter(grammar, table, &frame, &filter) &&
+        !string_content_is_live(&filter, frame.state))
         return;
     put(table, &frame, NULL, out);
 }
@@ -185,7 +186,7 @@ void grammar_begin_value(const struct grammar *grammar, struct stack_table *tabl
         if (byte == '"' && (alternative->kinds & SHAPE_STRING))
             begin_string(grammar, table, i, below, out);
         else if (byte == '{' && (alternative->kinds & SHAPE_OBJECT))
-            grammar_add_thread(out, object_begin(grammar, table, alternative->object, below));
+            grammar_add_thread(out, object_step_begin(grammar, table, alternative->object, below));
         else if (byte == '[' && (alternative->kinds & SHAPE_ARRAY))
             begin_array(grammar, table, alternative->array, below, out);
         else if ((byte == '-' || (byte >= '0' && byte <= '9')) &&
@@ -233,8 +234,8 @@ static bool can_finish(const struct grammar *grammar, const struct shape_array *
     return array->counted_max == SHAPE_UNBOUNDED || low <= array->counted_max;
 }
 
-static bool may_take(const struct grammar *grammar, const struct shape_array *array,
-                     const struct stack_frame *frame, bool counted) {
+static bool grammar_step_may_take(const struct grammar *grammar, const struct shape_array *array,
+                                  const struct stack_frame *frame, bool counted) {
     struct shape_item item = item_at(grammar, array, frame->state);
     if ((counted ? item.counted : item.plain) == SHAPE_NONE) return false;
     if (array->length_max != SHAPE_UNBOUNDED && frame->state >= array->length_max) return false;
@@ -249,7 +250,8 @@ static bool array_may_go_on(const struct grammar *grammar, const struct shape_ar
             any |= frame->tail[i] != 0;
         if (!any) return false;
     }
-    return may_take(grammar, array, frame, false) || may_take(grammar, array, frame, true);
+    return grammar_step_may_take(grammar, array, frame, false) ||
+           grammar_step_may_take(grammar, array, frame, true);
 }
 
 static bool array_may_close(const struct shape_array *array, const struct stack_frame *frame) {
@@ -270,12 +272,13 @@ static void begin_array(const struct grammar *grammar, struct stack_table *table
     put(table, &frame, all, out);
 }
 
-static void begin_item(const struct grammar *grammar, struct stack_table *table,
-                       const struct stack_frame *frame, uint8_t byte, struct thread_list *out) {
+static void grammar_step_begin_item(const struct grammar *grammar, struct stack_table *table,
+                                    const struct stack_frame *frame, uint8_t byte,
+                                    struct thread_list *out) {
     const struct shape_array *array = &grammar->program->arrays[frame->subject];
     struct shape_item item = item_at(grammar, array, frame->state);
     for (uint32_t counted = 0; counted < 2; counted++) {
-        if (!may_take(grammar, array, frame, counted)) continue;
+        if (!grammar_step_may_take(grammar, array, frame, counted)) continue;
         struct stack_frame after = *frame;
         after.where = WHERE_AFTER;
         after.space = SPACE_NONE;
@@ -295,7 +298,7 @@ static void step_array(const struct grammar *grammar, struct stack_table *table,
     if (byte == ']' && frame->where != WHERE_NEXT) {
         if (array_may_close(array, frame)) grammar_end_value(grammar, table, frame->below, 0, out);
     } else if (frame->where != WHERE_AFTER) {
-        begin_item(grammar, table, frame, byte, out);
+        grammar_step_begin_item(grammar, table, frame, byte, out);
     } else if (byte == ',' && array_may_go_on(grammar, array, frame)) {
         next.where = WHERE_NEXT;
         next.space = SPACE_NONE;
@@ -331,7 +334,7 @@ bool grammar_filter(const struct grammar *grammar, const struct stack_table *tab
                     const struct stack_frame *leaf, struct key_filter *out) {
     const struct stack_frame *below = stack_table_at(table, leaf->below);
     if (leaf->kind == STACK_KEY) {
-        object_filter(grammar, below, out);
+        object_step_filter(grammar, below, out);
         return true;
     }
     if (leaf->kind != STACK_STRING || below->kind != STACK_ARRAY || !below->tail_words)
@@ -345,7 +348,7 @@ bool grammar_filter(const struct grammar *grammar, const struct stack_table *tab
 static void end_string(const struct grammar *grammar, struct stack_table *table,
                        const struct stack_frame *frame, struct thread_list *out) {
     const struct text_leaf *leaf = &grammar->leaves[frame->subject];
-    if (!content_may_end(leaf, (struct content_place){frame->state, frame->escape})) return;
+    if (!string_content_may_end(leaf, (struct content_place){frame->state, frame->escape})) return;
     if (frame->kind == STACK_KEY) {
         grammar_end_key(grammar, table, frame->below, frame->state, frame->hash, out);
         return;
@@ -369,8 +372,8 @@ static void step_string(const struct grammar *grammar, struct stack_table *table
     struct key_filter filter;
     struct stack_frame next = *frame;
     bool filtered = grammar_filter(grammar, table, frame, &filter);
-    if (!content_step(&grammar->leaves[frame->subject], filtered ? &filter : NULL, &place, byte,
-                      frame->flags & STACK_TRACKED ? &next.hash : NULL))
+    if (!string_content_step(&grammar->leaves[frame->subject], filtered ? &filter : NULL, &place,
+                             byte, frame->flags & STACK_TRACKED ? &next.hash : NULL))
         return;
     next.state = place.state;
     next.escape = place.escape;
@@ -454,8 +457,8 @@ void grammar_step(const struct grammar *grammar, struct stack_table *table, uint
     if (frame->kind == STACK_ARRAY) {
         step_array(grammar, table, frame, byte, out);
     } else if (frame->where == WHERE_VALUE) {
-        grammar_begin_value(grammar, table, object_value(grammar, frame), byte,
-                            object_behind_value(table, frame), out);
+        grammar_begin_value(grammar, table, object_step_value(grammar, frame), byte,
+                            object_step_behind_value(table, frame), out);
     } else {
         object_step(grammar, table, frame, byte, out);
     }

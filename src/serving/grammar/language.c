@@ -8,11 +8,11 @@
 
 enum known_kind { KNOWN_AUTOMATON, KNOWN_LENGTHS, KNOWN_AND, KNOWN_OR, KNOWN_WITHOUT };
 
-static struct map_key key_of(enum known_kind kind, uint64_t low, uint64_t extra) {
+static struct map_key language_key_of(enum known_kind kind, uint64_t low, uint64_t extra) {
     return (struct map_key){.high = (uint64_t)kind, .low = low, .extra = extra};
 }
 
-static void remember(struct language_table *table, struct map_key key, uint32_t language) {
+static void language_remember(struct language_table *table, struct map_key key, uint32_t language) {
     if (table->known.count < table->known.capacity && map_find(&table->known, key) == MAP_NONE)
         map_add(&table->known, key, language);
 }
@@ -46,7 +46,7 @@ enum status language_open(struct language_table *table, struct automaton_work *w
     return STATUS_OK;
 }
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
+static uint64_t language_mix(uint64_t hash, const void *bytes, size_t count) {
     const uint8_t *at = bytes;
     for (; count >= 8; at += 8, count -= 8) {
         uint64_t word;
@@ -59,14 +59,14 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
     return hash ^ hash >> 32;
 }
 
-static size_t next_bytes(const struct automaton *automaton) {
+static size_t language_next_bytes(const struct automaton *automaton) {
     return (size_t)automaton->state_count * automaton->class_count * sizeof *automaton->next;
 }
 
-static bool same(const struct automaton *a, const struct automaton *b) {
+static bool language_same(const struct automaton *a, const struct automaton *b) {
     return a->state_count == b->state_count && a->class_count == b->class_count &&
            a->start == b->start && memcmp(a->classes, b->classes, sizeof a->classes) == 0 &&
-           memcmp(a->next, b->next, next_bytes(a)) == 0 &&
+           memcmp(a->next, b->next, language_next_bytes(a)) == 0 &&
            memcmp(a->labels, b->labels, a->state_count * sizeof *a->labels) == 0;
 }
 
@@ -76,17 +76,18 @@ enum status language_of_automaton(struct language_table *table, const struct aut
         *out = LANGUAGE_NONE;
         return STATUS_OK;
     }
-    uint64_t hash = mix(automaton->start, automaton->classes, sizeof automaton->classes);
-    hash = mix(hash, automaton->labels, automaton->state_count * sizeof *automaton->labels);
-    hash = mix(hash, automaton->next, next_bytes(automaton));
-    struct map_key key = key_of(KNOWN_AUTOMATON, hash, automaton->state_count);
+    uint64_t hash = language_mix(automaton->start, automaton->classes, sizeof automaton->classes);
+    hash =
+        language_mix(hash, automaton->labels, automaton->state_count * sizeof *automaton->labels);
+    hash = language_mix(hash, automaton->next, language_next_bytes(automaton));
+    struct map_key key = language_key_of(KNOWN_AUTOMATON, hash, automaton->state_count);
     uint32_t found = map_find(&table->known, key);
-    if (found != MAP_NONE && same(table->languages[found].automaton, automaton)) {
+    if (found != MAP_NONE && language_same(table->languages[found].automaton, automaton)) {
         *out = found;
         return STATUS_OK;
     }
     enum status status = add(table, (struct language){.automaton = automaton}, out);
-    if (!status) remember(table, key, *out);
+    if (!status) language_remember(table, key, *out);
     return status;
 }
 
@@ -100,7 +101,7 @@ enum status language_of_lengths(struct language_table *table, uint32_t min, uint
         *out = LANGUAGE_TEXT;
         return STATUS_OK;
     }
-    struct map_key key = key_of(KNOWN_LENGTHS, min, max);
+    struct map_key key = language_key_of(KNOWN_LENGTHS, min, max);
     uint32_t found = map_find(&table->known, key);
     if (found != MAP_NONE) {
         *out = found;
@@ -108,7 +109,7 @@ enum status language_of_lengths(struct language_table *table, uint32_t min, uint
     }
     enum status status = add(
         table, (struct language){.of_lengths = true, .length_min = min, .length_max = max}, out);
-    if (!status) remember(table, key, *out);
+    if (!status) language_remember(table, key, *out);
     return status;
 }
 
@@ -139,8 +140,8 @@ enum status language_automaton(struct language_table *table, uint32_t language,
 }
 
 /* Handles cases that need no automaton: true if *out was set. */
-static bool is_plain(struct language_table *table, enum known_kind kind, uint32_t a, uint32_t b,
-                     enum status *status, uint32_t *out) {
+static bool language_is_plain(struct language_table *table, enum known_kind kind, uint32_t a,
+                              uint32_t b, enum status *status, uint32_t *out) {
     *status = STATUS_OK;
     uint32_t trivial = MAP_NONE;
     if (kind == KNOWN_AND) {
@@ -164,11 +165,11 @@ static bool is_plain(struct language_table *table, enum known_kind kind, uint32_
     return true;
 }
 
-static enum status combine(struct language_table *table, enum known_kind kind, uint32_t a,
-                           uint32_t b, uint32_t *out) {
+static enum status language_combine(struct language_table *table, enum known_kind kind, uint32_t a,
+                                    uint32_t b, uint32_t *out) {
     enum status status;
-    if (is_plain(table, kind, a, b, &status, out)) return status;
-    struct map_key key = key_of(kind, a, b);
+    if (language_is_plain(table, kind, a, b, &status, out)) return status;
+    struct map_key key = language_key_of(kind, a, b);
     uint32_t found = map_find(&table->known, key);
     if (found != MAP_NONE) {
         *out = found;
@@ -185,18 +186,18 @@ static enum status combine(struct language_table *table, enum known_kind kind, u
     else
         status = automaton_without(table->work, first, second, &result);
     if (!status) status = language_of_automaton(table, result, out);
-    if (!status) remember(table, key, *out);
+    if (!status) language_remember(table, key, *out);
     return status;
 }
 
 enum status language_and(struct language_table *table, uint32_t a, uint32_t b, uint32_t *out) {
-    return combine(table, KNOWN_AND, a < b ? a : b, a < b ? b : a, out);
+    return language_combine(table, KNOWN_AND, a < b ? a : b, a < b ? b : a, out);
 }
 
 enum status language_or(struct language_table *table, uint32_t a, uint32_t b, uint32_t *out) {
-    return combine(table, KNOWN_OR, a < b ? a : b, a < b ? b : a, out);
+    return language_combine(table, KNOWN_OR, a < b ? a : b, a < b ? b : a, out);
 }
 
 enum status language_without(struct language_table *table, uint32_t a, uint32_t b, uint32_t *out) {
-    return combine(table, KNOWN_WITHOUT, a, b, out);
+    return language_combine(table, KNOWN_WITHOUT, a, b, out);
 }

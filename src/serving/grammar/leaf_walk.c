@@ -24,7 +24,7 @@ struct leaf_walks {
     } known[KNOWN_MAX]; /* states that were asked about */
 };
 
-struct leaf_walks *leaf_walks_create(struct arena *arena, const struct token_trie *trie) {
+struct leaf_walks *leaf_walk_create(struct arena *arena, const struct token_trie *trie) {
     struct leaf_walks *walks = arena_take_zeroed(arena, sizeof *walks);
     if (!walks) return NULL;
     walks->trie = trie;
@@ -34,14 +34,14 @@ struct leaf_walks *leaf_walks_create(struct arena *arena, const struct token_tri
     return walks->parts && walks->words && walks->found ? walks : NULL;
 }
 
-void leaf_walks_tidy(struct leaf_walks *walks) {
+void leaf_walk_tidy(struct leaf_walks *walks) {
     if (walks->part_count < PARTS_MAX / 2 && walks->word_used < WORDS_MAX / 2) return;
     walks->part_count = 0;
     walks->word_used = 0;
     memset(walks->slots, 0, sizeof walks->slots);
 }
 
-bool leaf_walks_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t serial) {
+bool leaf_walk_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t serial) {
     bool is_new = walks->added != inside || walks->added_serial != serial;
     walks->added = inside;
     walks->added_serial = serial;
@@ -50,9 +50,9 @@ bool leaf_walks_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_
 
 /* ---- walking ---- */
 
-static void note_inside(struct leaf_walks *walks, struct leaf_part *part, uint32_t node) {
+static void leaf_walk_note_inside(struct leaf_walks *walks, struct leaf_part *part, uint32_t node) {
     const struct token_trie *trie = walks->trie;
-    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->twin[t]) {
+    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->simulator[t]) {
         walks->found[t / 64] |= UINT64_C(1) << t % 64;
         part->inside_count++;
     }
@@ -72,7 +72,7 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
             continue;
         }
         path[nodes[i].depth] = state;
-        note_inside(walks, part, i);
+        leaf_walk_note_inside(walks, part, i);
         if (automaton->labels[state] && token_trie_leaves_number(walks->trie, i))
             ends[part->end_count++] = (struct leaf_end){i, state};
         i++;
@@ -80,8 +80,8 @@ static void walk_number(struct leaf_walks *walks, const struct automaton *automa
 }
 
 /* False: there are more than `ends_max` places where the rule is left. */
-static bool walk_rule(struct leaf_walks *walks, const struct grammar *grammar,
-                      struct leaf_part *part, struct leaf_end *ends, uint32_t ends_max) {
+static bool leaf_walk_rule(struct leaf_walks *walks, const struct grammar *grammar,
+                           struct leaf_part *part, struct leaf_end *ends, uint32_t ends_max) {
     const struct trie_node *nodes = walks->trie->nodes;
     const struct grammar_rule *rule = &grammar->rules[part->key.leaf];
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1], first = part->key.node;
@@ -89,7 +89,7 @@ static bool walk_rule(struct leaf_walks *walks, const struct grammar *grammar,
     for (uint32_t i = first + 1; i < first + nodes[first].size;) {
         uint32_t before = path[nodes[i].depth - 1];
         uint32_t state = automaton_step(rule->automaton, before, nodes[i].byte);
-        if (rule_leaves(grammar, rule, before, nodes[i].byte)) {
+        if (rule_step_leaves(grammar, rule, before, nodes[i].byte)) {
             if (part->end_count == ends_max) return false;
             ends[part->end_count++] = (struct leaf_end){i, before};
         }
@@ -98,7 +98,7 @@ static bool walk_rule(struct leaf_walks *walks, const struct grammar *grammar,
             continue;
         }
         path[nodes[i].depth] = state;
-        note_inside(walks, part, i);
+        leaf_walk_note_inside(walks, part, i);
         i++;
     }
     return true;
@@ -126,7 +126,7 @@ static bool all_lead_to(const struct automaton *automaton, uint32_t state, uint3
 /* Whether every character leads back to the state: all that may come in a string may come there.
  * Automata are the smallest, so the states inside characters are four at most, and three more for
  * the leads that not every byte may follow. */
-static bool find_free(const struct automaton *automaton, uint32_t state) {
+static bool leaf_walk_find_free(const struct automaton *automaton, uint32_t state) {
     uint32_t one = automaton_step(automaton, state, 0xC2);
     uint32_t two = automaton_step(automaton, state, 0xE1);
     uint32_t three = automaton_step(automaton, state, 0xF1);
@@ -148,7 +148,8 @@ static bool find_free(const struct automaton *automaton, uint32_t state) {
            all_lead_to(automaton, f4, 0x80, 0x8F, two);
 }
 
-static bool is_free(struct leaf_walks *walks, const struct automaton *automaton, uint32_t state) {
+static bool leaf_walk_is_free(struct leaf_walks *walks, const struct automaton *automaton,
+                              uint32_t state) {
     if (automaton_step(automaton, state, 'a') != state ||
         automaton_step(automaton, state, '"') != state)
         return false;
@@ -156,13 +157,13 @@ static bool is_free(struct leaf_walks *walks, const struct automaton *automaton,
     if (walks->known[at].automaton != automaton || walks->known[at].state != state) {
         walks->known[at].automaton = automaton;
         walks->known[at].state = state;
-        walks->known[at].is_free = find_free(automaton, state);
+        walks->known[at].is_free = leaf_walk_find_free(automaton, state);
     }
     return walks->known[at].is_free;
 }
 
 /* Between two characters no byte of a character's inside may come. */
-static bool is_between(const struct automaton *automaton, uint32_t state) {
+static bool leaf_walk_is_between(const struct automaton *automaton, uint32_t state) {
     for (uint32_t byte = 0x80; byte <= 0xBF; byte++)
         if (automaton_step(automaton, state, (uint8_t)byte)) return false;
     return true;
@@ -196,7 +197,7 @@ static void take_free_part(struct string_walk *walk, uint32_t node, uint32_t sta
 static bool step_leaf(const struct string_walk *walk, struct content_place *place, uint8_t byte) {
     const struct automaton *automaton = walk->leaf->automaton;
     if (!automaton || place->escape || byte < 0x20 || byte == '\\')
-        return content_step(walk->leaf, walk->filter, place, byte, NULL);
+        return string_content_step(walk->leaf, walk->filter, place, byte, NULL);
     place->state = automaton_step(automaton, place->state, byte);
     if (!place->state || !walk->filter) return place->state != 0;
     return walk->filter->open[place->state / 64] >> place->state % 64 & 1;
@@ -212,14 +213,14 @@ static void walk_nodes(struct string_walk *walk) {
         struct content_place place = path[nodes[i].depth - 1];
         uint8_t byte = nodes[i].byte;
         if (byte == '"' && place.escape == 0) {
-            if (content_may_end(walk->leaf, place))
+            if (string_content_may_end(walk->leaf, place))
                 walk->ends[part->end_count++] = (struct leaf_end){i, place.state};
         } else if (!step_leaf(walk, &place, byte)) {
             note_range(walk, i, false);
         } else if (!walk->aligned || place.escape ||
-                   !is_free(walk->walks, walk->leaf->automaton, place.state)) {
+                   !leaf_walk_is_free(walk->walks, walk->leaf->automaton, place.state)) {
             path[nodes[i].depth] = place;
-            if (!walk->clears) note_inside(walk->walks, part, i);
+            if (!walk->clears) leaf_walk_note_inside(walk->walks, part, i);
             i++;
             continue;
         } else {
@@ -236,7 +237,7 @@ static bool is_mostly_free(const struct string_walk *walk) {
     uint32_t held = 0;
     for (uint32_t child = 1; child < nodes[0].size; child += nodes[child].size) {
         uint32_t state = automaton_step(automaton, walk->part->key.place.state, nodes[child].byte);
-        if (state && is_free(walk->walks, automaton, state)) held += nodes[child].size;
+        if (state && leaf_walk_is_free(walk->walks, automaton, state)) held += nodes[child].size;
     }
     return held > nodes[0].size / 2;
 }
@@ -249,7 +250,7 @@ static void walk_string(struct leaf_walks *walks, const struct text_leaf *leaf,
     struct string_walk walk = {.walks = walks, .leaf = leaf, .part = part, .ends = ends};
     walk.filter = part->key.open ? &filter : NULL;
     walk.aligned = leaf->automaton && part->key.node == 0 && part->key.place.escape == 0 &&
-                   is_between(leaf->automaton, part->key.place.state);
+                   leaf_walk_is_between(leaf->automaton, part->key.place.state);
     walk.clears = walk.aligned && is_mostly_free(&walk);
     if (walk.clears) {
         memcpy(walks->found, walks->trie->inside, walks->trie->word_count * sizeof(uint64_t));
@@ -260,7 +261,7 @@ static void walk_string(struct leaf_walks *walks, const struct text_leaf *leaf,
 
 /* ---- memory ---- */
 
-static void *take_words(struct leaf_walks *walks, size_t bytes) {
+static void *leaf_walk_take_words(struct leaf_walks *walks, size_t bytes) {
     void *taken = walks->words + walks->word_used;
     walks->word_used += (uint32_t)divide_up(bytes, sizeof(uint64_t));
     return taken;
@@ -271,19 +272,19 @@ static void keep_inside(struct leaf_walks *walks, struct leaf_part *part) {
     part->inside_mask = NULL;
     part->inside = NULL;
     if (part->inside_count * sizeof(uint32_t) >= mask_bytes) {
-        uint64_t *mask = take_words(walks, mask_bytes);
+        uint64_t *mask = leaf_walk_take_words(walks, mask_bytes);
         memcpy(mask, walks->found, mask_bytes);
         part->inside_mask = mask;
         return;
     }
-    uint32_t *list = take_words(walks, part->inside_count * sizeof(uint32_t)), count = 0;
+    uint32_t *list = leaf_walk_take_words(walks, part->inside_count * sizeof(uint32_t)), count = 0;
     part->inside = list;
     for (uint32_t w = 0; count < part->inside_count; w++)
         for (uint64_t bits = walks->found[w]; bits; bits &= bits - 1)
             list[count++] = w * 64 + (uint32_t)__builtin_ctzll(bits);
 }
 
-static uint64_t hash_of(const struct leaf_key *key) {
+static uint64_t leaf_walk_hash_of(const struct leaf_key *key) {
     uint64_t hash = ((uint64_t)key->node << 32 | key->leaf) * UINT64_C(0x9E3779B97F4A7C15);
     hash = (hash ^ hash >> 29 ^ ((uint64_t)key->place.state << 32 | key->place.escape)) *
            UINT64_C(0xBF58476D1CE4E5B9);
@@ -302,9 +303,9 @@ static struct leaf_part *forget_last(struct leaf_walks *walks, uint32_t slot) {
     return NULL;
 }
 
-struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct grammar *grammar,
-                                  const struct leaf_key *key) {
-    uint32_t slot = (uint32_t)hash_of(key) % (2 * PARTS_MAX);
+struct leaf_part *leaf_walk_part(struct leaf_walks *walks, const struct grammar *grammar,
+                                 const struct leaf_key *key) {
+    uint32_t slot = (uint32_t)leaf_walk_hash_of(key) % (2 * PARTS_MAX);
     for (; walks->slots[slot]; slot = (slot + 1) % (2 * PARTS_MAX))
         if (same_key(&walks->parts[walks->slots[slot] - 1].key, key))
             return &walks->parts[walks->slots[slot] - 1];
@@ -317,19 +318,19 @@ struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct grammar
     memset(walks->found, 0, walks->trie->word_count * sizeof *walks->found);
     struct leaf_end *ends = (struct leaf_end *)(walks->words + walks->word_used);
     if (key->is_rule) {
-        if (!walk_rule(walks, grammar, part, ends, ends_max)) return forget_last(walks, slot);
+        if (!leaf_walk_rule(walks, grammar, part, ends, ends_max)) return forget_last(walks, slot);
     } else if (key->is_number) {
         walk_number(walks, grammar->leaves[key->leaf].automaton, part, ends);
     } else {
         walk_string(walks, &grammar->leaves[key->leaf], part, ends);
     }
-    part->ends = take_words(walks, part->end_count * sizeof *ends);
+    part->ends = leaf_walk_take_words(walks, part->end_count * sizeof *ends);
     keep_inside(walks, part);
     return part;
 }
 
-void leaf_walks_mark(struct leaf_walks *walks, const struct leaf_part *part, uint64_t serial,
-                     uint64_t *mask) {
+void leaf_walk_mark(struct leaf_walks *walks, const struct leaf_part *part, uint64_t serial,
+                    uint64_t *mask) {
     struct leaf_part *own = &walks->parts[part - walks->parts];
     if (own->serial == serial) return;
     own->serial = serial;

@@ -37,16 +37,16 @@ struct leaf_part {
 struct leaf_walks;
 
 /* NULL: no memory. */
-struct leaf_walks *leaf_walks_create(struct arena *arena, const struct token_trie *trie);
+struct leaf_walks *leaf_walk_create(struct arena *arena, const struct token_trie *trie);
 /* Forgets all if much is used; parts that were handed out are gone then. */
-void leaf_walks_tidy(struct leaf_walks *walks);
+void leaf_walk_tidy(struct leaf_walks *walks);
 /* NULL: no room is left. */
-struct leaf_part *leaf_walks_part(struct leaf_walks *walks, const struct grammar *grammar,
-                                  const struct leaf_key *key);
+struct leaf_part *leaf_walk_part(struct leaf_walks *walks, const struct grammar *grammar,
+                                 const struct leaf_key *key);
 /* Adds the tokens that stay inside, once for each mask. */
-void leaf_walks_mark(struct leaf_walks *walks, const struct leaf_part *part, uint64_t serial,
-                     uint64_t *mask);
+void leaf_walk_mark(struct leaf_walks *walks, const struct leaf_part *part, uint64_t serial,
+                    uint64_t *mask);
 /* Whether a mask of a string without a pattern was not yet added to this mask. */
-bool leaf_walks_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t serial);
+bool leaf_walk_is_new(struct leaf_walks *walks, const uint64_t *inside, uint64_t serial);
 
 #endif

@@ -15,8 +15,9 @@ struct matcher {
     struct thread_list here, next;   /* while bytes are pushed */
 };
 
-enum status grammar_open(struct arena *arena, const struct grammar_program *program,
-                         const struct token_trie *trie, struct grammar **out, struct error *error) {
+enum status matcher_grammar_open(struct arena *arena, const struct grammar_program *program,
+                                 const struct token_trie *trie, struct grammar **out,
+                                 struct error *error) {
     struct grammar *grammar = arena_take(arena, sizeof *grammar);
     if (!grammar) return error_set(error, STATUS_NO_MEMORY, "no memory for a grammar");
     enum status status = grammar_read(arena, program->shapes, grammar, error);
@@ -24,7 +25,7 @@ enum status grammar_open(struct arena *arena, const struct grammar_program *prog
     grammar->rules = program->rules;
     grammar->has_tokens = program->has_tokens;
     grammar->trie = trie;
-    grammar->masks = mask_memory_create(arena, trie);
+    grammar->masks = token_mask_memory_create(arena, trie);
     if (!grammar->masks) return error_set(error, STATUS_NO_MEMORY, "no memory for masks");
     *out = grammar;
     return STATUS_OK;
@@ -69,7 +70,7 @@ static bool comes_behind(const struct stack_table *table, uint32_t a, uint32_t b
 }
 
 /* Equal sets get equal numbers: their stacks are put in order. */
-static uint32_t number_of(struct stack_table *table, struct thread_list *threads) {
+static uint32_t matcher_number_of(struct stack_table *table, struct thread_list *threads) {
     if (threads->count < 2) return threads->count ? threads->frames[0] : STACK_NONE;
     uint64_t tail[GRAMMAR_THREADS_MAX / 2];
     uint32_t words = (threads->count + 1) / 2;
@@ -87,7 +88,7 @@ static uint32_t number_of(struct stack_table *table, struct thread_list *threads
 }
 
 struct grammar_position matcher_begin(struct matcher *matcher) {
-    return (struct grammar_position){rule_begin(matcher->grammar, &matcher->table)};
+    return (struct grammar_position){rule_step_begin(matcher->grammar, &matcher->table)};
 }
 
 static void step_all(struct matcher *matcher, uint8_t byte) {
@@ -107,7 +108,7 @@ struct grammar_position matcher_push(struct matcher *matcher, struct grammar_pos
         memcpy(matcher->here.frames, matcher->next.frames,
                matcher->next.count * sizeof *matcher->next.frames);
     }
-    return (struct grammar_position){number_of(&matcher->table, &matcher->here)};
+    return (struct grammar_position){matcher_number_of(&matcher->table, &matcher->here)};
 }
 
 /* Adds to `next` what the threads become by a token that stands for itself. */
@@ -133,7 +134,7 @@ struct grammar_position matcher_push_token(struct matcher *matcher, struct gramm
     if (by_bytes.number) list_threads(&matcher->table, by_bytes.number, &matcher->here);
     for (uint32_t i = 0; i < matcher->here.count; i++)
         grammar_add_thread(&matcher->next, matcher->here.frames[i]);
-    return (struct grammar_position){number_of(&matcher->table, &matcher->next)};
+    return (struct grammar_position){matcher_number_of(&matcher->table, &matcher->next)};
 }
 
 bool matcher_may_end(const struct matcher *matcher, struct grammar_position at) {
@@ -142,7 +143,7 @@ bool matcher_may_end(const struct matcher *matcher, struct grammar_position at) 
     list_threads(&matcher->table, at.number, &threads);
     for (uint32_t i = 0; i < threads.count; i++) {
         uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, threads.frames[i]);
-        if (rule && rule_may_end(matcher->grammar, &matcher->table, rule)) return true;
+        if (rule && rule_step_may_end(matcher->grammar, &matcher->table, rule)) return true;
     }
     return false;
 }
@@ -152,20 +153,20 @@ bool matcher_must_end(const struct matcher *matcher, struct grammar_position at)
     if (at.number == STACK_NONE) return false;
     list_threads(&matcher->table, at.number, &threads);
     for (uint32_t i = 0; i < threads.count; i++)
-        if (!rule_must_end(matcher->grammar, &matcher->table, threads.frames[i])) return false;
+        if (!rule_step_must_end(matcher->grammar, &matcher->table, threads.frames[i])) return false;
     return true;
 }
 
 /* ---- what may come ---- */
 
 /* Computes the tokens that the threads allow. The caller removes the frames that it pushes. */
-static struct rule_outlook look(struct matcher *matcher, const struct thread_list *threads,
-                                uint64_t *mask) {
+static struct rule_outlook matcher_look(struct matcher *matcher, const struct thread_list *threads,
+                                        uint64_t *mask) {
     struct rule_outlook outlook = {.mask = mask, .token = TOKEN_NONE};
     for (uint32_t i = 0; i < threads->count; i++) {
         uint32_t rule = grammar_rule_below(matcher->grammar, &matcher->table, threads->frames[i]);
         outlook.bytes |= rule != threads->frames[i];
-        if (rule) rule_look(matcher->grammar, &matcher->table, rule, &outlook);
+        if (rule) rule_step_look(matcher->grammar, &matcher->table, rule, &outlook);
     }
     return outlook;
 }
@@ -176,13 +177,13 @@ void matcher_mask(struct matcher *matcher, struct grammar_position at, uint64_t 
     memset(mask, 0, trie->word_count * sizeof *mask);
     if (at.number == STACK_NONE) return;
     uint64_t content = stack_table_at(&matcher->table, at.number)->content;
-    if (mask_memory_find(matcher->grammar->masks, content, mask)) return;
+    if (token_mask_memory_find(matcher->grammar->masks, content, mask)) return;
     list_threads(&matcher->table, at.number, &threads);
     uint32_t frame_count = matcher->table.frame_count;
     token_mask_fill(matcher->grammar, &matcher->table, &threads, mask);
-    if (matcher->grammar->has_tokens) (void)look(matcher, &threads, mask);
+    if (matcher->grammar->has_tokens) (void)matcher_look(matcher, &threads, mask);
     stack_table_cut(&matcher->table, frame_count);
-    mask_memory_keep(matcher->grammar->masks, content, mask);
+    token_mask_memory_keep(matcher->grammar->masks, content, mask);
 }
 
 void matcher_mask_slowly(struct matcher *matcher, struct grammar_position at, uint64_t *mask) {
@@ -203,7 +204,7 @@ struct bytes matcher_forced(struct matcher *matcher, struct grammar_position at,
         struct thread_list threads;
         uint32_t live = 0;
         list_threads(&matcher->table, at.number, &threads);
-        if (look(matcher, &threads, NULL).token != TOKEN_NONE) break;
+        if (matcher_look(matcher, &threads, NULL).token != TOKEN_NONE) break;
         for (uint32_t byte = 0; byte < 256 && live < 2; byte++) {
             char text = (char)byte;
             struct grammar_position to = matcher_push(matcher, at, (struct bytes){&text, 1});
@@ -224,7 +225,7 @@ bool matcher_forced_token(struct matcher *matcher, struct grammar_position at,
         return false;
     list_threads(&matcher->table, at.number, &threads);
     uint32_t frame_count = matcher->table.frame_count;
-    struct rule_outlook outlook = look(matcher, &threads, NULL);
+    struct rule_outlook outlook = matcher_look(matcher, &threads, NULL);
     stack_table_cut(&matcher->table, frame_count);
     if (outlook.bytes || outlook.several || outlook.token == TOKEN_NONE) return false;
     *token_out = outlook.token;
@@ -244,7 +245,7 @@ static void mark_named(const struct stack_table *table, uint32_t number, uint32_
     }
 }
 
-static uint32_t move(struct matcher *matcher, uint32_t number) {
+static uint32_t matcher_move(struct matcher *matcher, uint32_t number) {
     const uint32_t *moved = matcher->moved;
     const struct stack_frame *frame = stack_table_at(&matcher->table, number);
     struct stack_frame copy = *frame;
@@ -268,7 +269,7 @@ bool matcher_settle(struct matcher *matcher, struct grammar_position *at) {
     matcher->moved[STACK_NONE] = STACK_NONE;
     stack_table_cut(&matcher->spare, 1);
     for (uint32_t i = 1; i <= at->number; i++)
-        if (matcher->moved[i]) matcher->moved[i] = move(matcher, i);
+        if (matcher->moved[i]) matcher->moved[i] = matcher_move(matcher, i);
     at->number = matcher->moved[at->number];
     struct stack_table old = *table;
     *table = matcher->spare;

@@ -9,7 +9,7 @@
 
 /* ---- decimals ---- */
 
-static bool is_digit(struct bytes text, size_t at) {
+static bool number_set_is_digit(struct bytes text, size_t at) {
     return at < text.count && text.data[at] >= '0' && text.data[at] <= '9';
 }
 
@@ -21,19 +21,20 @@ static enum status read_exponent(struct bytes text, size_t at, int *out) {
     at++;
     bool negative = at < text.count && text.data[at] == '-';
     if (negative || (at < text.count && text.data[at] == '+')) at++;
-    if (!is_digit(text, at)) return STATUS_INVALID;
-    for (; is_digit(text, at); at++)
+    if (!number_set_is_digit(text, at)) return STATUS_INVALID;
+    for (; number_set_is_digit(text, at); at++)
         if (*out <= 100 * EXPONENT_MAX) *out = *out * 10 + (text.data[at] - '0');
     if (negative) *out = -*out;
     return at == text.count ? STATUS_OK : STATUS_INVALID;
 }
 
-enum status decimal_read(struct bytes text, struct decimal *out) {
+enum status number_set_decimal_read(struct bytes text, struct decimal *out) {
     struct decimal value = {.negative = text.count && text.data[0] == '-'};
     size_t at = value.negative, spelt = 0, zeros = 0, count = 0, behind_point = 0;
     int exponent = 0;
     bool point = false, fits = true;
-    for (; is_digit(text, at) || (at < text.count && text.data[at] == '.' && !point && spelt);
+    for (; number_set_is_digit(text, at) ||
+           (at < text.count && text.data[at] == '.' && !point && spelt);
          at++) {
         if (text.data[at] == '.') {
             point = true;
@@ -67,15 +68,15 @@ enum status decimal_read(struct bytes text, struct decimal *out) {
     return STATUS_OK;
 }
 
-static bool is_zero(const struct decimal *value) {
+static bool number_set_is_zero(const struct decimal *value) {
     return value->digits[0] == 0;
 }
 
-int decimal_compare(const struct decimal *a, const struct decimal *b) {
+int number_set_decimal_compare(const struct decimal *a, const struct decimal *b) {
     if (a->negative != b->negative) return a->negative ? -1 : 1;
     int less = a->negative ? 1 : -1;
-    if (is_zero(a) && is_zero(b)) return 0;
-    if (is_zero(a) || is_zero(b)) return is_zero(a) ? less : -less;
+    if (number_set_is_zero(a) && number_set_is_zero(b)) return 0;
+    if (number_set_is_zero(a) || number_set_is_zero(b)) return number_set_is_zero(a) ? less : -less;
     int tens_a = a->digit_count - a->scale, tens_b = b->digit_count - b->scale;
     if (tens_a != tens_b) return tens_a < tens_b ? less : -less;
     for (int i = 0; i < a->digit_count || i < b->digit_count; i++) {
@@ -170,8 +171,8 @@ static uint32_t add_any_fraction(struct number_builder *builder, uint32_t label)
 
 /* Numbers without sign and exponent, compared to a decimal's magnitude (not 0), from `start` on. States
  * of the whole part go by how many digits there were and how they compare so far. */
-static void add_plain(struct number_builder *builder, uint32_t start, const struct decimal *value,
-                      const uint32_t *labels) {
+static void number_set_add_plain(struct number_builder *builder, uint32_t start,
+                                 const struct decimal *value, const uint32_t *labels) {
     int whole = value->digit_count - value->scale, count = whole > 0 ? whole : 1;
     int behind = value->scale > 0 ? value->scale : 0;
     uint8_t tail[EXPONENT_MAX + DECIMAL_DIGITS_MAX] = {0};
@@ -304,13 +305,13 @@ static enum status compare_some(struct automaton_work *work, const struct decima
     builder.draft.start = starts[0];
     for (int side = 0; side < 2; side++) {
         const uint32_t other = side ? LESS : MORE,
-                       against[2] = {is_zero(value) ? EQUAL : other, other};
-        if (is_zero(value) || side != value->negative)
+                       against[2] = {number_set_is_zero(value) ? EQUAL : other, other};
+        if (number_set_is_zero(value) || side != value->negative)
             add_against_zero(&builder, starts[side], against);
         else if (scientific)
             add_scientific(&builder, starts[side], value, labels[side]);
         else
-            add_plain(&builder, starts[side], value, labels[side]);
+            number_set_add_plain(&builder, starts[side], value, labels[side]);
     }
     status = builder.status;
     if (!status) status = automaton_draft_finish(&builder.draft, out);
@@ -323,7 +324,7 @@ static enum status make_bound(struct automaton_work *work, const struct decimal 
                               const uint32_t *new_labels, const struct automaton **out) {
     const struct automaton *plain = NULL, *scientific = NULL;
     enum status status = compare_some(work, value, false, &plain);
-    if (!status && !is_zero(value)) {
+    if (!status && !number_set_is_zero(value)) {
         status = compare_some(work, value, true, &scientific);
         if (!status) status = automaton_or(work, plain, scientific, &plain);
     }
@@ -334,7 +335,8 @@ static enum status make_bound(struct automaton_work *work, const struct decimal 
 
 /* Whole at sight: digits behind the point are zeros, or the exponent moves the point behind them.
  */
-static enum status make_whole(struct automaton_work *work, const struct automaton **out) {
+static enum status number_set_make_whole(struct automaton_work *work,
+                                         const struct automaton **out) {
     static const char pattern[] =
         "-?(0|[1-9][0-9]*)((\\.0+)?([eE]\\+?[0-9]+)?|[.]"
         "([0-9]0*[eE]\\+?0*([1-9]|[1-9][0-9]+)|[0-9]{2}0*[eE]\\+?0*([2-9]|[1-9][0-9]+)|"
@@ -430,46 +432,47 @@ static enum status make_multiples(struct automaton_work *work, const struct deci
 
 /* ---- sets ---- */
 
-static enum status narrow(struct automaton_work *work, enum status status,
-                          const struct automaton *part, const struct automaton **set) {
+static enum status number_set_narrow(struct automaton_work *work, enum status status,
+                                     const struct automaton *part, const struct automaton **set) {
     if (status) return status;
     if (*set) return automaton_and(work, *set, part, set);
     *set = part;
     return STATUS_OK;
 }
 
-enum status automaton_of_numbers(struct automaton_work *work, const struct number_set *set,
-                                 const struct automaton **out) {
+enum status number_set_automaton_of_numbers(struct automaton_work *work,
+                                            const struct number_set *set,
+                                            const struct automaton **out) {
     const struct automaton *all = NULL, *part = NULL;
     enum status status = STATUS_OK;
     if (set->has_min) {
         const uint32_t labels[3] = {0, !set->min_excluded, 1};
         status = make_bound(work, &set->min, labels, &part);
-        status = narrow(work, status, part, &all);
+        status = number_set_narrow(work, status, part, &all);
     }
     if (!status && set->has_max) {
         const uint32_t labels[3] = {1, !set->max_excluded, 0};
         status = make_bound(work, &set->max, labels, &part);
-        status = narrow(work, status, part, &all);
+        status = number_set_narrow(work, status, part, &all);
     }
     const struct decimal *multiple = &set->multiple;
     bool by_one = set->has_multiple && multiple->digit_count == 1 && multiple->digits[0] == 1 &&
                   multiple->scale == 0;
     if (!status && set->has_multiple && !by_one) {
         status = make_multiples(work, multiple, &part);
-        status = narrow(work, status, part, &all);
+        status = number_set_narrow(work, status, part, &all);
     }
     if (!status && (by_one || (set->whole && !(set->has_multiple && multiple->scale <= 0)))) {
-        status = make_whole(work, &part);
-        status = narrow(work, status, part, &all);
+        status = number_set_make_whole(work, &part);
+        status = number_set_narrow(work, status, part, &all);
     }
     if (!status && !all) status = make_any(work, &all);
     if (!status) *out = all;
     return status;
 }
 
-enum status automaton_of_number(struct automaton_work *work, const struct decimal *value,
-                                const struct automaton **out) {
+enum status number_set_automaton_of_number(struct automaton_work *work, const struct decimal *value,
+                                           const struct automaton **out) {
     static const uint32_t labels[3] = {0, 1, 0};
     return make_bound(work, value, labels, out);
 }
@@ -515,8 +518,8 @@ static uint32_t add_bounded_exponent(struct number_builder *builder, bool is_lon
     return first;
 }
 
-enum status automaton_of_spellings(struct automaton_work *work, bool whole,
-                                   const struct automaton **out) {
+enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
+                                              const struct automaton **out) {
     struct number_builder builder;
     enum status status = builder_open(&builder, work);
     if (status) return status;

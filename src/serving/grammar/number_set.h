@@ -22,8 +22,8 @@ struct decimal {
 
 /* Parses a number as spelt in JSON. STATUS_INVALID: it is none; STATUS_UNSUPPORTED: more digits
  * than fit, or an exponent beyond the range of a double. */
-enum status decimal_read(struct bytes text, struct decimal *out) MUST_USE;
-int decimal_compare(const struct decimal *a, const struct decimal *b); /* <0, 0, >0 */
+enum status number_set_decimal_read(struct bytes text, struct decimal *out) MUST_USE;
+int number_set_decimal_compare(const struct decimal *a, const struct decimal *b); /* <0, 0, >0 */
 
 struct number_set {
     bool has_min, has_max;
@@ -35,14 +35,15 @@ struct number_set {
 
 /* Makes the automaton with label 1. The empty set is an automaton with start 0. STATUS_UNSUPPORTED:
  * a multiple that needs a larger automaton than the work allows. */
-enum status automaton_of_numbers(struct automaton_work *work, const struct number_set *set,
-                                 const struct automaton **out) MUST_USE;
+enum status number_set_automaton_of_numbers(struct automaton_work *work,
+                                            const struct number_set *set,
+                                            const struct automaton **out) MUST_USE;
 /* All ways to write one number that the sets above know. */
-enum status automaton_of_number(struct automaton_work *work, const struct decimal *value,
-                                const struct automaton **out) MUST_USE;
+enum status number_set_automaton_of_number(struct automaton_work *work, const struct decimal *value,
+                                           const struct automaton **out) MUST_USE;
 /* Numbers as an answer may write them, so that every reader's double holds them: up to 308 digits
  * before the point and an exponent that stays below 10^308. Whole ones are digits alone, "-0" is none. */
-enum status automaton_of_spellings(struct automaton_work *work, bool whole,
-                                   const struct automaton **out) MUST_USE;
+enum status number_set_automaton_of_spellings(struct automaton_work *work, bool whole,
+                                              const struct automaton **out) MUST_USE;
 
 #endif

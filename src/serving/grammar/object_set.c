@@ -19,7 +19,8 @@ static bool in_list(const uint32_t *list, uint32_t count, uint32_t value) {
     return low < count && list[low] == value;
 }
 
-bool condition_has_name(const struct schema_state *state, uint32_t condition, uint32_t name) {
+bool object_set_condition_has_name(const struct schema_state *state, uint32_t condition,
+                                   uint32_t name) {
     const struct key_condition *keys = &state->conditions[condition];
     bool has = false;
     if (keys->name_count && keys->names[keys->name_count - 1] >= name)
@@ -31,36 +32,38 @@ bool condition_has_name(const struct schema_state *state, uint32_t condition, ui
         has = automaton_accepts(automaton, state->names[name], &label);
     }
     for (uint32_t i = 0; i < keys->condition_count && !has; i++)
-        has = condition_has_name(state, keys->conditions[i], name);
+        has = object_set_condition_has_name(state, keys->conditions[i], name);
     return has != keys->negated;
 }
 
-bool condition_has_other(const struct schema_state *state, uint32_t condition,
-                         const uint32_t *languages, uint32_t language_count, uint64_t inside) {
+bool object_set_condition_has_other(const struct schema_state *state, uint32_t condition,
+                                    const uint32_t *languages, uint32_t language_count,
+                                    uint64_t inside) {
     const struct key_condition *keys = &state->conditions[condition];
     bool has = false;
     for (uint32_t i = 0; i < keys->language_count && !has; i++)
         for (uint32_t k = 0; k < language_count && !has; k++)
             has = languages[k] == keys->languages[i] && (inside >> k & 1);
     for (uint32_t i = 0; i < keys->condition_count && !has; i++)
-        has = condition_has_other(state, keys->conditions[i], languages, language_count, inside);
+        has = object_set_condition_has_other(state, keys->conditions[i], languages, language_count,
+                                             inside);
     return has != keys->negated;
 }
 
-enum status object_claims_of(struct schema_state *state, const struct object_set *object,
-                             uint32_t name, uint32_t *out) {
+enum status object_set_claims_of(struct schema_state *state, const struct object_set *object,
+                                 uint32_t name, uint32_t *out) {
     uint32_t claims = CLAIMS_ANY;
-    enum status status = state_spend(state, object->rule_count);
+    enum status status = schema_state_spend(state, object->rule_count);
     for (uint32_t i = 0; i < object->rule_count && !status; i++)
-        if (condition_has_name(state, object->rules[i].condition, name))
-            status = claims_and(state, claims, object->rules[i].claims, &claims);
+        if (object_set_condition_has_name(state, object->rules[i].condition, name))
+            status = schema_state_claims_and(state, claims, object->rules[i].claims, &claims);
     *out = claims;
     return status;
 }
 
 /* Rules of both, each once. */
-static enum status join_rules(struct schema_state *state, const struct object_set *a,
-                              const struct object_set *b, struct object_set *out) {
+static enum status object_set_join_rules(struct schema_state *state, const struct object_set *a,
+                                         const struct object_set *b, struct object_set *out) {
     out->rules = a->rules;
     out->rule_count = a->rule_count;
     if (b->rule_count == 0) return STATUS_OK;
@@ -86,7 +89,7 @@ static enum status join_rules(struct schema_state *state, const struct object_se
     }
     out->rules = rules;
     out->rule_count = count;
-    return state_spend(state, 1 + (uint64_t)a->rule_count * b->rule_count / 16);
+    return schema_state_spend(state, 1 + (uint64_t)a->rule_count * b->rule_count / 16);
 }
 
 static enum status join_required(struct schema_state *state, const struct object_set *a,
@@ -137,20 +140,20 @@ static enum status lacks_required(struct schema_state *state, const struct objec
                                   const struct object_set *b, bool *out) {
     for (uint32_t i = 0; i < a->required_count && !*out; i++) {
         uint32_t claims, first, second;
-        enum status status = object_claims_of(state, a, a->required[i], &first);
-        if (!status) status = object_claims_of(state, b, a->required[i], &second);
-        if (!status) status = claims_and(state, first, second, &claims);
+        enum status status = object_set_claims_of(state, a, a->required[i], &first);
+        if (!status) status = object_set_claims_of(state, b, a->required[i], &second);
+        if (!status) status = schema_state_claims_and(state, first, second, &claims);
         if (status) return status;
         *out = claims == CLAIMS_NEVER;
         if (*out || first == CLAIMS_ANY || second == CLAIMS_ANY || first == second) continue;
-        status = claims_probe(state, claims, out);
+        status = schema_state_claims_probe(state, claims, out);
         if (status) return status;
     }
     return STATUS_OK;
 }
 
-enum status object_and(struct schema_state *state, const struct object_set *a,
-                       const struct object_set *b, const struct object_set **out) {
+enum status object_set_and(struct schema_state *state, const struct object_set *a,
+                           const struct object_set *b, const struct object_set **out) {
     *out = a;
     if (b == &state->object_any || a == b) return STATUS_OK;
     *out = b;
@@ -165,7 +168,7 @@ enum status object_and(struct schema_state *state, const struct object_set *a,
     both->count_min = max_u32(a->count_min, b->count_min);
     both->count_max = min_u32(a->count_max, b->count_max);
     if (both->count_min > both->count_max) return STATUS_OK;
-    status = join_rules(state, a, b, both);
+    status = object_set_join_rules(state, a, b, both);
     if (!status) status = join_required(state, a, b, both);
     if (!status) status = join_needs(state, a, b, both);
     if (status) return status;
@@ -202,16 +205,16 @@ static enum status claims_within(struct schema_state *state, uint32_t a, uint32_
     uint32_t before = state->claims_count;
     *out = a == b || a == CLAIMS_NEVER || b == CLAIMS_ANY;
     if (*out || b == CLAIMS_NEVER || state->compared_count >= COMPARED_MAX) return STATUS_OK;
-    enum status status = claims_probe(state, a, &never);
+    enum status status = schema_state_claims_probe(state, a, &never);
     if (status || state->claims[a].reading != READING_DONE) return status;
     if (state->claims[a].set->array_count || state->claims[a].set->object_count) return STATUS_OK;
     const struct claims_entry wanted = state->claims[b];
     *out = true;
     for (uint32_t i = 0; i < wanted.count && *out; i++) {
         uint32_t breach;
-        status = claims_contrary(state, wanted.claims[i], &breach);
-        if (!status) status = claims_and(state, a, breach, &breach);
-        if (!status) status = claims_probe(state, breach, out);
+        status = schema_state_claims_contrary(state, wanted.claims[i], &breach);
+        if (!status) status = schema_state_claims_and(state, a, breach, &breach);
+        if (!status) status = schema_state_claims_probe(state, breach, out);
         if (status) return status;
     }
     state->compared_count += state->claims_count - before;
@@ -224,12 +227,12 @@ static enum status obeys(struct schema_state *state, const struct object_set *a,
     const struct key_condition *keys = &state->conditions[rule->condition];
     uint32_t claims;
     *out = rule->claims == CLAIMS_ANY;
-    enum status status = state_spend(state, 1 + a->rule_count);
+    enum status status = schema_state_spend(state, 1 + a->rule_count);
     for (uint32_t i = 0; i < a->rule_count && !*out; i++)
         *out = a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims;
     bool one = keys->name_count == 1 && !keys->language_count && !keys->condition_count;
     if (status || *out || !one || keys->negated) return status;
-    status = object_claims_of(state, a, keys->names[0], &claims);
+    status = object_set_claims_of(state, a, keys->names[0], &claims);
     return status ? status : claims_within(state, claims, rule->claims, out);
 }
 
@@ -237,7 +240,7 @@ static enum status obeys(struct schema_state *state, const struct object_set *a,
 static enum status object_within(struct schema_state *state, const struct object_set *a,
                                  const struct object_set *b, bool *out) {
     *out = false;
-    enum status status = state_spend(state, 1 + b->required_count);
+    enum status status = schema_state_spend(state, 1 + b->required_count);
     if (status || a->count_min < b->count_min || a->count_max > b->count_max) return status;
     for (uint32_t i = 0; i < b->required_count; i++)
         if (!in_list(a->required, a->required_count, b->required[i])) return STATUS_OK;
@@ -255,8 +258,8 @@ static enum status object_within(struct schema_state *state, const struct object
     return status;
 }
 
-enum status object_union_thin(struct schema_state *state, const struct object_set **objects,
-                              uint32_t *count) {
+enum status object_set_union_thin(struct schema_state *state, const struct object_set **objects,
+                                  uint32_t *count) {
     uint32_t kept = 0;
     if (state->unevaluated) return STATUS_OK;
     for (uint32_t i = 0; i < *count; i++) {
@@ -274,29 +277,31 @@ enum status object_union_thin(struct schema_state *state, const struct object_se
     return STATUS_OK;
 }
 
-enum status object_union_add(struct schema_state *state, struct object_union *all,
-                             const struct object_set *object) {
+enum status object_set_union_add(struct schema_state *state, struct object_union *all,
+                                 const struct object_set *object) {
     for (uint32_t i = 0; i < all->count; i++)
         if (same_object(all->objects[i], object) && same_rules(all->objects[i], object))
             return STATUS_OK;
     enum status status = STATUS_OK;
-    if (all->count == VALUE_UNION_MAX) status = object_union_thin(state, all->objects, &all->count);
+    if (all->count == VALUE_UNION_MAX)
+        status = object_set_union_thin(state, all->objects, &all->count);
     if (status) return status;
     if (all->count == VALUE_UNION_MAX)
         return state_error(state, STATUS_TOO_LARGE,
                            "leaves more than %d kinds of objects to choose from", VALUE_UNION_MAX);
-    status = state_room(state, &all->objects, all->count, &all->capacity, sizeof *all->objects);
+    status =
+        schema_state_room(state, &all->objects, all->count, &all->capacity, sizeof *all->objects);
     if (status) return status;
     all->objects[all->count++] = object;
-    return state_spend(state, all->count);
+    return schema_state_spend(state, all->count);
 }
 
 /* Adds what is in `a` and in `b` too. */
-static enum status add_both(struct schema_state *state, const struct object_set *a,
-                            const struct object_set *b, struct object_union *all) {
+static enum status object_set_add_both(struct schema_state *state, const struct object_set *a,
+                                       const struct object_set *b, struct object_union *all) {
     const struct object_set *both;
-    enum status status = object_and(state, a, b, &both);
-    return status || !both ? status : object_union_add(state, all, both);
+    enum status status = object_set_and(state, a, b, &both);
+    return status || !both ? status : object_set_union_add(state, all, both);
 }
 
 static bool object_requires(const struct object_set *object, uint32_t name) {
@@ -315,7 +320,7 @@ static enum status object_of_property(struct schema_state *state, uint32_t name,
     if (!object || !rule || !required) return state_failed(state, STATUS_NO_MEMORY);
     *required = name;
     *rule = (struct key_rule){.claims = claims};
-    enum status status = state_condition_of_name(state, name, &rule->condition);
+    enum status status = schema_state_condition_of_name(state, name, &rule->condition);
     if (status) return status;
     *object = state->object_any;
     object->required = required;
@@ -338,23 +343,24 @@ static enum status object_of_counts(struct schema_state *state, uint32_t min, ui
     return STATUS_OK;
 }
 
-static enum status add_property(struct schema_state *state, const struct object_set *a,
-                                uint32_t name, uint32_t claims, bool present,
-                                struct object_union *all) {
+static enum status object_set_add_property(struct schema_state *state, const struct object_set *a,
+                                           uint32_t name, uint32_t claims, bool present,
+                                           struct object_union *all) {
     const struct object_set *part = NULL;
     enum status status = object_of_property(state, name, claims, present, &part);
-    return status ? status : add_both(state, a, part, all);
+    return status ? status : object_set_add_both(state, a, part, all);
 }
 
 /* Adds objects of `a` where the property of this name is there and breaks one of the claims. */
 static enum status add_breach(struct schema_state *state, const struct object_set *a, uint32_t name,
                               uint32_t claims, struct object_union *all) {
-    if (claims == CLAIMS_NEVER) return add_property(state, a, name, CLAIMS_ANY, true, all);
+    if (claims == CLAIMS_NEVER)
+        return object_set_add_property(state, a, name, CLAIMS_ANY, true, all);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < state->claims[claims].count && !status; i++) {
         uint32_t contrary;
-        status = claims_contrary(state, state->claims[claims].claims[i], &contrary);
-        if (!status) status = add_property(state, a, name, contrary, true, all);
+        status = schema_state_claims_contrary(state, state->claims[claims].claims[i], &contrary);
+        if (!status) status = object_set_add_property(state, a, name, contrary, true, all);
     }
     return status;
 }
@@ -385,12 +391,12 @@ static enum status add_other_key(struct schema_state *state, const struct object
             present += there;
             status = object_of_property(state, keys->names[i], there ? CLAIMS_ANY : CLAIMS_NEVER,
                                         there, &one);
-            if (!status) status = object_and(state, part, one, &part);
+            if (!status) status = object_set_and(state, part, one, &part);
         }
         if (status || !part) continue;
         const struct object_set *more = NULL;
         status = object_of_counts(state, present + 1, UINT32_MAX, &more);
-        if (!status) status = add_both(state, part, more, all);
+        if (!status) status = object_set_add_both(state, part, more, all);
     }
     return status;
 }
@@ -403,8 +409,10 @@ static const char *keyword_of(const struct key_rule *rule, const struct key_cond
 }
 
 /* Adds objects of `a` that break one rule: some key of its condition breaks its claims. */
-static enum status add_rule_breach(struct schema_state *state, const struct object_set *a,
-                                   const struct key_rule *rule, struct object_union *all) {
+static enum status object_set_add_rule_breach(struct schema_state *state,
+                                              const struct object_set *a,
+                                              const struct key_rule *rule,
+                                              struct object_union *all) {
     if (rule->claims == CLAIMS_ANY) return STATUS_OK;
     for (uint32_t i = 0; i < a->rule_count; i++)
         if (a->rules[i].condition == rule->condition && a->rules[i].claims == rule->claims)
@@ -416,7 +424,7 @@ static enum status add_rule_breach(struct schema_state *state, const struct obje
     if (named || closed) {
         const struct key_condition names = named ? keys : *closed;
         for (uint32_t i = 0; i < names.name_count && !status; i++)
-            if (named || condition_has_name(state, rule->condition, names.names[i]))
+            if (named || object_set_condition_has_name(state, rule->condition, names.names[i]))
                 status = add_breach(state, a, names.names[i], rule->claims, all);
         return status;
     }
@@ -428,29 +436,29 @@ static enum status add_rule_breach(struct schema_state *state, const struct obje
                        keyword_of(rule, &keys));
 }
 
-enum status object_without(struct schema_state *state, const struct object_set *a,
-                           const struct object_set *b, struct object_union *all) {
+enum status object_set_without(struct schema_state *state, const struct object_set *a,
+                               const struct object_set *b, struct object_union *all) {
     enum status status = STATUS_OK;
     const struct object_set *part = NULL;
     if (b->count_min > 0 && a->count_min < b->count_min) {
         status = object_of_counts(state, 0, b->count_min - 1, &part);
-        if (!status) status = add_both(state, a, part, all);
+        if (!status) status = object_set_add_both(state, a, part, all);
     }
     if (!status && b->count_max < a->count_max) {
         status = object_of_counts(state, b->count_max + 1, UINT32_MAX, &part);
-        if (!status) status = add_both(state, a, part, all);
+        if (!status) status = object_set_add_both(state, a, part, all);
     }
     for (uint32_t i = 0; i < b->required_count && !status; i++)
         if (!object_requires(a, b->required[i]))
-            status = add_property(state, a, b->required[i], CLAIMS_NEVER, false, all);
+            status = object_set_add_property(state, a, b->required[i], CLAIMS_NEVER, false, all);
     for (uint32_t i = 0; i < b->rule_count && !status; i++)
-        status = add_rule_breach(state, a, &b->rules[i], all);
+        status = object_set_add_rule_breach(state, a, &b->rules[i], all);
     for (uint32_t i = 0; i < b->need_count && !status; i++) {
         const struct object_set *lacking = NULL, *both = NULL;
         status = object_of_property(state, b->needs[i].other, CLAIMS_NEVER, false, &lacking);
-        if (!status) status = object_and(state, a, lacking, &both);
+        if (!status) status = object_set_and(state, a, lacking, &both);
         if (!status && both)
-            status = add_property(state, both, b->needs[i].name, CLAIMS_ANY, true, all);
+            status = object_set_add_property(state, both, b->needs[i].name, CLAIMS_ANY, true, all);
     }
     return status;
 }

@@ -4,12 +4,12 @@
 #include "base/check.h"
 #include "base/number.h"
 
-static const struct shape_object *shape_of(const struct grammar *grammar,
-                                           const struct stack_frame *frame) {
+static const struct shape_object *object_step_shape_of(const struct grammar *grammar,
+                                                       const struct stack_frame *frame) {
     return &grammar->program->objects[frame->subject];
 }
 
-static bool has(const uint64_t *set, uint32_t bit) {
+static bool object_step_has(const uint64_t *set, uint32_t bit) {
     return set[bit / 64] >> bit % 64 & 1;
 }
 
@@ -27,7 +27,7 @@ static uint32_t find_missing(const struct shape_program *program, const struct s
         changed = false;
         for (uint32_t d = 0; d < object->dependency_count; d++) {
             struct shape_dependency rule = program->dependencies[object->dependency + d];
-            if (!has(seen, rule.bit) && !has(missing, rule.bit)) continue;
+            if (!object_step_has(seen, rule.bit) && !object_step_has(missing, rule.bit)) continue;
             for (uint32_t w = 0; w < object->word_count; w++) {
                 uint64_t new = words[rule.needs + w] & ~seen[w] & ~missing[w];
                 missing[w] |= new;
@@ -64,14 +64,14 @@ static bool may_stand(const struct shape_program *program, const struct shape_ob
     bool others = object->entry_count > object->bit_count; /* there is no end of them */
     if (!others && object->bit_count - 1 - bit < object->count_min - distinct) return false;
     for (uint32_t other = bit + 1; other < object->bit_count; other++)
-        if (has(seen, other)) return false;
+        if (object_step_has(seen, other)) return false;
     return all_behind(missing, bit);
 }
 
 /* Fills the second half of `sets`, what may come, from the first half, what has come. */
 static void find_allowed(const struct grammar *grammar, struct stack_frame *frame, uint64_t *sets) {
     const struct shape_program *program = grammar->program;
-    const struct shape_object *object = shape_of(grammar, frame);
+    const struct shape_object *object = object_step_shape_of(grammar, frame);
     uint64_t *allowed = sets + object->word_count, missing[OBJECT_WORDS_MAX];
     uint32_t missing_count = find_missing(program, object, sets, missing);
     uint32_t left = keys_left(object, frame);
@@ -82,13 +82,14 @@ static void find_allowed(const struct grammar *grammar, struct stack_frame *fram
     if (frame->flags & STACK_ORDERED_OUT) return;
     bool free_of_rules = left == UINT32_MAX && !object->in_order && object->dependency_count == 0;
     for (uint32_t bit = 0; bit < object->bit_count; bit++)
-        if (!has(sets, bit) && (free_of_rules || may_stand(program, object, frame, sets, bit)))
+        if (!object_step_has(sets, bit) &&
+            (free_of_rules || may_stand(program, object, frame, sets, bit)))
             allowed[bit / 64] |= UINT64_C(1) << bit % 64;
 }
 
-void object_filter(const struct grammar *grammar, const struct stack_frame *frame,
-                   struct key_filter *out) {
-    const struct shape_object *object = shape_of(grammar, frame);
+void object_step_filter(const struct grammar *grammar, const struct stack_frame *frame,
+                        struct key_filter *out) {
+    const struct shape_object *object = object_step_shape_of(grammar, frame);
     const uint64_t *words = grammar->program->words;
     *out = (struct key_filter){
         .reaches = words + object->reaches,
@@ -99,24 +100,24 @@ void object_filter(const struct grammar *grammar, const struct stack_frame *fram
 }
 
 static bool may_take_key(const struct grammar *grammar, const struct stack_frame *frame) {
-    const struct shape_object *object = shape_of(grammar, frame);
+    const struct shape_object *object = object_step_shape_of(grammar, frame);
     struct key_filter filter;
     if (!object->keys) return false;
-    object_filter(grammar, frame, &filter);
-    return content_is_live(&filter, object->keys->start);
+    object_step_filter(grammar, frame, &filter);
+    return string_content_is_live(&filter, object->keys->start);
 }
 
-bool object_key_is_open(const struct grammar *grammar, const struct stack_frame *object_frame,
-                        uint32_t state) {
-    const struct shape_object *object = shape_of(grammar, object_frame);
+bool object_step_key_is_open(const struct grammar *grammar, const struct stack_frame *object_frame,
+                             uint32_t state) {
+    const struct shape_object *object = object_step_shape_of(grammar, object_frame);
     uint32_t label = object->keys->labels[state];
     return label && grammar->program->entries[object->entry + label - 1].bit == SHAPE_NO_BIT;
 }
 
 /* ---- frames ---- */
 
-uint32_t object_begin(const struct grammar *grammar, struct stack_table *table, uint32_t object,
-                      uint32_t below) {
+uint32_t object_step_begin(const struct grammar *grammar, struct stack_table *table,
+                           uint32_t object, uint32_t below) {
     uint64_t sets[2 * OBJECT_WORDS_MAX] = {0};
     struct stack_frame frame = {.below = below, .kind = STACK_OBJECT, .subject = object};
     frame.tail_words = (uint16_t)(2 * grammar->program->objects[object].word_count);
@@ -124,11 +125,13 @@ uint32_t object_begin(const struct grammar *grammar, struct stack_table *table, 
     return stack_table_put(table, &frame, sets);
 }
 
-uint32_t object_value(const struct grammar *grammar, const struct stack_frame *frame) {
-    return grammar->program->entries[shape_of(grammar, frame)->entry + frame->escape - 1].shape;
+uint32_t object_step_value(const struct grammar *grammar, const struct stack_frame *frame) {
+    return grammar->program
+        ->entries[object_step_shape_of(grammar, frame)->entry + frame->escape - 1]
+        .shape;
 }
 
-uint32_t object_behind_value(struct stack_table *table, const struct stack_frame *frame) {
+uint32_t object_step_behind_value(struct stack_table *table, const struct stack_frame *frame) {
     struct stack_frame after = *frame;
     after.where = WHERE_AFTER;
     after.space = 0;
@@ -138,7 +141,7 @@ uint32_t object_behind_value(struct stack_table *table, const struct stack_frame
 
 static void begin_key(const struct grammar *grammar, struct stack_table *table,
                       const struct stack_frame *frame, struct thread_list *out) {
-    const struct shape_object *object = shape_of(grammar, frame);
+    const struct shape_object *object = object_step_shape_of(grammar, frame);
     struct stack_frame below = *frame;
     if (!may_take_key(grammar, frame)) return;
     below.where = WHERE_NEXT;
@@ -184,7 +187,7 @@ static bool note_key(struct stack_table *table, struct stack_frame *frame, uint6
 void grammar_end_key(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                      uint32_t state, uint64_t hash, struct thread_list *out) {
     const struct stack_frame *frame = stack_table_at(table, number);
-    const struct shape_object *object = shape_of(grammar, frame);
+    const struct shape_object *object = object_step_shape_of(grammar, frame);
     uint32_t label = object->keys->labels[state];
     struct shape_entry entry = grammar->program->entries[object->entry + label - 1];
     struct stack_frame next = *frame;
@@ -199,7 +202,7 @@ void grammar_end_key(const struct grammar *grammar, struct stack_table *table, u
             keys_left(object, frame) <= (uint32_t)(object->count_min - frame->distinct))
             return; /* a key again, and no place for it */
     } else {
-        if (!has(sets + object->word_count, entry.bit)) return;
+        if (!object_step_has(sets + object->word_count, entry.bit)) return;
         sets[entry.bit / 64] |= UINT64_C(1) << entry.bit % 64;
         next.distinct += frame->distinct < object->count_min;
     }

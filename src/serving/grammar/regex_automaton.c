@@ -100,11 +100,11 @@ static enum status step_looks(struct runner *runner, uint32_t looks, uint8_t byt
         enum status status = look_list_add(&list, pairs[i], state);
         if (status) return status;
     }
-    return sequences_intern(&runner->looks, &list.pairs[0][0], 2 * list.count, out);
+    return automaton_draft_sequences_intern(&runner->looks, &list.pairs[0][0], 2 * list.count, out);
 }
 
-static enum status add_look(struct runner *runner, uint32_t looks, uint32_t watched,
-                            bool *alive_out, uint32_t *out) {
+static enum status regex_automaton_add_look(struct runner *runner, uint32_t looks, uint32_t watched,
+                                            bool *alive_out, uint32_t *out) {
     struct look_list list = {.count = 0};
     size_t words = 0;
     uint32_t start = runner->program.watched[watched]->start;
@@ -116,7 +116,8 @@ static enum status add_look(struct runner *runner, uint32_t looks, uint32_t watc
     for (size_t i = 0; !status && i < words; i += 2)
         status = look_list_add(&list, pairs[i], pairs[i + 1]);
     return status ? status
-                  : sequences_intern(&runner->looks, &list.pairs[0][0], 2 * list.count, out);
+                  : automaton_draft_sequences_intern(&runner->looks, &list.pairs[0][0],
+                                                     2 * list.count, out);
 }
 
 static bool looks_accept(const struct runner *runner, uint32_t looks) {
@@ -129,16 +130,16 @@ static bool looks_accept(const struct runner *runner, uint32_t looks) {
 
 /* ---- threads ---- */
 
-static enum status widen(struct runner *runner) {
+static enum status regex_automaton_widen(struct runner *runner) {
     struct automaton_work *work = runner->program.work;
     struct thread **lists[] = {&runner->queue, &runner->raw, &runner->before, &runner->from};
     size_t old = runner->thread_capacity ? runner->thread_capacity : 32;
     for (size_t i = 0; i < ARRAY_COUNT(lists); i++) {
-        *lists[i] = automaton_grow(work, *lists[i], old, sizeof(struct thread));
+        *lists[i] = automaton_draft_grow(work, *lists[i], old, sizeof(struct thread));
         if (!*lists[i]) return STATUS_NO_MEMORY;
     }
-    runner->cursors = automaton_grow(work, runner->cursors, old, sizeof(uint32_t));
-    runner->words = automaton_grow(work, NULL, 2 * old + 1, sizeof(uint32_t));
+    runner->cursors = automaton_draft_grow(work, runner->cursors, old, sizeof(uint32_t));
+    runner->words = automaton_draft_grow(work, NULL, 2 * old + 1, sizeof(uint32_t));
     runner->thread_capacity = 2 * old;
     return runner->cursors && runner->words ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -156,7 +157,7 @@ static enum status queue_thread(struct runner *runner, uint32_t step, uint32_t l
             if (runner->queue[i].step == step && runner->queue[i].looks == looks) return STATUS_OK;
     }
     if (runner->queue_count == runner->thread_capacity) {
-        enum status status = widen(runner);
+        enum status status = regex_automaton_widen(runner);
         if (status) return status;
     }
     runner->queue[runner->queue_count++] = (struct thread){step, looks};
@@ -164,7 +165,8 @@ static enum status queue_thread(struct runner *runner, uint32_t step, uint32_t l
 }
 
 /* Where a thread that eats no byte goes on. */
-static enum status follow(struct runner *runner, struct thread thread, enum regex_place place) {
+static enum status regex_automaton_follow(struct runner *runner, struct thread thread,
+                                          enum regex_place place) {
     const struct regex_step *step = &runner->program.steps[thread.step];
     bool ended = thread.looks & AT_END, alive = true;
     uint32_t looks = thread.looks;
@@ -183,7 +185,7 @@ static enum status follow(struct runner *runner, struct thread thread, enum rege
         if (ended)
             alive = automaton->labels[automaton->start] != 0;
         else
-            status = add_look(runner, looks, watched, &alive, &looks);
+            status = regex_automaton_add_look(runner, looks, watched, &alive, &looks);
         return status || !alive ? status : queue_thread(runner, step->a, looks);
     }
     default:
@@ -212,7 +214,8 @@ static void sort_threads(struct thread *threads, size_t count) {
 
 /* The state of all threads that the raw ones lead to before the next byte. Once all texts that
  * follow are accepted, nothing else counts. */
-static enum status state_of(struct runner *runner, enum regex_place place, uint32_t *out) {
+static enum status regex_automaton_state_of(struct runner *runner, enum regex_place place,
+                                            uint32_t *out) {
     enum status status = STATUS_OK;
     size_t kept = 0;
     bool done = false;
@@ -224,7 +227,7 @@ static enum status state_of(struct runner *runner, enum regex_place place, uint3
     for (size_t i = 0; !status && !done && i < runner->queue_count; i++) {
         struct thread thread = runner->queue[i];
         enum regex_step_kind kind = runner->program.steps[thread.step].kind;
-        if (kind != REGEX_BYTES) status = follow(runner, thread, place);
+        if (kind != REGEX_BYTES) status = regex_automaton_follow(runner, thread, place);
         done = kind == REGEX_ANY && thread.looks == NO_LOOKS;
         bool eats = kind == REGEX_BYTES || kind == REGEX_ANY;
         if (eats && !(thread.looks & AT_END)) runner->queue[kept++] = thread;
@@ -242,7 +245,7 @@ static enum status state_of(struct runner *runner, enum regex_place place, uint3
     runner->words[0] = runner->accepts;
     if (places_count && place == REGEX_BEHIND_WORD) runner->words[0] |= 2;
     memcpy(runner->words + 1, runner->queue, kept * sizeof *runner->queue);
-    status = sequences_intern(&runner->sets, runner->words, 1 + 2 * kept, &number);
+    status = automaton_draft_sequences_intern(&runner->sets, runner->words, 1 + 2 * kept, &number);
     *out = number + 1;
     if (!status && *out == runner->draft.state_count) {
         status = automaton_draft_add(&runner->draft, out);
@@ -278,7 +281,7 @@ static bool is_word_byte(uint8_t byte) {
            (byte >= 'a' && byte <= 'z');
 }
 
-static enum status add_steps(struct runner *runner, uint32_t state) {
+static enum status regex_automaton_add_steps(struct runner *runner, uint32_t state) {
     size_t words = 0;
     const uint32_t *set = sequences_at(&runner->sets, state - 1, &words);
     size_t count = words / 2;
@@ -299,7 +302,7 @@ static enum status add_steps(struct runner *runner, uint32_t state) {
             memcpy(runner->before, runner->raw, runner->raw_count * sizeof *runner->raw);
             runner->before_count = runner->raw_count;
             last_place = place;
-            status = state_of(runner, place, &next);
+            status = regex_automaton_state_of(runner, place, &next);
             if (status) return status;
         }
         automaton_draft_row(&runner->draft, state)[class] = next;
@@ -341,10 +344,10 @@ static enum status open_runner(struct runner *runner) {
     if (!runner->universal || !runner->stamps[0] || !runner->stamps[1]) return STATUS_NO_MEMORY;
     for (size_t i = 0; i < watched; i++)
         runner->universal[i] = find_universal(runner->program.watched[i]);
-    enum status status = sequences_open(&runner->sets, work);
-    if (!status) status = sequences_open(&runner->looks, work);
-    if (!status) status = sequences_intern(&runner->looks, NULL, 0, &none);
-    if (!status) status = widen(runner);
+    enum status status = automaton_draft_sequences_open(&runner->sets, work);
+    if (!status) status = automaton_draft_sequences_open(&runner->looks, work);
+    if (!status) status = automaton_draft_sequences_intern(&runner->looks, NULL, 0, &none);
+    if (!status) status = regex_automaton_widen(runner);
     return status ? status : automaton_draft_open(&runner->draft, work, classes, class_count);
 }
 
@@ -382,8 +385,9 @@ struct regex_bounds {
     bool open_start, open_end;
 };
 
-static enum status look_ahead(struct automaton_work *work, const struct regex *regex, uint32_t node,
-                              enum regex_place place, const struct automaton **out);
+static enum status regex_automaton_look_ahead(struct automaton_work *work,
+                                              const struct regex *regex, uint32_t node,
+                                              enum regex_place place, const struct automaton **out);
 
 static enum status run(struct automaton_work *work, const struct regex *regex, uint32_t node,
                        struct regex_bounds bounds, enum regex_place place,
@@ -393,7 +397,7 @@ static enum status run(struct automaton_work *work, const struct regex *regex, u
     uint32_t end = 0, start = 0;
     runner->program.work = work;
     runner->program.regex = regex;
-    runner->program.look_ahead = look_ahead;
+    runner->program.look_ahead = regex_automaton_look_ahead;
     enum status status = add_end(runner, bounds.open_end, &end);
     if (!status) status = regex_program_add(&runner->program, node, end, &start);
     if (!status && bounds.open_start && !regex_program_is_anchored(regex, node))
@@ -402,14 +406,16 @@ static enum status run(struct automaton_work *work, const struct regex *regex, u
     if (status) return status;
     runner->raw[0] = (struct thread){start, NO_LOOKS};
     runner->raw_count = 1;
-    status = state_of(runner, place, &runner->draft.start);
+    status = regex_automaton_state_of(runner, place, &runner->draft.start);
     for (uint32_t state = 1; !status && state < runner->draft.state_count; state++)
-        status = add_steps(runner, state);
+        status = regex_automaton_add_steps(runner, state);
     return status ? status : automaton_draft_finish(&runner->draft, out);
 }
 
-static enum status look_ahead(struct automaton_work *work, const struct regex *regex, uint32_t node,
-                              enum regex_place place, const struct automaton **out) {
+static enum status regex_automaton_look_ahead(struct automaton_work *work,
+                                              const struct regex *regex, uint32_t node,
+                                              enum regex_place place,
+                                              const struct automaton **out) {
     return run(work, regex, node, (struct regex_bounds){.open_end = true}, place, out);
 }
 
@@ -419,7 +425,7 @@ static enum status make_of_text(struct automaton_work *work, struct bytes patter
     struct regex regex;
     struct regex_bounds bounds = {!whole, !whole};
     error_set(error, STATUS_TOO_LARGE, "the pattern's automaton is too large");
-    enum status status = regex_parse(work, pattern, syntax, &regex, error);
+    enum status status = regex_tree_parse(work, pattern, syntax, &regex, error);
     if (!status) status = run(work, &regex, regex.root, bounds, REGEX_AT_BEGIN, out);
     arena_clear(work->scratch);
     return status;

@@ -5,12 +5,12 @@
 
 #define EDGES_MAX 256 /* of a step */
 
-static enum status make_room(struct automaton_work *work, void **items, size_t count,
-                             size_t *capacity, size_t item_bytes) {
+static enum status regex_program_make_room(struct automaton_work *work, void **items, size_t count,
+                                           size_t *capacity, size_t item_bytes) {
     if (!automaton_spend(work, 1)) return STATUS_TOO_LARGE;
     if (count < *capacity) return STATUS_OK;
     size_t old = *capacity ? *capacity : 32;
-    *items = automaton_grow(work, *items, old, item_bytes);
+    *items = automaton_draft_grow(work, *items, old, item_bytes);
     *capacity = 2 * old;
     return *items ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -19,8 +19,8 @@ enum status regex_program_add_step(struct regex_program *program, struct regex_s
                                    uint32_t *out) {
     if (program->step_count / 8 > program->work->states_max) return STATUS_TOO_LARGE;
     void *items = program->steps;
-    enum status status =
-        make_room(program->work, &items, program->step_count, &program->step_capacity, sizeof step);
+    enum status status = regex_program_make_room(program->work, &items, program->step_count,
+                                                 &program->step_capacity, sizeof step);
     if (status) return status;
     program->steps = items;
     *out = (uint32_t)program->step_count;
@@ -30,8 +30,8 @@ enum status regex_program_add_step(struct regex_program *program, struct regex_s
 
 static enum status add_edge(struct regex_program *program, struct regex_edge edge) {
     void *items = program->edges;
-    enum status status =
-        make_room(program->work, &items, program->edge_count, &program->edge_capacity, sizeof edge);
+    enum status status = regex_program_make_room(program->work, &items, program->edge_count,
+                                                 &program->edge_capacity, sizeof edge);
     if (status) return status;
     program->edges = items;
     program->edges[program->edge_count++] = edge;
@@ -77,8 +77,8 @@ static enum status cut_range(struct regex_program *program, uint32_t first, uint
         return status ? status : cut_range(program, border + 1, last);
     }
     void *items = program->runs;
-    enum status status = make_room(program->work, &items, program->run_count,
-                                   &program->run_capacity, sizeof *program->runs);
+    enum status status = regex_program_make_room(program->work, &items, program->run_count,
+                                                 &program->run_capacity, sizeof *program->runs);
     if (status) return status;
     program->runs = items;
     struct byte_runs *run = &program->runs[program->run_count++];
@@ -117,8 +117,8 @@ static enum status share_step(struct regex_program *program, size_t since,
 }
 
 /* Runs [from, to) from their byte `depth` on. */
-static enum status add_runs(struct regex_program *program, size_t since, size_t from, size_t to,
-                            uint32_t depth, uint32_t next, uint32_t *out) {
+static enum status regex_program_add_runs(struct regex_program *program, size_t since, size_t from,
+                                          size_t to, uint32_t depth, uint32_t next, uint32_t *out) {
     struct regex_edge edges[EDGES_MAX];
     size_t count = 0;
     while (from < to) {
@@ -129,7 +129,8 @@ static enum status add_runs(struct regex_program *program, size_t since, size_t 
         struct regex_edge edge = {run->lows[depth], run->highs[depth], next};
         if (depth + 1 < run->count && depth < 3) {
 
-            enum status status = add_runs(program, since, from, behind, depth + 1, next, &edge.to);
+            enum status status =
+                regex_program_add_runs(program, since, from, behind, depth + 1, next, &edge.to);
             if (status) return status;
         }
         struct regex_edge *last = count ? &edges[count - 1] : NULL;
@@ -149,16 +150,17 @@ enum status regex_program_add_set(struct regex_program *program, const struct co
     for (size_t i = 0; !status && i < count; i++)
         status = cut_range(program, ranges[i].first, ranges[i].last);
     size_t since = program->step_count;
-    return status ? status : add_runs(program, since, 0, program->run_count, 0, to, out);
+    return status ? status
+                  : regex_program_add_runs(program, since, 0, program->run_count, 0, to, out);
 }
 
 /* ---- looking ---- */
 
-static enum status watch(struct regex_program *program, const struct automaton *automaton,
-                         uint32_t *out) {
+static enum status regex_program_watch(struct regex_program *program,
+                                       const struct automaton *automaton, uint32_t *out) {
     void *items = (void *)program->watched;
-    enum status status = make_room(program->work, &items, program->watched_count,
-                                   &program->watched_capacity, sizeof(const void *));
+    enum status status = regex_program_make_room(program->work, &items, program->watched_count,
+                                                 &program->watched_capacity, sizeof(const void *));
     if (status) return status;
     program->watched = items;
     *out = (uint32_t)program->watched_count;
@@ -166,11 +168,11 @@ static enum status watch(struct regex_program *program, const struct automaton *
     return STATUS_OK;
 }
 
-static enum status add_look(struct regex_program *program, struct regex_look look, uint32_t next,
-                            uint32_t *out) {
+static enum status regex_program_add_look(struct regex_program *program, struct regex_look look,
+                                          uint32_t next, uint32_t *out) {
     void *items = program->looks;
-    enum status status =
-        make_room(program->work, &items, program->look_count, &program->look_capacity, sizeof look);
+    enum status status = regex_program_make_room(program->work, &items, program->look_count,
+                                                 &program->look_capacity, sizeof look);
     if (status) return status;
     program->looks = items;
     program->looks[program->look_count++] = look;
@@ -213,7 +215,7 @@ static enum status watch_node(struct regex_program *program, const struct regex 
         status = program->look_ahead(work, &all, 0, place, &every);
         if (!status) status = automaton_product_without(work, every, automaton, &automaton);
     }
-    return status ? status : watch(program, automaton, out);
+    return status ? status : regex_program_watch(program, automaton, out);
 }
 
 static enum status add_looking(struct regex_program *program, const struct regex_node *node,
@@ -227,7 +229,7 @@ static enum status add_looking(struct regex_program *program, const struct regex
             status = watch_node(program, program->regex, node->first, node->negative,
                                 (enum regex_place)place, &look.watched[place]);
     }
-    return status ? status : add_look(program, look, next, out);
+    return status ? status : regex_program_add_look(program, look, next, out);
 }
 
 /* \b behind a word's character: none of them follows; elsewhere: one follows. */
@@ -241,7 +243,7 @@ static enum status add_word_edge(struct regex_program *program, bool negative, u
     for (int place = 0; !status && place < REGEX_PLACE_COUNT; place++)
         status = watch_node(program, &word, 0, (place == REGEX_BEHIND_WORD) != negative,
                             (enum regex_place)place, &look.watched[place]);
-    return status ? status : add_look(program, look, next, out);
+    return status ? status : regex_program_add_look(program, look, next, out);
 }
 
 /* ---- nodes ---- */

@@ -35,7 +35,7 @@ static enum status push_word(struct parser *parser, uint32_t **words, size_t *co
     if (!automaton_spend(parser->work, 1)) return STATUS_TOO_LARGE;
     if (*count == *capacity) {
         size_t old = *capacity ? *capacity : 32;
-        *words = automaton_grow(parser->work, *words, old, sizeof **words);
+        *words = automaton_draft_grow(parser->work, *words, old, sizeof **words);
         if (!*words) return STATUS_NO_MEMORY;
         *capacity = 2 * old;
     }
@@ -43,11 +43,12 @@ static enum status push_word(struct parser *parser, uint32_t **words, size_t *co
     return STATUS_OK;
 }
 
-static enum status add_node(struct parser *parser, struct regex_node node, uint32_t *out) {
+static enum status regex_tree_add_node(struct parser *parser, struct regex_node node,
+                                       uint32_t *out) {
     if (!automaton_spend(parser->work, 1)) return STATUS_TOO_LARGE;
     if (parser->node_count == parser->node_capacity) {
         size_t old = parser->node_capacity ? parser->node_capacity : 16;
-        parser->nodes = automaton_grow(parser->work, parser->nodes, old, sizeof node);
+        parser->nodes = automaton_draft_grow(parser->work, parser->nodes, old, sizeof node);
         if (!parser->nodes) return STATUS_NO_MEMORY;
         parser->node_capacity = 2 * old;
     }
@@ -57,7 +58,8 @@ static enum status add_node(struct parser *parser, struct regex_node node, uint3
 }
 
 /* Nodes that wait from `base` on become the children of one node; a single one needs none. */
-static enum status gather(struct parser *parser, enum regex_kind kind, size_t base, uint32_t *out) {
+static enum status regex_tree_gather(struct parser *parser, enum regex_kind kind, size_t base,
+                                     uint32_t *out) {
     size_t count = parser->waiting_count - base, first = parser->link_count;
     enum status status = STATUS_OK;
     parser->waiting_count = base;
@@ -69,21 +71,21 @@ static enum status gather(struct parser *parser, enum regex_kind kind, size_t ba
         status = push_word(parser, &parser->links, &parser->link_count, &parser->link_capacity,
                            parser->waiting[base + i]);
     struct regex_node node = {.kind = kind, .first = (uint32_t)first, .count = (uint32_t)count};
-    return status ? status : add_node(parser, node, out);
+    return status ? status : regex_tree_add_node(parser, node, out);
 }
 
-static enum status wait(struct parser *parser, uint32_t node) {
+static enum status regex_tree_wait(struct parser *parser, uint32_t node) {
     return push_word(parser, &parser->waiting, &parser->waiting_count, &parser->waiting_capacity,
                      node);
 }
 
 /* ---- characters ---- */
 
-static int peek(const struct parser *parser) {
+static int regex_tree_peek(const struct parser *parser) {
     return parser->at < parser->text.count ? (uint8_t)parser->text.data[parser->at] : -1;
 }
 
-static bool take(struct parser *parser, const char *text) {
+static bool regex_tree_take(struct parser *parser, const char *text) {
     struct bytes rest = {parser->text.data + parser->at, parser->text.count - parser->at};
     if (!bytes_start_with(rest, bytes_of(text))) return false;
     parser->at += strlen(text);
@@ -91,7 +93,7 @@ static bool take(struct parser *parser, const char *text) {
 }
 
 /* The next character; the text is valid UTF-8 and not at its end. */
-static uint32_t take_character(struct parser *parser) {
+static uint32_t regex_tree_take_character(struct parser *parser) {
     const uint8_t *at = (const uint8_t *)parser->text.data + parser->at;
     uint32_t lead = at[0];
     size_t count = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -102,7 +104,7 @@ static uint32_t take_character(struct parser *parser) {
     return character;
 }
 
-static int digit_value(int byte, int base) {
+static int regex_tree_digit_value(int byte, int base) {
     int value = byte >= '0' && byte <= '9'   ? byte - '0'
                 : byte >= 'a' && byte <= 'f' ? byte - 'a' + 10
                 : byte >= 'A' && byte <= 'F' ? byte - 'A' + 10
@@ -111,11 +113,11 @@ static int digit_value(int byte, int base) {
 }
 
 /* Exactly `count` hexadecimal digits; NO_CHARACTER, and nothing taken, where there are others. */
-static uint32_t take_hex(struct parser *parser, size_t count) {
+static uint32_t regex_tree_take_hex(struct parser *parser, size_t count) {
     uint32_t value = 0;
     if (parser->text.count - parser->at < count) return NO_CHARACTER;
     for (size_t i = 0; i < count; i++) {
-        int digit = digit_value((uint8_t)parser->text.data[parser->at + i], 16);
+        int digit = regex_tree_digit_value((uint8_t)parser->text.data[parser->at + i], 16);
         if (digit < 0) return NO_CHARACTER;
         value = value << 4 | (uint32_t)digit;
     }
@@ -125,18 +127,20 @@ static uint32_t take_hex(struct parser *parser, size_t count) {
 
 /* Behind \u: four digits, a pair of surrogates, or {digits}. */
 static uint32_t take_unicode(struct parser *parser) {
-    if (take(parser, "{")) {
+    if (regex_tree_take(parser, "{")) {
         uint32_t value = 0;
         size_t digits = 0;
-        for (; digit_value(peek(parser), 16) >= 0 && value <= CODE_POINT_MAX; digits++)
-            value =
-                value << 4 | (uint32_t)digit_value((uint8_t)parser->text.data[parser->at++], 16);
-        return digits && value <= CODE_POINT_MAX && take(parser, "}") ? value : NO_CHARACTER;
+        for (; regex_tree_digit_value(regex_tree_peek(parser), 16) >= 0 && value <= CODE_POINT_MAX;
+             digits++)
+            value = value << 4 |
+                    (uint32_t)regex_tree_digit_value((uint8_t)parser->text.data[parser->at++], 16);
+        return digits && value <= CODE_POINT_MAX && regex_tree_take(parser, "}") ? value
+                                                                                 : NO_CHARACTER;
     }
-    uint32_t value = take_hex(parser, 4);
+    uint32_t value = regex_tree_take_hex(parser, 4);
     size_t behind = parser->at;
-    if (value >= 0xD800 && value < 0xDC00 && take(parser, "\\u")) {
-        uint32_t low = take_hex(parser, 4);
+    if (value >= 0xD800 && value < 0xDC00 && regex_tree_take(parser, "\\u")) {
+        uint32_t low = regex_tree_take_hex(parser, 4);
         if (low >= 0xDC00 && low < 0xE000) return 0x10000 + ((value - 0xD800) << 10) + low - 0xDC00;
         parser->at = behind;
     }
@@ -201,19 +205,19 @@ static enum status add_shorthand(struct parser *parser, int letter) {
 }
 
 /* Behind \p or \P: {name}, {gc=name}, or in Rust's syntax one letter. */
-static enum status add_property(struct parser *parser, bool negative) {
+static enum status regex_tree_add_property(struct parser *parser, bool negative) {
     size_t from = parser->set.count;
     struct bytes name = {parser->text.data + parser->at, 1};
-    if (take(parser, "{")) {
-        if (take(parser, "^")) negative = !negative;
-        if (!take(parser, "General_Category=")) (void)take(parser, "gc=");
+    if (regex_tree_take(parser, "{")) {
+        if (regex_tree_take(parser, "^")) negative = !negative;
+        if (!regex_tree_take(parser, "General_Category=")) (void)regex_tree_take(parser, "gc=");
         name = (struct bytes){parser->text.data + parser->at, 0};
-        while (peek(parser) != -1 && peek(parser) != '}') {
+        while (regex_tree_peek(parser) != -1 && regex_tree_peek(parser) != '}') {
             name.count++;
             parser->at++;
         }
-        if (!take(parser, "}")) return refuse(parser, STATUS_INVALID, "\\p{ without }");
-    } else if (parser->syntax == REGEX_TEXT && peek(parser) != -1) {
+        if (!regex_tree_take(parser, "}")) return refuse(parser, STATUS_INVALID, "\\p{ without }");
+    } else if (parser->syntax == REGEX_TEXT && regex_tree_peek(parser) != -1) {
         parser->at++;
     } else {
         return refuse(parser, STATUS_INVALID, "\\p without {");
@@ -226,30 +230,30 @@ static enum status add_property(struct parser *parser, bool negative) {
 }
 
 /* Behind a backslash: a character, or NO_CHARACTER where a whole set was added instead. */
-static enum status read_escape(struct parser *parser, bool in_class, uint32_t *out) {
+static enum status regex_tree_read_escape(struct parser *parser, bool in_class, uint32_t *out) {
     static const char controls[] = "t\tn\nv\vf\fr\r";
     *out = NO_CHARACTER;
-    if (peek(parser) == -1) return refuse(parser, STATUS_INVALID, "a backslash");
-    uint32_t letter = take_character(parser);
+    if (regex_tree_peek(parser) == -1) return refuse(parser, STATUS_INVALID, "a backslash");
+    uint32_t letter = regex_tree_take_character(parser);
     if (letter < 0x80 && letter && strchr("dDwWsS", (int)letter))
         return add_shorthand(parser, (int)letter);
-    if (letter == 'p' || letter == 'P') return add_property(parser, letter == 'P');
+    if (letter == 'p' || letter == 'P') return regex_tree_add_property(parser, letter == 'P');
     for (size_t i = 0; controls[i]; i += 2)
         if (letter == (uint8_t)controls[i]) *out = (uint8_t)controls[i + 1];
     if (*out != NO_CHARACTER) return STATUS_OK;
     if (letter == 'x' || letter == 'u') {
-        *out = letter == 'x' ? take_hex(parser, 2) : take_unicode(parser);
+        *out = letter == 'x' ? regex_tree_take_hex(parser, 2) : take_unicode(parser);
         bool found = *out != NO_CHARACTER;
         return found ? STATUS_OK : refuse(parser, STATUS_INVALID, "\\x or \\u without its digits");
     }
     if (letter == 'c') {
-        int control = peek(parser) | 0x20;
+        int control = regex_tree_peek(parser) | 0x20;
         if (control < 'a' || control > 'z')
             return refuse(parser, STATUS_INVALID, "\\c without a letter");
         *out = (uint32_t)(uint8_t)parser->text.data[parser->at++] % 32;
         return STATUS_OK;
     }
-    if (letter == '0' && digit_value(peek(parser), 10) < 0) {
+    if (letter == '0' && regex_tree_digit_value(regex_tree_peek(parser), 10) < 0) {
         *out = 0;
         return STATUS_OK;
     }
@@ -266,27 +270,27 @@ static enum status read_escape(struct parser *parser, bool in_class, uint32_t *o
 }
 
 /* One end of a range in brackets; NO_CHARACTER: a whole set, which is added already. */
-static enum status read_member(struct parser *parser, uint32_t *out) {
-    if (peek(parser) == -1) return refuse(parser, STATUS_INVALID, "[ without ]");
-    if (take(parser, "\\")) return read_escape(parser, true, out);
-    *out = take_character(parser);
+static enum status regex_tree_read_member(struct parser *parser, uint32_t *out) {
+    if (regex_tree_peek(parser) == -1) return refuse(parser, STATUS_INVALID, "[ without ]");
+    if (regex_tree_take(parser, "\\")) return regex_tree_read_escape(parser, true, out);
+    *out = regex_tree_take_character(parser);
     return STATUS_OK;
 }
 
 /* Behind [ */
-static enum status read_class(struct parser *parser) {
-    bool negative = take(parser, "^");
+static enum status regex_tree_read_class(struct parser *parser) {
+    bool negative = regex_tree_take(parser, "^");
     bool opening = parser->syntax == REGEX_TEXT; /* a ] that comes first is itself */
     enum status status = STATUS_OK;
-    while (!status && (opening || !take(parser, "]"))) {
+    while (!status && (opening || !regex_tree_take(parser, "]"))) {
         uint32_t first = 0, last = 0;
         opening = false;
-        status = read_member(parser, &first);
+        status = regex_tree_read_member(parser, &first);
         if (status) break;
         size_t dash = parser->at;
-        if (take(parser, "-") && peek(parser) != ']') {
+        if (regex_tree_take(parser, "-") && regex_tree_peek(parser) != ']') {
             size_t before = parser->set.count;
-            status = read_member(parser, &last);
+            status = regex_tree_read_member(parser, &last);
             if (status) break;
             if (first != NO_CHARACTER && last != NO_CHARACTER) {
                 if (first > last) return refuse(parser, STATUS_INVALID, "a range that runs down");
@@ -307,38 +311,39 @@ static enum status add_set(struct parser *parser, uint32_t *out) {
                               .count = (uint32_t)parser->set.count};
     enum status status =
         code_points_add_all(&parser->ranges, parser->set.ranges, parser->set.count);
-    return status ? status : add_node(parser, node, out);
+    return status ? status : regex_tree_add_node(parser, node, out);
 }
 
 /* ---- atoms, sequences, alternatives ---- */
 
-static enum status read_alternatives(struct parser *parser, uint32_t *out);
+static enum status regex_tree_read_alternatives(struct parser *parser, uint32_t *out);
 
 /* Behind ( */
 static enum status read_group(struct parser *parser, uint32_t *out) {
     struct regex_node look = {.kind = REGEX_LOOK};
     bool looks = false;
-    if (take(parser, "?")) {
-        looks = take(parser, "=");
-        if (!looks) looks = look.negative = take(parser, "!");
-        if (take(parser, "<=") || take(parser, "<!"))
+    if (regex_tree_take(parser, "?")) {
+        looks = regex_tree_take(parser, "=");
+        if (!looks) looks = look.negative = regex_tree_take(parser, "!");
+        if (regex_tree_take(parser, "<=") || regex_tree_take(parser, "<!"))
             return refuse(parser, STATUS_UNSUPPORTED, "looking behind");
-        if (!looks && (take(parser, "P<") || take(parser, "<"))) {
-            while (peek(parser) != -1 && peek(parser) != '>')
+        if (!looks && (regex_tree_take(parser, "P<") || regex_tree_take(parser, "<"))) {
+            while (regex_tree_peek(parser) != -1 && regex_tree_peek(parser) != '>')
                 parser->at++;
-            if (!take(parser, ">")) return refuse(parser, STATUS_INVALID, "(?< without >");
-        } else if (!looks && !take(parser, ":")) {
+            if (!regex_tree_take(parser, ">"))
+                return refuse(parser, STATUS_INVALID, "(?< without >");
+        } else if (!looks && !regex_tree_take(parser, ":")) {
             return refuse(parser, STATUS_UNSUPPORTED, "a group's flag");
         }
     }
     if (++parser->depth > DEPTH_MAX)
         return refuse(parser, STATUS_UNSUPPORTED, "more than 100 groups in one another");
-    enum status status = read_alternatives(parser, out);
+    enum status status = regex_tree_read_alternatives(parser, out);
     if (status) return status;
     parser->depth--;
-    if (!take(parser, ")")) return refuse(parser, STATUS_INVALID, "( without )");
+    if (!regex_tree_take(parser, ")")) return refuse(parser, STATUS_INVALID, "( without )");
     look.first = *out;
-    return looks ? add_node(parser, look, out) : STATUS_OK;
+    return looks ? regex_tree_add_node(parser, look, out) : STATUS_OK;
 }
 
 static enum status read_atom(struct parser *parser, bool *repeatable, uint32_t *out) {
@@ -346,44 +351,44 @@ static enum status read_atom(struct parser *parser, bool *repeatable, uint32_t *
     enum status status = STATUS_OK;
     *repeatable = true;
     parser->set.count = 0;
-    if (take(parser, "(")) return read_group(parser, out);
+    if (regex_tree_take(parser, "(")) return read_group(parser, out);
     bool wide = parser->syntax == REGEX_TEXT;
-    bool begin = take(parser, "^") || (wide && take(parser, "\\A"));
-    bool end = !begin && (take(parser, "$") || (wide && take(parser, "\\z")));
-    bool edge = !begin && !end && take(parser, "\\b");
-    bool no_edge = !begin && !end && !edge && take(parser, "\\B");
+    bool begin = regex_tree_take(parser, "^") || (wide && regex_tree_take(parser, "\\A"));
+    bool end = !begin && (regex_tree_take(parser, "$") || (wide && regex_tree_take(parser, "\\z")));
+    bool edge = !begin && !end && regex_tree_take(parser, "\\b");
+    bool no_edge = !begin && !end && !edge && regex_tree_take(parser, "\\B");
     if (begin || end || edge || no_edge) {
         *repeatable = false;
-        return add_node(parser,
-                        (struct regex_node){.kind = begin ? REGEX_BEGIN
-                                                    : end ? REGEX_END
-                                                          : REGEX_WORD_EDGE,
-                                            .negative = no_edge},
-                        out);
+        return regex_tree_add_node(parser,
+                                   (struct regex_node){.kind = begin ? REGEX_BEGIN
+                                                               : end ? REGEX_END
+                                                                     : REGEX_WORD_EDGE,
+                                                       .negative = no_edge},
+                                   out);
     }
-    if (take(parser, ".")) {
+    if (regex_tree_take(parser, ".")) {
         size_t count = parser->syntax == REGEX_ECMA ? ARRAY_COUNT(newlines) : 1;
         status = code_points_add_all(&parser->set, newlines, count);
         if (!status) status = code_points_complement(&parser->set, 0);
-    } else if (take(parser, "[")) {
-        status = read_class(parser);
+    } else if (regex_tree_take(parser, "[")) {
+        status = regex_tree_read_class(parser);
     } else {
         uint32_t character = 0;
-        if (take(parser, "\\"))
-            status = read_escape(parser, false, &character);
+        if (regex_tree_take(parser, "\\"))
+            status = regex_tree_read_escape(parser, false, &character);
         else
-            character = take_character(parser);
+            character = regex_tree_take_character(parser);
         if (!status && character != NO_CHARACTER)
             status = code_points_add(&parser->set, character, character);
     }
     return status ? status : add_set(parser, out);
 }
 
-static bool take_number(struct parser *parser, uint32_t *out) {
+static bool regex_tree_take_number(struct parser *parser, uint32_t *out) {
     size_t from = parser->at;
     *out = 0;
-    for (; digit_value(peek(parser), 10) >= 0; parser->at++) {
-        *out = *out * 10 + (uint32_t)digit_value(peek(parser), 10);
+    for (; regex_tree_digit_value(regex_tree_peek(parser), 10) >= 0; parser->at++) {
+        *out = *out * 10 + (uint32_t)regex_tree_digit_value(regex_tree_peek(parser), 10);
         if (*out > COUNT_MAX) *out = COUNT_MAX;
     }
     return parser->at > from;
@@ -394,62 +399,63 @@ static bool take_quantifier(struct parser *parser, uint32_t *min, uint32_t *max)
     size_t from = parser->at;
     *min = 0;
     *max = REGEX_UNBOUNDED;
-    if (take(parser, "*")) return true;
-    if (take(parser, "?")) {
+    if (regex_tree_take(parser, "*")) return true;
+    if (regex_tree_take(parser, "?")) {
         *max = 1;
         return true;
     }
-    if (take(parser, "+")) {
+    if (regex_tree_take(parser, "+")) {
         *min = 1;
         return true;
     }
-    if (take(parser, "{") && take_number(parser, min)) {
-        if (!take(parser, ","))
+    if (regex_tree_take(parser, "{") && regex_tree_take_number(parser, min)) {
+        if (!regex_tree_take(parser, ","))
             *max = *min;
-        else if (!take_number(parser, max))
+        else if (!regex_tree_take_number(parser, max))
             *max = REGEX_UNBOUNDED;
-        if (take(parser, "}")) return true;
+        if (regex_tree_take(parser, "}")) return true;
     }
     parser->at = from;
     return false;
 }
 
-static enum status read_sequence(struct parser *parser, uint32_t *out) {
+static enum status regex_tree_read_sequence(struct parser *parser, uint32_t *out) {
     size_t base = parser->waiting_count;
     enum status status = STATUS_OK;
-    while (!status && peek(parser) != -1 && peek(parser) != '|' && peek(parser) != ')') {
+    while (!status && regex_tree_peek(parser) != -1 && regex_tree_peek(parser) != '|' &&
+           regex_tree_peek(parser) != ')') {
         uint32_t node = 0, min = 0, max = 0;
         bool repeatable = true;
         if (take_quantifier(parser, &min, &max))
             return refuse(parser, STATUS_INVALID, "a quantifier of nothing");
         status = read_atom(parser, &repeatable, &node);
         if (!status && take_quantifier(parser, &min, &max)) {
-            (void)take(parser, "?"); /* lazy: the same texts */
+            (void)regex_tree_take(parser, "?"); /* lazy: the same texts */
             if (!repeatable || min > max)
                 return refuse(parser, STATUS_INVALID, "a quantifier that cannot be");
-            status = add_node(
+            status = regex_tree_add_node(
                 parser,
                 (struct regex_node){.kind = REGEX_REPEAT, .first = node, .min = min, .max = max},
                 &node);
         }
-        if (!status) status = wait(parser, node);
+        if (!status) status = regex_tree_wait(parser, node);
     }
-    return status ? status : gather(parser, REGEX_SEQUENCE, base, out);
+    return status ? status : regex_tree_gather(parser, REGEX_SEQUENCE, base, out);
 }
 
-static enum status read_alternatives(struct parser *parser, uint32_t *out) {
+static enum status regex_tree_read_alternatives(struct parser *parser, uint32_t *out) {
     size_t base = parser->waiting_count;
     enum status status = STATUS_OK;
     do {
         uint32_t node = 0;
-        status = read_sequence(parser, &node);
-        if (!status) status = wait(parser, node);
-    } while (!status && take(parser, "|"));
-    return status ? status : gather(parser, REGEX_ALTERNATE, base, out);
+        status = regex_tree_read_sequence(parser, &node);
+        if (!status) status = regex_tree_wait(parser, node);
+    } while (!status && regex_tree_take(parser, "|"));
+    return status ? status : regex_tree_gather(parser, REGEX_ALTERNATE, base, out);
 }
 
-enum status regex_parse(struct automaton_work *work, struct bytes pattern, enum regex_syntax syntax,
-                        struct regex *out, struct error *error) {
+enum status regex_tree_parse(struct automaton_work *work, struct bytes pattern,
+                             enum regex_syntax syntax, struct regex *out, struct error *error) {
     struct parser parser = {.work = work, .text = pattern, .syntax = syntax, .error = error};
     parser.ranges.work = parser.set.work = work;
     if (!automaton_spend(work, pattern.count)) return STATUS_TOO_LARGE;
@@ -457,7 +463,7 @@ enum status regex_parse(struct automaton_work *work, struct bytes pattern, enum 
     if (parser.at < pattern.count) return refuse(&parser, STATUS_INVALID, "invalid UTF-8");
     parser.at = 0;
     uint32_t root = 0;
-    enum status status = read_alternatives(&parser, &root);
+    enum status status = regex_tree_read_alternatives(&parser, &root);
     if (status) return status;
     if (parser.at < pattern.count) return refuse(&parser, STATUS_INVALID, ") without (");
     *out = (struct regex){root, parser.nodes, parser.links, parser.ranges.ranges};

@@ -44,7 +44,8 @@ struct regex {
 };
 
 /* In the work's scratch. STATUS_INVALID, STATUS_UNSUPPORTED with what and where in `error`. */
-enum status regex_parse(struct automaton_work *work, struct bytes pattern, enum regex_syntax syntax,
-                        struct regex *out, struct error *error) MUST_USE;
+enum status regex_tree_parse(struct automaton_work *work, struct bytes pattern,
+                             enum regex_syntax syntax, struct regex *out,
+                             struct error *error) MUST_USE;
 
 #endif

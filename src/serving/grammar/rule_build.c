@@ -26,11 +26,11 @@ struct rule_builder {
     struct grammar_program *program;
 };
 
-static void *take_words(struct rule_builder *builder, size_t count, size_t item_bytes) {
+static void *rule_build_take_words(struct rule_builder *builder, size_t count, size_t item_bytes) {
     return arena_take_zeroed(builder->draft->work->arena, (count + 1) * item_bytes);
 }
 
-static enum status spend(struct rule_builder *builder, uint64_t steps) {
+static enum status rule_build_spend(struct rule_builder *builder, uint64_t steps) {
     return automaton_spend(builder->draft->work, steps) ? STATUS_OK : STATUS_TOO_LARGE;
 }
 
@@ -84,7 +84,8 @@ static enum status find_sizes(struct rule_builder *builder) {
     }
     for (bool changed = true; changed;) {
         changed = false;
-        if (spend(builder, draft->link_count + draft->node_count)) return STATUS_TOO_LARGE;
+        if (rule_build_spend(builder, draft->link_count + draft->node_count))
+            return STATUS_TOO_LARGE;
         for (uint32_t n = 0; n < draft->node_count; n++)
             builder->node_sizes[n] = size_of(builder, n);
         for (size_t r = 0; r < draft->rule_count; r++) {
@@ -114,7 +115,7 @@ static uint8_t flags_of(const struct rule_builder *builder, uint32_t number) {
     return flags;
 }
 
-static enum status find_live(struct rule_builder *builder) {
+static enum status rule_build_find_live(struct rule_builder *builder) {
     const struct rule_draft *draft = builder->draft;
     for (size_t r = 0; r < draft->rule_count; r++) {
         const struct automaton *automaton = draft->rules[r].automaton;
@@ -123,7 +124,8 @@ static enum status find_live(struct rule_builder *builder) {
     }
     for (bool changed = true; changed;) {
         changed = false;
-        if (spend(builder, draft->link_count + draft->node_count)) return STATUS_TOO_LARGE;
+        if (rule_build_spend(builder, draft->link_count + draft->node_count))
+            return STATUS_TOO_LARGE;
         for (uint32_t n = 0; n < draft->node_count; n++)
             builder->node_flags[n] = flags_of(builder, n);
         for (size_t r = 0; r < draft->rule_count; r++) {
@@ -140,7 +142,7 @@ static enum status find_live(struct rule_builder *builder) {
 
 static enum status put_references(struct rule_builder *builder) {
     struct rule_draft *draft = builder->draft;
-    uint32_t *calls = take_words(builder, draft->rule_count, sizeof *calls);
+    uint32_t *calls = rule_build_take_words(builder, draft->rule_count, sizeof *calls);
     size_t count = draft->node_count;
     uint32_t nothing = 0, empty = 0;
     if (!calls) return STATUS_NO_MEMORY;
@@ -165,15 +167,15 @@ static enum status put_references(struct rule_builder *builder) {
 
 /* ---- automata ---- */
 
-static enum status fail(struct rule_builder *builder, uint32_t rule, enum status status,
-                        const char *what) {
+static enum status rule_build_fail(struct rule_builder *builder, uint32_t rule, enum status status,
+                                   const char *what) {
     const struct draft_rule *of = &builder->draft->rules[rule];
     if (!of->name.count) return error_set(builder->error, status, "the form: %s", what);
     return error_set(builder->error, status, "gbnf: line %u: rule %.*s: %s", of->line,
                      (int)of->name.count, of->name.data, what);
 }
 
-static uint32_t number_of(struct rule_builder *builder, uint32_t rule) {
+static uint32_t rule_build_number_of(struct rule_builder *builder, uint32_t rule) {
     if (builder->numbers[rule] == RULE_NONE) {
         builder->numbers[rule] = builder->rule_count;
         builder->order[builder->rule_count++] = rule;
@@ -185,7 +187,7 @@ static struct rule_edge edge_of(struct rule_builder *builder, uint32_t symbol, u
     check(symbol < builder->draft->symbol_count);
     struct draft_symbol of = builder->draft->symbols[symbol];
     builder->program->has_tokens |= of.kind == RULE_TOKEN || of.kind == RULE_OTHER_TOKEN;
-    if (of.kind == RULE_CALL) of.subject = number_of(builder, of.subject);
+    if (of.kind == RULE_CALL) of.subject = rule_build_number_of(builder, of.subject);
     return (struct rule_edge){of.kind, of.subject, to};
 }
 
@@ -214,7 +216,8 @@ static enum status put_edges(struct rule_builder *builder, const struct automato
         count += s ? list_edges(builder, automaton, s, NULL) : 0;
     }
     first[automaton->state_count] = count;
-    if (spend(builder, automaton->state_count + 64 * (uint64_t)count)) return STATUS_TOO_LARGE;
+    if (rule_build_spend(builder, automaton->state_count + 64 * (uint64_t)count))
+        return STATUS_TOO_LARGE;
     if (count == 0) return STATUS_OK;
     struct rule_edge *edges = arena_take(builder->arena, count * sizeof *edges);
     if (!edges) return STATUS_NO_MEMORY;
@@ -262,7 +265,7 @@ static enum status make_rule(struct rule_builder *builder, uint32_t number) {
         arena_clear(draft->work->scratch);
     }
     if (!status) status = put_edges(builder, automaton, rule);
-    if (status) return fail(builder, from, status, "its automaton is too large");
+    if (status) return rule_build_fail(builder, from, status, "its automaton is too large");
     rule->automaton = copy_bytes(builder->arena, automaton);
     if (!rule->automaton) return STATUS_NO_MEMORY;
     for (uint32_t s = 1; s < automaton->state_count; s++) {
@@ -275,12 +278,13 @@ static enum status make_rule(struct rule_builder *builder, uint32_t number) {
 
 /* ---- what rules begin with ---- */
 
-static void add_all(struct byte_set *set, const struct byte_set *other) {
+static void rule_build_add_all(struct byte_set *set, const struct byte_set *other) {
     for (int w = 0; w < 4; w++)
         set->words[w] |= other->words[w];
 }
 
-static void add_value(const struct shape_program *shapes, uint32_t shape, struct byte_set *set) {
+static void rule_build_add_value(const struct shape_program *shapes, uint32_t shape,
+                                 struct byte_set *set) {
     uint32_t kinds = 0;
     for (uint32_t i = 0; i < shapes->shapes[shape].count; i++)
         kinds |= shapes->alternatives[shapes->shapes[shape].first + i].kinds;
@@ -307,9 +311,9 @@ static bool add_begins(const struct rule_builder *builder, const struct grammar_
     for (uint32_t i = 0; i < count; i++) {
         token |= edges[i].symbol == RULE_TOKEN || edges[i].symbol == RULE_OTHER_TOKEN;
         if (edges[i].symbol == RULE_VALUE)
-            add_value(builder->program->shapes, edges[i].subject, set);
+            rule_build_add_value(builder->program->shapes, edges[i].subject, set);
         if (edges[i].symbol != RULE_CALL) continue;
-        add_all(set, &builder->rules[edges[i].subject].begins);
+        rule_build_add_all(set, &builder->rules[edges[i].subject].begins);
         token |= builder->rules[edges[i].subject].begins_with_token;
     }
     return token;
@@ -342,13 +346,14 @@ static enum status refuse_circle(struct rule_builder *builder, uint32_t number,
         if (builder->draft->rules[builder->order[number]].name.count) break;
         (void)depth_of(builder, number, depths, &number);
     }
-    return fail(builder, builder->order[number], STATUS_INVALID,
-                "begins with itself (left recursion); write what comes again behind what it "
-                "begins with, like a (\",\" a)*");
+    return rule_build_fail(
+        builder, builder->order[number], STATUS_INVALID,
+        "begins with itself (left recursion); write what comes again behind what it "
+        "begins with, like a (\",\" a)*");
 }
 
 static enum status find_begins(struct rule_builder *builder) {
-    uint32_t *depths = take_words(builder, builder->rule_count, sizeof *depths);
+    uint32_t *depths = rule_build_take_words(builder, builder->rule_count, sizeof *depths);
     uint32_t left = builder->rule_count, known = 1, undone = 0;
     if (!depths) return STATUS_NO_MEMORY;
     while (left && known) {
@@ -356,14 +361,14 @@ static enum status find_begins(struct rule_builder *builder) {
         for (uint32_t r = 0; r < builder->rule_count; r++) {
             uint32_t unknown = 0;
             struct grammar_rule *rule = &builder->rules[r];
-            if (spend(builder, 1)) return STATUS_TOO_LARGE;
+            if (rule_build_spend(builder, 1)) return STATUS_TOO_LARGE;
             if (depths[r]) continue;
             depths[r] = depth_of(builder, r, depths, &unknown);
             undone = depths[r] ? undone : r;
             if (!depths[r]) continue;
             if (depths[r] > BEGIN_DEPTH_MAX)
-                return fail(builder, builder->order[r], STATUS_TOO_LARGE,
-                            "more than 200 rules begin with one another");
+                return rule_build_fail(builder, builder->order[r], STATUS_TOO_LARGE,
+                                       "more than 200 rules begin with one another");
             rule->begins_with_token =
                 add_begins(builder, rule, rule->automaton->start, &rule->begins);
             known++;
@@ -377,7 +382,7 @@ static enum status find_begins(struct rule_builder *builder) {
 
 static bool grows(struct byte_set *set, const struct byte_set *other) {
     struct byte_set before = *set;
-    add_all(set, other);
+    rule_build_add_all(set, other);
     return memcmp(&before, set, sizeof before) != 0;
 }
 
@@ -387,13 +392,13 @@ static enum status find_follows(struct rule_builder *builder) {
         for (uint32_t r = 0; r < builder->rule_count; r++) {
             struct grammar_rule *rule = &builder->rules[r];
             uint32_t count = rule->first_edge ? rule->first_edge[rule->automaton->state_count] : 0;
-            if (spend(builder, 1 + 16 * (uint64_t)count)) return STATUS_TOO_LARGE;
+            if (rule_build_spend(builder, 1 + 16 * (uint64_t)count)) return STATUS_TOO_LARGE;
             for (uint32_t i = 0; i < count; i++) {
                 const struct rule_edge *edge = &rule->edges[i];
                 struct byte_set behind = {{0}};
                 if (edge->symbol != RULE_CALL) continue;
                 (void)add_begins(builder, rule, edge->to, &behind);
-                if (rule->automaton->labels[edge->to]) add_all(&behind, &rule->follows);
+                if (rule->automaton->labels[edge->to]) rule_build_add_all(&behind, &rule->follows);
                 changed |= grows(&builder->rules[edge->subject].follows, &behind);
             }
         }
@@ -406,13 +411,13 @@ static enum status find_follows(struct rule_builder *builder) {
 static enum status open_builder(struct rule_builder *builder) {
     const struct rule_draft *draft = builder->draft;
     size_t nodes = draft->node_count, rules = draft->rule_count;
-    builder->node_sizes = take_words(builder, nodes, sizeof *builder->node_sizes);
-    builder->rule_sizes = take_words(builder, rules, sizeof *builder->rule_sizes);
-    builder->node_flags = take_words(builder, nodes, 1);
-    builder->rule_flags = take_words(builder, rules, 1);
-    builder->called = take_words(builder, rules, sizeof *builder->called);
-    builder->numbers = take_words(builder, rules, sizeof *builder->numbers);
-    builder->order = take_words(builder, rules, sizeof *builder->order);
+    builder->node_sizes = rule_build_take_words(builder, nodes, sizeof *builder->node_sizes);
+    builder->rule_sizes = rule_build_take_words(builder, rules, sizeof *builder->rule_sizes);
+    builder->node_flags = rule_build_take_words(builder, nodes, 1);
+    builder->rule_flags = rule_build_take_words(builder, rules, 1);
+    builder->called = rule_build_take_words(builder, rules, sizeof *builder->called);
+    builder->numbers = rule_build_take_words(builder, rules, sizeof *builder->numbers);
+    builder->order = rule_build_take_words(builder, rules, sizeof *builder->order);
     builder->rules = arena_take_zeroed(builder->arena, rules * sizeof *builder->rules);
     builder->program = arena_take_zeroed(builder->arena, sizeof *builder->program);
     if (!builder->node_sizes || !builder->rule_sizes || !builder->node_flags ||
@@ -427,13 +432,14 @@ static enum status build(struct rule_builder *builder, uint32_t root,
                          const struct shape_program *shapes) {
     enum status status = open_builder(builder);
     if (!status) status = find_sizes(builder);
-    if (!status) status = find_live(builder);
+    if (!status) status = rule_build_find_live(builder);
     if (status) return status;
     builder->program->shapes = shapes;
     if (!(builder->rule_flags[root] & LIVES))
-        return fail(builder, root, STATUS_INVALID, "no text fulfils it: it never comes to an end");
+        return rule_build_fail(builder, root, STATUS_INVALID,
+                               "no text fulfils it: it never comes to an end");
     status = put_references(builder);
-    (void)number_of(builder, root);
+    (void)rule_build_number_of(builder, root);
     for (uint32_t r = 0; !status && r < builder->rule_count; r++)
         status = make_rule(builder, r);
     if (!status) status = find_begins(builder);

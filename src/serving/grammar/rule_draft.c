@@ -5,8 +5,8 @@
 
 #define COPIES_MAX 4 /* of what is repeated; more may become calls */
 
-static enum status make_room(struct rule_draft *draft, void *array, size_t count, size_t *capacity,
-                             size_t item_bytes) {
+static enum status rule_draft_make_room(struct rule_draft *draft, void *array, size_t count,
+                                        size_t *capacity, size_t item_bytes) {
     void **items = array;
     if (!automaton_spend(draft->work, 1)) return STATUS_TOO_LARGE;
     if (count < *capacity) return STATUS_OK;
@@ -19,13 +19,13 @@ static enum status make_room(struct rule_draft *draft, void *array, size_t count
     return STATUS_OK;
 }
 
-static enum status add_node(struct rule_draft *draft, struct regex_node node, uint32_t rule,
-                            uint32_t *out) {
-    enum status status = make_room(draft, &draft->nodes, draft->node_count, &draft->node_capacity,
-                                   sizeof *draft->nodes);
+static enum status rule_draft_add_node(struct rule_draft *draft, struct regex_node node,
+                                       uint32_t rule, uint32_t *out) {
+    enum status status = rule_draft_make_room(draft, &draft->nodes, draft->node_count,
+                                              &draft->node_capacity, sizeof *draft->nodes);
     if (!status)
-        status = make_room(draft, &draft->rule_of, draft->node_count, &draft->rule_of_capacity,
-                           sizeof *draft->rule_of);
+        status = rule_draft_make_room(draft, &draft->rule_of, draft->node_count,
+                                      &draft->rule_of_capacity, sizeof *draft->rule_of);
     if (status) return status;
     *out = (uint32_t)draft->node_count;
     draft->nodes[draft->node_count] = node;
@@ -34,8 +34,8 @@ static enum status add_node(struct rule_draft *draft, struct regex_node node, ui
 }
 
 static enum status add_link(struct rule_draft *draft, uint32_t node) {
-    enum status status = make_room(draft, &draft->links, draft->link_count, &draft->link_capacity,
-                                   sizeof *draft->links);
+    enum status status = rule_draft_make_room(draft, &draft->links, draft->link_count,
+                                              &draft->link_capacity, sizeof *draft->links);
     if (!status) draft->links[draft->link_count++] = node;
     return status;
 }
@@ -45,12 +45,12 @@ enum status rule_draft_set(struct rule_draft *draft, const struct code_range *ra
     struct regex_node node = {
         .kind = REGEX_SET, .first = (uint32_t)draft->range_count, .count = (uint32_t)count};
     for (size_t i = 0; i < count; i++) {
-        enum status status = make_room(draft, &draft->ranges, draft->range_count,
-                                       &draft->range_capacity, sizeof *draft->ranges);
+        enum status status = rule_draft_make_room(draft, &draft->ranges, draft->range_count,
+                                                  &draft->range_capacity, sizeof *draft->ranges);
         if (status) return status;
         draft->ranges[draft->range_count++] = ranges[i];
     }
-    return add_node(draft, node, RULE_NONE, out);
+    return rule_draft_add_node(draft, node, RULE_NONE, out);
 }
 
 enum status rule_draft_text(struct rule_draft *draft, struct bytes text, uint32_t *out) {
@@ -77,8 +77,8 @@ enum status rule_draft_symbol(struct rule_draft *draft, enum rule_symbol kind, u
         at++;
     if (at == RULE_SYMBOLS_MAX || !automaton_spend(draft->work, at)) return STATUS_TOO_LARGE;
     if (at == draft->symbol_count) {
-        enum status status =
-            make_room(draft, &draft->symbols, at, &draft->symbol_capacity, sizeof *draft->symbols);
+        enum status status = rule_draft_make_room(draft, &draft->symbols, at,
+                                                  &draft->symbol_capacity, sizeof *draft->symbols);
         if (status) return status;
         draft->symbols[draft->symbol_count++] = (struct draft_symbol){kind, subject};
     }
@@ -87,8 +87,8 @@ enum status rule_draft_symbol(struct rule_draft *draft, enum rule_symbol kind, u
 }
 
 enum status rule_draft_wait(struct rule_draft *draft, uint32_t node) {
-    enum status status = make_room(draft, &draft->waiting, draft->waiting_count,
-                                   &draft->waiting_capacity, sizeof *draft->waiting);
+    enum status status = rule_draft_make_room(draft, &draft->waiting, draft->waiting_count,
+                                              &draft->waiting_capacity, sizeof *draft->waiting);
     if (!status) draft->waiting[draft->waiting_count++] = node;
     return status;
 }
@@ -106,7 +106,7 @@ enum status rule_draft_gather(struct rule_draft *draft, enum regex_kind kind, si
     }
     for (uint32_t i = 0; !status && i < node.count; i++)
         status = add_link(draft, draft->waiting[base + i]);
-    return status ? status : add_node(draft, node, RULE_NONE, out);
+    return status ? status : rule_draft_add_node(draft, node, RULE_NONE, out);
 }
 
 /* A long repetition is a separate rule, so that it can be called where copies would be too
@@ -121,13 +121,13 @@ enum status rule_draft_repeat(struct rule_draft *draft, uint32_t node, uint32_t 
         if (!status) status = rule_draft_reference(draft, rule, &node);
     }
     struct regex_node repeat = {.kind = REGEX_REPEAT, .first = node, .min = min, .max = max};
-    return status ? status : add_node(draft, repeat, RULE_NONE, out);
+    return status ? status : rule_draft_add_node(draft, repeat, RULE_NONE, out);
 }
 
 enum status rule_draft_add_rule(struct rule_draft *draft, const struct draft_rule *rule,
                                 uint32_t *rule_out) {
-    enum status status = make_room(draft, &draft->rules, draft->rule_count, &draft->rule_capacity,
-                                   sizeof *draft->rules);
+    enum status status = rule_draft_make_room(draft, &draft->rules, draft->rule_count,
+                                              &draft->rule_capacity, sizeof *draft->rules);
     if (status) return status;
     *rule_out = (uint32_t)draft->rule_count;
     draft->rules[draft->rule_count++] = *rule;
@@ -139,5 +139,5 @@ enum status rule_draft_reference(struct rule_draft *draft, uint32_t rule, uint32
     struct regex_node node = {.kind = REGEX_ALTERNATE, .first = (uint32_t)draft->link_count};
     enum status status = add_link(draft, RULE_NONE);
     if (!status) status = add_link(draft, RULE_NONE);
-    return status ? status : add_node(draft, node, rule, out);
+    return status ? status : rule_draft_add_node(draft, node, rule, out);
 }

@@ -37,13 +37,13 @@ static uint32_t put(const struct grammar *grammar, struct stack_table *table, ui
     return stack_table_put(table, &frame, NULL);
 }
 
-uint32_t rule_begin(const struct grammar *grammar, struct stack_table *table) {
+uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *table) {
     return put(grammar, table, 0, rule_at(grammar, 0)->automaton->start, STACK_NONE);
 }
 
 /* ---- points ---- */
 
-static void wait(struct rule_walk *walk, struct rule_point point) {
+static void rule_step_wait(struct rule_walk *walk, struct rule_point point) {
     if (walk->count < WAITING_MAX) walk->waiting[walk->count++] = point;
 }
 
@@ -55,10 +55,10 @@ static void begin_walk(struct rule_walk *walk, const struct grammar *grammar,
     walk->byte = byte;
     walk->count = 0;
     walk->visits_left = VISITS_MAX;
-    wait(walk, (struct rule_point){frame->subject, frame->state, frame->below, true});
+    rule_step_wait(walk, (struct rule_point){frame->subject, frame->state, frame->below, true});
 }
 
-static bool may_begin(const struct rule_walk *walk, const struct grammar_rule *rule) {
+static bool rule_step_may_begin(const struct rule_walk *walk, const struct grammar_rule *rule) {
     return walk->byte == NO_BYTE ? true : byte_set_has(&rule->begins, (uint8_t)walk->byte);
 }
 
@@ -71,14 +71,15 @@ static bool next_point(struct rule_walk *walk, struct rule_point *out) {
     const struct rule_edge *edges = rule_edges(rule, out->state, &count);
     if (out->ends && out->below && rule->automaton->labels[out->state]) {
         const struct stack_frame *below = stack_table_at(walk->table, out->below);
-        wait(walk, (struct rule_point){below->subject, below->state, below->below, true});
+        rule_step_wait(walk, (struct rule_point){below->subject, below->state, below->below, true});
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct grammar_rule *called = rule_at(walk->grammar, edges[i].subject);
-        if (edges[i].symbol != RULE_CALL || !may_begin(walk, called)) continue;
+        if (edges[i].symbol != RULE_CALL || !rule_step_may_begin(walk, called)) continue;
         uint32_t behind = put(walk->grammar, walk->table, out->rule, edges[i].to, out->below);
         if (behind == STACK_NONE) continue;
-        wait(walk, (struct rule_point){edges[i].subject, called->automaton->start, behind, false});
+        rule_step_wait(
+            walk, (struct rule_point){edges[i].subject, called->automaton->start, behind, false});
     }
     return true;
 }
@@ -114,16 +115,16 @@ void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_
     step_points(&walk, false, out);
 }
 
-void rule_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                uint32_t state, uint8_t byte, struct thread_list *out) {
+void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                     uint32_t state, uint8_t byte, struct thread_list *out) {
     struct rule_walk walk;
     begin_walk(&walk, grammar, table, number, byte);
     walk.waiting[0].state = state;
     step_points(&walk, true, out);
 }
 
-bool rule_leaves(const struct grammar *grammar, const struct grammar_rule *rule, uint32_t state,
-                 uint8_t byte) {
+bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
+                      uint32_t state, uint8_t byte) {
     uint32_t count;
     const struct rule_edge *edges = rule_edges(rule, state, &count);
     if (rule->automaton->labels[state] && byte_set_has(&rule->follows, byte)) return true;
@@ -137,7 +138,8 @@ bool rule_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
 
 /* ---- ends ---- */
 
-bool rule_may_end(const struct grammar *grammar, const struct stack_table *table, uint32_t number) {
+bool rule_step_may_end(const struct grammar *grammar, const struct stack_table *table,
+                       uint32_t number) {
     for (; number; number = stack_table_at(table, number)->below) {
         const struct stack_frame *frame = stack_table_at(table, number);
         if (!rule_at(grammar, frame->subject)->automaton->labels[frame->state]) return false;
@@ -145,8 +147,8 @@ bool rule_may_end(const struct grammar *grammar, const struct stack_table *table
     return true;
 }
 
-bool rule_must_end(const struct grammar *grammar, const struct stack_table *table,
-                   uint32_t number) {
+bool rule_step_must_end(const struct grammar *grammar, const struct stack_table *table,
+                        uint32_t number) {
     const struct stack_frame *frame = stack_table_at(table, number);
     return frame->kind == STACK_RULE && !frame->below &&
            frame->state == rule_at(grammar, frame->subject)->last;
@@ -197,8 +199,8 @@ static bool takes_bytes(const struct automaton *automaton, uint32_t state) {
     return false;
 }
 
-void rule_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-               struct rule_outlook *outlook) {
+void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                    struct rule_outlook *outlook) {
     struct rule_walk walk;
     struct rule_point at;
     begin_walk(&walk, grammar, table, number, NO_BYTE);

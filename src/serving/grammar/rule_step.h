@@ -9,20 +9,22 @@
 #include "serving/grammar/grammar.h"
 
 /* STACK_NONE where the table is full. */
-uint32_t rule_begin(const struct grammar *grammar, struct stack_table *table);
+uint32_t rule_step_begin(const struct grammar *grammar, struct stack_table *table);
 /* Adds the frames that the frame `number` of a rule becomes by `byte`. */
 void rule_step(const struct grammar *grammar, struct stack_table *table, uint32_t number,
                uint8_t byte, struct thread_list *out);
 /* The same of a frame like `number`, but in `state`, and without the rule's own steps by bytes. */
-void rule_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-                uint32_t state, uint8_t byte, struct thread_list *out);
-bool rule_may_end(const struct grammar *grammar, const struct stack_table *table, uint32_t number);
+void rule_step_leave(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                     uint32_t state, uint8_t byte, struct thread_list *out);
+bool rule_step_may_end(const struct grammar *grammar, const struct stack_table *table,
+                       uint32_t number);
 /* Nothing comes behind a frame but the end. */
-bool rule_must_end(const struct grammar *grammar, const struct stack_table *table, uint32_t number);
+bool rule_step_must_end(const struct grammar *grammar, const struct stack_table *table,
+                        uint32_t number);
 
 /* Whether a state is left by a byte: by a call, a value, or the rule's end. */
-bool rule_leaves(const struct grammar *grammar, const struct grammar_rule *rule, uint32_t state,
-                 uint8_t byte);
+bool rule_step_leaves(const struct grammar *grammar, const struct grammar_rule *rule,
+                      uint32_t state, uint8_t byte);
 
 /* ---- tokens that stand for themselves ---- */
 
@@ -37,7 +39,7 @@ struct rule_outlook {
     uint32_t token; /* the only one that stands for itself; TOKEN_NONE: there is none */
     bool several;   /* there are others */
 };
-void rule_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
-               struct rule_outlook *outlook);
+void rule_step_look(const struct grammar *grammar, struct stack_table *table, uint32_t number,
+                    struct rule_outlook *outlook);
 
 #endif

@@ -14,8 +14,8 @@ const struct schema_limits schema_limits_usual = {
 };
 
 /* Automata have scratch memory of their own, which they give back after each step. */
-static void split_scratch(struct arena *scratch, struct arena *kept_out,
-                          struct arena *passing_out) {
+static void schema_split_scratch(struct arena *scratch, struct arena *kept_out,
+                                 struct arena *passing_out) {
     if (scratch->pool) {
         arena_open(kept_out, scratch->pool);
         arena_open(passing_out, scratch->pool);
@@ -26,12 +26,13 @@ static void split_scratch(struct arena *scratch, struct arena *kept_out,
     arena_over(passing_out, scratch->at + bytes, bytes);
 }
 
-static enum status open_state(struct schema_state *state) {
+static enum status schema_open_state(struct schema_state *state) {
     enum status status = map_open(&state->known, state->arena, KNOWN_MAX);
     if (!status) status = language_open(&state->languages, &state->work);
     if (status) return state_failed(state, status);
-    status = state_room(state, &state->claims, 0, &state->claims_capacity, sizeof *state->claims);
-    if (!status) status = value_open(state);
+    status =
+        schema_state_room(state, &state->claims, 0, &state->claims_capacity, sizeof *state->claims);
+    if (!status) status = value_set_open(state);
     if (status) return status;
     state->claims[CLAIMS_NEVER] =
         (struct claims_entry){.reading = READING_DONE, .set = &state->value_none};
@@ -41,23 +42,23 @@ static enum status open_state(struct schema_state *state) {
     return STATUS_OK;
 }
 
-static enum status compile(struct schema_state *state, const struct tree *schema,
-                           struct arena *arena, const struct shape_program **out) {
+static enum status schema_compile_each(struct schema_state *state, const struct tree *schema,
+                                       struct arena *arena, const struct shape_program **out) {
     enum tree_kind kind = tree_kind(schema);
     if (kind != TREE_OBJECT && kind != TREE_TRUE && kind != TREE_FALSE)
         return state_error(state, STATUS_INVALID, "a schema must be an object or a boolean, is %s",
                            tree_kind_name(kind));
-    enum status status = open_state(state);
-    if (!status) status = refs_collect(state, schema);
+    enum status status = schema_open_state(state);
+    if (!status) status = schema_refs_collect(state, schema);
     struct schema_source source = {.tree = schema, .parent = UINT32_MAX};
     uint32_t claim, claims, root;
-    if (!status) status = state_source(state, &source, &claim);
+    if (!status) status = schema_state_source(state, &source, &claim);
     if (status) return status;
     claim *= 2;
     struct shape_graph graph;
-    status = state_claims(state, &claim, 1, &claims);
-    if (!status) status = graph_grow(&graph, state, claims, &root);
-    if (!status) status = graph_find_live(&graph);
+    status = schema_state_claims(state, &claim, 1, &claims);
+    if (!status) status = shape_graph_grow(&graph, state, claims, &root);
+    if (!status) status = shape_graph_find_live(&graph);
     if (status) return status;
     state->at = UINT32_MAX;
     state->keyword = NULL;
@@ -71,7 +72,7 @@ enum status schema_compile(struct arena *arena, struct arena *scratch, const str
                            const struct shape_program **out, struct bytes *ignored_out,
                            struct error *error) {
     struct arena kept, passing;
-    split_scratch(scratch, &kept, &passing);
+    schema_split_scratch(scratch, &kept, &passing);
     struct schema_state state = {
         .arena = &kept,
         .work = {.arena = &kept,
@@ -83,7 +84,7 @@ enum status schema_compile(struct arena *arena, struct arena *scratch, const str
         .error = error,
         .at = UINT32_MAX,
     };
-    enum status status = compile(&state, schema, arena, out);
+    enum status status = schema_compile_each(&state, schema, arena, out);
     if (!status && ignored_out) {
         *ignored_out = arena_copy(arena, state.ignored);
         if (!ignored_out->data) status = state_failed(&state, STATUS_NO_MEMORY);

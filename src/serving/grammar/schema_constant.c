@@ -5,8 +5,8 @@
 #include "serving/grammar/schema_read.h"
 #include "serving/grammar/value_set.h"
 
-enum status read_number_text(struct schema_reader *reader, const struct tree *value,
-                             struct bytes *out) {
+enum status schema_constant_read_number_text(struct schema_reader *reader, const struct tree *value,
+                                             struct bytes *out) {
     if (tree_kind(value) != TREE_INTEGER && tree_kind(value) != TREE_REAL)
         return read_wrong_kind(reader, value, "a number");
     *out = tree_text(reader->state->arena, value);
@@ -19,10 +19,10 @@ static enum status language_of_number(struct schema_reader *reader, const struct
     struct bytes text;
     struct decimal decimal;
     const struct automaton *automaton;
-    enum status status = read_number_text(reader, value, &text);
+    enum status status = schema_constant_read_number_text(reader, value, &text);
     if (status) return status;
-    status = decimal_read(text, &decimal);
-    if (!status) status = automaton_of_number(&state->work, &decimal, &automaton);
+    status = number_set_decimal_read(text, &decimal);
+    if (!status) status = number_set_automaton_of_number(&state->work, &decimal, &automaton);
     if (status == STATUS_UNSUPPORTED)
         return state_error(state, status, "the number %.*s has too many digits", (int)text.count,
                            text.data);
@@ -41,9 +41,9 @@ static enum status claims_of_constant(struct schema_reader *reader, const struct
         .constant = true,
     };
     uint32_t claim;
-    enum status status = state_source(reader->state, &source, &claim);
+    enum status status = schema_state_source(reader->state, &source, &claim);
     claim *= 2;
-    return status ? status : state_claims(reader->state, &claim, 1, out);
+    return status ? status : schema_state_claims(reader->state, &claim, 1, out);
 }
 
 static enum status read_constant_array(struct schema_reader *reader, const struct tree *value,
@@ -85,15 +85,15 @@ static enum status read_constant_object(struct schema_reader *reader, const stru
     cursor = (struct tree_cursor){0};
     for (uint32_t i = 0; i < count && tree_next_member(value, &cursor, &key, &member); i++) {
         rules[i] = (struct key_rule){0};
-        status = state_name(state, key, &names[i]);
-        if (!status) status = state_condition_of_name(state, names[i], &rules[i].condition);
+        status = schema_state_name(state, key, &names[i]);
+        if (!status) status = schema_state_condition_of_name(state, names[i], &rules[i].condition);
         if (!status) status = claims_of_constant(reader, member, &rules[i].claims);
         if (status) return status;
     }
-    words_sort(names, count);
+    schema_read_words_sort(names, count);
     struct key_condition others = {.names = names, .name_count = count, .negated = true};
     rules[count] = (struct key_rule){.claims = CLAIMS_NEVER};
-    status = state_condition(state, &others, &rules[count].condition);
+    status = schema_state_condition(state, &others, &rules[count].condition);
     *object = (struct object_set){.rules = rules,
                                   .rule_count = count + 1,
                                   .required = names,
@@ -105,8 +105,8 @@ static enum status read_constant_object(struct schema_reader *reader, const stru
     return status;
 }
 
-enum status read_constant(struct schema_reader *reader, const struct tree *value,
-                          struct value_set *out) {
+enum status schema_constant_read_constant(struct schema_reader *reader, const struct tree *value,
+                                          struct value_set *out) {
     struct bytes text;
     *out = reader->state->value_none;
     enum status status;
@@ -145,38 +145,38 @@ static enum status language_of_strings(struct schema_reader *reader, const struc
     if (!names || !texts) return state_failed(state, STATUS_NO_MEMORY);
     for (uint32_t i = 0; i < total; i++) {
         if (!tree_get_string(tree_at(list, i), &text)) continue;
-        enum status status = state_name(state, text, &names[count++]);
+        enum status status = schema_state_name(state, text, &names[count++]);
         if (status) return status;
     }
     *out = LANGUAGE_NONE;
     if (count == 0) return STATUS_OK;
-    words_sort(names, count);
-    count = words_unique(names, count);
+    schema_read_words_sort(names, count);
+    count = schema_read_words_unique(names, count);
     for (uint32_t i = 0; i < count; i++)
         texts[i] = state->names[names[i]];
     enum status status = language_of_texts(&state->languages, texts, count, out);
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-enum status read_constants(struct schema_reader *reader) {
+enum status schema_constant_read_constants(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     struct value_set part;
     enum status status = STATUS_OK;
-    const struct tree *list = read_keyword(reader, "enum");
+    const struct tree *list = schema_read_keyword(reader, "enum");
     if (list) {
         if (tree_kind(list) != TREE_ARRAY) return read_wrong_kind(reader, list, "an array");
         struct value_set all = state->value_none;
         status = language_of_strings(reader, list, &all.string);
         for (size_t i = 0; i < tree_count(list) && !status; i++) {
             if (tree_kind(tree_at(list, i)) == TREE_STRING) continue;
-            status = read_constant(reader, tree_at(list, i), &part);
-            if (!status) status = value_or(state, &all, &part, &all);
+            status = schema_constant_read_constant(reader, tree_at(list, i), &part);
+            if (!status) status = value_set_or(state, &all, &part, &all);
         }
-        if (!status) status = value_and(state, &reader->set, &all, &reader->set);
+        if (!status) status = value_set_and(state, &reader->set, &all, &reader->set);
         if (status) return status;
     }
-    const struct tree *value = read_keyword(reader, "const");
+    const struct tree *value = schema_read_keyword(reader, "const");
     if (!value || reader->draft < DRAFT_6) return STATUS_OK;
-    status = read_constant(reader, value, &part);
-    return status ? status : value_and(state, &reader->set, &part, &reader->set);
+    status = schema_constant_read_constant(reader, value, &part);
+    return status ? status : value_set_and(state, &reader->set, &part, &reader->set);
 }

@@ -15,18 +15,18 @@ static enum status keep_array(struct schema_reader *reader, const struct array_s
     struct value_set set = state->value_any;
     set.arrays = list;
     set.array_count = 1;
-    return value_and(state, &reader->set, &set, &reader->set);
+    return value_set_and(state, &reader->set, &set, &reader->set);
 }
 
 /* Items at the places that a list names, then the rest. */
 static enum status read_items(struct schema_reader *reader, struct array_set *array) {
     struct schema_state *state = reader->state;
     const struct tree *items = tree_member(reader->tree, "items");
-    const struct tree *prefix = read_keyword(reader, "prefixItems");
+    const struct tree *prefix = schema_read_keyword(reader, "prefixItems");
     const struct tree *rest = items;
     const char *rest_keyword = "items";
     if (!prefix && items && tree_kind(items) == TREE_ARRAY) {
-        prefix = read_keyword(reader, "items");
+        prefix = schema_read_keyword(reader, "items");
         rest = tree_member(reader->tree, "additionalItems");
         rest_keyword = "additionalItems";
     }
@@ -38,7 +38,7 @@ static enum status read_items(struct schema_reader *reader, struct array_set *ar
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < count && !status; i++) {
         rules[i] = (struct item_rule){.from = i, .to = i + 1, .evaluates = true};
-        status = read_child(reader, (struct bytes){0}, tree_at(prefix, i), &rules[i].claims);
+        status = schema_read_child(reader, (struct bytes){0}, tree_at(prefix, i), &rules[i].claims);
     }
     array->rules = rules;
     array->rule_count = count;
@@ -46,7 +46,7 @@ static enum status read_items(struct schema_reader *reader, struct array_set *ar
     state->keyword = rest_keyword;
     rules[count] = (struct item_rule){.from = count, .to = UINT32_MAX, .evaluates = true};
     array->rule_count = count + 1;
-    return read_child(reader, (struct bytes){0}, rest, &rules[count].claims);
+    return schema_read_child(reader, (struct bytes){0}, rest, &rules[count].claims);
 }
 
 static enum status read_contains(struct schema_reader *reader, struct array_set *array) {
@@ -55,12 +55,12 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
     enum status status = STATUS_OK;
     if (reader->draft < DRAFT_6) return STATUS_OK;
     if (tree_member(reader->tree, "contains") && reader->draft >= DRAFT_2019_09) {
-        status = read_count(reader, "minContains", &min);
-        if (!status) status = read_count(reader, "maxContains", &max);
+        status = schema_read_count(reader, "minContains", &min);
+        if (!status) status = schema_read_count(reader, "maxContains", &max);
     }
-    const struct tree *value = read_keyword(reader, "contains");
+    const struct tree *value = schema_read_keyword(reader, "contains");
     if (status || !value) return status;
-    status = read_child(reader, (struct bytes){0}, value, &claims);
+    status = schema_read_child(reader, (struct bytes){0}, value, &claims);
     if (status) return status;
     if (claims == CLAIMS_ANY) {
         array->length_min = max_u32(array->length_min, min);
@@ -78,12 +78,12 @@ static enum status read_contains(struct schema_reader *reader, struct array_set 
     return STATUS_OK;
 }
 
-enum status read_arrays(struct schema_reader *reader) {
+enum status schema_parts_read_arrays(struct schema_reader *reader) {
     if (reader->set.array_count == 0) return STATUS_OK;
     struct array_set array = reader->state->array_any;
     enum status status = read_items(reader, &array);
-    if (!status) status = read_count(reader, "minItems", &array.length_min);
-    if (!status) status = read_count(reader, "maxItems", &array.length_max);
+    if (!status) status = schema_read_count(reader, "minItems", &array.length_min);
+    if (!status) status = schema_read_count(reader, "maxItems", &array.length_max);
     if (!status) status = read_contains(reader, &array);
     if (status) return status;
     tree_get_bool(tree_member(reader->tree, "uniqueItems"), &array.unique);
@@ -110,7 +110,7 @@ static enum status keep_object(struct schema_reader *reader, const struct object
     struct value_set set = state->value_any;
     set.objects = list;
     set.object_count = 1;
-    return value_and(state, &reader->set, &set, &reader->set);
+    return value_set_and(state, &reader->set, &set, &reader->set);
 }
 
 /* Rules of an object under way, and the keys that have one. */
@@ -133,7 +133,7 @@ static uint32_t member_count(const struct tree *object) {
 
 static enum status read_properties(struct schema_reader *reader, struct object_draft *draft) {
     struct schema_state *state = reader->state;
-    const struct tree *all = read_keyword(reader, "properties"), *value;
+    const struct tree *all = schema_read_keyword(reader, "properties"), *value;
     if (!all) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
@@ -141,9 +141,9 @@ static enum status read_properties(struct schema_reader *reader, struct object_d
     while (tree_next_member(all, &cursor, &key, &value)) {
         uint32_t name;
         struct key_rule rule = {.evaluates = true};
-        enum status status = state_name(state, key, &name);
-        if (!status) status = state_condition_of_name(state, name, &rule.condition);
-        if (!status) status = read_child(reader, key, value, &rule.claims);
+        enum status status = schema_state_name(state, key, &name);
+        if (!status) status = schema_state_condition_of_name(state, name, &rule.condition);
+        if (!status) status = schema_read_child(reader, key, value, &rule.claims);
         if (status) return status;
         draft->names[draft->name_count++] = name;
         draft->rules[draft->rule_count++] = rule;
@@ -157,13 +157,13 @@ static enum status condition_of_language(struct schema_state *state, uint32_t la
     if (!kept) return state_failed(state, STATUS_NO_MEMORY);
     *kept = language;
     struct key_condition condition = {.languages = kept, .language_count = 1, .negated = negated};
-    return state_condition(state, &condition, out);
+    return schema_state_condition(state, &condition, out);
 }
 
 static enum status read_pattern_properties(struct schema_reader *reader,
                                            struct object_draft *draft) {
     struct schema_state *state = reader->state;
-    const struct tree *all = read_keyword(reader, "patternProperties"), *value;
+    const struct tree *all = schema_read_keyword(reader, "patternProperties"), *value;
     if (!all) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
@@ -171,9 +171,9 @@ static enum status read_pattern_properties(struct schema_reader *reader,
     while (tree_next_member(all, &cursor, &key, &value)) {
         uint32_t language;
         struct key_rule rule = {.evaluates = true};
-        enum status status = state_pattern(state, key, &language);
+        enum status status = schema_state_pattern(state, key, &language);
         if (!status) status = condition_of_language(state, language, false, &rule.condition);
-        if (!status) status = read_child(reader, key, value, &rule.claims);
+        if (!status) status = schema_read_child(reader, key, value, &rule.claims);
         if (status) return status;
         if (language == LANGUAGE_NONE) continue;
         draft->languages[draft->language_count++] = language;
@@ -186,8 +186,8 @@ static enum status read_pattern_properties(struct schema_reader *reader,
 static enum status read_other_keys(struct schema_reader *reader, struct object_draft *draft) {
     struct schema_state *state = reader->state;
     enum status status = STATUS_OK;
-    words_sort(draft->names, draft->name_count);
-    const struct tree *value = read_keyword(reader, "additionalProperties");
+    schema_read_words_sort(draft->names, draft->name_count);
+    const struct tree *value = schema_read_keyword(reader, "additionalProperties");
     if (value) {
         struct key_condition others = {.names = draft->names,
                                        .name_count = draft->name_count,
@@ -195,16 +195,16 @@ static enum status read_other_keys(struct schema_reader *reader, struct object_d
                                        .language_count = draft->language_count,
                                        .negated = true};
         struct key_rule rule = {.evaluates = true};
-        status = state_condition(state, &others, &rule.condition);
-        if (!status) status = read_child(reader, (struct bytes){0}, value, &rule.claims);
+        status = schema_state_condition(state, &others, &rule.condition);
+        if (!status) status = schema_read_child(reader, (struct bytes){0}, value, &rule.claims);
         if (rule.claims != CLAIMS_ANY || state->unevaluated)
             draft->rules[draft->rule_count++] = rule;
     }
-    value = read_keyword(reader, "propertyNames");
+    value = schema_read_keyword(reader, "propertyNames");
     if (status || !value || reader->draft < DRAFT_6) return status;
     struct value_set keys;
     const struct automaton *automaton;
-    status = read_branch(reader, (struct bytes){0}, value, &keys);
+    status = schema_read_branch(reader, (struct bytes){0}, value, &keys);
     if (status || keys.string == LANGUAGE_TEXT) return status;
     status = language_automaton(&state->languages, keys.string, &automaton);
     if (status) return state_failed(state, status);
@@ -216,7 +216,7 @@ static enum status read_other_keys(struct schema_reader *reader, struct object_d
 
 static enum status read_required(struct schema_reader *reader, struct object_set *object) {
     struct schema_state *state = reader->state;
-    const struct tree *list = read_keyword(reader, "required");
+    const struct tree *list = schema_read_keyword(reader, "required");
     if (!list || tree_kind(list) == TREE_TRUE || tree_kind(list) == TREE_FALSE)
         return STATUS_OK; /* a boolean is draft 3's, and says nothing later */
     if (tree_kind(list) != TREE_ARRAY) return read_wrong_kind(reader, list, "an array");
@@ -227,12 +227,12 @@ static enum status read_required(struct schema_reader *reader, struct object_set
         struct bytes key;
         if (!tree_get_string(tree_at(list, i), &key))
             return read_wrong_kind(reader, tree_at(list, i), "an array of strings");
-        enum status status = state_name(state, key, &names[i]);
+        enum status status = schema_state_name(state, key, &names[i]);
         if (status) return status;
     }
-    words_sort(names, count);
+    schema_read_words_sort(names, count);
     object->required = names;
-    object->required_count = words_unique(names, count);
+    object->required_count = schema_read_words_unique(names, count);
     return STATUS_OK;
 }
 
@@ -240,7 +240,7 @@ static enum status read_required(struct schema_reader *reader, struct object_set
 static enum status read_needs(struct schema_reader *reader, const char *keyword,
                               struct object_set *object) {
     struct schema_state *state = reader->state;
-    const struct tree *all = read_keyword(reader, keyword), *value;
+    const struct tree *all = schema_read_keyword(reader, keyword), *value;
     if (!all) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
@@ -257,8 +257,8 @@ static enum status read_needs(struct schema_reader *reader, const char *keyword,
             struct key_need *need = &needs[object->need_count++];
             if (!tree_get_string(tree_at(value, i), &other))
                 return read_wrong_kind(reader, tree_at(value, i), "an array of strings");
-            enum status status = state_name(state, key, &need->name);
-            if (!status) status = state_name(state, other, &need->other);
+            enum status status = schema_state_name(state, key, &need->name);
+            if (!status) status = schema_state_name(state, other, &need->other);
             if (status) return status;
         }
     }
@@ -274,7 +274,7 @@ static enum status depend(struct schema_reader *reader, struct bytes key,
     struct object_set *present = arena_take(state->arena, sizeof *present);
     const struct object_set **list = arena_take(state->arena, sizeof(struct object_set *));
     if (!name || !present || !list) return state_failed(state, STATUS_NO_MEMORY);
-    enum status status = state_name(state, key, name);
+    enum status status = schema_state_name(state, key, name);
     *present = state->object_any;
     present->required = name;
     present->required_count = 1;
@@ -282,10 +282,10 @@ static enum status depend(struct schema_reader *reader, struct bytes key,
     struct value_set with = state->value_none, without;
     with.objects = list;
     with.object_count = 1;
-    if (!status) status = value_without(state, &reader->set, &with, &without);
-    if (!status) status = value_and(state, &reader->set, &with, &with);
-    if (!status) status = value_and(state, &with, part, &with);
-    return status ? status : value_or(state, &without, &with, &reader->set);
+    if (!status) status = value_set_without(state, &reader->set, &with, &without);
+    if (!status) status = value_set_and(state, &reader->set, &with, &with);
+    if (!status) status = value_set_and(state, &with, part, &with);
+    return status ? status : value_set_or(state, &without, &with, &reader->set);
 }
 
 /* Whether of objects a set says nothing but which properties there must be. */
@@ -305,7 +305,7 @@ static enum status need_all(struct schema_reader *reader, struct bytes key,
     uint32_t name;
     if (required->required_count == 0) return STATUS_OK;
     if (!needs) return state_failed(state, STATUS_NO_MEMORY);
-    enum status status = state_name(state, key, &name);
+    enum status status = schema_state_name(state, key, &name);
     for (uint32_t i = 0; i < required->required_count; i++)
         needs[i] = (struct key_need){name, required->required[i]};
     object.needs = needs;
@@ -315,7 +315,7 @@ static enum status need_all(struct schema_reader *reader, struct bytes key,
 
 /* For each property of `all`, the schema that the object must then satisfy. */
 static enum status read_dependent(struct schema_reader *reader, const char *keyword) {
-    const struct tree *all = read_keyword(reader, keyword), *value;
+    const struct tree *all = schema_read_keyword(reader, keyword), *value;
     if (!all || reader->set.object_count == 0) return STATUS_OK;
     if (tree_kind(all) != TREE_OBJECT) return read_wrong_kind(reader, all, "an object");
     struct tree_cursor cursor = {0};
@@ -323,7 +323,7 @@ static enum status read_dependent(struct schema_reader *reader, const char *keyw
     while (tree_next_member(all, &cursor, &key, &value)) {
         if (tree_kind(value) == TREE_ARRAY || tree_kind(value) == TREE_TRUE) continue;
         struct value_set part;
-        enum status status = read_branch(reader, key, value, &part);
+        enum status status = schema_read_branch(reader, key, value, &part);
         if (!status)
             status = only_requires(&part) ? need_all(reader, key, part.objects[0])
                                           : depend(reader, key, &part);
@@ -332,7 +332,7 @@ static enum status read_dependent(struct schema_reader *reader, const char *keyw
     return STATUS_OK;
 }
 
-enum status read_objects(struct schema_reader *reader) {
+enum status schema_parts_read_objects(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     if (reader->set.object_count == 0) return STATUS_OK;
     uint32_t names = member_count(tree_member(reader->tree, "properties"));
@@ -351,8 +351,8 @@ enum status read_objects(struct schema_reader *reader) {
     if (!status) status = read_required(reader, &object);
     if (!status) status = read_needs(reader, "dependentRequired", &object);
     if (!status) status = read_needs(reader, "dependencies", &object);
-    if (!status) status = read_count(reader, "minProperties", &object.count_min);
-    if (!status) status = read_count(reader, "maxProperties", &object.count_max);
+    if (!status) status = schema_read_count(reader, "minProperties", &object.count_min);
+    if (!status) status = schema_read_count(reader, "maxProperties", &object.count_max);
     if (status) return status;
     object.rules = draft.rules;
     object.rule_count = draft.rule_count;
@@ -381,7 +381,8 @@ static enum status close_object(struct schema_state *state, const struct object_
         if (rules[i].evaluates) spoken[others.condition_count++] = rules[i].condition;
     }
     rules[object->rule_count] = (struct key_rule){.claims = claims, .evaluates = true};
-    enum status status = state_condition(state, &others, &rules[object->rule_count].condition);
+    enum status status =
+        schema_state_condition(state, &others, &rules[object->rule_count].condition);
     *closed = *object;
     closed->rules = rules;
     closed->rule_count = object->rule_count + 1;
@@ -412,27 +413,27 @@ static enum status close_array(struct schema_state *state, const struct array_se
     return STATUS_OK;
 }
 
-enum status read_unevaluated(struct schema_reader *reader) {
+enum status schema_parts_read_unevaluated(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     struct value_set *set = &reader->set;
     uint32_t claims;
-    const struct tree *value = read_keyword(reader, "unevaluatedProperties");
+    const struct tree *value = schema_read_keyword(reader, "unevaluatedProperties");
     if (value) {
         const struct object_set **objects =
             arena_take(state->arena, set->object_count * sizeof(struct object_set *));
         if (!objects) return state_failed(state, STATUS_NO_MEMORY);
-        enum status status = read_child(reader, (struct bytes){0}, value, &claims);
+        enum status status = schema_read_child(reader, (struct bytes){0}, value, &claims);
         for (uint32_t i = 0; i < set->object_count && !status; i++)
             status = close_object(state, set->objects[i], claims, &objects[i]);
         if (status) return status;
         set->objects = objects;
     }
-    value = read_keyword(reader, "unevaluatedItems");
+    value = schema_read_keyword(reader, "unevaluatedItems");
     if (!value) return STATUS_OK;
     const struct array_set **arrays =
         arena_take(state->arena, set->array_count * sizeof(struct array_set *));
     if (!arrays) return state_failed(state, STATUS_NO_MEMORY);
-    enum status status = read_child(reader, (struct bytes){0}, value, &claims);
+    enum status status = schema_read_child(reader, (struct bytes){0}, value, &claims);
     uint32_t count = 0;
     for (uint32_t i = 0; i < set->array_count && !status; i++) {
         status = close_array(state, set->arrays[i], claims, &arrays[count]);

@@ -16,34 +16,37 @@ struct schema_reader {
 };
 
 /* The value of a keyword, which is what is worked on from now on; NULL: it is not there. */
-const struct tree *read_keyword(struct schema_reader *reader, const char *keyword);
+const struct tree *schema_read_keyword(struct schema_reader *reader, const char *keyword);
 /* STATUS_INVALID: "must be <what>, is ..." */
 static inline enum status MUST_USE read_wrong_kind(struct schema_reader *reader,
                                                    const struct tree *value, const char *what) {
     return state_error(reader->state, STATUS_INVALID, "must be %s, is %s", what, tree_name(value));
 }
 /* The claims that a schema below the keyword worked on makes; `key` is its place there. */
-enum status read_child(struct schema_reader *reader, struct bytes key, const struct tree *tree,
-                       uint32_t *claims_out) MUST_USE;
+enum status schema_read_child(struct schema_reader *reader, struct bytes key,
+                              const struct tree *tree, uint32_t *claims_out) MUST_USE;
 /* Reads the set of that schema. */
-enum status read_branch(struct schema_reader *reader, struct bytes key, const struct tree *tree,
-                        struct value_set *out) MUST_USE;
+enum status schema_read_branch(struct schema_reader *reader, struct bytes key,
+                               const struct tree *tree, struct value_set *out) MUST_USE;
 /* A count; UINT32_MAX is beyond all counts. Leaves *out alone where the keyword is not there. */
-enum status read_count(struct schema_reader *reader, const char *keyword, uint32_t *out) MUST_USE;
+enum status schema_read_count(struct schema_reader *reader, const char *keyword,
+                              uint32_t *out) MUST_USE;
 
 /* A text as JSON spells it, in the arena. */
-enum status read_number_text(struct schema_reader *reader, const struct tree *value,
-                             struct bytes *out) MUST_USE;
-enum status read_scalars(struct schema_reader *reader) MUST_USE; /* schema_scalars.c */
-enum status read_constant(struct schema_reader *reader, const struct tree *value,
-                          struct value_set *out) MUST_USE;         /* schema_constant.c */
-enum status read_constants(struct schema_reader *reader) MUST_USE; /* enum and const */
-enum status read_arrays(struct schema_reader *reader) MUST_USE;    /* schema_parts.c */
-enum status read_objects(struct schema_reader *reader) MUST_USE;
-enum status read_unevaluated(struct schema_reader *reader) MUST_USE;
+enum status schema_constant_read_number_text(struct schema_reader *reader, const struct tree *value,
+                                             struct bytes *out) MUST_USE;
+enum status
+schema_scalars_read_scalars(struct schema_reader *reader) MUST_USE; /* schema_scalars.c */
+enum status schema_constant_read_constant(struct schema_reader *reader, const struct tree *value,
+                                          struct value_set *out) MUST_USE; /* schema_constant.c */
+enum status
+schema_constant_read_constants(struct schema_reader *reader) MUST_USE;       /* enum and const */
+enum status schema_parts_read_arrays(struct schema_reader *reader) MUST_USE; /* schema_parts.c */
+enum status schema_parts_read_objects(struct schema_reader *reader) MUST_USE;
+enum status schema_parts_read_unevaluated(struct schema_reader *reader) MUST_USE;
 
-void words_sort(uint32_t *words, uint32_t count);
+void schema_read_words_sort(uint32_t *words, uint32_t count);
 /* A sorted list without the second of equal ones. */
-uint32_t words_unique(uint32_t *words, uint32_t count);
+uint32_t schema_read_words_unique(uint32_t *words, uint32_t count);
 
 #endif

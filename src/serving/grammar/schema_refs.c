@@ -10,17 +10,17 @@ struct address_parts { /* scheme with its colon, authority with its slashes, que
     struct bytes scheme, authority, path, query;
 };
 
-static struct bytes part_of(struct bytes text, size_t from, size_t to) {
+static struct bytes schema_refs_part_of(struct bytes text, size_t from, size_t to) {
     return (struct bytes){text.data ? text.data + from : NULL, to - from};
 }
 
-static struct address_parts split(struct bytes text) {
+static struct address_parts schema_refs_split(struct bytes text) {
     struct address_parts parts = {0};
     size_t at = 0;
     while (at < text.count && !memchr(":/?#", text.data[at], 4))
         at++;
     if (at > 0 && at < text.count && text.data[at] == ':')
-        parts.scheme = part_of(text, 0, ++at);
+        parts.scheme = schema_refs_part_of(text, 0, ++at);
     else
         at = 0;
     size_t start = at;
@@ -28,13 +28,13 @@ static struct address_parts split(struct bytes text) {
         at += 2;
         while (at < text.count && text.data[at] != '/' && text.data[at] != '?')
             at++;
-        parts.authority = part_of(text, start, at);
+        parts.authority = schema_refs_part_of(text, start, at);
     }
     start = at;
     while (at < text.count && text.data[at] != '?')
         at++;
-    parts.path = part_of(text, start, at);
-    parts.query = part_of(text, at, text.count);
+    parts.path = schema_refs_part_of(text, start, at);
+    parts.query = schema_refs_part_of(text, at, text.count);
     return parts;
 }
 
@@ -68,8 +68,8 @@ static size_t remove_dots(char *out, size_t start, size_t used) {
 }
 
 /* `reference` (without a fragment) as seen from `base`. STATUS_TOO_LARGE. */
-static enum status resolve(struct schema_state *state, struct bytes base, struct bytes reference,
-                           struct bytes *out) {
+static enum status schema_refs_resolve(struct schema_state *state, struct bytes base,
+                                       struct bytes reference, struct bytes *out) {
     if (reference.count == 0) {
         *out = base;
         return STATUS_OK;
@@ -79,7 +79,7 @@ static enum status resolve(struct schema_state *state, struct bytes base, struct
                            ADDRESS_BYTES_MAX);
     char *text = arena_take(state->arena, base.count + reference.count + 2);
     if (!text) return state_failed(state, STATUS_NO_MEMORY);
-    struct address_parts from = split(base), to = split(reference);
+    struct address_parts from = schema_refs_split(base), to = schema_refs_split(reference);
     size_t used = 0;
     if (to.scheme.count) {
         *out = reference;
@@ -92,7 +92,7 @@ static enum status resolve(struct schema_state *state, struct bytes base, struct
         size_t slash = from.path.count;
         while (slash > 0 && from.path.data[slash - 1] != '/')
             slash--;
-        used = put(text, used, part_of(from.path, 0, slash));
+        used = put(text, used, schema_refs_part_of(from.path, 0, slash));
         if (slash == 0 && from.authority.count) text[used++] = '/';
     }
     used = put(text, used, to.path.count || to.authority.data ? to.path : from.path);
@@ -108,20 +108,20 @@ static struct bytes cut_fragment(struct bytes text, struct bytes *fragment_out) 
     *fragment_out = (struct bytes){0};
     if (!mark) return text;
     size_t at = (size_t)(mark - text.data);
-    *fragment_out = part_of(text, at + 1, text.count);
-    return part_of(text, 0, at);
+    *fragment_out = schema_refs_part_of(text, at + 1, text.count);
+    return schema_refs_part_of(text, 0, at);
 }
 
 /* Draft 4 says "id", later ones "$id". */
-static bool find_id(const struct tree *tree, struct bytes *out) {
+static bool schema_refs_find_id(const struct tree *tree, struct bytes *out) {
     if (tree_get_string(tree_member(tree, "$id"), out)) return true;
     return tree_get_string(tree_member(tree, "id"), out) && !tree_member(tree, "enum");
 }
 
-uint32_t refs_resource_of(const struct schema_state *state, const struct tree *tree,
-                          uint32_t resource) {
+uint32_t schema_refs_resource_of(const struct schema_state *state, const struct tree *tree,
+                                 uint32_t resource) {
     struct bytes id;
-    if (!find_id(tree, &id)) return resource;
+    if (!schema_refs_find_id(tree, &id)) return resource;
     for (uint32_t i = 0; i < state->resource_count; i++)
         if (state->resources[i].tree == tree) return i;
     return resource;
@@ -129,8 +129,8 @@ uint32_t refs_resource_of(const struct schema_state *state, const struct tree *t
 
 static enum status add_anchor(struct schema_state *state, uint32_t resource, struct bytes name,
                               const struct tree *tree, bool dynamic) {
-    enum status status = state_room(state, &state->anchors, state->anchor_count,
-                                    &state->anchor_capacity, sizeof *state->anchors);
+    enum status status = schema_state_room(state, &state->anchors, state->anchor_count,
+                                           &state->anchor_capacity, sizeof *state->anchors);
     if (status) return status;
     state->anchors[state->anchor_count++] = (struct schema_anchor){
         .resource = resource, .name = name, .tree = tree, .dynamic = dynamic};
@@ -155,8 +155,8 @@ static enum schema_draft draft_of(const struct tree *tree, enum schema_draft inh
 
 static enum status add_resource(struct schema_state *state, const struct tree *tree,
                                 struct bytes address, enum schema_draft draft, uint32_t *out) {
-    enum status status = state_room(state, &state->resources, state->resource_count,
-                                    &state->resource_capacity, sizeof *state->resources);
+    enum status status = schema_state_room(state, &state->resources, state->resource_count,
+                                           &state->resource_capacity, sizeof *state->resources);
     if (status) return status;
     *out = state->resource_count;
     state->resources[state->resource_count++] =
@@ -171,11 +171,12 @@ static enum status collect_names(struct schema_state *state, const struct tree *
     enum schema_draft draft = state->resources[*resource].draft;
     bool ref =
         tree_member(tree, "$ref") && draft < DRAFT_2019_09; /* then its neighbours say nothing */
-    if (!ref && find_id(tree, &id)) {
+    if (!ref && schema_refs_find_id(tree, &id)) {
         struct bytes address = cut_fragment(id, &fragment);
         if (address.count && tree != state->resources[*resource].tree) {
             struct bytes whole;
-            status = resolve(state, state->resources[*resource].address, address, &whole);
+            status =
+                schema_refs_resolve(state, state->resources[*resource].address, address, &whole);
             if (!status) status = add_resource(state, tree, whole, draft_of(tree, draft), resource);
         }
         if (!status && fragment.count && fragment.data[0] != '/')
@@ -190,15 +191,15 @@ static enum status collect_names(struct schema_state *state, const struct tree *
     return status;
 }
 
-static enum status collect(struct schema_state *state, const struct tree *tree, uint32_t resource,
-                           uint32_t depth) {
+static enum status schema_refs_collect_each(struct schema_state *state, const struct tree *tree,
+                                            uint32_t resource, uint32_t depth) {
     if (depth > state->limits->depth_max)
         return state_error(state, STATUS_TOO_LARGE, "the schema is nested more than %u deep",
                            state->limits->depth_max);
-    enum status status = state_spend(state, 1);
+    enum status status = schema_state_spend(state, 1);
     if (!status && tree_kind(tree) == TREE_ARRAY)
         for (size_t i = 0; i < tree_count(tree) && !status; i++)
-            status = collect(state, tree_at(tree, i), resource, depth + 1);
+            status = schema_refs_collect_each(state, tree_at(tree, i), resource, depth + 1);
     if (status || tree_kind(tree) != TREE_OBJECT) return status;
     status = collect_names(state, tree, &resource);
     struct tree_cursor cursor = {0};
@@ -207,19 +208,20 @@ static enum status collect(struct schema_state *state, const struct tree *tree, 
     while (!status && tree_next_member(tree, &cursor, &key, &value)) {
         bool data = bytes_equal(key, BYTES_LITERAL("const")) ||
                     (bytes_equal(key, BYTES_LITERAL("enum")) && tree_kind(value) == TREE_ARRAY);
-        if (!data) status = collect(state, value, resource, depth + 1);
+        if (!data) status = schema_refs_collect_each(state, value, resource, depth + 1);
     }
     return status;
 }
 
-enum status refs_collect(struct schema_state *state, const struct tree *root) {
+enum status schema_refs_collect(struct schema_state *state, const struct tree *root) {
     struct bytes id = {0}, fragment;
-    if (tree_kind(root) == TREE_OBJECT && find_id(root, &id)) id = cut_fragment(id, &fragment);
+    if (tree_kind(root) == TREE_OBJECT && schema_refs_find_id(root, &id))
+        id = cut_fragment(id, &fragment);
     uint32_t resource;
     enum schema_draft draft =
         tree_kind(root) == TREE_OBJECT ? draft_of(root, DRAFT_2020_12) : DRAFT_2020_12;
     enum status status = add_resource(state, root, id, draft, &resource);
-    return status ? status : collect(state, root, resource, 0);
+    return status ? status : schema_refs_collect_each(state, root, resource, 0);
 }
 
 static int hex_of(char c) {
@@ -229,7 +231,7 @@ static int hex_of(char c) {
 }
 
 /* One part of a JSON pointer, decoded and terminated. */
-static char *decode(struct schema_state *state, struct bytes part) {
+static char *schema_refs_decode(struct schema_state *state, struct bytes part) {
     char *out = arena_take(state->arena, part.count + 1);
     if (!out) return NULL;
     size_t used = 0, plain = 0;
@@ -253,8 +255,8 @@ static char *decode(struct schema_state *state, struct bytes part) {
 }
 
 /* Follows a JSON pointer from a resource's root; NULL: it leads to nothing. */
-static const struct tree *follow(struct schema_state *state, struct bytes pointer,
-                                 uint32_t *resource) {
+static const struct tree *schema_refs_follow(struct schema_state *state, struct bytes pointer,
+                                             uint32_t *resource) {
     const struct tree *tree = state->resources[*resource].tree;
     size_t at = 0;
     while (tree && at < pointer.count) {
@@ -262,7 +264,7 @@ static const struct tree *follow(struct schema_state *state, struct bytes pointe
         size_t end = at + 1;
         while (end < pointer.count && pointer.data[end] != '/')
             end++;
-        char *part = decode(state, part_of(pointer, at + 1, end));
+        char *part = schema_refs_decode(state, schema_refs_part_of(pointer, at + 1, end));
         if (!part) return NULL;
         at = end;
         if (tree_kind(tree) == TREE_OBJECT) {
@@ -277,7 +279,7 @@ static const struct tree *follow(struct schema_state *state, struct bytes pointe
             tree = digits ? tree_at(tree, index) : NULL;
         }
         if (tree && tree_kind(tree) == TREE_OBJECT)
-            *resource = refs_resource_of(state, tree, *resource);
+            *resource = schema_refs_resource_of(state, tree, *resource);
     }
     return tree;
 }
@@ -290,12 +292,13 @@ static const struct tree *find_anchor(const struct schema_state *state, struct b
     return NULL;
 }
 
-enum status refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
-                      uint32_t *source_out) {
+enum status schema_refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
+                             uint32_t *source_out) {
     struct bytes fragment, address = cut_fragment(reference, &fragment), whole;
     uint32_t resource = state->sources[from].resource;
-    enum status status = state_spend(state, 1 + state->resource_count + reference.count);
-    if (!status) status = resolve(state, state->resources[resource].address, address, &whole);
+    enum status status = schema_state_spend(state, 1 + state->resource_count + reference.count);
+    if (!status)
+        status = schema_refs_resolve(state, state->resources[resource].address, address, &whole);
     if (status) return status;
     if (address.count) {
         for (resource = 0; resource < state->resource_count; resource++)
@@ -310,11 +313,11 @@ enum status refs_find(struct schema_state *state, uint32_t from, struct bytes re
     if (fragment.count && fragment.data[0] != '/')
         tree = find_anchor(state, fragment, resource);
     else
-        tree = follow(state, fragment, &resource);
+        tree = schema_refs_follow(state, fragment, &resource);
     if (!tree)
         return state_error(state, STATUS_INVALID, "\"%.*s\" leads to nothing in the schema",
                            (int)(reference.count < 200 ? reference.count : 200), reference.data);
-    if (tree_kind(tree) == TREE_OBJECT) resource = refs_resource_of(state, tree, resource);
+    if (tree_kind(tree) == TREE_OBJECT) resource = schema_refs_resource_of(state, tree, resource);
     struct schema_source source = {
         .tree = tree, .resource = resource, .parent = UINT32_MAX, .key = reference};
     if (source.key.count && source.key.data[0] == '#') {
@@ -325,5 +328,5 @@ enum status refs_find(struct schema_state *state, uint32_t from, struct bytes re
             source.key.count--;
         }
     }
-    return state_source(state, &source, source_out);
+    return schema_state_source(state, &source, source_out);
 }

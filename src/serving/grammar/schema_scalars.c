@@ -9,12 +9,12 @@
 
 #define COUNTED_FAR 256 /* characters: with so many states of each, a format had better be brief */
 
-static enum status read_decimal(struct schema_reader *reader, const struct tree *value,
-                                struct decimal *out) {
+static enum status schema_scalars_read_decimal(struct schema_reader *reader,
+                                               const struct tree *value, struct decimal *out) {
     struct bytes text;
-    enum status status = read_number_text(reader, value, &text);
+    enum status status = schema_constant_read_number_text(reader, value, &text);
     if (status) return status;
-    if (decimal_read(text, out))
+    if (number_set_decimal_read(text, out))
         return state_error(reader->state, STATUS_UNSUPPORTED, "the number %.*s has too many digits",
                            (int)text.count, text.data);
     return STATUS_OK;
@@ -25,20 +25,20 @@ static enum status read_decimal(struct schema_reader *reader, const struct tree 
 static enum status read_bound(struct schema_reader *reader, const char *keyword,
                               const char *exclusive, int order, bool *has_out, bool *excluded_out,
                               struct decimal *bound_out) {
-    const struct tree *value = read_keyword(reader, exclusive);
+    const struct tree *value = schema_read_keyword(reader, exclusive);
     enum status status = STATUS_OK;
     bool strict = false;
     if (value && !tree_get_bool(value, &strict) && reader->draft >= DRAFT_6) {
-        status = read_decimal(reader, value, bound_out);
+        status = schema_scalars_read_decimal(reader, value, bound_out);
         if (status) return status;
         *has_out = *excluded_out = true;
     }
-    value = read_keyword(reader, keyword);
+    value = schema_read_keyword(reader, keyword);
     if (!value) return STATUS_OK;
     struct decimal bound;
-    status = read_decimal(reader, value, &bound);
+    status = schema_scalars_read_decimal(reader, value, &bound);
     if (status) return status;
-    if (*has_out && decimal_compare(&bound, bound_out) * order <= 0) return STATUS_OK;
+    if (*has_out && number_set_decimal_compare(&bound, bound_out) * order <= 0) return STATUS_OK;
     *bound_out = bound;
     *has_out = true;
     *excluded_out = strict;
@@ -53,10 +53,10 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
     if (!status)
         status = read_bound(reader, "minimum", "exclusiveMinimum", 1, &set.has_min,
                             &set.min_excluded, &set.min);
-    const struct tree *multiple = read_keyword(reader, "multipleOf");
+    const struct tree *multiple = schema_read_keyword(reader, "multipleOf");
     if (!status && multiple) {
         set.has_multiple = true;
-        status = read_decimal(reader, multiple, &set.multiple);
+        status = schema_scalars_read_decimal(reader, multiple, &set.multiple);
         bool zero = !status && set.multiple.digits[0] == 0;
         if (!status && (zero || set.multiple.negative))
             return state_error(state, STATUS_INVALID, "must be above 0");
@@ -65,7 +65,7 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
     if (!multiple) state->keyword = set.has_min ? "minimum" : "maximum";
     const struct automaton *automaton;
     struct value_set numbers = state->value_any;
-    status = automaton_of_numbers(&state->work, &set, &automaton);
+    status = number_set_automaton_of_numbers(&state->work, &set, &automaton);
     if (status == STATUS_UNSUPPORTED)
         return state_error(state, status, "has too many remainders to keep apart");
     if (!status) status = language_of_automaton(&state->languages, automaton, &numbers.number);
@@ -79,7 +79,7 @@ static enum status read_numbers(struct schema_reader *reader, bool whole) {
             status = language_and(&state->languages, numbers.number, plain, &numbers.number);
     }
     if (status) return state_failed(state, status);
-    return value_and(state, &reader->set, &numbers, &reader->set);
+    return value_set_and(state, &reader->set, &numbers, &reader->set);
 }
 
 static enum status keep_strings(struct schema_reader *reader, uint32_t language) {
@@ -110,7 +110,7 @@ static enum status note_ignored(struct schema_state *state, struct bytes name) {
 /* `brief`: text_format.h. */
 static enum status read_format(struct schema_reader *reader, bool brief) {
     struct schema_state *state = reader->state;
-    const struct tree *value = read_keyword(reader, "format");
+    const struct tree *value = schema_read_keyword(reader, "format");
     struct bytes name;
     if (!tree_get_string(value, &name)) return STATUS_OK;
     switch (text_format_find(name)) {
@@ -123,7 +123,7 @@ static enum status read_format(struct schema_reader *reader, bool brief) {
         break;
     }
     uint32_t language;
-    enum status status = state_format(state, name, brief, &language);
+    enum status status = schema_state_format(state, name, brief, &language);
     reader->set.narrow |= text_format_is_narrow(name, brief);
     return status ? status : keep_strings(reader, language);
 }
@@ -131,15 +131,15 @@ static enum status read_format(struct schema_reader *reader, bool brief) {
 static enum status read_strings(struct schema_reader *reader) {
     struct schema_state *state = reader->state;
     uint32_t min = 0, max = UINT32_MAX, language;
-    enum status status = read_count(reader, "minLength", &min);
-    if (!status) status = read_count(reader, "maxLength", &max);
+    enum status status = schema_read_count(reader, "minLength", &min);
+    if (!status) status = schema_read_count(reader, "maxLength", &max);
     if (!status) status = read_format(reader, max > COUNTED_FAR && max != UINT32_MAX);
-    const struct tree *value = status ? NULL : read_keyword(reader, "pattern");
+    const struct tree *value = status ? NULL : schema_read_keyword(reader, "pattern");
     struct bytes pattern;
     if (!status && value && reader->set.string != LANGUAGE_NONE) {
         if (!tree_get_string(value, &pattern)) return read_wrong_kind(reader, value, "a string");
         uint32_t held;
-        status = state_pattern(state, pattern, &held);
+        status = schema_state_pattern(state, pattern, &held);
         if (!status) status = keep_strings(reader, held);
     }
     if (status || (min == 0 && max == UINT32_MAX)) return status;
@@ -163,7 +163,7 @@ static bool says_whole(const struct tree *type) {
     return whole;
 }
 
-enum status read_scalars(struct schema_reader *reader) {
+enum status schema_scalars_read_scalars(struct schema_reader *reader) {
     enum status status = STATUS_OK;
     if (reader->set.number != LANGUAGE_NONE)
         status = read_numbers(reader, says_whole(tree_member(reader->tree, "type")));

@@ -18,7 +18,7 @@ enum state_known {
 
 #define PATH_PARTS_MAX 12 /* of a place in a message; what lies further out is left away */
 
-size_t state_error_write(struct schema_state *state, const char *format, ...) {
+size_t schema_state_error_write(struct schema_state *state, const char *format, ...) {
     if (!state->error) return 0;
     const struct schema_source *parts[PATH_PARTS_MAX];
     uint32_t count = 0;
@@ -46,14 +46,14 @@ size_t state_error_write(struct schema_state *state, const char *format, ...) {
     return used;
 }
 
-void state_explain(struct schema_state *state, enum status status) {
+void schema_state_explain(struct schema_state *state, enum status status) {
     if (status == STATUS_TOO_LARGE)
-        state_error_write(state, "takes more work than a schema may; make it smaller");
+        schema_state_error_write(state, "takes more work than a schema may; make it smaller");
     if (status == STATUS_NO_MEMORY)
-        state_error_write(state, "takes more memory than a schema may; make it smaller");
+        schema_state_error_write(state, "takes more memory than a schema may; make it smaller");
 }
 
-enum status state_spend(struct schema_state *state, uint64_t steps) {
+enum status schema_state_spend(struct schema_state *state, uint64_t steps) {
     if (state->work.steps_left < steps) {
         state->work.steps_left = 0;
         return state_failed(state, STATUS_TOO_LARGE);
@@ -62,8 +62,8 @@ enum status state_spend(struct schema_state *state, uint64_t steps) {
     return STATUS_OK;
 }
 
-enum status state_room(struct schema_state *state, void *array, uint32_t count, uint32_t *capacity,
-                       size_t element_bytes) {
+enum status schema_state_room(struct schema_state *state, void *array, uint32_t count,
+                              uint32_t *capacity, size_t element_bytes) {
     if (count < *capacity) return STATUS_OK;
     uint32_t larger = *capacity ? *capacity * 2 : 64;
     void *memory = arena_take(state->arena, larger * element_bytes);
@@ -75,7 +75,7 @@ enum status state_room(struct schema_state *state, void *array, uint32_t count, 
     return STATUS_OK;
 }
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
+static uint64_t schema_state_mix(uint64_t hash, const void *bytes, size_t count) {
     const uint8_t *at = bytes;
     for (size_t i = 0; i < count; i++)
         hash = (hash ^ at[i]) * 0x100000001B3u;
@@ -84,40 +84,40 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t count) {
 
 /* A place in `known` for a content with this hash. `same` tells whether an entry found is it; of two
  * contents with one hash only the first is shared. */
-static struct map_key key_of(enum state_known kind, uint64_t low, uint64_t extra) {
+static struct map_key schema_state_key_of(enum state_known kind, uint64_t low, uint64_t extra) {
     return (struct map_key){.high = (uint64_t)kind, .low = low, .extra = extra};
 }
 
-static void remember(struct schema_state *state, struct map_key key, uint32_t value) {
+static void schema_state_remember(struct schema_state *state, struct map_key key, uint32_t value) {
     if (state->known.count < state->known.capacity && map_find(&state->known, key) == MAP_NONE)
         map_add(&state->known, key, value);
 }
 
-enum status state_name(struct schema_state *state, struct bytes text, uint32_t *out) {
-    struct map_key key =
-        key_of(KNOWN_NAME, mix(1469598103934665603u, text.data, text.count), text.count);
+enum status schema_state_name(struct schema_state *state, struct bytes text, uint32_t *out) {
+    struct map_key key = schema_state_key_of(
+        KNOWN_NAME, schema_state_mix(1469598103934665603u, text.data, text.count), text.count);
     uint32_t found = map_find(&state->known, key);
     for (uint32_t i = found == MAP_NONE ? state->name_count : found; i < state->name_count; i++) {
         if (!bytes_equal(state->names[i], text)) continue;
         *out = i;
         return STATUS_OK;
     }
-    enum status status = state_room(state, &state->names, state->name_count, &state->name_capacity,
-                                    sizeof *state->names);
+    enum status status = schema_state_room(state, &state->names, state->name_count,
+                                           &state->name_capacity, sizeof *state->names);
     if (status) return status;
     if (state->known.count == state->known.capacity) return state_failed(state, STATUS_TOO_LARGE);
     state->names[state->name_count] = text;
     *out = state->name_count++;
-    remember(state, key, *out);
-    return state_spend(state, 1 + text.count);
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, 1 + text.count);
 }
 
 static enum status language_of(struct schema_state *state, enum state_known kind, struct bytes text,
                                uint32_t *out) {
     uint32_t name;
-    enum status status = state_name(state, text, &name);
+    enum status status = schema_state_name(state, text, &name);
     if (status) return status;
-    struct map_key key = key_of(kind, name, 0);
+    struct map_key key = schema_state_key_of(kind, name, 0);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE) {
         *out = found;
@@ -127,22 +127,23 @@ static enum status language_of(struct schema_state *state, enum state_known kind
     struct error error = {0};
     status = kind == KNOWN_PATTERN
                  ? automaton_of_pattern(&state->work, text, &automaton, &error)
-                 : automaton_of_format(&state->work, text, kind == KNOWN_FORMAT_BRIEF, &automaton);
+                 : text_format_automaton_of_format(&state->work, text, kind == KNOWN_FORMAT_BRIEF,
+                                                   &automaton);
     if (status == STATUS_INVALID || status == STATUS_UNSUPPORTED)
         return state_error(state, status, "%.300s", error.text);
     if (!status) status = language_of_automaton(&state->languages, automaton, out);
     if (status) return state_failed(state, status);
-    remember(state, key, *out);
+    schema_state_remember(state, key, *out);
     return STATUS_OK;
 }
 
-enum status state_pattern(struct schema_state *state, struct bytes pattern,
-                          uint32_t *language_out) {
+enum status schema_state_pattern(struct schema_state *state, struct bytes pattern,
+                                 uint32_t *language_out) {
     return language_of(state, KNOWN_PATTERN, pattern, language_out);
 }
 
-enum status state_format(struct schema_state *state, struct bytes name, bool brief,
-                         uint32_t *language_out) {
+enum status schema_state_format(struct schema_state *state, struct bytes name, bool brief,
+                                uint32_t *language_out) {
     return language_of(state, brief ? KNOWN_FORMAT_BRIEF : KNOWN_FORMAT, name, language_out);
 }
 
@@ -158,31 +159,35 @@ static bool same_condition(const struct key_condition *a, const struct key_condi
            same_words(a->conditions, b->conditions, a->condition_count);
 }
 
-enum status state_condition(struct schema_state *state, const struct key_condition *condition,
-                            uint32_t *out) {
+enum status schema_state_condition(struct schema_state *state,
+                                   const struct key_condition *condition, uint32_t *out) {
     uint64_t hash = 1469598103934665603u ^ (condition->negated ? 1 : 0);
-    hash = mix(hash, condition->names, condition->name_count * sizeof *condition->names);
-    hash = mix(hash, condition->languages, condition->language_count * sizeof(uint32_t));
-    hash = mix(hash, condition->conditions, condition->condition_count * sizeof(uint32_t));
-    struct map_key key = key_of(KNOWN_CONDITION, hash, condition->name_count);
+    hash =
+        schema_state_mix(hash, condition->names, condition->name_count * sizeof *condition->names);
+    hash =
+        schema_state_mix(hash, condition->languages, condition->language_count * sizeof(uint32_t));
+    hash = schema_state_mix(hash, condition->conditions,
+                            condition->condition_count * sizeof(uint32_t));
+    struct map_key key = schema_state_key_of(KNOWN_CONDITION, hash, condition->name_count);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE && same_condition(&state->conditions[found], condition)) {
         *out = found;
         return STATUS_OK;
     }
-    enum status status = state_room(state, &state->conditions, state->condition_count,
-                                    &state->condition_capacity, sizeof *state->conditions);
+    enum status status = schema_state_room(state, &state->conditions, state->condition_count,
+                                           &state->condition_capacity, sizeof *state->conditions);
     if (status) return status;
     state->conditions[state->condition_count] = *condition;
     *out = state->condition_count++;
-    remember(state, key, *out);
-    return state_spend(state, 1 + condition->name_count);
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, 1 + condition->name_count);
 }
 
-enum status state_condition_of_name(struct schema_state *state, uint32_t name, uint32_t *out) {
+enum status schema_state_condition_of_name(struct schema_state *state, uint32_t name,
+                                           uint32_t *out) {
     struct key_condition condition = {.names = &name, .name_count = 1};
     uint32_t before = state->condition_count;
-    enum status status = state_condition(state, &condition, out);
+    enum status status = schema_state_condition(state, &condition, out);
     if (status || *out != before || state->condition_count == before) return status;
     uint32_t *kept = arena_take(state->arena, sizeof *kept);
     if (!kept) return state_failed(state, STATUS_NO_MEMORY);
@@ -191,27 +196,28 @@ enum status state_condition_of_name(struct schema_state *state, uint32_t name, u
     return STATUS_OK;
 }
 
-enum status state_source(struct schema_state *state, const struct schema_source *source,
-                         uint32_t *out) {
-    struct map_key key = key_of(KNOWN_SOURCE, (uint64_t)(uintptr_t)source->tree, source->constant);
+enum status schema_state_source(struct schema_state *state, const struct schema_source *source,
+                                uint32_t *out) {
+    struct map_key key =
+        schema_state_key_of(KNOWN_SOURCE, (uint64_t)(uintptr_t)source->tree, source->constant);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE) {
         *out = found;
         return STATUS_OK;
     }
-    enum status status = state_room(state, &state->sources, state->source_count,
-                                    &state->source_capacity, sizeof *state->sources);
+    enum status status = schema_state_room(state, &state->sources, state->source_count,
+                                           &state->source_capacity, sizeof *state->sources);
     if (status) return status;
     if (state->known.count == state->known.capacity || state->source_count == UINT32_MAX / 4)
         return state_failed(state, STATUS_TOO_LARGE);
     state->sources[state->source_count] = *source;
     *out = state->source_count++;
-    remember(state, key, *out);
-    return state_spend(state, 1);
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, 1);
 }
 
-enum status state_claims(struct schema_state *state, const uint32_t *claims, uint32_t count,
-                         uint32_t *out) {
+enum status schema_state_claims(struct schema_state *state, const uint32_t *claims, uint32_t count,
+                                uint32_t *out) {
     if (count == 0) {
         *out = CLAIMS_ANY;
         return STATUS_OK;
@@ -221,16 +227,16 @@ enum status state_claims(struct schema_state *state, const uint32_t *claims, uin
         *out = CLAIMS_NEVER;
         return STATUS_OK;
     }
-    uint64_t hash = mix(1469598103934665603u, claims, count * sizeof *claims);
-    struct map_key key = key_of(KNOWN_CLAIMS, hash, count);
+    uint64_t hash = schema_state_mix(1469598103934665603u, claims, count * sizeof *claims);
+    struct map_key key = schema_state_key_of(KNOWN_CLAIMS, hash, count);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE && state->claims[found].count == count &&
         same_words(state->claims[found].claims, claims, count)) {
         *out = found;
         return STATUS_OK;
     }
-    enum status status = state_room(state, &state->claims, state->claims_count,
-                                    &state->claims_capacity, sizeof *state->claims);
+    enum status status = schema_state_room(state, &state->claims, state->claims_count,
+                                           &state->claims_capacity, sizeof *state->claims);
     if (status) return status;
     if (state->claims_count >= state->limits->shapes_max)
         return state_failed(state, STATUS_TOO_LARGE);
@@ -239,11 +245,12 @@ enum status state_claims(struct schema_state *state, const uint32_t *claims, uin
     memcpy(kept, claims, count * sizeof *kept);
     state->claims[state->claims_count] = (struct claims_entry){.claims = kept, .count = count};
     *out = state->claims_count++;
-    remember(state, key, *out);
-    return state_spend(state, count);
+    schema_state_remember(state, key, *out);
+    return schema_state_spend(state, count);
 }
 
-enum status claims_and(struct schema_state *state, uint32_t a, uint32_t b, uint32_t *out) {
+enum status schema_state_claims_and(struct schema_state *state, uint32_t a, uint32_t b,
+                                    uint32_t *out) {
     if (a == b || b == CLAIMS_ANY || a == CLAIMS_NEVER) {
         *out = a;
         return STATUS_OK;
@@ -252,7 +259,7 @@ enum status claims_and(struct schema_state *state, uint32_t a, uint32_t b, uint3
         *out = b;
         return STATUS_OK;
     }
-    struct map_key key = key_of(KNOWN_BOTH, a < b ? a : b, a < b ? b : a);
+    struct map_key key = schema_state_key_of(KNOWN_BOTH, a < b ? a : b, a < b ? b : a);
     uint32_t found = map_find(&state->known, key);
     if (found != MAP_NONE) {
         *out = found;
@@ -268,14 +275,15 @@ enum status claims_and(struct schema_state *state, uint32_t a, uint32_t b, uint3
         uint32_t claim = take_second ? second->claims[k++] : first->claims[i++];
         if (count == 0 || all[count - 1] != claim) all[count++] = claim;
     }
-    enum status status = state_claims(state, all, count, out);
-    if (!status) remember(state, key, *out);
+    enum status status = schema_state_claims(state, all, count, out);
+    if (!status) schema_state_remember(state, key, *out);
     return status;
 }
 
-enum status claims_contrary(struct schema_state *state, uint32_t claim, uint32_t *out) {
+enum status schema_state_claims_contrary(struct schema_state *state, uint32_t claim,
+                                         uint32_t *out) {
     uint32_t other = claim ^ 1;
-    return state_claims(state, &other, 1, out);
+    return schema_state_claims(state, &other, 1, out);
 }
 
 static enum status read_source(struct schema_state *state, uint32_t source, struct value_set *out) {
@@ -296,7 +304,7 @@ static enum status read_source(struct schema_state *state, uint32_t source, stru
     state->at = source;
     state->keyword = NULL;
     state->depth++;
-    enum status status = source_read(state, source, out);
+    enum status status = schema_read_source_read(state, source, out);
     state->depth--;
     state->at = at;
     state->keyword = keyword;
@@ -305,7 +313,8 @@ static enum status read_source(struct schema_state *state, uint32_t source, stru
     return status;
 }
 
-static enum status read_all(struct schema_state *state, uint32_t claims, struct value_set *out) {
+static enum status schema_state_read_all(struct schema_state *state, uint32_t claims,
+                                         struct value_set *out) {
     *out = state->value_any;
     for (int contrary = 0; contrary < 2; contrary++) {
         for (uint32_t i = 0; i < state->claims[claims].count; i++) {
@@ -313,15 +322,16 @@ static enum status read_all(struct schema_state *state, uint32_t claims, struct 
             if ((int)(claim & 1) != contrary) continue;
             struct value_set part;
             enum status status = read_source(state, claim / 2, &part);
-            if (!status && contrary) status = value_without(state, out, &part, out);
-            if (!status && !contrary) status = value_and(state, out, &part, out);
+            if (!status && contrary) status = value_set_without(state, out, &part, out);
+            if (!status && !contrary) status = value_set_and(state, out, &part, out);
             if (status) return status;
         }
     }
     return STATUS_OK;
 }
 
-enum status claims_read(struct schema_state *state, uint32_t claims, const struct value_set **out) {
+enum status schema_state_claims_read(struct schema_state *state, uint32_t claims,
+                                     const struct value_set **out) {
     struct claims_entry *entry = &state->claims[claims];
     if (entry->reading != READING_DONE) {
         if (entry->reading == READING_UNDER_WAY)
@@ -333,7 +343,7 @@ enum status claims_read(struct schema_state *state, uint32_t claims, const struc
         const char *keyword = state->keyword;
         if (entry->count) state->at = entry->claims[entry->count - 1] / 2;
         state->keyword = NULL;
-        enum status status = read_all(state, claims, set);
+        enum status status = schema_state_read_all(state, claims, set);
         entry = &state->claims[claims]; /* the table may have moved */
         entry->reading = status ? READING_NOT_BEGUN : READING_DONE;
         if (status) return status;
@@ -345,14 +355,14 @@ enum status claims_read(struct schema_state *state, uint32_t claims, const struc
     return STATUS_OK;
 }
 
-enum status claims_probe(struct schema_state *state, uint32_t claims, bool *out) {
+enum status schema_state_claims_probe(struct schema_state *state, uint32_t claims, bool *out) {
     *out = false;
     const struct value_set *set;
     struct error *kept = state->error;
     uint32_t at = state->at;
     const char *keyword = state->keyword;
     state->error = NULL; /* no message is read, and many may fail */
-    enum status status = claims_read(state, claims, &set);
+    enum status status = schema_state_claims_read(state, claims, &set);
     state->error = kept;
     state->at = at;
     state->keyword = keyword;

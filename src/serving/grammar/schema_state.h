@@ -133,67 +133,71 @@ struct schema_state {
     uint32_t number_any;   /* languages: all numbers, */
     uint32_t number_plain; /* and all without an exponent */
     uint32_t number_broken, number_spelt,
-        whole_spelt; /* value_spell's; LANGUAGE_NONE: not made yet */
+        whole_spelt; /* value_set_spell's; LANGUAGE_NONE: not made yet */
     struct array_set array_any;
     struct object_set object_any;
     struct value_set value_any, value_none;
 };
 
 /* Writes "#/place/keyword: ..." and returns `status`. A macro's hand: see state_error. */
-size_t state_error_write(struct schema_state *state, const char *format, ...)
+size_t schema_state_error_write(struct schema_state *state, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 #define state_error(state, status, ...)                                                            \
-    error_returned(state_error_write((state), __VA_ARGS__), (status))
+    error_returned(schema_state_error_write((state), __VA_ARGS__), (status))
 
 /* The message for a status that came from automata or memory. */
-void state_explain(struct schema_state *state, enum status status);
+void schema_state_explain(struct schema_state *state, enum status status);
 static inline enum status MUST_USE state_failed(struct schema_state *state, enum status status) {
-    state_explain(state, status);
+    schema_state_explain(state, status);
     return status;
 }
 /* Spends steps; STATUS_TOO_LARGE. */
-enum status state_spend(struct schema_state *state, uint64_t steps) MUST_USE;
+enum status schema_state_spend(struct schema_state *state, uint64_t steps) MUST_USE;
 /* An array of elements in the arena, with room for one more. */
-enum status state_room(struct schema_state *state, void *array, uint32_t count, uint32_t *capacity,
-                       size_t element_bytes) MUST_USE;
+enum status schema_state_room(struct schema_state *state, void *array, uint32_t count,
+                              uint32_t *capacity, size_t element_bytes) MUST_USE;
 
 /* Numbers of names, conditions, sources and sets of claims; equal ones share theirs. */
-enum status state_name(struct schema_state *state, struct bytes text, uint32_t *out) MUST_USE;
+enum status schema_state_name(struct schema_state *state, struct bytes text,
+                              uint32_t *out) MUST_USE;
 /* Languages of patterns and formats, each made once. */
-enum status state_pattern(struct schema_state *state, struct bytes pattern,
-                          uint32_t *language_out) MUST_USE;
-enum status state_format(struct schema_state *state, struct bytes name, bool brief,
-                         uint32_t *language_out) MUST_USE;
-enum status state_condition(struct schema_state *state, const struct key_condition *condition,
-                            uint32_t *out) MUST_USE;
-enum status state_condition_of_name(struct schema_state *state, uint32_t name,
+enum status schema_state_pattern(struct schema_state *state, struct bytes pattern,
+                                 uint32_t *language_out) MUST_USE;
+enum status schema_state_format(struct schema_state *state, struct bytes name, bool brief,
+                                uint32_t *language_out) MUST_USE;
+enum status schema_state_condition(struct schema_state *state,
+                                   const struct key_condition *condition, uint32_t *out) MUST_USE;
+enum status schema_state_condition_of_name(struct schema_state *state, uint32_t name,
+                                           uint32_t *out) MUST_USE;
+enum status schema_state_source(struct schema_state *state, const struct schema_source *source,
+                                uint32_t *out) MUST_USE;
+enum status schema_state_claims(struct schema_state *state, const uint32_t *claims, uint32_t count,
+                                uint32_t *out) MUST_USE;
+enum status schema_state_claims_and(struct schema_state *state, uint32_t a, uint32_t b,
                                     uint32_t *out) MUST_USE;
-enum status state_source(struct schema_state *state, const struct schema_source *source,
-                         uint32_t *out) MUST_USE;
-enum status state_claims(struct schema_state *state, const uint32_t *claims, uint32_t count,
-                         uint32_t *out) MUST_USE;
-enum status claims_and(struct schema_state *state, uint32_t a, uint32_t b, uint32_t *out) MUST_USE;
 /* The contrary of a claim as a set of claims. */
-enum status claims_contrary(struct schema_state *state, uint32_t claim, uint32_t *out) MUST_USE;
+enum status schema_state_claims_contrary(struct schema_state *state, uint32_t claim,
+                                         uint32_t *out) MUST_USE;
 
 /* The values that satisfy a set of claims. */
-enum status claims_read(struct schema_state *state, uint32_t claims,
-                        const struct value_set **out) MUST_USE;
+enum status schema_state_claims_read(struct schema_state *state, uint32_t claims,
+                                     const struct value_set **out) MUST_USE;
 /* *out: no value satisfies them, as far as can be determined yet. Fails only if compilation cannot
  * continue. */
-enum status claims_probe(struct schema_state *state, uint32_t claims, bool *out) MUST_USE;
+enum status schema_state_claims_probe(struct schema_state *state, uint32_t claims,
+                                      bool *out) MUST_USE;
 
 /* schema_read.c: what a schema or a constant holds. */
-enum status source_read(struct schema_state *state, uint32_t source,
-                        struct value_set *out) MUST_USE;
+enum status schema_read_source_read(struct schema_state *state, uint32_t source,
+                                    struct value_set *out) MUST_USE;
 
 /* schema_refs.c */
-enum status refs_collect(struct schema_state *state, const struct tree *root) MUST_USE;
+enum status schema_refs_collect(struct schema_state *state, const struct tree *root) MUST_USE;
 /* The source that a $ref in `from` leads to. */
-enum status refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
-                      uint32_t *source_out) MUST_USE;
+enum status schema_refs_find(struct schema_state *state, uint32_t from, struct bytes reference,
+                             uint32_t *source_out) MUST_USE;
 /* The resource that an object lies in which stands right in one of `resource`. */
-uint32_t refs_resource_of(const struct schema_state *state, const struct tree *tree,
-                          uint32_t resource);
+uint32_t schema_refs_resource_of(const struct schema_state *state, const struct tree *tree,
+                                 uint32_t resource);
 
 #endif

@@ -27,7 +27,7 @@ struct shape_builder {
         word_count, word_capacity;
 };
 
-static enum status no_memory(struct shape_builder *builder) {
+static enum status shape_build_no_memory(struct shape_builder *builder) {
     return state_failed(builder->state, STATUS_NO_MEMORY);
 }
 
@@ -47,7 +47,8 @@ static enum status copy_automaton(struct shape_builder *builder, const struct au
     uint64_t *counts = NULL;
     if (from->member_counts)
         counts = arena_take(builder->arena, from->state_count * sizeof *counts);
-    if (!copy || !next || !labels || (from->member_counts && !counts)) return no_memory(builder);
+    if (!copy || !next || !labels || (from->member_counts && !counts))
+        return shape_build_no_memory(builder);
     memcpy(next, from->next, next_bytes);
     memcpy(labels, from->labels, from->state_count * sizeof *labels);
     if (counts) memcpy(counts, from->member_counts, from->state_count * sizeof *counts);
@@ -56,15 +57,15 @@ static enum status copy_automaton(struct shape_builder *builder, const struct au
     copy->labels = labels;
     copy->member_counts = counts;
     *out = copy;
-    enum status status = state_room(builder->state, &builder->copied, builder->copied_count,
-                                    &builder->copied_capacity, sizeof *builder->copied);
+    enum status status = schema_state_room(builder->state, &builder->copied, builder->copied_count,
+                                           &builder->copied_capacity, sizeof *builder->copied);
     if (status || builder->copies.count == builder->copies.capacity) return status;
     map_add(&builder->copies, key, builder->copied_count);
     builder->copied[builder->copied_count++] = copy;
     return STATUS_OK;
 }
 
-static uint32_t ask_for(struct shape_builder *builder, uint32_t node) {
+static uint32_t shape_build_ask_for(struct shape_builder *builder, uint32_t node) {
     if (!node_lives(builder->graph, node)) return SHAPE_NONE;
     if (builder->shape_of[node] == SHAPE_NONE) {
         builder->order[builder->shape_count] = node;
@@ -74,18 +75,19 @@ static uint32_t ask_for(struct shape_builder *builder, uint32_t node) {
 }
 
 /* `count` words of zeros; *out is the first. */
-static enum status add_words(struct shape_builder *builder, uint32_t count, uint32_t *out) {
+static enum status shape_build_add_words(struct shape_builder *builder, uint32_t count,
+                                         uint32_t *out) {
     *out = builder->word_count;
     for (uint32_t i = 0; i < count; i++) {
-        enum status status = state_room(builder->state, &builder->words, builder->word_count,
-                                        &builder->word_capacity, sizeof *builder->words);
+        enum status status = schema_state_room(builder->state, &builder->words, builder->word_count,
+                                               &builder->word_capacity, sizeof *builder->words);
         if (status) return status;
         builder->words[builder->word_count++] = 0;
     }
-    return state_spend(builder->state, count);
+    return schema_state_spend(builder->state, count);
 }
 
-static void set_bit(struct shape_builder *builder, uint32_t first, uint32_t bit) {
+static void shape_build_set_bit(struct shape_builder *builder, uint32_t first, uint32_t bit) {
     builder->words[first + bit / 64] |= (uint64_t)1 << bit % 64;
 }
 
@@ -95,17 +97,19 @@ static bool has_bit(const struct shape_builder *builder, uint32_t first, uint32_
 
 /* ---- arrays ---- */
 
-static enum status add_item(struct shape_builder *builder, const struct shape_item *item) {
-    enum status status = state_room(builder->state, &builder->items, builder->item_count,
-                                    &builder->item_capacity, sizeof *builder->items);
+static enum status shape_build_add_item(struct shape_builder *builder,
+                                        const struct shape_item *item) {
+    enum status status = schema_state_room(builder->state, &builder->items, builder->item_count,
+                                           &builder->item_capacity, sizeof *builder->items);
     if (status) return status;
-    builder->items[builder->item_count++] =
-        (struct shape_item){ask_for(builder, item->plain), ask_for(builder, item->counted)};
+    builder->items[builder->item_count++] = (struct shape_item){
+        shape_build_ask_for(builder, item->plain), shape_build_ask_for(builder, item->counted)};
     return STATUS_OK;
 }
 
 /* The length that no array can pass. */
-static uint32_t longest(const struct shape_graph *graph, const struct array_form *form) {
+static uint32_t shape_build_longest(const struct shape_graph *graph,
+                                    const struct array_form *form) {
     uint32_t counted = 0;
     for (uint32_t i = 0; i <= form->prefix_count; i++) {
         if (i >= form->length_max) return form->length_max;
@@ -124,7 +128,7 @@ static enum status build_array(struct shape_builder *builder, const struct array
         .prefix = builder->item_count,
         .prefix_count = form->prefix_count,
         .length_min = form->length_min,
-        .length_max = longest(builder->graph, form),
+        .length_max = shape_build_longest(builder->graph, form),
         .counted_min = form->counted_min,
         .counted_max = form->counted_max,
         .unique = form->unique,
@@ -132,16 +136,16 @@ static enum status build_array(struct shape_builder *builder, const struct array
     array.prefix_count = min_u32(array.prefix_count, array.length_max);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < array.prefix_count && !status; i++)
-        status = add_item(builder, &form->items[i]);
+        status = shape_build_add_item(builder, &form->items[i]);
     array.rest = (struct shape_item){SHAPE_NONE, SHAPE_NONE};
     if (array.length_max > form->prefix_count) {
-        array.rest.plain = ask_for(builder, form->items[form->prefix_count].plain);
-        array.rest.counted = ask_for(builder, form->items[form->prefix_count].counted);
+        array.rest.plain = shape_build_ask_for(builder, form->items[form->prefix_count].plain);
+        array.rest.counted = shape_build_ask_for(builder, form->items[form->prefix_count].counted);
     }
     if (!status && form->listed) status = copy_automaton(builder, form->listed, &array.listed);
     if (!status)
-        status = state_room(builder->state, &builder->arrays, builder->array_count,
-                            &builder->array_capacity, sizeof *builder->arrays);
+        status = schema_state_room(builder->state, &builder->arrays, builder->array_count,
+                                   &builder->array_capacity, sizeof *builder->arrays);
     if (status) return status;
     builder->arrays[builder->array_count] = array;
     *out = builder->array_count++;
@@ -151,11 +155,11 @@ static enum status build_array(struct shape_builder *builder, const struct array
 /* ---- objects ---- */
 
 static enum status add_entry(struct shape_builder *builder, uint32_t node, uint32_t bit) {
-    enum status status = state_room(builder->state, &builder->entries, builder->entry_count,
-                                    &builder->entry_capacity, sizeof *builder->entries);
+    enum status status = schema_state_room(builder->state, &builder->entries, builder->entry_count,
+                                           &builder->entry_capacity, sizeof *builder->entries);
     if (status) return status;
     builder->entries[builder->entry_count++] =
-        (struct shape_entry){.shape = ask_for(builder, node), .bit = bit};
+        (struct shape_entry){.shape = shape_build_ask_for(builder, node), .bit = bit};
     return STATUS_OK;
 }
 
@@ -167,7 +171,7 @@ static enum status build_keys(struct shape_builder *builder, const struct object
     uint32_t *labels = arena_take_zeroed(state->arena, count * sizeof *labels);
     uint32_t *shifted = arena_take(state->arena, form->class_count * sizeof *shifted);
     struct bytes *texts = arena_take(state->arena, form->name_count * sizeof *texts);
-    if (!labels || !shifted || !texts) return no_memory(builder);
+    if (!labels || !shifted || !texts) return shape_build_no_memory(builder);
     enum status status = STATUS_OK;
     object->entry = builder->entry_count;
     for (uint32_t i = 0; i < form->name_count && !status; i++) {
@@ -197,7 +201,7 @@ static enum status build_keys(struct shape_builder *builder, const struct object
 }
 
 /* Hands what a state reaches to the states that lead to it, until nothing is new. */
-static void spread(struct shape_builder *builder, const struct shape_object *object) {
+static void shape_build_spread(struct shape_builder *builder, const struct shape_object *object) {
     const struct automaton *keys = object->keys;
     uint32_t words = object->word_count;
     for (bool changed = true; changed;) {
@@ -214,7 +218,7 @@ static void spread(struct shape_builder *builder, const struct shape_object *obj
                 }
                 if (has_bit(builder, object->reaches_open, to) &&
                     !has_bit(builder, object->reaches_open, from)) {
-                    set_bit(builder, object->reaches_open, from);
+                    shape_build_set_bit(builder, object->reaches_open, from);
                     changed = true;
                 }
             }
@@ -226,20 +230,23 @@ static enum status build_reaches(struct shape_builder *builder, struct shape_obj
     const struct automaton *keys = object->keys;
     if (!keys) return STATUS_OK;
     enum status status =
-        state_spend(builder->state, (uint64_t)keys->state_count * keys->class_count);
+        schema_state_spend(builder->state, (uint64_t)keys->state_count * keys->class_count);
     if (!status)
-        status = add_words(builder, keys->state_count * object->word_count, &object->reaches);
-    if (!status) status = add_words(builder, (keys->state_count + 63) / 64, &object->reaches_open);
+        status = shape_build_add_words(builder, keys->state_count * object->word_count,
+                                       &object->reaches);
+    if (!status)
+        status =
+            shape_build_add_words(builder, (keys->state_count + 63) / 64, &object->reaches_open);
     if (status) return status;
     for (uint32_t at = 1; at < keys->state_count; at++) {
         if (keys->labels[at] == 0) continue;
         uint32_t bit = builder->entries[object->entry + keys->labels[at] - 1].bit;
         if (bit == SHAPE_NO_BIT)
-            set_bit(builder, object->reaches_open, at);
+            shape_build_set_bit(builder, object->reaches_open, at);
         else
-            set_bit(builder, object->reaches + at * object->word_count, bit);
+            shape_build_set_bit(builder, object->reaches + at * object->word_count, bit);
     }
-    spread(builder, object);
+    shape_build_spread(builder, object);
     return STATUS_OK;
 }
 
@@ -260,7 +267,7 @@ static void close_needs(struct shape_builder *builder, const struct object_form 
             uint32_t other = bit_of(form, bits, form->set->needs[i].other);
             if (bit == SHAPE_NO_BIT || !has_bit(builder, first, bit)) continue;
             if (has_bit(builder, first, other)) continue;
-            set_bit(builder, first, other);
+            shape_build_set_bit(builder, first, other);
             changed = true;
         }
     }
@@ -268,10 +275,10 @@ static void close_needs(struct shape_builder *builder, const struct object_form 
 
 static enum status build_needs(struct shape_builder *builder, const struct object_form *form,
                                struct shape_object *object, const uint32_t *bits) {
-    enum status status = add_words(builder, object->word_count, &object->required);
+    enum status status = shape_build_add_words(builder, object->word_count, &object->required);
     if (status) return status;
     for (uint32_t i = 0; i < form->set->required_count; i++)
-        set_bit(builder, object->required, bit_of(form, bits, form->set->required[i]));
+        shape_build_set_bit(builder, object->required, bit_of(form, bits, form->set->required[i]));
     close_needs(builder, form, bits, object->required);
     object->dependency = builder->dependency_count;
     for (uint32_t i = 0; i < form->set->need_count && !status; i++) {
@@ -281,12 +288,13 @@ static enum status build_needs(struct shape_builder *builder, const struct objec
             k++;
         if (k < builder->dependency_count) continue;
         struct shape_dependency one = {.bit = bit};
-        status = add_words(builder, object->word_count, &one.needs);
+        status = shape_build_add_words(builder, object->word_count, &one.needs);
         if (!status)
-            status = state_room(builder->state, &builder->dependencies, builder->dependency_count,
-                                &builder->dependency_capacity, sizeof *builder->dependencies);
+            status =
+                schema_state_room(builder->state, &builder->dependencies, builder->dependency_count,
+                                  &builder->dependency_capacity, sizeof *builder->dependencies);
         if (status) break;
-        set_bit(builder, one.needs, bit);
+        shape_build_set_bit(builder, one.needs, bit);
         close_needs(builder, form, bits, one.needs);
         builder->dependencies[builder->dependency_count++] = one;
     }
@@ -301,14 +309,14 @@ static enum status build_object(struct shape_builder *builder, struct object_for
                                   .count_max = form->set->count_max,
                                   .in_order = state->options->in_order};
     uint32_t *bits = arena_take(state->arena, form->name_count * sizeof *bits);
-    if (!bits) return no_memory(builder);
+    if (!bits) return shape_build_no_memory(builder);
     enum status status = build_keys(builder, form, &object, bits);
     object.word_count = max_u32(1, (object.bit_count + 63) / 64);
     if (!status) status = build_reaches(builder, &object);
     if (!status) status = build_needs(builder, form, &object, bits);
     if (!status)
-        status = state_room(state, &builder->objects, builder->object_count,
-                            &builder->object_capacity, sizeof *builder->objects);
+        status = schema_state_room(state, &builder->objects, builder->object_count,
+                                   &builder->object_capacity, sizeof *builder->objects);
     if (status) return status;
     builder->objects[builder->object_count] = object;
     *out = builder->object_count++;
@@ -339,8 +347,8 @@ static enum status build_scalars(struct shape_builder *builder, const struct val
 static enum status add_alternative(struct shape_builder *builder,
                                    const struct shape_alternative *alternative) {
     enum status status =
-        state_room(builder->state, &builder->alternatives, builder->alternative_count,
-                   &builder->alternative_capacity, sizeof *builder->alternatives);
+        schema_state_room(builder->state, &builder->alternatives, builder->alternative_count,
+                          &builder->alternative_capacity, sizeof *builder->alternatives);
     if (!status) builder->alternatives[builder->alternative_count++] = *alternative;
     return status;
 }
@@ -355,11 +363,11 @@ static enum status build_shape(struct shape_builder *builder, uint32_t node_inde
     out->first = builder->alternative_count;
     while (!status) {
         while (array < node->set->array_count &&
-               !array_form_lives(builder->graph, &node->arrays[array]))
+               !shape_graph_array_form_lives(builder->graph, &node->arrays[array]))
             array++;
         bool lives = false;
         while (!status && !lives && object < node->set->object_count) {
-            status = object_form_lives(builder->graph, &node->objects[object], &lives);
+            status = shape_graph_object_form_lives(builder->graph, &node->objects[object], &lives);
             object += !lives;
         }
         if (!status && array < node->set->array_count) {
@@ -378,11 +386,11 @@ static enum status build_shape(struct shape_builder *builder, uint32_t node_inde
     return status;
 }
 
-static const void *keep(struct shape_builder *builder, const void *from, uint32_t count,
-                        size_t element_bytes, enum status *status) {
+static const void *shape_build_keep(struct shape_builder *builder, const void *from, uint32_t count,
+                                    size_t element_bytes, enum status *status) {
     void *memory = arena_take(builder->arena, count * element_bytes);
     if (!memory) {
-        *status = no_memory(builder);
+        *status = shape_build_no_memory(builder);
         return NULL;
     }
     if (count) memcpy(memory, from, count * element_bytes);
@@ -391,10 +399,11 @@ static const void *keep(struct shape_builder *builder, const void *from, uint32_
 
 static enum status keep_program(struct shape_builder *builder, const struct shape_program **out) {
     struct shape_program *program = arena_take(builder->arena, sizeof *program);
-    if (!program) return no_memory(builder);
+    if (!program) return shape_build_no_memory(builder);
     enum status status = STATUS_OK;
 #define KEEP(list, number)                                                                         \
-    .list = keep(builder, builder->list, builder->number, sizeof *builder->list, &status),         \
+    .list =                                                                                        \
+        shape_build_keep(builder, builder->list, builder->number, sizeof *builder->list, &status), \
     .number = builder->number
     *program = (struct shape_program){
         .root_bare = true,
@@ -419,11 +428,12 @@ enum status shape_build(struct arena *arena, struct shape_graph *graph, uint32_t
     builder.shape_of = arena_take(state->arena, graph->node_count * sizeof *builder.shape_of);
     builder.order = arena_take(state->arena, graph->node_count * sizeof *builder.order);
     builder.shapes = arena_take(state->arena, graph->node_count * sizeof *builder.shapes);
-    if (!builder.shape_of || !builder.order || !builder.shapes) return no_memory(&builder);
+    if (!builder.shape_of || !builder.order || !builder.shapes)
+        return shape_build_no_memory(&builder);
     memset(builder.shape_of, 0xFF, graph->node_count * sizeof *builder.shape_of);
     enum status status = map_open(&builder.copies, state->arena, COPIES_MAX);
-    if (status) return no_memory(&builder);
-    ask_for(&builder, root);
+    if (status) return shape_build_no_memory(&builder);
+    shape_build_ask_for(&builder, root);
     for (uint32_t i = 0; i < builder.shape_count && !status; i++)
         status = build_shape(&builder, builder.order[i], &builder.shapes[i]);
     return status ? status : keep_program(&builder, out);

@@ -11,23 +11,23 @@
 #define LISTED_MAX 256       /* other keys, and items, that are few enough to be listed */
 #define LISTED_BYTES_MAX 512
 
-static void *take(struct shape_graph *graph, size_t count, size_t element_bytes) {
+static void *shape_graph_take(struct shape_graph *graph, size_t count, size_t element_bytes) {
     return arena_take_zeroed(graph->state->arena, count * element_bytes);
 }
 
-static enum status no_memory(struct shape_graph *graph) {
+static enum status shape_graph_no_memory(struct shape_graph *graph) {
     return state_failed(graph->state, STATUS_NO_MEMORY);
 }
 
-static enum status add_node(struct shape_graph *graph, uint32_t claims, const struct value_set *set,
-                            uint32_t *out) {
+static enum status shape_graph_add_node(struct shape_graph *graph, uint32_t claims,
+                                        const struct value_set *set, uint32_t *out) {
     struct schema_state *state = graph->state;
     uint32_t count = graph->node_count;
     enum status status =
-        state_room(state, &graph->nodes, count, &graph->node_capacity, sizeof *graph->nodes);
+        schema_state_room(state, &graph->nodes, count, &graph->node_capacity, sizeof *graph->nodes);
     if (!status)
-        status = state_room(state, &graph->claims, count, &graph->claims_capacity,
-                            sizeof *graph->claims);
+        status = schema_state_room(state, &graph->claims, count, &graph->claims_capacity,
+                                   sizeof *graph->claims);
     if (status) return status;
     graph->nodes[count] = (struct shape_node){.set = set};
     graph->claims[count] = claims;
@@ -36,14 +36,14 @@ static enum status add_node(struct shape_graph *graph, uint32_t claims, const st
     return STATUS_OK;
 }
 
-static enum status node_of(struct shape_graph *graph, uint32_t claims, uint32_t *out) {
+static enum status shape_graph_node_of(struct shape_graph *graph, uint32_t claims, uint32_t *out) {
     struct schema_state *state = graph->state;
     *out = NODE_NONE;
     if (claims == CLAIMS_NEVER) return STATUS_OK;
     if (claims >= graph->node_of_count) {
         uint32_t count = 2 * state->claims_count;
-        uint32_t *larger = take(graph, count, sizeof *larger);
-        if (!larger) return no_memory(graph);
+        uint32_t *larger = shape_graph_take(graph, count, sizeof *larger);
+        if (!larger) return shape_graph_no_memory(graph);
         memset(larger, 0xFF, count * sizeof *larger);
         if (graph->node_of_count)
             memcpy(larger, graph->node_of, graph->node_of_count * sizeof *larger);
@@ -51,7 +51,7 @@ static enum status node_of(struct shape_graph *graph, uint32_t claims, uint32_t 
         graph->node_of_count = count;
     }
     if (graph->node_of[claims] == NODE_NONE) {
-        enum status status = add_node(graph, claims, NULL, &graph->node_of[claims]);
+        enum status status = shape_graph_add_node(graph, claims, NULL, &graph->node_of[claims]);
         if (status) return status;
     }
     *out = graph->node_of[claims];
@@ -64,20 +64,20 @@ static enum status grow_item(struct shape_graph *graph, const struct array_set *
                              uint32_t index, struct shape_item *out) {
     struct schema_state *state = graph->state;
     uint32_t claims, plain, counted;
-    enum status status = array_claims_of(state, array, index, &claims);
+    enum status status = array_set_claims_of(state, array, index, &claims);
     plain = claims;
     out->counted = NODE_NONE;
     if (!status && array->counts && index >= array->counted_from) {
         uint32_t other;
-        status = state_claims(state, &array->counted, 1, &counted);
-        if (!status) status = claims_and(state, claims, counted, &counted);
-        if (!status) status = node_of(graph, counted, &out->counted);
+        status = schema_state_claims(state, &array->counted, 1, &counted);
+        if (!status) status = schema_state_claims_and(state, claims, counted, &counted);
+        if (!status) status = shape_graph_node_of(graph, counted, &out->counted);
         if (!status && array->counted_max < UINT32_MAX) {
-            status = claims_contrary(state, array->counted, &other);
-            if (!status) status = claims_and(state, claims, other, &plain);
+            status = schema_state_claims_contrary(state, array->counted, &other);
+            if (!status) status = schema_state_claims_and(state, claims, other, &plain);
         }
     }
-    return status ? status : node_of(graph, plain, &out->plain);
+    return status ? status : shape_graph_node_of(graph, plain, &out->plain);
 }
 
 static enum status refuse_unique(struct shape_graph *graph) {
@@ -97,7 +97,7 @@ static enum status list_strings(struct shape_graph *graph, const struct automato
         size_t length;
         if (!automaton_member(strings, i, text, sizeof text, &length)) return refuse_unique(graph);
         texts[i] = arena_copy(state->arena, (struct bytes){text, length});
-        if (!texts[i].data) return no_memory(graph);
+        if (!texts[i].data) return shape_graph_no_memory(graph);
     }
     enum status status = automaton_of_texts(&state->work, texts, count, &form->listed);
     if (status) return state_failed(state, status);
@@ -129,8 +129,8 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
     uint32_t claims;
     const struct value_set *set;
     if (form->prefix_count || array->counts) return refuse_unique(graph);
-    enum status status = array_claims_of(state, array, 0, &claims);
-    if (!status) status = claims_read(state, claims, &set);
+    enum status status = array_set_claims_of(state, array, 0, &claims);
+    if (!status) status = schema_state_claims_read(state, claims, &set);
     if (status) return status;
     bool numbers = set->number != LANGUAGE_NONE, strings = set->string != LANGUAGE_NONE;
     if (!numbers && !strings && !set->bits && !set->array_count && !set->object_count)
@@ -140,10 +140,10 @@ static enum status grow_unique(struct shape_graph *graph, const struct array_set
     form->unique = SHAPE_UNIQUE_FREELY;
     const struct automaton *automaton;
     if (numbers) {
-        struct value_set *spelt = take(graph, 1, sizeof *spelt);
-        if (!spelt) return no_memory(graph);
+        struct value_set *spelt = shape_graph_take(graph, 1, sizeof *spelt);
+        if (!spelt) return shape_graph_no_memory(graph);
         status = spell_one_way(graph, set, spelt);
-        if (!status) status = add_node(graph, CLAIMS_ANY, spelt, &form->items[0].plain);
+        if (!status) status = shape_graph_add_node(graph, CLAIMS_ANY, spelt, &form->items[0].plain);
         if (!status) status = language_automaton(&state->languages, spelt->number, &automaton);
     } else {
         const struct language *language = &state->languages.languages[set->string];
@@ -176,8 +176,8 @@ static enum status grow_array(struct shape_graph *graph, const struct array_set 
         .counted_min = array->counts ? array->counted_min : 0,
         .counted_max = array->counts ? array->counted_max : UINT32_MAX,
     };
-    form->items = take(graph, (size_t)prefix + 1, sizeof *form->items);
-    if (!form->items) return no_memory(graph);
+    form->items = shape_graph_take(graph, (size_t)prefix + 1, sizeof *form->items);
+    if (!form->items) return shape_graph_no_memory(graph);
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i <= prefix && !status; i++) {
         form->items[i] = (struct shape_item){NODE_NONE, NODE_NONE};
@@ -199,16 +199,16 @@ static enum status note_name(struct shape_graph *graph, struct key_sorts *sorts,
     struct schema_state *state = graph->state;
     if (name >= graph->seen_count) {
         uint32_t count = 2 * state->name_count;
-        uint32_t *larger = take(graph, count, sizeof *larger);
-        if (!larger) return no_memory(graph);
+        uint32_t *larger = shape_graph_take(graph, count, sizeof *larger);
+        if (!larger) return shape_graph_no_memory(graph);
         if (graph->seen_count) memcpy(larger, graph->seen, graph->seen_count * sizeof *larger);
         graph->seen = larger;
         graph->seen_count = count;
     }
     if (graph->seen[name] == graph->form_count) return STATUS_OK;
     graph->seen[name] = graph->form_count;
-    enum status status = state_room(state, &sorts->names, sorts->name_count, &sorts->name_capacity,
-                                    sizeof *sorts->names);
+    enum status status = schema_state_room(state, &sorts->names, sorts->name_count,
+                                           &sorts->name_capacity, sizeof *sorts->names);
     if (!status) sorts->names[sorts->name_count++] = name;
     return status;
 }
@@ -217,7 +217,7 @@ static enum status note_condition(struct shape_graph *graph, struct key_sorts *s
                                   uint32_t condition) {
     struct schema_state *state = graph->state;
     const struct key_condition keys = state->conditions[condition];
-    enum status status = state_spend(state, 1 + keys.name_count);
+    enum status status = schema_state_spend(state, 1 + keys.name_count);
     for (uint32_t i = 0; i < keys.name_count && !status; i++)
         status = note_name(graph, sorts, keys.names[i]);
     for (uint32_t i = 0; i < keys.language_count && !status; i++) {
@@ -255,11 +255,11 @@ static enum status claims_of_class(struct shape_graph *graph, const struct objec
                                    const struct key_sorts *sorts, uint64_t inside, uint32_t *out) {
     struct schema_state *state = graph->state;
     uint32_t claims = CLAIMS_ANY;
-    enum status status = state_spend(state, object->rule_count);
+    enum status status = schema_state_spend(state, object->rule_count);
     for (uint32_t i = 0; i < object->rule_count && !status; i++)
-        if (condition_has_other(state, object->rules[i].condition, sorts->languages,
-                                sorts->language_count, inside))
-            status = claims_and(state, claims, object->rules[i].claims, &claims);
+        if (object_set_condition_has_other(state, object->rules[i].condition, sorts->languages,
+                                           sorts->language_count, inside))
+            status = schema_state_claims_and(state, claims, object->rules[i].claims, &claims);
     *out = claims;
     return status;
 }
@@ -280,14 +280,14 @@ static enum status grow_classes(struct shape_graph *graph, const struct object_s
         status = automaton_join(&state->work, parts, sorts->language_count + 1, &form->rest, &sets,
                                 &set_count);
     if (status) return state_failed(state, status);
-    form->class_nodes = take(graph, set_count, sizeof *form->class_nodes);
-    uint32_t *labels = take(graph, set_count, sizeof *labels);
-    if (!form->class_nodes || !labels) return no_memory(graph);
+    form->class_nodes = shape_graph_take(graph, set_count, sizeof *form->class_nodes);
+    uint32_t *labels = shape_graph_take(graph, set_count, sizeof *labels);
+    if (!form->class_nodes || !labels) return shape_graph_no_memory(graph);
     for (uint32_t i = 0; i < set_count; i++) {
         uint32_t claims, node, k = 0;
         status =
             claims_of_class(graph, object, sorts, sorts->language_count ? sets[i] : 0, &claims);
-        if (!status) status = node_of(graph, claims, &node);
+        if (!status) status = shape_graph_node_of(graph, claims, &node);
         if (status) return status;
         if (node == NODE_NONE) continue;
         while (k < form->class_count && form->class_nodes[k] != node)
@@ -315,8 +315,8 @@ static enum status name_rest(struct shape_graph *graph, struct key_sorts *sorts,
         uint32_t name;
         if (!automaton_member(form->rest, i, text, sizeof text, &length)) return STATUS_OK;
         struct bytes key = arena_copy(state->arena, (struct bytes){text, length});
-        if (!key.data) return no_memory(graph);
-        enum status status = state_name(state, key, &name);
+        if (!key.data) return shape_graph_no_memory(graph);
+        enum status status = schema_state_name(state, key, &name);
         if (!status) status = note_name(graph, sorts, name);
         if (status) return status;
     }
@@ -351,13 +351,13 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
     if (status) return status;
     form->names = sorts.names;
     form->name_count = sorts.name_count;
-    form->name_nodes = take(graph, form->name_count, sizeof *form->name_nodes);
-    form->possible = take(graph, form->name_count, sizeof *form->possible);
-    if (!form->name_nodes || !form->possible) return no_memory(graph);
+    form->name_nodes = shape_graph_take(graph, form->name_count, sizeof *form->name_nodes);
+    form->possible = shape_graph_take(graph, form->name_count, sizeof *form->possible);
+    if (!form->name_nodes || !form->possible) return shape_graph_no_memory(graph);
     for (uint32_t i = 0; i < form->name_count && !status; i++) {
         uint32_t claims;
-        status = object_claims_of(graph->state, object, form->names[i], &claims);
-        if (!status) status = node_of(graph, claims, &form->name_nodes[i]);
+        status = object_set_claims_of(graph->state, object, form->names[i], &claims);
+        if (!status) status = shape_graph_node_of(graph, claims, &form->name_nodes[i]);
     }
     return status;
 }
@@ -367,12 +367,12 @@ static enum status grow_object(struct shape_graph *graph, const struct object_se
 /* A text is read in the way of each object set of a value, so no more of them than it takes. */
 static enum status thin_out(struct shape_graph *graph, const struct value_set **set) {
     uint32_t count = (*set)->object_count;
-    struct value_set *thin = take(graph, 1, sizeof *thin);
-    const struct object_set **objects = take(graph, count, sizeof *objects);
-    if (!thin || !objects) return no_memory(graph);
+    struct value_set *thin = shape_graph_take(graph, 1, sizeof *thin);
+    const struct object_set **objects = shape_graph_take(graph, count, sizeof *objects);
+    if (!thin || !objects) return shape_graph_no_memory(graph);
     for (uint32_t i = 0; i < count; i++)
         objects[i] = (*set)->objects[i];
-    enum status status = object_union_thin(graph->state, objects, &count);
+    enum status status = object_set_union_thin(graph->state, objects, &count);
     *thin = **set;
     thin->objects = objects;
     thin->object_count = count;
@@ -386,17 +386,17 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     if (state->claims[claims].count) state->at = state->claims[claims].claims[0] / 2;
     state->keyword = NULL;
     const struct value_set *set = graph->nodes[index].set;
-    enum status status = set ? STATUS_OK : claims_read(state, claims, &set);
+    enum status status = set ? STATUS_OK : schema_state_claims_read(state, claims, &set);
     if (status) return status;
     status = thin_out(graph, &set);
-    struct value_set *spelt = status ? NULL : take(graph, 1, sizeof *spelt);
-    if (!status && !spelt) return no_memory(graph);
+    struct value_set *spelt = status ? NULL : shape_graph_take(graph, 1, sizeof *spelt);
+    if (!status && !spelt) return shape_graph_no_memory(graph);
     if (!status) *spelt = *set;
-    if (!status) status = value_spell(state, spelt);
+    if (!status) status = value_set_spell(state, spelt);
     if (status) return status;
-    struct array_form *arrays = take(graph, set->array_count, sizeof *arrays);
-    struct object_form *objects = take(graph, set->object_count, sizeof *objects);
-    if (!arrays || !objects) return no_memory(graph);
+    struct array_form *arrays = shape_graph_take(graph, set->array_count, sizeof *arrays);
+    struct object_form *objects = shape_graph_take(graph, set->object_count, sizeof *objects);
+    if (!arrays || !objects) return shape_graph_no_memory(graph);
     for (uint32_t i = 0; i < set->array_count && !status; i++)
         status = grow_array(graph, set->arrays[i], &arrays[i]);
     for (uint32_t i = 0; i < set->object_count && !status; i++)
@@ -408,16 +408,16 @@ static enum status grow_node(struct shape_graph *graph, uint32_t index) {
     return status;
 }
 
-enum status graph_grow(struct shape_graph *graph, struct schema_state *state, uint32_t root_claims,
-                       uint32_t *root_out) {
+enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *state,
+                             uint32_t root_claims, uint32_t *root_out) {
     *graph = (struct shape_graph){.state = state};
-    enum status status = node_of(graph, root_claims, root_out);
+    enum status status = shape_graph_node_of(graph, root_claims, root_out);
     for (uint32_t i = 0; i < graph->node_count && !status; i++)
         status = grow_node(graph, i);
     return status;
 }
 
-bool array_form_lives(const struct shape_graph *graph, const struct array_form *form) {
+bool shape_graph_array_form_lives(const struct shape_graph *graph, const struct array_form *form) {
     uint32_t counted_least = 0, counted_most = 0, length = 0;
     for (; length < form->length_max; length++) {
         const struct shape_item *item =
@@ -439,8 +439,9 @@ bool array_form_lives(const struct shape_graph *graph, const struct array_form *
     return length >= form->length_min && counted_most >= form->counted_min;
 }
 
-enum status object_form_rest(const struct shape_graph *graph, const struct object_form *form,
-                             const struct automaton **out) {
+enum status shape_graph_object_form_rest(const struct shape_graph *graph,
+                                         const struct object_form *form,
+                                         const struct automaton **out) {
     struct schema_state *state = graph->state;
     *out = NULL;
     if (!form->rest) return STATUS_OK;
@@ -482,8 +483,8 @@ static void find_possible(const struct shape_graph *graph, struct object_form *f
     }
 }
 
-enum status object_form_lives(const struct shape_graph *graph, struct object_form *form,
-                              bool *out) {
+enum status shape_graph_object_form_lives(const struct shape_graph *graph, struct object_form *form,
+                                          bool *out) {
     *out = false;
     find_possible(graph, form);
     bool *wanted = arena_take_zeroed(graph->state->arena, form->name_count + 1);
@@ -508,7 +509,7 @@ enum status object_form_lives(const struct shape_graph *graph, struct object_for
     if (least > form->set->count_max) return STATUS_OK;
     if (most < form->set->count_min) {
         const struct automaton *rest;
-        enum status status = object_form_rest(graph, form, &rest);
+        enum status status = shape_graph_object_form_rest(graph, form, &rest);
         if (status || !rest) return status;
         uint64_t others = automaton_member_count(rest), /* names may be among them */
             wanted_others = (uint64_t)form->set->count_min + form->name_count;
@@ -522,22 +523,22 @@ static enum status node_becomes_live(struct shape_graph *graph, struct shape_nod
     const struct value_set *set = node->set;
     node->live = set->bits || set->number != LANGUAGE_NONE || set->string != LANGUAGE_NONE;
     for (uint32_t i = 0; i < set->array_count && !node->live; i++)
-        node->live = array_form_lives(graph, &node->arrays[i]);
+        node->live = shape_graph_array_form_lives(graph, &node->arrays[i]);
     for (uint32_t i = 0; i < set->object_count && !node->live; i++) {
-        enum status status = object_form_lives(graph, &node->objects[i], &node->live);
+        enum status status = shape_graph_object_form_lives(graph, &node->objects[i], &node->live);
         if (status) return status;
     }
     return STATUS_OK;
 }
 
-enum status graph_find_live(struct shape_graph *graph) {
+enum status shape_graph_find_live(struct shape_graph *graph) {
     for (bool changed = true; changed;) {
         changed = false;
         for (uint32_t i = graph->node_count; i-- > 0;) { /* what is inside comes later */
             struct shape_node *node = &graph->nodes[i];
             if (node->live) continue;
             enum status status = node_becomes_live(graph, node);
-            if (!status) status = state_spend(graph->state, 1);
+            if (!status) status = schema_state_spend(graph->state, 1);
             if (status) return status;
             changed |= node->live;
         }

@@ -47,20 +47,21 @@ struct shape_graph {
     uint32_t seen_count, form_count;
 };
 
-enum status graph_grow(struct shape_graph *graph, struct schema_state *state, uint32_t root_claims,
-                       uint32_t *root_out) MUST_USE;
-enum status graph_find_live(struct shape_graph *graph) MUST_USE;
+enum status shape_graph_grow(struct shape_graph *graph, struct schema_state *state,
+                             uint32_t root_claims, uint32_t *root_out) MUST_USE;
+enum status shape_graph_find_live(struct shape_graph *graph) MUST_USE;
 
 /* Whether a form can be filled with what is live. */
-bool array_form_lives(const struct shape_graph *graph, const struct array_form *form);
-enum status object_form_lives(const struct shape_graph *graph, struct object_form *form,
-                              bool *out) MUST_USE;
+bool shape_graph_array_form_lives(const struct shape_graph *graph, const struct array_form *form);
+enum status shape_graph_object_form_lives(const struct shape_graph *graph, struct object_form *form,
+                                          bool *out) MUST_USE;
 static inline bool node_lives(const struct shape_graph *graph, uint32_t node) {
     return node != NODE_NONE && graph->nodes[node].live;
 }
 
 /* The keys of the classes that are live, label - 1 is a class. */
-enum status object_form_rest(const struct shape_graph *graph, const struct object_form *form,
-                             const struct automaton **out) MUST_USE;
+enum status shape_graph_object_form_rest(const struct shape_graph *graph,
+                                         const struct object_form *form,
+                                         const struct automaton **out) MUST_USE;
 
 #endif

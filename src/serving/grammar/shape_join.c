@@ -13,7 +13,7 @@ struct joined {
     uint64_t *words;
 };
 
-static void count_in(struct shape_program *counts, const struct shape_program *program) {
+static void shape_join_count_in(struct shape_program *counts, const struct shape_program *program) {
     counts->shape_count += program->shape_count;
     counts->alternative_count += program->alternative_count;
     counts->array_count += program->array_count;
@@ -102,13 +102,13 @@ enum status shape_join(struct arena *arena, const struct shape_program *const *p
     struct joined joined = {.counts = {.root_bare = true}};
     struct shape_program *program = arena_take(arena, sizeof *program);
     for (size_t i = 0; i < count; i++)
-        count_in(&counts, programs[i]);
+        shape_join_count_in(&counts, programs[i]);
     if (!program || !take_all(arena, &counts, &joined)) return STATUS_NO_MEMORY;
     for (size_t i = 0; i < count; i++) {
         roots_out[i] = programs[i]->root + joined.counts.shape_count;
         put_values(&joined, programs[i]);
         put_objects(&joined, programs[i]);
-        count_in(&joined.counts, programs[i]);
+        shape_join_count_in(&joined.counts, programs[i]);
     }
     *program = joined.counts;
     program->shapes = joined.shapes;

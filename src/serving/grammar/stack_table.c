@@ -4,7 +4,7 @@
 #define HEAD_WORDS (sizeof(struct stack_frame) / sizeof(uint64_t))
 #define WORDS_A_FRAME (HEAD_WORDS + 1)
 
-static uint64_t mix(uint64_t hash, uint64_t word) {
+static uint64_t stack_table_mix(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
     return hash ^ hash >> 29;
 }
@@ -39,19 +39,21 @@ static uint64_t content_of_set(const struct stack_table *table, const uint64_t *
 static uint64_t content_of(const struct stack_table *table, const struct stack_frame *frame,
                            const uint64_t *tail) {
     uint64_t hash = frame->below ? stack_table_at(table, frame->below)->content : 1;
-    hash = mix(hash, (uint64_t)frame->subject << 32 | (uint32_t)frame->kind << 24 |
-                         (uint32_t)frame->where << 16 | (uint32_t)frame->space << 8 | frame->flags);
-    hash = mix(hash, (uint64_t)frame->state << 32 | frame->escape);
-    hash = mix(hash, frame->seen ? stack_table_at(table, frame->seen)->content : 0);
-    hash = mix(hash, frame->hash ^ (uint64_t)frame->distinct << 48);
-    if (frame->kind == STACK_SET) return mix(hash, content_of_set(table, tail, frame->tail_words));
+    hash = stack_table_mix(hash, (uint64_t)frame->subject << 32 | (uint32_t)frame->kind << 24 |
+                                     (uint32_t)frame->where << 16 | (uint32_t)frame->space << 8 |
+                                     frame->flags);
+    hash = stack_table_mix(hash, (uint64_t)frame->state << 32 | frame->escape);
+    hash = stack_table_mix(hash, frame->seen ? stack_table_at(table, frame->seen)->content : 0);
+    hash = stack_table_mix(hash, frame->hash ^ (uint64_t)frame->distinct << 48);
+    if (frame->kind == STACK_SET)
+        return stack_table_mix(hash, content_of_set(table, tail, frame->tail_words));
     for (uint32_t i = 0; i < frame->tail_words; i++)
-        hash = mix(hash, tail[i]);
+        hash = stack_table_mix(hash, tail[i]);
     return hash ^ hash >> 32;
 }
 
-static bool is_same(const struct stack_frame *a, const struct stack_frame *b,
-                    const uint64_t *b_tail) {
+static bool stack_table_is_same(const struct stack_frame *a, const struct stack_frame *b,
+                                const uint64_t *b_tail) {
     return a->below == b->below && a->kind == b->kind && a->where == b->where &&
            a->space == b->space && a->flags == b->flags && a->tail_words == b->tail_words &&
            a->subject == b->subject && a->state == b->state && a->escape == b->escape &&
@@ -65,7 +67,7 @@ uint32_t stack_table_put(struct stack_table *table, const struct stack_frame *fr
     uint32_t *head = &table->heads[content & table->head_mask];
     for (uint32_t at = *head; at; at = stack_table_at(table, at)->chain)
         if (stack_table_at(table, at)->content == content &&
-            is_same(stack_table_at(table, at), frame, tail))
+            stack_table_is_same(stack_table_at(table, at), frame, tail))
             return at;
     uint32_t words = HEAD_WORDS + frame->tail_words;
     if (table->frame_count == table->frame_max || words > table->word_count - table->word_used)

@@ -19,11 +19,11 @@ enum escape_kind {
     ESCAPE_LOW_DIGITS, /* behind its \u */
 };
 
-struct content_place content_begin(const struct text_leaf *leaf) {
+struct content_place string_content_begin(const struct text_leaf *leaf) {
     return (struct content_place){leaf->automaton ? leaf->automaton->start : 0, ESCAPE_NONE};
 }
 
-bool content_is_live(const struct key_filter *filter, uint32_t state) {
+bool string_content_is_live(const struct key_filter *filter, uint32_t state) {
     if (state == 0 || !filter) return state != 0;
     if (filter->open && filter->open[state / 64] >> state % 64 & 1) return true;
     const uint64_t *reaches = filter->reaches + (size_t)state * filter->word_count;
@@ -32,13 +32,13 @@ bool content_is_live(const struct key_filter *filter, uint32_t state) {
     return false;
 }
 
-bool content_may_end(const struct text_leaf *leaf, struct content_place place) {
+bool string_content_may_end(const struct text_leaf *leaf, struct content_place place) {
     if (place.escape != ESCAPE_NONE) return false;
     return leaf->automaton ? leaf->automaton->labels[place.state] != 0
                            : place.state >= leaf->length_min;
 }
 
-void content_hash(uint64_t *hash, uint8_t byte) {
+void string_content_hash(uint64_t *hash, uint8_t byte) {
     if (hash) *hash = (*hash ^ byte) * UINT64_C(0x100000001B3);
 }
 
@@ -57,7 +57,7 @@ static uint32_t utf8_of(uint32_t code, uint8_t out[4]) {
 
 /* ---- characters without an automaton ---- */
 
-static bool has_room(const struct text_leaf *leaf, uint32_t state) {
+static bool string_content_has_room(const struct text_leaf *leaf, uint32_t state) {
     return leaf->length_max == SHAPE_UNBOUNDED || state < leaf->length_max;
 }
 
@@ -82,7 +82,7 @@ static bool step_utf8(const struct text_leaf *leaf, struct content_place *place,
     uint32_t next = ESCAPE_ONE_MORE;
     switch (place->escape) {
     case ESCAPE_NONE:
-        if (!has_room(leaf, place->state)) return false;
+        if (!string_content_has_room(leaf, place->state)) return false;
         place->escape = byte < 0x80 ? ESCAPE_NONE : kind_of_lead(byte);
         if (byte < 0x80) count_character(leaf, place);
         return byte < 0x80 || place->escape != ESCAPE_NONE;
@@ -142,11 +142,12 @@ static uint32_t block_at(uint32_t low, uint32_t high, uint32_t byte_count, uint3
 static bool any_stands(const struct text_leaf *leaf, const struct key_filter *filter,
                        uint32_t state, uint32_t low, uint32_t high) {
     uint8_t text[4];
-    if (!leaf->automaton) return has_room(leaf, state);
+    if (!leaf->automaton) return string_content_has_room(leaf, state);
     while (low <= high) {
         uint32_t shared, count = utf8_of(low, text);
         uint32_t size = block_at(low, high, count, &shared);
-        if (content_is_live(filter, state_after(leaf->automaton, state, text, shared))) return true;
+        if (string_content_is_live(filter, state_after(leaf->automaton, state, text, shared)))
+            return true;
         low += size;
     }
     return false;
@@ -168,22 +169,24 @@ static bool any_escape_stands(const struct text_leaf *leaf, const struct key_fil
 
 /* ---- escapes ---- */
 
-static bool take_character(const struct text_leaf *leaf, const struct key_filter *filter,
-                           struct content_place *place, uint32_t code, uint64_t *hash) {
+static bool string_content_take_character(const struct text_leaf *leaf,
+                                          const struct key_filter *filter,
+                                          struct content_place *place, uint32_t code,
+                                          uint64_t *hash) {
     uint8_t text[4];
     uint32_t count = utf8_of(code, text);
     for (uint32_t i = 0; i < count; i++)
-        content_hash(hash, text[i]);
+        string_content_hash(hash, text[i]);
     if (!leaf->automaton) {
         count_character(leaf, place); /* the backslash has looked for room */
         return true;
     }
     place->escape = ESCAPE_NONE;
     place->state = state_after(leaf->automaton, place->state, text, count);
-    return content_is_live(filter, place->state);
+    return string_content_is_live(filter, place->state);
 }
 
-static int digit_of(uint8_t byte) {
+static int string_content_digit_of(uint8_t byte) {
     if (byte >= '0' && byte <= '9') return byte - '0';
     if (byte >= 'a' && byte <= 'f') return byte - 'a' + 10;
     return byte >= 'A' && byte <= 'F' ? byte - 'A' + 10 : -1;
@@ -191,20 +194,21 @@ static int digit_of(uint8_t byte) {
 
 static bool step_digit(const struct text_leaf *leaf, const struct key_filter *filter,
                        struct content_place *place, uint8_t byte, uint64_t *hash) {
-    int digit = digit_of(byte);
+    int digit = string_content_digit_of(byte);
     bool low_half = (place->escape & 15) == ESCAPE_LOW_DIGITS;
     uint32_t count = (place->escape >> 4 & 3) + 1, high = place->escape >> 20;
     uint32_t value = (place->escape >> 8 & 0xFFF) << 4 | (uint32_t)digit;
     if (digit < 0) return false;
     if (count == 4 && !low_half && (value < 0xD800 || value > 0xDFFF))
-        return take_character(leaf, filter, place, value, hash);
+        return string_content_take_character(leaf, filter, place, value, hash);
     if (count == 4 && !low_half) {
         place->escape = ESCAPE_SECOND | (value - 0xD800) << 20;
         return value <= 0xDBFF && any_escape_stands(leaf, filter, place->state, value, value);
     }
     if (count == 4) {
         if (value < 0xDC00 || value > 0xDFFF) return false;
-        return take_character(leaf, filter, place, 0x10000 + (high << 10) + (value - 0xDC00), hash);
+        return string_content_take_character(leaf, filter, place,
+                                             0x10000 + (high << 10) + (value - 0xDC00), hash);
     }
     uint32_t least = value << 4 * (4 - count), most = least | ((1u << 4 * (4 - count)) - 1);
     place->escape = (place->escape & 15) | count << 4 | value << 8 | high << 20;
@@ -228,7 +232,8 @@ static bool step_escape(const struct text_leaf *leaf, const struct key_filter *f
         }
         const char *name = byte ? memchr(names, byte, sizeof names - 1) : NULL;
         if (!name) return false;
-        return take_character(leaf, filter, place, (uint8_t)values[name - names], hash);
+        return string_content_take_character(leaf, filter, place, (uint8_t)values[name - names],
+                                             hash);
     case ESCAPE_SECOND:
         place->escape += ESCAPE_SECOND_U - ESCAPE_SECOND;
         return byte == '\\';
@@ -240,8 +245,8 @@ static bool step_escape(const struct text_leaf *leaf, const struct key_filter *f
     }
 }
 
-bool content_step(const struct text_leaf *leaf, const struct key_filter *filter,
-                  struct content_place *place, uint8_t byte, uint64_t *hash) {
+bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
+                         struct content_place *place, uint8_t byte, uint64_t *hash) {
     if ((place->escape & 15) >= ESCAPE_BEGUN) return step_escape(leaf, filter, place, byte, hash);
     if (byte < 0x20 || byte == '"') return false;
     if (byte == '\\') {
@@ -249,8 +254,8 @@ bool content_step(const struct text_leaf *leaf, const struct key_filter *filter,
         place->escape = ESCAPE_BEGUN;
         return any_escape_stands(leaf, filter, place->state, 0, 0xFFFF);
     }
-    content_hash(hash, byte);
+    string_content_hash(hash, byte);
     if (!leaf->automaton) return step_utf8(leaf, place, byte);
     place->state = automaton_step(leaf->automaton, place->state, byte);
-    return content_is_live(filter, place->state);
+    return string_content_is_live(filter, place->state);
 }

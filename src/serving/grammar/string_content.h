@@ -27,16 +27,16 @@ struct content_place {
     uint32_t escape; /* 0: between characters, or inside one that the automaton knows of */
 };
 
-struct content_place content_begin(const struct text_leaf *leaf);
+struct content_place string_content_begin(const struct text_leaf *leaf);
 /* False: `byte` may not come. The quote that ends the content is not for this function. `filter`
  * and `hash` (of the decoded text) may be NULL. */
-bool content_step(const struct text_leaf *leaf, const struct key_filter *filter,
-                  struct content_place *place, uint8_t byte, uint64_t *hash);
-bool content_may_end(const struct text_leaf *leaf, struct content_place place);
-bool content_is_live(const struct key_filter *filter, uint32_t state);
+bool string_content_step(const struct text_leaf *leaf, const struct key_filter *filter,
+                         struct content_place *place, uint8_t byte, uint64_t *hash);
+bool string_content_may_end(const struct text_leaf *leaf, struct content_place place);
+bool string_content_is_live(const struct key_filter *filter, uint32_t state);
 
 /* Updates the hash of a decoded text; NULL: not needed. */
-void content_hash(uint64_t *hash, uint8_t byte);
+void string_content_hash(uint64_t *hash, uint8_t byte);
 
 #define CONTENT_HASH_START UINT64_C(0xCBF29CE484222325)
 

@@ -156,8 +156,8 @@ static size_t write_leap_seconds(char *out, size_t capacity) {
     return count;
 }
 
-enum status automaton_of_format(struct automaton_work *work, struct bytes name, bool brief,
-                                const struct automaton **out) {
+enum status text_format_automaton_of_format(struct automaton_work *work, struct bytes name,
+                                            bool brief, const struct automaton **out) {
     size_t i = find(name), count = 0;
     check(i < ARRAY_COUNT(formats) && formats[i].pattern);
     char pattern[PATTERN_BYTES_MAX];

@@ -19,7 +19,7 @@ bool text_format_is_narrow(struct bytes name, bool brief);
 /* Makes the automaton of a supported format, with label 1. `brief`: its length is limited
  * (maxLength), so hosts that are IP literals may be left out, which take most states of URIs and
  * mail addresses. */
-enum status automaton_of_format(struct automaton_work *work, struct bytes name, bool brief,
-                                const struct automaton **out) MUST_USE;
+enum status text_format_automaton_of_format(struct automaton_work *work, struct bytes name,
+                                            bool brief, const struct automaton **out) MUST_USE;
 
 #endif

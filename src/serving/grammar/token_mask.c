@@ -28,16 +28,16 @@ struct mask_memory {
     uint64_t *masks;              /* [MASKS_MAX][word_count] */
 };
 
-struct mask_memory *mask_memory_create(struct arena *arena, const struct token_trie *trie) {
+struct mask_memory *token_mask_memory_create(struct arena *arena, const struct token_trie *trie) {
     struct mask_memory *memory = arena_take_zeroed(arena, sizeof *memory);
     if (!memory) return NULL;
     memory->word_count = trie->word_count;
     memory->masks = arena_take(arena, (size_t)MASKS_MAX * trie->word_count * sizeof(uint64_t));
-    memory->walks = leaf_walks_create(arena, trie);
+    memory->walks = leaf_walk_create(arena, trie);
     return memory->masks && memory->walks ? memory : NULL;
 }
 
-bool mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *mask) {
+bool token_mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *mask) {
     for (uint32_t i = 0; i < MASKS_MAX; i++) {
         if (memory->contents[i] != content || !content) continue;
         memcpy(mask, memory->masks + (size_t)i * memory->word_count, memory->word_count * 8);
@@ -47,7 +47,7 @@ bool mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *ma
 }
 
 /* The oldest makes room. */
-void mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64_t *mask) {
+void token_mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64_t *mask) {
     uint32_t at = memory->next++ % MASKS_MAX;
     memory->contents[at] = content;
     memcpy(memory->masks + (size_t)at * memory->word_count, mask, memory->word_count * 8);
@@ -55,14 +55,15 @@ void mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64
 
 /* ---- walking by stacks ---- */
 
-static void walk(struct mask_walk *at, uint32_t node, uint32_t number);
+static void token_mask_walk(struct mask_walk *at, uint32_t node, uint32_t number);
 
-static void take(struct mask_walk *at, uint32_t node, const struct thread_list *threads) {
+static void token_mask_take(struct mask_walk *at, uint32_t node,
+                            const struct thread_list *threads) {
     if (threads->count == 0) return;
     token_trie_mark(at->trie, node, at->mask);
     if (at->trie->nodes[node].size == 1) return;
     for (uint32_t i = 0; i < threads->count; i++)
-        walk(at, node, threads->frames[i]);
+        token_mask_walk(at, node, threads->frames[i]);
 }
 
 /* No other byte comes between strings and keys, except inside a literal. */
@@ -88,7 +89,7 @@ static void walk_bytes(struct mask_walk *at, uint32_t node, uint32_t frame) {
         if (between && !stands_between(nodes[child].byte)) continue;
         threads.count = 0;
         grammar_step(at->grammar, at->table, frame, nodes[child].byte, &threads);
-        take(at, child, &threads);
+        token_mask_take(at, child, &threads);
         stack_table_cut(at->table, frame_count);
     }
 }
@@ -110,7 +111,7 @@ static void walk_on(struct mask_walk *at, uint32_t node, uint32_t frame, uint32_
         threads.count = next.count;
         memcpy(threads.frames, next.frames, next.count * sizeof *next.frames);
     }
-    take(at, to, &threads);
+    token_mask_take(at, to, &threads);
     stack_table_cut(at->table, frame_count);
 }
 
@@ -123,11 +124,11 @@ static void close_filtered(struct mask_walk *at, uint32_t node, const struct sta
     here.state = place.state;
     here.escape = 0;
     if (frame->kind == STACK_KEY &&
-        object_key_is_open(at->grammar, stack_table_at(at->table, frame->below), place.state))
+        object_step_key_is_open(at->grammar, stack_table_at(at->table, frame->below), place.state))
         return;
     uint32_t closing = stack_table_put(at->table, &here, NULL);
     if (closing) grammar_step(at->grammar, at->table, closing, '"', &threads);
-    take(at, node, &threads);
+    token_mask_take(at, node, &threads);
     stack_table_cut(at->table, frame_count);
 }
 
@@ -144,7 +145,7 @@ static void walk_filtered(struct mask_walk *at, uint32_t node, uint32_t number,
         struct content_place next = place;
         if (nodes[child].byte == '"' && place.escape == 0) {
             close_filtered(at, child, frame, place);
-        } else if (content_step(leaf, filter, &next, nodes[child].byte, NULL)) {
+        } else if (string_content_step(leaf, filter, &next, nodes[child].byte, NULL)) {
             token_trie_mark(at->trie, child, at->mask);
             if (nodes[child].size > 1) walk_filtered(at, child, number, next, filter);
         }
@@ -180,11 +181,11 @@ static void take_ends(struct mask_walk *at, uint32_t node, uint32_t number,
         known = true;
         state = ends[i].state;
         if (frame->kind != STACK_NUMBER) {
-            take(at, ends[i].node, &threads);
+            token_mask_take(at, ends[i].node, &threads);
             continue;
         }
         for (uint32_t t = 0; t < threads.count; t++)
-            walk(at, ends[i].node, threads.frames[t]);
+            token_mask_walk(at, ends[i].node, threads.frames[t]);
     }
 }
 
@@ -204,7 +205,7 @@ static void take_free(struct mask_walk *at, uint32_t number, const struct text_l
             if (trie->needs[token] <= left) at->mask[token / 64] |= UINT64_C(1) << token % 64;
         }
     }
-    if (leaf_walks_is_new(at->walks, inside, at->serial))
+    if (leaf_walk_is_new(at->walks, inside, at->serial))
         for (uint32_t w = 0; w < trie->word_count; w++)
             at->mask[w] |= inside[w];
     for (uint32_t i = 0; i < trie->end_count; i++) {
@@ -215,7 +216,7 @@ static void take_free(struct mask_walk *at, uint32_t number, const struct text_l
             continue;
         }
         if (end_count++ == 0) end_leaf(at, number, 0, &threads);
-        take(at, trie->ends[i].node, &threads);
+        token_mask_take(at, trie->ends[i].node, &threads);
     }
 }
 
@@ -227,57 +228,57 @@ static void walk_leaf(struct mask_walk *at, uint32_t node, uint32_t number, cons
         return;
     }
     const struct leaf_part *part =
-        leaf_walks_part(at->walks, at->grammar,
-                        &(struct leaf_key){.node = node,
-                                           .leaf = frame->subject,
-                                           .place = {frame->state, frame->escape},
-                                           .is_number = frame->kind == STACK_NUMBER,
-                                           .open = open});
+        leaf_walk_part(at->walks, at->grammar,
+                       &(struct leaf_key){.node = node,
+                                          .leaf = frame->subject,
+                                          .place = {frame->state, frame->escape},
+                                          .is_number = frame->kind == STACK_NUMBER,
+                                          .open = open});
     if (!part) { /* no memory for what is found */
         walk_bytes(at, node, number);
         return;
     }
-    leaf_walks_mark(at->walks, part, at->serial, at->mask);
+    leaf_walk_mark(at->walks, part, at->serial, at->mask);
     take_ends(at, node, number, part->ends, part->end_count);
     if (frame->kind == STACK_NUMBER && part->ends_here)
         take_ends(at, node, number, &(struct leaf_end){node, frame->state}, 1);
 }
 
 /* The own bytes of a rule by its automaton alone; what leaves it goes on from where it does so. */
-static void walk_rule(struct mask_walk *at, uint32_t node, uint32_t number) {
+static void token_mask_walk_rule(struct mask_walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     const struct leaf_part *part = NULL;
-    if (rule_must_end(at->grammar, at->table, number)) return;
+    if (rule_step_must_end(at->grammar, at->table, number)) return;
     if (at->trie->nodes[node].size >= REMEMBERED_NODES_MIN)
-        part = leaf_walks_part(at->walks, at->grammar,
-                               &(struct leaf_key){.node = node,
-                                                  .leaf = frame->subject,
-                                                  .place = {.state = frame->state},
-                                                  .is_rule = true});
+        part = leaf_walk_part(at->walks, at->grammar,
+                              &(struct leaf_key){.node = node,
+                                                 .leaf = frame->subject,
+                                                 .place = {.state = frame->state},
+                                                 .is_rule = true});
     if (!part) {
         walk_bytes(at, node, number);
         return;
     }
-    leaf_walks_mark(at->walks, part, at->serial, at->mask);
+    leaf_walk_mark(at->walks, part, at->serial, at->mask);
     const struct leaf_end *ends = part->ends;
     uint32_t end_count = part->end_count;
     for (uint32_t i = 0; i < end_count; i++) {
         struct thread_list threads;
         uint32_t frame_count = at->table->frame_count;
         threads.count = 0;
-        rule_leave(at->grammar, at->table, number, ends[i].state,
-                   at->trie->nodes[ends[i].node].byte, &threads);
-        take(at, ends[i].node, &threads);
+        rule_step_leave(at->grammar, at->table, number, ends[i].state,
+                        at->trie->nodes[ends[i].node].byte, &threads);
+        token_mask_take(at, ends[i].node, &threads);
         stack_table_cut(at->table, frame_count);
     }
 }
 
-static void walk(struct mask_walk *at, uint32_t node, uint32_t number) {
+static void token_mask_walk(struct mask_walk *at, uint32_t node, uint32_t number) {
     const struct stack_frame *frame = stack_table_at(at->table, number);
     struct key_filter filter;
     if (at->trie->nodes[node].size == 1) return;
     if (frame->kind == STACK_RULE) {
-        walk_rule(at, node, number);
+        token_mask_walk_rule(at, node, number);
         return;
     }
     bool leaf =
@@ -311,7 +312,7 @@ void token_mask_fill(const struct grammar *grammar, struct stack_table *table,
                            .walks = grammar->masks->walks,
                            .mask = mask,
                            .serial = ++grammar->masks->serial};
-    leaf_walks_tidy(at.walks);
+    leaf_walk_tidy(at.walks);
     for (uint32_t i = 0; i < threads->count; i++)
-        walk(&at, 0, threads->frames[i]);
+        token_mask_walk(&at, 0, threads->frames[i]);
 }

@@ -10,10 +10,10 @@
 #include "serving/grammar/grammar.h"
 
 /* NULL: no memory. */
-struct mask_memory *mask_memory_create(struct arena *arena, const struct token_trie *trie);
+struct mask_memory *token_mask_memory_create(struct arena *arena, const struct token_trie *trie);
 /* Whole masks, by what they are of. */
-bool mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *mask);
-void mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64_t *mask);
+bool token_mask_memory_find(struct mask_memory *memory, uint64_t content, uint64_t *mask);
+void token_mask_memory_keep(struct mask_memory *memory, uint64_t content, const uint64_t *mask);
 
 /* Adds to `mask` what the threads let through. Frames that it puts are left to the caller. */
 void token_mask_fill(const struct grammar *grammar, struct stack_table *table,

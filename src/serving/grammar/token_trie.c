@@ -12,7 +12,8 @@ static int compare(struct bytes a, struct bytes b) {
 }
 
 /* Merge sort; the sorted ids are in the array returned, which is one of the two. */
-static uint32_t *sort(const struct bytes *tokens, uint32_t *ids, uint32_t *other, uint32_t count) {
+static uint32_t *token_trie_sort(const struct bytes *tokens, uint32_t *ids, uint32_t *other,
+                                 uint32_t count) {
     for (uint32_t run = 1; run < count; run *= 2) {
         for (uint32_t start = 0; start < count; start += 2 * run) {
             uint32_t middle = start + run < count ? start + run : count;
@@ -45,8 +46,8 @@ static void close_below(struct trie_node *nodes, const uint32_t *path, size_t de
 }
 
 /* Counts the nodes when `nodes` is NULL. */
-static uint32_t lay_out(const struct bytes *tokens, const uint32_t *ids, uint32_t count,
-                        struct trie_node *nodes, uint32_t *twin) {
+static uint32_t token_trie_lay_out(const struct bytes *tokens, const uint32_t *ids, uint32_t count,
+                                   struct trie_node *nodes, uint32_t *simulator) {
     uint32_t path[TOKEN_TRIE_BYTES_MAX + 1] = {0}, node_count = 1;
     struct bytes before = {"", 0};
     if (nodes) nodes[0] = (struct trie_node){.token = TOKEN_NONE};
@@ -63,7 +64,7 @@ static uint32_t lay_out(const struct bytes *tokens, const uint32_t *ids, uint32_
             node_count++;
         }
         if (nodes) {
-            twin[ids[i]] = nodes[path[token.count]].token;
+            simulator[ids[i]] = nodes[path[token.count]].token;
             nodes[path[token.count]].token = ids[i];
         }
         before = token;
@@ -101,20 +102,20 @@ struct content_tables {
     uint32_t end_count, long_count, inside_count;
 };
 
-static void set_bit(uint64_t *mask, uint32_t token) {
+static void token_trie_set_bit(uint64_t *mask, uint32_t token) {
     mask[token / 64] |= UINT64_C(1) << token % 64;
 }
 
-static void note_inside(const struct token_trie *trie, uint32_t node, struct content_place place,
-                        struct content_tables *tables) {
+static void token_trie_note_inside(const struct token_trie *trie, uint32_t node,
+                                   struct content_place place, struct content_tables *tables) {
     uint32_t needs = place.state + (place.escape != 0);
-    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->twin[t]) {
-        set_bit(tables->inside, t);
+    for (uint32_t t = trie->nodes[node].token; t != TOKEN_NONE; t = trie->simulator[t]) {
+        token_trie_set_bit(tables->inside, t);
         tables->needs[t] = (uint8_t)needs;
         tables->inside_tokens[tables->inside_count++] = t;
         if (needs > TOKEN_TRIE_WITHIN) tables->long_tokens[tables->long_count++] = t;
         for (uint32_t i = needs; i <= TOKEN_TRIE_WITHIN; i++)
-            set_bit(tables->within[i], t);
+            token_trie_set_bit(tables->within[i], t);
     }
 }
 
@@ -130,9 +131,9 @@ static void walk_content(const struct token_trie *trie, struct content_tables *t
             if (tables->ends) tables->ends[tables->end_count] = (struct trie_end){i, place.state};
             tables->end_count++;
             i += node->size;
-        } else if (content_step(&any, NULL, &place, node->byte, NULL)) {
+        } else if (string_content_step(&any, NULL, &place, node->byte, NULL)) {
             path[node->depth] = place;
-            if (tables->ends) note_inside(trie, i, place, tables);
+            if (tables->ends) token_trie_note_inside(trie, i, place, tables);
             i++;
         } else {
             i += node->size;
@@ -178,25 +179,25 @@ enum status token_trie_build(struct arena *arena, struct arena *scratch, const s
     struct token_trie *trie = arena_take_zeroed(arena, sizeof *trie);
     uint32_t *ids = arena_take(scratch, (token_count + 1) * sizeof *ids);
     uint32_t *other = arena_take(scratch, (token_count + 1) * sizeof *other);
-    uint32_t *twin = arena_take(arena, (token_count + 1) * sizeof *twin);
+    uint32_t *simulator = arena_take(arena, (token_count + 1) * sizeof *simulator);
     struct bytes *kept = arena_take(arena, (token_count + 1) * sizeof *kept);
-    if (!trie || !ids || !other || !twin || !kept) return STATUS_NO_MEMORY;
+    if (!trie || !ids || !other || !simulator || !kept) return STATUS_NO_MEMORY;
     uint32_t count = 0;
     for (uint32_t i = 0; i < token_count; i++) {
         bool stands = tokens[i].count > 0 && tokens[i].count <= TOKEN_TRIE_BYTES_MAX;
         kept[i] = stands ? tokens[i] : (struct bytes){"", 0};
         if (stands) ids[count++] = i;
     }
-    ids = sort(kept, ids, other, count);
-    uint32_t node_count = lay_out(kept, ids, count, NULL, NULL);
+    ids = token_trie_sort(kept, ids, other, count);
+    uint32_t node_count = token_trie_lay_out(kept, ids, count, NULL, NULL);
     struct trie_node *nodes = arena_take(arena, node_count * sizeof *nodes);
     if (!nodes) return STATUS_NO_MEMORY;
-    check(lay_out(kept, ids, count, nodes, twin) == node_count);
+    check(token_trie_lay_out(kept, ids, count, nodes, simulator) == node_count);
     trie->token_count = token_count;
     trie->word_count = (uint32_t)divide_up(token_count, 64);
     trie->node_count = node_count;
     trie->nodes = nodes;
-    trie->twin = twin;
+    trie->simulator = simulator;
     trie->tokens = kept;
     for (uint32_t i = 1; i < node_count; i++)
         trie->leaf_end_max +=

@@ -32,7 +32,7 @@ struct token_trie {
     uint32_t token_count, word_count; /* of a mask: 64 tokens a word */
     uint32_t node_count;
     const struct trie_node *nodes;
-    const uint32_t *twin;       /* [token_count] another token with the same bytes, or none */
+    const uint32_t *simulator;  /* [token_count] another token with the same bytes, or none */
     const struct bytes *tokens; /* [token_count]; empty: not in the trie */
     const uint8_t *needs;       /* [token_count] characters (a part counts as one) of a token that
                                      * stays inside a string; UINT8_MAX: it does not */
@@ -60,7 +60,8 @@ bool token_trie_leaves_number(const struct token_trie *trie, uint32_t node);
 
 /* Sets the bits of the tokens that end at a node. */
 static inline void token_trie_mark(const struct token_trie *trie, uint32_t node, uint64_t *mask) {
-    for (uint32_t token = trie->nodes[node].token; token != TOKEN_NONE; token = trie->twin[token])
+    for (uint32_t token = trie->nodes[node].token; token != TOKEN_NONE;
+         token = trie->simulator[token])
         mask[token / 64] |= UINT64_C(1) << token % 64;
 }
 

@@ -5,12 +5,12 @@
 #include "serving/grammar/number_set.h"
 #include "serving/grammar/object_set.h"
 
-enum status value_open(struct schema_state *state) {
+enum status value_set_open(struct schema_state *state) {
     state->array_any = (struct array_set){.length_max = UINT32_MAX};
     state->object_any = (struct object_set){.count_max = UINT32_MAX};
     const struct automaton *numbers;
     struct number_set all = {0};
-    enum status status = automaton_of_numbers(&state->work, &all, &numbers);
+    enum status status = number_set_automaton_of_numbers(&state->work, &all, &numbers);
     if (!status) status = language_of_automaton(&state->languages, numbers, &state->number_any);
     if (!status)
         status = automaton_of_regex(&state->work, BYTES_LITERAL("-?(0|[1-9][0-9]*)(\\.[0-9]+)?"),
@@ -49,8 +49,8 @@ static enum status and_arrays(struct schema_state *state, const struct value_set
     for (uint32_t i = 0; i < a->array_count; i++) {
         for (uint32_t k = 0; k < b->array_count; k++) {
             const struct array_set *both;
-            enum status status = array_and(state, a->arrays[i], b->arrays[k], &both);
-            if (!status && both) status = array_union_add(state, &all, both);
+            enum status status = array_set_and(state, a->arrays[i], b->arrays[k], &both);
+            if (!status && both) status = array_set_union_add(state, &all, both);
             if (status) return status;
         }
     }
@@ -65,8 +65,8 @@ static enum status and_objects(struct schema_state *state, const struct value_se
     for (uint32_t i = 0; i < a->object_count; i++) {
         for (uint32_t k = 0; k < b->object_count; k++) {
             const struct object_set *both;
-            enum status status = object_and(state, a->objects[i], b->objects[k], &both);
-            if (!status && both) status = object_union_add(state, &all, both);
+            enum status status = object_set_and(state, a->objects[i], b->objects[k], &both);
+            if (!status && both) status = object_set_union_add(state, &all, both);
             if (status) return status;
         }
     }
@@ -84,8 +84,8 @@ static enum status and_numbers(struct schema_state *state, uint32_t a, uint32_t 
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-enum status value_and(struct schema_state *state, const struct value_set *a,
-                      const struct value_set *b, struct value_set *out) {
+enum status value_set_and(struct schema_state *state, const struct value_set *a,
+                          const struct value_set *b, struct value_set *out) {
     bool strings = a->string != LANGUAGE_NONE && b->string != LANGUAGE_NONE;
     struct value_set both = {.bits = a->bits & b->bits,
                              .narrow = strings && (a->narrow || b->narrow)};
@@ -113,9 +113,9 @@ static enum status or_arrays(struct schema_state *state, const struct value_set 
     struct array_union all = {0};
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < a->array_count && !status; i++)
-        status = array_union_add(state, &all, a->arrays[i]);
+        status = array_set_union_add(state, &all, a->arrays[i]);
     for (uint32_t i = 0; i < b->array_count && !status; i++)
-        status = array_union_add(state, &all, b->arrays[i]);
+        status = array_set_union_add(state, &all, b->arrays[i]);
     out->arrays = all.arrays;
     out->array_count = all.count;
     return status;
@@ -135,16 +135,16 @@ static enum status or_objects(struct schema_state *state, const struct value_set
     struct object_union all = {0};
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < a->object_count && !status; i++)
-        status = object_union_add(state, &all, a->objects[i]);
+        status = object_set_union_add(state, &all, a->objects[i]);
     for (uint32_t i = 0; i < b->object_count && !status; i++)
-        status = object_union_add(state, &all, b->objects[i]);
+        status = object_set_union_add(state, &all, b->objects[i]);
     out->objects = all.objects;
     out->object_count = all.count;
     return status;
 }
 
-enum status value_or(struct schema_state *state, const struct value_set *a,
-                     const struct value_set *b, struct value_set *out) {
+enum status value_set_or(struct schema_state *state, const struct value_set *a,
+                         const struct value_set *b, struct value_set *out) {
     struct value_set any = {.bits = a->bits | b->bits, .narrow = a->narrow || b->narrow};
     enum status status = STATUS_OK;
     if (a->number == state->number_any || b->number == state->number_any)
@@ -167,9 +167,10 @@ static enum status without_arrays(struct schema_state *state, const struct value
         struct array_union all = {0};
         for (uint32_t k = 0; k < out->array_count; k++) {
             const struct array_set *both;
-            enum status status = array_and(state, out->arrays[k], b->arrays[i], &both);
-            if (!status && !both) status = array_union_add(state, &all, out->arrays[k]);
-            if (!status && both) status = array_without(state, out->arrays[k], b->arrays[i], &all);
+            enum status status = array_set_and(state, out->arrays[k], b->arrays[i], &both);
+            if (!status && !both) status = array_set_union_add(state, &all, out->arrays[k]);
+            if (!status && both)
+                status = array_set_without(state, out->arrays[k], b->arrays[i], &all);
             if (status) return status;
         }
         out->arrays = all.arrays;
@@ -186,10 +187,10 @@ static enum status without_objects(struct schema_state *state, const struct valu
         struct object_union all = {0};
         for (uint32_t k = 0; k < out->object_count; k++) {
             const struct object_set *both;
-            enum status status = object_and(state, out->objects[k], b->objects[i], &both);
-            if (!status && !both) status = object_union_add(state, &all, out->objects[k]);
+            enum status status = object_set_and(state, out->objects[k], b->objects[i], &both);
+            if (!status && !both) status = object_set_union_add(state, &all, out->objects[k]);
             if (!status && both)
-                status = object_without(state, out->objects[k], b->objects[i], &all);
+                status = object_set_without(state, out->objects[k], b->objects[i], &all);
             if (status) return status;
         }
         out->objects = all.objects;
@@ -211,8 +212,8 @@ static enum status without_numbers(struct schema_state *state, uint32_t a, uint3
     return status ? state_failed(state, status) : STATUS_OK;
 }
 
-enum status value_without(struct schema_state *state, const struct value_set *a,
-                          const struct value_set *b, struct value_set *out) {
+enum status value_set_without(struct schema_state *state, const struct value_set *a,
+                              const struct value_set *b, struct value_set *out) {
     struct value_set rest = {.bits = a->bits & ~b->bits, .narrow = a->narrow};
     enum status status = without_numbers(state, a->number, b->number, &rest.number);
     if (status) return status;
@@ -236,8 +237,8 @@ static enum status open_spellings(struct schema_state *state) {
     if (state->number_broken != LANGUAGE_NONE) return STATUS_OK;
     enum status status = automaton_of_regex(
         &state->work, BYTES_LITERAL("-?(0|[1-9][0-9]*)\\.[0-9]*[1-9]"), &broken, state->error);
-    if (!status) status = automaton_of_spellings(&state->work, false, &spelt);
-    if (!status) status = automaton_of_spellings(&state->work, true, &whole);
+    if (!status) status = number_set_automaton_of_spellings(&state->work, false, &spelt);
+    if (!status) status = number_set_automaton_of_spellings(&state->work, true, &whole);
     struct language_table *languages = &state->languages;
     if (!status) status = language_of_automaton(languages, spelt, &state->number_spelt);
     if (!status) status = language_of_automaton(languages, whole, &state->whole_spelt);
@@ -246,7 +247,7 @@ static enum status open_spellings(struct schema_state *state) {
 }
 
 /* Numbers that are not whole have a spelling without an exponent in every set. */
-enum status value_spell(struct schema_state *state, struct value_set *set) {
+enum status value_set_spell(struct schema_state *state, struct value_set *set) {
     if (set->number == LANGUAGE_NONE || state->options->any_spelling) return STATUS_OK;
     enum status status = open_spellings(state);
     uint32_t broken = LANGUAGE_NONE;

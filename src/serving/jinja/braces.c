@@ -24,27 +24,27 @@ struct replacement {
     char conversion; /* 0: none */
 };
 
-static bool expand(struct formatting *braces, const struct value_text *text, size_t start,
-                   size_t end, int nesting, struct text_builder *out);
+static bool braces_expand(struct formatting *braces, const struct value_text *text, size_t start,
+                          size_t end, int nesting, struct text_builder *out);
 
 static bool add_padding(struct text_builder *builder, uint32_t fill, int64_t count) {
     if (count > 0 && !machine_spend(builder->machine, (uint64_t)count)) return false;
     for (; count > 0; count--)
-        if (!text_builder_add_character(builder, fill, VALUE_TRUSTED)) return false;
+        if (!jinja_machine_text_builder_add_character(builder, fill, VALUE_TRUSTED)) return false;
     return true;
 }
 
-static bool add_number(struct text_builder *builder, const char *text, size_t count, size_t prefix,
-                       const struct figures_format *format) {
+static bool braces_add_number(struct text_builder *builder, const char *text, size_t count,
+                              size_t prefix, const struct figures_format *format) {
     int64_t padding = (int64_t)format->width - (int64_t)count, left = padding;
     if (padding < 0) padding = left = 0;
     if (format->align == '<') left = 0;
     if (format->align == '^') left = padding / 2;
     bool inside = format->align == '=';
     return (inside || add_padding(builder, format->fill, left)) &&
-           text_builder_add(builder, text, prefix, VALUE_TRUSTED) &&
+           jinja_machine_text_builder_add(builder, text, prefix, VALUE_TRUSTED) &&
            (!inside || add_padding(builder, format->fill, left)) &&
-           text_builder_add(builder, text + prefix, count - prefix, VALUE_TRUSTED) &&
+           jinja_machine_text_builder_add(builder, text + prefix, count - prefix, VALUE_TRUSTED) &&
            add_padding(builder, format->fill, padding - left);
 }
 
@@ -60,7 +60,7 @@ static bool add_padded_text(struct text_builder *builder, const struct value_tex
     if (format->align == '>') left = padding;
     if (format->align == '^') left = padding / 2;
     return add_padding(builder, format->fill, left) &&
-           text_builder_add_part(builder, text, 0, end) &&
+           jinja_machine_text_builder_add_part(builder, text, 0, end) &&
            add_padding(builder, format->fill, padding - left);
 }
 
@@ -76,8 +76,8 @@ static const char *refused_for_text(const struct figures_format *format) {
 }
 
 /* Type 'c' of an integer. */
-static bool add_character(struct text_builder *builder, int64_t character,
-                          const struct figures_format *format) {
+static bool braces_add_character(struct text_builder *builder, int64_t character,
+                                 const struct figures_format *format) {
     struct jinja_machine *machine = builder->machine;
     struct text_builder one;
     struct value text;
@@ -87,9 +87,10 @@ static bool add_character(struct text_builder *builder, int64_t character,
     if (character < 0 || character > 0x10FFFF || (character >= 0xD800 && character < 0xE000))
         return machine_fail(machine, "%%c arg not in range(0x110000)");
     if (format->align == '=' || !format->align) plain.align = '>';
-    text_builder_open(&one, machine);
-    return text_builder_add_character(&one, (uint32_t)character, VALUE_TRUSTED) &&
-           text_builder_finish(&one, false, &text) && add_padded_text(builder, text.text, &plain);
+    jinja_machine_text_builder_open(&one, machine);
+    return jinja_machine_text_builder_add_character(&one, (uint32_t)character, VALUE_TRUSTED) &&
+           jinja_machine_text_builder_finish(&one, false, &text) &&
+           add_padded_text(builder, text.text, &plain);
 }
 
 /* format(value, specification) */
@@ -99,7 +100,7 @@ static bool add_formatted(struct text_builder *builder, const struct value *valu
     struct figures_format format;
     char number[FIGURES_BYTES];
     size_t count = 0, prefix = 0;
-    if (specification.count == 0) return text_builder_add_value(builder, value);
+    if (specification.count == 0) return value_print_text_builder_add_value(builder, value);
     bool text = value->kind == VALUE_TEXT;
     if (!text && !value_is_number(value))
         return machine_fail(machine, "unsupported format string passed to %s.__format__",
@@ -109,12 +110,12 @@ static bool add_formatted(struct text_builder *builder, const struct value *valu
     if (reason) return machine_fail(machine, "%s", reason);
     if (text) return add_padded_text(builder, value->text, &format);
     if (value->kind != VALUE_REAL && format.type == 'c')
-        return add_character(builder, value_whole(value), &format);
+        return braces_add_character(builder, value_whole(value), &format);
     reason = value->kind == VALUE_REAL
                  ? figures_of_real(value->real, &format, number, &count, &prefix)
                  : figures_of_integer(value_whole(value), &format, number, &count, &prefix);
     if (reason) return machine_fail(machine, "%s", reason);
-    return add_number(builder, number, count, prefix, &format);
+    return braces_add_number(builder, number, count, prefix, &format);
 }
 
 /* Like EscapeFormatter of markupsafe: values formatted into markup are escaped. */
@@ -125,11 +126,12 @@ static bool add_escaped(struct text_builder *builder, const struct value *value,
     if (value->kind == VALUE_TEXT && value->text->markup) {
         if (specification.count)
             return machine_fail(builder->machine, "Unsupported format specification for Markup.");
-        return text_builder_add_text(builder, value->text);
+        return jinja_machine_text_builder_add_text(builder, value->text);
     }
-    text_builder_open(&inner, builder->machine);
+    jinja_machine_text_builder_open(&inner, builder->machine);
     return add_formatted(&inner, value, specification) &&
-           text_builder_finish(&inner, false, &text) && markup_add_escaped(builder, text.text);
+           jinja_machine_text_builder_finish(&inner, false, &text) &&
+           markup_add_escaped(builder, text.text);
 }
 
 static bool is_digits(struct bytes text) {
@@ -138,7 +140,7 @@ static bool is_digits(struct bytes text) {
     return text.count > 0;
 }
 
-static bool to_integer(struct jinja_machine *machine, struct bytes digits, int64_t *out) {
+static bool braces_to_integer(struct jinja_machine *machine, struct bytes digits, int64_t *out) {
     *out = 0;
     for (size_t i = 0; i < digits.count; i++) {
         *out = *out * 10 + (digits.data[i] - '0');
@@ -156,7 +158,7 @@ static bool first_value(struct formatting *braces, const struct value_text *text
     int shown = name.count < 80 ? (int)name.count : 80;
     if (is_digits(name)) {
         int64_t which;
-        if (!to_integer(machine, name, &which)) return false;
+        if (!braces_to_integer(machine, name, &which)) return false;
         if (values->mapping || which >= values->value_count)
             return machine_fail(machine, "Replacement index %lld out of range for positional args",
                                 (long long)which);
@@ -173,8 +175,8 @@ static bool first_value(struct formatting *braces, const struct value_text *text
         struct value key, *found = NULL;
         if (values->mapping->kind != VALUE_DICT)
             return routine_refuse(machine, values->mapping, "is not a mapping");
-        if (!make_part(machine, text, start, end - start, &key) ||
-            !dict_find(machine, values->mapping->dict, &key, &found))
+        if (!value_make_part(machine, text, start, end - start, &key) ||
+            !value_dict_find(machine, values->mapping->dict, &key, &found))
             return false;
         if (found) *out = *found;
         if (found) return true;
@@ -183,8 +185,8 @@ static bool first_value(struct formatting *braces, const struct value_text *text
 }
 
 /* ".name" and "[item]" behind a field's first name. */
-static bool follow(struct formatting *braces, const struct value_text *text, size_t at, size_t end,
-                   struct value *value) {
+static bool braces_follow(struct formatting *braces, const struct value_text *text, size_t at,
+                          size_t end, struct value *value) {
     struct jinja_machine *machine = braces->machine;
     while (at < end) {
         bool item = text->data[at] == '[';
@@ -201,22 +203,22 @@ static bool follow(struct formatting *braces, const struct value_text *text, siz
         struct bytes name = {text->data + start, at - start};
         if (item && is_digits(name)) {
             int64_t which;
-            if (!to_integer(machine, name, &which)) return false;
+            if (!braces_to_integer(machine, name, &which)) return false;
             key = value_integer(which);
-        } else if (!make_part(machine, text, start, at - start, &key)) {
+        } else if (!value_make_part(machine, text, start, at - start, &key)) {
             return false;
         }
         struct value object = *value;
-        if (!(item ? value_get_item(machine, &object, &key, value)
-                   : value_get_attribute(machine, &object, &key, value)))
+        if (!(item ? value_access_get_item(machine, &object, &key, value)
+                   : value_access_get_attribute(machine, &object, &key, value)))
             return false;
         at += item;
     }
     return true;
 }
 
-static bool find_value(struct formatting *braces, const struct value_text *text,
-                       const struct replacement *field, struct value *out) {
+static bool braces_find_value(struct formatting *braces, const struct value_text *text,
+                              const struct replacement *field, struct value *out) {
     struct jinja_machine *machine = braces->machine;
     struct bytes name = {text->data + field->name_start, field->name_end - field->name_start};
     static const char *const mixed =
@@ -238,21 +240,21 @@ static bool find_value(struct formatting *braces, const struct value_text *text,
     while (first < field->name_end && text->data[first] != '.' && text->data[first] != '[')
         first++;
     return first_value(braces, text, field->name_start, first, out) &&
-           follow(braces, text, first, field->name_end, out);
+           braces_follow(braces, text, first, field->name_end, out);
 }
 
-static bool convert(struct formatting *braces, char conversion, struct value *value) {
+static bool braces_convert(struct formatting *braces, char conversion, struct value *value) {
     struct text_builder builder;
     if (conversion == 0) return true;
-    text_builder_open(&builder, braces->machine);
+    jinja_machine_text_builder_open(&builder, braces->machine);
     if (conversion == 's') {
-        if (!text_builder_add_value(&builder, value)) return false;
+        if (!value_print_text_builder_add_value(&builder, value)) return false;
     } else if (conversion == 'r' || conversion == 'a') {
-        if (!text_builder_add_repr(&builder, value)) return false;
+        if (!value_print_text_builder_add_repr(&builder, value)) return false;
     } else {
         return machine_fail(braces->machine, "Unknown conversion specifier");
     }
-    return text_builder_finish(&builder, false, value) &&
+    return jinja_machine_text_builder_finish(&builder, false, value) &&
            (conversion != 'a' || pieces_to_ascii(braces->machine, value->text, value));
 }
 
@@ -260,12 +262,14 @@ static bool add_field(struct formatting *braces, const struct value_text *text,
                       const struct replacement *field, int nesting, struct text_builder *out) {
     struct value value = value_none(), specification;
     struct text_builder builder;
-    if (!find_value(braces, text, field, &value) || !convert(braces, field->conversion, &value))
+    if (!braces_find_value(braces, text, field, &value) ||
+        !braces_convert(braces, field->conversion, &value))
         return false;
-    text_builder_open(&builder, braces->machine);
+    jinja_machine_text_builder_open(&builder, braces->machine);
     if (nesting == 0) return machine_fail(braces->machine, "Max string recursion exceeded");
-    if (!expand(braces, text, field->format_start, field->format_end, nesting - 1, &builder) ||
-        !text_builder_finish(&builder, false, &specification))
+    if (!braces_expand(braces, text, field->format_start, field->format_end, nesting - 1,
+                       &builder) ||
+        !jinja_machine_text_builder_finish(&builder, false, &specification))
         return false;
     struct bytes format = value_text_bytes(specification.text);
     return braces->markup ? add_escaped(out, &value, format) : add_formatted(out, &value, format);
@@ -306,15 +310,15 @@ static const char *read_replacement(const struct value_text *text, size_t *at, s
     return "unmatched '{' in format spec";
 }
 
-static bool expand(struct formatting *braces, const struct value_text *text, size_t start,
-                   size_t end, int nesting, struct text_builder *out) {
+static bool braces_expand(struct formatting *braces, const struct value_text *text, size_t start,
+                          size_t end, int nesting, struct text_builder *out) {
     for (size_t at = start; at < end;) {
         size_t from = at;
         while (at < end && text->data[at] != '{' && text->data[at] != '}')
             at++;
         bool doubled = at + 1 < end && text->data[at] == text->data[at + 1];
         if (!machine_spend(braces->machine, 1) ||
-            !text_builder_add_part(out, text, from, at - from + doubled))
+            !jinja_machine_text_builder_add_part(out, text, from, at - from + doubled))
             return false;
         if (at == end) break;
         char c = text->data[at++];
@@ -336,7 +340,7 @@ bool braces_format(struct jinja_machine *machine, const struct value_text *forma
                    const struct braces_values *values, struct value *out) {
     struct formatting braces = {.machine = machine, .values = values, .markup = format->markup};
     struct text_builder builder;
-    text_builder_open(&builder, machine);
-    return expand(&braces, format, 0, format->count, NESTING_MAX, &builder) &&
-           text_builder_finish(&builder, format->markup, out);
+    jinja_machine_text_builder_open(&builder, machine);
+    return braces_expand(&braces, format, 0, format->count, NESTING_MAX, &builder) &&
+           jinja_machine_text_builder_finish(&builder, format->markup, out);
 }

@@ -75,7 +75,7 @@ struct field {
     int width; /* -1: none */
 };
 
-static size_t read_field(struct bytes format, size_t at, struct field *out) {
+static size_t calendar_read_field(struct bytes format, size_t at, struct field *out) {
     *out = (struct field){.width = -1};
     for (; at < format.count; at++) {
         char flag = format.data[at];
@@ -110,8 +110,8 @@ static size_t put(char out[CALENDAR_BYTES], struct bytes text, const struct fiel
     return at;
 }
 
-static size_t put_text(char out[CALENDAR_BYTES], const char *text, size_t count,
-                       const struct field *field) {
+static size_t calendar_put_text(char out[CALENDAR_BYTES], const char *text, size_t count,
+                                const struct field *field) {
     return put(out, (struct bytes){text, count}, field, field->pad == '0' ? '0' : ' ');
 }
 
@@ -141,7 +141,7 @@ static size_t put_pattern(const struct calendar *calendar, const char *pattern,
         memcpy(text + count, part, bytes);
         count += bytes;
     }
-    return put_text(out, text, count, field);
+    return calendar_put_text(out, text, count, field);
 }
 
 static size_t put_name(const struct calendar *calendar, char letter, struct field *field,
@@ -149,7 +149,7 @@ static size_t put_name(const struct calendar *calendar, char letter, struct fiel
     const char *name = letter == 'a' || letter == 'A' ? day_names[calendar->weekday]
                                                       : month_names[calendar->month - 1];
     if (field->change) field->upper = true;
-    return put_text(out, name, letter == 'A' || letter == 'B' ? strlen(name) : 3, field);
+    return calendar_put_text(out, name, letter == 'A' || letter == 'B' ? strlen(name) : 3, field);
 }
 
 static size_t put_half(const struct calendar *calendar, char letter, struct field *field,
@@ -157,7 +157,7 @@ static size_t put_half(const struct calendar *calendar, char letter, struct fiel
     bool small = letter == 'P' || field->change;
     if (small) field->upper = false;
     const char *name = calendar->hour < 12 ? (small ? "am" : "AM") : (small ? "pm" : "PM");
-    return put_text(out, name, 2, field);
+    return calendar_put_text(out, name, 2, field);
 }
 
 static const char *pattern_of(char letter) {
@@ -188,7 +188,7 @@ struct number {
     char pad;
 };
 
-static struct number number_of(const struct calendar *c, char letter) {
+static struct number calendar_number_of(const struct calendar *c, char letter) {
     int hour_12 = c->hour % 12 == 0 ? 12 : c->hour % 12;
     switch (letter) {
     case 'C':
@@ -243,11 +243,11 @@ static struct number number_of(const struct calendar *c, char letter) {
 size_t calendar_expand(const struct calendar *calendar, struct bytes format, size_t *at,
                        char out[CALENDAR_BYTES]) {
     struct field field;
-    size_t start = *at, letter_at = read_field(format, start + 1, &field);
+    size_t start = *at, letter_at = calendar_read_field(format, start + 1, &field);
     char letter = letter_at < format.count ? format.data[letter_at] : '\0';
     bool bare = letter_at == start + 1; /* Python itself replaces these, and only so */
     *at = letter_at < format.count ? letter_at + 1 : letter_at;
-    struct number number = number_of(calendar, letter);
+    struct number number = calendar_number_of(calendar, letter);
     const char *pattern = pattern_of(letter);
     if (letter == 'f' && !bare) number.digits = 0;
     if (number.digits > 0) return put_number(out, number.value, number.digits, number.pad, &field);
@@ -263,16 +263,17 @@ size_t calendar_expand(const struct calendar *calendar, struct bytes format, siz
     case 'P':
         return put_half(calendar, letter, &field, out);
     case 'n':
-        return put_text(out, "\n", 1, &field);
+        return calendar_put_text(out, "\n", 1, &field);
     case 't':
-        return put_text(out, "\t", 1, &field);
+        return calendar_put_text(out, "\t", 1, &field);
     case '%':
-        return put_text(out, "%", 1, &field);
+        return calendar_put_text(out, "%", 1, &field);
     case 'z':
     case 'Z':
         return bare ? 0
-                    : put_text(out, letter == 'z' ? "+0000" : "UTC", letter == 'z' ? 5 : 3, &field);
+                    : calendar_put_text(out, letter == 'z' ? "+0000" : "UTC", letter == 'z' ? 5 : 3,
+                                        &field);
     default: /* not known: as it stands */
-        return put_text(out, format.data + start, *at - start, &field);
+        return calendar_put_text(out, format.data + start, *at - start, &field);
     }
 }

@@ -6,7 +6,7 @@ static bool eval_name(struct jinja_machine *machine, struct scope *scope, const 
                       struct value *out) {
     const struct value nothing = {.kind = VALUE_MISSING}, *slot = eval_slot(scope, node->place);
     if (slot->kind == VALUE_MISSING)
-        return make_undefined_part(machine, &nothing, &node->value, out);
+        return value_make_undefined_part(machine, &nothing, &node->value, out);
     *out = *slot;
     return true;
 }
@@ -17,9 +17,9 @@ static bool eval_attribute(struct jinja_machine *machine, struct scope *scope,
     struct value object = value_none(), *found;
     if (!eval_expression(machine, scope, node->a, &object)) return false;
     if (object.kind != VALUE_DICT || node->flag)
-        return value_get_attribute(machine, &object, &node->value, out);
-    if (!dict_find(machine, object.dict, &node->value, &found)) return false;
-    if (!found) return value_get_attribute(machine, &object, &node->value, out);
+        return value_access_get_attribute(machine, &object, &node->value, out);
+    if (!value_dict_find(machine, object.dict, &node->value, &found)) return false;
+    if (!found) return value_access_get_attribute(machine, &object, &node->value, out);
     *out = *found;
     return true;
 }
@@ -29,7 +29,7 @@ static bool eval_item(struct jinja_machine *machine, struct scope *scope, const 
     struct value object, key;
     return eval_expression(machine, scope, node->a, &object) &&
            eval_expression(machine, scope, node->b, &key) &&
-           value_get_item(machine, &object, &key, out);
+           value_access_get_item(machine, &object, &key, out);
 }
 
 static bool eval_bound(struct jinja_machine *machine, struct scope *scope, const struct node *node,
@@ -45,7 +45,7 @@ static bool eval_slice(struct jinja_machine *machine, struct scope *scope, const
            eval_bound(machine, scope, node->b, &start) &&
            eval_bound(machine, scope, node->c, &stop) &&
            eval_bound(machine, scope, node->list, &step) &&
-           value_slice(machine, &object, &start, &stop, &step, out);
+           value_access_slice(machine, &object, &start, &stop, &step, out);
 }
 
 static bool eval_sign(struct jinja_machine *machine, struct scope *scope, const struct node *node,
@@ -80,7 +80,7 @@ static bool eval_arithmetic(struct jinja_machine *machine, struct scope *scope,
 
 static bool without_markup(struct jinja_machine *machine, struct value *text) {
     if (!text->text->markup) return true;
-    if (!make_part(machine, text->text, 0, text->text->count, text)) return false;
+    if (!value_make_part(machine, text->text, 0, text->text->count, text)) return false;
     text->text->markup = false;
     return true;
 }
@@ -91,15 +91,15 @@ static bool eval_concatenation(struct jinja_machine *machine, struct scope *scop
     struct value first, value;
     struct text_builder builder;
     const struct node *item = node->list;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     if (!eval_expression(machine, scope, item, &first)) return false;
     bool grows = first.kind == VALUE_TEXT && first.text->count >= LONG_TEXT;
-    if (!grows && !text_builder_add_value(&builder, &first)) return false;
+    if (!grows && !value_print_text_builder_add_value(&builder, &first)) return false;
     for (item = item->next; item; item = item->next)
         if (!eval_expression(machine, scope, item, &value) ||
-            !text_builder_add_value(&builder, &value))
+            !value_print_text_builder_add_value(&builder, &value))
             return false;
-    if (!text_builder_finish(&builder, false, out)) return false;
+    if (!jinja_machine_text_builder_finish(&builder, false, out)) return false;
     if (!grows) return true;
     value = *out;
     return without_markup(machine, &first) &&
@@ -110,9 +110,9 @@ static bool compare(struct jinja_machine *machine, enum node_operation operation
                     const struct value *a, const struct value *b, bool *out) {
     switch (operation) {
     case OPERATION_EQUAL:
-        return value_equal(machine, a, b, out);
+        return value_compare_equal(machine, a, b, out);
     case OPERATION_UNEQUAL:
-        if (!value_equal(machine, a, b, out)) return false;
+        if (!value_compare_equal(machine, a, b, out)) return false;
         *out = !*out;
         return true;
     case OPERATION_LESS:
@@ -124,7 +124,7 @@ static bool compare(struct jinja_machine *machine, enum node_operation operation
     case OPERATION_GREATER_EQUAL:
         return value_compare(machine, ">=", a, b, out);
     default:
-        if (!value_contains(machine, b, a, out)) return false;
+        if (!value_compare_contains(machine, b, a, out)) return false;
         if (operation == OPERATION_NOT_IN) *out = !*out;
         return true;
     }
@@ -167,13 +167,13 @@ static bool eval_condition(struct jinja_machine *machine, struct scope *scope,
                 "the inline if-expression on line %u evaluated to false and no else section was "
                 "defined.",
                 node->line);
-    return make_undefined(machine, message, out);
+    return value_make_undefined(machine, message, out);
 }
 
 static bool eval_items(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                        struct value *out) {
     enum value_kind kind = node->kind == NODE_TUPLE ? VALUE_TUPLE : VALUE_LIST;
-    if (!make_list(machine, kind, node->count, out)) return false;
+    if (!value_make_list(machine, kind, node->count, out)) return false;
     struct value_list *list = out->list;
     for (const struct node *item = node->list; item; item = item->next)
         if (!eval_expression(machine, scope, item, &list->items[list->count++])) return false;
@@ -183,11 +183,11 @@ static bool eval_items(struct jinja_machine *machine, struct scope *scope, const
 static bool eval_dict(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                       struct value *out) {
     struct value key, value;
-    if (!make_dict(machine, out)) return false;
+    if (!value_make_dict(machine, out)) return false;
     for (const struct node *pair = node->list; pair; pair = pair->next)
         if (!eval_expression(machine, scope, pair->a, &key) ||
             !eval_expression(machine, scope, pair->b, &value) ||
-            !dict_set(machine, out->dict, key, value))
+            !value_dict_set(machine, out->dict, key, value))
             return false;
     return true;
 }
@@ -203,7 +203,7 @@ bool eval_filter(struct jinja_machine *machine, struct scope *scope, const struc
     if (!node->routine) return missing_routine(machine, node);
     if (!node->list && !node->rest && !node->named)
         return routine_call(machine, node->routine, subject, NULL, 0, NULL, 0, out);
-    return eval_arguments(machine, scope, node, &arguments) &&
+    return eval_call_arguments(machine, scope, node, &arguments) &&
            routine_call(machine, node->routine, subject, arguments.positional, arguments.count,
                         arguments.named, arguments.named_count, out);
 }
@@ -262,7 +262,7 @@ bool eval_expression(struct jinja_machine *machine, struct scope *scope, const s
         return true;
     }
     if (node->kind == NODE_NAME) return eval_name(machine, scope, node, out);
-    if (!machine_enter(machine) || !eval_deep(machine, scope, node, out)) return false;
+    if (!jinja_machine_enter(machine) || !eval_deep(machine, scope, node, out)) return false;
     machine_leave(machine);
     return true;
 }

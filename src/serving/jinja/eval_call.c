@@ -9,7 +9,7 @@ static bool add_rest(struct jinja_machine *machine, struct scope *scope, const s
     struct value value;
     struct value_list *items;
     if (!eval_expression(machine, scope, node->rest, &value) ||
-        !value_items(machine, &value, true, &items))
+        !value_access_items(machine, &value, true, &items))
         return false;
     struct value *all = machine_take(machine, ((size_t)out->count + items->count) * sizeof *all);
     if (!all || !machine_spend(machine, items->count)) return false;
@@ -47,8 +47,8 @@ static bool add_named_rest(struct jinja_machine *machine, const struct value *va
     return true;
 }
 
-bool eval_arguments(struct jinja_machine *machine, struct scope *scope, const struct node *node,
-                    struct eval_arguments *out) {
+bool eval_call_arguments(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *node, struct eval_arguments *out) {
     const struct node *item = node->list;
     struct value value = {.kind = VALUE_NONE}, rest = {.kind = VALUE_NONE};
     uint32_t named_count = 1; /* one more may come: `caller` */
@@ -91,7 +91,8 @@ struct macro_call {
 };
 
 /* The named argument of a name, marked as taken; NULL: it is not given. */
-static const struct value *take_named(struct macro_call *call, const struct value_text *name) {
+static const struct value *eval_call_take_named(struct macro_call *call,
+                                                const struct value_text *name) {
     for (uint32_t i = 0; i < call->named_count; i++) {
         if (call->taken[i] || !value_text_equal(call->named[i].name.text, name)) continue;
         call->taken[i] = true;
@@ -118,10 +119,10 @@ static bool bind_named_rest(struct jinja_machine *machine, const struct node *no
                                   call->named[i].name.text);
         return true;
     }
-    if (!make_dict(machine, &dict)) return false;
+    if (!value_make_dict(machine, &dict)) return false;
     for (uint32_t i = 0; i < call->named_count; i++)
         if (!call->taken[i] &&
-            !dict_set(machine, dict.dict, call->named[i].name, call->named[i].value))
+            !value_dict_set(machine, dict.dict, call->named[i].name, call->named[i].value))
             return false;
     scope->slots[node->body->named_slot] = dict;
     return true;
@@ -135,7 +136,7 @@ static bool bind_rest(struct jinja_machine *machine, const struct node *node, st
     struct value tuple;
     if (node->body->rest_slot == SLOT_NONE)
         return more == 0 || macro_fail(machine, node, "takes fewer arguments", NULL);
-    if (!make_list(machine, VALUE_TUPLE, more, &tuple)) return false;
+    if (!value_make_list(machine, VALUE_TUPLE, more, &tuple)) return false;
     if (more) memcpy(tuple.list->items, call->arguments + known, more * sizeof tuple);
     tuple.list->count = more;
     scope->slots[node->body->rest_slot] = tuple;
@@ -148,12 +149,12 @@ static bool bind_caller(struct jinja_machine *machine, const struct node *node, 
     const struct value_text text = {.data = name, .count = sizeof name - 1};
     if (node->body->caller_slot == SLOT_NONE) return true;
     struct value *slot = &scope->slots[node->body->caller_slot];
-    const struct value *caller = take_named(call, &text);
+    const struct value *caller = eval_call_take_named(call, &text);
     if (caller && caller->kind != VALUE_NONE) {
         *slot = *caller;
         return true;
     }
-    return make_undefined(machine, "No caller defined", slot);
+    return value_make_undefined(machine, "No caller defined", slot);
 }
 
 /* Defaults see the parameters before them. */
@@ -174,17 +175,17 @@ static bool bind_defaults(struct jinja_machine *machine, const struct node *node
         memcpy(message, "parameter '", 11);
         memcpy(message + 11, name->value.text->data, count);
         memcpy(message + 11 + count, "' was not provided", 19);
-        if (!make_undefined(machine, message, slot)) return false;
+        if (!value_make_undefined(machine, message, slot)) return false;
     }
     return true;
 }
 
-static bool bind(struct jinja_machine *machine, const struct node *node, struct scope *scope,
-                 struct macro_call *call) {
+static bool eval_call_bind(struct jinja_machine *machine, const struct node *node,
+                           struct scope *scope, struct macro_call *call) {
     uint32_t i = 0;
     for (const struct node *name = node->list; name; name = name->next, i++) {
         const struct value *given =
-            i < call->count ? &call->arguments[i] : take_named(call, name->value.text);
+            i < call->count ? &call->arguments[i] : eval_call_take_named(call, name->value.text);
         scope->slots[node->body->slots[i]] = given ? *given : (struct value){.kind = VALUE_MISSING};
     }
     return bind_caller(machine, node, scope, call) && bind_named_rest(machine, node, scope, call) &&
@@ -196,14 +197,14 @@ static bool run_macro(struct jinja_machine *machine, const struct value_macro *m
     const struct node *node = macro->node;
     enum eval_flow flow;
     struct scope *scope =
-        eval_scope(machine, node->body->function, macro->scope, macro->scope->context);
+        eval_statement_scope(machine, node->body->function, macro->scope, macro->scope->context);
     call->taken = machine_take(machine, call->named_count + 1);
     if (!scope || !call->taken) return false;
     memset(call->taken, 0, call->named_count + 1);
-    if (!bind(machine, node, scope, call)) return false;
-    eval_enter(scope, node->body->frame);
+    if (!eval_call_bind(machine, node, scope, call)) return false;
+    eval_statement_enter(scope, node->body->frame);
     return bind_defaults(machine, node, scope) &&
-           eval_capture(machine, scope, node->body->body, &flow, out);
+           eval_statement_capture(machine, scope, node->body->body, &flow, out);
 }
 
 static bool call_macro(struct jinja_machine *machine, const struct value_macro *macro,
@@ -212,17 +213,18 @@ static bool call_macro(struct jinja_machine *machine, const struct value_macro *
     struct text_builder builder, *output = machine->output;
     if (call->count || call->named_count)
         return machine_fail(machine, "a block takes no arguments");
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     machine->output = &builder;
     machine->captures++;
-    bool done = eval_block(machine, macro->scope, macro->node, false);
+    bool done = eval_statement_block(machine, macro->scope, macro->node, false);
     machine->captures--;
     machine->output = output;
-    return done && text_builder_finish(&builder, false, out);
+    return done && jinja_machine_text_builder_finish(&builder, false, out);
 }
 
-bool value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
-                           const struct value_text *name, struct value *out, bool *found) {
+bool eval_call_value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
+                                     const struct value_text *name, struct value *out,
+                                     bool *found) {
     static const char *const flags[] = {"catch_kwargs", "catch_varargs", "caller"};
     const struct node_body *body = macro->node->body;
     const bool values[] = {body->named_slot != SLOT_NONE, body->rest_slot != SLOT_NONE,
@@ -240,20 +242,20 @@ bool value_macro_attribute(struct jinja_machine *machine, const struct value_mac
     }
     *found = bytes_equal(text, bytes_of("arguments"));
     if (!*found) return true;
-    if (!make_list(machine, VALUE_TUPLE, body->parameter_count, out)) return false;
+    if (!value_make_list(machine, VALUE_TUPLE, body->parameter_count, out)) return false;
     for (const struct node *node = macro->node->list; node; node = node->next)
         out->list->items[out->list->count++] = node->value;
     return true;
 }
 
-bool value_macro_print(struct text_builder *builder, const struct value_macro *macro) {
+bool eval_call_value_macro_print(struct text_builder *builder, const struct value_macro *macro) {
     if (macro->node->kind == NODE_BLOCK)
         return machine_fail(builder->machine, "printing a block is not supported");
     if (macro->node->value.kind != VALUE_TEXT)
-        return text_builder_add(builder, "<Macro anonymous>", 17, VALUE_TRUSTED);
-    return text_builder_add(builder, "<Macro ", 7, VALUE_TRUSTED) &&
-           text_builder_add_repr(builder, &macro->node->value) &&
-           text_builder_add(builder, ">", 1, VALUE_TRUSTED);
+        return jinja_machine_text_builder_add(builder, "<Macro anonymous>", 17, VALUE_TRUSTED);
+    return jinja_machine_text_builder_add(builder, "<Macro ", 7, VALUE_TRUSTED) &&
+           value_print_text_builder_add_repr(builder, &macro->node->value) &&
+           jinja_machine_text_builder_add(builder, ">", 1, VALUE_TRUSTED);
 }
 
 /* ---- calls ---- */
@@ -264,7 +266,7 @@ static bool call_joiner(struct jinja_machine *machine, struct value_cycler *join
         *out = joiner->items[0];
         return true;
     }
-    return make_literal(machine, "", out);
+    return value_make_literal(machine, "", out);
 }
 
 static bool call_any(struct jinja_machine *machine, const struct value *callee,
@@ -297,14 +299,15 @@ static bool call_any(struct jinja_machine *machine, const struct value *callee,
     }
 }
 
-bool value_call(struct jinja_machine *machine, const struct value *callee,
-                const struct value *arguments, uint32_t argument_count,
-                const struct named_value *named, uint32_t named_count, struct value *out) {
+bool eval_call_value_call(struct jinja_machine *machine, const struct value *callee,
+                          const struct value *arguments, uint32_t argument_count,
+                          const struct named_value *named, uint32_t named_count,
+                          struct value *out) {
     struct macro_call call = {.arguments = arguments,
                               .named = named,
                               .count = argument_count,
                               .named_count = named_count};
-    if (!machine_enter(machine) || !call_any(machine, callee, &call, out)) return false;
+    if (!jinja_machine_enter(machine) || !call_any(machine, callee, &call, out)) return false;
     machine_leave(machine);
     return true;
 }
@@ -342,7 +345,8 @@ static bool add_caller(struct jinja_machine *machine, const struct node *node,
         arguments->named = machine_take(machine, sizeof *arguments->named);
         if (!arguments->named) return false;
     }
-    if (!make_literal(machine, "caller", &name) || !add_named(machine, arguments, name, *caller))
+    if (!value_make_literal(machine, "caller", &name) ||
+        !add_named(machine, arguments, name, *caller))
         return false;
     place_caller(node, arguments);
     return true;
@@ -357,17 +361,17 @@ bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct 
         if (!eval_expression(machine, scope, node->a->a, &object)) return false;
         routine = direct_method(node->a, &object);
         if (routine && routine->refused) routine = NULL;
-        if (!routine && !value_get_attribute(machine, &object, &node->a->value, &callee))
+        if (!routine && !value_access_get_attribute(machine, &object, &node->a->value, &callee))
             return false;
     } else if (!eval_expression(machine, scope, node->a, &callee)) {
         return false;
     }
-    if (!eval_arguments(machine, scope, node, &arguments) ||
+    if (!eval_call_arguments(machine, scope, node, &arguments) ||
         !add_caller(machine, node, &arguments, caller))
         return false;
     if (routine)
         return routine_call(machine, routine, &object, arguments.positional, arguments.count,
                             arguments.named, arguments.named_count, out);
-    return value_call(machine, &callee, arguments.positional, arguments.count, arguments.named,
-                      arguments.named_count, out);
+    return eval_call_value_call(machine, &callee, arguments.positional, arguments.count,
+                                arguments.named, arguments.named_count, out);
 }

@@ -4,16 +4,16 @@
 /* ---- `loop` ---- */
 
 /* The next item into `after`, if none is there; MISSING at the end. */
-static bool peek(struct jinja_machine *machine, struct value_loop *loop) {
+static bool eval_loop_peek(struct jinja_machine *machine, struct value_loop *loop) {
     bool more;
     if (loop->after.kind != VALUE_MISSING) return true;
-    if (!iteration_next(machine, &loop->iteration, &loop->after, &more)) return false;
+    if (!value_access_iteration_next(machine, &loop->iteration, &loop->after, &more)) return false;
     if (!more) loop->after = (struct value){.kind = VALUE_MISSING};
     return true;
 }
 
-static bool advance(struct jinja_machine *machine, struct value_loop *loop, bool *more) {
-    if (!peek(machine, loop)) return false;
+static bool eval_loop_advance(struct jinja_machine *machine, struct value_loop *loop, bool *more) {
+    if (!eval_loop_peek(machine, loop)) return false;
     *more = loop->after.kind != VALUE_MISSING;
     if (!*more) return true;
     loop->before = loop->current;
@@ -23,13 +23,14 @@ static bool advance(struct jinja_machine *machine, struct value_loop *loop, bool
     return true;
 }
 
-bool value_loop_length(struct jinja_machine *machine, struct value_loop *loop, int64_t *out) {
+bool eval_loop_value_loop_length(struct jinja_machine *machine, struct value_loop *loop,
+                                 int64_t *out) {
     struct value_list *rest;
     if (loop->length < 0 && loop->subject.kind != VALUE_GENERATOR &&
         !value_length(machine, &loop->subject, &loop->length))
         return false;
     if (loop->length < 0) {
-        if (!value_items(machine, &loop->iteration.subject, false, &rest)) return false;
+        if (!value_access_items(machine, &loop->iteration.subject, false, &rest)) return false;
         loop->iteration = (struct iteration){.subject = {.kind = VALUE_LIST, .list = rest}};
         loop->length = (int64_t)rest->count + loop->place + 1 + (loop->after.kind != VALUE_MISSING);
     }
@@ -47,11 +48,12 @@ static bool run_changed(struct jinja_machine *machine, const struct call *call, 
     struct value_loop *loop = call->subject.loop;
     struct value now;
     bool equal = false;
-    if (!make_list(machine, VALUE_TUPLE, call->rest_count, &now)) return false;
+    if (!value_make_list(machine, VALUE_TUPLE, call->rest_count, &now)) return false;
     if (call->rest_count)
         memcpy(now.list->items, call->rest, call->rest_count * sizeof *call->rest);
     now.list->count = call->rest_count;
-    if (loop->changed.kind != VALUE_MISSING && !value_equal(machine, &loop->changed, &now, &equal))
+    if (loop->changed.kind != VALUE_MISSING &&
+        !value_compare_equal(machine, &loop->changed, &now, &equal))
         return false;
     loop->changed = now;
     *out = value_bool(!equal);
@@ -73,11 +75,11 @@ static bool bound_method(struct jinja_machine *machine, const struct routine *ro
 static bool neighbour(struct jinja_machine *machine, const struct value *item, const char *missing,
                       struct value *out) {
     *out = *item;
-    return item->kind != VALUE_MISSING || make_undefined(machine, missing, out);
+    return item->kind != VALUE_MISSING || value_make_undefined(machine, missing, out);
 }
 
-bool value_loop_attribute(struct jinja_machine *machine, const struct value *value,
-                          const struct value_text *name, struct value *out, bool *found) {
+bool eval_loop_value_loop_attribute(struct jinja_machine *machine, const struct value *value,
+                                    const struct value_text *name, struct value *out, bool *found) {
     static const char *const names[] = {"index",    "index0",    "first",   "last",   "length",
                                         "revindex", "revindex0", "depth",   "depth0", "previtem",
                                         "nextitem", "cycle",     "changed", NULL};
@@ -88,8 +90,9 @@ bool value_loop_attribute(struct jinja_machine *machine, const struct value *val
     while (names[which] && !bytes_equal(text, bytes_of(names[which])))
         which++;
     *found = names[which] != NULL;
-    if (which >= 4 && which <= 6 && !value_loop_length(machine, loop, &length)) return false;
-    if ((which == 3 || which == 10) && !peek(machine, loop)) return false;
+    if (which >= 4 && which <= 6 && !eval_loop_value_loop_length(machine, loop, &length))
+        return false;
+    if ((which == 3 || which == 10) && !eval_loop_peek(machine, loop)) return false;
     switch (which) {
     case 0:
         *out = value_integer(loop->place + 1);
@@ -145,9 +148,9 @@ static bool next_filtered(struct jinja_machine *machine, struct value_generator 
     const struct node *node = filter->node;
     struct value test;
     for (;;) {
-        if (!iteration_next(machine, &generator->source, out, more)) return false;
+        if (!value_access_iteration_next(machine, &generator->source, out, more)) return false;
         if (!*more) return true;
-        if (!eval_assign(machine, filter->scope, node->body->targets, out) ||
+        if (!eval_statement_assign(machine, filter->scope, node->body->targets, out) ||
             !eval_expression(machine, filter->scope, node->c, &test))
             return false;
         if (!value_truth(&test)) continue;
@@ -160,10 +163,10 @@ static bool filtered(struct jinja_machine *machine, struct scope *scope, const s
                      struct value *subject) {
     struct loop_filter *filter = machine_take(machine, sizeof *filter);
     struct value_generator generator = {.next = next_filtered, .state = filter};
-    if (!filter || !iteration_open(machine, subject, &generator.source)) return false;
+    if (!filter || !value_access_iteration_open(machine, subject, &generator.source)) return false;
     *filter = (struct loop_filter){node, scope};
-    eval_enter(scope, node->body->test_frame);
-    return make_generator(machine, &generator, subject);
+    eval_statement_enter(scope, node->body->test_frame);
+    return value_make_generator(machine, &generator, subject);
 }
 
 /* ---- loops ---- */
@@ -171,9 +174,9 @@ static bool filtered(struct jinja_machine *machine, struct scope *scope, const s
 /* One turn. */
 static enum eval_flow run_body(struct jinja_machine *machine, struct scope *scope,
                                const struct node *node, const struct value *item) {
-    if (!eval_assign(machine, scope, node->a, item)) return EVAL_FAILED;
-    eval_enter(scope, node->body->frame);
-    return eval_statements(machine, scope, node->body->body);
+    if (!eval_statement_assign(machine, scope, node->a, item)) return EVAL_FAILED;
+    eval_statement_enter(scope, node->body->frame);
+    return eval_statement_statements(machine, scope, node->body->body);
 }
 
 /* Items without anybody who looks at `loop`. */
@@ -182,9 +185,9 @@ static bool run_plain(struct jinja_machine *machine, struct scope *scope, const 
     struct iteration iteration;
     struct value item;
     bool more;
-    if (!iteration_open(machine, subject, &iteration)) return false;
+    if (!value_access_iteration_open(machine, subject, &iteration)) return false;
     for (;;) {
-        if (!iteration_next(machine, &iteration, &item, &more)) return false;
+        if (!value_access_iteration_next(machine, &iteration, &item, &more)) return false;
         if (!more) return true;
         enum eval_flow flow = run_body(machine, scope, node, &item);
         if (flow == EVAL_FAILED) return false;
@@ -204,9 +207,9 @@ static bool run_extended(struct jinja_machine *machine, struct scope *scope,
         loop->statement = node;
         loop->scope = scope->parent;
     }
-    if (!iteration_open(machine, subject, &loop->iteration)) return false;
+    if (!value_access_iteration_open(machine, subject, &loop->iteration)) return false;
     for (;;) {
-        if (!advance(machine, loop, &more)) return false;
+        if (!eval_loop_advance(machine, loop, &more)) return false;
         if (!more) return true;
         if (node->body->place.slot != SLOT_NONE)
             scope->slots[node->body->place.slot] = (struct value){.kind = VALUE_LOOP, .loop = loop};
@@ -218,23 +221,25 @@ static bool run_extended(struct jinja_machine *machine, struct scope *scope,
     }
 }
 
-static enum eval_flow run_loop(struct jinja_machine *machine, struct scope *scope,
-                               const struct node *node, struct value subject, int64_t depth) {
+static enum eval_flow eval_loop_run_loop(struct jinja_machine *machine, struct scope *scope,
+                                         const struct node *node, struct value subject,
+                                         int64_t depth) {
     const struct node_body *body = node->body;
     bool empty = true; /* no turn came to its end */
     if (!value_is_iterable(&subject) || subject.kind == VALUE_LOOP) {
-        machine_note_failure(machine, "'%s' object is not iterable", value_type_name(&subject));
+        jinja_machine_note_failure(machine, "'%s' object is not iterable",
+                                   value_type_name(&subject));
         return EVAL_FAILED;
     }
     if (node->c && !filtered(machine, scope, node, &subject)) return EVAL_FAILED;
     bool done = body->extended ? run_extended(machine, scope, node, &subject, depth, &empty)
                                : run_plain(machine, scope, node, &subject, &empty);
     if (!done) return EVAL_FAILED;
-    eval_leave(scope, body->frame);
+    eval_statement_leave(scope, body->frame);
     if (!empty || !body->else_body) return EVAL_ON;
-    eval_enter(scope, body->else_frame);
-    enum eval_flow flow = eval_statements(machine, scope, body->else_body);
-    if (flow == EVAL_ON) eval_leave(scope, body->else_frame);
+    eval_statement_enter(scope, body->else_frame);
+    enum eval_flow flow = eval_statement_statements(machine, scope, body->else_body);
+    if (flow == EVAL_ON) eval_statement_leave(scope, body->else_frame);
     return flow;
 }
 
@@ -243,17 +248,18 @@ static bool run_function(struct jinja_machine *machine, struct scope *scope,
                          const struct node *node, const struct value *subject, int64_t depth,
                          struct value *out) {
     struct text_builder builder, *output = machine->output;
-    struct scope *inner = eval_scope(machine, node->body->function, scope, scope->context);
-    if (!inner || !machine_enter(machine)) return false;
-    text_builder_open(&builder, machine);
+    struct scope *inner =
+        eval_statement_scope(machine, node->body->function, scope, scope->context);
+    if (!inner || !jinja_machine_enter(machine)) return false;
+    jinja_machine_text_builder_open(&builder, machine);
     machine->output = &builder;
     machine->captures++;
-    enum eval_flow flow = run_loop(machine, inner, node, *subject, depth);
+    enum eval_flow flow = eval_loop_run_loop(machine, inner, node, *subject, depth);
     machine->captures--;
     machine->output = output;
     if (flow == EVAL_FAILED) return false;
     machine_leave(machine);
-    return text_builder_finish(&builder, false, out);
+    return jinja_machine_text_builder_finish(&builder, false, out);
 }
 
 bool eval_loop_again(struct jinja_machine *machine, const struct value_loop *loop,
@@ -265,9 +271,9 @@ enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
                          const struct node *node) {
     struct value subject, text;
     if (!eval_expression(machine, scope, node->b, &subject)) return EVAL_FAILED;
-    if (!node->flag) return run_loop(machine, scope, node, subject, 0);
+    if (!node->flag) return eval_loop_run_loop(machine, scope, node, subject, 0);
     if (!run_function(machine, scope, node, &subject, 0, &text) ||
-        !text_builder_add_text(machine->output, text.text))
+        !jinja_machine_text_builder_add_text(machine->output, text.text))
         return EVAL_FAILED;
     return EVAL_ON;
 }

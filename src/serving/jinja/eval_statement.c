@@ -3,8 +3,9 @@
 
 /* ---- scopes and frames ---- */
 
-struct scope *eval_scope(struct jinja_machine *machine, const struct frame_function *function,
-                         struct scope *parent, struct value *context) {
+struct scope *eval_statement_scope(struct jinja_machine *machine,
+                                   const struct frame_function *function, struct scope *parent,
+                                   struct value *context) {
     size_t bytes = function->slot_count * sizeof(struct value);
     struct scope *scope = machine_take(machine, sizeof *scope + bytes);
     if (!scope || !machine_spend(machine, function->slot_count)) return NULL;
@@ -15,7 +16,7 @@ struct scope *eval_scope(struct jinja_machine *machine, const struct frame_funct
     return scope;
 }
 
-void eval_enter(struct scope *scope, const struct frame *frame) {
+void eval_statement_enter(struct scope *scope, const struct frame *frame) {
     for (uint32_t i = 0; i < frame->count; i++) {
         const struct symbol *symbol = &frame->symbols[i];
         if (symbol->action == SYMBOL_RESOLVE)
@@ -27,7 +28,7 @@ void eval_enter(struct scope *scope, const struct frame *frame) {
     }
 }
 
-void eval_leave(struct scope *scope, const struct frame *frame) {
+void eval_statement_leave(struct scope *scope, const struct frame *frame) {
     for (uint32_t i = 0; i < frame->count; i++)
         scope->slots[frame->symbols[i].slot] = (struct value){.kind = VALUE_MISSING};
 }
@@ -43,26 +44,26 @@ static bool assign_items(struct jinja_machine *machine, struct scope *scope,
     if (!value_is_iterable(value))
         return machine_fail(machine, "cannot unpack non-iterable %s object",
                             value_type_name(value));
-    if (!iteration_open(machine, value, &iteration)) return false;
+    if (!value_access_iteration_open(machine, value, &iteration)) return false;
     struct value *items = machine_take(machine, target->count * sizeof *items);
     if (!items) return false;
     for (; got < target->count; got++) {
-        if (!iteration_next(machine, &iteration, &items[got], &more)) return false;
+        if (!value_access_iteration_next(machine, &iteration, &items[got], &more)) return false;
         if (!more)
             return machine_fail(machine, "not enough values to unpack (expected %u, got %u)",
                                 target->count, got);
     }
-    if (!iteration_next(machine, &iteration, &item, &more)) return false;
+    if (!value_access_iteration_next(machine, &iteration, &item, &more)) return false;
     if (more)
         return machine_fail(machine, "too many values to unpack (expected %u)", target->count);
     got = 0;
     for (const struct node *part = target->list; part; part = part->next)
-        if (!eval_assign(machine, scope, part, &items[got++])) return false;
+        if (!eval_statement_assign(machine, scope, part, &items[got++])) return false;
     return true;
 }
 
-bool eval_assign(struct jinja_machine *machine, struct scope *scope, const struct node *target,
-                 const struct value *value) {
+bool eval_statement_assign(struct jinja_machine *machine, struct scope *scope,
+                           const struct node *target, const struct value *value) {
     if (target->kind == NODE_NAME) {
         *eval_slot(scope, target->place) = *value;
         if (target->exported_name) scope->context[target->exported_name - 1] = *value;
@@ -70,39 +71,39 @@ bool eval_assign(struct jinja_machine *machine, struct scope *scope, const struc
     }
     if (target->kind == NODE_TUPLE) return assign_items(machine, scope, target, value);
     const struct value *space = eval_slot(scope, target->a->place);
-    return dict_set(machine, space->dict, target->value, *value);
+    return value_dict_set(machine, space->dict, target->value, *value);
 }
 
 /* Namespaces among the targets must be such before anything else happens. */
-static bool check_target(struct jinja_machine *machine, struct scope *scope,
-                         const struct node *target) {
+static bool eval_statement_check_target(struct jinja_machine *machine, struct scope *scope,
+                                        const struct node *target) {
     if (target->kind == NODE_MEMBER && eval_slot(scope, target->a->place)->kind != VALUE_NAMESPACE)
         return machine_fail(machine, "cannot assign attribute on non-namespace object");
     if (target->kind == NODE_TUPLE)
         for (const struct node *part = target->list; part; part = part->next)
-            if (!check_target(machine, scope, part)) return false;
+            if (!eval_statement_check_target(machine, scope, part)) return false;
     return true;
 }
 
 static bool run_set(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
     struct value value;
-    return check_target(machine, scope, node->a) &&
+    return eval_statement_check_target(machine, scope, node->a) &&
            eval_expression(machine, scope, node->b, &value) &&
-           eval_assign(machine, scope, node->a, &value);
+           eval_statement_assign(machine, scope, node->a, &value);
 }
 
 /* ---- what is not written at once ---- */
 
-bool eval_capture(struct jinja_machine *machine, struct scope *scope, const struct node *list,
-                  enum eval_flow *flow, struct value *out) {
+bool eval_statement_capture(struct jinja_machine *machine, struct scope *scope,
+                            const struct node *list, enum eval_flow *flow, struct value *out) {
     struct text_builder builder, *output = machine->output;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     machine->output = &builder;
     machine->captures++;
-    *flow = eval_statements(machine, scope, list);
+    *flow = eval_statement_statements(machine, scope, list);
     machine->captures--;
     machine->output = output;
-    return *flow != EVAL_FAILED && text_builder_finish(&builder, false, out);
+    return *flow != EVAL_FAILED && jinja_machine_text_builder_finish(&builder, false, out);
 }
 
 /* The filters of a block in turn; the tree holds the last one first. */
@@ -124,8 +125,9 @@ static enum eval_flow capture_filtered(struct jinja_machine *machine, struct sco
                                        const struct node *block, const struct node *last_filter,
                                        struct value *text_out) {
     enum eval_flow flow;
-    eval_enter(scope, block->body->frame);
-    if (!eval_capture(machine, scope, block->body->body, &flow, text_out)) return EVAL_FAILED;
+    eval_statement_enter(scope, block->body->frame);
+    if (!eval_statement_capture(machine, scope, block->body->body, &flow, text_out))
+        return EVAL_FAILED;
     if (flow != EVAL_ON) return flow;
     return run_filters(machine, scope, last_filter, text_out) ? EVAL_ON : EVAL_FAILED;
 }
@@ -135,18 +137,19 @@ static enum eval_flow run_set_block(struct jinja_machine *machine, struct scope 
     struct value text;
     enum eval_flow flow = capture_filtered(machine, scope, node, node->b, &text);
     if (flow != EVAL_ON) return flow;
-    if (!check_target(machine, scope, node->a) || !eval_assign(machine, scope, node->a, &text))
+    if (!eval_statement_check_target(machine, scope, node->a) ||
+        !eval_statement_assign(machine, scope, node->a, &text))
         return EVAL_FAILED;
-    eval_leave(scope, node->body->frame);
+    eval_statement_leave(scope, node->body->frame);
     return EVAL_ON;
 }
 
 /* Writes the result of a block's call or filter, which must be a text. */
-static bool write_text(struct jinja_machine *machine, const struct value *value) {
+static bool eval_statement_write_text(struct jinja_machine *machine, const struct value *value) {
     if (value->kind != VALUE_TEXT)
         return machine_fail(machine, "sequence item 0: expected str instance, %s found",
                             value_type_name(value));
-    return text_builder_add_text(machine->output, value->text);
+    return jinja_machine_text_builder_add_text(machine->output, value->text);
 }
 
 static enum eval_flow run_filter_block(struct jinja_machine *machine, struct scope *scope,
@@ -154,8 +157,8 @@ static enum eval_flow run_filter_block(struct jinja_machine *machine, struct sco
     struct value text;
     enum eval_flow flow = capture_filtered(machine, scope, node, node->a, &text);
     if (flow != EVAL_ON) return flow;
-    if (!write_text(machine, &text)) return EVAL_FAILED;
-    eval_leave(scope, node->body->frame);
+    if (!eval_statement_write_text(machine, &text)) return EVAL_FAILED;
+    eval_statement_leave(scope, node->body->frame);
     return EVAL_ON;
 }
 
@@ -199,21 +202,22 @@ static bool run_call_block(struct jinja_machine *machine, struct scope *scope,
     size_t start = machine->output->count;
     if (!make_macro(machine, scope, node, &caller)) return false;
     if (node->b)
-        return eval_call(machine, scope, node->b, &caller, &text) && write_text(machine, &text);
-    return value_call(machine, &caller, NULL, 0, NULL, 0, &text) && write_text(machine, &text) &&
-           add_generation(machine, start);
+        return eval_call(machine, scope, node->b, &caller, &text) &&
+               eval_statement_write_text(machine, &text);
+    return eval_call_value_call(machine, &caller, NULL, 0, NULL, 0, &text) &&
+           eval_statement_write_text(machine, &text) && add_generation(machine, start);
 }
 
 static enum eval_flow run_framed(struct jinja_machine *machine, struct scope *scope,
                                  const struct node *node) {
     struct value value;
-    eval_enter(scope, node->body->frame);
+    eval_statement_enter(scope, node->body->frame);
     for (const struct node *set = node->list; set; set = set->next)
         if (!eval_expression(machine, scope, set->b, &value) ||
-            !eval_assign(machine, scope, set->a, &value))
+            !eval_statement_assign(machine, scope, set->a, &value))
             return EVAL_FAILED;
-    enum eval_flow flow = eval_statements(machine, scope, node->body->body);
-    if (flow == EVAL_ON) eval_leave(scope, node->body->frame);
+    enum eval_flow flow = eval_statement_statements(machine, scope, node->body->body);
+    if (flow == EVAL_ON) eval_statement_leave(scope, node->body->frame);
     return flow;
 }
 
@@ -222,19 +226,19 @@ static enum eval_flow run_framed(struct jinja_machine *machine, struct scope *sc
 static bool run_block_in(struct jinja_machine *machine, struct value *context,
                          const struct node *node) {
     const struct node_body *body = node->body;
-    struct scope *inner = eval_scope(machine, body->function, NULL, context);
+    struct scope *inner = eval_statement_scope(machine, body->function, NULL, context);
     if (!inner) return false;
     if (body->caller_slot != SLOT_NONE)
         inner->slots[body->caller_slot] = (struct value){.kind = VALUE_BLOCKS, .scope = inner};
     if (body->rest_slot != SLOT_NONE &&
-        !make_undefined(machine, "there is no parent block", &inner->slots[body->rest_slot]))
+        !value_make_undefined(machine, "there is no parent block", &inner->slots[body->rest_slot]))
         return false;
-    eval_enter(inner, body->frame);
-    return eval_statements(machine, inner, body->body) != EVAL_FAILED;
+    eval_statement_enter(inner, body->frame);
+    return eval_statement_statements(machine, inner, body->body) != EVAL_FAILED;
 }
 
-bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct node *node,
-                bool scoped) {
+bool eval_statement_block(struct jinja_machine *machine, struct scope *scope,
+                          const struct node *node, bool scoped) {
     const struct node_body *body = node->body;
     struct value *context = scope->context;
     if (scoped) {
@@ -247,20 +251,21 @@ bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct
             if (value->kind != VALUE_MISSING) context[body->exports[i].name] = *value;
         }
     }
-    if (!machine_enter(machine) || !run_block_in(machine, context, node)) return false;
+    if (!jinja_machine_enter(machine) || !run_block_in(machine, context, node)) return false;
     machine_leave(machine);
     return true;
 }
 
-bool value_block_reference(struct jinja_machine *machine, const struct value *blocks,
-                           const struct value_text *name, struct value *out, bool *found) {
+bool eval_statement_value_block_reference(struct jinja_machine *machine, const struct value *blocks,
+                                          const struct value_text *name, struct value *out,
+                                          bool *found) {
     const struct jinja_program *program = machine->program;
     *found = false;
     for (uint32_t i = 0; i < program->block_count && !*found; i++) {
         if (!value_text_equal(program->blocks[i]->value.text, name)) continue;
         *found = true;
-        struct scope *scope =
-            eval_scope(machine, program->blocks[i]->body->function, NULL, blocks->scope->context);
+        struct scope *scope = eval_statement_scope(machine, program->blocks[i]->body->function,
+                                                   NULL, blocks->scope->context);
         return scope && make_macro(machine, scope, program->blocks[i], out);
     }
     return true;
@@ -271,29 +276,29 @@ bool value_block_reference(struct jinja_machine *machine, const struct value *bl
 static bool run_print(struct jinja_machine *machine, struct scope *scope, const struct node *node) {
     struct value value;
     return eval_expression(machine, scope, node->a, &value) &&
-           text_builder_add_value(machine->output, &value);
+           value_print_text_builder_add_value(machine->output, &value);
 }
 
 static enum eval_flow run_if(struct jinja_machine *machine, struct scope *scope,
                              const struct node *node) {
     struct value test;
     if (!eval_expression(machine, scope, node->a, &test)) return EVAL_FAILED;
-    if (value_truth(&test)) return eval_statements(machine, scope, node->body->body);
+    if (value_truth(&test)) return eval_statement_statements(machine, scope, node->body->body);
     for (const struct node *other = node->list; other; other = other->next) {
         machine->line = other->line;
         if (!eval_expression(machine, scope, other->a, &test)) return EVAL_FAILED;
-        if (value_truth(&test)) return eval_statements(machine, scope, other->body->body);
+        if (value_truth(&test)) return eval_statement_statements(machine, scope, other->body->body);
     }
-    return eval_statements(machine, scope, node->body->else_body);
+    return eval_statement_statements(machine, scope, node->body->else_body);
 }
 
-static enum eval_flow run_one(struct jinja_machine *machine, struct scope *scope,
-                              const struct node *node) {
+static enum eval_flow eval_statement_run_one(struct jinja_machine *machine, struct scope *scope,
+                                             const struct node *node) {
     bool done;
     machine->line = node->line;
     switch (node->kind) {
     case NODE_TEXT:
-        done = text_builder_add_text(machine->output, node->value.text);
+        done = jinja_machine_text_builder_add_text(machine->output, node->value.text);
         break;
     case NODE_PRINT:
         done = run_print(machine, scope, node);
@@ -319,7 +324,7 @@ static enum eval_flow run_one(struct jinja_machine *machine, struct scope *scope
     case NODE_SCOPE:
         return run_framed(machine, scope, node);
     case NODE_BLOCK:
-        done = eval_block(machine, scope, node, node->flag);
+        done = eval_statement_block(machine, scope, node, node->flag);
         break;
     case NODE_BREAK:
         return EVAL_BREAK;
@@ -332,13 +337,14 @@ static enum eval_flow run_one(struct jinja_machine *machine, struct scope *scope
     return done ? EVAL_ON : EVAL_FAILED;
 }
 
-enum eval_flow eval_statements(struct jinja_machine *machine, struct scope *scope,
-                               const struct node *list) {
+enum eval_flow eval_statement_statements(struct jinja_machine *machine, struct scope *scope,
+                                         const struct node *list) {
     enum eval_flow flow = EVAL_ON;
     if (!list) return EVAL_ON;
-    if (!machine_enter(machine)) return EVAL_FAILED;
+    if (!jinja_machine_enter(machine)) return EVAL_FAILED;
     for (; list && flow == EVAL_ON; list = list->next)
-        flow = machine_spend(machine, 1) ? run_one(machine, scope, list) : EVAL_FAILED;
+        flow =
+            machine_spend(machine, 1) ? eval_statement_run_one(machine, scope, list) : EVAL_FAILED;
     if (flow != EVAL_FAILED) machine_leave(machine);
     return flow;
 }

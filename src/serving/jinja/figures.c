@@ -13,7 +13,7 @@ static bool is_align(uint32_t character) {
     return character == '<' || character == '>' || character == '=' || character == '^';
 }
 
-static bool read_number(struct bytes text, size_t *at, int most, int *out) {
+static bool figures_read_number(struct bytes text, size_t *at, int most, int *out) {
     if (*at >= text.count || text.data[*at] < '0' || text.data[*at] > '9') return true;
     *out = 0;
     for (; *at < text.count && text.data[*at] >= '0' && text.data[*at] <= '9'; ++*at) {
@@ -23,7 +23,7 @@ static bool read_number(struct bytes text, size_t *at, int most, int *out) {
     return true;
 }
 
-static bool take(struct bytes text, size_t *at, char wanted) {
+static bool figures_take(struct bytes text, size_t *at, char wanted) {
     if (*at >= text.count || text.data[*at] != wanted) return false;
     ++*at;
     return true;
@@ -48,22 +48,23 @@ const char *figures_read(struct bytes text, char align, struct figures_format *o
     bool filled = at > 1;
     if (at < text.count && strchr("+- ", text.data[at]) && text.data[at])
         out->sign = text.data[at++];
-    out->not_negative_zero = take(text, &at, 'z');
-    out->alternate = take(text, &at, '#');
-    if (!filled && take(text, &at, '0')) {
+    out->not_negative_zero = figures_take(text, &at, 'z');
+    out->alternate = figures_take(text, &at, '#');
+    if (!filled && figures_take(text, &at, '0')) {
         out->fill = '0';
         out->zero = true;
         if (!out->align && align == '>') out->align = '=';
     }
-    if (!read_number(text, &at, FIGURES_WIDTH_MAX, &out->width)) return "the width is too large";
-    if (take(text, &at, ',')) out->grouping = ',';
-    if (take(text, &at, '_')) {
+    if (!figures_read_number(text, &at, FIGURES_WIDTH_MAX, &out->width))
+        return "the width is too large";
+    if (figures_take(text, &at, ',')) out->grouping = ',';
+    if (figures_take(text, &at, '_')) {
         if (out->grouping) return "Cannot specify both ',' and '_'.";
         out->grouping = '_';
     }
-    if (take(text, &at, ',')) return "Cannot specify ',' with another one.";
-    if (take(text, &at, '.')) {
-        if (!read_number(text, &at, FIGURES_PRECISION_MAX, &out->precision))
+    if (figures_take(text, &at, ',')) return "Cannot specify ',' with another one.";
+    if (figures_take(text, &at, '.')) {
+        if (!figures_read_number(text, &at, FIGURES_PRECISION_MAX, &out->precision))
             return "the precision is too large";
         if (out->precision < 0) return "Format specifier missing precision";
     }
@@ -101,8 +102,8 @@ static size_t group_digits(const struct figure *figure, char mark, size_t wanted
     return (size_t)(end - at);
 }
 
-static const char *lay_out(const struct figure *figure, const struct figures_format *format,
-                           char out[FIGURES_BYTES], size_t *count, size_t *prefix) {
+static const char *figures_lay_out(const struct figure *figure, const struct figures_format *format,
+                                   char out[FIGURES_BYTES], size_t *count, size_t *prefix) {
     char digits[FIGURES_BYTES];
     size_t at = 0, width = 0;
     if (figure->negative)
@@ -150,7 +151,7 @@ const char *figures_of_integer(int64_t value, const struct figures_format *forma
     if (base != 10) figure.group = 4;
     if (format->alternate && base != 10)
         figure.prefix = base == 2 ? "0b" : base == 8 ? "0o" : format->type == 'X' ? "0X" : "0x";
-    return lay_out(&figure, format, out, count, prefix);
+    return figures_lay_out(&figure, format, out, count, prefix);
 }
 
 /* A precision without a type: as "%g", but what looks whole gets ".0", and an exponent comes one
@@ -206,7 +207,7 @@ static size_t write_real(double value, const struct figures_format *format, char
     }
 }
 
-static bool is_zero(const char *text, size_t count) {
+static bool figures_is_zero(const char *text, size_t count) {
     for (size_t i = 0; i < count && text[i] != 'e' && text[i] != 'E'; i++)
         if (text[i] >= '1' && text[i] <= '9') return false;
     return true;
@@ -226,7 +227,7 @@ const char *figures_of_real(double value, const struct figures_format *format,
         memcpy(text, isnan(value) ? (capitals ? "NAN" : "nan") : (capitals ? "INF" : "inf"), 3);
     } else {
         bytes = write_real(fabs(value), format, text);
-        if (format->not_negative_zero && is_zero(text, bytes)) negative = false;
+        if (format->not_negative_zero && figures_is_zero(text, bytes)) negative = false;
     }
     if (format->type == '%') text[bytes++] = '%';
     size_t whole = 0;
@@ -239,5 +240,5 @@ const char *figures_of_real(double value, const struct figures_format *format,
                             .rest = text + whole,
                             .rest_count = bytes - whole,
                             .group = 3};
-    return lay_out(&figure, format, out, count, prefix);
+    return figures_lay_out(&figure, format, out, count, prefix);
 }

@@ -12,11 +12,12 @@
 
 #define INDENT_MAX 1000
 
-static bool too_large(struct jinja_machine *machine) {
+static bool filters_too_large(struct jinja_machine *machine) {
     return machine_fail(machine, "integers beyond 64 bits are not supported");
 }
 
-static bool absolute(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool filters_absolute(struct jinja_machine *machine, const struct call *call,
+                             struct value *out) {
     const struct value *subject = &call->subject;
     if (subject->kind == VALUE_REAL) {
         *out = value_real(fabs(subject->real));
@@ -24,7 +25,7 @@ static bool absolute(struct jinja_machine *machine, const struct call *call, str
     }
     if (!value_is_whole(subject)) return routine_refuse(machine, subject, "has no absolute value");
     int64_t whole = value_whole(subject);
-    if (whole == INT64_MIN) return too_large(machine);
+    if (whole == INT64_MIN) return filters_too_large(machine);
     *out = value_integer(whole < 0 ? -whole : whole);
     return true;
 }
@@ -38,11 +39,11 @@ static bool attribute(struct jinja_machine *machine, const struct call *call, st
                    memcmp(text.data + text.count - 2, "__", 2) == 0;
     /* An undefined value complains of no name that Python itself asks for. */
     if (subject->kind == VALUE_UNDEFINED)
-        return special ? make_undefined(machine, "access to the attribute is unsafe", out)
+        return special ? value_make_undefined(machine, "access to the attribute is unsafe", out)
                        : value_complain(machine, subject);
-    if (subject->kind == VALUE_DICT && !special && !method_find(VALUE_DICT, text))
-        return make_undefined(machine, "'dict object' has no such attribute", out);
-    return value_get_attribute(machine, subject, name, out);
+    if (subject->kind == VALUE_DICT && !special && !methods_find(VALUE_DICT, text))
+        return value_make_undefined(machine, "'dict object' has no such attribute", out);
+    return value_access_get_attribute(machine, subject, name, out);
 }
 
 static bool otherwise(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -51,7 +52,7 @@ static bool otherwise(struct jinja_machine *machine, const struct call *call, st
     *out = call->subject;
     if (!replaced) return true;
     *out = call->arguments[0];
-    return routine_given(call, 0) || make_literal(machine, "", out);
+    return routine_given(call, 0) || value_make_literal(machine, "", out);
 }
 
 /* float(value): false in *number if Python would raise what the filters catch. */
@@ -76,12 +77,13 @@ static bool to_real(struct jinja_machine *machine, const struct call *call, stru
 }
 
 static bool truncate_real(struct jinja_machine *machine, double real, struct value *out) {
-    if (!(fabs(real) < 9223372036854775808.0)) return too_large(machine);
+    if (!(fabs(real) < 9223372036854775808.0)) return filters_too_large(machine);
     *out = value_integer((int64_t)real);
     return true;
 }
 
-static bool to_integer(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool filters_to_integer(struct jinja_machine *machine, const struct call *call,
+                               struct value *out) {
     const struct value *subject = &call->subject, *base = &call->arguments[1];
     double real = 0;
     bool number;
@@ -96,7 +98,7 @@ static bool to_integer(struct jinja_machine *machine, const struct call *call, s
         struct bytes text = value_text_bytes(subject->text);
         enum numerals_result result = numerals_read_integer(
             text, base->kind == VALUE_MISSING ? 10 : value_whole(base), &whole);
-        if (result == NUMERALS_TOO_LARGE) return too_large(machine);
+        if (result == NUMERALS_TOO_LARGE) return filters_too_large(machine);
         *out = value_integer(whole);
         if (result == NUMERALS_READ) return true;
     }
@@ -110,8 +112,8 @@ static bool to_integer(struct jinja_machine *machine, const struct call *call, s
 static bool round_to(struct jinja_machine *machine, const struct value *value,
                      const struct value *precision, bool up, struct value *out) {
     struct value ten = value_integer(10), unit, scaled;
-    if (!value_arithmetic(machine, "**", &ten, precision, &unit) ||
-        !value_arithmetic(machine, "*", value, &unit, &scaled))
+    if (!value_operate_arithmetic(machine, "**", &ten, precision, &unit) ||
+        !value_operate_arithmetic(machine, "*", value, &unit, &scaled))
         return false;
     if (!value_is_number(&scaled)) return routine_refuse(machine, &scaled, "is not a number");
     if (scaled.kind == VALUE_REAL) {
@@ -120,7 +122,7 @@ static bool round_to(struct jinja_machine *machine, const struct value *value,
         scaled.real = up ? ceil(scaled.real) : floor(scaled.real);
         if (scaled.real == 0) scaled.real = 0; /* an integer has no negative zero */
     }
-    return value_arithmetic(machine, "/", &scaled, &unit, out);
+    return value_operate_arithmetic(machine, "/", &scaled, &unit, out);
 }
 
 static bool round_common(struct jinja_machine *machine, const struct value *value, bool to_whole,
@@ -131,7 +133,7 @@ static bool round_common(struct jinja_machine *machine, const struct value *valu
         *out = value_integer(value_whole(value));
         if (to_whole || precision >= 0) return true;
         if (!numerals_round_integer(value_whole(value), precision, &whole))
-            return too_large(machine);
+            return filters_too_large(machine);
         *out = value_integer(whole);
         return true;
     }
@@ -171,11 +173,11 @@ static bool tojson(struct jinja_machine *machine, const struct call *call, struc
                                .sorted = routine_flag(call, 3, false)};
     struct value_list *marks;
     struct text_builder builder;
-    if (routine_told(call, 1) &&
+    if (routine_reported(call, 1) &&
         !text_filters_indent(machine, call, 1, 0, INDENT_MAX, &style.indent))
         return false;
-    if (routine_told(call, 2)) {
-        if (!value_items(machine, &call->arguments[2], true, &marks)) return false;
+    if (routine_reported(call, 2)) {
+        if (!value_access_items(machine, &call->arguments[2], true, &marks)) return false;
         bool texts = marks->count == 2 && marks->items[0].kind == VALUE_TEXT &&
                      marks->items[1].kind == VALUE_TEXT;
         if (!texts && (marks->count != 2 || call->subject.kind != VALUE_TEXT))
@@ -183,9 +185,9 @@ static bool tojson(struct jinja_machine *machine, const struct call *call, struc
         if (texts) style.item_mark = marks->items[0].text;
         if (texts) style.key_mark = marks->items[1].text;
     }
-    text_builder_open(&builder, machine);
-    return value_to_json(machine, &call->subject, &style, &builder) &&
-           text_builder_finish(&builder, false, out);
+    jinja_machine_text_builder_open(&builder, machine);
+    return value_print_to_json(machine, &call->subject, &style, &builder) &&
+           jinja_machine_text_builder_finish(&builder, false, out);
 }
 
 static const struct routine rows[] = {
@@ -194,16 +196,16 @@ static const struct routine rows[] = {
      .parameters = {"ensure_ascii", "indent", "separators", "sort_keys"}},
     {.name = "default", .run = otherwise, .parameters = {"default_value", "boolean"}},
     {.name = "d", .run = otherwise, .parameters = {"default_value", "boolean"}},
-    {.name = "int", .run = to_integer, .parameters = {"default", "base"}},
+    {.name = "int", .run = filters_to_integer, .parameters = {"default", "base"}},
     {.name = "float", .run = to_real, .parameters = {"default"}},
-    {.name = "abs", .run = absolute, .nameless = true},
+    {.name = "abs", .run = filters_absolute, .nameless = true},
     {.name = "round", .run = round_number, .parameters = {"precision", "method"}},
     {.name = "attr", .run = attribute, .parameters = {"name"}, .required = 1},
     {.name = "pprint",
      .refused = "the filter pprint is not supported: tojson(indent=2) prints values"},
 };
 
-const struct routine *filter_find(struct bytes name) {
+const struct routine *filters_find(struct bytes name) {
     const struct routine *row = text_filters_find(name);
     if (!row) row = item_filters_find(name);
     return row ? row : routine_find(rows, ARRAY_COUNT(rows), name);

@@ -37,29 +37,31 @@ static bool make_range(struct jinja_machine *machine, const struct call *call, s
 static bool add_pair(struct jinja_machine *machine, const struct value *item,
                      struct value_dict *dict) {
     struct value_list *pair;
-    if (!value_items(machine, item, true, &pair)) return false;
+    if (!value_access_items(machine, item, true, &pair)) return false;
     if (pair->count != 2)
         return machine_fail(machine, "a dictionary's item has length %u; 2 is required",
                             (unsigned)pair->count);
-    return dict_set(machine, dict, pair->items[0], pair->items[1]);
+    return value_dict_set(machine, dict, pair->items[0], pair->items[1]);
 }
 
-static bool add_pairs(struct jinja_machine *machine, const struct value *from,
-                      struct value_dict *dict) {
+static bool functions_add_pairs(struct jinja_machine *machine, const struct value *from,
+                                struct value_dict *dict) {
     struct iteration iteration;
     struct value item;
     bool more = true;
     if (from->kind == VALUE_DICT) {
         for (uint32_t i = 0; i < from->dict->count; i++)
             if (!machine_spend(machine, 1) ||
-                !dict_set(machine, dict, from->dict->pairs[i].key, from->dict->pairs[i].value))
+                !value_dict_set(machine, dict, from->dict->pairs[i].key,
+                                from->dict->pairs[i].value))
                 return false;
         return true;
     }
     if (from->kind == VALUE_UNDEFINED) return value_complain(machine, from);
-    if (!iteration_open(machine, from, &iteration)) return false;
+    if (!value_access_iteration_open(machine, from, &iteration)) return false;
     for (;;) {
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &iteration, &item, &more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &iteration, &item, &more))
             return false;
         if (!more) return true;
         if (!add_pair(machine, &item, dict)) return false;
@@ -69,10 +71,12 @@ static bool add_pairs(struct jinja_machine *machine, const struct value *from,
 /* dict, namespace */
 static bool make_mapping(struct jinja_machine *machine, const struct call *call,
                          struct value *out) {
-    if (!make_dict(machine, out)) return false;
-    if (routine_given(call, 0) && !add_pairs(machine, &call->arguments[0], out->dict)) return false;
+    if (!value_make_dict(machine, out)) return false;
+    if (routine_given(call, 0) && !functions_add_pairs(machine, &call->arguments[0], out->dict))
+        return false;
     for (uint32_t i = 0; i < call->named_count; i++)
-        if (!dict_set(machine, out->dict, call->named[i].name, call->named[i].value)) return false;
+        if (!value_dict_set(machine, out->dict, call->named[i].name, call->named[i].value))
+            return false;
     if (call->routine->name[0] == 'n') out->kind = VALUE_NAMESPACE;
     return true;
 }
@@ -93,7 +97,7 @@ static bool make_joiner(struct jinja_machine *machine, const struct call *call, 
     struct value *separator = machine_take(machine, sizeof *separator);
     if (!joiner || !separator) return false;
     *separator = call->arguments[0];
-    if (!routine_given(call, 0) && !make_literal(machine, ", ", separator)) return false;
+    if (!routine_given(call, 0) && !value_make_literal(machine, ", ", separator)) return false;
     *joiner = (struct value_cycler){.items = separator, .count = 1};
     *out = (struct value){.kind = VALUE_JOINER, .cycler = joiner};
     return true;
@@ -101,7 +105,7 @@ static bool make_joiner(struct jinja_machine *machine, const struct call *call, 
 
 static bool raise_exception(struct jinja_machine *machine, const struct call *call,
                             struct value *out) {
-    if (!value_string(machine, &call->arguments[0], out)) return false;
+    if (!value_print_string(machine, &call->arguments[0], out)) return false;
     const struct value_text *text = out->text;
     size_t count = text->count < SHOWN_BYTES ? text->count : SHOWN_BYTES;
     while (count > 0 && count < text->count && ((uint8_t)text->data[count] & 0xC0) == 0x80)
@@ -117,19 +121,20 @@ static bool strftime_now(struct jinja_machine *machine, const struct call *call,
     char expanded[CALENDAR_BYTES];
     if (!routine_text(machine, call, 0, NULL, &format)) return false;
     calendar_open(&now, machine->unix_time);
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     for (size_t at = 0; at < format->count;) {
         const char *mark = memchr(format->data + at, '%', format->count - at);
         size_t next = mark ? (size_t)(mark - format->data) : format->count;
-        if (!machine_spend(machine, 4) || !text_builder_add_part(&builder, format, at, next - at))
+        if (!machine_spend(machine, 4) ||
+            !jinja_machine_text_builder_add_part(&builder, format, at, next - at))
             return false;
         if (!mark) break;
         enum value_origin origin = value_text_origin(format, next);
         size_t count = calendar_expand(&now, value_text_bytes(format), &next, expanded);
-        if (!text_builder_add(&builder, expanded, count, origin)) return false;
+        if (!jinja_machine_text_builder_add(&builder, expanded, count, origin)) return false;
         at = next;
     }
-    return text_builder_finish(&builder, false, out);
+    return jinja_machine_text_builder_finish(&builder, false, out);
 }
 
 static const struct routine rows[] = {
@@ -151,6 +156,6 @@ static const struct routine rows[] = {
     {.name = "lipsum", .refused = "lipsum() is not supported: it writes something else each time"},
 };
 
-const struct routine *function_find(struct bytes name) {
+const struct routine *functions_find(struct bytes name) {
     return routine_find(rows, ARRAY_COUNT(rows), name);
 }

@@ -8,7 +8,8 @@
 
 /* ---- the ends, the length, the sum ---- */
 
-static bool length(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool item_filters_length(struct jinja_machine *machine, const struct call *call,
+                                struct value *out) {
     int64_t count;
     if (!value_length(machine, &call->subject, &count)) return false;
     *out = value_integer(count);
@@ -18,10 +19,10 @@ static bool length(struct jinja_machine *machine, const struct call *call, struc
 static bool first(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct iteration iteration;
     bool more = true;
-    if (!iteration_open(machine, &call->subject, &iteration) ||
-        !iteration_next(machine, &iteration, out, &more))
+    if (!value_access_iteration_open(machine, &call->subject, &iteration) ||
+        !value_access_iteration_next(machine, &iteration, out, &more))
         return false;
-    return more || make_undefined(machine, "No first item, sequence was empty.", out);
+    return more || value_make_undefined(machine, "No first item, sequence was empty.", out);
 }
 
 static bool is_reversible(const struct value *value) {
@@ -39,24 +40,26 @@ static bool is_reversible(const struct value *value) {
     }
 }
 
-static bool last(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool item_filters_last(struct jinja_machine *machine, const struct call *call,
+                              struct value *out) {
     const struct value *subject = &call->subject;
     if (!is_reversible(subject)) return routine_refuse(machine, subject, "is not reversible");
     if (subject->kind == VALUE_TEXT && subject->text->count > 0) {
         size_t at = subject->text->count;
         (void)pieces_before(subject->text, &at);
-        return make_part(machine, subject->text, at, subject->text->count - at, out);
+        return value_make_part(machine, subject->text, at, subject->text->count - at, out);
     }
     struct value_list *list;
-    if (!value_items(machine, subject, true, &list)) return false;
-    if (list->count == 0) return make_undefined(machine, "No last item, sequence was empty.", out);
+    if (!value_access_items(machine, subject, true, &list)) return false;
+    if (list->count == 0)
+        return value_make_undefined(machine, "No last item, sequence was empty.", out);
     *out = list->items[list->count - 1];
     return true;
 }
 
 static bool list(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = (struct value){.kind = VALUE_LIST};
-    return value_items(machine, &call->subject, false, &out->list);
+    return value_access_items(machine, &call->subject, false, &out->list);
 }
 
 static bool sum(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -67,22 +70,24 @@ static bool sum(struct jinja_machine *machine, const struct call *call, struct v
     if (total.kind == VALUE_TEXT)
         return machine_fail(machine, "sum() can't sum strings [use ''.join(seq) instead]");
     if (!item_path_open(machine, &call->arguments[0], &path) ||
-        !iteration_open(machine, &call->subject, &iteration))
+        !value_access_iteration_open(machine, &call->subject, &iteration))
         return false;
     for (;;) {
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &iteration, &item, &more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &iteration, &item, &more))
             return false;
         if (!more) break;
         struct value before = total;
         if (!item_path_follow(machine, &path, &item, &item) ||
-            !value_arithmetic(machine, "+", &before, &item, &total))
+            !value_operate_arithmetic(machine, "+", &before, &item, &total))
             return false;
     }
     *out = total;
     return true;
 }
 
-static bool join(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool item_filters_join(struct jinja_machine *machine, const struct call *call,
+                              struct value *out) {
     const struct value_text *mark = NULL;
     struct item_path path;
     struct iteration iteration;
@@ -91,16 +96,17 @@ static bool join(struct jinja_machine *machine, const struct call *call, struct 
     bool more = true;
     if (routine_given(call, 0) && !routine_plain(machine, &call->arguments[0], &mark)) return false;
     if (!item_path_open(machine, &call->arguments[1], &path) ||
-        !iteration_open(machine, &call->subject, &iteration))
+        !value_access_iteration_open(machine, &call->subject, &iteration))
         return false;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     for (bool begun = false;; begun = true) {
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &iteration, &item, &more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &iteration, &item, &more))
             return false;
-        if (!more) return text_builder_finish(&builder, false, out);
-        if ((begun && mark && !text_builder_add_text(&builder, mark)) ||
+        if (!more) return jinja_machine_text_builder_finish(&builder, false, out);
+        if ((begun && mark && !jinja_machine_text_builder_add_text(&builder, mark)) ||
             !item_path_follow(machine, &path, &item, &item) ||
-            !text_builder_add_value(&builder, &item))
+            !value_print_text_builder_add_value(&builder, &item))
             return false;
     }
 }
@@ -109,14 +115,15 @@ static bool join(struct jinja_machine *machine, const struct call *call, struct 
 
 static bool to_list(struct jinja_machine *machine, const struct item_keyed *items, uint32_t count,
                     struct value *out) {
-    if (!make_list(machine, VALUE_LIST, count, out)) return false;
+    if (!value_make_list(machine, VALUE_LIST, count, out)) return false;
     for (uint32_t i = 0; i < count; i++)
         out->list->items[i] = items[i].item;
     out->list->count = count;
     return true;
 }
 
-static bool sort(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool item_filters_sort(struct jinja_machine *machine, const struct call *call,
+                              struct value *out) {
     struct item_path *paths;
     struct item_keyed *items;
     uint32_t path_count, count;
@@ -131,7 +138,7 @@ static bool sort(struct jinja_machine *machine, const struct call *call, struct 
            to_list(machine, items, count, out);
 }
 
-static bool is_word(const struct value *value, const char *word) {
+static bool item_filters_is_word(const struct value *value, const char *word) {
     return value->kind == VALUE_TEXT && bytes_equal(value_text_bytes(value->text), bytes_of(word));
 }
 
@@ -143,9 +150,9 @@ static bool dictsort(struct jinja_machine *machine, const struct call *call, str
     uint32_t count;
     bool reversed;
     if (!routine_switch(machine, call, 2, &reversed)) return false;
-    if (is_word(by, "value"))
+    if (item_filters_is_word(by, "value"))
         which = value_integer(1);
-    else if (by->kind != VALUE_MISSING && !is_word(by, "key"))
+    else if (by->kind != VALUE_MISSING && !item_filters_is_word(by, "key"))
         return machine_fail(machine, "You can only sort by either \"key\" or \"value\"");
     if (pairs.kind != VALUE_DICT)
         return routine_refuse(machine, &pairs, "has no attribute 'items'");
@@ -166,11 +173,12 @@ static bool extreme(struct jinja_machine *machine, const struct call *call, stru
     bool more = true, begun = false, better;
     const char *operator= call->routine->name[1] == 'a' ? ">" : "<";
     if (!item_path_open(machine, &call->arguments[1], &path) ||
-        !iteration_open(machine, &call->subject, &iteration))
+        !value_access_iteration_open(machine, &call->subject, &iteration))
         return false;
     path.folded = !routine_flag(call, 0, false);
     for (;; begun = true) {
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &iteration, &item, &more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &iteration, &item, &more))
             return false;
         if (!more) break;
         if (!item_path_follow(machine, &path, &item, &key)) return false;
@@ -179,7 +187,7 @@ static bool extreme(struct jinja_machine *machine, const struct call *call, stru
         best_key = key;
         *out = item;
     }
-    return begun || make_undefined(machine, "No aggregated item, sequence was empty.", out);
+    return begun || value_make_undefined(machine, "No aggregated item, sequence was empty.", out);
 }
 
 static bool next_from_end(struct jinja_machine *machine, struct value_generator *generator,
@@ -198,18 +206,18 @@ static bool reverse(struct jinja_machine *machine, const struct call *call, stru
     if (subject->kind == VALUE_TEXT) {
         const struct value_text *text = subject->text;
         struct text_builder builder;
-        text_builder_open(&builder, machine);
+        jinja_machine_text_builder_open(&builder, machine);
         if (!machine_spend(machine, text->count / 4)) return false;
         for (size_t end = text->count, at = end; at > 0; end = at) {
             (void)pieces_before(text, &at);
-            if (!text_builder_add_part(&builder, text, at, end - at)) return false;
+            if (!jinja_machine_text_builder_add_part(&builder, text, at, end - at)) return false;
         }
-        return text_builder_finish(&builder, text->markup, out);
+        return jinja_machine_text_builder_finish(&builder, text->markup, out);
     }
     struct value_list *items;
-    if (!value_items(machine, subject, false, &items)) return false;
+    if (!value_access_items(machine, subject, false, &items)) return false;
     if (is_reversible(subject))
-        return make_generator(
+        return value_make_generator(
             machine, &(struct value_generator){.next = next_from_end, .state = items}, out);
     for (uint32_t i = 0, j = items->count; i + 1 < j; i++) {
         struct value kept = items->items[i];
@@ -225,7 +233,7 @@ static bool reverse(struct jinja_machine *machine, const struct call *call, stru
 static bool add_group(struct jinja_machine *machine, const struct item_keyed *items, uint32_t count,
                       const struct item_path *path, struct value *out) {
     struct value members;
-    if (!to_list(machine, items, count, &members) || !make_list(machine, VALUE_TUPLE, 2, out))
+    if (!to_list(machine, items, count, &members) || !value_make_list(machine, VALUE_TUPLE, 2, out))
         return false;
     out->list->count = 2;
     out->list->group = true;
@@ -238,23 +246,23 @@ static bool groupby(struct jinja_machine *machine, const struct call *call, stru
     struct item_keyed *items;
     uint32_t count, capacity = 8;
     if (!item_path_open(machine, &call->arguments[0], &path)) return false;
-    if (routine_told(call, 1)) path.otherwise = &call->arguments[1];
+    if (routine_reported(call, 1)) path.otherwise = &call->arguments[1];
     path.folded = !routine_flag(call, 2, false);
     if (!item_path_keyed(machine, &call->subject, &path, 1, &items, &count) ||
         !item_path_sort(machine, items, count, (struct item_order){1, false, false}) ||
-        !make_list(machine, VALUE_LIST, capacity, out))
+        !value_make_list(machine, VALUE_LIST, capacity, out))
         return false;
     path.folded = false;
     for (uint32_t start = 0, end; start < count; start = end) {
         bool equal = true;
         struct value group;
         for (end = start + 1; end < count; end++) {
-            if (!value_equal(machine, &items[start].keys[0], &items[end].keys[0], &equal))
+            if (!value_compare_equal(machine, &items[start].keys[0], &items[end].keys[0], &equal))
                 return false;
             if (!equal) break;
         }
         if (!add_group(machine, items + start, end - start, &path, &group) ||
-            !list_push(machine, out->list, &capacity, group))
+            !value_list_push(machine, out->list, &capacity, group))
             return false;
     }
     return true;
@@ -292,7 +300,8 @@ static bool make_lazy(struct jinja_machine *machine, const struct call *call, ne
         named[i] = call->named[i];
     kept->call.rest = rest;
     kept->call.named = named;
-    return make_generator(machine, &(struct value_generator){.next = next, .state = kept}, out);
+    return value_make_generator(machine, &(struct value_generator){.next = next, .state = kept},
+                                out);
 }
 
 /* The end of a generator. */
@@ -309,13 +318,13 @@ static bool begin(struct jinja_machine *machine, struct value_generator *generat
     if (kept->begun || kept->ended) return true;
     kept->begun = true;
     *empty = !value_truth(&kept->call.subject);
-    return *empty || iteration_open(machine, &kept->call.subject, &generator->source);
+    return *empty || value_access_iteration_open(machine, &kept->call.subject, &generator->source);
 }
 
 static bool new_list(struct jinja_machine *machine, struct kept *kept) {
     struct value list;
     kept->capacity = 8;
-    if (!make_list(machine, VALUE_LIST, kept->capacity, &list)) return false;
+    if (!value_make_list(machine, VALUE_LIST, kept->capacity, &list)) return false;
     kept->items = list.list;
     return true;
 }
@@ -327,14 +336,14 @@ static bool end_batches(struct jinja_machine *machine, struct kept *kept, struct
     bool less = false;
     (void)end(kept, more);
     if (kept->items->count == 0) return true;
-    if (routine_told(&kept->call, 1) && !value_compare(machine, "<", &count, &wanted, &less))
+    if (routine_reported(&kept->call, 1) && !value_compare(machine, "<", &count, &wanted, &less))
         return false;
     if (less && !value_is_whole(&wanted))
         return machine_fail(machine, "can't multiply sequence by non-int of type '%s'",
                             value_type_name(&wanted));
     while (less && kept->items->count < value_whole(&wanted))
         if (!machine_spend(machine, 1) ||
-            !list_push(machine, kept->items, &kept->capacity, kept->call.arguments[1]))
+            !value_list_push(machine, kept->items, &kept->capacity, kept->call.arguments[1]))
             return false;
     *out = (struct value){.kind = VALUE_LIST, .list = kept->items};
     return *more = true;
@@ -345,19 +354,21 @@ static bool next_batch(struct jinja_machine *machine, struct value_generator *ge
     struct kept *kept = generator->state;
     struct value item;
     if (kept->ended) return end(kept, more);
-    if (!kept->begun && !(new_list(machine, kept) &&
-                          iteration_open(machine, &kept->call.subject, &generator->source)))
+    if (!kept->begun &&
+        !(new_list(machine, kept) &&
+          value_access_iteration_open(machine, &kept->call.subject, &generator->source)))
         return false;
     kept->begun = true;
     for (bool full = false; !full;) {
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &generator->source, &item, more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &generator->source, &item, more))
             return false;
         if (!*more) return end_batches(machine, kept, out, more);
         struct value count = value_integer(kept->items->count);
-        if (!value_equal(machine, &count, &kept->call.arguments[0], &full)) return false;
+        if (!value_compare_equal(machine, &count, &kept->call.arguments[0], &full)) return false;
         *out = (struct value){.kind = VALUE_LIST, .list = kept->items};
         if ((full && !new_list(machine, kept)) ||
-            !list_push(machine, kept->items, &kept->capacity, item))
+            !value_list_push(machine, kept->items, &kept->capacity, item))
             return false;
     }
     return true;
@@ -371,7 +382,7 @@ static bool next_slice(struct jinja_machine *machine, struct value_generator *ge
                        struct value *out, bool *more) {
     struct kept *kept = generator->state;
     int64_t slices;
-    if (!kept->begun && !value_items(machine, &kept->call.subject, true, &kept->items))
+    if (!kept->begun && !value_access_items(machine, &kept->call.subject, true, &kept->items))
         return false;
     kept->begun = true;
     if (!routine_integer(machine, &kept->call, 0, 0, &slices)) return false;
@@ -382,12 +393,12 @@ static bool next_slice(struct jinja_machine *machine, struct value_generator *ge
     int64_t start = place * each + (place < extra ? place : extra);
     int64_t size = each + (place < extra);
     if (!machine_spend(machine, 1 + (uint64_t)size) ||
-        !make_list(machine, VALUE_LIST, (size_t)size + 1, out))
+        !value_make_list(machine, VALUE_LIST, (size_t)size + 1, out))
         return false;
     for (int64_t i = 0; i < size; i++)
         out->list->items[i] = kept->items->items[start + i];
     out->list->count = (uint32_t)size;
-    if (routine_told(&kept->call, 1) && place >= extra)
+    if (routine_reported(&kept->call, 1) && place >= extra)
         out->list->items[out->list->count++] = kept->call.arguments[1];
     return *more = true;
 }
@@ -405,9 +416,10 @@ static bool next_pair(struct jinja_machine *machine, struct value_generator *gen
         return machine_fail(machine, "Can only get item pairs from a mapping.");
     subject.kind = VALUE_VIEW;
     subject.detail = VALUE_VIEW_ITEMS;
-    if (!kept->begun && !iteration_open(machine, &subject, &generator->source)) return false;
+    if (!kept->begun && !value_access_iteration_open(machine, &subject, &generator->source))
+        return false;
     kept->begun = true;
-    return iteration_next(machine, &generator->source, out, more);
+    return value_access_iteration_next(machine, &generator->source, out, more);
 }
 
 static bool items(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -420,22 +432,23 @@ static bool next_unique(struct jinja_machine *machine, struct value_generator *g
     struct value key, dict, *found = NULL;
     if (!kept->begun) {
         if (!item_path_open(machine, &kept->call.arguments[1], &kept->path) ||
-            !make_dict(machine, &dict) ||
-            !iteration_open(machine, &kept->call.subject, &generator->source))
+            !value_make_dict(machine, &dict) ||
+            !value_access_iteration_open(machine, &kept->call.subject, &generator->source))
             return false;
         kept->path.folded = !routine_flag(&kept->call, 0, false);
         kept->seen = dict.dict;
         kept->begun = true;
     }
     do {
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &generator->source, out, more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &generator->source, out, more))
             return false;
         if (!*more) return true;
         if (!item_path_follow(machine, &kept->path, out, &key) ||
-            !dict_find(machine, kept->seen, &key, &found))
+            !value_dict_find(machine, kept->seen, &key, &found))
             return false;
     } while (found);
-    return dict_set(machine, kept->seen, key, value_none());
+    return value_dict_set(machine, kept->seen, key, value_none());
 }
 
 static bool unique(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -443,12 +456,12 @@ static bool unique(struct jinja_machine *machine, const struct call *call, struc
 }
 
 /* The row that an argument names: a filter's for map, a test's for select. */
-static bool find_named(struct jinja_machine *machine, struct kept *kept, uint32_t which,
-                       bool test) {
+static bool item_filters_find_named(struct jinja_machine *machine, struct kept *kept,
+                                    uint32_t which, bool test) {
     const struct value *name = &kept->call.rest[which];
     struct bytes text = {NULL, 0};
     if (name->kind == VALUE_TEXT) text = value_text_bytes(name->text);
-    kept->routine = text.count == 0 ? NULL : test ? test_find(text) : filter_find(text);
+    kept->routine = text.count == 0 ? NULL : test ? tests_find(text) : filters_find(text);
     if (!kept->routine)
         return machine_fail(machine, "No %s named '%.*s'.", test ? "test" : "filter",
                             (int)(text.count < 80 ? text.count : 80), text.data ? text.data : "");
@@ -462,14 +475,14 @@ static bool prepare_map(struct jinja_machine *machine, struct kept *kept) {
     const struct value *attribute = NULL, *otherwise = NULL;
     const struct named_value *other = NULL;
     for (uint32_t i = 0; i < call->named_count; i++) {
-        if (is_word(&call->named[i].name, "attribute"))
+        if (item_filters_is_word(&call->named[i].name, "attribute"))
             attribute = &call->named[i].value;
-        else if (is_word(&call->named[i].name, "default"))
+        else if (item_filters_is_word(&call->named[i].name, "default"))
             otherwise = &call->named[i].value;
         else
             other = &call->named[i];
     }
-    if (call->rest_count > 0) return find_named(machine, kept, 0, false);
+    if (call->rest_count > 0) return item_filters_find_named(machine, kept, 0, false);
     if (!attribute) return machine_fail(machine, "map requires a filter argument");
     if (other)
         return machine_fail(machine, "Unexpected keyword argument '%.*s'",
@@ -494,14 +507,16 @@ static bool next_mapped(struct jinja_machine *machine, struct value_generator *g
     if (!begin(machine, generator, &empty)) return false;
     if (empty) return end(kept, more);
     if (!begun && !prepare_map(machine, kept)) return false;
-    if (!machine_spend(machine, 1) || !iteration_next(machine, &generator->source, &item, more))
+    if (!machine_spend(machine, 1) ||
+        !value_access_iteration_next(machine, &generator->source, &item, more))
         return false;
     if (!*more) return true;
     return kept->routine ? run_routine(machine, kept, &item, out)
                          : item_path_follow(machine, &kept->path, &item, out);
 }
 
-static bool map(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool item_filters_map(struct jinja_machine *machine, const struct call *call,
+                             struct value *out) {
     return make_lazy(machine, call, next_mapped, out);
 }
 
@@ -511,7 +526,8 @@ static bool prepare_select(struct jinja_machine *machine, struct kept *kept, boo
             return machine_fail(machine, "Missing parameter for attribute name");
         if (!item_path_open(machine, &kept->call.rest[0], &kept->path)) return false;
     }
-    return kept->call.rest_count == by_attribute || find_named(machine, kept, by_attribute, true);
+    return kept->call.rest_count == by_attribute ||
+           item_filters_find_named(machine, kept, by_attribute, true);
 }
 
 /* select, reject, selectattr, rejectattr */
@@ -525,7 +541,8 @@ static bool next_selected(struct jinja_machine *machine, struct value_generator 
     if (!begun && !prepare_select(machine, kept, by_attribute)) return false;
     for (;;) {
         struct value subject, answer;
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &generator->source, out, more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &generator->source, out, more))
             return false;
         if (!*more) return true;
         if (!item_path_follow(machine, &kept->path, out, &subject)) return false;
@@ -540,20 +557,22 @@ static bool select(struct jinja_machine *machine, const struct call *call, struc
 }
 
 static const struct routine rows[] = {
-    {.name = "length", .run = length, .nameless = true},
-    {.name = "count", .run = length, .nameless = true},
+    {.name = "length", .run = item_filters_length, .nameless = true},
+    {.name = "count", .run = item_filters_length, .nameless = true},
     {.name = "first", .run = first},
-    {.name = "last", .run = last},
-    {.name = "join", .run = join, .parameters = {"d", "attribute"}},
+    {.name = "last", .run = item_filters_last},
+    {.name = "join", .run = item_filters_join, .parameters = {"d", "attribute"}},
     {.name = "list", .run = list},
-    {.name = "map", .run = map, .rest = true, .named = true},
+    {.name = "map", .run = item_filters_map, .rest = true, .named = true},
     {.name = "select", .run = select, .rest = true, .named = true},
     {.name = "reject", .run = select, .rest = true, .named = true},
     {.name = "selectattr", .run = select, .rest = true, .named = true},
     {.name = "rejectattr", .run = select, .rest = true, .named = true},
     {.name = "items", .run = items},
     {.name = "dictsort", .run = dictsort, .parameters = {"case_sensitive", "by", "reverse"}},
-    {.name = "sort", .run = sort, .parameters = {"reverse", "case_sensitive", "attribute"}},
+    {.name = "sort",
+     .run = item_filters_sort,
+     .parameters = {"reverse", "case_sensitive", "attribute"}},
     {.name = "unique", .run = unique, .parameters = {"case_sensitive", "attribute"}},
     {.name = "min", .run = extreme, .parameters = {"case_sensitive", "attribute"}},
     {.name = "max", .run = extreme, .parameters = {"case_sensitive", "attribute"}},

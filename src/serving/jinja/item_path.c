@@ -8,7 +8,7 @@ static const struct value_text dot = {.data = ".", .count = 1, .length = 1};
 static const struct value_text comma = {.data = ",", .count = 1, .length = 1};
 
 /* "0" and its like are numbers. */
-static bool part_of(struct jinja_machine *machine, struct value *part) {
+static bool item_path_part_of(struct jinja_machine *machine, struct value *part) {
     int64_t number = 0;
     const struct value_text *text = part->text;
     if (text->count == 0) return true;
@@ -39,7 +39,7 @@ bool item_path_open(struct jinja_machine *machine, const struct value *attribute
     out->parts = parts.list->items;
     out->part_count = parts.list->count;
     for (uint32_t i = 0; i < out->part_count; i++)
-        if (!part_of(machine, &out->parts[i])) return false;
+        if (!item_path_part_of(machine, &out->parts[i])) return false;
     return true;
 }
 
@@ -66,7 +66,7 @@ bool item_path_follow(struct jinja_machine *machine, const struct item_path *pat
                       const struct value *item, struct value *out) {
     struct value here = *item, next;
     for (uint32_t i = 0; i < path->part_count; i++) {
-        if (!value_get_item(machine, &here, &path->parts[i], &next)) return false;
+        if (!value_access_get_item(machine, &here, &path->parts[i], &next)) return false;
         here = next;
         if (path->otherwise && here.kind == VALUE_UNDEFINED) here = *path->otherwise;
     }
@@ -79,7 +79,7 @@ bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
                      const struct item_path *paths, uint32_t path_count, struct item_keyed **out,
                      uint32_t *count_out) {
     struct value_list *list;
-    if (!value_items(machine, value, true, &list)) return false;
+    if (!value_access_items(machine, value, true, &list)) return false;
     struct item_keyed *items = machine_take(machine, list->count * sizeof *items + 1);
     if (!items) return false;
     for (uint32_t i = 0; i < list->count; i++) {
@@ -95,26 +95,29 @@ bool item_path_keyed(struct jinja_machine *machine, const struct value *value,
     return true;
 }
 
-static bool is_less(struct jinja_machine *machine, const struct item_keyed *a,
-                    const struct item_keyed *b, struct item_order order, bool *out) {
+static bool item_path_is_less(struct jinja_machine *machine, const struct item_keyed *a,
+                              const struct item_keyed *b, struct item_order order, bool *out) {
     *out = false;
     if (!machine_spend(machine, 1)) return false;
     for (uint32_t i = 0; i < order.key_count; i++) {
         bool equal = false;
-        if (order.listed && !value_equal(machine, &a->keys[i], &b->keys[i], &equal)) return false;
-        if (!equal) return value_less(machine, &a->keys[i], &b->keys[i], out);
+        if (order.listed && !value_compare_equal(machine, &a->keys[i], &b->keys[i], &equal))
+            return false;
+        if (!equal) return value_compare_less(machine, &a->keys[i], &b->keys[i], out);
     }
     return true;
 }
 
-static bool merge(struct jinja_machine *machine, struct item_keyed *from, struct item_keyed *to,
-                  uint32_t start, uint32_t middle, uint32_t end, struct item_order order) {
+static bool item_path_merge(struct jinja_machine *machine, struct item_keyed *from,
+                            struct item_keyed *to, uint32_t start, uint32_t middle, uint32_t end,
+                            struct item_order order) {
     uint32_t left = start, right = middle;
     for (uint32_t at = start; at < end; at++) {
         bool from_right = left == middle;
         if (!from_right && right < end &&
-            !(order.reverse ? is_less(machine, &from[left], &from[right], order, &from_right)
-                            : is_less(machine, &from[right], &from[left], order, &from_right)))
+            !(order.reverse
+                  ? item_path_is_less(machine, &from[left], &from[right], order, &from_right)
+                  : item_path_is_less(machine, &from[right], &from[left], order, &from_right)))
             return false;
         to[at] = from[from_right ? right++ : left++];
     }
@@ -130,7 +133,7 @@ bool item_path_sort(struct jinja_machine *machine, struct item_keyed *items, uin
         for (uint32_t start = 0; start < count; start += 2 * width) {
             uint32_t middle = count - start < width ? count : start + width;
             uint32_t end = count - start < 2 * width ? count : start + 2 * width;
-            if (!merge(machine, from, to, start, middle, end, order)) return false;
+            if (!item_path_merge(machine, from, to, start, middle, end, order)) return false;
         }
         struct item_keyed *kept = from;
         from = to;

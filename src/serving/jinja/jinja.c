@@ -17,8 +17,8 @@ const struct jinja_limits jinja_limits_usual = {
 
 /* ---- compiling ---- */
 
-static enum status compile(struct jinja_machine *machine, struct bytes source,
-                           struct jinja_program *program) {
+static enum status jinja_compile_each(struct jinja_machine *machine, struct bytes source,
+                                      struct jinja_program *program) {
     struct lexeme *lexemes;
     size_t count;
     if (source.count > JINJA_SOURCE_BYTES_MAX)
@@ -51,15 +51,15 @@ enum status jinja_compile(struct arena *arena, struct bytes source, const char *
     copy[count] = '\0';
     *program = (struct jinja_program){.name = copy};
     machine.name = copy;
-    enum status status = compile(&machine, source, program);
+    enum status status = jinja_compile_each(&machine, source, program);
     if (status == STATUS_OK) *out = program;
     return status;
 }
 
 /* The number of a word; word_count: it does not occur. */
-static uint32_t word_number(const struct jinja_program *program, struct bytes text) {
+static uint32_t jinja_word_number(const struct jinja_program *program, struct bytes text) {
     uint32_t mask = program->word_index_count - 1;
-    uint32_t at = (uint32_t)text_hash(text.data, text.count) & mask;
+    uint32_t at = (uint32_t)value_compare_text_hash(text.data, text.count) & mask;
     for (; program->word_index[at]; at = (at + 1) & mask) {
         const struct value_text *word = program->words[program->word_index[at] - 1].text;
         if (bytes_equal(value_text_bytes(word), text)) return program->word_index[at] - 1;
@@ -68,18 +68,18 @@ static uint32_t word_number(const struct jinja_program *program, struct bytes te
 }
 
 bool jinja_uses(const struct jinja_program *program, const char *word) {
-    return word_number(program, bytes_of(word)) < program->word_count;
+    return jinja_word_number(program, bytes_of(word)) < program->word_count;
 }
 
-static bool contains(const struct value_text *text, struct bytes part) {
+static bool jinja_contains(const struct value_text *text, struct bytes part) {
     return bytes_contain(value_text_bytes(text), part);
 }
 
 bool jinja_mentions(const struct jinja_program *program, struct bytes text) {
     for (uint32_t i = 0; i < program->word_count; i++)
-        if (contains(program->words[i].text, text)) return true;
+        if (jinja_contains(program->words[i].text, text)) return true;
     for (const struct node *node = program->texts; node; node = node->a)
-        if (contains(node->value.text, text)) return true;
+        if (jinja_contains(node->value.text, text)) return true;
     return false;
 }
 
@@ -97,25 +97,27 @@ static struct value *make_context(struct jinja_machine *machine) {
         context[i] = (struct value){.kind = VALUE_MISSING};
     for (size_t i = 0; i < ARRAY_COUNT(functions); i++) {
         struct bytes name = bytes_of(functions[i]);
-        const struct routine *function = function_find(name);
+        const struct routine *function = functions_find(name);
         if (function)
-            context[word_number(program, name)] =
+            context[jinja_word_number(program, name)] =
                 (struct value){.kind = VALUE_FUNCTION, .function = function};
     }
     for (size_t i = 0; i < machine->variable_count; i++)
-        context[word_number(program, machine->variables[i].name)] = machine->variables[i].value;
+        context[jinja_word_number(program, machine->variables[i].name)] =
+            machine->variables[i].value;
     return context;
 }
 
 static bool run(struct jinja_machine *machine) {
     const struct jinja_program *program = machine->program;
     struct value *context = make_context(machine);
-    struct scope *scope = context ? eval_scope(machine, program->function, NULL, context) : NULL;
+    struct scope *scope =
+        context ? eval_statement_scope(machine, program->function, NULL, context) : NULL;
     if (!scope) return false;
     if (program->self_slot != SLOT_NONE)
         scope->slots[program->self_slot] = (struct value){.kind = VALUE_BLOCKS, .scope = scope};
-    eval_enter(scope, program->frame);
-    return eval_statements(machine, scope, program->statements) != EVAL_FAILED;
+    eval_statement_enter(scope, program->frame);
+    return eval_statement_statements(machine, scope, program->statements) != EVAL_FAILED;
 }
 
 /* The runs of bytes that are data. */
@@ -156,7 +158,7 @@ enum status jinja_render(const struct jinja_program *program,
         .variable_count = variable_count,
         .output = &output,
     };
-    text_builder_open(&output, &machine);
+    jinja_machine_text_builder_open(&output, &machine);
     output.is_output = true;
     if (!run(&machine)) return machine.status;
     struct jinja_rendering rendering = {

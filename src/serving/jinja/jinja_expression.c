@@ -46,7 +46,8 @@ static bool name_constant(struct bytes name, struct value *out) {
     return false;
 }
 
-static bool parse_name(struct jinja_parser *parser, unsigned rules, struct node **out) {
+static bool jinja_expression_parse_name(struct jinja_parser *parser, unsigned rules,
+                                        struct node **out) {
     const struct lexeme *token = parser->at++;
     struct value value;
     uint32_t number;
@@ -134,7 +135,7 @@ static bool parse_primary(struct jinja_parser *parser, unsigned rules, struct no
     const struct lexeme *token = parser->at;
     switch (token->kind) {
     case LEXEME_NAME:
-        return parse_name(parser, rules, out);
+        return jinja_expression_parse_name(parser, rules, out);
     case LEXEME_STRING:
         return parse_string(parser, out);
     case LEXEME_INTEGER:
@@ -207,11 +208,11 @@ static bool parse_attribute(struct jinja_parser *parser, struct node *object, st
     }
     struct node *node = binary(parser, NODE_ATTRIBUTE, token->line, object, NULL);
     if (!node || !jinja_parser_word(parser, token->text, &number, &node->value)) return false;
-    node->text_method = method_find(VALUE_TEXT, token->text);
-    node->list_method = method_find(VALUE_LIST, token->text);
-    node->dict_method = method_find(VALUE_DICT, token->text);
+    node->text_method = methods_find(VALUE_TEXT, token->text);
+    node->list_method = methods_find(VALUE_LIST, token->text);
+    node->dict_method = methods_find(VALUE_DICT, token->text);
     node->flag = node->dict_method || node->value.text->data[0] == '_' ||
-                 value_is_changed_by(VALUE_DICT, node->value.text);
+                 value_access_is_changed_by(VALUE_DICT, node->value.text);
     *out = node;
     return true;
 }
@@ -294,7 +295,7 @@ static bool parse_argument(struct jinja_parser *parser, struct parsed_arguments 
 }
 
 /* The arguments in parentheses, into `call`. */
-static bool parse_arguments(struct jinja_parser *parser, struct node *call) {
+static bool jinja_expression_parse_arguments(struct jinja_parser *parser, struct node *call) {
     struct parsed_arguments arguments = {0};
     bool behind = false;
     parser->at++;
@@ -320,7 +321,7 @@ static bool parse_call(struct jinja_parser *parser, struct node *callee, struct 
     struct node *call = binary(parser, NODE_CALL, parser->at->line, callee, NULL);
     if (!call) return false;
     *out = call;
-    return parse_arguments(parser, call);
+    return jinja_expression_parse_arguments(parser, call);
 }
 
 static bool parse_postfix(struct jinja_parser *parser, struct node **node) {
@@ -340,20 +341,22 @@ static bool parse_dotted(struct jinja_parser *parser, struct value *out) {
     uint32_t number;
     const struct lexeme *token = parser->at;
     struct text_builder name;
-    text_builder_open(&name, parser->machine);
+    jinja_machine_text_builder_open(&name, parser->machine);
     if (!jinja_parser_expect(parser, LEXEME_NAME, "name")) return false;
-    if (!text_builder_add(&name, token->text.data, token->text.count, VALUE_TRUSTED)) return false;
+    if (!jinja_machine_text_builder_add(&name, token->text.data, token->text.count, VALUE_TRUSTED))
+        return false;
     while (jinja_parser_skip(parser, LEXEME_DOT)) {
         token = parser->at;
         if (!jinja_parser_expect(parser, LEXEME_NAME, "name")) return false;
-        if (!text_builder_add(&name, ".", 1, VALUE_TRUSTED) ||
-            !text_builder_add(&name, token->text.data, token->text.count, VALUE_TRUSTED))
+        if (!jinja_machine_text_builder_add(&name, ".", 1, VALUE_TRUSTED) ||
+            !jinja_machine_text_builder_add(&name, token->text.data, token->text.count,
+                                            VALUE_TRUSTED))
             return false;
     }
     return jinja_parser_word(parser, (struct bytes){name.data, name.count}, &number, out);
 }
 
-static struct bytes text_of(const struct node *node) {
+static struct bytes jinja_expression_text_of(const struct node *node) {
     return value_text_bytes(node->value.text);
 }
 
@@ -363,8 +366,9 @@ bool jinja_expression_filters(struct jinja_parser *parser, struct node *node, bo
         if (!inline_start) parser->at++;
         struct node *filter = binary(parser, NODE_FILTER, parser->at->line, node, NULL);
         if (!filter || !parse_dotted(parser, &filter->value)) return false;
-        filter->routine = filter_find(text_of(filter));
-        if (jinja_parser_is(parser, LEXEME_PARENTHESIS_LEFT) && !parse_arguments(parser, filter))
+        filter->routine = filters_find(jinja_expression_text_of(filter));
+        if (jinja_parser_is(parser, LEXEME_PARENTHESIS_LEFT) &&
+            !jinja_expression_parse_arguments(parser, filter))
             return false;
         node = filter;
         inline_start = false;
@@ -395,9 +399,9 @@ static bool parse_test(struct jinja_parser *parser, struct node *node, struct no
     bool negated = jinja_parser_skip_name(parser, "not");
     struct node *test = binary(parser, NODE_TEST, line, node, NULL);
     if (!test || !parse_dotted(parser, &test->value)) return false;
-    test->routine = test_find(text_of(test));
+    test->routine = tests_find(jinja_expression_text_of(test));
     if (jinja_parser_is(parser, LEXEME_PARENTHESIS_LEFT)) {
-        if (!parse_arguments(parser, test)) return false;
+        if (!jinja_expression_parse_arguments(parser, test)) return false;
     } else if (!parse_bare_argument(parser, test)) {
         return false;
     }
@@ -657,16 +661,16 @@ bool jinja_expression_tuple(struct jinja_parser *parser, unsigned rules, struct 
     return true;
 }
 
-static bool check_target(struct jinja_parser *parser, const struct node *node) {
+static bool jinja_expression_check_target(struct jinja_parser *parser, const struct node *node) {
     if (node->kind == NODE_NAME || node->kind == NODE_MEMBER) return true;
     if (node->kind != NODE_TUPLE)
         return machine_fail(parser->machine, "can't assign to an expression; a name is wanted");
     for (const struct node *item = node->list; item; item = item->next)
-        if (!check_target(parser, item)) return false;
+        if (!jinja_expression_check_target(parser, item)) return false;
     return true;
 }
 
 bool jinja_expression_target(struct jinja_parser *parser, unsigned rules, struct node **out) {
     return jinja_expression_tuple(parser, rules | TUPLE_SIMPLE, out) && !parser->too_deep &&
-           check_target(parser, *out);
+           jinja_expression_check_target(parser, *out);
 }

@@ -41,7 +41,7 @@ static void count_lines(struct lexer *lexer, size_t from, size_t to) {
 }
 
 /* Goes to `to`; what was passed is a match of Jinja's lexer. */
-static void pass(struct lexer *lexer, size_t to) {
+static void jinja_lexer_pass(struct lexer *lexer, size_t to) {
     count_lines(lexer, lexer->at, to);
     if (to > lexer->at) lexer->line_starts = lexer->data[to - 1] == '\n';
     lexer->at = to;
@@ -132,7 +132,7 @@ static bool lex_raw(struct lexer *lexer) {
         size_t end = tag_end(lexer, skip_space(lexer, word + 6), "%}", true);
         if (end == 0) continue;
         if (!push_data(lexer, start, data_end(lexer, start, at, sign, false))) return false;
-        pass(lexer, end);
+        jinja_lexer_pass(lexer, end);
         return true;
     }
     return machine_fail(lexer->machine, "Missing end of raw directive");
@@ -142,7 +142,7 @@ static bool lex_comment(struct lexer *lexer) {
     for (size_t at = lexer->at; at + 1 < lexer->count; at++) {
         size_t end = tag_end(lexer, at, "#}", true);
         if (end == 0) continue;
-        pass(lexer, end);
+        jinja_lexer_pass(lexer, end);
         return true;
     }
     return machine_fail(lexer->machine, "Missing end of comment tag");
@@ -156,17 +156,17 @@ static int hex_digit(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-static bool digit_of(char c, int base) {
+static bool jinja_lexer_digit_of(char c, int base) {
     int digit = hex_digit(c);
     return digit >= 0 && digit < base;
 }
 
 /* Behind (_?digit)*. */
-static size_t skip_digits(const struct lexer *lexer, size_t at, int base) {
+static size_t jinja_lexer_skip_digits(const struct lexer *lexer, size_t at, int base) {
     for (;;) {
-        if (digit_of(lexer->data[at], base))
+        if (jinja_lexer_digit_of(lexer->data[at], base))
             at++;
-        else if (lexer->data[at] == '_' && digit_of(lexer->data[at + 1], base))
+        else if (lexer->data[at] == '_' && jinja_lexer_digit_of(lexer->data[at + 1], base))
             at += 2;
         else
             return at;
@@ -176,16 +176,17 @@ static size_t skip_digits(const struct lexer *lexer, size_t at, int base) {
 /* Behind a number with a fraction or an exponent at `at`; 0: none. */
 static size_t real_end(const struct lexer *lexer, size_t at) {
     if (at > 0 && lexer->data[at - 1] == '.') return 0;
-    size_t end = skip_digits(lexer, at, 10);
+    size_t end = jinja_lexer_skip_digits(lexer, at, 10);
     bool fraction = false;
-    if (lexer->data[end] == '.' && digit_of(lexer->data[end + 1], 10)) {
-        end = skip_digits(lexer, end + 1, 10);
+    if (lexer->data[end] == '.' && jinja_lexer_digit_of(lexer->data[end + 1], 10)) {
+        end = jinja_lexer_skip_digits(lexer, end + 1, 10);
         fraction = true;
     }
     if ((lexer->data[end] | 0x20) == 'e') {
         size_t power = end + 1;
         power += lexer->data[power] == '+' || lexer->data[power] == '-';
-        if (digit_of(lexer->data[power], 10)) return skip_digits(lexer, power, 10);
+        if (jinja_lexer_digit_of(lexer->data[power], 10))
+            return jinja_lexer_skip_digits(lexer, power, 10);
     }
     return fraction ? end : 0;
 }
@@ -203,7 +204,7 @@ static bool lex_real(struct lexer *lexer, size_t end) {
     if (!real_read((struct bytes){text, count}, &value))
         return machine_fail(lexer->machine, "a number cannot be read");
     if (!push(lexer, (struct lexeme){.kind = LEXEME_REAL, .real = value})) return false;
-    pass(lexer, end);
+    jinja_lexer_pass(lexer, end);
     return true;
 }
 
@@ -215,7 +216,7 @@ static bool lex_integer(struct lexer *lexer) {
         char mark = (char)(data[at + 1] | 0x20);
         int wanted = mark == 'b' ? 2 : mark == 'o' ? 8 : mark == 'x' ? 16 : 10;
         size_t digits = at + 2 + (data[at + 1] != 0 && data[at + 2] == '_');
-        if (wanted != 10 && digit_of(data[digits], wanted)) {
+        if (wanted != 10 && jinja_lexer_digit_of(data[digits], wanted)) {
             base = wanted;
             at += 2;
         }
@@ -224,7 +225,7 @@ static bool lex_integer(struct lexer *lexer) {
         for (end = at + 1; data[end] == '0' || (data[end] == '_' && data[end + 1] == '0'); end++) {
         }
     else
-        end = skip_digits(lexer, at, base);
+        end = jinja_lexer_skip_digits(lexer, at, base);
     int64_t value = 0;
     for (size_t i = at; i < end; i++) {
         if (data[i] == '_') continue;
@@ -233,7 +234,7 @@ static bool lex_integer(struct lexer *lexer) {
             return machine_fail(lexer->machine, "an integer beyond 64 bits is not supported");
     }
     if (!push(lexer, (struct lexeme){.kind = LEXEME_INTEGER, .integer = value})) return false;
-    pass(lexer, end);
+    jinja_lexer_pass(lexer, end);
     return true;
 }
 
@@ -293,7 +294,7 @@ static bool unescape(struct lexer *lexer, size_t *at, size_t end, struct unescap
     if (c == '\n') return true;
     if (c >= '0' && c <= '7') {
         uint32_t character = (uint32_t)(c - '0');
-        for (int i = 0; i < 2 && *at < end && digit_of(lexer->data[*at], 8); i++)
+        for (int i = 0; i < 2 && *at < end && jinja_lexer_digit_of(lexer->data[*at], 8); i++)
             character = character * 8 + (uint32_t)hex_digit(lexer->data[(*at)++]);
         write_character(out, character);
         return true;
@@ -329,7 +330,7 @@ static bool lex_string(struct lexer *lexer) {
     }
     struct bytes text = {out.data, out.count};
     if (!push(lexer, (struct lexeme){.kind = LEXEME_STRING, .text = text})) return false;
-    pass(lexer, end + 1);
+    jinja_lexer_pass(lexer, end + 1);
     return true;
 }
 
@@ -355,7 +356,7 @@ static bool lex_name(struct lexer *lexer) {
     if (!valid) return machine_fail(lexer->machine, "Invalid character in identifier");
     struct bytes text = {lexer->data + start, end - start};
     if (!push(lexer, (struct lexeme){.kind = LEXEME_NAME, .text = text})) return false;
-    pass(lexer, end);
+    jinja_lexer_pass(lexer, end);
     return true;
 }
 
@@ -416,7 +417,7 @@ static bool lex_operator(struct lexer *lexer, struct open_braces *braces, bool *
         if (!starts(lexer, lexer->at, operators[i].text)) continue;
         if (!balance(lexer, braces, operators[i].text[0])) return false;
         if (!push_kind(lexer, operators[i].kind)) return false;
-        pass(lexer, lexer->at + strlen(operators[i].text));
+        jinja_lexer_pass(lexer, lexer->at + strlen(operators[i].text));
         return true;
     }
     *found = false;
@@ -426,7 +427,7 @@ static bool lex_operator(struct lexer *lexer, struct open_braces *braces, bool *
 static bool lex_one(struct lexer *lexer, struct open_braces *braces) {
     char c = lexer->data[lexer->at];
     bool found;
-    if (digit_of(c, 10)) {
+    if (jinja_lexer_digit_of(c, 10)) {
         size_t end = real_end(lexer, lexer->at);
         return end ? lex_real(lexer, end) : lex_integer(lexer);
     }
@@ -441,12 +442,12 @@ static bool lex_tag(struct lexer *lexer, bool print) {
         size_t end = braces.count ? 0 : tag_end(lexer, lexer->at, print ? "}}" : "%}", !print);
         if (end) {
             if (!push_kind(lexer, print ? LEXEME_PRINT_END : LEXEME_BLOCK_END)) return false;
-            pass(lexer, end);
+            jinja_lexer_pass(lexer, end);
             return true;
         }
         size_t next = skip_space(lexer, lexer->at);
         if (next > lexer->at)
-            pass(lexer, next);
+            jinja_lexer_pass(lexer, next);
         else if (!lex_one(lexer, &braces))
             return false;
     }
@@ -473,13 +474,13 @@ static bool lex_data(struct lexer *lexer) {
     size_t start = lexer->at, at = next_tag(lexer);
     if (at == lexer->count) {
         if (!push_data(lexer, start, at)) return false;
-        pass(lexer, at);
+        jinja_lexer_pass(lexer, at);
         return true;
     }
     char kind = lexer->data[at + 1], sign = sign_at(lexer, at + 2);
     if (!push_data(lexer, start, data_end(lexer, start, at, sign, kind == '{'))) return false;
     size_t raw = kind == '%' ? raw_begin(lexer, at) : 0;
-    pass(lexer, raw ? raw : at + 2 + (sign != 0));
+    jinja_lexer_pass(lexer, raw ? raw : at + 2 + (sign != 0));
     if (raw) return lex_raw(lexer);
     if (kind == '#') return lex_comment(lexer);
     if (!push_kind(lexer, kind == '{' ? LEXEME_PRINT_BEGIN : LEXEME_BLOCK_BEGIN)) return false;
@@ -487,7 +488,8 @@ static bool lex_data(struct lexer *lexer) {
 }
 
 /* Newlines become \n, and one at the very end goes. */
-static bool normalize(struct jinja_machine *machine, struct bytes source, struct lexer *lexer) {
+static bool jinja_lexer_normalize(struct jinja_machine *machine, struct bytes source,
+                                  struct lexer *lexer) {
     char *data = machine_take(machine, source.count + 4);
     size_t count = 0;
     if (!data) return false;
@@ -512,7 +514,7 @@ bool jinja_lexer_run(struct jinja_machine *machine, struct bytes source, struct 
     machine->line = 1;
     if (!unicode_valid(source.data, source.count))
         return machine_fail(machine, "the template is not UTF-8");
-    if (!normalize(machine, source, &lexer)) return false;
+    if (!jinja_lexer_normalize(machine, source, &lexer)) return false;
     while (lexer.at < lexer.count)
         if (!lex_data(&lexer)) return false;
     if (!push_kind(&lexer, LEXEME_END)) return false;

@@ -7,7 +7,7 @@
 #define BLOCK_BYTES_MIN ((size_t)16 << 10)
 #define BLOCK_BYTES_MAX ((size_t)4 << 20)
 
-void machine_note_failure(struct jinja_machine *machine, const char *format, ...) {
+void jinja_machine_note_failure(struct jinja_machine *machine, const char *format, ...) {
     char text[400];
     va_list arguments;
     if (machine->status != STATUS_OK) return;
@@ -20,17 +20,17 @@ void machine_note_failure(struct jinja_machine *machine, const char *format, ...
         error_set(machine->error, STATUS_INVALID, "%s:%u: %s", machine->name, machine->line, text);
 }
 
-void machine_note_excess(struct jinja_machine *machine, const char *what) {
+void jinja_machine_note_excess(struct jinja_machine *machine, const char *what) {
     if (machine->status != STATUS_OK) return;
     machine->status = error_set(machine->error, STATUS_TOO_LARGE,
                                 "%s:%u: the template needs more %s than are allowed", machine->name,
                                 machine->line, what);
 }
 
-void *machine_take_slowly(struct jinja_machine *machine, size_t bytes) {
+void *jinja_machine_take_slowly(struct jinja_machine *machine, size_t bytes) {
     size_t wanted = (bytes + 7) & ~(size_t)7;
     if (wanted < bytes || wanted > machine->memory_left) {
-        machine_note_excess(machine, "bytes of memory");
+        jinja_machine_note_excess(machine, "bytes of memory");
         return NULL;
     }
     size_t block = machine->block_bytes < BLOCK_BYTES_MIN ? BLOCK_BYTES_MIN : machine->block_bytes;
@@ -57,7 +57,7 @@ void *machine_take_slowly(struct jinja_machine *machine, size_t bytes) {
     return memory;
 }
 
-bool machine_enter(struct jinja_machine *machine) {
+bool jinja_machine_enter(struct jinja_machine *machine) {
     if (machine->depth >= MACHINE_DEPTH_MAX) return machine_exceed(machine, "levels of nesting");
     machine->depth++;
     return true;
@@ -65,7 +65,7 @@ bool machine_enter(struct jinja_machine *machine) {
 
 /* ---- building text ---- */
 
-void text_builder_open(struct text_builder *builder, struct jinja_machine *machine) {
+void jinja_machine_text_builder_open(struct text_builder *builder, struct jinja_machine *machine) {
     *builder = (struct text_builder){.machine = machine, .ascii = true};
 }
 
@@ -95,7 +95,8 @@ static bool grow(struct text_builder *builder, size_t more) {
 }
 
 /* Room for `more` bytes of an origin (or of mixed ones). */
-static bool prepare(struct text_builder *builder, size_t more, bool mixed, uint8_t origin) {
+static bool jinja_machine_prepare(struct text_builder *builder, size_t more, bool mixed,
+                                  uint8_t origin) {
     if (more > builder->capacity - builder->count && !grow(builder, more)) return false;
     if (builder->marks) return true;
     if (!mixed) {
@@ -108,7 +109,7 @@ static bool prepare(struct text_builder *builder, size_t more, bool mixed, uint8
     return true;
 }
 
-static bool is_ascii(const char *data, size_t count) {
+static bool jinja_machine_is_ascii(const char *data, size_t count) {
     uint64_t all = 0, word;
     size_t i = 0;
     for (; i + 8 <= count; i += 8) {
@@ -120,53 +121,57 @@ static bool is_ascii(const char *data, size_t count) {
     return (all & 0x8080808080808080u) == 0;
 }
 
-bool text_builder_add(struct text_builder *builder, const char *data, size_t count,
-                      enum value_origin origin) {
+bool jinja_machine_text_builder_add(struct text_builder *builder, const char *data, size_t count,
+                                    enum value_origin origin) {
     if (count == 0) return true;
     if (!machine_spend(builder->machine, count / 64)) return false;
-    if (!prepare(builder, count, false, (uint8_t)origin)) return false;
+    if (!jinja_machine_prepare(builder, count, false, (uint8_t)origin)) return false;
     memcpy(builder->data + builder->count, data, count);
     if (builder->marks) memset(builder->marks + builder->count, origin, count);
-    if (builder->ascii) builder->ascii = is_ascii(data, count);
+    if (builder->ascii) builder->ascii = jinja_machine_is_ascii(data, count);
     builder->count += count;
     return true;
 }
 
-bool text_builder_add_part(struct text_builder *builder, const struct value_text *text,
-                           size_t start, size_t count) {
-    if (!text->marks) return text_builder_add(builder, text->data + start, count, text->origin);
+bool jinja_machine_text_builder_add_part(struct text_builder *builder,
+                                         const struct value_text *text, size_t start,
+                                         size_t count) {
+    if (!text->marks)
+        return jinja_machine_text_builder_add(builder, text->data + start, count, text->origin);
     if (count == 0) return true;
     if (!machine_spend(builder->machine, count / 64)) return false;
-    if (!prepare(builder, count, true, 0)) return false;
+    if (!jinja_machine_prepare(builder, count, true, 0)) return false;
     memcpy(builder->data + builder->count, text->data + start, count);
     memcpy(builder->marks + builder->count, text->marks + start, count);
-    if (builder->ascii) builder->ascii = is_ascii(text->data + start, count);
+    if (builder->ascii) builder->ascii = jinja_machine_is_ascii(text->data + start, count);
     builder->count += count;
     return true;
 }
 
-bool text_builder_add_text(struct text_builder *builder, const struct value_text *text) {
-    return text_builder_add_part(builder, text, 0, text->count);
+bool jinja_machine_text_builder_add_text(struct text_builder *builder,
+                                         const struct value_text *text) {
+    return jinja_machine_text_builder_add_part(builder, text, 0, text->count);
 }
 
-bool text_builder_add_character(struct text_builder *builder, uint32_t character,
-                                enum value_origin origin) {
+bool jinja_machine_text_builder_add_character(struct text_builder *builder, uint32_t character,
+                                              enum value_origin origin) {
     char bytes[4];
     unsigned count = unicode_write(character, bytes);
-    return text_builder_add(builder, bytes, count, origin);
+    return jinja_machine_text_builder_add(builder, bytes, count, origin);
 }
 
 /* Gives back what a builder has left, if it took the last of the machine's memory. */
-static void give_back(struct text_builder *builder) {
+static void jinja_machine_give_back(struct text_builder *builder) {
     struct jinja_machine *machine = builder->machine;
     char *memory = builder->marks ? (char *)builder->marks : builder->data;
     if (!memory || memory + round_up_8(builder->capacity) != machine->at) return;
     machine->at = memory + round_up_8(builder->count);
 }
 
-bool text_builder_finish(struct text_builder *builder, bool markup, struct value *out) {
+bool jinja_machine_text_builder_finish(struct text_builder *builder, bool markup,
+                                       struct value *out) {
     struct jinja_machine *machine = builder->machine;
-    give_back(builder);
+    jinja_machine_give_back(builder);
     struct value_text *text = machine_take(machine, sizeof *text);
     if (!text) return false;
     *text = (struct value_text){

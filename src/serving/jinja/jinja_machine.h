@@ -42,12 +42,12 @@ struct jinja_machine {
 
 /* The reason in one line, as Python's exception words it, e.g. "'x' is undefined". Always false; a
  * macro, so that the compiler sees that. */
-#define machine_fail(machine, ...) (machine_note_failure((machine), __VA_ARGS__), false)
-void machine_note_failure(struct jinja_machine *machine, const char *format, ...)
+#define machine_fail(machine, ...) (jinja_machine_note_failure((machine), __VA_ARGS__), false)
+void jinja_machine_note_failure(struct jinja_machine *machine, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Like machine_fail, for an exceeded limit. */
-#define machine_exceed(machine, what) (machine_note_excess((machine), (what)), false)
-void machine_note_excess(struct jinja_machine *machine, const char *what);
+#define machine_exceed(machine, what) (jinja_machine_note_excess((machine), (what)), false)
+void jinja_machine_note_excess(struct jinja_machine *machine, const char *what);
 
 static inline bool machine_spend(struct jinja_machine *machine, uint64_t steps) {
     if (steps > machine->steps_left) return machine_exceed(machine, "steps");
@@ -56,12 +56,12 @@ static inline bool machine_spend(struct jinja_machine *machine, uint64_t steps) 
 }
 
 /* Aligned to 8, uninitialised; NULL when machine_fail's work is done. */
-void *machine_take_slowly(struct jinja_machine *machine, size_t bytes);
+void *jinja_machine_take_slowly(struct jinja_machine *machine, size_t bytes);
 
 static inline void *machine_take(struct jinja_machine *machine, size_t bytes) {
     size_t wanted = (bytes + 7) & ~(size_t)7;
     if (wanted < bytes || wanted > (size_t)(machine->end - machine->at))
-        return machine_take_slowly(machine, bytes);
+        return jinja_machine_take_slowly(machine, bytes);
     char *memory = machine->at;
     machine->at += wanted;
     return memory;
@@ -69,7 +69,7 @@ static inline void *machine_take(struct jinja_machine *machine, size_t bytes) {
 
 /* The machine's depth limits the C stack: every function that may recurse enters first. Increments
  * the depth until machine_leave; false beyond MACHINE_DEPTH_MAX. */
-bool machine_enter(struct jinja_machine *machine) MUST_USE;
+bool jinja_machine_enter(struct jinja_machine *machine) MUST_USE;
 
 static inline void machine_leave(struct jinja_machine *machine) {
     machine->depth--;
@@ -77,7 +77,7 @@ static inline void machine_leave(struct jinja_machine *machine) {
 
 /* ---- building text ---- */
 
-/* Starts empty (text_builder_open), never needs closing. Its origin is that of what came in. */
+/* Starts empty (jinja_machine_text_builder_open), never needs closing. Its origin is that of what came in. */
 struct text_builder {
     struct jinja_machine *machine;
     char *data;
@@ -88,53 +88,60 @@ struct text_builder {
     bool is_output;
 };
 
-void text_builder_open(struct text_builder *builder, struct jinja_machine *machine);
-bool text_builder_add(struct text_builder *builder, const char *data, size_t count,
-                      enum value_origin origin) MUST_USE;
+void jinja_machine_text_builder_open(struct text_builder *builder, struct jinja_machine *machine);
+bool jinja_machine_text_builder_add(struct text_builder *builder, const char *data, size_t count,
+                                    enum value_origin origin) MUST_USE;
 /* A piece of a text with the origins that its bytes have. */
-bool text_builder_add_part(struct text_builder *builder, const struct value_text *text,
-                           size_t start, size_t count) MUST_USE;
-bool text_builder_add_text(struct text_builder *builder, const struct value_text *text) MUST_USE;
+bool jinja_machine_text_builder_add_part(struct text_builder *builder,
+                                         const struct value_text *text, size_t start,
+                                         size_t count) MUST_USE;
+bool jinja_machine_text_builder_add_text(struct text_builder *builder,
+                                         const struct value_text *text) MUST_USE;
 /* UTF-8 of one character. */
-bool text_builder_add_character(struct text_builder *builder, uint32_t character,
-                                enum value_origin origin) MUST_USE;
+bool jinja_machine_text_builder_add_character(struct text_builder *builder, uint32_t character,
+                                              enum value_origin origin) MUST_USE;
 /* str() of the value, as {{ }} prints it. */
-bool text_builder_add_value(struct text_builder *builder, const struct value *value) MUST_USE;
+bool value_print_text_builder_add_value(struct text_builder *builder,
+                                        const struct value *value) MUST_USE;
 /* repr() of the value. */
-bool text_builder_add_repr(struct text_builder *builder, const struct value *value) MUST_USE;
+bool value_print_text_builder_add_repr(struct text_builder *builder,
+                                       const struct value *value) MUST_USE;
 /* The builder's text as a value; the builder must not be used afterwards. */
-bool text_builder_finish(struct text_builder *builder, bool markup, struct value *out) MUST_USE;
+bool jinja_machine_text_builder_finish(struct text_builder *builder, bool markup,
+                                       struct value *out) MUST_USE;
 
 /* ---- making values ---- */
 
 /* A new text: a copy of the bytes; a C string, written by us (trusted). */
-bool make_text(struct jinja_machine *machine, const char *data, size_t count,
-               enum value_origin origin, struct value *out) MUST_USE;
-bool make_literal(struct jinja_machine *machine, const char *text, struct value *out) MUST_USE;
+bool value_make_text(struct jinja_machine *machine, const char *data, size_t count,
+                     enum value_origin origin, struct value *out) MUST_USE;
+bool value_make_literal(struct jinja_machine *machine, const char *text,
+                        struct value *out) MUST_USE;
 /* A part of a text, in bytes; shares them. Markup stays so. */
-bool make_part(struct jinja_machine *machine, const struct value_text *text, size_t start,
-               size_t count, struct value *out) MUST_USE;
+bool value_make_part(struct jinja_machine *machine, const struct value_text *text, size_t start,
+                     size_t count, struct value *out) MUST_USE;
 /* Room for `capacity` items, none in it; the caller fills items and count (VALUE_LIST or TUPLE). */
-bool make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
-               struct value *out) MUST_USE;
+bool value_make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
+                     struct value *out) MUST_USE;
 /* Doubles the capacity when it is full. For a list that is not shared yet. */
-bool list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
-               struct value item) MUST_USE;
+bool value_list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
+                     struct value item) MUST_USE;
 /* An empty dict, and a pair of it set; fails on keys that have no hash. */
-bool make_dict(struct jinja_machine *machine, struct value *out) MUST_USE;
-bool dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
-              struct value value) MUST_USE;
+bool value_make_dict(struct jinja_machine *machine, struct value *out) MUST_USE;
+bool value_dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
+                    struct value value) MUST_USE;
 /* NULL in *found: no such key. Fails on keys that have no hash. */
-bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
-               const struct value *key, struct value **found) MUST_USE;
+bool value_dict_find(struct jinja_machine *machine, const struct value_dict *dict,
+                     const struct value *key, struct value **found) MUST_USE;
 /* An undefined value that will complain: "'name' is undefined", or in words of the caller's. */
-bool make_undefined(struct jinja_machine *machine, const char *message, struct value *out) MUST_USE;
+bool value_make_undefined(struct jinja_machine *machine, const char *message,
+                          struct value *out) MUST_USE;
 
 /* The value of a missing part `name` of an object. */
-bool make_undefined_part(struct jinja_machine *machine, const struct value *object,
-                         const struct value *name, struct value *out) MUST_USE;
+bool value_make_undefined_part(struct jinja_machine *machine, const struct value *object,
+                               const struct value *name, struct value *out) MUST_USE;
 /* Hashes a text's bytes; never 0. */
-uint64_t text_hash(const char *data, size_t count);
+uint64_t value_compare_text_hash(const char *data, size_t count);
 
 /* ---- looking at values ---- */
 
@@ -145,22 +152,23 @@ bool value_truth(const struct value *value);
  * len()"). Undefined has 0. */
 bool value_length(struct jinja_machine *machine, const struct value *value, int64_t *out) MUST_USE;
 /* Fails on lists, dicts and what else has no hash. Values that are equal have the same. */
-bool value_hash(struct jinja_machine *machine, const struct value *value, uint64_t *out) MUST_USE;
+bool value_compare_hash(struct jinja_machine *machine, const struct value *value,
+                        uint64_t *out) MUST_USE;
 /* a == b; never fails but at a depth or when steps end. */
-bool value_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                 bool *out) MUST_USE;
+bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
+                         const struct value *b, bool *out) MUST_USE;
 /* a < b; fails where Python does. */
-bool value_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                bool *out) MUST_USE;
+bool value_compare_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                        bool *out) MUST_USE;
 /* <, <=, >, >=: `operator` is one of "<", "<=", ">", ">=". */
 bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
                    const struct value *b, bool *out) MUST_USE;
 /* item in container */
-bool value_contains(struct jinja_machine *machine, const struct value *container,
-                    const struct value *item, bool *out) MUST_USE;
+bool value_compare_contains(struct jinja_machine *machine, const struct value *container,
+                            const struct value *item, bool *out) MUST_USE;
 /* str(value); a text is itself. */
-bool value_string(struct jinja_machine *machine, const struct value *value,
-                  struct value *out) MUST_USE;
+bool value_print_string(struct jinja_machine *machine, const struct value *value,
+                        struct value *out) MUST_USE;
 /* Fails with what using an undefined value raises. Always false. */
 #define value_complain(machine, undefined) (value_note_complaint((machine), (undefined)), false)
 void value_note_complaint(struct jinja_machine *machine, const struct value *value);
@@ -186,17 +194,18 @@ static inline double value_number(const struct value *value) {
 
 /* environment.getitem and environment.getattr, as Jinja does them in the sandbox: what is not there
  * gives an undefined value; an undefined object fails. */
-bool value_get_item(struct jinja_machine *machine, const struct value *object,
-                    const struct value *key, struct value *out) MUST_USE;
-bool value_get_attribute(struct jinja_machine *machine, const struct value *object,
-                         const struct value *name, struct value *out) MUST_USE;
+bool value_access_get_item(struct jinja_machine *machine, const struct value *object,
+                           const struct value *key, struct value *out) MUST_USE;
+bool value_access_get_attribute(struct jinja_machine *machine, const struct value *object,
+                                const struct value *name, struct value *out) MUST_USE;
 /* object[start:stop:step]; VALUE_NONE: not given. */
-bool value_slice(struct jinja_machine *machine, const struct value *object,
-                 const struct value *start, const struct value *stop, const struct value *step,
-                 struct value *out) MUST_USE;
+bool value_access_slice(struct jinja_machine *machine, const struct value *object,
+                        const struct value *start, const struct value *stop,
+                        const struct value *step, struct value *out) MUST_USE;
 /* a + b, a * b, ... with the operators of expressions: + - * / // % ** */
-bool value_arithmetic(struct jinja_machine *machine, const char *operator, const struct value * a,
-                      const struct value *b, struct value *out) MUST_USE;
+bool value_operate_arithmetic(struct jinja_machine *machine, const char *operator,
+                              const struct value * a, const struct value *b,
+                              struct value *out) MUST_USE;
 
 struct named_value {
     struct value name; /* a text */
@@ -205,27 +214,28 @@ struct named_value {
 
 /* markupsafe.escape: Markup stays, other values become str() with & < > ' " escaped; the result is
  * Markup. */
-bool value_escape(struct jinja_machine *machine, const struct value *value,
-                  struct value *out) MUST_USE;
+bool markup_value_escape(struct jinja_machine *machine, const struct value *value,
+                         struct value *out) MUST_USE;
 
 /* Calls a function, a method, a macro, a loop, a joiner; fails on others. */
-bool value_call(struct jinja_machine *machine, const struct value *callee,
-                const struct value *arguments, uint32_t argument_count,
-                const struct named_value *named, uint32_t named_count, struct value *out) MUST_USE;
+bool eval_call_value_call(struct jinja_machine *machine, const struct value *callee,
+                          const struct value *arguments, uint32_t argument_count,
+                          const struct named_value *named, uint32_t named_count,
+                          struct value *out) MUST_USE;
 
 /* Walking over any iterable. *more false: the end, *out untouched. */
 struct iteration {
     struct value subject;
     uint64_t place; /* bytes of a text, items of others */
 };
-bool iteration_open(struct jinja_machine *machine, const struct value *subject,
-                    struct iteration *out) MUST_USE;
-bool iteration_next(struct jinja_machine *machine, struct iteration *iteration, struct value *out,
-                    bool *more) MUST_USE;
+bool value_access_iteration_open(struct jinja_machine *machine, const struct value *subject,
+                                 struct iteration *out) MUST_USE;
+bool value_access_iteration_next(struct jinja_machine *machine, struct iteration *iteration,
+                                 struct value *out, bool *more) MUST_USE;
 /* list(value): items of any iterable in a new list (or the list itself, when it is LIST or TUPLE and
  * `may_share`). */
-bool value_items(struct jinja_machine *machine, const struct value *value, bool may_share,
-                 struct value_list **out) MUST_USE;
+bool value_access_items(struct jinja_machine *machine, const struct value *value, bool may_share,
+                        struct value_list **out) MUST_USE;
 
 /* The result of filters such as map: each item is made when it is first needed. */
 struct value_generator {
@@ -235,8 +245,8 @@ struct value_generator {
     void *state; /* next's */
     bool ended;
 };
-bool make_generator(struct jinja_machine *machine, const struct value_generator *generator,
-                    struct value *out) MUST_USE;
+bool value_make_generator(struct jinja_machine *machine, const struct value_generator *generator,
+                          struct value *out) MUST_USE;
 
 /* json.dumps(value, ensure_ascii=ascii, indent=, separators=, sort_keys=). The text is data where
  * the value is. */
@@ -247,8 +257,8 @@ struct json_style {
     bool sorted;
     bool ascii;
 };
-bool value_to_json(struct jinja_machine *machine, const struct value *value,
-                   const struct json_style *style, struct text_builder *out) MUST_USE;
+bool value_print_to_json(struct jinja_machine *machine, const struct value *value,
+                         const struct json_style *style, struct text_builder *out) MUST_USE;
 
 /* ---- the library's tables ---- */
 
@@ -286,12 +296,12 @@ bool routine_call(struct jinja_machine *machine, const struct routine *routine,
 
 /* The rows, found by name; NULL: there is none. Helpers keep them in filters.c, tests.c, methods.c
  * and functions.c. A test's *out is a VALUE_BOOL. */
-const struct routine *filter_find(struct bytes name);
-const struct routine *test_find(struct bytes name);
+const struct routine *filters_find(struct bytes name);
+const struct routine *tests_find(struct bytes name);
 /* A method of a kind of value: TEXT, LIST, TUPLE, DICT, INTEGER, REAL, BOOL, RANGE, CYCLER, VIEW */
-const struct routine *method_find(enum value_kind kind, struct bytes name);
+const struct routine *methods_find(enum value_kind kind, struct bytes name);
 /* range, dict, cycler, joiner, namespace, raise_exception, strftime_now, lipsum (refused). */
-const struct routine *function_find(struct bytes name);
+const struct routine *functions_find(struct bytes name);
 
 /* A method bound to what it is a method of. */
 struct value_method {
@@ -321,8 +331,8 @@ struct value_loop {
     const struct node *statement;        /* a recursive loop's; NULL */
     struct scope *scope;                 /* around that one */
 };
-bool value_loop_length(struct jinja_machine *machine, struct value_loop *loop,
-                       int64_t *out) MUST_USE;
+bool eval_loop_value_loop_length(struct jinja_machine *machine, struct value_loop *loop,
+                                 int64_t *out) MUST_USE;
 
 struct value_undefined {
     const char *message; /* what using it raises; NULL: made of what follows when it is wanted */

@@ -61,7 +61,7 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
                        struct value *out) {
     struct jinja_program *program = parser->program;
     if (program->word_count == program->word_capacity && !words_grow(parser)) return false;
-    uint64_t hash = text_hash(text.data, text.count);
+    uint64_t hash = value_compare_text_hash(text.data, text.count);
     uint32_t at = (uint32_t)hash & (program->word_index_count - 1);
     for (; program->word_index[at]; at = (at + 1) & (program->word_index_count - 1)) {
         struct value *word = &program->words[program->word_index[at] - 1];
@@ -74,7 +74,7 @@ bool jinja_parser_word(struct jinja_parser *parser, struct bytes text, uint32_t 
     if (!copy) return false;
     memcpy(copy, text.data, text.count);
     copy[text.count] = '\0';
-    if (!make_text(parser->machine, "", 0, VALUE_TRUSTED, out)) return false;
+    if (!value_make_text(parser->machine, "", 0, VALUE_TRUSTED, out)) return false;
     out->text->data = copy;
     out->text->count = (uint32_t)text.count;
     out->text->length = (uint32_t)unicode_count(copy, text.count);
@@ -135,9 +135,10 @@ void jinja_parser_note_unexpected(struct jinja_parser *parser, const char *expec
     int count = named ? (int)(token->text.count > 60 ? 60 : token->text.count) : 0;
     const char *text = named ? token->text.data : "";
     parser->machine->line = token->line;
-    machine_note_failure(parser->machine, "%s%s%s'%s%.*s'", expected ? "expected " : "unexpected ",
-                         expected ? expected : "", expected ? ", got " : "",
-                         named ? "" : lexeme_word(token->kind), count, text);
+    jinja_machine_note_failure(parser->machine, "%s%s%s'%s%.*s'",
+                               expected ? "expected " : "unexpected ", expected ? expected : "",
+                               expected ? ", got " : "", named ? "" : lexeme_word(token->kind),
+                               count, text);
 }
 
 bool jinja_parser_expect(struct jinja_parser *parser, enum lexeme_kind kind, const char *what) {
@@ -496,8 +497,8 @@ static bool parse_statement(struct jinja_parser *parser, struct node **out) {
 static bool parse_data(struct jinja_parser *parser, struct node **out) {
     const struct lexeme *token = parser->at++;
     struct node *node = *out = jinja_parser_node(parser, NODE_TEXT, token->line);
-    if (!node || !make_text(parser->machine, token->text.data, token->text.count, VALUE_TRUSTED,
-                            &node->value))
+    if (!node || !value_make_text(parser->machine, token->text.data, token->text.count,
+                                  VALUE_TRUSTED, &node->value))
         return false;
     node->a = parser->program->texts;
     parser->program->texts = node;

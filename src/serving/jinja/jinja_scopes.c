@@ -21,7 +21,8 @@ struct place_of_code {
     bool leaps; /* `break` has a loop */
 };
 
-static bool place(struct resolver *resolver, struct place_of_code at, struct node *node);
+static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code at,
+                               struct node *node);
 
 /* ---- symbols of a frame ---- */
 
@@ -72,7 +73,7 @@ static struct symbol *define(struct resolver *resolver, struct frame *frame, uin
         uint32_t *stores = machine_take(resolver->machine, capacity * sizeof *stores);
         if (!symbols || !stores) return NULL;
         if (capacity > SYMBOLS_MAX) {
-            machine_note_excess(resolver->machine, "names");
+            jinja_machine_note_excess(resolver->machine, "names");
             return NULL;
         }
         if (frame->count) {
@@ -132,11 +133,12 @@ static bool symbol_declare(struct resolver *resolver, struct frame *frame, uint3
 
 /* ---- the names that a frame sees in its statements ---- */
 
-static bool see(struct resolver *resolver, struct frame *frame, const struct node *node);
+static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
+                             const struct node *node);
 
 static bool see_all(struct resolver *resolver, struct frame *frame, const struct node *list) {
     for (; list; list = list->next)
-        if (!see(resolver, frame, list)) return false;
+        if (!jinja_scopes_see(resolver, frame, list)) return false;
     return true;
 }
 
@@ -152,7 +154,7 @@ static bool see_target(struct resolver *resolver, struct frame *frame, const str
 }
 
 static bool see_if(struct resolver *resolver, struct frame *frame, const struct node *node) {
-    if (!see(resolver, frame, node->a)) return false;
+    if (!jinja_scopes_see(resolver, frame, node->a)) return false;
     uint32_t stored = frame->store_count;
     if (!see_all(resolver, frame, node->body->body) || !see_all(resolver, frame, node->list) ||
         !see_all(resolver, frame, node->body->else_body))
@@ -168,14 +170,16 @@ static bool has_arguments(const struct node *node) {
 
 static bool see_expression(struct resolver *resolver, struct frame *frame,
                            const struct node *node) {
-    if (!see(resolver, frame, node->a) || !see(resolver, frame, node->b) ||
-        !see(resolver, frame, node->c) || !see_all(resolver, frame, node->list))
+    if (!jinja_scopes_see(resolver, frame, node->a) ||
+        !jinja_scopes_see(resolver, frame, node->b) ||
+        !jinja_scopes_see(resolver, frame, node->c) || !see_all(resolver, frame, node->list))
         return false;
-    return !has_arguments(node) ||
-           (see(resolver, frame, node->rest) && see(resolver, frame, node->named));
+    return !has_arguments(node) || (jinja_scopes_see(resolver, frame, node->rest) &&
+                                    jinja_scopes_see(resolver, frame, node->named));
 }
 
-static bool see(struct resolver *resolver, struct frame *frame, const struct node *node) {
+static bool jinja_scopes_see(struct resolver *resolver, struct frame *frame,
+                             const struct node *node) {
     if (!node) return true;
     switch (node->kind) {
     case NODE_NAME:
@@ -183,20 +187,21 @@ static bool see(struct resolver *resolver, struct frame *frame, const struct nod
     case NODE_IF:
         return see_if(resolver, frame, node);
     case NODE_FOR:
-        return see(resolver, frame, node->b);
+        return jinja_scopes_see(resolver, frame, node->b);
     case NODE_SET:
-        return see(resolver, frame, node->b) && see_target(resolver, frame, node->a, false);
+        return jinja_scopes_see(resolver, frame, node->b) &&
+               see_target(resolver, frame, node->a, false);
     case NODE_SET_BLOCK:
         return see_target(resolver, frame, node->a, false);
     case NODE_MACRO:
         return symbol_store(resolver, frame, node->count);
     case NODE_CALL_BLOCK:
-        return see(resolver, frame, node->b);
+        return jinja_scopes_see(resolver, frame, node->b);
     case NODE_FILTER_BLOCK:
-        return see(resolver, frame, node->a);
+        return jinja_scopes_see(resolver, frame, node->a);
     case NODE_WITH:
         for (const struct node *set = node->list; set; set = set->next)
-            if (!see(resolver, frame, set->b)) return false;
+            if (!jinja_scopes_see(resolver, frame, set->b)) return false;
         return true;
     case NODE_TEXT:
     case NODE_CONSTANT:
@@ -319,9 +324,10 @@ static bool mentions(const struct node *body, uint32_t name) {
 
 /* ---- places ---- */
 
-static bool place_all(struct resolver *resolver, struct place_of_code at, struct node *list) {
+static bool jinja_scopes_place_all(struct resolver *resolver, struct place_of_code at,
+                                   struct node *list) {
     for (; list; list = list->next)
-        if (!place(resolver, at, list)) return false;
+        if (!jinja_scopes_place(resolver, at, list)) return false;
     return true;
 }
 
@@ -370,17 +376,18 @@ static bool place_for(struct resolver *resolver, struct place_of_code at, struct
         !see_all(resolver, body->else_frame, body->else_body))
         return false;
     if (node->c && (!see_target(resolver, body->test_frame, node->a, true) ||
-                    !see(resolver, body->test_frame, node->c)))
+                    !jinja_scopes_see(resolver, body->test_frame, node->c)))
         return false;
     resolver->loops++;
     struct place_of_code inner = {.frame = body->frame, .leaps = true};
     struct place_of_code test = {.frame = body->test_frame};
     struct place_of_code last = {.frame = body->else_frame, .leaps = at.leaps && !node->flag};
-    bool done = place(resolver, at, node->b) && place_target(resolver, inner, node->a) &&
-                place_all(resolver, inner, body->body) &&
-                place_all(resolver, last, body->else_body) &&
-                (!node->c ||
-                 (place_target(resolver, test, body->targets) && place(resolver, test, node->c)));
+    bool done = jinja_scopes_place(resolver, at, node->b) &&
+                place_target(resolver, inner, node->a) &&
+                jinja_scopes_place_all(resolver, inner, body->body) &&
+                jinja_scopes_place_all(resolver, last, body->else_body) &&
+                (!node->c || (place_target(resolver, test, body->targets) &&
+                              jinja_scopes_place(resolver, test, node->c)));
     resolver->loops--;
     return done;
 }
@@ -413,20 +420,20 @@ static bool place_macro_body(struct resolver *resolver, struct place_of_code at,
             return false;
     }
     for (struct node *name = node->list; name; name = name->next)
-        if (!see(resolver, body->frame, name->a)) return false;
+        if (!jinja_scopes_see(resolver, body->frame, name->a)) return false;
     if (!see_all(resolver, body->frame, body->body)) return false;
     uint32_t loops = resolver->loops;
     struct place_of_code inner = {.frame = body->frame};
     for (struct node *name = node->list; name; name = name->next)
-        if (name->a && !place(resolver, inner, name->a)) return false;
-    bool done = place_all(resolver, inner, body->body);
+        if (name->a && !jinja_scopes_place(resolver, inner, name->a)) return false;
+    bool done = jinja_scopes_place_all(resolver, inner, body->body);
     resolver->loops = loops;
     return done;
 }
 
 static bool place_macro(struct resolver *resolver, struct place_of_code at, struct node *node) {
     if (!place_macro_body(resolver, at, node)) return false;
-    if (node->kind == NODE_CALL_BLOCK) return !node->b || place(resolver, at, node->b);
+    if (node->kind == NODE_CALL_BLOCK) return !node->b || jinja_scopes_place(resolver, at, node->b);
     node->body->exported = at.top;
     return place_name(resolver, at, node->count, &node->body->place);
 }
@@ -440,15 +447,16 @@ static bool place_framed(struct resolver *resolver, struct place_of_code at, str
         for (struct node *set = node->list; set; set = set->next)
             if (!see_target(resolver, body->frame, set->a, true)) return false;
     if (!see_all(resolver, body->frame, body->body)) return false;
-    if (node->kind == NODE_FILTER_BLOCK && !see(resolver, body->frame, node->a)) return false;
+    if (node->kind == NODE_FILTER_BLOCK && !jinja_scopes_see(resolver, body->frame, node->a))
+        return false;
     if (node->kind == NODE_SET_BLOCK && !place_target(resolver, at, node->a)) return false;
     if (node->kind == NODE_WITH)
         for (struct node *set = node->list; set; set = set->next)
-            if (!place_target(resolver, inner, set->a) || !place(resolver, at, set->b))
+            if (!place_target(resolver, inner, set->a) || !jinja_scopes_place(resolver, at, set->b))
                 return false;
-    if (!place_all(resolver, inner, body->body)) return false;
-    if (node->kind == NODE_FILTER_BLOCK) return place(resolver, inner, node->a);
-    return node->kind != NODE_SET_BLOCK || !node->b || place(resolver, inner, node->b);
+    if (!jinja_scopes_place_all(resolver, inner, body->body)) return false;
+    if (node->kind == NODE_FILTER_BLOCK) return jinja_scopes_place(resolver, inner, node->a);
+    return node->kind != NODE_SET_BLOCK || !node->b || jinja_scopes_place(resolver, inner, node->b);
 }
 
 /* The variables that a scoped block can see in the frames around it: the nearest one of each
@@ -482,18 +490,22 @@ static bool place_call(struct resolver *resolver, struct place_of_code at, struc
         return machine_fail(resolver->machine, "No %s named '%s'.",
                             node->kind == NODE_FILTER ? "filter" : "test", node->value.text->data);
     }
-    return (!node->a || place(resolver, at, node->a)) && place_all(resolver, at, node->list) &&
-           (!node->rest || place(resolver, at, node->rest)) &&
-           (!node->named || place(resolver, at, node->named));
+    return (!node->a || jinja_scopes_place(resolver, at, node->a)) &&
+           jinja_scopes_place_all(resolver, at, node->list) &&
+           (!node->rest || jinja_scopes_place(resolver, at, node->rest)) &&
+           (!node->named || jinja_scopes_place(resolver, at, node->named));
 }
 
 static bool place_if(struct resolver *resolver, struct place_of_code at, struct node *node) {
     at.soft = true;
-    return place(resolver, at, node->a) && place_all(resolver, at, node->body->body) &&
-           place_all(resolver, at, node->list) && place_all(resolver, at, node->body->else_body);
+    return jinja_scopes_place(resolver, at, node->a) &&
+           jinja_scopes_place_all(resolver, at, node->body->body) &&
+           jinja_scopes_place_all(resolver, at, node->list) &&
+           jinja_scopes_place_all(resolver, at, node->body->else_body);
 }
 
-static bool place(struct resolver *resolver, struct place_of_code at, struct node *node) {
+static bool jinja_scopes_place(struct resolver *resolver, struct place_of_code at,
+                               struct node *node) {
     if (node->kind >= NODE_TEXT) resolver->machine->line = node->line;
     switch (node->kind) {
     case NODE_TEXT:
@@ -510,7 +522,7 @@ static bool place(struct resolver *resolver, struct place_of_code at, struct nod
     case NODE_FOR:
         return place_for(resolver, at, node);
     case NODE_SET:
-        return place_target(resolver, at, node->a) && place(resolver, at, node->b);
+        return place_target(resolver, at, node->a) && jinja_scopes_place(resolver, at, node->b);
     case NODE_MACRO:
     case NODE_CALL_BLOCK:
         return place_macro(resolver, at, node);
@@ -529,9 +541,10 @@ static bool place(struct resolver *resolver, struct place_of_code at, struct nod
         break;
     }
     if (node->kind == NODE_CONDITION) at.soft = true;
-    return (!node->a || place(resolver, at, node->a)) &&
-           (!node->b || place(resolver, at, node->b)) &&
-           (!node->c || place(resolver, at, node->c)) && place_all(resolver, at, node->list);
+    return (!node->a || jinja_scopes_place(resolver, at, node->a)) &&
+           (!node->b || jinja_scopes_place(resolver, at, node->b)) &&
+           (!node->c || jinja_scopes_place(resolver, at, node->c)) &&
+           jinja_scopes_place_all(resolver, at, node->list);
 }
 
 static bool place_block(struct resolver *resolver, struct node *node) {
@@ -547,10 +560,11 @@ static bool place_block(struct resolver *resolver, struct node *node) {
         !symbol_declare(resolver, body->frame, resolver->super, &body->rest_slot))
         return false;
     struct place_of_code at = {.frame = body->frame};
-    return see_all(resolver, body->frame, body->body) && place_all(resolver, at, body->body);
+    return see_all(resolver, body->frame, body->body) &&
+           jinja_scopes_place_all(resolver, at, body->body);
 }
 
-static uint32_t word_number(const struct jinja_program *program, const char *text) {
+static uint32_t jinja_scopes_word_number(const struct jinja_program *program, const char *text) {
     size_t count = strlen(text);
     for (uint32_t i = 0; i < program->word_count; i++) {
         const struct value_text *word = program->words[i].text;
@@ -563,12 +577,12 @@ bool jinja_scopes_resolve(struct jinja_machine *machine, struct jinja_program *p
     struct resolver resolver = {
         .machine = machine,
         .program = program,
-        .caller = word_number(program, "caller"),
-        .named = word_number(program, "kwargs"),
-        .rest = word_number(program, "varargs"),
-        .loop = word_number(program, "loop"),
-        .self = word_number(program, "self"),
-        .super = word_number(program, "super"),
+        .caller = jinja_scopes_word_number(program, "caller"),
+        .named = jinja_scopes_word_number(program, "kwargs"),
+        .rest = jinja_scopes_word_number(program, "varargs"),
+        .loop = jinja_scopes_word_number(program, "loop"),
+        .self = jinja_scopes_word_number(program, "self"),
+        .super = jinja_scopes_word_number(program, "super"),
     };
     for (uint32_t i = 0; i < program->block_count; i++)
         if (program->blocks[i]->flag) resolver.scoped_blocks = true;
@@ -581,7 +595,7 @@ bool jinja_scopes_resolve(struct jinja_machine *machine, struct jinja_program *p
         return false;
     struct place_of_code at = {.frame = program->frame, .top = true};
     if (!see_all(&resolver, program->frame, program->statements) ||
-        !place_all(&resolver, at, program->statements))
+        !jinja_scopes_place_all(&resolver, at, program->statements))
         return false;
     for (uint32_t i = 0; i < program->block_count; i++)
         if (!place_block(&resolver, program->blocks[i])) return false;

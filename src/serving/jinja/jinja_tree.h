@@ -185,15 +185,19 @@ struct value_macro {
 };
 
 /* Whether it is a method of a list or a dict that changes it, which the sandbox forbids. */
-bool value_is_changed_by(enum value_kind kind, const struct value_text *name);
+bool value_access_is_changed_by(enum value_kind kind, const struct value_text *name);
 /* Attributes of what only the evaluator knows. *found false: there is none. */
-bool value_loop_attribute(struct jinja_machine *machine, const struct value *loop,
-                          const struct value_text *name, struct value *out, bool *found) MUST_USE;
-bool value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
-                           const struct value_text *name, struct value *out, bool *found) MUST_USE;
-bool value_block_reference(struct jinja_machine *machine, const struct value *blocks,
-                           const struct value_text *name, struct value *out, bool *found) MUST_USE;
-bool value_macro_print(struct text_builder *builder, const struct value_macro *macro) MUST_USE;
+bool eval_loop_value_loop_attribute(struct jinja_machine *machine, const struct value *loop,
+                                    const struct value_text *name, struct value *out,
+                                    bool *found) MUST_USE;
+bool eval_call_value_macro_attribute(struct jinja_machine *machine, const struct value_macro *macro,
+                                     const struct value_text *name, struct value *out,
+                                     bool *found) MUST_USE;
+bool eval_statement_value_block_reference(struct jinja_machine *machine, const struct value *blocks,
+                                          const struct value_text *name, struct value *out,
+                                          bool *found) MUST_USE;
+bool eval_call_value_macro_print(struct text_builder *builder,
+                                 const struct value_macro *macro) MUST_USE;
 
 /* a + b and the like. */
 bool value_operate(struct jinja_machine *machine, enum node_operation operation,
@@ -210,8 +214,8 @@ struct eval_arguments {
     struct named_value *named;
     uint32_t count, named_count;
 };
-bool eval_arguments(struct jinja_machine *machine, struct scope *scope, const struct node *node,
-                    struct eval_arguments *out) MUST_USE;
+bool eval_call_arguments(struct jinja_machine *machine, struct scope *scope,
+                         const struct node *node, struct eval_arguments *out) MUST_USE;
 /* A NODE_CALL, with `caller` as one more named argument (NULL: none). */
 bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                const struct value *caller, struct value *out) MUST_USE;
@@ -219,29 +223,31 @@ bool eval_call(struct jinja_machine *machine, struct scope *scope, const struct 
 bool eval_filter(struct jinja_machine *machine, struct scope *scope, const struct node *node,
                  const struct value *subject, struct value *out) MUST_USE;
 /* Sets the target's names. */
-bool eval_assign(struct jinja_machine *machine, struct scope *scope, const struct node *target,
-                 const struct value *value) MUST_USE;
+bool eval_statement_assign(struct jinja_machine *machine, struct scope *scope,
+                           const struct node *target, const struct value *value) MUST_USE;
 
 enum eval_flow { EVAL_FAILED, EVAL_ON, EVAL_BREAK, EVAL_CONTINUE };
 
-enum eval_flow eval_statements(struct jinja_machine *machine, struct scope *scope,
-                               const struct node *list);
+enum eval_flow eval_statement_statements(struct jinja_machine *machine, struct scope *scope,
+                                         const struct node *list);
 enum eval_flow eval_loop(struct jinja_machine *machine, struct scope *scope,
                          const struct node *node);
 /* The output of the statements, as a text. */
-bool eval_capture(struct jinja_machine *machine, struct scope *scope, const struct node *list,
-                  enum eval_flow *flow, struct value *out) MUST_USE;
-struct scope *eval_scope(struct jinja_machine *machine, const struct frame_function *function,
-                         struct scope *parent, struct value *context);
+bool eval_statement_capture(struct jinja_machine *machine, struct scope *scope,
+                            const struct node *list, enum eval_flow *flow,
+                            struct value *out) MUST_USE;
+struct scope *eval_statement_scope(struct jinja_machine *machine,
+                                   const struct frame_function *function, struct scope *parent,
+                                   struct value *context);
 /* Sets the frame's names to what they are at its beginning, or to nothing at its end. */
-void eval_enter(struct scope *scope, const struct frame *frame);
-void eval_leave(struct scope *scope, const struct frame *frame);
+void eval_statement_enter(struct scope *scope, const struct frame *frame);
+void eval_statement_leave(struct scope *scope, const struct frame *frame);
 /* A recursive loop's own function over `subject`. */
 bool eval_loop_again(struct jinja_machine *machine, const struct value_loop *loop,
                      const struct value *subject, struct value *out) MUST_USE;
 /* `scoped`: it sees what is set around the place where it stands, which `scope` is. */
-bool eval_block(struct jinja_machine *machine, struct scope *scope, const struct node *node,
-                bool scoped) MUST_USE;
+bool eval_statement_block(struct jinja_machine *machine, struct scope *scope,
+                          const struct node *node, bool scoped) MUST_USE;
 
 static inline struct value *eval_slot(struct scope *scope, struct node_place place) {
     for (uint32_t i = 0; i < place.hops; i++)

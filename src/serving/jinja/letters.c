@@ -18,11 +18,11 @@ struct change {
     char bytes[PENDING_BYTES];
 };
 
-static bool flush(struct change *change) {
+static bool letters_flush(struct change *change) {
     size_t count = change->pending;
     change->pending = 0;
-    return text_builder_add(change->builder, change->bytes, count,
-                            (enum value_origin)change->origin);
+    return jinja_machine_text_builder_add(change->builder, change->bytes, count,
+                                          (enum value_origin)change->origin);
 }
 
 /* A sigma is the final one behind a cased letter, unless one follows; ignorable ones are looked
@@ -39,8 +39,8 @@ static bool sigma_is_final(const struct change *change, size_t at) {
     return (set & UNICODE_IGNORABLE) || !(set & UNICODE_CASED);
 }
 
-static unsigned map(const struct change *change, size_t at, uint32_t character,
-                    enum unicode_mapping mapping, uint32_t out[3]) {
+static unsigned letters_map(const struct change *change, size_t at, uint32_t character,
+                            enum unicode_mapping mapping, uint32_t out[3]) {
     if (character == SIGMA && mapping == UNICODE_TO_LOWER) {
         out[0] = sigma_is_final(change, at) ? SIGMA_FINAL : SIGMA + 32;
         return 1;
@@ -87,7 +87,8 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
         unsigned bytes;
         uint32_t character = unicode_read(text->data + at, &bytes), mapped[3];
         uint8_t origin = (uint8_t)value_text_origin(text, at);
-        if ((origin != change.origin || change.pending + 12 > PENDING_BYTES) && !flush(&change))
+        if ((origin != change.origin || change.pending + 12 > PENDING_BYTES) &&
+            !letters_flush(&change))
             return false;
         change.origin = origin;
         enum unicode_mapping mapping = mapping_of(how, at == start, within, character);
@@ -96,22 +97,22 @@ bool letters_add(struct text_builder *builder, const struct value_text *text, si
         } else {
             unsigned count = how == LETTERS_SWAP && is_caseless(character)
                                  ? (mapped[0] = character, 1)
-                                 : map(&change, at, character, mapping, mapped);
+                                 : letters_map(&change, at, character, mapping, mapped);
             for (unsigned i = 0; i < count; i++)
                 change.pending += unicode_write(mapped[i], change.bytes + change.pending);
         }
         if (how == LETTERS_TITLE) within = (unicode_properties(character) & UNICODE_CASED) != 0;
         at += bytes;
     }
-    return flush(&change);
+    return letters_flush(&change);
 }
 
 bool letters_change(struct jinja_machine *machine, const struct value_text *text,
                     enum letters_change change, struct value *out) {
     struct text_builder builder;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     return letters_add(&builder, text, 0, text->count, change) &&
-           text_builder_finish(&builder, text->markup, out);
+           jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
 static bool all_have(const struct value_text *text, unsigned any_of) {

@@ -24,26 +24,29 @@ bool markup_add_escaped(struct text_builder *builder, const struct value_text *t
         const char *escape = escape_of(text->data[at]);
         if (!escape) continue;
         if (!machine_spend(builder->machine, 1) ||
-            !text_builder_add_part(builder, text, start, at - start) ||
-            !text_builder_add(builder, escape, strlen(escape), value_text_origin(text, at)))
+            !jinja_machine_text_builder_add_part(builder, text, start, at - start) ||
+            !jinja_machine_text_builder_add(builder, escape, strlen(escape),
+                                            value_text_origin(text, at)))
             return false;
         start = at + 1;
     }
-    return text_builder_add_part(builder, text, start, text->count - start);
+    return jinja_machine_text_builder_add_part(builder, text, start, text->count - start);
 }
 
 bool markup_add(struct text_builder *builder, const struct value *value) {
     struct value text = *value;
-    if (value->kind != VALUE_TEXT && !value_string(builder->machine, value, &text)) return false;
+    if (value->kind != VALUE_TEXT && !value_print_string(builder->machine, value, &text))
+        return false;
     return value->kind == VALUE_TEXT && text.text->markup
-               ? text_builder_add_text(builder, text.text)
+               ? jinja_machine_text_builder_add_text(builder, text.text)
                : markup_add_escaped(builder, text.text);
 }
 
-bool value_escape(struct jinja_machine *machine, const struct value *value, struct value *out) {
+bool markup_value_escape(struct jinja_machine *machine, const struct value *value,
+                         struct value *out) {
     struct text_builder builder;
-    text_builder_open(&builder, machine);
-    return markup_add(&builder, value) && text_builder_finish(&builder, true, out);
+    jinja_machine_text_builder_open(&builder, machine);
+    return markup_add(&builder, value) && jinja_machine_text_builder_finish(&builder, true, out);
 }
 
 bool markup_fit(struct jinja_machine *machine, const struct value_text *whole,
@@ -52,8 +55,9 @@ bool markup_fit(struct jinja_machine *machine, const struct value_text *whole,
     struct value escaped;
     *out = text;
     if (!whole->markup || text->markup) return true;
-    text_builder_open(&builder, machine);
-    if (!markup_add_escaped(&builder, text) || !text_builder_finish(&builder, true, &escaped))
+    jinja_machine_text_builder_open(&builder, machine);
+    if (!markup_add_escaped(&builder, text) ||
+        !jinja_machine_text_builder_finish(&builder, true, &escaped))
         return false;
     *out = escaped.text;
     return true;

@@ -10,7 +10,7 @@
 /* Adds a text with & < > ' " escaped, whether it is markup or not. */
 bool markup_add_escaped(struct text_builder *builder, const struct value_text *text) MUST_USE;
 
-/* Adds value_escape(value). */
+/* Adds markup_value_escape(value). */
 bool markup_add(struct text_builder *builder, const struct value *value) MUST_USE;
 
 /* A text for a place in `whole`: escaped when that is markup and the text is not. */

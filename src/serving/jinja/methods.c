@@ -26,7 +26,7 @@ static bool list_index(struct jinja_machine *machine, const struct call *call, s
     for (int64_t i = start; i < stop && i < count; i++) {
         bool equal;
         if (!machine_spend(machine, 1) ||
-            !value_equal(machine, &list->items[i], &call->arguments[0], &equal))
+            !value_compare_equal(machine, &list->items[i], &call->arguments[0], &equal))
             return false;
         *out = value_integer(i);
         if (equal) return true;
@@ -41,7 +41,7 @@ static bool list_count(struct jinja_machine *machine, const struct call *call, s
     for (uint32_t i = 0; i < list->count; i++) {
         bool equal;
         if (!machine_spend(machine, 1) ||
-            !value_equal(machine, &list->items[i], &call->arguments[0], &equal))
+            !value_compare_equal(machine, &list->items[i], &call->arguments[0], &equal))
             return false;
         found += equal;
     }
@@ -51,14 +51,14 @@ static bool list_count(struct jinja_machine *machine, const struct call *call, s
 
 static bool list_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = (struct value){.kind = VALUE_LIST};
-    return value_items(machine, &call->subject, false, &out->list);
+    return value_access_items(machine, &call->subject, false, &out->list);
 }
 
 static bool range_index(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_range *range = call->subject.range;
     const struct value *item = &call->arguments[0];
     bool has;
-    if (!value_contains(machine, &call->subject, item, &has)) return false;
+    if (!value_compare_contains(machine, &call->subject, item, &has)) return false;
     if (!has) return machine_fail(machine, "ValueError: the item is not in range");
     int64_t number = value_is_whole(item) ? value_whole(item) : (int64_t)value_number(item);
     *out = value_integer((number - range->start) / range->step);
@@ -67,7 +67,7 @@ static bool range_index(struct jinja_machine *machine, const struct call *call, 
 
 static bool range_count(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool has;
-    if (!value_contains(machine, &call->subject, &call->arguments[0], &has)) return false;
+    if (!value_compare_contains(machine, &call->subject, &call->arguments[0], &has)) return false;
     *out = value_integer(has);
     return true;
 }
@@ -76,7 +76,7 @@ static bool range_count(struct jinja_machine *machine, const struct call *call, 
 
 static bool dict_get(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value *found = NULL;
-    if (!dict_find(machine, call->subject.dict, &call->arguments[0], &found)) return false;
+    if (!value_dict_find(machine, call->subject.dict, &call->arguments[0], &found)) return false;
     *out = found ? *found : routine_given(call, 1) ? call->arguments[1] : value_none();
     return true;
 }
@@ -95,10 +95,10 @@ static bool dict_view(struct jinja_machine *machine, const struct call *call, st
 
 static bool dict_copy(struct jinja_machine *machine, const struct call *call, struct value *out) {
     const struct value_dict *dict = call->subject.dict;
-    if (!make_dict(machine, out)) return false;
+    if (!value_make_dict(machine, out)) return false;
     for (uint32_t i = 0; i < dict->count; i++)
         if (!machine_spend(machine, 1) ||
-            !dict_set(machine, out->dict, dict->pairs[i].key, dict->pairs[i].value))
+            !value_dict_set(machine, out->dict, dict->pairs[i].key, dict->pairs[i].value))
             return false;
     return true;
 }
@@ -136,7 +136,7 @@ static bool conjugate(struct jinja_machine *machine, const struct call *call, st
 
 static bool as_integer_ratio(struct jinja_machine *machine, const struct call *call,
                              struct value *out) {
-    if (!make_list(machine, VALUE_TUPLE, 2, out)) return false;
+    if (!value_make_list(machine, VALUE_TUPLE, 2, out)) return false;
     out->list->items[0] = value_integer(value_whole(&call->subject));
     out->list->items[1] = value_integer(1);
     out->list->count = 2;
@@ -235,7 +235,7 @@ static const struct routine cycler_rows[] = {
     {.name = "reset", .run = cycler_reset},
 };
 
-const struct routine *method_find(enum value_kind kind, struct bytes name) {
+const struct routine *methods_find(enum value_kind kind, struct bytes name) {
     switch (kind) {
     case VALUE_TEXT:
         return text_methods_find(name);

@@ -11,7 +11,7 @@
 #define ROUNDED_DIGITS_MAX 323 /* finer than any double, and coarser */
 
 /* A decimal digit of any script: its value; -1: it is none. Digits of a script stand in a row. */
-static int digit_of(uint32_t character) {
+static int numerals_digit_of(uint32_t character) {
     if (character < 0x80) return character >= '0' && character <= '9' ? (int)(character - '0') : -1;
     if (!(unicode_properties(character) & UNICODE_DECIMAL)) return -1;
     uint32_t first = character;
@@ -30,7 +30,7 @@ static bool to_ascii(struct bytes text, char out[TEXT_BYTES_MAX + 1], size_t *co
         unsigned set = unicode_properties(character);
         if ((set & UNICODE_SPACE) && *count == 0) continue;
         if (*count >= TEXT_BYTES_MAX) return false;
-        int digit = digit_of(character);
+        int digit = numerals_digit_of(character);
         char c = digit >= 0 ? (char)('0' + digit) : character < 0x80 ? (char)character : '?';
         out[(*count)++] = set & UNICODE_SPACE ? ' ' : c;
         if (!(set & UNICODE_SPACE)) end = *count;
@@ -45,7 +45,7 @@ static int symbol_of(char c) {
     return c >= 'A' && c <= 'Z' ? c - 'A' + 10 : 99;
 }
 
-static int base_of(char letter) {
+static int numerals_base_of(char letter) {
     letter |= 32;
     return letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
 }
@@ -57,7 +57,7 @@ enum numerals_result numerals_read_integer(struct bytes text, int64_t base, int6
     if (!to_ascii(text, digits, &count)) return NUMERALS_TOO_LARGE;
     bool negative = count > 0 && digits[0] == '-', too_large = false;
     if (count > 0 && (digits[0] == '-' || digits[0] == '+')) at++;
-    int prefix = at + 1 < count && digits[at] == '0' ? base_of(digits[at + 1]) : 0;
+    int prefix = at + 1 < count && digits[at] == '0' ? numerals_base_of(digits[at + 1]) : 0;
     bool zeros_only = base == 0 && prefix == 0 && at < count && digits[at] == '0';
     if (prefix && (base == 0 || base == prefix)) {
         base = prefix;
@@ -84,7 +84,7 @@ enum numerals_result numerals_read_integer(struct bytes text, int64_t base, int6
     return NUMERALS_READ;
 }
 
-static bool is_word(const char *text, size_t count, const char *word) {
+static bool numerals_is_word(const char *text, size_t count, const char *word) {
     if (strlen(word) != count) return false;
     for (size_t i = 0; i < count; i++)
         if ((text[i] | 32) != word[i]) return false;
@@ -97,10 +97,11 @@ enum numerals_result numerals_read_real(struct bytes text, double *out) {
     if (!to_ascii(text, digits, &count)) return NUMERALS_TOO_LARGE;
     size_t sign = count > 0 && (digits[0] == '-' || digits[0] == '+');
     const char *word = digits + sign;
-    double whole = is_word(word, count - sign, "inf") || is_word(word, count - sign, "infinity")
+    double whole = numerals_is_word(word, count - sign, "inf") ||
+                           numerals_is_word(word, count - sign, "infinity")
                        ? (double)INFINITY
-                   : is_word(word, count - sign, "nan") ? (double)NAN
-                                                        : 0;
+                   : numerals_is_word(word, count - sign, "nan") ? (double)NAN
+                                                                 : 0;
     if (whole != 0) {
         *out = sign && digits[0] == '-' ? -whole : whole;
         return NUMERALS_READ;

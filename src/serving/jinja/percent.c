@@ -41,7 +41,7 @@ static char current(const struct percent *percent) {
 }
 
 /* "(key)": the directive is for a dict's value. */
-static bool read_key(struct percent *percent, const struct value **out) {
+static bool percent_read_key(struct percent *percent, const struct value **out) {
     size_t start = percent->at + 1, at = start;
     struct jinja_machine *machine = percent->machine;
     struct value key, *found = NULL;
@@ -52,10 +52,10 @@ static bool read_key(struct percent *percent, const struct value **out) {
         if (percent->format->data[at] == ')' && --open == 0) break;
     }
     if (at == percent->format->count) return machine_fail(machine, "incomplete format key");
-    if (!make_part(machine, percent->format, start, at - start, &key)) return false;
+    if (!value_make_part(machine, percent->format, start, at - start, &key)) return false;
     if (percent->values->kind != VALUE_DICT)
         return machine_fail(machine, "indices must be integers or slices, not str");
-    if (!dict_find(machine, percent->values->dict, &key, &found)) return false;
+    if (!value_dict_find(machine, percent->values->dict, &key, &found)) return false;
     if (!found)
         return machine_fail(machine, "KeyError: '%.*s'", (int)(at - start < 80 ? at - start : 80),
                             percent->format->data + start);
@@ -64,7 +64,7 @@ static bool read_key(struct percent *percent, const struct value **out) {
     return true;
 }
 
-static bool read_count(struct percent *percent, int *out) {
+static bool percent_read_count(struct percent *percent, int *out) {
     int64_t count = 0;
     if (current(percent) == '*') {
         const struct value *value;
@@ -102,7 +102,7 @@ static bool read_directive(struct percent *percent, struct directive *out) {
     }
     char next = current(percent);
     if (next == '*' || (next >= '0' && next <= '9')) {
-        if (!read_count(percent, &out->width)) return false;
+        if (!percent_read_count(percent, &out->width)) return false;
         if (out->width < 0) {
             out->left = true;
             out->width = -out->width;
@@ -110,7 +110,7 @@ static bool read_directive(struct percent *percent, struct directive *out) {
     }
     if (current(percent) == '.') {
         percent->at++;
-        if (!read_count(percent, &out->precision)) return false;
+        if (!percent_read_count(percent, &out->precision)) return false;
         if (out->precision < 0) out->precision = 0;
     }
     next = current(percent);
@@ -127,7 +127,8 @@ static bool add_filled(struct percent *percent, char filler, int64_t count) {
     if (count > 0 && !machine_spend(percent->machine, (uint64_t)count / 16)) return false;
     for (; count > 0; count -= (int64_t)sizeof spaces) {
         size_t bytes = count < (int64_t)sizeof spaces ? (size_t)count : sizeof spaces;
-        if (!text_builder_add(&percent->builder, spaces, bytes, VALUE_TRUSTED)) return false;
+        if (!jinja_machine_text_builder_add(&percent->builder, spaces, bytes, VALUE_TRUSTED))
+            return false;
     }
     return true;
 }
@@ -141,34 +142,34 @@ static bool add_padded(struct percent *percent, const struct directive *directiv
     }
     int64_t padding = (int64_t)directive->width - (int64_t)length;
     return (directive->left || add_filled(percent, ' ', padding)) &&
-           text_builder_add_part(&percent->builder, text, 0, end) &&
+           jinja_machine_text_builder_add_part(&percent->builder, text, 0, end) &&
            (!directive->left || add_filled(percent, ' ', padding));
 }
 
-static bool add_text(struct percent *percent, const struct directive *directive,
-                     const struct value *value) {
+static bool percent_add_text(struct percent *percent, const struct directive *directive,
+                             const struct value *value) {
     struct text_builder builder;
     struct value text;
-    text_builder_open(&builder, percent->machine);
+    jinja_machine_text_builder_open(&builder, percent->machine);
     bool shown = directive->type == 's';
     if (shown && !percent->format->markup) {
         if (value->kind == VALUE_TEXT) return add_padded(percent, directive, value->text);
-        if (!text_builder_add_value(&builder, value)) return false;
+        if (!value_print_text_builder_add_value(&builder, value)) return false;
     } else if (shown) {
         if (!markup_add(&builder, value)) return false;
-    } else if (!text_builder_add_repr(&builder, value)) {
+    } else if (!value_print_text_builder_add_repr(&builder, value)) {
         return false;
     }
-    if (!text_builder_finish(&builder, false, &text) ||
+    if (!jinja_machine_text_builder_finish(&builder, false, &text) ||
         (directive->type == 'a' && !pieces_to_ascii(percent->machine, text.text, &text)))
         return false;
-    if (!shown && percent->format->markup && !value_escape(percent->machine, &text, &text))
+    if (!shown && percent->format->markup && !markup_value_escape(percent->machine, &text, &text))
         return false;
     return add_padded(percent, directive, text.text);
 }
 
-static bool add_character(struct percent *percent, const struct directive *directive,
-                          const struct value *value) {
+static bool percent_add_character(struct percent *percent, const struct directive *directive,
+                                  const struct value *value) {
     struct text_builder builder;
     struct value text;
     if (percent->format->markup) return machine_fail(percent->machine, "%%c requires int or char");
@@ -183,9 +184,9 @@ static bool add_character(struct percent *percent, const struct directive *direc
         return machine_fail(percent->machine, "%%c arg not in range(0x110000)");
     if (character >= 0xD800 && character < 0xE000)
         return machine_fail(percent->machine, "a surrogate is no character of a text");
-    text_builder_open(&builder, percent->machine);
-    return text_builder_add_character(&builder, (uint32_t)character, VALUE_TRUSTED) &&
-           text_builder_finish(&builder, false, &text) &&
+    jinja_machine_text_builder_open(&builder, percent->machine);
+    return jinja_machine_text_builder_add_character(&builder, (uint32_t)character, VALUE_TRUSTED) &&
+           jinja_machine_text_builder_finish(&builder, false, &text) &&
            add_padded(percent,
                       &(struct directive){
                           .left = directive->left, .width = directive->width, .precision = -1},
@@ -196,8 +197,9 @@ static bool is_real(const struct directive *directive) {
     return strchr("eEfFgG", directive->type) != NULL;
 }
 
-static const char *write_number(const struct directive *directive, const struct value *value,
-                                char out[FIGURES_BYTES], size_t *count, size_t *prefix) {
+static const char *percent_write_number(const struct directive *directive,
+                                        const struct value *value, char out[FIGURES_BYTES],
+                                        size_t *count, size_t *prefix) {
     bool real = is_real(directive);
     struct figures_format format = {.fill = ' ',
                                     .align = '>',
@@ -236,8 +238,8 @@ static bool unwrap_text(struct jinja_machine *machine, const struct directive *d
     return true;
 }
 
-static bool read_value(struct percent *percent, const struct directive *directive,
-                       const struct value *value, struct value *out) {
+static bool percent_read_value(struct percent *percent, const struct directive *directive,
+                               const struct value *value, struct value *out) {
     struct jinja_machine *machine = percent->machine;
     bool wrapped = percent->format->markup;
     if (value->kind == VALUE_UNDEFINED) return value_complain(machine, value);
@@ -256,13 +258,13 @@ static bool read_value(struct percent *percent, const struct directive *directiv
     return true;
 }
 
-static bool add_number(struct percent *percent, const struct directive *directive,
-                       const struct value *value) {
+static bool percent_add_number(struct percent *percent, const struct directive *directive,
+                               const struct value *value) {
     char text[FIGURES_BYTES];
     size_t count = 0, prefix = 0;
     struct value number = value_none();
-    if (!read_value(percent, directive, value, &number)) return false;
-    const char *reason = write_number(directive, &number, text, &count, &prefix);
+    if (!percent_read_value(percent, directive, value, &number)) return false;
+    const char *reason = percent_write_number(directive, &number, text, &count, &prefix);
     if (reason) return machine_fail(percent->machine, "%s", reason);
     int64_t digits = (int64_t)(count - prefix), zeros = 0;
     if (!is_real(directive) && directive->precision > digits) zeros = directive->precision - digits;
@@ -272,9 +274,10 @@ static bool add_number(struct percent *percent, const struct directive *directiv
         padding = 0;
     }
     return (directive->left || add_filled(percent, ' ', padding)) &&
-           text_builder_add(&percent->builder, text, prefix, VALUE_TRUSTED) &&
+           jinja_machine_text_builder_add(&percent->builder, text, prefix, VALUE_TRUSTED) &&
            add_filled(percent, '0', zeros) &&
-           text_builder_add(&percent->builder, text + prefix, count - prefix, VALUE_TRUSTED) &&
+           jinja_machine_text_builder_add(&percent->builder, text + prefix, count - prefix,
+                                          VALUE_TRUSTED) &&
            (!directive->left || add_filled(percent, ' ', padding));
 }
 
@@ -282,7 +285,7 @@ static bool add_directive(struct percent *percent) {
     struct directive directive;
     const struct value *value, *whole = percent->values;
     if (current(percent) == '(') {
-        if (!read_key(percent, &value)) return false;
+        if (!percent_read_key(percent, &value)) return false;
         percent->values = value;
         percent->used = 0;
     }
@@ -291,11 +294,11 @@ static bool add_directive(struct percent *percent) {
         return machine_fail(percent->machine, "unsupported format character");
     bool good = next_value(percent, &value);
     if (good && strchr("sra", directive.type))
-        good = add_text(percent, &directive, value);
+        good = percent_add_text(percent, &directive, value);
     else if (good && directive.type == 'c')
-        good = add_character(percent, &directive, value);
+        good = percent_add_character(percent, &directive, value);
     else if (good)
-        good = add_number(percent, &directive, value);
+        good = percent_add_number(percent, &directive, value);
     percent->values = whole;
     return good;
 }
@@ -311,21 +314,23 @@ bool percent_format(struct jinja_machine *machine, const struct value_text *form
                               .is_mapping = kind == VALUE_DICT || kind == VALUE_LIST ||
                                             kind == VALUE_RANGE || kind == VALUE_UNDEFINED};
     if (percent.is_tuple) percent.value_count = values->list->count;
-    text_builder_open(&percent.builder, machine);
+    jinja_machine_text_builder_open(&percent.builder, machine);
     while (percent.at < format->count) {
         const char *mark = memchr(format->data + percent.at, '%', format->count - percent.at);
         size_t next = mark ? (size_t)(mark - format->data) : format->count;
         if (!machine_spend(machine, 1) ||
-            !text_builder_add_part(&percent.builder, format, percent.at, next - percent.at))
+            !jinja_machine_text_builder_add_part(&percent.builder, format, percent.at,
+                                                 next - percent.at))
             return false;
         percent.at = next + 1;
         bool doubled = mark && current(&percent) == '%';
         percent.at += doubled;
-        if (mark && !(doubled ? text_builder_add_part(&percent.builder, format, next, 1)
-                              : add_directive(&percent)))
+        if (mark &&
+            !(doubled ? jinja_machine_text_builder_add_part(&percent.builder, format, next, 1)
+                      : add_directive(&percent)))
             return false;
     }
     if (percent.used < percent.value_count && !percent.is_mapping)
         return machine_fail(machine, "not all arguments converted during string formatting");
-    return text_builder_finish(&percent.builder, format->markup, out);
+    return jinja_machine_text_builder_finish(&percent.builder, format->markup, out);
 }

@@ -4,13 +4,13 @@
 #include "base/format.h"
 #include "serving/jinja/unicode.h"
 
-static bool is_ascii(const struct value_text *text) {
+static bool pieces_is_ascii(const struct value_text *text) {
     return text->count == text->length;
 }
 
 size_t pieces_offset(const struct value_text *text, size_t character) {
     if (character >= text->length) return text->count;
-    if (is_ascii(text)) return character;
+    if (pieces_is_ascii(text)) return character;
     size_t at = 0;
     for (size_t seen = 0; at < text->count; at++)
         if (((uint8_t)text->data[at] & 0xC0) != 0x80 && seen++ == character) break;
@@ -18,7 +18,7 @@ size_t pieces_offset(const struct value_text *text, size_t character) {
 }
 
 size_t pieces_character(const struct value_text *text, size_t offset) {
-    return is_ascii(text) ? offset : unicode_count(text->data, offset);
+    return pieces_is_ascii(text) ? offset : unicode_count(text->data, offset);
 }
 
 bool pieces_range(const struct value_text *text, int64_t start, int64_t end, size_t *start_out,
@@ -73,7 +73,7 @@ bool pieces_has(const struct value_text *set, uint32_t character) {
     return false;
 }
 
-static bool is_space(uint32_t character) {
+static bool pieces_is_space(uint32_t character) {
     if (character < 0x80)
         return character == ' ' || (character >= 9 && character <= 13) ||
                (character >= 0x1C && character <= 0x1F);
@@ -81,7 +81,7 @@ static bool is_space(uint32_t character) {
 }
 
 static bool is_stripped(const struct value_text *set, uint32_t character) {
-    return set ? pieces_has(set, character) : is_space(character);
+    return set ? pieces_has(set, character) : pieces_is_space(character);
 }
 
 void pieces_strip(const struct value_text *text, const struct value_text *set, bool left,
@@ -107,7 +107,7 @@ struct pieces {
 static bool pieces_open(struct pieces *pieces, struct jinja_machine *machine,
                         const struct value_text *whole, struct value *out) {
     *pieces = (struct pieces){machine, whole, NULL, 8};
-    if (!make_list(machine, VALUE_LIST, pieces->capacity, out)) return false;
+    if (!value_make_list(machine, VALUE_LIST, pieces->capacity, out)) return false;
     pieces->list = out->list;
     return true;
 }
@@ -115,8 +115,8 @@ static bool pieces_open(struct pieces *pieces, struct jinja_machine *machine,
 static bool pieces_add(struct pieces *pieces, size_t start, size_t end) {
     struct value piece;
     return machine_spend(pieces->machine, 1) &&
-           make_part(pieces->machine, pieces->whole, start, end - start, &piece) &&
-           list_push(pieces->machine, pieces->list, &pieces->capacity, piece);
+           value_make_part(pieces->machine, pieces->whole, start, end - start, &piece) &&
+           value_list_push(pieces->machine, pieces->list, &pieces->capacity, piece);
 }
 
 static bool split_left(struct pieces *pieces, const struct value_text *mark, int64_t most) {
@@ -140,7 +140,7 @@ static bool split_left_at_space(struct pieces *pieces, int64_t most) {
         if (at == end) return true;
         if (most == 0) return pieces_add(pieces, at, end);
         size_t start = at;
-        while (at < end && !is_space(unicode_read(text->data + at, &bytes)))
+        while (at < end && !pieces_is_space(unicode_read(text->data + at, &bytes)))
             at += bytes;
         if (!pieces_add(pieces, start, at)) return false;
     }
@@ -168,7 +168,7 @@ static bool split_right_at_space(struct pieces *pieces, int64_t most) {
         size_t last = end;
         while (end > 0) {
             size_t before = end;
-            if (is_space(pieces_before(text, &before))) break;
+            if (pieces_is_space(pieces_before(text, &before))) break;
             end = before;
         }
         if (!pieces_add(pieces, end, last)) return false;
@@ -220,49 +220,51 @@ bool pieces_lines(struct jinja_machine *machine, const struct value_text *text, 
 }
 
 /* str.replace of nothing: before each character, and at the end. */
-static bool spread(struct text_builder *builder, const struct value_text *text,
-                   const struct value_text *fresh, int64_t most) {
+static bool pieces_spread(struct text_builder *builder, const struct value_text *text,
+                          const struct value_text *fresh, int64_t most) {
     size_t at = 0;
     for (; most != 0; most--) {
-        if (!machine_spend(builder->machine, 1) || !text_builder_add_text(builder, fresh))
+        if (!machine_spend(builder->machine, 1) ||
+            !jinja_machine_text_builder_add_text(builder, fresh))
             return false;
         if (at == text->count) return true;
         unsigned bytes;
         (void)unicode_read(text->data + at, &bytes);
-        if (!text_builder_add_part(builder, text, at, bytes)) return false;
+        if (!jinja_machine_text_builder_add_part(builder, text, at, bytes)) return false;
         at += bytes;
     }
-    return text_builder_add_part(builder, text, at, text->count - at);
+    return jinja_machine_text_builder_add_part(builder, text, at, text->count - at);
 }
 
 bool pieces_replace(struct jinja_machine *machine, const struct value_text *text,
                     const struct value_text *old, const struct value_text *fresh, int64_t most,
                     bool markup, struct value *out) {
     struct text_builder builder;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     if (!machine_spend(machine, text->count / 64)) return false;
     size_t at = 0;
     if (old->count == 0) {
-        if (!spread(&builder, text, fresh, most)) return false;
-        return text_builder_finish(&builder, markup, out);
+        if (!pieces_spread(&builder, text, fresh, most)) return false;
+        return jinja_machine_text_builder_finish(&builder, markup, out);
     }
     for (; most != 0; most--) {
         size_t found = pieces_find(text, at, text->count, old);
         if (found == PIECES_NONE) break;
-        if (!machine_spend(machine, 1) || !text_builder_add_part(&builder, text, at, found - at) ||
-            !text_builder_add_text(&builder, fresh))
+        if (!machine_spend(machine, 1) ||
+            !jinja_machine_text_builder_add_part(&builder, text, at, found - at) ||
+            !jinja_machine_text_builder_add_text(&builder, fresh))
             return false;
         at = found + old->count;
     }
-    return text_builder_add_part(&builder, text, at, text->count - at) &&
-           text_builder_finish(&builder, markup, out);
+    return jinja_machine_text_builder_add_part(&builder, text, at, text->count - at) &&
+           jinja_machine_text_builder_finish(&builder, markup, out);
 }
 
 bool pieces_fill(struct text_builder *builder, const struct value_text *one, int64_t count) {
     if (count <= 0) return true;
     if (!machine_spend(builder->machine, (uint64_t)count)) return false;
     for (int64_t i = 0; i < count; i++)
-        if (!text_builder_add_text(builder, one)) return false;
+        if (!jinja_machine_text_builder_add_text(builder, one)) return false;
     return true;
 }
 
@@ -275,7 +277,7 @@ static size_t escape_character(uint32_t character, char out[12]) {
 bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *text,
                      struct value *out) {
     struct text_builder builder;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     if (!machine_spend(machine, text->count / 4)) return false;
     for (size_t at = 0; at < text->count;) {
         unsigned bytes;
@@ -283,10 +285,10 @@ bool pieces_to_ascii(struct jinja_machine *machine, const struct value_text *tex
         char escape[12];
         size_t count = escape_character(character, escape);
         enum value_origin origin = value_text_origin(text, at);
-        if (!(bytes == 1 ? text_builder_add_part(&builder, text, at, 1)
-                         : text_builder_add(&builder, escape, count, origin)))
+        if (!(bytes == 1 ? jinja_machine_text_builder_add_part(&builder, text, at, 1)
+                         : jinja_machine_text_builder_add(&builder, escape, count, origin)))
             return false;
         at += bytes;
     }
-    return text_builder_finish(&builder, text->markup, out);
+    return jinja_machine_text_builder_finish(&builder, text->markup, out);
 }

@@ -127,7 +127,7 @@ const struct routine *routine_find(const struct routine *rows, size_t count, str
 bool routine_subject(struct jinja_machine *machine, const struct value *value,
                      const struct value_text **out) {
     struct value text = *value;
-    if (value->kind != VALUE_TEXT && !value_string(machine, value, &text)) return false;
+    if (value->kind != VALUE_TEXT && !value_print_string(machine, value, &text)) return false;
     *out = text.text;
     return true;
 }

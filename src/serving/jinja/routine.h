@@ -13,7 +13,7 @@ static inline bool routine_given(const struct call *call, unsigned which) {
 }
 
 /* Whether it was given and is not None. */
-static inline bool routine_told(const struct call *call, unsigned which) {
+static inline bool routine_reported(const struct call *call, unsigned which) {
     return routine_given(call, which) && call->arguments[which].kind != VALUE_NONE;
 }
 

@@ -9,8 +9,8 @@ static bool remainder_is(struct jinja_machine *machine, const struct value *valu
                          const struct value *divisor, int64_t wanted, struct value *out) {
     struct value rest, expected = value_integer(wanted);
     bool equal;
-    return value_arithmetic(machine, "%", value, divisor, &rest) &&
-           value_equal(machine, &rest, &expected, &equal) && routine_answer(out, equal);
+    return value_operate_arithmetic(machine, "%", value, divisor, &rest) &&
+           value_compare_equal(machine, &rest, &expected, &equal) && routine_answer(out, equal);
 }
 
 static bool is_odd(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -18,7 +18,8 @@ static bool is_odd(struct jinja_machine *machine, const struct call *call, struc
     return remainder_is(machine, &call->subject, &two, 1, out);
 }
 
-static bool is_even(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool tests_is_even(struct jinja_machine *machine, const struct call *call,
+                          struct value *out) {
     struct value two = value_integer(2);
     return remainder_is(machine, &call->subject, &two, 0, out);
 }
@@ -29,14 +30,15 @@ static bool is_divisibleby(struct jinja_machine *machine, const struct call *cal
 }
 
 /* filter, test: whether there is one of this name */
-static bool is_known(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool tests_is_known(struct jinja_machine *machine, const struct call *call,
+                           struct value *out) {
     const struct value *subject = &call->subject;
     uint64_t hash;
-    if (!value_hash(machine, subject, &hash)) return false;
+    if (!value_compare_hash(machine, subject, &hash)) return false;
     if (subject->kind != VALUE_TEXT) return routine_answer(out, false);
     struct bytes name = value_text_bytes(subject->text);
     return routine_answer(
-        out, (call->routine->name[0] == 'f' ? filter_find(name) : test_find(name)) != NULL);
+        out, (call->routine->name[0] == 'f' ? filters_find(name) : tests_find(name)) != NULL);
 }
 
 /* Tests that look at the kind of value alone. */
@@ -136,8 +138,8 @@ static bool is_in_case(struct jinja_machine *machine, const struct call *call, s
 
 /* Python's `is`. Which of two equal texts are one object is Python's secret; here those are that lie
  * at one place, and those that the template itself wrote. */
-static bool is_same(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                    bool *out) {
+static bool tests_is_same(struct jinja_machine *machine, const struct value *a,
+                          const struct value *b, bool *out) {
     *out = false;
     if (a->kind != b->kind) return true;
     switch (a->kind) {
@@ -158,7 +160,7 @@ static bool is_same(struct jinja_machine *machine, const struct value *a, const 
         else if ((!a->text->marks && !b->text->marks && a->text->origin == VALUE_TRUSTED &&
                   b->text->origin == VALUE_TRUSTED) ||
                  a->text->length <= 1)
-            return value_equal(machine, a, b, out);
+            return value_compare_equal(machine, a, b, out);
         return true;
     default:
         *out = a->list == b->list;
@@ -168,20 +170,20 @@ static bool is_same(struct jinja_machine *machine, const struct value *a, const 
 
 static bool is_sameas(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool same;
-    return is_same(machine, &call->subject, &call->arguments[0], &same) &&
+    return tests_is_same(machine, &call->subject, &call->arguments[0], &same) &&
            routine_answer(out, same);
 }
 
 static bool is_in(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool has;
-    return value_contains(machine, &call->arguments[0], &call->subject, &has) &&
+    return value_compare_contains(machine, &call->arguments[0], &call->subject, &has) &&
            routine_answer(out, has);
 }
 
 /* ==, != and their other names */
 static bool is_equal(struct jinja_machine *machine, const struct call *call, struct value *out) {
     bool equal, negated = call->routine->name[0] == '!' || call->routine->name[0] == 'n';
-    return value_equal(machine, &call->subject, &call->arguments[0], &equal) &&
+    return value_compare_equal(machine, &call->subject, &call->arguments[0], &equal) &&
            routine_answer(out, equal != negated);
 }
 
@@ -192,7 +194,8 @@ static bool is_ordered(struct jinja_machine *machine, const struct call *call, c
            routine_answer(out, truth);
 }
 
-static bool is_less(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool tests_is_less(struct jinja_machine *machine, const struct call *call,
+                          struct value *out) {
     return is_ordered(machine, call, "<", out);
 }
 
@@ -213,10 +216,10 @@ static bool is_at_least(struct jinja_machine *machine, const struct call *call, 
 
 static const struct routine rows[] = {
     {.name = "odd", .run = is_odd},
-    {.name = "even", .run = is_even},
+    {.name = "even", .run = tests_is_even},
     {.name = "divisibleby", .run = is_divisibleby, .parameters = {"num"}, .required = 1},
-    {.name = "filter", .run = is_known},
-    {.name = "test", .run = is_known},
+    {.name = "filter", .run = tests_is_known},
+    {.name = "test", .run = tests_is_known},
     {.name = "lower", .run = is_in_case},
     {.name = "upper", .run = is_in_case},
     {.name = "sameas", .run = is_sameas, .parameters = {"other"}, .required = 1},
@@ -226,9 +229,9 @@ static const struct routine rows[] = {
     COMPARISON("==", is_equal),
     COMPARISON("ne", is_equal),
     COMPARISON("!=", is_equal),
-    COMPARISON("lt", is_less),
-    COMPARISON("lessthan", is_less),
-    COMPARISON("<", is_less),
+    COMPARISON("lt", tests_is_less),
+    COMPARISON("lessthan", tests_is_less),
+    COMPARISON("<", tests_is_less),
     COMPARISON("le", is_at_most),
     COMPARISON("<=", is_at_most),
     COMPARISON("gt", is_greater),
@@ -238,7 +241,7 @@ static const struct routine rows[] = {
     COMPARISON(">=", is_at_least),
 };
 
-const struct routine *test_find(struct bytes name) {
+const struct routine *tests_find(struct bytes name) {
     const struct routine *row = routine_find(kind_rows, ARRAY_COUNT(kind_rows), name);
     return row ? row : routine_find(rows, ARRAY_COUNT(rows), name);
 }

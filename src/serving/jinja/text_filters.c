@@ -25,9 +25,9 @@ static bool as_method(struct jinja_machine *machine, const struct call *call, st
         arguments = &width;
         count = 1;
     }
-    if (subject.kind != VALUE_TEXT && !value_string(machine, &call->subject, &subject))
+    if (subject.kind != VALUE_TEXT && !value_print_string(machine, &call->subject, &subject))
         return false;
-    return routine_call(machine, method_find(VALUE_TEXT, method), &subject, arguments, count, NULL,
+    return routine_call(machine, methods_find(VALUE_TEXT, method), &subject, arguments, count, NULL,
                         0, out);
 }
 
@@ -43,7 +43,7 @@ static bool as_text(struct jinja_machine *machine, const struct value_text *text
 
 static bool string(struct jinja_machine *machine, const struct call *call, struct value *out) {
     *out = call->subject;
-    return call->subject.kind == VALUE_TEXT || value_string(machine, &call->subject, out);
+    return call->subject.kind == VALUE_TEXT || value_print_string(machine, &call->subject, out);
 }
 
 static bool safe(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -51,18 +51,20 @@ static bool safe(struct jinja_machine *machine, const struct call *call, struct 
     return routine_subject(machine, &call->subject, &text) && as_text(machine, text, true, out);
 }
 
-static bool escape(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return value_escape(machine, &call->subject, out);
+static bool text_filters_escape(struct jinja_machine *machine, const struct call *call,
+                                struct value *out) {
+    return markup_value_escape(machine, &call->subject, out);
 }
 
 static bool forceescape(struct jinja_machine *machine, const struct call *call, struct value *out) {
     struct value plain = {.kind = VALUE_TEXT};
     const struct value_text *text;
     return routine_plain(machine, &call->subject, &text) && as_text(machine, text, false, &plain) &&
-           value_escape(machine, &plain, out);
+           markup_value_escape(machine, &plain, out);
 }
 
-static bool replace(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_filters_replace(struct jinja_machine *machine, const struct call *call,
+                                 struct value *out) {
     const struct value_text *text, *old, *fresh;
     int64_t most;
     return routine_plain(machine, &call->subject, &text) &&
@@ -72,19 +74,20 @@ static bool replace(struct jinja_machine *machine, const struct call *call, stru
            pieces_replace(machine, text, old, fresh, most, false, out);
 }
 
-static bool format(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_filters_format(struct jinja_machine *machine, const struct call *call,
+                                struct value *out) {
     struct value text, values;
     if (call->rest_count && call->named_count)
         return machine_fail(machine,
                             "can't handle positional and keyword arguments at the same time");
     if (!string(machine, call, &text)) return false;
     if (call->named_count) {
-        if (!make_dict(machine, &values)) return false;
+        if (!value_make_dict(machine, &values)) return false;
         for (uint32_t i = 0; i < call->named_count; i++)
-            if (!dict_set(machine, values.dict, call->named[i].name, call->named[i].value))
+            if (!value_dict_set(machine, values.dict, call->named[i].name, call->named[i].value))
                 return false;
     } else {
-        if (!make_list(machine, VALUE_TUPLE, call->rest_count, &values)) return false;
+        if (!value_make_list(machine, VALUE_TUPLE, call->rest_count, &values)) return false;
         for (uint32_t i = 0; i < call->rest_count; i++)
             values.list->items[i] = call->rest[i];
         values.list->count = call->rest_count;
@@ -104,7 +107,7 @@ static bool title(struct jinja_machine *machine, const struct call *call, struct
     struct text_builder builder;
     unsigned bytes;
     if (!routine_subject(machine, &call->subject, &text)) return false;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     for (size_t at = 0; at < text->count;) { /* runs that begin words, runs of words */
         size_t start = at, first = 0;
         bool between = begins_word(unicode_read(text->data + at, &bytes));
@@ -116,7 +119,7 @@ static bool title(struct jinja_machine *machine, const struct call *call, struct
             !letters_add(&builder, text, first, at, LETTERS_LOWER))
             return false;
     }
-    return text_builder_finish(&builder, false, out);
+    return jinja_machine_text_builder_finish(&builder, false, out);
 }
 
 static bool wordcount(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -149,14 +152,15 @@ bool text_filters_indent(struct jinja_machine *machine, const struct call *call,
     if (!routine_integer(machine, call, place, usual, &width)) return false;
     if (width > most)
         return machine_fail(machine, "the indent of %s() is too large", call->routine->name);
-    text_builder_open(&builder, machine);
-    if (!pieces_fill(&builder, &space, width) || !text_builder_finish(&builder, false, &text))
+    jinja_machine_text_builder_open(&builder, machine);
+    if (!pieces_fill(&builder, &space, width) ||
+        !jinja_machine_text_builder_finish(&builder, false, &text))
         return false;
     *out = text.text;
     return true;
 }
 
-static bool check_text(struct jinja_machine *machine, const struct value *value) {
+static bool text_filters_check_text(struct jinja_machine *machine, const struct value *value) {
     return value->kind == VALUE_TEXT || routine_refuse(machine, value, "is no str");
 }
 
@@ -165,25 +169,25 @@ static bool indent(struct jinja_machine *machine, const struct call *call, struc
     bool first = routine_flag(call, 1, false), blank = routine_flag(call, 2, false);
     struct text_builder builder;
     struct value ended, lines;
-    if (!check_text(machine, &call->subject) ||
+    if (!text_filters_check_text(machine, &call->subject) ||
         !text_filters_indent(machine, call, 0, 4, INT64_MAX, &by))
         return false;
-    text_builder_open(&builder, machine);
-    if (!text_builder_add_text(&builder, text) ||
-        !text_builder_add(&builder, "\n", 1, VALUE_TRUSTED) ||
-        !text_builder_finish(&builder, text->markup, &ended) ||
+    jinja_machine_text_builder_open(&builder, machine);
+    if (!jinja_machine_text_builder_add_text(&builder, text) ||
+        !jinja_machine_text_builder_add(&builder, "\n", 1, VALUE_TRUSTED) ||
+        !jinja_machine_text_builder_finish(&builder, text->markup, &ended) ||
         !pieces_lines(machine, ended.text, false, &lines))
         return false;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     for (uint32_t i = 0; i < lines.list->count; i++) {
         const struct value_text *line = lines.list->items[i].text;
         bool indented = i == 0 ? first : blank || line->count > 0;
-        if ((i > 0 && !text_builder_add(&builder, "\n", 1, VALUE_TRUSTED)) ||
-            (indented && !text_builder_add_text(&builder, by)) ||
-            !text_builder_add_text(&builder, line))
+        if ((i > 0 && !jinja_machine_text_builder_add(&builder, "\n", 1, VALUE_TRUSTED)) ||
+            (indented && !jinja_machine_text_builder_add_text(&builder, by)) ||
+            !jinja_machine_text_builder_add_text(&builder, line))
             return false;
     }
-    return text_builder_finish(&builder, text->markup, out);
+    return jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
 static bool truncate(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -200,15 +204,17 @@ static bool truncate(struct jinja_machine *machine, const struct call *call, str
     if (!value_length(machine, &call->subject, &has)) return false;
     *out = call->subject;
     if (leeway > INT64_MAX - length || has <= length + leeway) return true;
-    if (!check_text(machine, &call->subject)) return false;
+    if (!text_filters_check_text(machine, &call->subject)) return false;
     size_t kept = pieces_offset(text, (size_t)(length - end->length));
     if (!routine_flag(call, 1, false)) {
         const char *space = memrchr(text->data, ' ', kept);
         if (space) kept = (size_t)(space - text->data);
     }
-    text_builder_open(&builder, machine);
-    return markup_fit(machine, text, end, &end) && text_builder_add_part(&builder, text, 0, kept) &&
-           text_builder_add_text(&builder, end) && text_builder_finish(&builder, text->markup, out);
+    jinja_machine_text_builder_open(&builder, machine);
+    return markup_fit(machine, text, end, &end) &&
+           jinja_machine_text_builder_add_part(&builder, text, 0, kept) &&
+           jinja_machine_text_builder_add_text(&builder, end) &&
+           jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
 /* ---- for other languages ---- */
@@ -227,8 +233,9 @@ static bool add_quoted(struct text_builder *builder, const struct value *value, 
         char coded[3] = {'%', hex[c >> 4], hex[c & 15]};
         if (query && c == ' ') coded[0] = '+';
         enum value_origin origin = value_text_origin(text, at);
-        if (!(kept ? text_builder_add_part(builder, text, at, 1)
-                   : text_builder_add(builder, coded, coded[0] == '+' ? 1 : 3, origin)))
+        if (!(kept ? jinja_machine_text_builder_add_part(builder, text, at, 1)
+                   : jinja_machine_text_builder_add(builder, coded, coded[0] == '+' ? 1 : 3,
+                                                    origin)))
             return false;
     }
     return true;
@@ -239,29 +246,30 @@ static bool urlencode(struct jinja_machine *machine, const struct call *call, st
     struct text_builder builder;
     struct iteration iteration;
     bool more = true;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     if (pairs.kind == VALUE_TEXT || !value_is_iterable(&pairs))
-        return add_quoted(&builder, &pairs, false) && text_builder_finish(&builder, false, out);
+        return add_quoted(&builder, &pairs, false) &&
+               jinja_machine_text_builder_finish(&builder, false, out);
     if (pairs.kind == VALUE_DICT) {
         pairs.kind = VALUE_VIEW;
         pairs.detail = VALUE_VIEW_ITEMS;
     }
-    if (!iteration_open(machine, &pairs, &iteration)) return false;
+    if (!value_access_iteration_open(machine, &pairs, &iteration)) return false;
     for (bool first = true;; first = false) {
         struct value_list *items;
-        if (!iteration_next(machine, &iteration, &pair, &more)) return false;
+        if (!value_access_iteration_next(machine, &iteration, &pair, &more)) return false;
         if (!more) break;
-        if (!value_items(machine, &pair, true, &items)) return false;
+        if (!value_access_items(machine, &pair, true, &items)) return false;
         if (items->count != 2)
             return machine_fail(machine, "expected 2 values to unpack, got %u",
                                 (unsigned)items->count);
-        if ((!first && !text_builder_add(&builder, "&", 1, VALUE_TRUSTED)) ||
+        if ((!first && !jinja_machine_text_builder_add(&builder, "&", 1, VALUE_TRUSTED)) ||
             !add_quoted(&builder, &items->items[0], true) ||
-            !text_builder_add(&builder, "=", 1, VALUE_TRUSTED) ||
+            !jinja_machine_text_builder_add(&builder, "=", 1, VALUE_TRUSTED) ||
             !add_quoted(&builder, &items->items[1], true))
             return false;
     }
-    return text_builder_finish(&builder, false, out);
+    return jinja_machine_text_builder_finish(&builder, false, out);
 }
 
 /* Filters for web pages, which no published chat template calls. */
@@ -274,15 +282,18 @@ static const struct routine rows[] = {
     {.name = "capitalize", .run = as_method},
     {.name = "center", .run = as_method, .parameters = {"width"}},
     {.name = "string", .run = string, .nameless = true},
-    {.name = "replace", .run = replace, .parameters = {"old", "new", "count"}, .required = 2},
+    {.name = "replace",
+     .run = text_filters_replace,
+     .parameters = {"old", "new", "count"},
+     .required = 2},
     {.name = "indent", .run = indent, .parameters = {"width", "first", "blank"}},
     {.name = "title", .run = title},
     {.name = "safe", .run = safe},
-    {.name = "e", .run = escape},
-    {.name = "escape", .run = escape},
+    {.name = "e", .run = text_filters_escape},
+    {.name = "escape", .run = text_filters_escape},
     {.name = "forceescape", .run = forceescape},
     {.name = "striptags", .refused = REFUSED("striptags")},
-    {.name = "format", .run = format, .rest = true, .named = true},
+    {.name = "format", .run = text_filters_format, .rest = true, .named = true},
     {.name = "wordcount", .run = wordcount},
     {.name = "truncate", .run = truncate, .parameters = {"length", "killwords", "end", "leeway"}},
     {.name = "wordwrap", .refused = REFUSED("wordwrap")},

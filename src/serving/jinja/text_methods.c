@@ -15,7 +15,8 @@ static const struct value_text space = {
 /* ---- case and kinds of characters ---- */
 
 static bool change(struct jinja_machine *machine, const struct call *call, struct value *out);
-static bool ask(struct jinja_machine *machine, const struct call *call, struct value *out);
+static bool text_methods_ask(struct jinja_machine *machine, const struct call *call,
+                             struct value *out);
 
 static const struct routine change_rows[] = {
     [LETTERS_UPPER] = {.name = "upper", .run = change},
@@ -27,18 +28,18 @@ static const struct routine change_rows[] = {
 };
 
 static const struct routine ask_rows[] = {
-    [LETTERS_ARE_ALNUM] = {.name = "isalnum", .run = ask},
-    [LETTERS_ARE_ALPHA] = {.name = "isalpha", .run = ask},
-    [LETTERS_ARE_ASCII] = {.name = "isascii", .run = ask},
-    [LETTERS_ARE_DECIMAL] = {.name = "isdecimal", .run = ask},
-    [LETTERS_ARE_DIGIT] = {.name = "isdigit", .run = ask},
-    [LETTERS_ARE_IDENTIFIER] = {.name = "isidentifier", .run = ask},
-    [LETTERS_ARE_LOWER] = {.name = "islower", .run = ask},
-    [LETTERS_ARE_NUMERIC] = {.name = "isnumeric", .run = ask},
-    [LETTERS_ARE_PRINTABLE] = {.name = "isprintable", .run = ask},
-    [LETTERS_ARE_SPACE] = {.name = "isspace", .run = ask},
-    [LETTERS_ARE_TITLE] = {.name = "istitle", .run = ask},
-    [LETTERS_ARE_UPPER] = {.name = "isupper", .run = ask},
+    [LETTERS_ARE_ALNUM] = {.name = "isalnum", .run = text_methods_ask},
+    [LETTERS_ARE_ALPHA] = {.name = "isalpha", .run = text_methods_ask},
+    [LETTERS_ARE_ASCII] = {.name = "isascii", .run = text_methods_ask},
+    [LETTERS_ARE_DECIMAL] = {.name = "isdecimal", .run = text_methods_ask},
+    [LETTERS_ARE_DIGIT] = {.name = "isdigit", .run = text_methods_ask},
+    [LETTERS_ARE_IDENTIFIER] = {.name = "isidentifier", .run = text_methods_ask},
+    [LETTERS_ARE_LOWER] = {.name = "islower", .run = text_methods_ask},
+    [LETTERS_ARE_NUMERIC] = {.name = "isnumeric", .run = text_methods_ask},
+    [LETTERS_ARE_PRINTABLE] = {.name = "isprintable", .run = text_methods_ask},
+    [LETTERS_ARE_SPACE] = {.name = "isspace", .run = text_methods_ask},
+    [LETTERS_ARE_TITLE] = {.name = "istitle", .run = text_methods_ask},
+    [LETTERS_ARE_UPPER] = {.name = "isupper", .run = text_methods_ask},
 };
 
 static bool change(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -46,7 +47,8 @@ static bool change(struct jinja_machine *machine, const struct call *call, struc
                           (enum letters_change)(call->routine - change_rows), out);
 }
 
-static bool ask(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_methods_ask(struct jinja_machine *machine, const struct call *call,
+                             struct value *out) {
     const struct value_text *text = call->subject.text;
     return machine_spend(machine, text->count / 16) &&
            routine_answer(out, letters_are(text, (enum letters_kind)(call->routine - ask_rows)));
@@ -55,8 +57,8 @@ static bool ask(struct jinja_machine *machine, const struct call *call, struct v
 /* ---- searching ---- */
 
 /* The part that the two last arguments choose, in bytes. */
-static bool read_range(struct jinja_machine *machine, const struct call *call, size_t *start,
-                       size_t *end, bool *exists) {
+static bool text_methods_read_range(struct jinja_machine *machine, const struct call *call,
+                                    size_t *start, size_t *end, bool *exists) {
     int64_t from, to;
     if (!routine_end(machine, call, 1, 0, &from) || !routine_end(machine, call, 2, INT64_MAX, &to))
         return false;
@@ -70,7 +72,7 @@ static bool find(struct jinja_machine *machine, const struct call *call, struct 
     bool exists, last = call->routine->name[0] == 'r';
     size_t start, end, found = PIECES_NONE;
     if (!routine_text(machine, call, 0, NULL, &needle) ||
-        !read_range(machine, call, &start, &end, &exists))
+        !text_methods_read_range(machine, call, &start, &end, &exists))
         return false;
     if (exists)
         found = last ? pieces_find_last(machine, text, start, end, needle)
@@ -82,13 +84,14 @@ static bool find(struct jinja_machine *machine, const struct call *call, struct 
     return true;
 }
 
-static bool count(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_methods_count(struct jinja_machine *machine, const struct call *call,
+                               struct value *out) {
     const struct value_text *text = call->subject.text, *needle;
     bool exists;
     size_t start, end;
     int64_t found = 0;
     if (!routine_text(machine, call, 0, NULL, &needle) ||
-        !read_range(machine, call, &start, &end, &exists))
+        !text_methods_read_range(machine, call, &start, &end, &exists))
         return false;
     if (exists && needle->count == 0)
         found = (int64_t)unicode_count(text->data + start, end - start) + 1;
@@ -114,7 +117,7 @@ static bool has_end(struct jinja_machine *machine, const struct call *call, stru
     const struct value *part = &call->arguments[0];
     bool exists, first = call->routine->name[0] == 's', found = false;
     size_t start, end;
-    if (!read_range(machine, call, &start, &end, &exists)) return false;
+    if (!text_methods_read_range(machine, call, &start, &end, &exists)) return false;
     bool several = part->kind == VALUE_TUPLE;
     uint32_t parts = several ? part->list->count : 1;
     for (uint32_t i = 0; i < parts && !found; i++) {
@@ -130,21 +133,23 @@ static bool has_end(struct jinja_machine *machine, const struct call *call, stru
 /* ---- cutting ---- */
 
 /* strip, lstrip, rstrip */
-static bool strip(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_methods_strip(struct jinja_machine *machine, const struct call *call,
+                               struct value *out) {
     const struct value_text *text = call->subject.text, *set = NULL;
     size_t start = 0, end = text->count;
     char side = call->routine->name[0];
-    if (routine_told(call, 0) && !routine_text(machine, call, 0, NULL, &set)) return false;
+    if (routine_reported(call, 0) && !routine_text(machine, call, 0, NULL, &set)) return false;
     pieces_strip(text, set, side != 'r', side != 'l', &start, &end);
     return machine_spend(machine, (text->count - (end - start)) / 16) &&
-           make_part(machine, text, start, end - start, out);
+           value_make_part(machine, text, start, end - start, out);
 }
 
 /* split, rsplit */
-static bool split(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_methods_split(struct jinja_machine *machine, const struct call *call,
+                               struct value *out) {
     const struct value_text *mark = NULL;
     int64_t most;
-    if (routine_told(call, 0) && !routine_text(machine, call, 0, NULL, &mark)) return false;
+    if (routine_reported(call, 0) && !routine_text(machine, call, 0, NULL, &mark)) return false;
     return routine_integer(machine, call, 1, -1, &most) &&
            pieces_split(machine, call->subject.text, mark, most, call->routine->name[0] == 'r',
                         out);
@@ -168,12 +173,12 @@ static bool partition(struct jinja_machine *machine, const struct call *call, st
     if (machine->status != STATUS_OK) return false;
     size_t behind = at + mark->count;
     if (at == PIECES_NONE) at = behind = last ? 0 : text->count;
-    if (!make_list(machine, VALUE_TUPLE, 3, out)) return false;
+    if (!value_make_list(machine, VALUE_TUPLE, 3, out)) return false;
     struct value *items = out->list->items;
     out->list->count = 3;
-    return make_part(machine, text, 0, at, &items[0]) &&
-           make_part(machine, text, at, behind - at, &items[1]) &&
-           make_part(machine, text, behind, text->count - behind, &items[2]);
+    return value_make_part(machine, text, 0, at, &items[0]) &&
+           value_make_part(machine, text, at, behind - at, &items[1]) &&
+           value_make_part(machine, text, behind, text->count - behind, &items[2]);
 }
 
 /* removeprefix, removesuffix */
@@ -182,37 +187,40 @@ static bool remove_end(struct jinja_machine *machine, const struct call *call, s
     bool first = call->routine->name[6] == 'p';
     if (!routine_text(machine, call, 0, NULL, &part)) return false;
     size_t cut = has_at_end(text, 0, text->count, part, first) ? part->count : 0;
-    return make_part(machine, text, first ? cut : 0, text->count - cut, out);
+    return value_make_part(machine, text, first ? cut : 0, text->count - cut, out);
 }
 
 /* ---- joining, filling ---- */
 
-static bool join(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_methods_join(struct jinja_machine *machine, const struct call *call,
+                              struct value *out) {
     const struct value_text *mark = call->subject.text;
     struct text_builder builder;
     struct iteration iteration;
     struct value item;
     bool more = true;
-    text_builder_open(&builder, machine);
-    if (!iteration_open(machine, &call->arguments[0], &iteration)) return false;
+    jinja_machine_text_builder_open(&builder, machine);
+    if (!value_access_iteration_open(machine, &call->arguments[0], &iteration)) return false;
     for (uint64_t i = 0;; i++) {
-        if (!machine_spend(machine, 1) || !iteration_next(machine, &iteration, &item, &more))
+        if (!machine_spend(machine, 1) ||
+            !value_access_iteration_next(machine, &iteration, &item, &more))
             return false;
         if (!more) break;
-        if (i && !text_builder_add_text(&builder, mark)) return false;
+        if (i && !jinja_machine_text_builder_add_text(&builder, mark)) return false;
         if (mark->markup) {
             if (!markup_add(&builder, &item)) return false;
         } else if (item.kind != VALUE_TEXT) {
             return machine_fail(machine, "sequence item %llu: expected str instance, %s found",
                                 (unsigned long long)i, value_type_name(&item));
-        } else if (!text_builder_add_text(&builder, item.text)) {
+        } else if (!jinja_machine_text_builder_add_text(&builder, item.text)) {
             return false;
         }
     }
-    return text_builder_finish(&builder, mark->markup, out);
+    return jinja_machine_text_builder_finish(&builder, mark->markup, out);
 }
 
-static bool replace(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_methods_replace(struct jinja_machine *machine, const struct call *call,
+                                 struct value *out) {
     const struct value_text *text = call->subject.text, *old, *fresh;
     int64_t most;
     return routine_text(machine, call, 0, NULL, &old) &&
@@ -235,10 +243,11 @@ static bool justify(struct jinja_machine *machine, const struct call *call, stru
         return machine_fail(machine, "The fill character must be exactly one character long");
     int64_t padding = width > text->length ? width - text->length : 0;
     left = side == 'l' ? 0 : side == 'r' ? padding : padding / 2 + (padding & width & 1);
-    text_builder_open(&builder, machine);
-    return pieces_fill(&builder, fill, left) && text_builder_add_text(&builder, text) &&
+    jinja_machine_text_builder_open(&builder, machine);
+    return pieces_fill(&builder, fill, left) &&
+           jinja_machine_text_builder_add_text(&builder, text) &&
            pieces_fill(&builder, fill, padding - left) &&
-           text_builder_finish(&builder, text->markup, out);
+           jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
 static bool zfill(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -248,11 +257,11 @@ static bool zfill(struct jinja_machine *machine, const struct call *call, struct
     int64_t width;
     if (!routine_integer(machine, call, 0, 0, &width)) return false;
     size_t sign = text->count && (text->data[0] == '+' || text->data[0] == '-');
-    text_builder_open(&builder, machine);
-    return text_builder_add_part(&builder, text, 0, sign) &&
+    jinja_machine_text_builder_open(&builder, machine);
+    return jinja_machine_text_builder_add_part(&builder, text, 0, sign) &&
            pieces_fill(&builder, &zero, width > text->length ? width - text->length : 0) &&
-           text_builder_add_part(&builder, text, sign, text->count - sign) &&
-           text_builder_finish(&builder, text->markup, out);
+           jinja_machine_text_builder_add_part(&builder, text, sign, text->count - sign) &&
+           jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
 static bool expandtabs(struct jinja_machine *machine, const struct call *call, struct value *out) {
@@ -262,13 +271,13 @@ static bool expandtabs(struct jinja_machine *machine, const struct call *call, s
     size_t start = 0;
     if (!routine_integer(machine, call, 0, 8, &stop) || !machine_spend(machine, text->count / 16))
         return false;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     for (size_t at = 0; at < text->count; at++) {
         char c = text->data[at];
         if (c == '\t') {
             int64_t gap = stop > 0 ? stop - column % stop : 0;
             column += gap;
-            if (!text_builder_add_part(&builder, text, start, at - start) ||
+            if (!jinja_machine_text_builder_add_part(&builder, text, start, at - start) ||
                 !pieces_fill(&builder, &space, gap))
                 return false;
             start = at + 1;
@@ -278,11 +287,12 @@ static bool expandtabs(struct jinja_machine *machine, const struct call *call, s
             column += ((uint8_t)c & 0xC0) != 0x80;
         }
     }
-    return text_builder_add_part(&builder, text, start, text->count - start) &&
-           text_builder_finish(&builder, text->markup, out);
+    return jinja_machine_text_builder_add_part(&builder, text, start, text->count - start) &&
+           jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
-static bool format(struct jinja_machine *machine, const struct call *call, struct value *out) {
+static bool text_methods_format(struct jinja_machine *machine, const struct call *call,
+                                struct value *out) {
     return braces_format(machine, call->subject.text,
                          &(struct braces_values){.values = call->rest,
                                                  .value_count = call->rest_count,
@@ -303,31 +313,40 @@ static bool check_markup(struct jinja_machine *machine, const struct call *call)
     return machine_fail(machine, "'str object' has no attribute '%s'", call->routine->name);
 }
 
-static bool escape(struct jinja_machine *machine, const struct call *call, struct value *out) {
-    return check_markup(machine, call) && value_escape(machine, &call->arguments[0], out);
+static bool text_methods_escape(struct jinja_machine *machine, const struct call *call,
+                                struct value *out) {
+    return check_markup(machine, call) && markup_value_escape(machine, &call->arguments[0], out);
 }
 
 #define SEARCH                                                                                     \
     { "sub", "start", "end" }
 
 static const struct routine rows[] = {
-    {.name = "strip", .run = strip, .parameters = {"chars"}, .nameless = true},
-    {.name = "split", .run = split, .parameters = {"sep", "maxsplit"}},
+    {.name = "strip", .run = text_methods_strip, .parameters = {"chars"}, .nameless = true},
+    {.name = "split", .run = text_methods_split, .parameters = {"sep", "maxsplit"}},
     {.name = "startswith", .run = has_end, .parameters = SEARCH, .required = 1, .nameless = true},
     {.name = "endswith", .run = has_end, .parameters = SEARCH, .required = 1, .nameless = true},
     {.name = "replace",
-     .run = replace,
+     .run = text_methods_replace,
      .parameters = {"old", "new", "count"},
      .required = 2,
      .nameless = true},
-    {.name = "rstrip", .run = strip, .parameters = {"chars"}, .nameless = true},
-    {.name = "lstrip", .run = strip, .parameters = {"chars"}, .nameless = true},
+    {.name = "rstrip", .run = text_methods_strip, .parameters = {"chars"}, .nameless = true},
+    {.name = "lstrip", .run = text_methods_strip, .parameters = {"chars"}, .nameless = true},
     {.name = "find", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
-    {.name = "join", .run = join, .parameters = {"iterable"}, .required = 1, .nameless = true},
-    {.name = "format", .run = format, .rest = true, .named = true},
-    {.name = "rsplit", .run = split, .parameters = {"sep", "maxsplit"}},
+    {.name = "join",
+     .run = text_methods_join,
+     .parameters = {"iterable"},
+     .required = 1,
+     .nameless = true},
+    {.name = "format", .run = text_methods_format, .rest = true, .named = true},
+    {.name = "rsplit", .run = text_methods_split, .parameters = {"sep", "maxsplit"}},
     {.name = "rfind", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
-    {.name = "count", .run = count, .parameters = SEARCH, .required = 1, .nameless = true},
+    {.name = "count",
+     .run = text_methods_count,
+     .parameters = SEARCH,
+     .required = 1,
+     .nameless = true},
     {.name = "index", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
     {.name = "rindex", .run = find, .parameters = SEARCH, .required = 1, .nameless = true},
     {.name = "splitlines", .run = splitlines, .parameters = {"keepends"}},
@@ -369,7 +388,11 @@ static const struct routine rows[] = {
      .parameters = {"mapping"},
      .required = 1,
      .nameless = true},
-    {.name = "escape", .run = escape, .parameters = {"s"}, .required = 1, .nameless = true},
+    {.name = "escape",
+     .run = text_methods_escape,
+     .parameters = {"s"},
+     .required = 1,
+     .nameless = true},
     {.name = "striptags", .refused = "the method striptags is not supported: it is for web pages"},
     {.name = "unescape", .refused = "the method unescape is not supported: it is for web pages"},
     {.name = "encode", .refused = "str.encode() is not supported: templates write text"},

@@ -28,7 +28,7 @@ bool value_of_text(struct arena *arena, struct bytes text, enum value_origin ori
     return true;
 }
 
-static bool list_of(struct arena *arena, size_t count, struct value *out) {
+static bool value_list_of(struct arena *arena, size_t count, struct value *out) {
     if (count > UINT32_MAX / sizeof(struct value)) return false;
     struct value_list *list = arena_take(arena, sizeof *list + count * sizeof(struct value));
     if (!list) return false;
@@ -50,7 +50,7 @@ static bool dict_of(struct arena *arena, size_t count, struct value *out) {
 
 bool value_of_items(struct arena *arena, const struct value *items, size_t count,
                     struct value *out) {
-    if (!list_of(arena, count, out)) return false;
+    if (!value_list_of(arena, count, out)) return false;
     if (count) memcpy(out->list->items, items, count * sizeof *items);
     return true;
 }
@@ -89,21 +89,21 @@ static bool tree_bytes(const struct tree *tree, unsigned depth, size_t *bytes) {
     }
 }
 
-static void *cut(char **memory, size_t bytes) {
+static void *value_cut(char **memory, size_t bytes) {
     void *part = *memory;
     *memory += bytes;
     return part;
 }
 
 static struct value text_in(char **memory, struct bytes text) {
-    struct value value = {.kind = VALUE_TEXT, .text = cut(memory, sizeof(struct value_text))};
+    struct value value = {.kind = VALUE_TEXT, .text = value_cut(memory, sizeof(struct value_text))};
     fill_text(value.text, text, VALUE_DATA);
     return value;
 }
 
 static struct value value_in(char **memory, const struct tree *tree);
 
-static struct value number_of(const struct tree *tree) {
+static struct value value_number_of(const struct tree *tree) {
     struct value value = {.kind = VALUE_INTEGER};
     struct bytes spelling = {NULL, 0};
     if (!tree_get_integer(tree, &value.integer)) {
@@ -126,8 +126,8 @@ static struct value object_in(char **memory, const struct tree *tree) {
     uint32_t count = 0;
     while (tree_next_member(tree, &cursor, &key, &member))
         count++;
-    struct value value = {.kind = VALUE_DICT, .dict = cut(memory, sizeof(struct value_dict))};
-    struct value_pair *pairs = cut(memory, count * sizeof *pairs);
+    struct value value = {.kind = VALUE_DICT, .dict = value_cut(memory, sizeof(struct value_dict))};
+    struct value_pair *pairs = value_cut(memory, count * sizeof *pairs);
     *value.dict = (struct value_dict){.pairs = pairs, .count = count, .capacity = count};
     cursor = (struct tree_cursor){NULL};
     for (uint32_t i = 0; i < count && tree_next_member(tree, &cursor, &key, &member); i++) {
@@ -139,8 +139,8 @@ static struct value object_in(char **memory, const struct tree *tree) {
 
 static struct value array_in(char **memory, const struct tree *tree) {
     uint32_t count = (uint32_t)tree_count(tree);
-    struct value value = {.kind = VALUE_LIST, .list = cut(memory, sizeof(struct value_list))};
-    struct value *items = cut(memory, count * sizeof *items);
+    struct value value = {.kind = VALUE_LIST, .list = value_cut(memory, sizeof(struct value_list))};
+    struct value *items = value_cut(memory, count * sizeof *items);
     *value.list = (struct value_list){.items = items, .count = count};
     for (uint32_t i = 0; i < count; i++)
         items[i] = value_in(memory, tree_at(tree, i));
@@ -160,7 +160,7 @@ static struct value value_in(char **memory, const struct tree *tree) {
         return text_in(memory, text);
     case TREE_INTEGER:
     case TREE_REAL:
-        return number_of(tree);
+        return value_number_of(tree);
     case TREE_TRUE:
         return value_bool(true);
     case TREE_FALSE:
@@ -182,20 +182,20 @@ bool value_of_tree(struct arena *arena, const struct tree *tree, struct value *o
 
 /* ---- built in a rendering ---- */
 
-bool make_text(struct jinja_machine *machine, const char *data, size_t count,
-               enum value_origin origin, struct value *out) {
+bool value_make_text(struct jinja_machine *machine, const char *data, size_t count,
+                     enum value_origin origin, struct value *out) {
     struct text_builder builder;
-    text_builder_open(&builder, machine);
-    return text_builder_add(&builder, data, count, origin) &&
-           text_builder_finish(&builder, false, out);
+    jinja_machine_text_builder_open(&builder, machine);
+    return jinja_machine_text_builder_add(&builder, data, count, origin) &&
+           jinja_machine_text_builder_finish(&builder, false, out);
 }
 
-bool make_literal(struct jinja_machine *machine, const char *text, struct value *out) {
-    return make_text(machine, text, strlen(text), VALUE_TRUSTED, out);
+bool value_make_literal(struct jinja_machine *machine, const char *text, struct value *out) {
+    return value_make_text(machine, text, strlen(text), VALUE_TRUSTED, out);
 }
 
-bool make_part(struct jinja_machine *machine, const struct value_text *text, size_t start,
-               size_t count, struct value *out) {
+bool value_make_part(struct jinja_machine *machine, const struct value_text *text, size_t start,
+                     size_t count, struct value *out) {
     struct value_text *part = machine_take(machine, sizeof *part);
     if (!part || !machine_spend(machine, count / 64)) return false;
     *part = (struct value_text){
@@ -211,8 +211,8 @@ bool make_part(struct jinja_machine *machine, const struct value_text *text, siz
     return true;
 }
 
-bool make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
-               struct value *out) {
+bool value_make_list(struct jinja_machine *machine, enum value_kind kind, size_t capacity,
+                     struct value *out) {
     if (!machine_spend(machine, capacity)) return false;
     if (capacity > UINT32_MAX / sizeof(struct value))
         return machine_exceed(machine, "items in a list");
@@ -223,8 +223,8 @@ bool make_list(struct jinja_machine *machine, enum value_kind kind, size_t capac
     return true;
 }
 
-bool list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
-               struct value item) {
+bool value_list_push(struct jinja_machine *machine, struct value_list *list, uint32_t *capacity,
+                     struct value item) {
     if (list->count >= *capacity) {
         uint32_t wanted = *capacity < 4 ? 8 : *capacity;
         if (wanted > UINT32_MAX / sizeof item / 2) return machine_exceed(machine, "items");
@@ -239,7 +239,7 @@ bool list_push(struct jinja_machine *machine, struct value_list *list, uint32_t 
     return true;
 }
 
-bool make_undefined(struct jinja_machine *machine, const char *message, struct value *out) {
+bool value_make_undefined(struct jinja_machine *machine, const char *message, struct value *out) {
     size_t count = strlen(message);
     struct value_undefined *undefined = machine_take(machine, sizeof *undefined + count + 1);
     if (!undefined) return false;
@@ -250,8 +250,8 @@ bool make_undefined(struct jinja_machine *machine, const char *message, struct v
     return true;
 }
 
-bool make_undefined_part(struct jinja_machine *machine, const struct value *object,
-                         const struct value *name, struct value *out) {
+bool value_make_undefined_part(struct jinja_machine *machine, const struct value *object,
+                               const struct value *name, struct value *out) {
     struct value_undefined *undefined = machine_take(machine, sizeof *undefined);
     if (!undefined) return false;
     *undefined = (struct value_undefined){.object = *object, .name = *name};
@@ -259,8 +259,8 @@ bool make_undefined_part(struct jinja_machine *machine, const struct value *obje
     return true;
 }
 
-bool make_generator(struct jinja_machine *machine, const struct value_generator *generator,
-                    struct value *out) {
+bool value_make_generator(struct jinja_machine *machine, const struct value_generator *generator,
+                          struct value *out) {
     struct value_generator *made = machine_take(machine, sizeof *made);
     if (!made) return false;
     *made = *generator;
@@ -272,7 +272,7 @@ bool make_generator(struct jinja_machine *machine, const struct value_generator 
 
 #define LINEAR_MAX 8 /* pairs that are searched one by one */
 
-bool make_dict(struct jinja_machine *machine, struct value *out) {
+bool value_make_dict(struct jinja_machine *machine, struct value *out) {
     struct value_dict *dict = machine_take(machine, sizeof *dict);
     if (!dict) return false;
     *dict = (struct value_dict){.pairs = NULL};
@@ -289,7 +289,7 @@ static bool next_place(struct jinja_machine *machine, const struct value_dict *d
 /* Enters the pair that lies at `place` into the dict's index. */
 static bool index_pair(struct jinja_machine *machine, struct value_dict *dict, uint32_t place) {
     uint64_t hash;
-    if (!value_hash(machine, &dict->pairs[place].key, &hash)) return false;
+    if (!value_compare_hash(machine, &dict->pairs[place].key, &hash)) return false;
     uint32_t at = (uint32_t)hash & (dict->index_count - 1);
     while (dict->index[at])
         if (!next_place(machine, dict, &at)) return false;
@@ -318,16 +318,16 @@ static bool key_equal(struct jinja_machine *machine, const struct value *a, cons
         *out = value_text_equal(a->text, b->text);
         return true;
     }
-    return value_equal(machine, a, b, out);
+    return value_compare_equal(machine, a, b, out);
 }
 
-bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
-               const struct value *key, struct value **found) {
+bool value_dict_find(struct jinja_machine *machine, const struct value_dict *dict,
+                     const struct value *key, struct value **found) {
     uint64_t hash;
     bool equal;
     *found = NULL;
     if (dict->count <= LINEAR_MAX) {
-        if (key->kind != VALUE_TEXT && !value_hash(machine, key, &hash)) return false;
+        if (key->kind != VALUE_TEXT && !value_compare_hash(machine, key, &hash)) return false;
         for (uint32_t i = dict->count; i-- > 0;) {
             if (!key_equal(machine, &dict->pairs[i].key, key, &equal)) return false;
             if (!equal) continue;
@@ -336,7 +336,7 @@ bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
         }
         return true;
     }
-    if (!value_hash(machine, key, &hash)) return false;
+    if (!value_compare_hash(machine, key, &hash)) return false;
     if (!dict->index && !dict_index(machine, (struct value_dict *)dict)) return false;
     uint32_t at = (uint32_t)hash & (dict->index_count - 1);
     while (dict->index[at]) {
@@ -351,10 +351,10 @@ bool dict_find(struct jinja_machine *machine, const struct value_dict *dict,
     return true;
 }
 
-bool dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
-              struct value value) {
+bool value_dict_set(struct jinja_machine *machine, struct value_dict *dict, struct value key,
+                    struct value value) {
     struct value *found;
-    if (!dict_find(machine, dict, &key, &found)) return false;
+    if (!value_dict_find(machine, dict, &key, &found)) return false;
     if (found) {
         *found = value;
         return true;
@@ -455,14 +455,14 @@ bool value_length(struct jinja_machine *machine, const struct value *value, int6
         *out = value->range->count;
         return true;
     case VALUE_LOOP:
-        return value_loop_length(machine, value->loop, out);
+        return eval_loop_value_loop_length(machine, value->loop, out);
     default:
         return machine_fail(machine, "object of type '%s' has no len()", value_type_name(value));
     }
 }
 
 /* How messages call an object, as Jinja's object_type_repr. */
-static void describe(const struct value *object, char *out, size_t out_bytes) {
+static void value_describe(const struct value *object, char *out, size_t out_bytes) {
     const char *name = value_type_name(object);
     const char *module = object->kind == VALUE_NAMESPACE || object->kind == VALUE_CYCLER ||
                                  object->kind == VALUE_JOINER
@@ -481,23 +481,23 @@ void value_note_complaint(struct jinja_machine *machine, const struct value *val
     char object[64];
     struct text_builder name;
     if (value->kind != VALUE_UNDEFINED || !undefined) {
-        machine_note_failure(machine, "the value is undefined");
+        jinja_machine_note_failure(machine, "the value is undefined");
         return;
     }
     if (undefined->message) {
-        machine_note_failure(machine, "%s", undefined->message);
+        jinja_machine_note_failure(machine, "%s", undefined->message);
         return;
     }
-    text_builder_open(&name, machine);
-    if (!text_builder_add_repr(&name, &undefined->name)) return;
+    jinja_machine_text_builder_open(&name, machine);
+    if (!value_print_text_builder_add_repr(&name, &undefined->name)) return;
     int count = (int)(name.count > 200 ? 200 : name.count);
-    describe(&undefined->object, object, sizeof object);
+    value_describe(&undefined->object, object, sizeof object);
     if (undefined->object.kind == VALUE_MISSING)
-        machine_note_failure(machine, "%.*s is undefined", count, name.data);
+        jinja_machine_note_failure(machine, "%.*s is undefined", count, name.data);
     else if (undefined->name.kind == VALUE_TEXT)
-        machine_note_failure(machine, "'%s' has no attribute %.*s", object, count, name.data);
+        jinja_machine_note_failure(machine, "'%s' has no attribute %.*s", object, count, name.data);
     else
-        machine_note_failure(machine, "%s has no element %.*s", object, count, name.data);
+        jinja_machine_note_failure(machine, "%s has no element %.*s", object, count, name.data);
 }
 
 bool value_is_callable(const struct value *value) {

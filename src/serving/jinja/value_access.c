@@ -5,22 +5,22 @@
 
 /* ---- attributes ---- */
 
-static bool is_word(const struct value_text *text, const char *word) {
+static bool value_access_is_word(const struct value_text *text, const char *word) {
     return bytes_equal(value_text_bytes(text), bytes_of(word));
 }
 
-static bool is_one_of(const struct value_text *text, const char *const *words) {
+static bool value_access_is_one_of(const struct value_text *text, const char *const *words) {
     for (; *words; words++)
-        if (is_word(text, *words)) return true;
+        if (value_access_is_word(text, *words)) return true;
     return false;
 }
 
-bool value_is_changed_by(enum value_kind kind, const struct value_text *name) {
+bool value_access_is_changed_by(enum value_kind kind, const struct value_text *name) {
     static const char *const of_lists[] = {"append", "clear",  "pop",    "reverse", "insert",
                                            "sort",   "extend", "remove", NULL};
     static const char *const of_dicts[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
-    if (kind == VALUE_LIST) return is_one_of(name, of_lists);
-    return kind == VALUE_DICT && is_one_of(name, of_dicts);
+    if (kind == VALUE_LIST) return value_access_is_one_of(name, of_lists);
+    return kind == VALUE_DICT && value_access_is_one_of(name, of_dicts);
 }
 
 /* Attributes that every object of Python has, none of which the sandbox shows. */
@@ -32,7 +32,7 @@ static bool is_internal(const struct value_text *name) {
         "__ne__",      "__new__",     "__reduce__",        "__reduce_ex__",    "__repr__",
         "__setattr__", "__sizeof__",  "__str__",           "__subclasshook__", NULL};
     return name->count > 4 && name->data[0] == '_' && name->data[1] == '_' &&
-           is_one_of(name, names);
+           value_access_is_one_of(name, names);
 }
 
 static bool unsafe(struct jinja_machine *machine, const struct value *object,
@@ -40,7 +40,7 @@ static bool unsafe(struct jinja_machine *machine, const struct value *object,
     char message[160];
     format_text(message, sizeof message, "access to attribute '%.*s' of '%s' object is unsafe.",
                 (int)(name->count > 60 ? 60 : name->count), name->data, value_type_name(object));
-    return make_undefined(machine, message, out);
+    return value_make_undefined(machine, message, out);
 }
 
 /* Attributes that are neither methods nor Python's internals. *found false: there is none. */
@@ -51,38 +51,41 @@ static bool plain_attribute(struct jinja_machine *machine, const struct value *o
     *found = true;
     switch (object->kind) {
     case VALUE_NAMESPACE:
-        if (!dict_find(machine, object->dict, name, &member)) return false;
+        if (!value_dict_find(machine, object->dict, name, &member)) return false;
         *found = member != NULL;
         if (member) *out = *member;
         return true;
     case VALUE_LOOP:
-        return value_loop_attribute(machine, object, text, out, found);
+        return eval_loop_value_loop_attribute(machine, object, text, out, found);
     case VALUE_MACRO:
-        return value_macro_attribute(machine, object->macro, text, out, found);
+        return eval_call_value_macro_attribute(machine, object->macro, text, out, found);
     case VALUE_CYCLER:
-        *found = is_word(text, "current");
+        *found = value_access_is_word(text, "current");
         if (*found) *out = object->cycler->items[object->cycler->place];
         return true;
     case VALUE_TUPLE:
-        *found = object->list->group && (is_word(text, "grouper") || is_word(text, "list"));
-        if (*found) *out = object->list->items[is_word(text, "list")];
+        *found = object->list->group &&
+                 (value_access_is_word(text, "grouper") || value_access_is_word(text, "list"));
+        if (*found) *out = object->list->items[value_access_is_word(text, "list")];
         return true;
     case VALUE_RANGE:
-        *out = value_integer(is_word(text, "start")  ? object->range->start
-                             : is_word(text, "stop") ? object->range->stop
-                                                     : object->range->step);
-        *found = is_word(text, "start") || is_word(text, "stop") || is_word(text, "step");
+        *out = value_integer(value_access_is_word(text, "start")  ? object->range->start
+                             : value_access_is_word(text, "stop") ? object->range->stop
+                                                                  : object->range->step);
+        *found = value_access_is_word(text, "start") || value_access_is_word(text, "stop") ||
+                 value_access_is_word(text, "step");
         return true;
     case VALUE_BOOL:
     case VALUE_INTEGER:
         *out = value_integer(value_whole(object));
-        if (is_word(text, "real") || is_word(text, "numerator")) return true;
-        *out = value_integer(is_word(text, "denominator"));
-        *found = is_word(text, "imag") || is_word(text, "denominator");
+        if (value_access_is_word(text, "real") || value_access_is_word(text, "numerator"))
+            return true;
+        *out = value_integer(value_access_is_word(text, "denominator"));
+        *found = value_access_is_word(text, "imag") || value_access_is_word(text, "denominator");
         return true;
     case VALUE_REAL:
-        *out = value_real(is_word(text, "real") ? object->real : 0.0);
-        *found = is_word(text, "real") || is_word(text, "imag");
+        *out = value_real(value_access_is_word(text, "real") ? object->real : 0.0);
+        *found = value_access_is_word(text, "real") || value_access_is_word(text, "imag");
         return true;
     default:
         *found = false;
@@ -95,10 +98,10 @@ static bool find_attribute(struct jinja_machine *machine, const struct value *ob
                            const struct value *name, struct value *out, bool *found) {
     const struct value_text *text = name->text;
     *found = true;
-    if (is_internal(text) || value_is_changed_by(object->kind, text))
+    if (is_internal(text) || value_access_is_changed_by(object->kind, text))
         return unsafe(machine, object, text, out);
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
-    const struct routine *routine = method_find(object->kind, value_text_bytes(text));
+    const struct routine *routine = methods_find(object->kind, value_text_bytes(text));
     if (routine) {
         struct value_method *method = machine_take(machine, sizeof *method);
         if (!method) return false;
@@ -132,13 +135,13 @@ static bool text_item(struct jinja_machine *machine, const struct value_text *te
     size_t start = offset_of(text, (size_t)index);
     unsigned bytes;
     unicode_read(text->data + start, &bytes);
-    return make_part(machine, text, start, bytes, out);
+    return value_make_part(machine, text, start, bytes, out);
 }
 
 static bool is_hashable(struct jinja_machine *machine, const struct value *key, bool *out) {
     *out = key->kind != VALUE_LIST && key->kind != VALUE_DICT && key->kind != VALUE_VIEW;
     if (key->kind != VALUE_TUPLE) return true;
-    if (!machine_enter(machine) || !machine_spend(machine, key->list->count)) return false;
+    if (!jinja_machine_enter(machine) || !machine_spend(machine, key->list->count)) return false;
     for (uint32_t i = 0; i < key->list->count && *out; i++)
         if (!is_hashable(machine, &key->list->items[i], out)) return false;
     machine_leave(machine);
@@ -158,13 +161,13 @@ static bool find_item(struct jinja_machine *machine, const struct value *object,
     case VALUE_DICT:
         if (!is_hashable(machine, key, &hashable)) return false;
         if (!hashable) return true;
-        if (!dict_find(machine, object->dict, key, &member)) return false;
+        if (!value_dict_find(machine, object->dict, key, &member)) return false;
         *found = member != NULL;
         if (member) *out = *member;
         return true;
     case VALUE_BLOCKS:
         if (key->kind != VALUE_TEXT) return true;
-        return value_block_reference(machine, object, key->text, out, found);
+        return eval_statement_value_block_reference(machine, object, key->text, out, found);
     case VALUE_TEXT:
         count = object->text->length;
         break;
@@ -191,22 +194,22 @@ static bool find_item(struct jinja_machine *machine, const struct value *object,
     return true;
 }
 
-bool value_get_item(struct jinja_machine *machine, const struct value *object,
-                    const struct value *key, struct value *out) {
+bool value_access_get_item(struct jinja_machine *machine, const struct value *object,
+                           const struct value *key, struct value *out) {
     bool found;
     if (!find_item(machine, object, key, out, &found)) return false;
     if (found) return true;
     if (key->kind == VALUE_TEXT && !find_attribute(machine, object, key, out, &found)) return false;
-    return found || make_undefined_part(machine, object, key, out);
+    return found || value_make_undefined_part(machine, object, key, out);
 }
 
-bool value_get_attribute(struct jinja_machine *machine, const struct value *object,
-                         const struct value *name, struct value *out) {
+bool value_access_get_attribute(struct jinja_machine *machine, const struct value *object,
+                                const struct value *name, struct value *out) {
     bool found;
     if (!find_attribute(machine, object, name, out, &found)) return false;
     if (found) return true;
     if (!find_item(machine, object, name, out, &found)) return false;
-    return found || make_undefined_part(machine, object, name, out);
+    return found || value_make_undefined_part(machine, object, name, out);
 }
 
 /* ---- slices ---- */
@@ -250,7 +253,7 @@ static bool slice_of(struct jinja_machine *machine, int64_t length, const struct
 
 static bool slice_text(struct jinja_machine *machine, const struct value_text *text,
                        struct slice slice, struct value *out) {
-    if (slice.count == 0) return make_part(machine, text, 0, 0, out);
+    if (slice.count == 0) return value_make_part(machine, text, 0, 0, out);
     if (!machine_spend(machine, text->length == text->count ? 1 : 1 + text->count / 8))
         return false;
     if (slice.step == 1) {
@@ -260,16 +263,16 @@ static bool slice_text(struct jinja_machine *machine, const struct value_text *t
             .count = (uint32_t)(text->count - start),
             .length = text->length - (uint32_t)slice.start,
         };
-        return make_part(machine, text, start, offset_of(&rest, (size_t)slice.count), out);
+        return value_make_part(machine, text, start, offset_of(&rest, (size_t)slice.count), out);
     }
     struct text_builder builder;
     struct value item;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     for (int64_t i = 0; i < slice.count; i++)
         if (!text_item(machine, text, slice.start + i * slice.step, &item) ||
-            !text_builder_add_text(&builder, item.text))
+            !jinja_machine_text_builder_add_text(&builder, item.text))
             return false;
-    return text_builder_finish(&builder, text->markup, out);
+    return jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
 static bool slice_range(struct jinja_machine *machine, const struct value_range *range,
@@ -286,9 +289,9 @@ static bool slice_range(struct jinja_machine *machine, const struct value_range 
     return true;
 }
 
-bool value_slice(struct jinja_machine *machine, const struct value *object,
-                 const struct value *start, const struct value *stop, const struct value *step,
-                 struct value *out) {
+bool value_access_slice(struct jinja_machine *machine, const struct value *object,
+                        const struct value *start, const struct value *stop,
+                        const struct value *step, struct value *out) {
     struct slice slice;
     int64_t length;
     if (object->kind == VALUE_UNDEFINED) return value_complain(machine, object);
@@ -301,7 +304,7 @@ bool value_slice(struct jinja_machine *machine, const struct value *object,
         return false;
     if (object->kind == VALUE_TEXT) return slice_text(machine, object->text, slice, out);
     if (object->kind == VALUE_RANGE) return slice_range(machine, object->range, slice, out);
-    if (!make_list(machine, object->kind, (size_t)slice.count, out)) return false;
+    if (!value_make_list(machine, object->kind, (size_t)slice.count, out)) return false;
     for (int64_t i = 0; i < slice.count; i++)
         out->list->items[i] = object->list->items[slice.start + i * slice.step];
     out->list->count = (uint32_t)slice.count;
@@ -310,8 +313,8 @@ bool value_slice(struct jinja_machine *machine, const struct value *object,
 
 /* ---- iteration ---- */
 
-bool iteration_open(struct jinja_machine *machine, const struct value *subject,
-                    struct iteration *out) {
+bool value_access_iteration_open(struct jinja_machine *machine, const struct value *subject,
+                                 struct iteration *out) {
     if (!value_is_iterable(subject) || subject->kind == VALUE_LOOP)
         return machine_fail(machine, "'%s' object is not iterable", value_type_name(subject));
     *out = (struct iteration){.subject = *subject};
@@ -323,7 +326,7 @@ static bool next_character(struct jinja_machine *machine, struct iteration *iter
     const struct value_text *text = iteration->subject.text;
     unsigned bytes;
     unicode_read(text->data + iteration->place, &bytes);
-    if (!make_part(machine, text, (size_t)iteration->place, bytes, out)) return false;
+    if (!value_make_part(machine, text, (size_t)iteration->place, bytes, out)) return false;
     out->text->markup = false;
     iteration->place += bytes;
     return true;
@@ -334,15 +337,15 @@ static bool next_of_view(struct jinja_machine *machine, const struct value *view
     const struct value_pair *pair = &view->dict->pairs[place];
     *out = view->detail == VALUE_VIEW_VALUES ? pair->value : pair->key;
     if (view->detail != VALUE_VIEW_ITEMS) return true;
-    if (!make_list(machine, VALUE_TUPLE, 2, out)) return false;
+    if (!value_make_list(machine, VALUE_TUPLE, 2, out)) return false;
     out->list->items[0] = pair->key;
     out->list->items[1] = pair->value;
     out->list->count = 2;
     return true;
 }
 
-bool iteration_next(struct jinja_machine *machine, struct iteration *iteration, struct value *out,
-                    bool *more) {
+bool value_access_iteration_next(struct jinja_machine *machine, struct iteration *iteration,
+                                 struct value *out, bool *more) {
     const struct value *subject = &iteration->subject;
     uint64_t place = iteration->place;
     if (!machine_spend(machine, 1)) return false;
@@ -370,7 +373,7 @@ bool iteration_next(struct jinja_machine *machine, struct iteration *iteration, 
         return true;
     case VALUE_GENERATOR:
         if (subject->generator->ended) break;
-        if (!machine_enter(machine) ||
+        if (!jinja_machine_enter(machine) ||
             !subject->generator->next(machine, subject->generator, out, more))
             return false;
         machine_leave(machine);
@@ -383,8 +386,8 @@ bool iteration_next(struct jinja_machine *machine, struct iteration *iteration, 
     return true;
 }
 
-bool value_items(struct jinja_machine *machine, const struct value *value, bool may_share,
-                 struct value_list **out) {
+bool value_access_items(struct jinja_machine *machine, const struct value *value, bool may_share,
+                        struct value_list **out) {
     struct iteration iteration;
     struct value list, item;
     uint32_t capacity = 0;
@@ -395,13 +398,13 @@ bool value_items(struct jinja_machine *machine, const struct value *value, bool 
         return true;
     }
     if (is_list) capacity = value->list->count;
-    if (!iteration_open(machine, value, &iteration) ||
-        !make_list(machine, VALUE_LIST, capacity, &list))
+    if (!value_access_iteration_open(machine, value, &iteration) ||
+        !value_make_list(machine, VALUE_LIST, capacity, &list))
         return false;
     for (;;) {
-        if (!iteration_next(machine, &iteration, &item, &more)) return false;
+        if (!value_access_iteration_next(machine, &iteration, &item, &more)) return false;
         if (!more) break;
-        if (!list_push(machine, list.list, &capacity, item)) return false;
+        if (!value_list_push(machine, list.list, &capacity, item)) return false;
     }
     *out = list.list;
     return true;

@@ -5,7 +5,7 @@
 
 /* ---- hashes: equal values have equal ones ---- */
 
-uint64_t text_hash(const char *data, size_t count) {
+uint64_t value_compare_text_hash(const char *data, size_t count) {
     uint64_t hash = 0x9E3779B97F4A7C15u ^ count, word;
     for (; count >= 8; data += 8, count -= 8) {
         memcpy(&word, data, 8);
@@ -20,20 +20,20 @@ uint64_t text_hash(const char *data, size_t count) {
 }
 
 static uint64_t integer_hash(int64_t integer) {
-    return text_hash((const char *)&integer, sizeof integer);
+    return value_compare_text_hash((const char *)&integer, sizeof integer);
 }
 
 static uint64_t real_hash(double real) {
     if (real >= -9.2e18 && real <= 9.2e18 && (double)(int64_t)real == real)
         return integer_hash((int64_t)real);
-    return text_hash((const char *)&real, sizeof real);
+    return value_compare_text_hash((const char *)&real, sizeof real);
 }
 
 static bool list_hash(struct jinja_machine *machine, const struct value_list *list, uint64_t *out) {
     uint64_t hash = 7, item;
-    if (!machine_enter(machine) || !machine_spend(machine, list->count)) return false;
+    if (!jinja_machine_enter(machine) || !machine_spend(machine, list->count)) return false;
     for (uint32_t i = 0; i < list->count; i++) {
-        if (!value_hash(machine, &list->items[i], &item)) return false;
+        if (!value_compare_hash(machine, &list->items[i], &item)) return false;
         hash = (hash ^ item) * 0xD6E8FEB86659FD93u;
     }
     machine_leave(machine);
@@ -41,14 +41,14 @@ static bool list_hash(struct jinja_machine *machine, const struct value_list *li
     return true;
 }
 
-bool value_hash(struct jinja_machine *machine, const struct value *value, uint64_t *out) {
+bool value_compare_hash(struct jinja_machine *machine, const struct value *value, uint64_t *out) {
     switch (value->kind) {
     case VALUE_TEXT:
         if (value->text->hash) {
             *out = value->text->hash;
             return true;
         }
-        *out = text_hash(value->text->data, value->text->count);
+        *out = value_compare_text_hash(value->text->data, value->text->count);
         value->text->hash = *out;
         return machine_spend(machine, value->text->count / 64);
     case VALUE_BOOL:
@@ -88,9 +88,9 @@ static bool lists_equal(struct jinja_machine *machine, const struct value_list *
     if (a->count != b->count) return true;
     *out = true;
     if (a == b) return true;
-    if (!machine_enter(machine) || !machine_spend(machine, a->count)) return false;
+    if (!jinja_machine_enter(machine) || !machine_spend(machine, a->count)) return false;
     for (uint32_t i = 0; i < a->count && *out; i++)
-        if (!value_equal(machine, &a->items[i], &b->items[i], out)) return false;
+        if (!value_compare_equal(machine, &a->items[i], &b->items[i], out)) return false;
     machine_leave(machine);
     return true;
 }
@@ -102,11 +102,11 @@ static bool dicts_equal(struct jinja_machine *machine, const struct value_dict *
     if (a->count != b->count) return true;
     *out = true;
     if (a == b) return true;
-    if (!machine_enter(machine) || !machine_spend(machine, a->count)) return false;
+    if (!jinja_machine_enter(machine) || !machine_spend(machine, a->count)) return false;
     for (uint32_t i = 0; i < a->count && *out; i++) {
-        if (!dict_find(machine, b, &a->pairs[i].key, &other)) return false;
+        if (!value_dict_find(machine, b, &a->pairs[i].key, &other)) return false;
         *out = other != NULL;
-        if (other && !value_equal(machine, &a->pairs[i].value, other, out)) return false;
+        if (other && !value_compare_equal(machine, &a->pairs[i].value, other, out)) return false;
     }
     machine_leave(machine);
     return true;
@@ -140,8 +140,8 @@ static int compare_numbers(const struct value *a, const struct value *b) {
     return a->real < b->real ? -1 : a->real > b->real;
 }
 
-bool value_equal(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                 bool *out) {
+bool value_compare_equal(struct jinja_machine *machine, const struct value *a,
+                         const struct value *b, bool *out) {
     if (value_is_number(a) && value_is_number(b)) {
         *out = compare_numbers(a, b) == 0;
         return true;
@@ -178,7 +178,7 @@ bool value_equal(struct jinja_machine *machine, const struct value *a, const str
 
 /* ---- order ---- */
 
-static bool holds(const char *operator, int order) {
+static bool value_compare_holds(const char *operator, int order) {
     if (order == 2) return false;
     bool loose = operator[1] == '=';
     return operator[0] == '<' ? order < 0 || (loose && order == 0)
@@ -196,14 +196,15 @@ static bool compare_lists(struct jinja_machine *machine, const char *operator,
                           const struct value_list * a, const struct value_list *b, bool *out) {
     uint32_t i = 0;
     bool equal = true;
-    if (!machine_enter(machine)) return false;
+    if (!jinja_machine_enter(machine)) return false;
     for (; i < a->count && i < b->count; i++) {
-        if (!machine_spend(machine, 1) || !value_equal(machine, &a->items[i], &b->items[i], &equal))
+        if (!machine_spend(machine, 1) ||
+            !value_compare_equal(machine, &a->items[i], &b->items[i], &equal))
             return false;
         if (!equal) break;
     }
     if (equal)
-        *out = holds(operator, a->count<b->count ? -1 : a->count> b->count);
+        *out = value_compare_holds(operator, a->count<b->count ? -1 : a->count> b->count);
     else if (!value_compare(machine, operator, & a->items[i], &b->items[i], out))
         return false;
     machine_leave(machine);
@@ -213,11 +214,11 @@ static bool compare_lists(struct jinja_machine *machine, const char *operator,
 bool value_compare(struct jinja_machine *machine, const char *operator, const struct value * a,
                    const struct value *b, bool *out) {
     if (value_is_number(a) && value_is_number(b)) {
-        *out = holds(operator, compare_numbers(a, b));
+        *out = value_compare_holds(operator, compare_numbers(a, b));
         return true;
     }
     if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) {
-        *out = holds(operator, compare_texts(a->text, b->text));
+        *out = value_compare_holds(operator, compare_texts(a->text, b->text));
         return machine_spend(machine, a->text->count / 64);
     }
     if (a->kind == b->kind && (a->kind == VALUE_LIST || a->kind == VALUE_TUPLE))
@@ -228,8 +229,8 @@ bool value_compare(struct jinja_machine *machine, const char *operator, const st
                         value_type_name(a), value_type_name(b));
 }
 
-bool value_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
-                bool *out) {
+bool value_compare_less(struct jinja_machine *machine, const struct value *a, const struct value *b,
+                        bool *out) {
     return value_compare(machine, "<", a, b, out);
 }
 
@@ -260,8 +261,8 @@ static bool range_contains(struct jinja_machine *machine, const struct value_ran
     return true;
 }
 
-bool value_contains(struct jinja_machine *machine, const struct value *container,
-                    const struct value *item, bool *out) {
+bool value_compare_contains(struct jinja_machine *machine, const struct value *container,
+                            const struct value *item, bool *out) {
     struct value *found, candidate;
     struct iteration iteration;
     bool more;
@@ -271,12 +272,12 @@ bool value_contains(struct jinja_machine *machine, const struct value *container
     case VALUE_RANGE:
         return range_contains(machine, container->range, item, out);
     case VALUE_DICT:
-        if (!dict_find(machine, container->dict, item, &found)) return false;
+        if (!value_dict_find(machine, container->dict, item, &found)) return false;
         *out = found != NULL;
         return true;
     case VALUE_VIEW:
         if (container->detail != VALUE_VIEW_KEYS) break;
-        if (!dict_find(machine, container->dict, item, &found)) return false;
+        if (!value_dict_find(machine, container->dict, item, &found)) return false;
         *out = found != NULL;
         return true;
     default:
@@ -285,12 +286,12 @@ bool value_contains(struct jinja_machine *machine, const struct value *container
     if (!value_is_iterable(container))
         return machine_fail(machine, "argument of type '%s' is not iterable",
                             value_type_name(container));
-    if (!iteration_open(machine, container, &iteration)) return false;
+    if (!value_access_iteration_open(machine, container, &iteration)) return false;
     *out = false;
     while (!*out) {
-        if (!iteration_next(machine, &iteration, &candidate, &more)) return false;
+        if (!value_access_iteration_next(machine, &iteration, &candidate, &more)) return false;
         if (!more) break;
-        if (!value_equal(machine, &candidate, item, out)) return false;
+        if (!value_compare_equal(machine, &candidate, item, out)) return false;
     }
     return true;
 }

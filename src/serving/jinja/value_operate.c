@@ -49,8 +49,8 @@ static bool room_append(struct jinja_machine *machine, struct text_room *room, u
     return machine_spend(machine, b->count / 64);
 }
 
-static bool join(struct jinja_machine *machine, const struct value *left, const struct value *right,
-                 struct value *out) {
+static bool value_operate_join(struct jinja_machine *machine, const struct value *left,
+                               const struct value *right, struct value *out) {
     const struct value_text *a = left->text, *b = right->text;
     size_t count = (size_t)a->count + b->count;
     if (count > UINT32_MAX / 4) return machine_exceed(machine, "bytes in a text");
@@ -81,21 +81,24 @@ static bool join(struct jinja_machine *machine, const struct value *left, const 
 static bool add_texts(struct jinja_machine *machine, const struct value *a, const struct value *b,
                       struct value *out) {
     struct value escaped;
-    if (a->text->markup == b->text->markup) return join(machine, a, b, out);
+    if (a->text->markup == b->text->markup) return value_operate_join(machine, a, b, out);
     if (a->text->markup)
-        return value_escape(machine, b, &escaped) && join(machine, a, &escaped, out);
-    return value_escape(machine, a, &escaped) && join(machine, &escaped, b, out);
+        return markup_value_escape(machine, b, &escaped) &&
+               value_operate_join(machine, a, &escaped, out);
+    return markup_value_escape(machine, a, &escaped) &&
+           value_operate_join(machine, &escaped, b, out);
 }
 
 static bool repeat_text(struct jinja_machine *machine, const struct value_text *text, int64_t times,
                         struct value *out) {
     struct text_builder builder;
-    text_builder_open(&builder, machine);
+    jinja_machine_text_builder_open(&builder, machine);
     if (times > 0 && text->count && (uint64_t)times > UINT32_MAX / 4 / text->count)
         return machine_exceed(machine, "bytes in a text");
     for (int64_t i = 0; i < times && text->count; i++)
-        if (!machine_spend(machine, 1) || !text_builder_add_text(&builder, text)) return false;
-    return text_builder_finish(&builder, text->markup, out);
+        if (!machine_spend(machine, 1) || !jinja_machine_text_builder_add_text(&builder, text))
+            return false;
+    return jinja_machine_text_builder_finish(&builder, text->markup, out);
 }
 
 /* ---- lists ---- */
@@ -103,7 +106,7 @@ static bool repeat_text(struct jinja_machine *machine, const struct value_text *
 static bool add_lists(struct jinja_machine *machine, const struct value *a, const struct value *b,
                       struct value *out) {
     const struct value_list *x = a->list, *y = b->list;
-    if (!make_list(machine, a->kind, (size_t)x->count + y->count, out)) return false;
+    if (!value_make_list(machine, a->kind, (size_t)x->count + y->count, out)) return false;
     if (x->count) memcpy(out->list->items, x->items, x->count * sizeof *x->items);
     if (y->count) memcpy(out->list->items + x->count, y->items, y->count * sizeof *y->items);
     out->list->count = x->count + y->count;
@@ -116,7 +119,7 @@ static bool repeat_list(struct jinja_machine *machine, const struct value *list,
     if (times < 0 || count == 0) times = 0;
     if (times > 0 && (uint64_t)times > UINT32_MAX / 4 / count)
         return machine_exceed(machine, "items in a list");
-    if (!make_list(machine, list->kind, (size_t)times * count, out)) return false;
+    if (!value_make_list(machine, list->kind, (size_t)times * count, out)) return false;
     for (int64_t i = 0; i < times; i++)
         memcpy(out->list->items + i * count, list->list->items, count * sizeof(struct value));
     out->list->count = (uint32_t)(times * count);
@@ -125,7 +128,7 @@ static bool repeat_list(struct jinja_machine *machine, const struct value *list,
 
 /* ---- numbers ---- */
 
-static bool too_large(struct jinja_machine *machine) {
+static bool value_operate_too_large(struct jinja_machine *machine) {
     return machine_fail(machine, "integers beyond 64 bits are not supported");
 }
 
@@ -144,9 +147,10 @@ static bool power_of_integers(struct jinja_machine *machine, int64_t base, int64
     }
     while (exponent) {
         if (exponent & 1 && __builtin_mul_overflow(result, base, &result))
-            return too_large(machine);
+            return value_operate_too_large(machine);
         exponent >>= 1;
-        if (exponent && __builtin_mul_overflow(base, base, &base)) return too_large(machine);
+        if (exponent && __builtin_mul_overflow(base, base, &base))
+            return value_operate_too_large(machine);
     }
     *out = value_integer(result);
     return true;
@@ -185,7 +189,7 @@ static bool operate_integers(struct jinja_machine *machine, enum node_operation 
         }
     }
     *out = value_integer(result);
-    return !over || too_large(machine);
+    return !over || value_operate_too_large(machine);
 }
 
 /* Python's % and // of reals. */
@@ -253,7 +257,7 @@ static bool operate_reals(struct jinja_machine *machine, enum node_operation ope
 
 static const char *const operators[] = {"+", "-", "*", "/", "//", "%", "** or pow()"};
 
-static bool is_list(const struct value *value) {
+static bool value_operate_is_list(const struct value *value) {
     return value->kind == VALUE_LIST || value->kind == VALUE_TUPLE;
 }
 
@@ -264,7 +268,7 @@ static bool cannot_operate(struct jinja_machine *machine, enum node_operation op
     if (operation == OPERATION_ADD && a->kind == VALUE_TEXT)
         return machine_fail(machine, "can only concatenate str (not \"%s\") to str",
                             value_type_name(b));
-    if (operation == OPERATION_ADD && is_list(a))
+    if (operation == OPERATION_ADD && value_operate_is_list(a))
         return machine_fail(machine, "can only concatenate %s (not \"%s\") to %s",
                             value_type_name(a), value_type_name(b), value_type_name(a));
     return machine_fail(machine, "unsupported operand type(s) for %s: '%s' and '%s'",
@@ -279,13 +283,13 @@ bool value_operate(struct jinja_machine *machine, enum node_operation operation,
         return operate_reals(machine, operation, value_number(a), value_number(b), out);
     if (operation == OPERATION_ADD) {
         if (a->kind == VALUE_TEXT && b->kind == VALUE_TEXT) return add_texts(machine, a, b, out);
-        if (a->kind == b->kind && is_list(a)) return add_lists(machine, a, b, out);
+        if (a->kind == b->kind && value_operate_is_list(a)) return add_lists(machine, a, b, out);
     }
     if (operation == OPERATION_MULTIPLY) {
         const struct value *times = value_is_whole(b) ? b : a, *many = times == b ? a : b;
         if (value_is_whole(times) && many->kind == VALUE_TEXT)
             return repeat_text(machine, many->text, value_whole(times), out);
-        if (value_is_whole(times) && is_list(many))
+        if (value_is_whole(times) && value_operate_is_list(many))
             return repeat_list(machine, many, value_whole(times), out);
     }
     if (operation == OPERATION_MODULO && a->kind == VALUE_TEXT)
@@ -293,8 +297,8 @@ bool value_operate(struct jinja_machine *machine, enum node_operation operation,
     return cannot_operate(machine, operation, a, b);
 }
 
-bool value_arithmetic(struct jinja_machine *machine, const char *operator, const struct value * a,
-                      const struct value *b, struct value *out) {
+bool value_operate_arithmetic(struct jinja_machine *machine, const char *operator,
+                              const struct value * a, const struct value *b, struct value *out) {
     for (int i = OPERATION_ADD; i <= OPERATION_MODULO; i++)
         if (strcmp(operators[i], operator) == 0)
             return value_operate(machine, (enum node_operation)i, a, b, out);

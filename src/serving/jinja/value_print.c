@@ -7,12 +7,12 @@
 #include "serving/jinja/unicode.h"
 
 static bool add(struct text_builder *builder, const char *text) {
-    return text_builder_add(builder, text, strlen(text), VALUE_DATA);
+    return jinja_machine_text_builder_add(builder, text, strlen(text), VALUE_DATA);
 }
 
 /* Numbers and the like, which cannot form a special token. */
-static bool add_plain(struct text_builder *builder, const char *text) {
-    return text_builder_add(builder, text, strlen(text), VALUE_TRUSTED);
+static bool value_print_add_plain(struct text_builder *builder, const char *text) {
+    return jinja_machine_text_builder_add(builder, text, strlen(text), VALUE_TRUSTED);
 }
 
 static bool add_integer(struct text_builder *builder, int64_t integer) {
@@ -24,20 +24,21 @@ static bool add_integer(struct text_builder *builder, int64_t integer) {
         rest /= 10;
     } while (rest);
     if (integer < 0) text[--at] = '-';
-    return text_builder_add(builder, text + at, sizeof text - at, VALUE_TRUSTED);
+    return jinja_machine_text_builder_add(builder, text + at, sizeof text - at, VALUE_TRUSTED);
 }
 
 static bool add_real(struct text_builder *builder, double real) {
     char text[REAL_TEXT_BYTES];
     return machine_spend(builder->machine, 16) &&
-           text_builder_add(builder, text, real_write(real, text), VALUE_TRUSTED);
+           jinja_machine_text_builder_add(builder, text, real_write(real, text), VALUE_TRUSTED);
 }
 
 /* One that came from outside is printed as it was spelt there. */
-static bool add_number(struct text_builder *builder, const struct value *number) {
+static bool value_print_add_number(struct text_builder *builder, const struct value *number) {
     if (number->spelling)
         return machine_spend(builder->machine, number->detail / 64) &&
-               text_builder_add(builder, number->spelling, number->detail, VALUE_TRUSTED);
+               jinja_machine_text_builder_add(builder, number->spelling, number->detail,
+                                              VALUE_TRUSTED);
     return number->kind == VALUE_INTEGER ? add_integer(builder, number->integer)
                                          : add_real(builder, number->real);
 }
@@ -51,11 +52,11 @@ static bool add_escape(struct text_builder *builder, uint32_t character, enum va
                          : character == '\r' ? "\\r"
                          : character == '\t' ? "\\t"
                                              : NULL;
-    if (simple) return text_builder_add(builder, simple, 2, origin);
+    if (simple) return jinja_machine_text_builder_add(builder, simple, 2, origin);
     if (character == '\\' || character == '\'') {
         text[0] = '\\';
         text[1] = (char)character;
-        return text_builder_add(builder, text, 2, origin);
+        return jinja_machine_text_builder_add(builder, text, 2, origin);
     }
     const char *format = character < 0x100     ? "\\x%02x"
                          : character < 0x10000 ? "\\u%04x"
@@ -64,7 +65,7 @@ static bool add_escape(struct text_builder *builder, uint32_t character, enum va
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
     size_t count = format_text(text, sizeof text, format, character);
 #pragma GCC diagnostic pop
-    return text_builder_add(builder, text, count, origin);
+    return jinja_machine_text_builder_add(builder, text, count, origin);
 }
 
 static bool repr_text(struct text_builder *builder, const struct value_text *text) {
@@ -82,14 +83,14 @@ static bool repr_text(struct text_builder *builder, const struct value_text *tex
                                        : character >= 0x20 && character != 0x7F;
         if (character == '\\' || (character == '\'' && both)) plain = false;
         if (!plain) {
-            if (!text_builder_add_part(builder, text, start, at - start) ||
+            if (!jinja_machine_text_builder_add_part(builder, text, start, at - start) ||
                 !add_escape(builder, character, value_text_origin(text, at)))
                 return false;
             start = at + bytes;
         }
         at += bytes;
     }
-    return text_builder_add_part(builder, text, start, text->count - start) &&
+    return jinja_machine_text_builder_add_part(builder, text, start, text->count - start) &&
            add(builder, quote) && (!text->markup || add(builder, ")"));
 }
 
@@ -98,7 +99,7 @@ static bool repr_items(struct text_builder *builder, const struct value_list *li
     if (!machine_spend(builder->machine, list->count) || !add(builder, open)) return false;
     for (uint32_t i = 0; i < list->count; i++) {
         if (i && !add(builder, ", ")) return false;
-        if (!text_builder_add_repr(builder, &list->items[i])) return false;
+        if (!value_print_text_builder_add_repr(builder, &list->items[i])) return false;
     }
     return add(builder, close);
 }
@@ -107,8 +108,9 @@ static bool repr_dict(struct text_builder *builder, const struct value_dict *dic
     if (!machine_spend(builder->machine, dict->count) || !add(builder, "{")) return false;
     for (uint32_t i = 0; i < dict->count; i++) {
         if (i && !add(builder, ", ")) return false;
-        if (!text_builder_add_repr(builder, &dict->pairs[i].key) || !add(builder, ": ") ||
-            !text_builder_add_repr(builder, &dict->pairs[i].value))
+        if (!value_print_text_builder_add_repr(builder, &dict->pairs[i].key) ||
+            !add(builder, ": ") ||
+            !value_print_text_builder_add_repr(builder, &dict->pairs[i].value))
             return false;
     }
     return add(builder, "}");
@@ -121,10 +123,12 @@ static bool repr_view(struct text_builder *builder, const struct value *view) {
         bool items = view->detail == VALUE_VIEW_ITEMS;
         if (i && !add(builder, ", ")) return false;
         if (items && !add(builder, "(")) return false;
-        if (view->detail != VALUE_VIEW_VALUES && !text_builder_add_repr(builder, &pair->key))
+        if (view->detail != VALUE_VIEW_VALUES &&
+            !value_print_text_builder_add_repr(builder, &pair->key))
             return false;
         if (items && !add(builder, ", ")) return false;
-        if (view->detail != VALUE_VIEW_KEYS && !text_builder_add_repr(builder, &pair->value))
+        if (view->detail != VALUE_VIEW_KEYS &&
+            !value_print_text_builder_add_repr(builder, &pair->value))
             return false;
         if (items && !add(builder, ")")) return false;
     }
@@ -132,17 +136,19 @@ static bool repr_view(struct text_builder *builder, const struct value *view) {
 }
 
 static bool repr_range(struct text_builder *builder, const struct value_range *range) {
-    return add_plain(builder, "range(") && add_integer(builder, range->start) &&
-           add_plain(builder, ", ") && add_integer(builder, range->stop) &&
-           (range->step == 1 || (add_plain(builder, ", ") && add_integer(builder, range->step))) &&
-           add_plain(builder, ")");
+    return value_print_add_plain(builder, "range(") && add_integer(builder, range->start) &&
+           value_print_add_plain(builder, ", ") && add_integer(builder, range->stop) &&
+           (range->step == 1 ||
+            (value_print_add_plain(builder, ", ") && add_integer(builder, range->step))) &&
+           value_print_add_plain(builder, ")");
 }
 
 static bool repr_loop(struct text_builder *builder, struct value_loop *loop) {
     int64_t length;
-    return value_loop_length(builder->machine, loop, &length) &&
-           add_plain(builder, "<LoopContext ") && add_integer(builder, loop->place + 1) &&
-           add_plain(builder, "/") && add_integer(builder, length) && add_plain(builder, ">");
+    return eval_loop_value_loop_length(builder->machine, loop, &length) &&
+           value_print_add_plain(builder, "<LoopContext ") &&
+           add_integer(builder, loop->place + 1) && value_print_add_plain(builder, "/") &&
+           add_integer(builder, length) && value_print_add_plain(builder, ">");
 }
 
 static bool repr_deep(struct text_builder *builder, const struct value *value) {
@@ -162,49 +168,51 @@ static bool repr_deep(struct text_builder *builder, const struct value *value) {
     case VALUE_LOOP:
         return repr_loop(builder, value->loop);
     case VALUE_MACRO:
-        return value_macro_print(builder, value->macro);
+        return eval_call_value_macro_print(builder, value->macro);
     default:
         return machine_fail(builder->machine, "printing a %s is not supported",
                             value_type_name(value));
     }
 }
 
-bool text_builder_add_repr(struct text_builder *builder, const struct value *value) {
+bool value_print_text_builder_add_repr(struct text_builder *builder, const struct value *value) {
     switch (value->kind) {
     case VALUE_MISSING:
     case VALUE_UNDEFINED:
-        return add_plain(builder, "Undefined");
+        return value_print_add_plain(builder, "Undefined");
     case VALUE_NONE:
-        return add_plain(builder, "None");
+        return value_print_add_plain(builder, "None");
     case VALUE_BOOL:
-        return add_plain(builder, value->truth ? "True" : "False");
+        return value_print_add_plain(builder, value->truth ? "True" : "False");
     case VALUE_INTEGER:
     case VALUE_REAL:
-        return add_number(builder, value);
+        return value_print_add_number(builder, value);
     case VALUE_TEXT:
         return repr_text(builder, value->text);
     default:
         break;
     }
-    if (!machine_enter(builder->machine) || !repr_deep(builder, value)) return false;
+    if (!jinja_machine_enter(builder->machine) || !repr_deep(builder, value)) return false;
     machine_leave(builder->machine);
     return true;
 }
 
-bool text_builder_add_value(struct text_builder *builder, const struct value *value) {
-    if (value->kind == VALUE_TEXT) return text_builder_add_text(builder, value->text);
+bool value_print_text_builder_add_value(struct text_builder *builder, const struct value *value) {
+    if (value->kind == VALUE_TEXT) return jinja_machine_text_builder_add_text(builder, value->text);
     if (value->kind == VALUE_UNDEFINED || value->kind == VALUE_MISSING) return true;
-    return text_builder_add_repr(builder, value);
+    return value_print_text_builder_add_repr(builder, value);
 }
 
-bool value_string(struct jinja_machine *machine, const struct value *value, struct value *out) {
+bool value_print_string(struct jinja_machine *machine, const struct value *value,
+                        struct value *out) {
     struct text_builder builder;
     if (value->kind == VALUE_TEXT) {
         *out = *value;
         return true;
     }
-    text_builder_open(&builder, machine);
-    return text_builder_add_value(&builder, value) && text_builder_finish(&builder, false, out);
+    jinja_machine_text_builder_open(&builder, machine);
+    return value_print_text_builder_add_value(&builder, value) &&
+           jinja_machine_text_builder_finish(&builder, false, out);
 }
 
 /* ---- JSON ---- */
@@ -233,7 +241,7 @@ static bool json_escape(struct json_printer *printer, uint32_t character,
         count = format_text(text, sizeof text, "\\u%04x\\u%04x", 0xD800 | rest >> 10,
                             0xDC00 | (rest & 0x3FF));
     }
-    return text_builder_add(printer->out, text, count, origin);
+    return jinja_machine_text_builder_add(printer->out, text, count, origin);
 }
 
 static bool json_text(struct json_printer *printer, const struct value_text *text) {
@@ -247,25 +255,27 @@ static bool json_text(struct json_printer *printer, const struct value_text *tex
             continue;
         }
         uint32_t character = unicode_read(text->data + at, &bytes);
-        if (!text_builder_add_part(printer->out, text, start, at - start) ||
+        if (!jinja_machine_text_builder_add_part(printer->out, text, start, at - start) ||
             !json_escape(printer, character, value_text_origin(text, at)))
             return false;
         at += bytes;
         start = at;
     }
-    return text_builder_add_part(printer->out, text, start, text->count - start) &&
+    return jinja_machine_text_builder_add_part(printer->out, text, start, text->count - start) &&
            add(printer->out, "\"");
 }
 
 static bool json_real(struct json_printer *printer, double real) {
-    if (isnan(real)) return add_plain(printer->out, "NaN");
-    if (isinf(real)) return add_plain(printer->out, real < 0 ? "-Infinity" : "Infinity");
+    if (isnan(real)) return value_print_add_plain(printer->out, "NaN");
+    if (isinf(real))
+        return value_print_add_plain(printer->out, real < 0 ? "-Infinity" : "Infinity");
     return add_real(printer->out, real);
 }
 
 static bool json_number(struct json_printer *printer, const struct value *number) {
     bool is_real = number->kind == VALUE_REAL && !number->spelling;
-    return is_real ? json_real(printer, number->real) : add_number(printer->out, number);
+    return is_real ? json_real(printer, number->real)
+                   : value_print_add_number(printer->out, number);
 }
 
 /* A new line, as deep as the level, where there is an indent. */
@@ -274,13 +284,14 @@ static bool json_line(struct json_printer *printer) {
     if (!indent) return true;
     if (!add(printer->out, "\n")) return false;
     for (uint32_t i = 0; i < printer->level; i++)
-        if (!text_builder_add(printer->out, indent->data, indent->count, VALUE_DATA)) return false;
+        if (!jinja_machine_text_builder_add(printer->out, indent->data, indent->count, VALUE_DATA))
+            return false;
     return true;
 }
 
 static bool json_mark(struct json_printer *printer, const struct value_text *mark,
                       const char *usual) {
-    return mark ? text_builder_add(printer->out, mark->data, mark->count, VALUE_DATA)
+    return mark ? jinja_machine_text_builder_add(printer->out, mark->data, mark->count, VALUE_DATA)
                 : add(printer->out, usual);
 }
 
@@ -339,7 +350,8 @@ static bool sort_pairs(struct jinja_machine *machine, const struct value_dict *d
         while (low < high) {
             uint32_t middle = low + (high - low) / 2;
             bool less;
-            if (!value_less(machine, &dict->pairs[i].key, &pairs[middle].key, &less)) return false;
+            if (!value_compare_less(machine, &dict->pairs[i].key, &pairs[middle].key, &less))
+                return false;
             if (less)
                 high = middle;
             else
@@ -370,9 +382,9 @@ static bool json_value(struct json_printer *printer, const struct value *value) 
     bool done;
     switch (value->kind) {
     case VALUE_NONE:
-        return add_plain(printer->out, "null");
+        return value_print_add_plain(printer->out, "null");
     case VALUE_BOOL:
-        return add_plain(printer->out, value->truth ? "true" : "false");
+        return value_print_add_plain(printer->out, value->truth ? "true" : "false");
     case VALUE_INTEGER:
     case VALUE_REAL:
         return json_number(printer, value);
@@ -381,7 +393,7 @@ static bool json_value(struct json_printer *printer, const struct value *value) 
     case VALUE_LIST:
     case VALUE_TUPLE:
     case VALUE_DICT:
-        if (!machine_enter(printer->machine)) return false;
+        if (!jinja_machine_enter(printer->machine)) return false;
         done = value->kind == VALUE_DICT ? json_dict(printer, value->dict)
                                          : json_list(printer, value->list);
         machine_leave(printer->machine);
@@ -392,8 +404,8 @@ static bool json_value(struct json_printer *printer, const struct value *value) 
     }
 }
 
-bool value_to_json(struct jinja_machine *machine, const struct value *value,
-                   const struct json_style *style, struct text_builder *out) {
+bool value_print_to_json(struct jinja_machine *machine, const struct value *value,
+                         const struct json_style *style, struct text_builder *out) {
     struct json_printer printer = {.machine = machine, .out = out, .style = style};
     return json_value(&printer, value);
 }

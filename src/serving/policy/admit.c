@@ -24,18 +24,18 @@ uint64_t admit_start_pages(struct admit_need need, uint32_t known_tokens) {
     return pages < most ? pages : most;
 }
 
-enum admit admit_arrival(struct admit_need need, const struct admit_house *house) {
-    if (house->draining) return ADMIT_REFUSE_DRAINING;
-    if (need_tokens(need) > house->context_tokens_max) return ADMIT_REFUSE_CONTEXT;
-    if (admit_pages(need) > house->page_count) return ADMIT_REFUSE_MEMORY;
-    if (house->requests_held >= house->requests_max) return ADMIT_REFUSE_QUEUE;
-    return admit_start(admit_start_pages(need, need.prompt_tokens), house);
+enum admit admit_arrival(struct admit_need need, const struct unit_capacity *capacity) {
+    if (capacity->draining) return ADMIT_REFUSE_DRAINING;
+    if (need_tokens(need) > capacity->context_tokens_max) return ADMIT_REFUSE_CONTEXT;
+    if (admit_pages(need) > capacity->page_count) return ADMIT_REFUSE_MEMORY;
+    if (capacity->requests_held >= capacity->requests_max) return ADMIT_REFUSE_QUEUE;
+    return admit_start(admit_start_pages(need, need.prompt_tokens), capacity);
 }
 
-enum admit admit_start(uint64_t pages, const struct admit_house *house) {
-    if (house->waits) return ADMIT_WAIT_TURN;
-    if (house->rows_running >= house->rows_max) return ADMIT_WAIT_ROWS;
-    if (pages + house->rows_running / ADMIT_ROWS_PER_PAGE > house->pages_available)
+enum admit admit_start(uint64_t pages, const struct unit_capacity *capacity) {
+    if (capacity->waits) return ADMIT_WAIT_TURN;
+    if (capacity->rows_running >= capacity->rows_max) return ADMIT_WAIT_ROWS;
+    if (pages + capacity->rows_running / ADMIT_ROWS_PER_PAGE > capacity->pages_available)
         return ADMIT_WAIT_PAGES;
     return ADMIT_NOW;
 }

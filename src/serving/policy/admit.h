@@ -43,7 +43,7 @@ uint64_t admit_pages(struct admit_need need);
 /* KV pages that a request with so many known tokens takes when it starts. */
 uint64_t admit_start_pages(struct admit_need need, uint32_t known_tokens);
 
-struct admit_house { /* the unit's limits and present use */
+struct unit_capacity { /* the unit's limits and present use */
     uint32_t context_tokens_max;
     uint32_t page_count;
     uint32_t pages_available; /* free, or cached and not leased */
@@ -56,11 +56,11 @@ struct admit_house { /* the unit's limits and present use */
 };
 
 /* Decides on arrival. */
-enum admit admit_arrival(struct admit_need need, const struct admit_house *house);
+enum admit admit_arrival(struct admit_need need, const struct unit_capacity *capacity);
 
 /* Decides whether an admitted request may start now, if that takes so many of the available pages.
  * Never refuses. If nothing runs, all pages are available and the first waiting request starts. */
-enum admit admit_start(uint64_t pages, const struct admit_house *house);
+enum admit admit_start(uint64_t pages, const struct unit_capacity *capacity);
 
 static inline bool admit_refuses(enum admit admit) {
     return admit >= ADMIT_REFUSE_DRAINING;

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-const char *decode_reason_name(enum decode_reason reason) {
+const char *balance_decode_reason_name(enum decode_reason reason) {
     static const char *const names[DECODE_REASON_COUNT] = {
         [DECODE_BOUND] = "bound to the rank with the cheapest step",
         [DECODE_BOUND_TIGHT] = "bound to the rank with most pages: no rank has room for all growth",

@@ -44,7 +44,7 @@ enum decode_reason {
 };
 
 /* Short lower-case text, for logs and traces. */
-const char *decode_reason_name(enum decode_reason reason);
+const char *balance_decode_reason_name(enum decode_reason reason);
 
 struct decode_choice {
     uint32_t rank; /* BALANCE_NO_RANK: the request waits */

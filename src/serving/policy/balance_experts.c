@@ -99,7 +99,7 @@ static void list_all(struct work *work) {
         work->ids[e] = (uint16_t)e;
 }
 
-static void find_bound(struct work *work) {
+static void balance_experts_find_bound(struct work *work) {
     uint64_t mean = (work->total + work->shape->ranks - 1) / work->shape->ranks, needed = 0;
     for (uint32_t e = 0; e < work->shape->experts; e++)
         needed += work->loads[e] <= mean ? 1 : (work->loads[e] + mean - 1) / mean;
@@ -112,16 +112,16 @@ static void find_bound(struct work *work) {
 }
 
 /* Counts for all slots at once, with no more replicas than ranks if that suffices. */
-static void count_all(struct work *work, struct balance_state *state) {
+static void balance_experts_count_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     list_all(work);
     balance_counts_choose(state, work->ids, shape->experts, shape->slots, shape->ranks);
 }
 
-static void place_all(struct work *work, struct balance_state *state) {
+static void balance_experts_place_all(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};
-    count_all(work, state);
+    balance_experts_count_all(work, state);
     balance_counts_list(state, work->ids, shape->experts, work->items);
     balance_pack_fill(state, all, work->items);
 }
@@ -165,7 +165,7 @@ static void place_greedily(struct work *work, struct balance_state *state) {
         place_groups(work);
         place_in_nodes(work, state);
     } else {
-        place_all(work, state);
+        balance_experts_place_all(work, state);
     }
 }
 
@@ -174,8 +174,8 @@ static uint64_t near_enough(uint64_t bound) {
 }
 
 /* `near_ranks`: exchanges within so many ranks are preferred. */
-static void refine(const struct work *work, struct balance_state *state, struct balance_span span,
-                   uint32_t near_ranks, uint64_t bound) {
+static void balance_experts_refine(const struct work *work, struct balance_state *state,
+                                   struct balance_span span, uint32_t near_ranks, uint64_t bound) {
     struct balance_search search = {span, near_ranks, near_enough(bound), 8 * span.rank_count + 64};
     balance_pack_spread(state, span);
     balance_pack_refine(state, &search);
@@ -184,8 +184,8 @@ static void refine(const struct work *work, struct balance_state *state, struct 
 static void refine_all(const struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     bool near = balance_experts_divides(shape);
-    refine(work, state, (struct balance_span){0, shape->ranks},
-           near ? shape->ranks / shape->nodes : shape->ranks, work->bound);
+    balance_experts_refine(work, state, (struct balance_span){0, shape->ranks},
+                           near ? shape->ranks / shape->nodes : shape->ranks, work->bound);
 }
 
 /* Nodes are independent. None needs to be better than the fullest can become. */
@@ -194,8 +194,8 @@ static void search_strictly(struct work *work) {
     place_greedily(work, &work->state);
     uint64_t fullest = balance_state_max(&work->group) / node_ranks;
     for (uint32_t first = 0; first < work->shape->ranks; first += node_ranks)
-        refine(work, &work->state, (struct balance_span){first, node_ranks}, node_ranks,
-               max_u64(fullest, work->bound));
+        balance_experts_refine(work, &work->state, (struct balance_span){first, node_ranks},
+                               node_ranks, max_u64(fullest, work->bound));
 }
 
 /* With two slots per rank, the counts decide. Starts from those of the greedy, with the same
@@ -204,7 +204,7 @@ static void search_strictly(struct work *work) {
 static void search_pairs(struct work *work, struct balance_state *state) {
     const struct balance_shape *shape = work->shape;
     struct balance_span all = {0, shape->ranks};
-    count_all(work, state);
+    balance_experts_count_all(work, state);
     for (uint32_t e = 0; e < shape->experts; e++)
         state->keys[e] = balance_state_key(work->loads[e], e);
     balance_state_sort(state->keys, state->other_keys, shape->experts);
@@ -227,14 +227,14 @@ static void search_freely(struct work *work) {
     if (pairs) {
         search_pairs(work, &work->other);
     } else {
-        place_all(work, &work->other);
+        balance_experts_place_all(work, &work->other);
         refine_all(work, &work->other);
     }
     if (balance_state_max(&work->other) < balance_state_max(&work->state))
         balance_state_copy(&work->state, &work->other);
 }
 
-static void judge(const struct work *work, struct balance_outcome *outcome_out) {
+static void balance_experts_verify(const struct work *work, struct balance_outcome *outcome_out) {
     double mean = (double)work->total / work->shape->ranks;
     double bound = mean / (double)work->bound;
     *outcome_out = (struct balance_outcome){
@@ -243,11 +243,11 @@ static void judge(const struct work *work, struct balance_outcome *outcome_out) 
     };
 }
 
-static void give(const struct work *work, uint16_t *slot_to_expert_out,
-                 struct balance_outcome *outcome_out) {
+static void balance_experts_give(const struct work *work, uint16_t *slot_to_expert_out,
+                                 struct balance_outcome *outcome_out) {
     memcpy(slot_to_expert_out, work->state.experts,
            work->shape->slots * sizeof *slot_to_expert_out);
-    judge(work, outcome_out);
+    balance_experts_verify(work, outcome_out);
 }
 
 void balance_experts(const struct balance_shape *shape, const struct balance_options *options,
@@ -255,29 +255,30 @@ void balance_experts(const struct balance_shape *shape, const struct balance_opt
                      struct balance_outcome *outcome_out) {
     struct work *work;
     open_work(&work, shape, loads, memory);
-    find_bound(work);
+    balance_experts_find_bound(work);
     if (options->locality == BALANCE_STRICT && balance_experts_divides(shape))
         search_strictly(work);
     else
         search_freely(work);
-    give(work, slot_to_expert_out, outcome_out);
+    balance_experts_give(work, slot_to_expert_out, outcome_out);
 }
 
 void balance_experts_greedy(const struct balance_shape *shape, const uint64_t *loads, void *memory,
                             uint16_t *slot_to_expert_out, struct balance_outcome *outcome_out) {
     struct work *work;
     open_work(&work, shape, loads, memory);
-    find_bound(work);
+    balance_experts_find_bound(work);
     place_greedily(work, &work->state);
-    give(work, slot_to_expert_out, outcome_out);
+    balance_experts_give(work, slot_to_expert_out, outcome_out);
 }
 
-void balance_experts_judge(const struct balance_shape *shape, const uint64_t *loads, void *memory,
-                           const uint16_t *slot_to_expert, struct balance_outcome *outcome_out) {
+void balance_experts_evaluate(const struct balance_shape *shape, const uint64_t *loads,
+                              void *memory, const uint16_t *slot_to_expert,
+                              struct balance_outcome *outcome_out) {
     struct work *work;
     open_work(&work, shape, loads, memory);
-    find_bound(work);
+    balance_experts_find_bound(work);
     memcpy(work->state.experts, slot_to_expert, shape->slots * sizeof *slot_to_expert);
     balance_state_recount(&work->state);
-    judge(work, outcome_out);
+    balance_experts_verify(work, outcome_out);
 }

@@ -71,7 +71,8 @@ void balance_experts_greedy(const struct balance_shape *shape, const uint64_t *l
                             uint16_t *slot_to_expert_out, struct balance_outcome *outcome_out);
 
 /* Balance and bound of a given placement, in which every expert has a slot. */
-void balance_experts_judge(const struct balance_shape *shape, const uint64_t *loads, void *memory,
-                           const uint16_t *slot_to_expert, struct balance_outcome *outcome_out);
+void balance_experts_evaluate(const struct balance_shape *shape, const uint64_t *loads,
+                              void *memory, const uint16_t *slot_to_expert,
+                              struct balance_outcome *outcome_out);
 
 #endif

@@ -56,7 +56,7 @@ static struct keep *open_keep(const struct balance_shape *shape, const uint64_t 
     return keep;
 }
 
-static void look_at(struct keep *keep, const uint16_t *slots) {
+static void balance_keep_look_at(struct keep *keep, const uint16_t *slots) {
     memcpy(keep->state.experts, slots, keep->shape->slots * sizeof *slots);
     balance_state_recount(&keep->state);
 }
@@ -102,7 +102,7 @@ static bool pair_rest(const struct keep *keep, uint64_t target, uint16_t *out) {
 static void keep_pairs(struct keep *keep, uint64_t target) {
     const struct balance_state *state = &keep->state;
     uint16_t *out = keep->renamed;
-    look_at(keep, keep->fresh);
+    balance_keep_look_at(keep, keep->fresh);
     list_items(keep);
     for (uint32_t slot = 0; slot < state->slot_count; slot += 2) {
         uint32_t a = keep->old[slot], b = keep->old[slot + 1];
@@ -119,7 +119,7 @@ static void keep_pairs(struct keep *keep, uint64_t target) {
         }
     }
     check(pair_rest(keep, target, out));
-    look_at(keep, keep->renamed);
+    balance_keep_look_at(keep, keep->renamed);
     balance_pack_spread(&keep->state, (struct balance_span){0, state->rank_count});
     memcpy(keep->fresh, state->experts, state->slot_count * sizeof *keep->fresh);
 }
@@ -224,7 +224,7 @@ static bool repair(struct keep *keep, bool strict, uint64_t target) {
     uint32_t span_ranks = strict ? node_ranks : shape->ranks;
     bool divides = balance_experts_divides(shape);
     if (strict && !keeps_to_nodes(keep)) return false;
-    look_at(keep, keep->old);
+    balance_keep_look_at(keep, keep->old);
     for (uint32_t first = 0; first < shape->ranks; first += span_ranks) {
         struct balance_span span = {first, span_ranks};
         struct balance_search search = {span, divides ? node_ranks : span_ranks, target,
@@ -243,7 +243,7 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
     uint32_t moves = UINT32_MAX;
     check(keeping->tolerance >= 0);
     balance_experts(shape, options, loads, keep->rest, keep->fresh, outcome_out);
-    look_at(keep, keep->fresh);
+    balance_keep_look_at(keep, keep->fresh);
     uint64_t best = balance_state_max(&keep->state);
     uint64_t target = best + (uint64_t)((double)best * keeping->tolerance);
     if (repair(keep, strict, target)) {
@@ -257,6 +257,6 @@ void balance_keep(const struct balance_shape *shape, const struct balance_option
             moves = count_moves(keep, slot_to_expert_out);
         }
     }
-    balance_experts_judge(shape, loads, keep->rest, slot_to_expert_out, outcome_out);
+    balance_experts_evaluate(shape, loads, keep->rest, slot_to_expert_out, outcome_out);
     *moves_out = moves;
 }

@@ -121,7 +121,8 @@ static void look_in_span(const struct balance_state *state, struct balance_span 
         if (rank != busy && rank != idle) look_for_swap(state, busy, rank, best);
 }
 
-static struct balance_span node_of(const struct balance_search *search, uint32_t rank) {
+static struct balance_span balance_pack_node_of(const struct balance_search *search,
+                                                uint32_t rank) {
     uint32_t first = rank - (rank - search->span.first_rank) % search->near_ranks;
     return (struct balance_span){first, search->near_ranks};
 }
@@ -134,7 +135,7 @@ void balance_pack_refine(struct balance_state *state, const struct balance_searc
         struct slot_swap swap = {0, 0, load};
         if (load <= search->target) return;
         if (search->near_ranks < search->span.rank_count)
-            look_in_span(state, node_of(search, busy), busy, search->target, &swap);
+            look_in_span(state, balance_pack_node_of(search, busy), busy, search->target, &swap);
         if (swap.load > search->target)
             look_in_span(state, search->span, busy, search->target + (load - search->target) / 2,
                          &swap);

@@ -50,7 +50,7 @@ static void add_effect(struct pairs *pairs, struct effect effect, int items) {
         pairs->surplus[b] = (int16_t)(pairs->surplus[b] + items * effect.sign);
 }
 
-static uint64_t share_of(const struct pairs *pairs, uint32_t expert, uint32_t count) {
+static uint64_t balance_pairs_share_of(const struct pairs *pairs, uint32_t expert, uint32_t count) {
     uint64_t load = pairs->state->loads[expert];
     return count <= 1 ? load : count == 2 ? load / 2 : load / count;
 }
@@ -87,13 +87,13 @@ static uint32_t lack_after(const struct pairs *pairs, struct effect old, int gon
     return (uint32_t)lack;
 }
 
-static void set_count(struct pairs *pairs, uint32_t expert, uint32_t count) {
+static void balance_pairs_set_count(struct pairs *pairs, uint32_t expert, uint32_t count) {
     struct balance_state *state = pairs->state;
     add_effect(pairs, pairs->now[expert], -(int)state->counts[expert]);
     state->counts[expert] = (uint16_t)count;
-    state->shares[expert] = share_of(pairs, expert, count);
+    state->shares[expert] = balance_pairs_share_of(pairs, expert, count);
     pairs->now[expert] = effect_of(pairs, state->shares[expert]);
-    pairs->more[expert] = effect_of(pairs, share_of(pairs, expert, count + 1));
+    pairs->more[expert] = effect_of(pairs, balance_pairs_share_of(pairs, expert, count + 1));
     add_effect(pairs, pairs->now[expert], (int)count);
 }
 
@@ -107,7 +107,7 @@ static void set_limit(struct pairs *pairs, uint64_t limit) {
                                                           * predictable */
         uint32_t e = pairs->order[i];
         pairs->now[e] = effect_of(pairs, state->shares[e]);
-        pairs->more[e] = effect_of(pairs, share_of(pairs, e, state->counts[e] + 1u));
+        pairs->more[e] = effect_of(pairs, balance_pairs_share_of(pairs, e, state->counts[e] + 1u));
         events[pairs->now[e].first] =
             (int16_t)(events[pairs->now[e].first] + state->counts[e] * pairs->now[e].sign);
     }
@@ -147,7 +147,7 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
     for (uint32_t i = 0; i < pairs->split_count; i++) {
         uint32_t e = pairs->split[i], count = state->counts[e];
         if (count < 2) continue;
-        struct effect less = effect_of(pairs, share_of(pairs, e, count - 1));
+        struct effect less = effect_of(pairs, balance_pairs_share_of(pairs, e, count - 1));
         uint32_t lack = lack_after(pairs, pairs->now[e], (int)count, less, (int)count - 1);
         if (lack >= least) continue;
         least = lack;
@@ -159,18 +159,18 @@ static uint32_t best_loss(const struct pairs *pairs, uint32_t *lack_out) {
 
 /* Moves one replica from one expert to another. False if that does not reduce the lack; nothing has
  * changed then. `gain_first`: chooses the receiving expert first. */
-static bool move(struct pairs *pairs, bool gain_first, uint32_t lack) {
+static bool balance_pairs_move(struct pairs *pairs, bool gain_first, uint32_t lack) {
     const uint16_t *counts = pairs->state->counts;
     int change = gain_first ? 1 : -1;
     uint32_t after;
     if (!pairs->split_count) return false;
     uint32_t first = gain_first ? best_gain(pairs, &after) : best_loss(pairs, &after);
-    set_count(pairs, first, (uint32_t)(counts[first] + change));
+    balance_pairs_set_count(pairs, first, (uint32_t)(counts[first] + change));
     sum_lacks(pairs);
     uint32_t second = gain_first ? best_loss(pairs, &after) : best_gain(pairs, &after);
     bool better = after < lack;
     if (!better) second = first;
-    set_count(pairs, second, (uint32_t)(counts[second] - change));
+    balance_pairs_set_count(pairs, second, (uint32_t)(counts[second] - change));
     if (better) list_split(pairs);
     sum_lacks(pairs);
     return better;
@@ -182,7 +182,7 @@ static uint32_t lack_now(const struct pairs *pairs) {
 
 /* The largest load that the present counts allow. Remembers the counts if it is the least so
  * far. */
-static uint64_t measure(struct pairs *pairs) {
+static uint64_t balance_pairs_measure(struct pairs *pairs) {
     const struct balance_state *state = pairs->state;
     uint64_t most = 0;
     balance_counts_list(state, pairs->order, state->expert_count, state->list);
@@ -201,28 +201,28 @@ static void restore(struct pairs *pairs) {
     struct balance_state *state = pairs->state;
     for (uint32_t e = 0; e < state->expert_count; e++) {
         state->counts[e] = pairs->best_counts[e];
-        state->shares[e] = share_of(pairs, e, state->counts[e]);
+        state->shares[e] = balance_pairs_share_of(pairs, e, state->counts[e]);
     }
 }
 
 /* Moves replicas until nothing lacks, or no move helps. Returns the resulting largest load. */
-static uint64_t descend(struct pairs *pairs) {
+static uint64_t balance_pairs_descend(struct pairs *pairs) {
     bool gain_first = true;
     list_split(pairs);
     sum_lacks(pairs);
     for (uint32_t moves = 0; lack_now(pairs) > 0 && moves < MOVES_MAX; moves++) {
-        if (move(pairs, gain_first, lack_now(pairs))) continue;
+        if (balance_pairs_move(pairs, gain_first, lack_now(pairs))) continue;
         if (!gain_first) break;
         gain_first = false;
     }
-    return measure(pairs);
+    return balance_pairs_measure(pairs);
 }
 
 /* Bisects between the least load known to be possible and one that seems impossible. */
 static void search(struct pairs *pairs, uint64_t low) {
     for (uint32_t round = 0; round < ROUNDS_MAX && pairs->best > low + low / NEAR_ENOUGH; round++) {
         set_limit(pairs, low + (pairs->best - low) / 2);
-        if (descend(pairs) > pairs->limit) low = pairs->limit;
+        if (balance_pairs_descend(pairs) > pairs->limit) low = pairs->limit;
         restore(pairs);
     }
 }
@@ -230,7 +230,7 @@ static void search(struct pairs *pairs, uint64_t low) {
 void balance_pairs_place(struct balance_state *state, const uint16_t *order, uint64_t target) {
     struct pairs pairs = {.state = state, .order = order, .best = UINT64_MAX};
     check(state->room == 2 && state->expert_count <= LIMIT_EXPERTS);
-    measure(&pairs);
+    balance_pairs_measure(&pairs);
     search(&pairs, target);
     restore(&pairs);
     balance_counts_list(state, order, state->expert_count, state->list);

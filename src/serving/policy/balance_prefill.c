@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 
-const char *prefill_reason_name(enum prefill_reason reason) {
+const char *balance_prefill_reason_name(enum prefill_reason reason) {
     static const char *const names[PREFILL_REASON_COUNT] = {
         [PREFILL_BOUND] = "bound to the least loaded rank",
         [PREFILL_BOUND_TO_HIT] = "bound to the rank that caches most of it",
@@ -16,14 +16,15 @@ const char *prefill_reason_name(enum prefill_reason reason) {
     return names[reason];
 }
 
-double prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens, uint32_t before) {
+double balance_prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens,
+                                uint32_t before) {
     if (new_tokens == 0) return 0;
     double count = new_tokens, context = before;
     return costs->token * count + costs->attended * (count * context + count * (count + 1) / 2) +
            costs->read * context;
 }
 
-uint32_t prefill_costs_chunk_min(const struct prefill_costs *costs) {
+uint32_t balance_prefill_costs_chunk_min(const struct prefill_costs *costs) {
     double tokens = 2 * costs->read / costs->attended;
     return (uint32_t)(tokens / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
 }
@@ -39,7 +40,7 @@ struct prefill_choice balance_prefill(const struct prefill_costs *costs,
         check(hits[i].cached_tokens < need->prompt_tokens);
         uint32_t cached = hits[i].cached_tokens;
         double cost = ranks[i].bound_cost + hits[i].fetch_cost +
-                      prefill_costs_of(costs, need->prompt_tokens - cached, cached);
+                      balance_prefill_costs_of(costs, need->prompt_tokens - cached, cached);
         if (best_any == BALANCE_NO_RANK || cost < best_any_cost) {
             best_any = i;
             best_any_cost = cost;

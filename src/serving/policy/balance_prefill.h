@@ -32,11 +32,12 @@ struct prefill_costs {
 };
 
 /* The cost of a chunk of new_tokens after `before` others; 0 for no new tokens. */
-double prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens, uint32_t before);
+double balance_prefill_costs_of(const struct prefill_costs *costs, uint32_t new_tokens,
+                                uint32_t before);
 
 /* The minimum length to which a chunk is cut for the sake of other ranks: attention to the context
  * before it then takes twice as long as reading that back. Whole blocks. */
-uint32_t prefill_costs_chunk_min(const struct prefill_costs *costs);
+uint32_t balance_prefill_costs_chunk_min(const struct prefill_costs *costs);
 
 struct prefill_rank {
     bool takes;          /* its next step has room */
@@ -67,7 +68,7 @@ enum prefill_reason {
 };
 
 /* Short lower-case text, for logs and traces. */
-const char *prefill_reason_name(enum prefill_reason reason);
+const char *balance_prefill_reason_name(enum prefill_reason reason);
 
 struct prefill_choice {
     uint32_t rank; /* BALANCE_NO_RANK: it waits */

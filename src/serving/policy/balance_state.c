@@ -98,8 +98,8 @@ uint32_t balance_state_busiest(const struct balance_state *state, struct balance
 
 /* Merges two descending runs. No branch depends on the keys, because their order is
  * unpredictable. */
-static void merge(const uint64_t *left, const uint64_t *left_end, const uint64_t *right,
-                  const uint64_t *right_end, uint64_t *out) {
+static void balance_state_merge(const uint64_t *left, const uint64_t *left_end,
+                                const uint64_t *right, const uint64_t *right_end, uint64_t *out) {
     while (left < left_end && right < right_end) {
         uint64_t a = *left, b = *right;
         bool first = a >= b;
@@ -119,7 +119,7 @@ void balance_state_sort(uint64_t *keys, uint64_t *other, uint32_t count) {
         for (uint32_t start = 0; start < count; start += 2 * width) {
             uint32_t middle = start + width < count ? start + width : count;
             uint32_t end = start + 2 * width < count ? start + 2 * width : count;
-            merge(from + start, from + middle, from + middle, from + end, to + start);
+            balance_state_merge(from + start, from + middle, from + middle, from + end, to + start);
         }
         uint64_t *swap = from;
         from = to;

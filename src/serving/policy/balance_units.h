@@ -88,7 +88,7 @@ enum units_reason {
 };
 
 /* Short lower-case text, for logs and traces. */
-const char *units_reason_name(enum units_reason reason);
+const char *balance_units_reason_name(enum units_reason reason);
 
 struct units_choice {
     uint32_t unit; /* BALANCE_NO_RANK: it waits */

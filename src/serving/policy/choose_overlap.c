@@ -30,7 +30,8 @@ static struct choose_overlap_class *class_of(struct choose_overlap *choose,
 
 static bool has_tokens(const struct choose_overlap_step *step, int kind) {
     if (step->prompts && kind == OVERLAP_DECODE_EARLY) return false; /* the five stages */
-    return overlap_of((enum overlap_kind)kind)->lane_count <= (step->tokens ? step->tokens : 1);
+    return overlap_of((enum overlap_kind)kind)->micro_batch_count <=
+           (step->tokens ? step->tokens : 1);
 }
 
 /* The fastest of those measured. `sequential` is always possible. */

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "contract/record_unit.h"
 
-const char *roles_reason_name(enum roles_reason reason) {
+const char *choose_roles_reason_name(enum roles_reason reason) {
     static const char *const names[ROLES_REASON_COUNT] = {
         [ROLES_CALM] = "stays: no kind is pressed",
         [ROLES_LOOKS] = "stays: one kind is pressed, but not for long",
@@ -23,7 +23,7 @@ struct kind {
 };
 
 /* The larger of its shares of KV pages and of requests. */
-static double share_of(const struct balance_unit *unit) {
+static double choose_roles_share_of(const struct balance_unit *unit) {
     double requests = (double)unit->requests / unit->requests_max;
     double pages = (double)unit->pages_taken / (double)unit->pages_total;
     return requests > pages ? requests : pages;
@@ -36,7 +36,7 @@ static struct kind sum_kind(const struct balance_unit *units, uint32_t unit_coun
         kind.units++;
         kind.ranks += units[i].rank_count;
         kind.waiting += units[i].waiting;
-        kind.used += share_of(&units[i]);
+        kind.used += choose_roles_share_of(&units[i]);
     }
     return kind;
 }
@@ -74,14 +74,17 @@ static bool can_spare(const struct kind *prefill, const struct kind *decode,
 }
 
 /* The unit with the least work that can be spared. */
-static uint32_t find_unit(const struct balance_unit *units, uint32_t unit_count,
-                          const struct kind *prefill, const struct kind *decode, uint32_t pressed) {
+static uint32_t choose_roles_find_unit(const struct balance_unit *units, uint32_t unit_count,
+                                       const struct kind *prefill, const struct kind *decode,
+                                       uint32_t pressed) {
     uint32_t from = pressed == UNIT_PREFILL ? UNIT_DECODE : UNIT_PREFILL, best = BALANCE_NO_RANK;
     for (uint32_t i = 0; i < unit_count; i++) {
         const struct balance_unit *unit = &units[i];
         if (!unit->takes || !unit->movable || unit->role != from) continue;
         if (!can_spare(prefill, decode, unit, pressed)) continue;
-        if (best == BALANCE_NO_RANK || share_of(unit) < share_of(&units[best])) best = i;
+        if (best == BALANCE_NO_RANK ||
+            choose_roles_share_of(unit) < choose_roles_share_of(&units[best]))
+            best = i;
     }
     return best;
 }
@@ -104,7 +107,7 @@ struct roles_choice choose_roles(struct choose_roles *state, const struct choose
     state->reason = ROLES_LOOKS;
     if (now_ns - state->since_ns < rule->hold_ns) return stay;
     state->reason = ROLES_NO_UNIT;
-    uint32_t unit = find_unit(units, unit_count, &prefill, &decode, pressed);
+    uint32_t unit = choose_roles_find_unit(units, unit_count, &prefill, &decode, pressed);
     if (unit == BALANCE_NO_RANK) return stay;
     *state = (struct choose_roles){.moved_ns = now_ns, .has_moved = true, .reason = ROLES_MOVES};
     return (struct roles_choice){unit, pressed};

@@ -38,7 +38,7 @@ enum roles_reason {
 };
 
 /* Short lower-case text, for /debug/fleet. */
-const char *roles_reason_name(enum roles_reason reason);
+const char *choose_roles_reason_name(enum roles_reason reason);
 
 struct choose_roles { /* zeros at first */
     uint32_t pressed; /* enum unit_role: the kind under pressure; UNIT_BOTH: neither */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/cut_batch.h"
 
-static uint64_t work_of(const struct step_row *row, uint32_t tokens, uint64_t token_work) {
+static uint64_t cut_batch_work_of(const struct step_row *row, uint32_t tokens,
+                                  uint64_t token_work) {
     uint64_t count = tokens;
     return count * token_work + count * row->first_position + count * (count + 1) / 2;
 }
@@ -12,14 +13,14 @@ static uint64_t distance(uint64_t a, uint64_t b) {
 
 struct cut_state {
     struct cut_batch best;
-    uint32_t lane_count;
+    uint32_t micro_batch_count;
     const uint8_t *shares;
     uint64_t before; /* work of the rows passed so far */
 };
 
-static uint64_t sum_shares(const struct cut_state *state, uint32_t lanes) {
+static uint64_t sum_shares(const struct cut_state *state, uint32_t micro_batches) {
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < lanes; i++)
+    for (uint32_t i = 0; i < micro_batches; i++)
         sum += state->shares ? state->shares[i] : 1;
     return sum;
 }
@@ -28,8 +29,8 @@ static uint64_t sum_shares(const struct cut_state *state, uint32_t lanes) {
  * place if there are several, so that cuts ascend. */
 static void consider(struct cut_state *state, uint32_t row, uint32_t token, uint64_t before) {
     struct cut_batch *best = &state->best;
-    uint64_t all = sum_shares(state, state->lane_count);
-    for (uint32_t i = 0; i + 1 < state->lane_count; i++) {
+    uint64_t all = sum_shares(state, state->micro_batch_count);
+    for (uint32_t i = 0; i + 1 < state->micro_batch_count; i++) {
         uint64_t share = best->work * sum_shares(state, i + 1);
         if (distance(all * before, share) >= distance(all * best->before[i], share)) continue;
         best->cuts[i] = (struct step_cut){.row = row, .token = token};
@@ -44,21 +45,22 @@ static void walk_row(struct cut_state *state, const struct step_row *rows, uint3
     uint32_t token = KV_BLOCK_TOKENS - row->first_position % KV_BLOCK_TOKENS;
     if (row->form == TOKEN_PROMPT)
         for (; token < row->token_count; token += KV_BLOCK_TOKENS)
-            consider(state, index, token, state->before + work_of(row, token, token_work));
-    state->before += work_of(row, row->token_count, token_work);
+            consider(state, index, token,
+                     state->before + cut_batch_work_of(row, token, token_work));
+    state->before += cut_batch_work_of(row, row->token_count, token_work);
 }
 
-struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t lane_count,
+struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t micro_batch_count,
                                    const uint8_t *shares, uint64_t token_work) {
     const struct step_row *rows = step_plan_rows(plan);
-    struct cut_state state = {.lane_count = lane_count, .shares = shares};
+    struct cut_state state = {.micro_batch_count = micro_batch_count, .shares = shares};
     for (uint32_t i = 0; i < plan->row_count; i++)
-        state.best.work += work_of(&rows[i], rows[i].token_count, token_work);
-    for (uint32_t i = 0; i + 1 < lane_count; i++) { /* everything in the first one */
+        state.best.work += cut_batch_work_of(&rows[i], rows[i].token_count, token_work);
+    for (uint32_t i = 0; i + 1 < micro_batch_count; i++) { /* everything in the first one */
         state.best.cuts[i].row = plan->row_count;
         state.best.before[i] = state.best.work;
     }
-    for (int form = 0; form < TOKEN_FORM_COUNT; form++)
+    for (int form = 0; form < MLA_MODE_COUNT; form++)
         for (uint32_t i = 0; i < plan->row_count; i++)
             if (rows[i].form == (uint32_t)form) walk_row(&state, rows, i, token_work);
     return state.best;

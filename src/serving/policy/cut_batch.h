@@ -14,15 +14,16 @@
 #include "contract/step_plan.h"
 
 struct cut_batch {
-    struct step_cut cuts[OVERLAP_LANES - 1]; /* [lane_count - 1]; row = row_count: no such
+    struct step_cut
+        cuts[OVERLAP_MICRO_BATCHES - 1];        /* [micro_batch_count - 1]; row = row_count: no such
                                               * micro-batch */
-    uint64_t before[OVERLAP_LANES - 1];      /* work of all micro-batches before the cut */
-    uint64_t work;                           /* of all */
+    uint64_t before[OVERLAP_MICRO_BATCHES - 1]; /* work of all micro-batches before the cut */
+    uint64_t work;                              /* of all */
 };
 
-/* `shares`: [lane_count], NULL: equal. `token_work`: cost of a token without its attention, in
+/* `shares`: [micro_batch_count], NULL: equal. `token_work`: cost of a token without its attention, in
  * attended positions. */
-struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t lane_count,
+struct cut_batch cut_batch_by_work(const struct step_plan *plan, uint32_t micro_batch_count,
                                    const uint8_t *shares, uint64_t token_work);
 
 #endif

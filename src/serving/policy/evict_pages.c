@@ -30,7 +30,8 @@ static void swap(struct evict_candidate *a, struct evict_candidate *b) {
 }
 
 /* The heap's top is evicted first. */
-static void sift_down(goes_first *rule, struct evict_candidate *heap, uint32_t at, uint32_t count) {
+static void evict_pages_sift_down(goes_first *rule, struct evict_candidate *heap, uint32_t at,
+                                  uint32_t count) {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= count) return;
@@ -45,9 +46,9 @@ void evict_pages_choose(enum evict_rule rule, struct evict_candidate *candidates
                         uint32_t wanted) {
     check(rule < EVICT_RULE_COUNT && wanted <= count);
     for (uint32_t i = count / 2; i-- > 0;)
-        sift_down(rules[rule], candidates, i, count);
+        evict_pages_sift_down(rules[rule], candidates, i, count);
     for (uint32_t end = count; end > count - wanted;) { /* the first one ends up at the very end */
         swap(&candidates[0], &candidates[--end]);
-        sift_down(rules[rule], candidates, 0, end);
+        evict_pages_sift_down(rules[rule], candidates, 0, end);
     }
 }

@@ -20,7 +20,7 @@ static double part_ns(const struct forecast_load *forecast) {
     return (double)forecast->period_ns / FORECAST_PARTS;
 }
 
-static uint32_t part_at(const struct forecast_load *forecast, int64_t at_ns) {
+static uint32_t forecast_load_part_at(const struct forecast_load *forecast, int64_t at_ns) {
     int64_t within = at_ns % forecast->period_ns;
     if (within < 0) within += forecast->period_ns;
     uint32_t part = (uint32_t)((double)within / part_ns(forecast));
@@ -29,7 +29,7 @@ static uint32_t part_at(const struct forecast_load *forecast, int64_t at_ns) {
 
 /* Merges a part into the mean of earlier periods when half a period has passed since, if at least
  * half of it was seen. Until then new load is compared only with the periods before. */
-static void settle(struct forecast_load *forecast, struct forecast_part *part) {
+static void forecast_load_settle(struct forecast_load *forecast, struct forecast_part *part) {
     if (part->present_ns >= 0.5 * part_ns(forecast)) {
         double weight = part->periods ? NEWEST_WEIGHT : 1;
         for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
@@ -45,11 +45,13 @@ static void settle(struct forecast_load *forecast, struct forecast_part *part) {
 static void settle_behind(struct forecast_load *forecast, uint32_t part) {
     for (uint32_t behind = FORECAST_PARTS / 2; behind <= FORECAST_PARTS; behind++) {
         uint32_t index = (part + 2 * FORECAST_PARTS - behind) % FORECAST_PARTS;
-        if (forecast->parts[index].present_ns > 0) settle(forecast, &forecast->parts[index]);
+        if (forecast->parts[index].present_ns > 0)
+            forecast_load_settle(forecast, &forecast->parts[index]);
     }
 }
 
-static void follow(struct forecast_load *forecast, const double *rates, double passed_ns) {
+static void forecast_load_follow(struct forecast_load *forecast, const double *rates,
+                                 double passed_ns) {
     double kept = exp(-passed_ns / part_ns(forecast));
     double trend_kept = exp(-passed_ns / (4 * part_ns(forecast)));
     for (uint32_t i = 0; i < FORECAST_STREAMS; i++) {
@@ -63,12 +65,13 @@ static void follow(struct forecast_load *forecast, const double *rates, double p
 void forecast_load_add(struct forecast_load *forecast, const double rates[FORECAST_STREAMS],
                        int64_t now_ns) {
     int64_t passed_ns = now_ns - forecast->last_ns;
-    uint32_t part = part_at(forecast, now_ns), before = part_at(forecast, forecast->last_ns);
+    uint32_t part = forecast_load_part_at(forecast, now_ns),
+             before = forecast_load_part_at(forecast, forecast->last_ns);
     if (forecast->last_ns && passed_ns <= 0) return;
     if (!forecast->last_ns) passed_ns = (int64_t)part_ns(forecast) / 4;
     if (forecast->last_ns && (part != before || passed_ns > (int64_t)part_ns(forecast)))
         settle_behind(forecast, part);
-    follow(forecast, rates, (double)passed_ns);
+    forecast_load_follow(forecast, rates, (double)passed_ns);
     double counted_ns = fmin((double)passed_ns, part_ns(forecast));
     for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
         forecast->parts[part].present[i] += rates[i] * counted_ns * 1e-9;
@@ -79,7 +82,7 @@ void forecast_load_add(struct forecast_load *forecast, const double rates[FORECA
 
 void forecast_load_teach(struct forecast_load *forecast, int64_t at_ns,
                          const double rates[FORECAST_STREAMS]) {
-    struct forecast_part *part = &forecast->parts[part_at(forecast, at_ns)];
+    struct forecast_part *part = &forecast->parts[forecast_load_part_at(forecast, at_ns)];
     for (uint32_t i = 0; i < FORECAST_STREAMS; i++)
         part->mean[i] = rates[i];
     part->periods++;
@@ -90,7 +93,8 @@ static bool curve_at(const struct forecast_load *forecast, uint32_t stream, int6
                      double *rate_out) {
     double middle = part_ns(forecast) / 2;
     int64_t from_ns = at_ns - (int64_t)middle;
-    uint32_t first = part_at(forecast, from_ns), second = (first + 1) % FORECAST_PARTS;
+    uint32_t first = forecast_load_part_at(forecast, from_ns),
+             second = (first + 1) % FORECAST_PARTS;
     const struct forecast_part *a = &forecast->parts[first], *b = &forecast->parts[second];
     if (!a->periods) a = b;
     if (!b->periods) b = a;
@@ -102,7 +106,7 @@ static bool curve_at(const struct forecast_load *forecast, uint32_t stream, int6
     return true;
 }
 
-static double carried_on(const struct forecast_load *forecast, uint32_t stream, double ahead_ns) {
+static double continued(const struct forecast_load *forecast, uint32_t stream, double ahead_ns) {
     double most_ns = TREND_PARTS * part_ns(forecast);
     double rate =
         forecast->recent[stream] + forecast->trend[stream] * fmin(ahead_ns, most_ns) * 1e-9;
@@ -114,11 +118,11 @@ double forecast_load_by(const struct forecast_load *forecast, enum forecast_way 
     double curve, present, ahead_ns = fmax((double)(at_ns - forecast->last_ns), 0);
     bool is_known = curve_at(forecast, stream, at_ns, &curve);
     if (is_known && (way == FORECAST_AS_EVER || !forecast->has_any)) return curve;
-    if (!is_known || way == FORECAST_AS_NOW) return carried_on(forecast, stream, ahead_ns);
+    if (!is_known || way == FORECAST_AS_NOW) return continued(forecast, stream, ahead_ns);
     /* recent lags by about a part, so it is compared with the curve of that time */
     int64_t then_ns = forecast->last_ns - (int64_t)part_ns(forecast);
     if (!curve_at(forecast, stream, then_ns, &present) || present < CURVE_LEAST)
-        return fmax(curve, carried_on(forecast, stream, ahead_ns));
+        return fmax(curve, continued(forecast, stream, ahead_ns));
     double deviation = fmin(forecast->recent[stream] / present, DEVIATION_MAX);
     double weight = exp2(-ahead_ns / (HALF_PARTS * part_ns(forecast)));
     return curve * (1 + (deviation - 1) * weight);

@@ -28,7 +28,7 @@ bool kv_path_doubts(struct kv_transfers *transfers, uint32_t blocks, const struc
     bool known = transfers->rate.count > 0 && load->cost->observed[1] > 0;
     double without_ns = load_or_compute(load).chosen_ns;
     bool doubted = known && transfers->doubted < DOUBTED_MAX &&
-                   load_rate_ns(&transfers->rate, blocks) > without_ns;
+                   load_or_compute_rate_ns(&transfers->rate, blocks) > without_ns;
     transfers->doubted = doubted ? transfers->doubted + 1 : 0;
     return doubted;
 }
@@ -37,9 +37,9 @@ void kv_path_observe(struct kv_transfers *transfers, uint32_t blocks, int64_t wa
                      bool arrived, bool doubted) {
     if (!arrived && doubted) return; /* only known: it would have taken longer */
     if (!arrived) waited_ns *= 2;
-    if (arrived && 2 * (double)waited_ns < load_rate_ns(&transfers->rate, blocks))
+    if (arrived && 2 * (double)waited_ns < load_or_compute_rate_ns(&transfers->rate, blocks))
         *transfers = (struct kv_transfers){.doubted = 0};
-    load_rate_observe(&transfers->rate, blocks, waited_ns > 0 ? waited_ns : 1);
+    load_or_compute_rate_observe(&transfers->rate, blocks, waited_ns > 0 ? waited_ns : 1);
 }
 
 int64_t kv_path_ask_again_ns(const struct kv_path_rest *rest) {

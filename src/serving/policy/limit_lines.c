@@ -34,13 +34,13 @@ bool limit_lines_say(struct limit_lines *limits, uint64_t key, int64_t now_ns, u
     return false;
 }
 
-uint32_t limit_lines_tell(struct limit_lines *limits, int64_t now_ns, uint64_t *left_out,
-                          int64_t *took_ns) {
+uint32_t limit_lines_report(struct limit_lines *limits, int64_t now_ns, uint64_t *left_out,
+                            int64_t *took_ns) {
     for (uint32_t i = 0; limits->counting && i < LIMIT_LINES_KINDS; i++) {
         struct limit_lines_kind *kind = &limits->kinds[i];
         if (!kind->left_out) continue;
         bool at_end = now_ns == LIMIT_LINES_NEVER;
-        if (!at_end && now_ns - kind->since_ns < LIMIT_LINES_TELL_NS) continue;
+        if (!at_end && now_ns - kind->since_ns < LIMIT_LINES_REPORT_NS) continue;
         *left_out = kind->left_out;
         *took_ns = at_end ? 0 : now_ns - kind->since_ns;
         kind->left_out = 0;
@@ -54,8 +54,8 @@ int64_t limit_lines_next_ns(const struct limit_lines *limits) {
     int64_t next_ns = LIMIT_LINES_NEVER;
     for (uint32_t i = 0; limits->counting && i < LIMIT_LINES_KINDS; i++) {
         const struct limit_lines_kind *kind = &limits->kinds[i];
-        if (kind->left_out && kind->since_ns + LIMIT_LINES_TELL_NS < next_ns)
-            next_ns = kind->since_ns + LIMIT_LINES_TELL_NS;
+        if (kind->left_out && kind->since_ns + LIMIT_LINES_REPORT_NS < next_ns)
+            next_ns = kind->since_ns + LIMIT_LINES_REPORT_NS;
     }
     return next_ns;
 }

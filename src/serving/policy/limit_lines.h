@@ -13,10 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define LIMIT_LINES_KINDS 256                      /* known at the same time */
-#define LIMIT_LINES_AT_ONCE 10                     /* of a kind */
-#define LIMIT_LINES_EACH_NS ((int64_t)1000000000)  /* then one per so many ns */
-#define LIMIT_LINES_TELL_NS ((int64_t)10000000000) /* from a line left out to its report */
+#define LIMIT_LINES_KINDS 256                        /* known at the same time */
+#define LIMIT_LINES_AT_ONCE 10                       /* of a kind */
+#define LIMIT_LINES_EACH_NS ((int64_t)1000000000)    /* then one per so many ns */
+#define LIMIT_LINES_REPORT_NS ((int64_t)10000000000) /* from a line left out to its report */
 #define LIMIT_LINES_NEVER INT64_MAX
 #define LIMIT_LINES_NONE UINT32_MAX
 
@@ -38,8 +38,8 @@ bool limit_lines_say(struct limit_lines *limits, uint64_t key, int64_t now_ns, u
 /* A kind that has to report its count by now, LIMIT_LINES_NONE if there is none. Returns its count
  * and the time over which lines were left out, and resets both. With now_ns LIMIT_LINES_NEVER any
  * kind with a count; the time is then 0. */
-uint32_t limit_lines_tell(struct limit_lines *limits, int64_t now_ns, uint64_t *left_out,
-                          int64_t *took_ns);
+uint32_t limit_lines_report(struct limit_lines *limits, int64_t now_ns, uint64_t *left_out,
+                            int64_t *took_ns);
 
 /* When the next count must be reported; LIMIT_LINES_NEVER: there is none. */
 int64_t limit_lines_next_ns(const struct limit_lines *limits);

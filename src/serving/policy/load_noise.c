@@ -11,7 +11,7 @@
 #define COUNTING                                                                                   \
     2 /* variance of a sum of so many requests' tokens: 1 / count, and lengths vary as much */
 
-static void learn(double *mean, double value, double base, double kept) {
+static void load_noise_learn(double *mean, double value, double base, double kept) {
     double distance = base > 0 ? fmin(fabs(value / base - 1), DISTANCE_MAX) : 0;
     *mean = kept * *mean + (1 - kept) * distance;
 }
@@ -31,8 +31,8 @@ static void hope(struct load_noise *noise, const struct forecast_load *forecast,
         uint32_t way = i / FORECAST_STREAMS, stream = i % FORECAST_STREAMS;
         double *hope = &noise->hopes[place].rates[way][stream];
         if (noise->hopes[place].at_ns)
-            learn(&noise->error[way][stream], noise->quick[stream], *hope,
-                  kept_over(noise, between_ns));
+            load_noise_learn(&noise->error[way][stream], noise->quick[stream], *hope,
+                             kept_over(noise, between_ns));
         *hope = forecast_load_by(forecast, (enum forecast_way)way, stream, at_ns);
     }
     noise->hopes[place].at_ns = at_ns;
@@ -48,8 +48,8 @@ void load_noise_add(struct load_noise *noise, const struct load_noise_window *wi
     noise->requests = kept * noise->requests + (1 - kept) * window->requests * moments;
     for (uint32_t i = 0; i < FORECAST_STREAMS; i++) {
         noise->quick[i] = kept * noise->quick[i] + (1 - kept) * window->rates[i];
-        learn(&noise->wander[i], noise->quick[i], window->fast[i],
-              kept_over(noise, window->passed_ns));
+        load_noise_learn(&noise->wander[i], noise->quick[i], window->fast[i],
+                         kept_over(noise, window->passed_ns));
     }
     hope(noise, forecast, now_ns);
 }

@@ -10,7 +10,7 @@
 
 #define FADE 0.9
 
-void load_rate_observe(struct load_rate *rate, uint64_t bytes, int64_t ns) {
+void load_or_compute_rate_observe(struct load_rate *rate, uint64_t bytes, int64_t ns) {
     if (bytes == 0 || ns <= 0) return;
     double x = (double)bytes, y = (double)ns;
     rate->count = rate->count * FADE + 1;
@@ -30,7 +30,7 @@ void load_rate_observe(struct load_rate *rate, uint64_t bytes, int64_t ns) {
     if (rate->latency_ns < 0) rate->latency_ns = 0;
 }
 
-double load_rate_ns(const struct load_rate *rate, uint64_t bytes) {
+double load_or_compute_rate_ns(const struct load_rate *rate, uint64_t bytes) {
     return bytes ? rate->latency_ns + rate->byte_ns * (double)bytes : 0;
 }
 
@@ -44,7 +44,7 @@ static double compute_ns(const struct load_ask *ask, uint32_t first, double *fir
         uint32_t tokens = ask->prompt_tokens - first;
         if (tokens > chunk) tokens = chunk;
         struct step_work work = {0};
-        step_work_add(&work, first, tokens);
+        step_cost_work_add(&work, first, tokens);
         sum += step_cost_ns(ask->cost, &work);
         if (*first_step_out == 0) *first_step_out = sum;
         first += tokens;
@@ -53,7 +53,7 @@ static double compute_ns(const struct load_ask *ask, uint32_t first, double *fir
 }
 
 static double split_ns(const struct load_ask *ask, uint32_t load_blocks) {
-    double load = load_rate_ns(ask->rate, load_blocks * ask->block_bytes), step;
+    double load = load_or_compute_rate_ns(ask->rate, load_blocks * ask->block_bytes), step;
     double compute = compute_ns(ask, (ask->first_block + load_blocks) * KV_BLOCK_TOKENS, &step);
     if (ask->layers == 0 || load_blocks == 0) return load + compute;
     return compute + load_in_step_wait_ns(ask->rate->latency_ns, load, ask->layers, step);

@@ -23,10 +23,10 @@ struct load_rate { /* of one tier; starts zeroed */
 };
 
 /* A load of so many bytes took so long. */
-void load_rate_observe(struct load_rate *rate, uint64_t bytes, int64_t ns);
+void load_or_compute_rate_observe(struct load_rate *rate, uint64_t bytes, int64_t ns);
 
 /* Predicted; 0 while nothing is known. */
-double load_rate_ns(const struct load_rate *rate, uint64_t bytes);
+double load_or_compute_rate_ns(const struct load_rate *rate, uint64_t bytes);
 
 struct load_ask {
     const struct load_rate *rate;

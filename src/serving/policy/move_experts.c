@@ -6,7 +6,7 @@
 #include "base/check.h"
 
 /* The node of a rank; one for all if nodes have no ranks. */
-static uint32_t node_of(uint32_t rank, uint32_t node_ranks) {
+static uint32_t move_experts_node_of(uint32_t rank, uint32_t node_ranks) {
     return node_ranks ? rank / node_ranks : 0;
 }
 
@@ -18,7 +18,8 @@ static uint32_t source_of(const struct move_experts *layer, uint32_t expert, uin
     for (uint32_t from = 0; from < layer->ranks * room; from++) {
         if (layer->from[from] != expert) continue;
         uint32_t rank = from / room;
-        bool near = node_of(rank, layer->node_ranks) == node_of(to, layer->node_ranks);
+        bool near = move_experts_node_of(rank, layer->node_ranks) ==
+                    move_experts_node_of(to, layer->node_ranks);
         if (rank == to) return from;
         bool less = best == UINT32_MAX || gives[rank] < gives[best / room];
         if (near == best_is_near ? !less : best_is_near) continue;
@@ -51,8 +52,8 @@ uint32_t move_experts_far(const struct expert_move *moves, uint32_t count, uint3
     for (uint32_t i = 0; i < count; i++) {
         if (moves[i].expert == EXPERT_MOVE_NOTHING || moves[i].from == EXPERT_MOVE_FROM_CHECKPOINT)
             continue;
-        far += node_of(moves[i].slot / slots_per_rank, node_ranks) !=
-               node_of(moves[i].from / slots_per_rank, node_ranks);
+        far += move_experts_node_of(moves[i].slot / slots_per_rank, node_ranks) !=
+               move_experts_node_of(moves[i].from / slots_per_rank, node_ranks);
     }
     return far;
 }

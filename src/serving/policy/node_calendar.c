@@ -10,8 +10,8 @@ static int64_t within_period(const struct node_calendar *calendar, int64_t at_ns
     return within < 0 ? within + calendar->period_ns : within;
 }
 
-static bool holds(const struct node_calendar *calendar, const struct node_calendar_line *line,
-                  int64_t at_ns) {
+static bool node_calendar_holds(const struct node_calendar *calendar,
+                                const struct node_calendar_line *line, int64_t at_ns) {
     int64_t within = within_period(calendar, at_ns);
     if (line->from_ns == line->until_ns) return true;
     if (line->from_ns < line->until_ns) return within >= line->from_ns && within < line->until_ns;
@@ -21,7 +21,8 @@ static bool holds(const struct node_calendar *calendar, const struct node_calend
 static uint32_t promised_at(const struct node_calendar *calendar, int64_t at_ns) {
     uint32_t promised = 0;
     for (uint32_t i = 0; i < calendar->count; i++)
-        if (holds(calendar, &calendar->lines[i], at_ns)) promised += calendar->lines[i].promised;
+        if (node_calendar_holds(calendar, &calendar->lines[i], at_ns))
+            promised += calendar->lines[i].promised;
     return promised;
 }
 
@@ -41,7 +42,8 @@ uint32_t node_calendar_promised(const struct node_calendar *calendar, int64_t fr
 double node_calendar_price(const struct node_calendar *calendar, int64_t at_ns) {
     double price = calendar->price;
     for (uint32_t i = 0; i < calendar->count; i++)
-        if (calendar->lines[i].price >= 0 && holds(calendar, &calendar->lines[i], at_ns))
+        if (calendar->lines[i].price >= 0 &&
+            node_calendar_holds(calendar, &calendar->lines[i], at_ns))
             price = calendar->lines[i].price;
     return price;
 }

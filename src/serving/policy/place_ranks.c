@@ -20,7 +20,7 @@ uint32_t place_ranks(uint32_t *slots_left, uint32_t host_count, uint32_t ranks,
     return parts;
 }
 
-uint32_t place_node(uint32_t index, uint32_t count, uint32_t nodes) {
+uint32_t place_ranks_node(uint32_t index, uint32_t count, uint32_t nodes) {
     check(index < count);
     if (nodes < 2 || count < nodes) return PLACE_NO_NODE;
     return (uint32_t)((uint64_t)index * nodes / count);

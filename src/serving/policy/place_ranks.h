@@ -26,6 +26,6 @@ uint32_t place_ranks(uint32_t *slots_left, uint32_t host_count, uint32_t ranks,
  * share a node, and the nodes' counts of ranks differ by at most one. PLACE_NO_NODE: the rank is
  * not bound, because there is one node, or there are nodes without a rank, which would leave their
  * CPUs idle. */
-uint32_t place_node(uint32_t index, uint32_t count, uint32_t nodes);
+uint32_t place_ranks_node(uint32_t index, uint32_t count, uint32_t nodes);
 
 #endif

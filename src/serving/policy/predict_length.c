@@ -6,7 +6,7 @@
 #define PER_DOUBLING 4
 
 /* 0..3 each alone, then four buckets per doubling. */
-static uint32_t bucket_of(uint32_t tokens) {
+static uint32_t predict_length_bucket_of(uint32_t tokens) {
     if (tokens < PER_DOUBLING) return tokens;
     uint32_t doubling = 31 - (uint32_t)__builtin_clz(tokens);
     uint32_t quarter = tokens >> (doubling - 2) & (PER_DOUBLING - 1);
@@ -14,7 +14,7 @@ static uint32_t bucket_of(uint32_t tokens) {
     return bucket < PREDICT_LENGTH_BUCKETS ? bucket : PREDICT_LENGTH_BUCKETS - 1;
 }
 
-static void fade(struct predict_length *lengths) {
+static void predict_length_fade(struct predict_length *lengths) {
     lengths->total = 0;
     for (uint32_t i = 0; i < PREDICT_LENGTH_BUCKETS; i++) {
         uint64_t kept = lengths->ended[i] / 2;
@@ -29,19 +29,19 @@ static void fade(struct predict_length *lengths) {
 }
 
 void predict_length_learn(struct predict_length *lengths, uint32_t tokens) {
-    uint32_t bucket = bucket_of(tokens);
+    uint32_t bucket = predict_length_bucket_of(tokens);
     lengths->ended[bucket]++;
     lengths->tokens[bucket] += tokens;
     for (uint32_t i = 0; i < bucket; i++) {
         lengths->later_ended[i]++;
         lengths->later_tokens[i] += tokens;
     }
-    if (++lengths->total == PREDICT_LENGTH_MEMORY) fade(lengths);
+    if (++lengths->total == PREDICT_LENGTH_MEMORY) predict_length_fade(lengths);
 }
 
 uint32_t predict_length_left(const struct predict_length *lengths, uint32_t tokens,
                              uint32_t limit) {
-    uint32_t bucket = bucket_of(tokens);
+    uint32_t bucket = predict_length_bucket_of(tokens);
     uint64_t ended = lengths->later_ended[bucket];
     uint64_t left = ended ? lengths->later_tokens[bucket] / ended - tokens : tokens + 1;
     return left < limit ? (uint32_t)left : limit;

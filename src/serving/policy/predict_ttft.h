@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * Predicts how long a new request will wait until its first token is computed: the work ahead of it
  * in its turn, divided by the speed at which the fleet has recently brought requests to their first
- * tokens. Work is counted in tokens (serving/policy/share_turns), and speed only over the time with
+ * tokens. Work is counted in tokens (serving/policy/fair_queue), and speed only over the time with
  * work to do, because an idle fleet is not slow.
  *
  * Speed is measured. So it includes whatever slows units down (answers in progress, full request

@@ -28,8 +28,8 @@ const char *rebalance_way_name(enum rebalance_way way) {
     return names[way];
 }
 
-static struct balance_shape shape_of(const struct rebalance_shape *shape, uint32_t ranks,
-                                     uint32_t nodes) {
+static struct balance_shape rebalance_shape_of(const struct rebalance_shape *shape, uint32_t ranks,
+                                               uint32_t nodes) {
     bool whole = shape->groups && shape->experts % shape->groups == 0;
     return (struct balance_shape){.experts = shape->experts,
                                   .groups = whole ? shape->groups : 1,
@@ -39,9 +39,9 @@ static struct balance_shape shape_of(const struct rebalance_shape *shape, uint32
 }
 
 size_t rebalance_bytes(const struct rebalance_shape *shape) {
-    struct balance_shape all = shape_of(shape, shape->ranks, shape->ranks);
-    size_t keep = balance_keep_bytes(&all), judge = balance_experts_bytes(&all);
-    return (keep > judge ? keep : judge) + 3 * round_up_8(all.slots * sizeof(uint16_t)) +
+    struct balance_shape all = rebalance_shape_of(shape, shape->ranks, shape->ranks);
+    size_t keep = balance_keep_bytes(&all), verify = balance_experts_bytes(&all);
+    return (keep > verify ? keep : verify) + 3 * round_up_8(all.slots * sizeof(uint16_t)) +
            round_up_8(shape->experts * sizeof(uint16_t));
 }
 
@@ -54,7 +54,7 @@ static uint32_t count_left(const struct rebalance_shape *shape, const bool *mask
 
 /* Nodes of the remaining ranks; 1 if these are not evenly distributed.
  */
-static uint32_t count_nodes(const struct rebalance_shape *shape, const bool *masked) {
+static uint32_t rebalance_count_nodes(const struct rebalance_shape *shape, const bool *masked) {
     uint32_t each = shape->node_ranks ? shape->node_ranks : shape->ranks, nodes = 0, of_first = 0;
     for (uint32_t first = 0; first < shape->ranks; first += each) {
         uint32_t left = 0;
@@ -85,7 +85,8 @@ static void open_layer(struct rebalance_layer *layer, const struct rebalance_sha
                        const bool *masked, void *memory) {
     char *at = memory;
     *layer = (struct rebalance_layer){.shape = shape, .prices = prices, .loads = loads};
-    layer->left = shape_of(shape, count_left(shape, masked), count_nodes(shape, masked));
+    layer->left =
+        rebalance_shape_of(shape, count_left(shape, masked), rebalance_count_nodes(shape, masked));
     layer->old = (uint16_t *)(void *)at;
     at += round_up_8(layer->left.slots * sizeof *layer->old);
     layer->best = (uint16_t *)(void *)at;
@@ -119,7 +120,8 @@ static void put(struct rebalance_layer *layer, uint32_t slot, uint32_t expert) {
 }
 
 /* Fills `old` from the slots of the remaining ranks. */
-static void make_whole(struct rebalance_layer *layer, const bool *masked, const uint32_t *from) {
+static void rebalance_make_whole(struct rebalance_layer *layer, const bool *masked,
+                                 const uint32_t *from) {
     uint32_t room = layer->shape->slots_per_rank, at = 0, expert = 0;
     memset(layer->replicas, 0, layer->shape->experts * sizeof *layer->replicas);
     for (uint32_t rank = 0; rank < layer->shape->ranks; rank++)
@@ -168,7 +170,7 @@ static double largest_load(const struct rebalance_layer *layer, const uint32_t *
 /* ---- prices ---- */
 
 /* Rows of a token that leave its node; each node is equally likely to be the token's. */
-static double copies_of(const struct rebalance_layer *layer, const uint16_t *slots) {
+static double rebalance_copies_of(const struct rebalance_layer *layer, const uint16_t *slots) {
     struct balance_shape shape = layer->left;
     struct balance_traffic traffic;
     if (shape.nodes == 1 || shape.groups == 1) return 0;
@@ -178,7 +180,7 @@ static double copies_of(const struct rebalance_layer *layer, const uint16_t *slo
     return traffic.copies * away;
 }
 
-static bool holds(const uint16_t *slots, uint32_t count, uint16_t expert) {
+static bool rebalance_holds(const uint16_t *slots, uint32_t count, uint16_t expert) {
     for (uint32_t slot = 0; slot < count; slot++)
         if (slots[slot] == expert) return true;
     return false;
@@ -195,16 +197,16 @@ static double moves_ns(const struct rebalance_layer *layer, const uint16_t *to) 
     if (!(prices->tokens > 0)) return 0;
     for (uint32_t slot = 0; slot < layer->left.slots; slot++) {
         if (to[slot] == layer->old[slot]) continue;
-        if (holds(layer->old + slot / room * room, room, to[slot])) continue;
+        if (rebalance_holds(layer->old + slot / room * room, room, to[slot])) continue;
         const uint16_t *node = layer->old + slot / node_slots * node_slots;
-        sum += holds(node, node_slots, to[slot]) ? prices->near_ns : prices->far_ns;
+        sum += rebalance_holds(node, node_slots, to[slot]) ? prices->near_ns : prices->far_ns;
     }
     return sum / layer->left.ranks / prices->tokens;
 }
 
 /* The cost of a map without its moves. `busiest`: the largest rank load over the mean one. */
-static struct rebalance_cost cost_of(const struct rebalance_layer *layer, double busiest,
-                                     double copies) {
+static struct rebalance_cost rebalance_cost_of(const struct rebalance_layer *layer, double busiest,
+                                               double copies) {
     const struct rebalance_prices *prices = layer->prices;
     if (!(prices->pair_ns > 0)) return (struct rebalance_cost){.experts = busiest};
     double pairs = layer->shape->choice.experts ? layer->shape->choice.experts : 1;
@@ -234,8 +236,8 @@ static void try_way(struct rebalance_layer *layer, enum rebalance_way way,
     if (way == REBALANCE_GLOBAL) shape.groups = shape.nodes = 1;
     balance_keep(&shape, &options, layer->loads, &keeping, layer->memory, layer->tried, &outcome,
                  &moves);
-    double copies = copies_of(layer, layer->tried);
-    struct rebalance_cost cost = cost_of(layer, 1 / outcome.balance, copies);
+    double copies = rebalance_copies_of(layer, layer->tried);
+    struct rebalance_cost cost = rebalance_cost_of(layer, 1 / outcome.balance, copies);
     if (layer->prices->pair_ns > 0) cost.moves = moves_ns(layer, layer->tried);
     double least = rebalance_cost_sum(&gain->cost_after);
     gain->cost_of[way] = cost;
@@ -255,7 +257,7 @@ void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance
     check(rebalance_fits(shape, masked));
     open_layer(&layer, shape, prices, loads, masked, memory);
     struct rebalance_gain gain = {.before = largest_load(&layer, from)};
-    make_whole(&layer, masked, from);
+    rebalance_make_whole(&layer, masked, from);
     for (int way = 0; way < REBALANCE_WAY_COUNT; way++)
         if (has_way(&layer, (enum rebalance_way)way))
             try_way(&layer, (enum rebalance_way)way, &gain);
@@ -269,10 +271,12 @@ void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance
         sum += (double)loads[e];
     gain.mean = sum / layer.left.ranks;
     gain.after = largest_load(&layer, to_out);
-    gain.copies_before = copies_of(&layer, layer.old);
-    gain.cost_before = cost_of(&layer, sum > 0 ? gain.before / gain.mean : 1, gain.copies_before);
+    gain.copies_before = rebalance_copies_of(&layer, layer.old);
+    gain.cost_before =
+        rebalance_cost_of(&layer, sum > 0 ? gain.before / gain.mean : 1, gain.copies_before);
     double moves = gain.cost_after.moves;
-    gain.cost_after = cost_of(&layer, sum > 0 ? gain.after / gain.mean : 1, gain.copies_after);
+    gain.cost_after =
+        rebalance_cost_of(&layer, sum > 0 ? gain.after / gain.mean : 1, gain.copies_after);
     gain.cost_after.moves = moves;
     *gain_out = gain;
 }
@@ -280,7 +284,8 @@ void rebalance_layer(const struct rebalance_shape *shape, const struct rebalance
 double rebalance_copies(const struct rebalance_shape *shape, const uint64_t *loads,
                         const uint32_t *slots) {
     uint32_t node_ranks = shape->node_ranks ? shape->node_ranks : shape->ranks;
-    const struct balance_shape whole = shape_of(shape, shape->ranks, shape->ranks / node_ranks);
+    const struct balance_shape whole =
+        rebalance_shape_of(shape, shape->ranks, shape->ranks / node_ranks);
     uint16_t experts[BALANCE_SLOTS_MAX];
     struct balance_traffic traffic;
     check(whole.slots <= BALANCE_SLOTS_MAX);
@@ -298,10 +303,10 @@ bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance
            before - rebalance_cost_sum(&gain->cost_after) > rule->layer_gain * before;
 }
 
-enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
-                                       const struct rebalance_rule *rule,
-                                       const struct rebalance_gain *gains, uint32_t layers,
-                                       uint64_t choices, int64_t now_ns) {
+enum rebalance_verdict rebalance_evaluate(struct rebalance *rebalance,
+                                          const struct rebalance_rule *rule,
+                                          const struct rebalance_gain *gains, uint32_t layers,
+                                          uint64_t choices, int64_t now_ns) {
     double before = 0, won = 0;
     bool forced = false, was_worth_it = rebalance->was_worth_it;
     for (uint32_t layer = 0; layer < layers; layer++) {

@@ -112,10 +112,10 @@ struct rebalance { /* zeros at first */
 };
 
 /* gains[layers]; `choices` of the layer with most, since the last new map. */
-enum rebalance_verdict rebalance_judge(struct rebalance *rebalance,
-                                       const struct rebalance_rule *rule,
-                                       const struct rebalance_gain *gains, uint32_t layers,
-                                       uint64_t choices, int64_t now_ns);
+enum rebalance_verdict rebalance_evaluate(struct rebalance *rebalance,
+                                          const struct rebalance_rule *rule,
+                                          const struct rebalance_gain *gains, uint32_t layers,
+                                          uint64_t choices, int64_t now_ns);
 /* Whether a layer takes part. */
 bool rebalance_changes(const struct rebalance_rule *rule, const struct rebalance_gain *gain);
 /* The new map is adopted. */

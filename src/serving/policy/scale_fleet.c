@@ -8,7 +8,7 @@
 
 #define NEARLY 1e-9 /* of a unit: tolerance for rounding errors in a whole number */
 
-const char *scale_reason_name(enum scale_reason reason) {
+const char *scale_fleet_reason_name(enum scale_reason reason) {
     static const char *const names[SCALE_REASON_COUNT] = {
         [SCALE_ENOUGH] = "as many as are needed",
         [SCALE_LOAD] = "the load wants more",
@@ -29,7 +29,7 @@ const char *scale_reason_name(enum scale_reason reason) {
 uint32_t scale_fleet_units(const struct scale_rule_side *side, double rate, double free_share) {
     double units = ceil(rate / (side->unit_rate * (1 - free_share)) - NEARLY);
     uint32_t count = units > 0 ? (uint32_t)fmin(units, 1e6) : 0;
-    return side->beside + (count + side->group - 1) / side->group * side->group;
+    return side->extra + (count + side->group - 1) / side->group * side->group;
 }
 
 uint32_t scale_fleet_nodes(const struct scale_rule *rule, const uint32_t units[SCALE_SIDES]) {
@@ -39,7 +39,7 @@ uint32_t scale_fleet_nodes(const struct scale_rule *rule, const uint32_t units[S
     return nodes;
 }
 
-static uint32_t within(const struct scale_rule_side *side, uint32_t units) {
+static uint32_t scale_fleet_within(const struct scale_rule_side *side, uint32_t units) {
     return min_u32(max_u32(units, side->least), side->most);
 }
 
@@ -58,15 +58,16 @@ static enum scale_reason why_more(const struct scale_rule *rule, const struct sc
 }
 
 /* At least the needed units: how many are kept. */
-static uint32_t keep(const struct scale_state *state, const struct scale_rule *rule,
-                     const struct scale_view *view, uint32_t index, uint32_t needed, int64_t now_ns,
-                     enum scale_reason *reason_out) {
+static uint32_t scale_fleet_keep(const struct scale_state *state, const struct scale_rule *rule,
+                                 const struct scale_view *view, uint32_t index, uint32_t needed,
+                                 int64_t now_ns, enum scale_reason *reason_out) {
     const struct scale_rule_side *side = &rule->sides[index];
     const struct scale_demand *demand = &view->demand[index];
     double near = fmax(demand->now, demand->soon), free = rule->reserve + rule->give_back;
     uint32_t units = view->units[index];
-    uint32_t near_units = within(side, scale_fleet_units(side, near, free));
-    uint32_t later_units = within(side, scale_fleet_units(side, demand->later, rule->reserve));
+    uint32_t near_units = scale_fleet_within(side, scale_fleet_units(side, near, free));
+    uint32_t later_units =
+        scale_fleet_within(side, scale_fleet_units(side, demand->later, rule->reserve));
     uint32_t kept = min_u32(units, max_u32(needed, max_u32(near_units, later_units)));
     *reason_out = SCALE_ENOUGH;
     if (units <= needed) return min_u32(units, side->most);
@@ -89,8 +90,8 @@ static uint32_t choose_side(const struct scale_state *state, const struct scale_
         *reason_out = SCALE_PINNED;
         return *needed_out = view->pinned[index];
     }
-    uint32_t needed =
-        within(side, scale_fleet_units(side, fmax(demand->now, demand->soon), rule->reserve));
+    uint32_t needed = scale_fleet_within(
+        side, scale_fleet_units(side, fmax(demand->now, demand->soon), rule->reserve));
     *needed_out = needed;
     if (needed > units) {
         *reason_out = why_more(rule, view, index);
@@ -101,10 +102,10 @@ static uint32_t choose_side(const struct scale_state *state, const struct scale_
         double free = rule->reserve + rule->give_back;
         uint32_t near = scale_fleet_units(side, fmax(demand->now, demand->soon), free);
         *reason_out = SCALE_LIMIT;
-        return *needed_out = within(side, max_u32(near, units + side->group));
+        return *needed_out = scale_fleet_within(side, max_u32(near, units + side->group));
     }
     if (view->missed[index]) *needed_out = needed = units; /* the ordered units are on their way */
-    return keep(state, rule, view, index, needed, now_ns, reason_out);
+    return scale_fleet_keep(state, rule, view, index, needed, now_ns, reason_out);
 }
 
 enum scale_cut { SCALE_CUT_UNNEEDED, SCALE_CUT_GROWTH, SCALE_CUT_RUNNING };
@@ -133,8 +134,9 @@ static uint32_t find_spare(const struct scale_rule *rule, const struct scale_vie
     return best;
 }
 
-static void note_change(struct scale_state *state, const struct scale_rule *rule, uint32_t index,
-                        uint32_t wanted, uint32_t units, int64_t now_ns) {
+static void scale_fleet_note_change(struct scale_state *state, const struct scale_rule *rule,
+                                    uint32_t index, uint32_t wanted, uint32_t units,
+                                    int64_t now_ns) {
     if (wanted > units) {
         state->was_rash[index] =
             state->has_shrunk[index] && now_ns - state->shrank_ns[index] < rule->rest_ns;
@@ -159,6 +161,6 @@ struct scale_choice scale_fleet(struct scale_state *state, const struct scale_ru
         choice.reason[side] = SCALE_PROMISED;
     }
     for (uint32_t i = 0; i < SCALE_SIDES; i++)
-        note_change(state, rule, i, choice.wanted[i], view->units[i], now_ns);
+        scale_fleet_note_change(state, rule, i, choice.wanted[i], view->units[i], now_ns);
     return choice;
 }

@@ -44,15 +44,15 @@ enum scale_reason {
 };
 
 /* Short lower-case text. */
-const char *scale_reason_name(enum scale_reason reason);
+const char *scale_fleet_reason_name(enum scale_reason reason);
 
 struct scale_rule_side {
     double unit_rate;    /* tokens per second that one unit serves within the limits; > 0 */
     uint32_t unit_nodes; /* >= 1 */
     uint32_t least;      /* minimum of units */
     uint32_t most;
-    uint32_t beside; /* units in addition to those that the load needs */
-    uint32_t group;  /* units are added and removed in groups of so many; >= 1 */
+    uint32_t extra; /* units in addition to those that the load needs */
+    uint32_t group; /* units are added and removed in groups of so many; >= 1 */
 };
 
 struct scale_rule {

@@ -21,19 +21,20 @@ bool schedule_goes_first(const struct schedule_item *a, const struct schedule_it
     return a->slot < b->slot;
 }
 
-static bool comes_before(const struct schedule_item *a, const struct schedule_item *b) {
+static bool schedule_comes_before(const struct schedule_item *a, const struct schedule_item *b) {
     bool a_decodes = a->phase == SCHEDULE_DECODE, b_decodes = b->phase == SCHEDULE_DECODE;
     return a_decodes != b_decodes ? a_decodes : schedule_goes_first(a, b);
 }
 
-static void sift_down(const struct schedule_item *items, uint32_t *order, uint32_t at,
-                      uint32_t count) {
+static void schedule_sift_down(const struct schedule_item *items, uint32_t *order, uint32_t at,
+                               uint32_t count) {
     for (;;) {
         uint32_t child = 2 * at + 1;
         if (child >= count) return;
-        if (child + 1 < count && comes_before(&items[order[child]], &items[order[child + 1]]))
+        if (child + 1 < count &&
+            schedule_comes_before(&items[order[child]], &items[order[child + 1]]))
             child++;
-        if (!comes_before(&items[order[at]], &items[order[child]])) return;
+        if (!schedule_comes_before(&items[order[at]], &items[order[child]])) return;
         uint32_t moved = order[at];
         order[at] = order[child];
         order[child] = moved;
@@ -47,16 +48,16 @@ void schedule_order(const struct schedule_item *items, uint32_t count, uint32_t 
     uint32_t ordered = 1;
     for (uint32_t i = 0; i < count; i++)
         order[i] = i;
-    while (ordered < count && !comes_before(&items[ordered], &items[ordered - 1]))
+    while (ordered < count && !schedule_comes_before(&items[ordered], &items[ordered - 1]))
         ordered++;
     if (ordered >= count) return;
     for (uint32_t i = count / 2; i-- > 0;)
-        sift_down(items, order, i, count);
+        schedule_sift_down(items, order, i, count);
     for (uint32_t end = count; end > 1;) {
         uint32_t last = order[--end];
         order[end] = order[0];
         order[0] = last;
-        sift_down(items, order, 0, end);
+        schedule_sift_down(items, order, 0, end);
     }
 }
 
@@ -72,7 +73,7 @@ struct spending { /* what is left of the step while it is filled */
 };
 
 /* The longest row that `most` tokens allow. */
-static uint32_t row_tokens(const struct schedule_item *item, uint32_t most) {
+static uint32_t schedule_row_tokens(const struct schedule_item *item, uint32_t most) {
     uint32_t wanted = item->row_end - item->computed_tokens;
     if (wanted <= most) return wanted;
     if (item->generated) return most; /* one by one or together: bit-identical */
@@ -87,10 +88,10 @@ static struct schedule_choice choose_prompt(const struct schedule_item *item,
     uint32_t most =
         left->tokens < limits->chunk_tokens_max ? left->tokens : limits->chunk_tokens_max;
     if (left->prompt_tokens < most) most = left->prompt_tokens;
-    if (row_tokens(item, most) == 0) return choice;
+    if (schedule_row_tokens(item, most) == 0) return choice;
     if (left->prompt_ns < SCHEDULE_UNBOUND)
         most = step_cost_afford(limits->cost, item->computed_tokens, most, left->prompt_ns);
-    choice.token_count = row_tokens(item, most);
+    choice.token_count = schedule_row_tokens(item, most);
     choice.reason = SCHEDULE_NO_TIME;
     if (choice.token_count == 0) return choice;
     left->tokens -= choice.token_count;
@@ -113,14 +114,14 @@ static bool constraint_fits(const struct schedule_item *item, const struct spend
 static struct schedule_choice choose_waiting(const struct schedule_item *item,
                                              const struct schedule_limits *limits,
                                              struct spending *left) {
-    struct admit_house house = {
+    struct unit_capacity capacity = {
         .pages_available = left->pages,
         .rows_max = limits->rows_max,
         .rows_running = left->rows_running,
         .waits = left->waits || item->unseen,
     };
     struct schedule_choice choice = {0};
-    switch (admit_start(item->pages_needed, &house)) {
+    switch (admit_start(item->pages_needed, &capacity)) {
     case ADMIT_NOW:
         if (constraint_fits(item, left))
             choice = choose_prompt(item, limits, left);
@@ -168,8 +169,9 @@ static struct schedule_choice choose_decode(const struct schedule_item *item,
                                         taken < wanted ? SCHEDULE_CHUNK : SCHEDULE_NEXT_TOKEN};
 }
 
-static struct schedule_choice choose(const struct schedule_item *item,
-                                     const struct schedule_limits *limits, struct spending *left) {
+static struct schedule_choice schedule_choose(const struct schedule_item *item,
+                                              const struct schedule_limits *limits,
+                                              struct spending *left) {
     struct schedule_choice choice = {.reason = SCHEDULE_NO_BYTES};
     left->promised -= decode_tokens_min(item);
     if (item->phase == SCHEDULE_WAITING)
@@ -203,7 +205,7 @@ uint32_t schedule_step(const struct schedule_item *items, uint32_t item_count,
     check(left.rows_running <= limits->rows_max);
     uint32_t running = 0, idle = item_count;
     for (uint32_t i = 0; i < item_count; i++) {
-        struct schedule_choice choice = choose(&items[order[i]], limits, &left);
+        struct schedule_choice choice = schedule_choose(&items[order[i]], limits, &left);
         choice.item = order[i];
         choices_out[choice.token_count ? running++ : --idle] = choice;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "serving/policy/share_time.h"
 
-static uint32_t place_of(const struct share_time *share, uint64_t client) {
+static uint32_t share_time_place_of(const struct share_time *share, uint64_t client) {
     uint32_t place = 0;
     while (place < share->count && share->ahead[place].client != client)
         place++;
@@ -9,7 +9,7 @@ static uint32_t place_of(const struct share_time *share, uint64_t client) {
 }
 
 uint64_t share_time_turn(const struct share_time *share, uint64_t client) {
-    uint32_t place = place_of(share, client);
+    uint32_t place = share_time_place_of(share, client);
     return place < share->count ? share->ahead[place].turn : share->now;
 }
 
@@ -30,7 +30,7 @@ void share_time_spend(struct share_time *share, uint64_t client, int64_t ns) {
     uint64_t end = begun + (ns > 0 ? (uint64_t)ns : 0) + 1; /* always advances */
     if (begun > share->now) share->now = begun;
     forget_passed(share);
-    uint32_t place = place_of(share, client);
+    uint32_t place = share_time_place_of(share, client);
     if (place == SHARE_TIME_CLIENTS) place = least_ahead(share);
     if (place == share->count) share->count++;
     share->ahead[place].client = client;

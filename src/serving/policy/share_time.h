@@ -2,7 +2,7 @@
  * Fair queueing of jobs that run one at a time and have an unknown cost until they are done:
  * compiling a constraint takes from a millisecond to a second, independent of its length.
  *
- * Self-clocked fair queueing by the measured time (Golestani, 1994; serving/policy/share_turns does
+ * Self-clocked fair queueing by the measured time (Golestani, 1994; serving/policy/fair_queue does
  * the same for work that is known before). Each client has as its turn the virtual time up to which
  * it has had its share, and the smallest turn is next. Virtual time is the turn of the client
  * served last. A client that was idle starts at virtual time, so no client saves up turns. A client

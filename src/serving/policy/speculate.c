@@ -14,7 +14,7 @@
 
 _Static_assert(LIMIT_STEP_ROWS < 1 << SPECULATE_BUCKETS, "every number of answers has its bucket");
 
-static uint32_t bucket_of(uint32_t row_count) {
+static uint32_t speculate_bucket_of(uint32_t row_count) {
     check(row_count > 0 && row_count <= LIMIT_STEP_ROWS);
     return 31 - (uint32_t)__builtin_clz(row_count);
 }
@@ -46,7 +46,7 @@ struct speculate_choice speculate_choose(const struct speculate *speculate,
     if (draft_count == 0) return (struct speculate_choice){false, SPECULATE_NO_ROWS};
     if (row_count + draft_count > room) return (struct speculate_choice){false, SPECULATE_NO_ROOM};
     if (mode == SPECULATE_ALWAYS) return (struct speculate_choice){true, SPECULATE_DEMANDED};
-    return choose_measured(speculate, &speculate->times[bucket_of(row_count)]);
+    return choose_measured(speculate, &speculate->times[speculate_bucket_of(row_count)]);
 }
 
 static void observe_right(struct speculate *speculate, uint32_t row_count, uint32_t right_count) {
@@ -75,7 +75,7 @@ void speculate_observe(struct speculate *speculate, uint32_t row_count, uint32_t
                        uint32_t right_count, int64_t ns) {
     if (row_count == 0) return;
     bool drafts = draft_count > 0;
-    struct speculate_times *times = &speculate->times[bucket_of(row_count)];
+    struct speculate_times *times = &speculate->times[speculate_bucket_of(row_count)];
     bool before = pays(speculate, times);
     bool known = times->steps[0] >= LEARN_STEPS && times->steps[1] >= LEARN_STEPS;
     if (drafts) observe_right(speculate, row_count, right_count);

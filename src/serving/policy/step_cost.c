@@ -13,7 +13,8 @@
 #define RATE_STEPS 10 /* one step explains a tenth of its error, after so many */
 #define TRUSTED_AFTER 8
 
-static void features_of(const struct step_work *work, double features[STEP_COST_WEIGHTS]) {
+static void step_cost_features_of(const struct step_work *work,
+                                  double features[STEP_COST_WEIGHTS]) {
     features[STEP_COST_FIXED] = 1;
     features[STEP_COST_ROWS] = work->answer_rows / ROWS_UNIT;
     features[STEP_COST_DRAFTS] = work->drafts / ROWS_UNIT;
@@ -22,7 +23,7 @@ static void features_of(const struct step_work *work, double features[STEP_COST_
     features[STEP_COST_CONTEXT] = (double)work->context / CONTEXT_UNIT;
 }
 
-void step_work_add(struct step_work *work, uint32_t first_position, uint32_t token_count) {
+void step_cost_work_add(struct step_work *work, uint32_t first_position, uint32_t token_count) {
     uint64_t count = token_count;
     work->prompt_tokens += token_count;
     work->attended += count * first_position + count * (count + 1) / 2;
@@ -31,7 +32,7 @@ void step_work_add(struct step_work *work, uint32_t first_position, uint32_t tok
 
 double step_cost_ns(const struct step_cost *cost, const struct step_work *work) {
     double features[STEP_COST_WEIGHTS], sum = 0;
-    features_of(work, features);
+    step_cost_features_of(work, features);
     for (int i = 0; i < STEP_COST_WEIGHTS; i++)
         sum += cost->weights[i] * features[i];
     return sum;
@@ -43,7 +44,7 @@ void step_cost_observe(struct step_cost *cost, const struct step_work *work, int
     int first = prompts ? STEP_COST_TOKENS : STEP_COST_FIXED;
     int end = prompts ? STEP_COST_WEIGHTS : STEP_COST_TOKENS;
     double features[STEP_COST_WEIGHTS], power = 0;
-    features_of(work, features);
+    step_cost_features_of(work, features);
     for (int i = first; i < end; i++)
         power += features[i] * features[i];
     uint32_t *observed = &cost->observed[prompts];
@@ -59,7 +60,7 @@ void step_cost_observe(struct step_cost *cost, const struct step_work *work, int
 double step_cost_run_ns(const struct step_cost *cost, uint32_t first_position,
                         uint32_t token_count) {
     struct step_work work = {0};
-    step_work_add(&work, first_position, token_count);
+    step_cost_work_add(&work, first_position, token_count);
     return step_cost_ns(cost, &work) - cost->weights[STEP_COST_FIXED];
 }
 

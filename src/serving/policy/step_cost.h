@@ -44,7 +44,7 @@ struct step_work {
 };
 
 /* Adds a run of `token_count` prompt tokens from first_position on. */
-void step_work_add(struct step_work *work, uint32_t first_position, uint32_t token_count);
+void step_cost_work_add(struct step_work *work, uint32_t first_position, uint32_t token_count);
 
 void step_cost_observe(struct step_cost *cost, const struct step_work *work, int64_t ns);
 

@@ -13,9 +13,9 @@ struct supervise_timeout supervise_timeout(int64_t timeout_ns, uint32_t ranks, u
     return (struct supervise_timeout){.wall_ns = timeout_ns * shares, .cpu_ns = timeout_ns};
 }
 
-static void remember(struct supervise_rank *rank, const struct supervise_signs *signs,
-                     int64_t now_ns) {
-    bool is_asked = signs->state == PULSE_COMPUTES || signs->returns;
+static void supervise_remember(struct supervise_rank *rank, const struct supervise_signs *signs,
+                               int64_t now_ns) {
+    bool is_asked = signs->state == HEARTBEAT_COMPUTES || signs->returns;
     rank->gone = signs->gone;
     if (!rank->seen || signs->tiles != rank->tiles || !is_asked) {
         rank->tiles_ns = now_ns;
@@ -28,9 +28,10 @@ static void remember(struct supervise_rank *rank, const struct supervise_signs *
     rank->seen = true;
 }
 
-static bool is_judged(const struct supervise_watch *watch, const struct supervise_signs *signs) {
+static bool supervise_is_judged(const struct supervise_watch *watch,
+                                const struct supervise_signs *signs) {
     if (signs->gone) return signs->returns;
-    return signs->state != PULSE_STARTS || watch->from_start;
+    return signs->state != HEARTBEAT_STARTS || watch->from_start;
 }
 
 /* True if a rank that finishes no tile had enough CPU time for one. */
@@ -55,7 +56,7 @@ static bool is_moving(const struct supervise_watch *watch, const struct supervis
         if (signs[i].gone != watch->ranks[i].gone) return true;
         if (!signs[i].gone &&
             (signs[i].tiles != watch->ranks[i].tiles || signs[i].moved != watch->ranks[i].moved ||
-             signs[i].state != PULSE_WAITS))
+             signs[i].state != HEARTBEAT_WAITS))
             return true;
     }
     return false;
@@ -68,12 +69,12 @@ struct supervise_finding supervise_look(struct supervise_watch *watch,
     bool all_run = true;
     if (is_moving(watch, signs)) watch->moved_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++)
-        remember(&watch->ranks[i], &signs[i], now_ns);
+        supervise_remember(&watch->ranks[i], &signs[i], now_ns);
     if (!watch->looked_ns || now_ns - watch->looked_ns > timeout.wall_ns / 2)
         forgive(watch, now_ns);
     watch->looked_ns = now_ns;
     for (uint32_t i = 0; i < watch->rank_count; i++) {
-        if (!is_judged(watch, &signs[i])) continue;
+        if (!supervise_is_judged(watch, &signs[i])) continue;
         int64_t not_run_ns = now_ns - watch->ranks[i].ran_ns;
         int64_t no_tile_ns = now_ns - watch->ranks[i].tiles_ns;
         all_run &= not_run_ns < timeout.wall_ns / 2;
@@ -122,7 +123,7 @@ struct supervise_next supervise_ended(struct supervise_history *history,
                                       const struct supervise_end *end) {
     struct supervise_next next = {.gives_up = false};
     history->was_ever_ready |= end->was_ready;
-    if (end->was_ready && end->lived_ns >= LONG_LIFE_NS) history->quick_ends = 0;
+    if (end->was_ready && end->ran_ns >= LONG_LIFE_NS) history->quick_ends = 0;
     history->quick_ends++;
     if (!end->was_ready && !(end->host_lost && history->was_ever_ready))
         next.gives_up =
@@ -135,9 +136,9 @@ struct supervise_next supervise_ended(struct supervise_history *history,
 }
 
 int64_t supervise_silence(struct supervise_hearing *hearing, int64_t timeout_ns, int64_t now_ns) {
-    if (timeout_ns && now_ns - hearing->looked_ns > timeout_ns / 2) hearing->heard_ns = now_ns;
+    if (timeout_ns && now_ns - hearing->looked_ns > timeout_ns / 2) hearing->received_ns = now_ns;
     hearing->looked_ns = now_ns;
-    int64_t silent_ns = now_ns - hearing->heard_ns;
+    int64_t silent_ns = now_ns - hearing->received_ns;
     return timeout_ns && silent_ns > timeout_ns ? silent_ns : 0;
 }
 

@@ -18,11 +18,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 
 /* The observed signs of a rank. */
 struct supervise_signs {
-    enum pulse_state state;
+    enum heartbeat_state state;
     uint64_t tiles;
     uint64_t moved; /* grows while any data moves between it and other ranks */
     uint32_t peer;  /* 1 + the rank that it waits for; 0: none, but maybe an order */
@@ -96,7 +96,7 @@ struct supervise_end {
     bool refused;   /* it ended by itself and gave the reason: a wrong option, a damaged
                      * checkpoint */
     bool host_lost; /* one of its hosts did not answer, which is not the unit's fault */
-    int64_t lived_ns;
+    int64_t ran_ns;
 };
 
 struct supervise_next {
@@ -115,7 +115,7 @@ struct supervise_next supervise_ended(struct supervise_history *history,
 
 /* The state of one end of a connection about the other end. */
 struct supervise_hearing {
-    int64_t heard_ns;
+    int64_t received_ns;
     int64_t looked_ns; /* time of the last call of supervise_silence */
 };
 

@@ -12,24 +12,25 @@
     ((int64_t)10000000000) /* until a unit continues after a rank died or returned, or ends */
 #define REFUSAL_MAX 2      /* the highest exit status of a process that gives a reason */
 
-static void enter(struct supervise_unit *unit, enum supervise_state state, int64_t now_ns) {
+static void supervise_unit_enter(struct supervise_unit *unit, enum supervise_state state,
+                                 int64_t now_ns) {
     unit->state = state;
     unit->state_ns = now_ns;
 }
 
 /* ---- orders ---- */
 
-static void order(struct supervise_unit *unit, struct supervise_order order) {
+static void supervise_unit_order(struct supervise_unit *unit, struct supervise_order order) {
     check(unit->order_count < SUPERVISE_ORDERS_MAX);
     unit->orders[unit->order_count++] = order;
 }
 
 static void order_rank(struct supervise_unit *unit, enum supervise_order_kind kind, uint32_t rank) {
-    order(unit, (struct supervise_order){.kind = kind, .rank = rank});
+    supervise_unit_order(unit, (struct supervise_order){.kind = kind, .rank = rank});
 }
 
 static void order_kind(struct supervise_unit *unit, enum supervise_order_kind kind) {
-    order(unit, (struct supervise_order){.kind = kind});
+    supervise_unit_order(unit, (struct supervise_order){.kind = kind});
 }
 
 bool supervise_unit_next(struct supervise_unit *unit, struct supervise_order *order_out) {
@@ -48,15 +49,15 @@ uint32_t supervise_unit_left(const struct supervise_unit *unit) {
     return left;
 }
 
-static void kill_all(struct supervise_unit *unit, int64_t now_ns) {
+static void supervise_unit_kill_all(struct supervise_unit *unit, int64_t now_ns) {
     order_kind(unit, SUPERVISE_KILL);
-    enter(unit, SUPERVISE_ENDS, now_ns);
+    supervise_unit_enter(unit, SUPERVISE_ENDS, now_ns);
 }
 
 /* The orders already report the fault. */
-static void fail(struct supervise_unit *unit, int64_t now_ns) {
+static void supervise_unit_fail(struct supervise_unit *unit, int64_t now_ns) {
     if (!unit->failed_ns) unit->failed_ns = now_ns;
-    kill_all(unit, now_ns);
+    supervise_unit_kill_all(unit, now_ns);
 }
 
 /* True if it gave the reason. */
@@ -64,27 +65,28 @@ static bool is_refusal(struct supervise_how how) {
     return !how.by_signal && how.number <= REFUSAL_MAX;
 }
 
-static void over(struct supervise_unit *unit, int64_t now_ns) {
+static void supervise_unit_over(struct supervise_unit *unit, int64_t now_ns) {
     bool by_itself = unit->has_ended && is_refusal(unit->how);
     struct supervise_end end = {.was_ready = unit->ready,
                                 .refused = by_itself || unit->is_refused,
                                 .host_lost = unit->host_lost,
-                                .lived_ns = now_ns - unit->began_ns};
+                                .ran_ns = now_ns - unit->began_ns};
     if (!unit->failed_ns) unit->failed_ns = now_ns;
     struct supervise_next next = supervise_ended(&unit->history, &end);
     if (next.gives_up) {
-        enter(unit, SUPERVISE_GIVEN_UP, now_ns);
+        supervise_unit_enter(unit, SUPERVISE_GIVEN_UP, now_ns);
         order_kind(unit, SUPERVISE_GIVE_UP);
         return;
     }
     if (!unit->ready)
-        order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_UNREADY,
-                                             .how = unit->how,
-                                             .has_ended = unit->has_ended});
+        supervise_unit_order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_UNREADY,
+                                                            .how = unit->how,
+                                                            .has_ended = unit->has_ended});
     if (next.wait_ns) {
-        order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_WAITS, .ns = next.wait_ns});
+        supervise_unit_order(
+            unit, (struct supervise_order){.kind = SUPERVISE_SAY_WAITS, .ns = next.wait_ns});
         unit->wait_ns = next.wait_ns;
-        enter(unit, SUPERVISE_PAUSES, now_ns);
+        supervise_unit_enter(unit, SUPERVISE_PAUSES, now_ns);
     } else {
         supervise_unit_start(unit, now_ns);
     }
@@ -103,12 +105,12 @@ void supervise_unit_start(struct supervise_unit *unit, int64_t now_ns) {
     unit->watch.looked_ns = 0;
     unit->ready = unit->has_ended = unit->is_refused = unit->host_lost = false;
     unit->change_ns = 0;
-    enter(unit, SUPERVISE_CHECKS, now_ns);
+    supervise_unit_enter(unit, SUPERVISE_CHECKS, now_ns);
     unit->began_ns = now_ns;
     order_kind(unit, SUPERVISE_CHECK);
 }
 
-static void launch(struct supervise_unit *unit, int64_t now_ns) {
+static void supervise_unit_launch(struct supervise_unit *unit, int64_t now_ns) {
     memset(unit->signs, 0, unit->watch.rank_count * sizeof *unit->signs);
     for (uint32_t rank = 0; rank < unit->watch.rank_count; rank++)
         unit->members[rank] = (struct supervise_member){.state = SUPERVISE_MEMBER_LIVES};
@@ -116,17 +118,18 @@ static void launch(struct supervise_unit *unit, int64_t now_ns) {
         unit->hosts[i].left = unit->hosts[i].count;
         unit->hosts[i].is_abandoned = false;
     }
-    enter(unit, SUPERVISE_RUNS, now_ns);
-    order(unit, (struct supervise_order){.kind = SUPERVISE_LAUNCH, .number = ++unit->number});
+    supervise_unit_enter(unit, SUPERVISE_RUNS, now_ns);
+    supervise_unit_order(
+        unit, (struct supervise_order){.kind = SUPERVISE_LAUNCH, .number = ++unit->number});
 }
 
 void supervise_unit_checked(struct supervise_unit *unit, bool is_right, int64_t now_ns) {
     if (unit->state == SUPERVISE_CHECKS && is_right) {
-        launch(unit, now_ns);
+        supervise_unit_launch(unit, now_ns);
     } else if (unit->state == SUPERVISE_CHECKS || unit->state == SUPERVISE_RUNS) {
         unit->is_refused = true;
-        kill_all(unit,
-                 now_ns); /* over at the next tick: this may have been called from its start */
+        supervise_unit_kill_all(
+            unit, now_ns); /* over at the next tick: this may have been called from its start */
     }
 }
 
@@ -153,7 +156,7 @@ bool supervise_unit_sign(struct supervise_unit *unit, uint32_t number, uint32_t 
 static void say_loss(struct supervise_unit *unit, int64_t now_ns) {
     bool died = unit->watch.rank_count > 1 && unit->how.by_signal;
     order_kind(unit, died ? SUPERVISE_SAY_DIED : SUPERVISE_SAY_ENDED);
-    fail(unit, now_ns);
+    supervise_unit_fail(unit, now_ns);
 }
 
 /* True for a rank that died: it explains more than those that ended because they lost it, and may
@@ -166,12 +169,12 @@ static bool says_more(const struct supervise_unit *unit, struct supervise_how ho
 
 /* The others may continue without it: rank 0 reports that, or exits. After that the rank is
  * restarted: at once, or after increasing delays if it ends soon. */
-static void lose(struct supervise_unit *unit, uint32_t rank, struct supervise_how how, bool lived,
-                 int64_t now_ns) {
+static void supervise_unit_lose(struct supervise_unit *unit, uint32_t rank,
+                                struct supervise_how how, bool lived, int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
     int64_t began_ns = member->began_ns ? member->began_ns : unit->began_ns;
     struct supervise_end end = {
-        .was_ready = lived, .refused = is_refusal(how), .lived_ns = now_ns - began_ns};
+        .was_ready = lived, .refused = is_refusal(how), .ran_ns = now_ns - began_ns};
     struct supervise_next next = supervise_ended(&member->history, &end);
     if (lived) member->died_ns = now_ns;
     if (!unit->change_ns) unit->change_ns = now_ns;
@@ -179,11 +182,12 @@ static void lose(struct supervise_unit *unit, uint32_t rank, struct supervise_ho
     member->state_ns = now_ns;
     member->wait_ns = next.wait_ns;
     if (lived && !next.gives_up) return;
-    order(unit, (struct supervise_order){.kind = next.gives_up ? SUPERVISE_SAY_RANK_GIVEN_UP
-                                                               : SUPERVISE_SAY_RANK_ENDED,
-                                         .rank = rank,
-                                         .ns = next.wait_ns,
-                                         .how = how});
+    supervise_unit_order(unit, (struct supervise_order){.kind = next.gives_up
+                                                                    ? SUPERVISE_SAY_RANK_GIVEN_UP
+                                                                    : SUPERVISE_SAY_RANK_ENDED,
+                                                        .rank = rank,
+                                                        .ns = next.wait_ns,
+                                                        .how = how});
 }
 
 static bool runs(const struct supervise_member *member) {
@@ -199,7 +203,7 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
     unit->members[rank].state = SUPERVISE_MEMBER_ENDED;
     unit->signs[rank].gone = true;
     unit->signs[rank].returns = false;
-    if (unit->watch.rank_count > 1) order_rank(unit, SUPERVISE_TELL_GONE, rank);
+    if (unit->watch.rank_count > 1) order_rank(unit, SUPERVISE_REPORT_GONE, rank);
     if (unit->state != SUPERVISE_RUNS && unit->state != SUPERVISE_FAILS) return; /* it was killed */
     if (says_more(unit, how)) {
         unit->how = how;
@@ -207,15 +211,16 @@ void supervise_unit_ended(struct supervise_unit *unit, uint32_t number, uint32_t
     }
     unit->has_ended = true;
     if (unit->state == SUPERVISE_RUNS && unit->ready && rank != 0)
-        lose(unit, rank, how, lived, now_ns);
+        supervise_unit_lose(unit, rank, how, lived, now_ns);
     else if (unit->ready && (how.by_signal || unit->watch.rank_count == 1))
         say_loss(unit, now_ns);
     else if (unit->state == SUPERVISE_RUNS)
-        enter(unit, SUPERVISE_FAILS, now_ns);
+        supervise_unit_enter(unit, SUPERVISE_FAILS, now_ns);
 }
 
 /* Resets its signs, for its new kind. */
-static void expect(struct supervise_unit *unit, uint32_t rank, bool gone, bool returns) {
+static void supervise_unit_expect(struct supervise_unit *unit, uint32_t rank, bool gone,
+                                  bool returns) {
     unit->watch.ranks[rank] = (struct supervise_rank){.seen = false};
     unit->signs[rank].gone = gone;
     unit->signs[rank].returns = returns;
@@ -225,62 +230,63 @@ void supervise_unit_came(struct supervise_unit *unit, uint32_t rank) {
     struct supervise_member *member = &unit->members[rank];
     if (member->state != SUPERVISE_MEMBER_RETURNS || member->is_there) return;
     member->is_there = true;
-    expect(unit, rank, false, false);
+    supervise_unit_expect(unit, rank, false, false);
 }
 
 bool supervise_unit_lose_host(struct supervise_unit *unit, uint32_t host, int64_t now_ns) {
     unit->hosts[host].left = 0;
     if (unit->state == SUPERVISE_PAUSES || unit->state == SUPERVISE_GIVEN_UP) return false;
     unit->host_lost = true;
-    if (unit->state != SUPERVISE_ENDS) fail(unit, now_ns);
+    if (unit->state != SUPERVISE_ENDS) supervise_unit_fail(unit, now_ns);
     return true;
 }
 
 /* ---- time ---- */
 
 static void look_whether_ready(struct supervise_unit *unit, int64_t now_ns) {
-    if (unit->ready || unit->signs[0].state == PULSE_STARTS) return;
+    if (unit->ready || unit->signs[0].state == HEARTBEAT_STARTS) return;
     int64_t since_ns = unit->failed_ns ? unit->failed_ns : unit->began_ns;
     unit->ready = true;
-    order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_READY,
-                                         .again = unit->failed_ns != 0,
-                                         .ns = now_ns - since_ns});
+    supervise_unit_order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_READY,
+                                                        .again = unit->failed_ns != 0,
+                                                        .ns = now_ns - since_ns});
     unit->failed_ns = 0;
 }
 
 /* All continue together. */
-static void count_in(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
+static void supervise_unit_count_in(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
     member->state = SUPERVISE_MEMBER_LIVES;
-    order(unit, (struct supervise_order){
-                    .kind = SUPERVISE_SAY_RANK_BACK, .rank = rank, .ns = now_ns - member->died_ns});
+    supervise_unit_order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_RANK_BACK,
+                                                        .rank = rank,
+                                                        .ns = now_ns - member->died_ns});
 }
 
-static void start_again(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
+static void supervise_unit_start_again(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
     struct supervise_member *member = &unit->members[rank];
     member->state = SUPERVISE_MEMBER_RETURNS;
     member->is_there = false;
     member->began_ns = member->state_ns = now_ns;
-    expect(unit, rank, true, true);
+    supervise_unit_expect(unit, rank, true, true);
     host_of(unit, rank)->left++;
-    order(unit,
-          (struct supervise_order){.kind = SUPERVISE_AGAIN, .number = unit->number, .rank = rank});
+    supervise_unit_order(unit, (struct supervise_order){
+                                   .kind = SUPERVISE_AGAIN, .number = unit->number, .rank = rank});
 }
 
 static void look_after_member(struct supervise_unit *unit, uint32_t rank, int64_t now_ns) {
     const struct supervise_member *member = &unit->members[rank];
     if (member->state == SUPERVISE_MEMBER_RETURNS && member->is_there)
-        count_in(unit, rank, now_ns);
+        supervise_unit_count_in(unit, rank, now_ns);
     else if (member->state == SUPERVISE_MEMBER_PAUSES &&
              now_ns - member->state_ns >= member->wait_ns)
-        start_again(unit, rank, now_ns);
+        supervise_unit_start_again(unit, rank, now_ns);
 }
 
 /* Restarts no rank before the unit has reported that it continues with the living ones. The next
  * tick handles those that are too many for this one. */
 static void look_after_members(struct supervise_unit *unit, struct supervise_epochs epochs,
                                int64_t now_ns) {
-    if (epochs.said != epochs.told) {
+    if (epochs.said != epochs.reported) {
         if (!unit->change_ns) unit->change_ns = now_ns;
         if (now_ns - unit->change_ns > CHANGE_NS_MAX) say_loss(unit, now_ns);
         return;
@@ -294,16 +300,17 @@ static void look_after_members(struct supervise_unit *unit, struct supervise_epo
 /* A lost agent is reported before its ranks, because their signs are missing then. A rank that is
  * stuck is killed, and the others continue. If rank 0 is stuck, or all wait for each other, the
  * unit ends. */
-static void look_for_stuck(struct supervise_unit *unit, bool heard, int64_t now_ns) {
+static void look_for_stuck(struct supervise_unit *unit, bool received, int64_t now_ns) {
     bool is_time = now_ns - unit->watch.looked_ns >= unit->timeout.wall_ns / LOOKS_A_TIMEOUT;
     if (unit->state != SUPERVISE_RUNS || !unit->ready || !unit->timeout.wall_ns) return;
-    if (!is_time || !heard) return;
+    if (!is_time || !received) return;
     struct supervise_finding finding =
         supervise_look(&unit->watch, unit->signs, unit->timeout, now_ns);
     if (finding.verdict == SUPERVISE_FINE) return;
-    order(unit, (struct supervise_order){.kind = SUPERVISE_SAY_STUCK, .finding = finding});
+    supervise_unit_order(unit,
+                         (struct supervise_order){.kind = SUPERVISE_SAY_STUCK, .finding = finding});
     if (finding.verdict == SUPERVISE_DEADLOCK || finding.rank == 0) {
-        fail(unit, now_ns);
+        supervise_unit_fail(unit, now_ns);
         return;
     }
     unit->watch.ranks[finding.rank] = (struct supervise_rank){.seen = false};
@@ -322,10 +329,10 @@ static void end_failed(struct supervise_unit *unit, int64_t now_ns) {
     if (unit->ready)
         say_loss(unit, now_ns);
     else
-        kill_all(unit, now_ns);
+        supervise_unit_kill_all(unit, now_ns);
 }
 
-static void abandon(struct supervise_unit *unit) {
+static void supervise_unit_abandon(struct supervise_unit *unit) {
     for (uint32_t i = 0; i < unit->host_count; i++) {
         unit->hosts[i].is_abandoned = unit->hosts[i].left > 0;
         unit->hosts[i].left = 0;
@@ -333,20 +340,21 @@ static void abandon(struct supervise_unit *unit) {
     order_kind(unit, SUPERVISE_ABANDON);
 }
 
-void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool heard,
+void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool received,
                          int64_t now_ns) {
     switch (unit->state) {
     case SUPERVISE_RUNS:
         look_whether_ready(unit, now_ns);
         if (unit->ready) look_after_members(unit, epochs, now_ns);
-        look_for_stuck(unit, heard, now_ns);
+        look_for_stuck(unit, received, now_ns);
         break;
     case SUPERVISE_FAILS:
         end_failed(unit, now_ns);
         break;
     case SUPERVISE_ENDS:
-        if (supervise_unit_left(unit) && now_ns - unit->state_ns > END_NS_MAX) abandon(unit);
-        if (!supervise_unit_left(unit)) over(unit, now_ns);
+        if (supervise_unit_left(unit) && now_ns - unit->state_ns > END_NS_MAX)
+            supervise_unit_abandon(unit);
+        if (!supervise_unit_left(unit)) supervise_unit_over(unit, now_ns);
         break;
     case SUPERVISE_PAUSES:
         if (now_ns - unit->state_ns >= unit->wait_ns) supervise_unit_start(unit, now_ns);

@@ -48,7 +48,7 @@ struct supervise_member { /* the state of a rank */
 
 /* Counts how often a rank has ended or returned. */
 struct supervise_epochs {
-    uint32_t told; /* sent to all ranks */
+    uint32_t reported; /* sent to all ranks */
     uint32_t said; /* confirmed by rank 0, which continues with the ranks that were alive then */
 };
 
@@ -58,10 +58,10 @@ struct supervise_how { /* how a process ended */
 };
 
 enum supervise_order_kind {
-    SUPERVISE_CHECK,     /* check the hosts; then supervise_unit_checked */
-    SUPERVISE_LAUNCH,    /* launch all ranks, as the start of that number */
-    SUPERVISE_TELL_GONE, /* the rank has died: notify all others */
-    SUPERVISE_KILL,      /* kill all ranks */
+    SUPERVISE_CHECK,       /* check the hosts; then supervise_unit_checked */
+    SUPERVISE_LAUNCH,      /* launch all ranks, as the start of that number */
+    SUPERVISE_REPORT_GONE, /* the rank has died: notify all others */
+    SUPERVISE_KILL,        /* kill all ranks */
     SUPERVISE_KILL_RANK,
     SUPERVISE_AGAIN,   /* restart the rank, in the start of that number */
     SUPERVISE_ABANDON, /* killed ranks do not exit: end the agents of marked hosts */
@@ -82,7 +82,7 @@ enum supervise_order_kind {
 struct supervise_order {
     enum supervise_order_kind kind;
     uint32_t number;          /* LAUNCH, AGAIN */
-    uint32_t rank;            /* TELL_GONE, KILL_RANK, AGAIN, SAY_RANK_... */
+    uint32_t rank;            /* REPORT_GONE, KILL_RANK, AGAIN, SAY_RANK_... */
     bool again;               /* SAY_READY: after a failure */
     int64_t ns;               /* SAY_READY, SAY_WAITS, SAY_RANK_BACK, SAY_RANK_ENDED */
     struct supervise_how how; /* SAY_RANK_ENDED, SAY_RANK_GIVEN_UP, SAY_UNREADY */
@@ -142,7 +142,7 @@ void supervise_unit_came(struct supervise_unit *unit, uint32_t rank);
 
 /* Called several times within the timeout. `heard`: all agents sent records within half the
  * timeout, so the ranks' signs are valid. */
-void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool heard,
+void supervise_unit_tick(struct supervise_unit *unit, struct supervise_epochs epochs, bool received,
                          int64_t now_ns);
 
 /* From now on its end is no failure. True: it is ready and can be asked to exit; else it is

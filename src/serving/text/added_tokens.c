@@ -13,7 +13,7 @@ static uint32_t child_of(const struct added_trie *trie, uint32_t node, uint8_t b
     return child;
 }
 
-static void insert(struct added_trie *trie, struct bytes content, uint32_t id) {
+static void added_tokens_insert(struct added_trie *trie, struct bytes content, uint32_t id) {
     uint32_t node = 0;
     for (size_t i = 0; i < content.count; i++) {
         uint8_t byte = (uint8_t)content.data[i];
@@ -75,13 +75,14 @@ enum status added_tokens_read(struct arena *arena, const struct tree *list, cons
         enum status status = check_entry(entry, content, name, error);
         if (status) return status;
         if (content.count > 0)
-            insert(&out->groups[flag_of(entry, "normalized")], content, (uint32_t)id);
+            added_tokens_insert(&out->groups[flag_of(entry, "normalized")], content, (uint32_t)id);
     }
     return STATUS_OK;
 }
 
 /* The longest token at the start of `text`. */
-static bool longest(const struct added_trie *trie, struct bytes text, struct added_match *out) {
+static bool added_tokens_longest(const struct added_trie *trie, struct bytes text,
+                                 struct added_match *out) {
     bool found = false;
     uint32_t node = 0;
     for (size_t i = 0; i < text.count; i++) {
@@ -101,7 +102,9 @@ bool added_tokens_find(const struct added_tokens *added, enum added_group group,
     for (size_t start = from; start < text.count; start++) {
         if (!trie->starts[(uint8_t)text.data[start]]) continue;
         struct added_match match;
-        if (!longest(trie, (struct bytes){text.data + start, text.count - start}, &match)) continue;
+        if (!added_tokens_longest(trie, (struct bytes){text.data + start, text.count - start},
+                                  &match))
+            continue;
         *out = (struct added_match){start, start + match.end, match.id};
         return true;
     }
@@ -111,7 +114,8 @@ bool added_tokens_find(const struct added_tokens *added, enum added_group group,
 bool added_tokens_exact(const struct added_tokens *added, struct bytes text, uint32_t *id_out) {
     for (int group = 0; group < ADDED_GROUP_COUNT; group++) {
         struct added_match match;
-        if (!longest(&added->groups[group], text, &match) || match.end != text.count) continue;
+        if (!added_tokens_longest(&added->groups[group], text, &match) || match.end != text.count)
+            continue;
         *id_out = match.id;
         return true;
     }

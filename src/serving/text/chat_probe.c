@@ -34,7 +34,7 @@ static struct bytes rendered(struct probing *probe, const char *request,
     return out.text;
 }
 
-static bool has(struct bytes text, const char *word) {
+static bool chat_probe_has(struct bytes text, const char *word) {
     return bytes_contain(text, bytes_of(word));
 }
 
@@ -64,14 +64,15 @@ static bool has(struct bytes text, const char *word) {
 
 /* True if it is Python's text of null, and not a word of the template. */
 static bool shows_null(const struct probing *probe, struct bytes text) {
-    return has(text, "None") && !jinja_mentions(probe->source->with_tools, BYTES_LITERAL("None"));
+    return chat_probe_has(text, "None") &&
+           !jinja_mentions(probe->source->with_tools, BYTES_LITERAL("None"));
 }
 
 /* The call came out, its arguments as JSON or in a form of the template's own: neither a text of
  * JSON inside JSON nor what Python prints for an object. (Kimi's shows its id and no name.) */
 static bool shows_call(const struct probing *probe, struct bytes text) {
-    return has(text, "fathom_value") && !has(text, "\\\"fathom_key") &&
-           !has(text, "'fathom_key'") && !shows_null(probe, text);
+    return chat_probe_has(text, "fathom_value") && !chat_probe_has(text, "\\\"fathom_key") &&
+           !chat_probe_has(text, "'fathom_key'") && !shows_null(probe, text);
 }
 
 /* Arguments stay texts where the template takes them so: these are the model's own words. A template
@@ -119,8 +120,8 @@ static const char *const part_probes[CHAT_SPEAKER_COUNT][2] = {
 };
 
 static bool shows_words(struct bytes text) {
-    return has(text, "fathom_one") && has(text, "fathom_two") && !has(text, "'text'") &&
-           !has(text, "\"text\"");
+    return chat_probe_has(text, "fathom_one") && chat_probe_has(text, "fathom_two") &&
+           !chat_probe_has(text, "'text'") && !chat_probe_has(text, "\"text\"");
 }
 
 static void probe_parts(struct probing *probe, enum chat_speaker speaker,
@@ -148,11 +149,12 @@ static void probe_parts(struct probing *probe, enum chat_speaker speaker,
     "\"arguments\":\"{\\\"fathom_place\\\": \\\"" value "\\\"}\"}}"
 
 /* Under these facts the words come out, of which the first may be NULL. */
-static bool takes(struct probing *probe, const char *request, const struct chat_facts *facts,
-                  const char *first, const char *second) {
+static bool chat_probe_takes(struct probing *probe, const char *request,
+                             const struct chat_facts *facts, const char *first,
+                             const char *second) {
     arena_clear(probe->scratch);
     struct bytes text = rendered(probe, request, facts, CHAT_THINKING_DEFAULT);
-    return (!first || has(text, first)) && has(text, second);
+    return (!first || chat_probe_has(text, first)) && chat_probe_has(text, second);
 }
 
 /* A turn is changed where the template refuses it, or leaves a word out, and takes it changed. */
@@ -160,7 +162,7 @@ static void probe_turn(struct probing *probe, const char *request, struct chat_f
                        bool *changes) {
     for (int tried = 0; tried < 2; tried++) {
         *changes = tried;
-        if (takes(probe, request, facts, "fathom_one", "fathom_two")) return;
+        if (chat_probe_takes(probe, request, facts, "fathom_one", "fathom_two")) return;
     }
     *changes = false;
 }
@@ -175,7 +177,7 @@ static bool takes_systems(struct probing *probe, const struct chat_facts *facts)
     };
     const char *first = facts->turns.systems == CHAT_SYSTEMS_ANYWHERE ? NULL : "fathom_one";
     for (size_t i = 0; i < ARRAY_COUNT(requests); i++)
-        if (!takes(probe, requests[i], facts, first, "fathom_two")) return false;
+        if (!chat_probe_takes(probe, requests[i], facts, first, "fathom_two")) return false;
     return true;
 }
 
@@ -244,7 +246,8 @@ void chat_probe(const struct chat_source *source, struct arena *scratch,
     probe_turns(&probe, facts);
     probe_thought(&probe, out);
     arena_clear(scratch);
-    out->prints_tools = has(rendered(&probe, "{\"messages\":[" USER_SPEAKS "],\"tools\":" TOOLS "}",
-                                     facts, CHAT_THINKING_DEFAULT),
-                            "fathom_tool");
+    out->prints_tools =
+        chat_probe_has(rendered(&probe, "{\"messages\":[" USER_SPEAKS "],\"tools\":" TOOLS "}",
+                                facts, CHAT_THINKING_DEFAULT),
+                       "fathom_tool");
 }

@@ -19,8 +19,8 @@ static enum status open_source(struct arena *scratch, struct chat_file file,
 }
 
 /* A token is given as text or as an object with its content; null or absent: none. */
-static enum status read_token(const struct source_file *file, const char *key, struct bytes *out,
-                              struct error *error) {
+static enum status chat_source_read_token(const struct source_file *file, const char *key,
+                                          struct bytes *out, struct error *error) {
     const struct tree *value = tree_member(file->root, key);
     if (tree_get_string(value, out) || tree_get_string(tree_member(value, "content"), out) ||
         !value || tree_is_null(value))
@@ -34,24 +34,24 @@ static enum status read_token(const struct source_file *file, const char *key, s
 static const char *const token_keys[CHAT_SOURCE_TOKENS_MAX] = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
-static enum status find_token(struct arena *arena, const struct source_file *config,
-                              const struct source_file *map, size_t key, struct bytes *out,
-                              struct error *error) {
+static enum status chat_source_find_token(struct arena *arena, const struct source_file *config,
+                                          const struct source_file *map, size_t key,
+                                          struct bytes *out, struct error *error) {
     struct bytes text = {"", 0};
-    enum status status = read_token(config, token_keys[key], &text, error);
-    if (!status && !text.count) status = read_token(map, token_keys[key], &text, error);
+    enum status status = chat_source_read_token(config, token_keys[key], &text, error);
+    if (!status && !text.count) status = chat_source_read_token(map, token_keys[key], &text, error);
     if (status && key < 2) return status;
     *out = arena_copy(arena, text);
     return out->data ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "%s: no memory", map->name);
 }
 
 /* An empty token is no variable, as in `transformers`. */
-static enum status read_tokens(struct arena *arena, const struct source_file *config,
-                               const struct source_file *map, struct chat_source *out,
-                               struct error *error) {
+static enum status chat_source_read_tokens(struct arena *arena, const struct source_file *config,
+                                           const struct source_file *map, struct chat_source *out,
+                                           struct error *error) {
     for (size_t i = 0; i < CHAT_SOURCE_TOKENS_MAX; i++) {
         struct bytes text;
-        enum status status = find_token(arena, config, map, i, &text, error);
+        enum status status = chat_source_find_token(arena, config, map, i, &text, error);
         if (status) return status;
         if (i == 0) out->bos = text;
         if (i == 1) out->eos = text;
@@ -83,8 +83,8 @@ struct template_texts {
     struct bytes usual, with_tools; /* data NULL: none */
 };
 
-static enum status find_named(const struct tree *list, const char *name, struct template_texts *out,
-                              struct error *error) {
+static enum status chat_source_find_named(const struct tree *list, const char *name,
+                                          struct template_texts *out, struct error *error) {
     for (size_t i = 0; i < tree_count(list); i++) {
         struct bytes label, text;
         const struct tree *entry = tree_at(list, i);
@@ -107,14 +107,15 @@ static enum status find_texts(const struct tree *root, const char *name, struct 
                               struct error *error) {
     const struct tree *value = tree_member(root, "chat_template");
     if (!value || tree_is_null(value) || tree_get_string(value, &out->usual)) return STATUS_OK;
-    if (tree_kind(value) == TREE_ARRAY) return find_named(value, name, out, error);
+    if (tree_kind(value) == TREE_ARRAY) return chat_source_find_named(value, name, out, error);
     return error_set(error, STATUS_INVALID,
                      "%s: chat_template is %s, expected a string or a list of named ones", name,
                      tree_name(value));
 }
 
-static enum status compile(struct arena *arena, const struct template_texts *texts,
-                           const char *name, struct chat_source *out, struct error *error) {
+static enum status chat_source_compile(struct arena *arena, const struct template_texts *texts,
+                                       const char *name, struct chat_source *out,
+                                       struct error *error) {
     if (!texts->usual.data) return STATUS_OK;
     struct bytes tools = texts->with_tools.data ? texts->with_tools : texts->usual;
     enum status status = jinja_compile(arena, texts->usual, name, &out->usual, error);
@@ -133,13 +134,14 @@ enum status chat_source_open(struct arena *arena, struct arena *scratch, struct 
     struct template_texts texts = {.usual = own->text};
     enum status status = open_source(scratch, files.config, &config, error);
     if (!status) status = open_source(scratch, files.specials, &map, error);
-    if (!status) status = read_tokens(arena, &config, &map, &found, error);
+    if (!status) status = chat_source_read_tokens(arena, &config, &map, &found, error);
     if (!status) status = read_switch(&config, "add_bos_token", &found.adds_bos, error);
     if (!status) status = read_switch(&config, "add_eos_token", &found.adds_eos, error);
     bool compiles = !status && !files.tokens_only;
     if (compiles && !own->text.data) status = find_texts(config.root, config.name, &texts, error);
     if (compiles && !status)
-        status = compile(arena, &texts, own->text.data ? own->name : config.name, &found, error);
+        status = chat_source_compile(arena, &texts, own->text.data ? own->name : config.name,
+                                     &found, error);
     if (!status) *out = found;
     return status;
 }

@@ -44,17 +44,17 @@ bool chat_template_uses(const struct chat_template *chat_template, const char *n
 static const struct bytes opening = {"<think>", 7}, closing = {"</think>", 8};
 
 /* The ASCII characters that Python's str.strip() removes. */
-static bool is_blank(char byte) {
+static bool chat_template_is_blank(char byte) {
     return byte == ' ' || (byte >= '\t' && byte <= '\r') || (byte >= 0x1c && byte <= 0x1f);
 }
 
 static struct bytes without_last_blanks(struct bytes text) {
-    while (text.count && is_blank(text.data[text.count - 1]))
+    while (text.count && chat_template_is_blank(text.data[text.count - 1]))
         text.count--;
     return text;
 }
 
-static bool ends_with(struct bytes text, struct bytes word) {
+static bool chat_template_ends_with(struct bytes text, struct bytes word) {
     return text.count >= word.count &&
            !memcmp(text.data + text.count - word.count, word.data, word.count);
 }
@@ -94,15 +94,16 @@ static bool is_behind_tool(const struct chat_ask *ask) {
 }
 
 /* A tag at the rendering's end counts if the template wrote it. */
-static enum token_stream_mode stream_of(const struct chat_template *chat_template,
-                                        const struct chat_ask *ask,
-                                        const struct chat_rendering *rendering) {
+static enum token_stream_mode chat_template_stream_of(const struct chat_template *chat_template,
+                                                      const struct chat_ask *ask,
+                                                      const struct chat_rendering *rendering) {
     struct bytes tail = without_last_blanks(rendering->text);
     size_t spans = rendering->content_count;
     bool said = spans > 0 && rendering->contents[spans - 1].end >= tail.count;
-    if (!said && ends_with(tail, opening)) return TOKEN_STREAM_IN_REASONING;
+    if (!said && chat_template_ends_with(tail, opening)) return TOKEN_STREAM_IN_REASONING;
     if (!mentions_thoughts(chat_template)) return TOKEN_STREAM_PLAIN;
-    bool ended = (!said && ends_with(tail, closing)) || is_switched_off(chat_template, ask);
+    bool ended =
+        (!said && chat_template_ends_with(tail, closing)) || is_switched_off(chat_template, ask);
     if (is_behind_tool(ask)) return ended ? TOKEN_STREAM_GOES_ON : TOKEN_STREAM_BEHIND_TOOL;
     return ended ? TOKEN_STREAM_IN_CONTENT : TOKEN_STREAM_MAY_THINK;
 }
@@ -122,18 +123,19 @@ static enum token_stream_mode stream_of_rest(const struct chat_template *chat_te
         return opens && (!closes || closed < opened) ? TOKEN_STREAM_IN_REASONING
                                                      : TOKEN_STREAM_GOES_ON;
     said = without_last_blanks(said);
-    while (said.count && is_blank(said.data[0]))
+    while (said.count && chat_template_is_blank(said.data[0]))
         said.data++, said.count--;
     struct bytes before = without_last_blanks(text);
-    if (ends_with(before, said)) before.count -= said.count;
-    return ends_with(without_last_blanks(before), opening) ? TOKEN_STREAM_IN_REASONING : content;
+    if (chat_template_ends_with(before, said)) before.count -= said.count;
+    return chat_template_ends_with(without_last_blanks(before), opening) ? TOKEN_STREAM_IN_REASONING
+                                                                         : content;
 }
 
 /* ---- continuing ---- */
 
 /* Cuts the rendering where the last answer ends. A template that keeps the mark's blank keeps the
  * answer's own; one that does not would have taken those away, too. */
-static enum status cut(struct chat_rendering *rendering, struct error *error) {
+static enum status chat_template_cut(struct chat_rendering *rendering, struct error *error) {
     static const struct bytes mark = {CHAT_CUT_MARK, sizeof CHAT_CUT_MARK - 1};
     struct bytes text = rendering->text;
     size_t at = last_place(text, mark), behind = at + mark.count;
@@ -162,7 +164,7 @@ static const struct text_span *cut_spans(const struct text_span *spans, size_t *
 
 /* ---- rendering ---- */
 
-static enum status no_memory(struct error *error) {
+static enum status chat_template_no_memory(struct error *error) {
     return error_set(error, STATUS_NO_MEMORY, "no memory for rendering the conversation");
 }
 
@@ -179,7 +181,7 @@ enum status chat_template_render(const struct chat_template *chat_template,
     check(!ask->continues || tree_count(ask->messages) > 0);
     enum status status =
         chat_values_take(source, &chat_template->facts, ask, arena, &variables, &count);
-    if (status == STATUS_NO_MEMORY) return no_memory(error);
+    if (status == STATUS_NO_MEMORY) return chat_template_no_memory(error);
     if (status)
         return error_set(error, status,
                          "the arguments of the calls have more parts than a request may have");
@@ -193,13 +195,13 @@ enum status chat_template_render(const struct chat_template *chat_template,
         .steps = rendering.steps,
     };
     if (ask->continues) {
-        status = cut(&found, error);
+        status = chat_template_cut(&found, error);
         if (status) return status;
         found.contents = cut_spans(found.contents, &found.content_count, found.text.count, arena);
-        if (!found.contents) return no_memory(error);
+        if (!found.contents) return chat_template_no_memory(error);
         found.stream = stream_of_rest(chat_template, ask, found.text);
     } else {
-        found.stream = stream_of(chat_template, ask, &found);
+        found.stream = chat_template_stream_of(chat_template, ask, &found);
     }
     *out = found;
     return STATUS_OK;

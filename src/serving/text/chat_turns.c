@@ -21,14 +21,14 @@ struct folding {
 
 /* ---- messages ---- */
 
-static bool speaks(const struct tree *message, const char *role) {
+static bool chat_turns_speaks(const struct tree *message, const char *role) {
     struct bytes text;
     return tree_get_string(tree_member(message, "role"), &text) &&
            bytes_equal(text, bytes_of(role));
 }
 
 static bool is_system(const struct tree *message) {
-    return speaks(message, "system") || speaks(message, "developer");
+    return chat_turns_speaks(message, "system") || chat_turns_speaks(message, "developer");
 }
 
 static bool calls(const struct tree *message) {
@@ -37,7 +37,7 @@ static bool calls(const struct tree *message) {
 
 /* ---- texts ---- */
 
-static bool append(struct arena *arena, struct joined_text *text, struct bytes more) {
+static bool chat_turns_append(struct arena *arena, struct joined_text *text, struct bytes more) {
     if (text->count + more.count > text->room) {
         size_t room = 2 * (text->count + more.count);
         char *data = arena_take(arena, room);
@@ -60,7 +60,8 @@ static bool append_content(struct arena *arena, struct joined_text *text,
         const struct tree *from =
             tree_kind(content) == TREE_STRING ? content : tree_member(tree_at(content, i), "text");
         if (!tree_get_string(from, &part) || part.count == 0) continue;
-        if (!append(arena, text, blank) || !append(arena, text, part)) return false;
+        if (!chat_turns_append(arena, text, blank) || !chat_turns_append(arena, text, part))
+            return false;
         blank.count = 0;
     }
     return true;
@@ -69,8 +70,8 @@ static bool append_content(struct arena *arena, struct joined_text *text,
 /* ---- members ---- */
 
 /* Where the object has none of that key. */
-static bool set(struct arena *arena, struct tree *object, struct bytes key,
-                const struct tree *value) {
+static bool chat_turns_set(struct arena *arena, struct tree *object, struct bytes key,
+                           const struct tree *value) {
     const char *name = arena_copy(arena, key).data; /* terminated, as a key must be */
     return name && (tree_member(object, name) || tree_set(arena, object, name, value));
 }
@@ -81,7 +82,7 @@ static bool copy_members(struct arena *arena, struct tree *made, const struct tr
     struct bytes key;
     const struct tree *value;
     while (tree_next_member(source, &cursor, &key, &value))
-        if (!tree_is_null(value) && !set(arena, made, key, value)) return false;
+        if (!tree_is_null(value) && !chat_turns_set(arena, made, key, value)) return false;
     return true;
 }
 
@@ -107,10 +108,12 @@ static bool joins(const struct folding *fold, const struct tree *next) {
     const struct tree *last = fold->last;
     if (!last) return false;
     if (is_system(last) && is_system(next)) return turns->systems != CHAT_SYSTEMS_ANYWHERE;
-    if (speaks(last, "user") && speaks(next, "user")) return turns->joins_users;
-    if (speaks(last, "tool") && speaks(next, "user")) return turns->joins_result;
-    return turns->joins_assistants && speaks(last, "assistant") && speaks(next, "assistant") &&
-           !calls(last);
+    if (chat_turns_speaks(last, "user") && chat_turns_speaks(next, "user"))
+        return turns->joins_users;
+    if (chat_turns_speaks(last, "tool") && chat_turns_speaks(next, "user"))
+        return turns->joins_result;
+    return turns->joins_assistants && chat_turns_speaks(last, "assistant") &&
+           chat_turns_speaks(next, "assistant") && !calls(last);
 }
 
 /* True if the message counts as a user's in these turns, because the template does not allow a
@@ -147,7 +150,7 @@ static bool begin_growing(struct folding *fold) {
 
 /* The next message becomes a part of the last one: the texts of both, an empty line between; all
  * else is the last one's, and where it has nothing (or null) the next one's. */
-static bool join(struct folding *fold, const struct tree *next) {
+static bool chat_turns_join(struct folding *fold, const struct tree *next) {
     if (!fold->grown && !begin_growing(fold)) return false;
     if (!append_content(fold->arena, &fold->text, tree_member(next, "content")) ||
         !copy_members(fold->arena, fold->grown, next))
@@ -168,7 +171,7 @@ static bool end_last(struct folding *fold) {
 static void add(struct folding *fold, const struct tree *next) {
     if (is_users(fold, next)) next = users_own(fold->arena, next);
     if (next && joins(fold, next)) {
-        fold->failed |= !join(fold, next);
+        fold->failed |= !chat_turns_join(fold, next);
         return;
     }
     fold->failed |= !next || !end_last(fold);
@@ -179,7 +182,7 @@ static void add(struct folding *fold, const struct tree *next) {
 
 static size_t count_results(const struct tree *messages, size_t from) {
     size_t count = 0;
-    while (speaks(tree_at(messages, from + count), "tool"))
+    while (chat_turns_speaks(tree_at(messages, from + count), "tool"))
         count++;
     return count;
 }
@@ -201,7 +204,7 @@ static struct tree *number_calls(struct arena *arena, const struct tree *calls) 
     struct bytes id;
     for (size_t c = 0; done && c < tree_count(calls); c++)
         if (tree_get_string(tree_member(tree_at(calls, c), "id"), &id))
-            done = set(arena, numbers, id, tree_make_integer(arena, (int64_t)c));
+            done = chat_turns_set(arena, numbers, id, tree_make_integer(arena, (int64_t)c));
     return done ? numbers : NULL;
 }
 
@@ -244,7 +247,7 @@ static void add_results(struct folding *fold, const struct call_results *results
 
 /* Each call with its results behind it; results of none of them come last. Returns how many results
  * there were. */
-static size_t add_calls(struct folding *fold, const struct tree *messages, size_t at) {
+static size_t chat_turns_add_calls(struct folding *fold, const struct tree *messages, size_t at) {
     const struct tree *message = tree_at(messages, at);
     struct call_results results = {messages, tree_member(message, "tool_calls"), .from = at + 1};
     size_t count = count_results(messages, at + 1), calls = tree_count(results.calls);
@@ -270,7 +273,7 @@ bool chat_turns_fold(const struct chat_turns *turns, const struct tree *messages
     if (!fold.messages) return false;
     for (size_t i = 0; i < tree_count(messages) && !fold.failed; i++)
         if (turns->splits_calls && tree_count(tree_member(tree_at(messages, i), "tool_calls")) > 1)
-            i += add_calls(&fold, messages, i);
+            i += chat_turns_add_calls(&fold, messages, i);
         else
             add(&fold, tree_at(messages, i));
     if (fold.failed || !end_last(&fold)) return false;

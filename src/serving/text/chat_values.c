@@ -31,23 +31,24 @@ static bool open_members(struct build *build, const struct tree *object, size_t 
 }
 
 /* The member's place, for its value; NULL: no memory. */
-static struct value *add_member(struct build *build, struct members *members, struct bytes key) {
+static struct value *chat_values_add_member(struct build *build, struct members *members,
+                                            struct bytes key) {
     struct value_pair *pair = &members->pairs[members->count];
     if (!value_of_text(build->arena, key, VALUE_DATA, &pair->key)) return NULL;
     members->count++;
     return &pair->value;
 }
 
-static bool add_value(struct build *build, struct members *members, struct bytes key,
-                      struct value value) {
-    struct value *out = add_member(build, members, key);
+static bool chat_values_add_value(struct build *build, struct members *members, struct bytes key,
+                                  struct value value) {
+    struct value *out = chat_values_add_member(build, members, key);
     if (out) *out = value;
     return out != NULL;
 }
 
-static bool add_text(struct build *build, struct members *members, const char *key,
-                     struct bytes text) {
-    struct value *out = add_member(build, members, bytes_of(key));
+static bool chat_values_add_text(struct build *build, struct members *members, const char *key,
+                                 struct bytes text) {
+    struct value *out = chat_values_add_member(build, members, bytes_of(key));
     return out && value_of_text(build->arena, text, VALUE_DATA, out);
 }
 
@@ -55,14 +56,15 @@ static bool close_members(struct build *build, const struct members *members, st
     return value_of_pairs(build->arena, members->pairs, members->count, out);
 }
 
-static bool is_key(struct bytes key, const char *name) {
+static bool chat_values_is_key(struct bytes key, const char *name) {
     return bytes_equal(key, bytes_of(name));
 }
 
 /* ---- calls ---- */
 
 /* NULL in *out: the text is no object. */
-static bool parse_arguments(struct build *build, struct bytes text, const struct tree **out) {
+static bool chat_values_parse_arguments(struct build *build, struct bytes text,
+                                        const struct tree **out) {
     struct tree_extent extent;
     struct error ignored;
     if (tree_extent_measure(text, &build->left, &extent) != TREE_PART_COUNT) {
@@ -90,7 +92,7 @@ static bool take_arguments(struct build *build, const struct tree *arguments, st
     if (!tree_get_string(arguments, &text) && !tree_is_null(arguments))
         return value_of_tree(build->arena, arguments, out);
     if (build->facts->wants_objects &&
-        !parse_arguments(build, text.count ? text : BYTES_LITERAL("{}"), &object))
+        !chat_values_parse_arguments(build, text.count ? text : BYTES_LITERAL("{}"), &object))
         return false;
     if (build->facts->wants_objects && !object && !(object = wrapped(build, text))) return false;
     return object ? value_of_tree(build->arena, object, out)
@@ -105,18 +107,19 @@ static bool take_function(struct build *build, const struct tree *function, stru
     if (tree_kind(function) != TREE_OBJECT) return value_of_tree(build->arena, function, out);
     if (!open_members(build, function, 1, &members)) return false;
     while (tree_next_member(function, &cursor, &key, &member)) {
-        struct value *place = add_member(build, &members, key);
-        if (!place || !(is_key(key, "arguments") ? take_arguments(build, member, place)
-                                                 : value_of_tree(build->arena, member, place)))
+        struct value *place = chat_values_add_member(build, &members, key);
+        if (!place ||
+            !(chat_values_is_key(key, "arguments") ? take_arguments(build, member, place)
+                                                   : value_of_tree(build->arena, member, place)))
             return false;
     }
     if (!tree_member(function, "arguments") &&
-        !add_text(build, &members, "arguments", BYTES_LITERAL("{}")))
+        !chat_values_add_text(build, &members, "arguments", BYTES_LITERAL("{}")))
         return false;
     return close_members(build, &members, out);
 }
 
-static bool take_call(struct build *build, const struct tree *call, struct value *out) {
+static bool chat_values_take_call(struct build *build, const struct tree *call, struct value *out) {
     struct members members;
     struct tree_cursor cursor = {NULL};
     struct bytes key;
@@ -126,13 +129,14 @@ static bool take_call(struct build *build, const struct tree *call, struct value
     if (!open_members(build, call, 1, &members)) return false;
     while (tree_next_member(call, &cursor, &key, &member)) {
         if (tree_is_null(member)) continue;
-        struct value *place = add_member(build, &members, key);
-        if (!place || !(is_key(key, "function") ? take_function(build, member, place)
-                                                : value_of_tree(build->arena, member, place)))
+        struct value *place = chat_values_add_member(build, &members, key);
+        if (!place ||
+            !(chat_values_is_key(key, "function") ? take_function(build, member, place)
+                                                  : value_of_tree(build->arena, member, place)))
             return false;
     }
     if ((!type || tree_is_null(type)) &&
-        !add_text(build, &members, "type", BYTES_LITERAL("function")))
+        !chat_values_add_text(build, &members, "type", BYTES_LITERAL("function")))
         return false;
     return close_members(build, &members, out);
 }
@@ -142,7 +146,7 @@ static bool take_calls(struct build *build, const struct tree *calls, struct val
     struct value *items = arena_take(build->arena, (count + 1) * sizeof *items);
     if (!items) return false;
     for (size_t i = 0; i < count; i++)
-        if (!take_call(build, tree_at(calls, i), &items[i])) return false;
+        if (!chat_values_take_call(build, tree_at(calls, i), &items[i])) return false;
     return value_of_items(build->arena, items, count, out);
 }
 
@@ -171,26 +175,26 @@ static struct bytes joined(struct build *build, const struct tree *parts, struct
     return text;
 }
 
-static bool take_text(struct build *build, struct bytes text, enum chat_parts parts,
-                      struct value *out) {
+static bool chat_values_take_text(struct build *build, struct bytes text, enum chat_parts parts,
+                                  struct value *out) {
     struct members part = {arena_take(build->arena, 2 * sizeof *part.pairs), 0};
     struct value item;
     if (!text.data) return false;
     if (parts != CHAT_PARTS_ONLY) return value_of_text(build->arena, text, VALUE_DATA, out);
-    return part.pairs && add_text(build, &part, "type", BYTES_LITERAL("text")) &&
-           add_text(build, &part, "text", text) && close_members(build, &part, &item) &&
+    return part.pairs && chat_values_add_text(build, &part, "type", BYTES_LITERAL("text")) &&
+           chat_values_add_text(build, &part, "text", text) && close_members(build, &part, &item) &&
            value_of_items(build->arena, &item, 1, out);
 }
 
-static bool is_empty(const struct tree *content) {
+static bool chat_values_is_empty(const struct tree *content) {
     struct bytes text;
     if (tree_get_string(content, &text)) return text.count == 0;
     return !content || tree_is_null(content) ||
            (tree_kind(content) == TREE_ARRAY && tree_count(content) == 0);
 }
 
-static bool take_content(struct build *build, const struct tree *message, enum chat_parts parts,
-                         bool goes_on, struct value *out) {
+static bool chat_values_take_content(struct build *build, const struct tree *message,
+                                     enum chat_parts parts, bool goes_on, struct value *out) {
     const struct tree *content = tree_member(message, "content");
     enum chat_silence silence = build->facts->silence;
     struct bytes text = {"", 0};
@@ -198,42 +202,44 @@ static bool take_content(struct build *build, const struct tree *message, enum c
     if (goes_on) {
         static const struct bytes mark = {CHAT_CUT_MARK " ", sizeof CHAT_CUT_MARK};
         if (!tree_get_string(content, &text))
-            return take_text(build, joined(build, content, mark), parts, out);
+            return chat_values_take_text(build, joined(build, content, mark), parts, out);
         char *marked = arena_take(build->arena, text.count + mark.count);
         if (!marked) return false;
         memcpy(marked, text.data, text.count);
         memcpy(marked + text.count, mark.data, mark.count);
-        return take_text(build, (struct bytes){marked, text.count + mark.count}, parts, out);
+        return chat_values_take_text(build, (struct bytes){marked, text.count + mark.count}, parts,
+                                     out);
     }
-    if (tree_count(tree_member(message, "tool_calls")) && is_empty(content)) {
+    if (tree_count(tree_member(message, "tool_calls")) && chat_values_is_empty(content)) {
         if (silence == CHAT_SILENCE_NULL) return true;
-        if (silence == CHAT_SILENCE_EMPTY) return take_text(build, text, parts, out);
+        if (silence == CHAT_SILENCE_EMPTY) return chat_values_take_text(build, text, parts, out);
     }
     if (!content || tree_is_null(content)) return true;
-    if (tree_get_string(content, &text)) return take_text(build, text, parts, out);
+    if (tree_get_string(content, &text)) return chat_values_take_text(build, text, parts, out);
     if (tree_kind(content) != TREE_ARRAY || parts != CHAT_PARTS_JOINED)
         return value_of_tree(build->arena, content, out);
-    return take_text(build, joined(build, content, text), parts, out);
+    return chat_values_take_text(build, joined(build, content, text), parts, out);
 }
 
 /* ---- messages ---- */
 
 static enum chat_speaker speaker_of(struct bytes role) {
-    if (is_key(role, "system") || is_key(role, "developer")) return CHAT_SPEAKER_SYSTEM;
-    if (is_key(role, "assistant")) return CHAT_SPEAKER_ASSISTANT;
-    return is_key(role, "tool") ? CHAT_SPEAKER_TOOL : CHAT_SPEAKER_USER;
+    if (chat_values_is_key(role, "system") || chat_values_is_key(role, "developer"))
+        return CHAT_SPEAKER_SYSTEM;
+    if (chat_values_is_key(role, "assistant")) return CHAT_SPEAKER_ASSISTANT;
+    return chat_values_is_key(role, "tool") ? CHAT_SPEAKER_TOOL : CHAT_SPEAKER_USER;
 }
 
 static bool take_member(struct build *build, struct members *members, struct bytes key,
                         const struct tree *member) {
     struct bytes role;
-    bool calls = is_key(key, "tool_calls") && tree_kind(member) == TREE_ARRAY;
+    bool calls = chat_values_is_key(key, "tool_calls") && tree_kind(member) == TREE_ARRAY;
     if (calls && tree_count(member) == 0) return true;
-    struct value *place = add_member(build, members, key);
+    struct value *place = chat_values_add_member(build, members, key);
     if (!place) return false;
     if (calls) return take_calls(build, member, place);
-    if (is_key(key, "role") && tree_get_string(member, &role) && is_key(role, "developer") &&
-        !build->facts->knows_developer)
+    if (chat_values_is_key(key, "role") && tree_get_string(member, &role) &&
+        chat_values_is_key(role, "developer") && !build->facts->knows_developer)
         return value_of_text(build->arena, BYTES_LITERAL("system"), VALUE_DATA, place);
     return value_of_tree(build->arena, member, place);
 }
@@ -248,22 +254,24 @@ static bool take_message(struct build *build, const struct tree *message, bool g
     (void)tree_get_string(tree_member(message, "role"), &role);
     struct value content;
     if (!open_members(build, message, 1, &members) ||
-        !take_content(build, message, build->facts->parts[speaker_of(role)], goes_on, &content))
+        !chat_values_take_content(build, message, build->facts->parts[speaker_of(role)], goes_on,
+                                  &content))
         return false;
     while (tree_next_member(message, &cursor, &key, &member)) {
-        bool is_content = is_key(key, "content");
+        bool is_content = chat_values_is_key(key, "content");
         if (tree_is_null(member) && !is_content) continue;
-        if (is_content ? !add_value(build, &members, key, content)
+        if (is_content ? !chat_values_add_value(build, &members, key, content)
                        : !take_member(build, &members, key, member))
             return false;
     }
     if (!tree_member(message, "content") &&
-        !add_value(build, &members, BYTES_LITERAL("content"), content))
+        !chat_values_add_value(build, &members, BYTES_LITERAL("content"), content))
         return false;
     return close_members(build, &members, out);
 }
 
-static bool take_messages(struct build *build, const struct chat_ask *ask, struct value *out) {
+static bool chat_values_take_messages(struct build *build, const struct chat_ask *ask,
+                                      struct value *out) {
     const struct tree *messages;
     if (!chat_turns_fold(&build->facts->turns, ask->messages, build->arena, &messages))
         return false;
@@ -287,8 +295,8 @@ static void add_variable(struct variables *variables, const char *name, struct v
     variables->list[variables->count++] = (struct jinja_variable){bytes_of(name), value};
 }
 
-static bool add_list(struct build *build, struct variables *variables, const char *name,
-                     const struct tree *list) {
+static bool chat_values_add_list(struct build *build, struct variables *variables, const char *name,
+                                 const struct tree *list) {
     struct value value = value_none();
     if (tree_count(list) && !value_of_tree(build->arena, list, &value)) return false;
     add_variable(variables, name, value);
@@ -296,7 +304,8 @@ static bool add_list(struct build *build, struct variables *variables, const cha
 }
 
 /* Variables that a client sets have priority. */
-static bool add_given(struct build *build, struct variables *variables, const struct tree *given) {
+static bool chat_values_add_given(struct build *build, struct variables *variables,
+                                  const struct tree *given) {
     struct tree_cursor cursor = {NULL};
     const struct tree *member;
     struct jinja_variable *variable = &variables->list[variables->count];
@@ -307,15 +316,15 @@ static bool add_given(struct build *build, struct variables *variables, const st
     return true;
 }
 
-static bool add_all(struct build *build, const struct chat_source *source,
-                    const struct chat_ask *ask, struct variables *variables) {
+static bool chat_values_add_all(struct build *build, const struct chat_source *source,
+                                const struct chat_ask *ask, struct variables *variables) {
     struct value messages, effort;
-    if (!take_messages(build, ask, &messages)) return false;
+    if (!chat_values_take_messages(build, ask, &messages)) return false;
     for (size_t i = 0; i < source->token_count; i++)
         variables->list[variables->count++] = source->tokens[i];
     add_variable(variables, "messages", messages);
-    if (!add_list(build, variables, "tools", ask->tools) ||
-        !add_list(build, variables, "documents", ask->documents))
+    if (!chat_values_add_list(build, variables, "tools", ask->tools) ||
+        !chat_values_add_list(build, variables, "documents", ask->documents))
         return false;
     add_variable(variables, "add_generation_prompt", value_bool(ask->prompts && !ask->continues));
     if (ask->thinking != CHAT_THINKING_DEFAULT) {
@@ -327,7 +336,7 @@ static bool add_all(struct build *build, const struct chat_source *source,
         if (!value_of_text(build->arena, ask->effort, VALUE_DATA, &effort)) return false;
         add_variable(variables, "reasoning_effort", effort);
     }
-    return add_given(build, variables, ask->variables);
+    return chat_values_add_given(build, variables, ask->variables);
 }
 
 enum status chat_values_take(const struct chat_source *source, const struct chat_facts *facts,
@@ -347,7 +356,8 @@ enum status chat_values_take(const struct chat_source *source, const struct chat
     while (tree_next_member(ask->variables, &cursor, &key, &member))
         count++;
     struct variables variables = {arena_take(arena, (count + 1) * sizeof *variables.list), 0};
-    if (!variables.list || !add_all(&build, source, ask, &variables)) return build.status;
+    if (!variables.list || !chat_values_add_all(&build, source, ask, &variables))
+        return build.status;
     *out = variables.list;
     *count_out = variables.count;
     return STATUS_OK;

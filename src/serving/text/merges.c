@@ -7,20 +7,21 @@
 #define NO_RANK UINT32_MAX
 #define NOWHERE UINT32_MAX
 
-static uint32_t hash_of(uint32_t left, uint32_t right) {
+static uint32_t merges_hash_of(uint32_t left, uint32_t right) {
     uint64_t hash = ((uint64_t)left << 32 | right) * 0x9E3779B97F4A7C15u;
     return (uint32_t)(hash >> 32);
 }
 
-static struct merge_slot *slot_of(const struct merges *merges, uint32_t left, uint32_t right) {
-    for (uint32_t at = hash_of(left, right);; at++) {
+static struct merge_slot *merges_slot_of(const struct merges *merges, uint32_t left,
+                                         uint32_t right) {
+    for (uint32_t at = merges_hash_of(left, right);; at++) {
         struct merge_slot *slot = &merges->slots[at & merges->slot_mask];
         if (slot->rank == NO_RANK || (slot->left == left && slot->right == right)) return slot;
     }
 }
 
-static uint32_t rank_of(const struct merges *merges, uint32_t left, uint32_t right) {
-    return slot_of(merges, left, right)->rank;
+static uint32_t merges_rank_of(const struct merges *merges, uint32_t left, uint32_t right) {
+    return merges_slot_of(merges, left, right)->rank;
 }
 
 /* The two sides of merge `entry`, as written. */
@@ -55,13 +56,13 @@ static enum status read_merge(const struct tree *entry, uint32_t rank, char *wor
                          name, rank, (int)(left.count < 64 ? left.count : 64), left.data,
                          (int)(right.count < 64 ? right.count : 64), right.data);
     out->results[rank] = result;
-    *slot_of(out, left_id, right_id) = (struct merge_slot){left_id, right_id, rank};
+    *merges_slot_of(out, left_id, right_id) = (struct merge_slot){left_id, right_id, rank};
     return STATUS_OK;
 }
 
 /* Checks the form of all merges; bytes of the longest one. */
-static enum status measure(const struct tree *list, const char *name, size_t *longest,
-                           struct error *error) {
+static enum status merges_measure(const struct tree *list, const char *name, size_t *longest,
+                                  struct error *error) {
     for (size_t i = 0; i < tree_count(list); i++) {
         struct bytes left, right;
         if (!sides_of(tree_at(list, i), &left, &right))
@@ -97,7 +98,7 @@ enum status merges_read(struct arena *arena, struct arena *scratch, const struct
     uint32_t slot_count = 16;
     while (slot_count < count + count / 2)
         slot_count *= 2;
-    enum status status = measure(list, name, &longest, error);
+    enum status status = merges_measure(list, name, &longest, error);
     if (!status) status = find_bytes(vocabulary, name, out, error);
     if (status) return status;
     char *work = arena_take(scratch, longest + 1);
@@ -134,7 +135,7 @@ static size_t merge_short(const struct merges *merges, struct bytes word, uint32
     for (size_t i = 0; i < count; i++)
         ids[i] = merges->byte_ids[(uint8_t)word.data[i]];
     for (size_t i = 0; i + 1 < count; i++)
-        ranks[i] = rank_of(merges, ids[i], ids[i + 1]);
+        ranks[i] = merges_rank_of(merges, ids[i], ids[i + 1]);
     while (count > 1) {
         size_t best = 0;
         for (size_t i = 1; i + 1 < count; i++)
@@ -146,8 +147,8 @@ static size_t merge_short(const struct merges *merges, struct bytes word, uint32
             ids[i] = ids[i + 1];
             ranks[i - 1] = ranks[i];
         }
-        if (best > 0) ranks[best - 1] = rank_of(merges, ids[best - 1], ids[best]);
-        if (best + 1 < count) ranks[best] = rank_of(merges, ids[best], ids[best + 1]);
+        if (best > 0) ranks[best - 1] = merges_rank_of(merges, ids[best - 1], ids[best]);
+        if (best + 1 < count) ranks[best] = merges_rank_of(merges, ids[best], ids[best + 1]);
     }
     return count;
 }
@@ -175,7 +176,7 @@ static void rank_pair(const struct merges *merges, struct merges_scratch *s, uin
                       uint32_t leaf_count) {
     uint32_t right = s->next[position];
     set_rank(s, position,
-             right == NOWHERE ? NO_RANK : rank_of(merges, s->ids[position], s->ids[right]),
+             right == NOWHERE ? NO_RANK : merges_rank_of(merges, s->ids[position], s->ids[right]),
              leaf_count);
 }
 
@@ -187,7 +188,7 @@ static size_t merge_long(const struct merges *merges, struct merges_scratch *s, 
         s->previous[i] = i > 0 ? i - 1 : NOWHERE;
     }
     for (uint32_t i = 0; i < count; i++)
-        s->ranks[i] = i + 1 < count ? rank_of(merges, s->ids[i], s->ids[i + 1]) : NO_RANK;
+        s->ranks[i] = i + 1 < count ? merges_rank_of(merges, s->ids[i], s->ids[i + 1]) : NO_RANK;
     for (uint32_t node = count - 1; node > 0; node--)
         play(s, node, count);
     for (;;) {

@@ -28,8 +28,8 @@ static enum status add_pass(struct splitter_reader *reader, struct bytes pattern
     return status;
 }
 
-static enum status unsupported(struct splitter_reader *reader, const char *what,
-                               struct bytes value) {
+static enum status splitter_unsupported(struct splitter_reader *reader, const char *what,
+                                        struct bytes value) {
     return error_set(reader->error, STATUS_UNSUPPORTED,
                      "%s: pre_tokenizer: %s '%.*s' is not supported", reader->name, what,
                      (int)(value.count < 64 ? value.count : 64), value.data);
@@ -39,7 +39,7 @@ static enum status read_split(struct splitter_reader *reader, const struct tree 
     struct bytes behavior = {"", 0}, pattern;
     (void)tree_get_string(tree_member(step, "behavior"), &behavior);
     if (!bytes_equal(behavior, BYTES_LITERAL("Isolated")))
-        return unsupported(reader, "Split with behavior", behavior);
+        return splitter_unsupported(reader, "Split with behavior", behavior);
     const struct tree *form = tree_member(step, "pattern");
     if (tree_get_string(tree_member(form, "Regex"), &pattern))
         return add_pass(reader, pattern, false);
@@ -57,11 +57,12 @@ static enum status read_byte_level(struct splitter_reader *reader, const struct 
     (void)tree_get_bool(tree_member(step, "add_prefix_space"), &prefix_space);
     (void)tree_get_bool(tree_member(step, "use_regex"), &use_regex);
     if (prefix_space)
-        return unsupported(reader, "ByteLevel with", BYTES_LITERAL("add_prefix_space"));
+        return splitter_unsupported(reader, "ByteLevel with", BYTES_LITERAL("add_prefix_space"));
     return use_regex ? add_pass(reader, BYTES_LITERAL(GPT2_PATTERN), false) : STATUS_OK;
 }
 
-static enum status read_step(struct splitter_reader *reader, const struct tree *step, bool last) {
+static enum status splitter_read_step(struct splitter_reader *reader, const struct tree *step,
+                                      bool last) {
     struct bytes type = {"", 0};
     if (!tree_get_string(tree_member(step, "type"), &type))
         return error_set(reader->error, STATUS_INVALID, "%s: pre_tokenizer: a step has no type",
@@ -78,7 +79,7 @@ static enum status read_step(struct splitter_reader *reader, const struct tree *
         return add_pass(reader, individual ? BYTES_LITERAL("\\p{N}") : BYTES_LITERAL("\\p{N}+"),
                         false);
     }
-    return unsupported(reader, "step", type);
+    return splitter_unsupported(reader, "step", type);
 }
 
 enum status splitter_open(struct arena *arena, const struct tree *pre_tokenizer, const char *name,
@@ -91,11 +92,11 @@ enum status splitter_open(struct arena *arena, const struct tree *pre_tokenizer,
     if (bytes_equal(type, BYTES_LITERAL("Sequence"))) {
         const struct tree *steps = tree_member(pre_tokenizer, "pretokenizers");
         size_t count = tree_count(steps);
-        if (count == 0) status = unsupported(&reader, "Sequence", BYTES_LITERAL("[]"));
+        if (count == 0) status = splitter_unsupported(&reader, "Sequence", BYTES_LITERAL("[]"));
         for (size_t i = 0; i < count && !status; i++)
-            status = read_step(&reader, tree_at(steps, i), i + 1 == count);
+            status = splitter_read_step(&reader, tree_at(steps, i), i + 1 == count);
     } else {
-        status = read_step(&reader, pre_tokenizer, true);
+        status = splitter_read_step(&reader, pre_tokenizer, true);
     }
     if (status) {
         splitter_close(&splitter);
@@ -147,7 +148,7 @@ static enum pattern_result next_match(const struct cutting *cutting, uint32_t pa
 }
 
 /* Depth is bounded by the number of passes. */
-static bool cut(const struct cutting *cutting, uint32_t pass, struct bytes piece) {
+static bool splitter_cut(const struct cutting *cutting, uint32_t pass, struct bytes piece) {
     if (piece.count == 0) return true;
     if (pass == cutting->splitter->pass_count) return cutting->sink(cutting->context, piece);
     struct progress at = {0};
@@ -156,16 +157,18 @@ static bool cut(const struct cutting *cutting, uint32_t pass, struct bytes piece
         enum pattern_result result = next_match(cutting, pass, piece, &at, &start, &end);
         if (result == PATTERN_ABSENT) break;
         if (result == PATTERN_GAVE_UP || start < at.done) return false;
-        if (!cut(cutting, pass + 1, (struct bytes){piece.data + at.done, start - at.done}) ||
-            !cut(cutting, pass + 1, (struct bytes){piece.data + start, end - start}))
+        if (!splitter_cut(cutting, pass + 1,
+                          (struct bytes){piece.data + at.done, start - at.done}) ||
+            !splitter_cut(cutting, pass + 1, (struct bytes){piece.data + start, end - start}))
             return false;
         at = (struct progress){end, end > start ? end : character_end(piece, end), true};
     }
-    return cut(cutting, pass + 1, (struct bytes){piece.data + at.done, piece.count - at.done});
+    return splitter_cut(cutting, pass + 1,
+                        (struct bytes){piece.data + at.done, piece.count - at.done});
 }
 
 bool splitter_split(const struct splitter *splitter, struct pattern_scratch *scratch,
                     struct bytes text, splitter_sink *sink, void *context) {
     struct cutting cutting = {splitter, scratch, sink, context};
-    return cut(&cutting, 0, text);
+    return splitter_cut(&cutting, 0, text);
 }

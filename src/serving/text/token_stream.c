@@ -37,7 +37,8 @@ struct output {
 
 /* ---- stop strings ---- */
 
-enum status stop_strings_add(struct stop_strings *stops, struct bytes text, struct error *error) {
+enum status token_stream_stop_strings_add(struct stop_strings *stops, struct bytes text,
+                                          struct error *error) {
     if (text.count == 0) return error_set(error, STATUS_INVALID, "a stop string is empty");
     if (text.count > LIMIT_STOP_STRING_BYTES)
         return error_set(error, STATUS_TOO_LARGE,
@@ -96,7 +97,7 @@ static void put(struct output *output, struct bytes text) {
                      text);
 }
 
-static const char *tag_of(const struct token_stream *stream) {
+static const char *token_stream_tag_of(const struct token_stream *stream) {
     return stream->tag_closes ? CLOSING_TAG : OPENING_TAG;
 }
 
@@ -104,13 +105,13 @@ static const char *tag_of(const struct token_stream *stream) {
 static bool follow_tag(struct token_stream *stream, char byte) {
     uint32_t at = stream->tag_progress;
     if (at == 1) stream->tag_closes = byte == '/';
-    if (byte != (at ? tag_of(stream)[at] : stream->tag_mark)) return false;
+    if (byte != (at ? token_stream_tag_of(stream)[at] : stream->tag_mark)) return false;
     stream->tag_progress++;
     return true;
 }
 
 static bool tag_is_whole(const struct token_stream *stream) {
-    return stream->tag_progress > 1 && tag_of(stream)[stream->tag_progress] == '\0';
+    return stream->tag_progress > 1 && token_stream_tag_of(stream)[stream->tag_progress] == '\0';
 }
 
 /* The held text is text after all. */
@@ -118,7 +119,7 @@ static void put_held_tag(struct output *output) {
     static const char newlines[TOKEN_STREAM_NEWLINES_MAX + 1] = "\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n";
     struct token_stream *stream = output->stream;
     put(output, (struct bytes){newlines, stream->newline_count});
-    put(output, (struct bytes){tag_of(stream), stream->tag_progress});
+    put(output, (struct bytes){token_stream_tag_of(stream), stream->tag_progress});
     stream->newline_count = 0;
     stream->tag_progress = 0;
 }
@@ -145,7 +146,8 @@ static size_t take_start(struct output *output, struct bytes text) {
     return 1;
 }
 
-static size_t take_head(struct output *output, struct bytes text, enum stream_place next) {
+static size_t token_stream_take_head(struct output *output, struct bytes text,
+                                     enum stream_place next) {
     size_t count = 0;
     while (count < text.count && text.data[count] == '\n')
         count++;
@@ -200,7 +202,7 @@ static void meet_tag(struct output *output) {
 }
 
 /* A call's arguments are whatever they are. */
-static size_t take_content(struct output *output, struct bytes text) {
+static size_t token_stream_take_content(struct output *output, struct bytes text) {
     struct token_stream *stream = output->stream;
     bool in_call = stream->calls.set && tool_parser_in_call(&stream->calls);
     if (in_call && stream->tag_progress == 0 && text.data[0] == stream->tag_mark) {
@@ -228,17 +230,17 @@ static void think(struct output *output, struct bytes text) {
             taken = take_start(output, text);
             break;
         case PLACE_REASONING_HEAD:
-            taken = take_head(output, text, PLACE_REASONING);
+            taken = token_stream_take_head(output, text, PLACE_REASONING);
             break;
         case PLACE_REASONING:
             taken = take_reasoning(output, text);
             break;
         case PLACE_CONTENT_HEAD:
-            taken = take_head(output, text, PLACE_CONTENT);
+            taken = token_stream_take_head(output, text, PLACE_CONTENT);
             break;
         case PLACE_CONTENT:
         case PLACE_COUNT:
-            taken = take_content(output, text);
+            taken = token_stream_take_content(output, text);
             break;
         }
         text = (struct bytes){text.data + taken, text.count - taken};
@@ -257,7 +259,7 @@ static void think_to_the_end(struct output *output) {
 
 /* Passes on all of the held text but its last `keep` bytes. These are the start of a stop string,
  * so the cut never falls inside a character. */
-static void release(struct output *output, uint32_t keep) {
+static void token_stream_release(struct output *output, uint32_t keep) {
     struct token_stream *stream = output->stream;
     uint32_t count = stream->held_bytes - keep;
     think(output, (struct bytes){stream->held, count});
@@ -268,14 +270,14 @@ static void release(struct output *output, uint32_t keep) {
 /* Ends the answer: the text that is held ends with a stop string of `bytes` bytes. */
 static void stop_here(struct output *output, uint32_t bytes) {
     struct token_stream *stream = output->stream;
-    release(output, bytes);
+    token_stream_release(output, bytes);
     stream->held_bytes = 0;
     stream->stopped = true;
     think_to_the_end(output);
 }
 
 /* Whole characters come in, and tags. */
-static void watch(void *context, struct bytes text) {
+static void token_stream_watch(void *context, struct bytes text) {
     struct output *output = context;
     struct token_stream *stream = output->stream;
     if (!stream->stops || stream->stops->count == 0) {
@@ -288,7 +290,7 @@ static void watch(void *context, struct bytes text) {
         bool tag = text.data[at] == TAG_TOKEN;
         check(tag ||
               utf8_next((struct bytes){text.data + at, text.count - at}, &bytes) == UTF8_WHOLE);
-        if (stream->held_bytes + bytes > sizeof stream->held) release(output, hold);
+        if (stream->held_bytes + bytes > sizeof stream->held) token_stream_release(output, hold);
         for (size_t end = at + bytes; at < end; at++) {
             stream->held[stream->held_bytes++] = text.data[at];
             uint32_t ended = stops_advance(stream, tag ? OPENING_TAG[0] : text.data[at], &hold);
@@ -297,7 +299,7 @@ static void watch(void *context, struct bytes text) {
             return;
         }
     }
-    release(output, hold);
+    token_stream_release(output, hold);
 }
 
 /* ---- where the answer is bound ---- */
@@ -305,7 +307,7 @@ static void watch(void *context, struct bytes text) {
 /* All that was held back is text: no stop string that begins in it can end. In what follows a tag
  * is text of the form's. */
 static void bind_here(struct output *output) {
-    release(output, 0);
+    token_stream_release(output, 0);
     output->stream->tag_mark = TAG_NONE;
     output->stream->stops = NULL;
     output->stream->bound_waits = BOUND_NEVER;
@@ -381,7 +383,7 @@ static void push_hidden(struct output *output, struct bytes text) {
     for (uint32_t i = 0; stream->stops && i < stream->stops->count; i++) {
         const struct stop_string *stop = &stream->stops->strings[i];
         if (!bytes_equal((struct bytes){stop->text, stop->bytes}, text)) continue;
-        utf8_join_end(&stream->joiner, watch, output);
+        utf8_join_end(&stream->joiner, token_stream_watch, output);
         if (stream->stopped) return;
         stream->stopped_by = i;
         stop_here(output, 0);
@@ -402,17 +404,17 @@ static struct bytes tag_of_token(const struct token_stream *stream, uint32_t tok
     return (struct bytes){"", 0};
 }
 
-static void push_text(struct output *output, uint32_t token) {
+static void token_stream_push_text(struct output *output, uint32_t token) {
     struct token_stream *stream = output->stream;
     struct bytes tag = tag_of_token(stream, token);
     struct bytes text = tokenizer_token_bytes(stream->tokenizer, token);
     if (tag.count) {
-        utf8_join_end(&stream->joiner, watch, output);
-        if (!stream->stopped) watch(output, tag);
+        utf8_join_end(&stream->joiner, token_stream_watch, output);
+        if (!stream->stopped) token_stream_watch(output, tag);
     } else if (is_hidden(stream, token, text)) {
         push_hidden(output, text);
     } else {
-        utf8_join(&stream->joiner, text, watch, output);
+        utf8_join(&stream->joiner, text, token_stream_watch, output);
     }
 }
 
@@ -422,7 +424,7 @@ bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream
     struct output output = {stream, sink, context};
     bool reasoning = in_reasoning(stream);
     follow_before(&output, token);
-    push_text(&output, token);
+    token_stream_push_text(&output, token);
     follow_behind(&output, token);
     if (reasoning || in_reasoning(stream)) stream->reasoning_tokens++;
     return stream->stopped;
@@ -431,8 +433,8 @@ bool token_stream_push(struct token_stream *stream, uint32_t token, token_stream
 void token_stream_finish(struct token_stream *stream, token_stream_sink *sink, void *context) {
     if (stream->stopped) return;
     struct output output = {stream, sink, context};
-    utf8_join_end(&stream->joiner, watch, &output);
+    utf8_join_end(&stream->joiner, token_stream_watch, &output);
     if (stream->stopped) return;
-    release(&output, 0);
+    token_stream_release(&output, 0);
     think_to_the_end(&output);
 }

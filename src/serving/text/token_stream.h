@@ -43,8 +43,8 @@ struct stop_strings {
 };
 
 /* STATUS_INVALID: empty or not UTF-8. STATUS_TOO_LARGE: too long, or too many. */
-enum status stop_strings_add(struct stop_strings *stops, struct bytes text,
-                             struct error *error) MUST_USE;
+enum status token_stream_stop_strings_add(struct stop_strings *stops, struct bytes text,
+                                          struct error *error) MUST_USE;
 
 enum token_stream_mode {
     TOKEN_STREAM_PLAIN,        /* everything is content, verbatim */

@@ -67,8 +67,9 @@ static bool has_type(const struct tree *value, const char *type) {
     return tree_get_string(tree_member(value, "type"), &text) && bytes_equal(text, bytes_of(type));
 }
 
-static enum status unsupported(const struct tree *value, const char *what, const char *expected,
-                               const char *name, struct error *error) {
+static enum status tokenizer_unsupported(const struct tree *value, const char *what,
+                                         const char *expected, const char *name,
+                                         struct error *error) {
     struct bytes type = {"?", 1};
     (void)tree_get_string(tree_member(value, "type"), &type);
     return error_set(error, STATUS_UNSUPPORTED,
@@ -83,12 +84,13 @@ static enum status check_parts(const struct tree *root, const char *name, struct
     bool empty =
         has_type(normalizer, "Sequence") && tree_count(tree_member(normalizer, "normalizers")) == 0;
     if (!absent(normalizer) && !empty)
-        return unsupported(normalizer, "normalizer", "none or an empty Sequence", name, error);
+        return tokenizer_unsupported(normalizer, "normalizer", "none or an empty Sequence", name,
+                                     error);
     const struct tree *decoder = tree_member(root, "decoder");
     if (!has_type(decoder, "ByteLevel"))
-        return unsupported(decoder, "decoder", "ByteLevel", name, error);
+        return tokenizer_unsupported(decoder, "decoder", "ByteLevel", name, error);
     const struct tree *model = tree_member(root, "model");
-    if (!has_type(model, "BPE")) return unsupported(model, "model", "BPE", name, error);
+    if (!has_type(model, "BPE")) return tokenizer_unsupported(model, "model", "BPE", name, error);
     return STATUS_OK;
 }
 
@@ -347,8 +349,8 @@ static size_t span_behind(const struct plain_text *plain, size_t at) {
 
 /* The first added token at or after `from`. Each part of the text that is not plain is searched as
  * if it were all: bytes of a plain one neither complete a token nor hide a shorter one. */
-static bool find_added(const struct encoding *encoding, enum added_group group, struct bytes text,
-                       size_t from, struct added_match *out) {
+static bool tokenizer_find_added_each(const struct encoding *encoding, enum added_group group,
+                                      struct bytes text, size_t from, struct added_match *out) {
     const struct plain_text *plain = &encoding->plain;
     size_t base = (size_t)(text.data - encoding->text);
     for (size_t i = span_behind(plain, base + from); from < text.count; i++) {
@@ -369,7 +371,7 @@ static bool encode_around(struct encoding *encoding, struct bytes text, int grou
     if (group == ADDED_GROUP_COUNT) return encode_segment(encoding, text);
     struct added_match match = {0};
     size_t done = 0;
-    while (find_added(encoding, (enum added_group)group, text, done, &match)) {
+    while (tokenizer_find_added_each(encoding, (enum added_group)group, text, done, &match)) {
         struct bytes before = {text.data + done, match.start - done};
         if (!encode_around(encoding, before, group + 1)) return false;
         if (!may_fit(encoding, (struct bytes){text.data + match.start, 1})) return false;
@@ -379,9 +381,10 @@ static bool encode_around(struct encoding *encoding, struct bytes text, int grou
     return encode_around(encoding, (struct bytes){text.data + done, text.count - done}, group + 1);
 }
 
-static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
-                          struct bytes text, struct plain_text plain, bool within, uint32_t *ids,
-                          size_t capacity, size_t *count_out) {
+static enum status tokenizer_encode_each(const struct tokenizer *tokenizer,
+                                         struct tokenizer_scratch *scratch, struct bytes text,
+                                         struct plain_text plain, bool within, uint32_t *ids,
+                                         size_t capacity, size_t *count_out) {
     size_t repaired = text.count;
     bool everywhere = plain.count == 1 && plain.spans->start == 0 && plain.spans->end >= text.count;
     if (utf8_valid_prefix(text) < text.count) {
@@ -411,14 +414,14 @@ static enum status encode(const struct tokenizer *tokenizer, struct tokenizer_sc
 enum status tokenizer_encode(const struct tokenizer *tokenizer, struct tokenizer_scratch *scratch,
                              struct bytes text, struct plain_text plain, uint32_t *ids,
                              size_t capacity, size_t *count_out) {
-    return encode(tokenizer, scratch, text, plain, false, ids, capacity, count_out);
+    return tokenizer_encode_each(tokenizer, scratch, text, plain, false, ids, capacity, count_out);
 }
 
 enum status tokenizer_encode_within(const struct tokenizer *tokenizer,
                                     struct tokenizer_scratch *scratch, struct bytes text,
                                     struct plain_text plain, uint32_t *ids, size_t capacity,
                                     size_t *count_out) {
-    return encode(tokenizer, scratch, text, plain, true, ids, capacity, count_out);
+    return tokenizer_encode_each(tokenizer, scratch, text, plain, true, ids, capacity, count_out);
 }
 
 /* ---- decoding ---- */
@@ -428,7 +431,7 @@ struct decoding {
     size_t capacity, count;
 };
 
-static void put_text(void *context, struct bytes text) {
+static void tokenizer_put_text(void *context, struct bytes text) {
     struct decoding *decoding = context;
     if (decoding->count <= decoding->capacity && text.count <= decoding->capacity - decoding->count)
         memcpy(decoding->out + decoding->count, text.data, text.count);
@@ -442,9 +445,9 @@ enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *
     struct utf8_joiner joiner = {0};
     for (size_t i = 0; i < id_count; i++) {
         if (skip_special && tokenizer_token_is_special(tokenizer, ids[i])) continue;
-        utf8_join(&joiner, tokenizer_token_bytes(tokenizer, ids[i]), put_text, &decoding);
+        utf8_join(&joiner, tokenizer_token_bytes(tokenizer, ids[i]), tokenizer_put_text, &decoding);
     }
-    utf8_join_end(&joiner, put_text, &decoding);
+    utf8_join_end(&joiner, tokenizer_put_text, &decoding);
     *count_out = decoding.count;
     return decoding.count <= capacity ? STATUS_OK : STATUS_FULL;
 }

@@ -105,8 +105,9 @@ static bool open_strings(struct arena *arena, const struct tree *properties, str
     return true;
 }
 
-enum status tool_set_open(struct arena *arena, enum tool_format format, const struct tree *tools,
-                          const struct tool_set **out, struct error *error) {
+enum status tool_format_set_open(struct arena *arena, enum tool_format format,
+                                 const struct tree *tools, const struct tool_set **out,
+                                 struct error *error) {
     struct tool_set *set = arena_take_zeroed(arena, sizeof *set);
     struct tool *list = arena_take_zeroed(arena, tree_count(tools) * sizeof *list + 1);
     bool fits = set && list;
@@ -128,13 +129,13 @@ enum status tool_set_open(struct arena *arena, enum tool_format format, const st
     return STATUS_OK;
 }
 
-const struct tool *tool_set_find(const struct tool_set *set, struct bytes name) {
+const struct tool *tool_format_set_find(const struct tool_set *set, struct bytes name) {
     for (uint32_t i = 0; i < set->count; i++)
         if (bytes_equal(set->tools[i].name, name)) return &set->tools[i];
     return NULL;
 }
 
-bool tool_takes_string(const struct tool *tool, struct bytes parameter) {
+bool tool_format_takes_string(const struct tool *tool, struct bytes parameter) {
     for (uint32_t i = 0; tool && i < tool->string_count; i++)
         if (bytes_equal(tool->strings[i], parameter)) return true;
     return false;

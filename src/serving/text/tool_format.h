@@ -54,16 +54,17 @@ struct tool_set {
 
 /* `tools` is the "tools" array of OpenAI's chat API, checked by the caller; what has another shape
  * is passed over. Copies what it needs into `arena`. STATUS_NO_MEMORY: the arena is too small. */
-enum status tool_set_open(struct arena *arena, enum tool_format format, const struct tree *tools,
-                          const struct tool_set **out, struct error *error) MUST_USE;
+enum status tool_format_set_open(struct arena *arena, enum tool_format format,
+                                 const struct tree *tools, const struct tool_set **out,
+                                 struct error *error) MUST_USE;
 
 /* NULL: no tool has this name. */
-const struct tool *tool_set_find(const struct tool_set *set, struct bytes name);
+const struct tool *tool_format_set_find(const struct tool_set *set, struct bytes name);
 
 /* Whatever the schema allows is a string or null, and it allows strings: a parameter of it is one. */
 bool tool_format_is_string(const struct tree *schema);
 
 /* The schema says that this parameter is a string. `tool` may be NULL. */
-bool tool_takes_string(const struct tool *tool, struct bytes parameter);
+bool tool_format_takes_string(const struct tool *tool, struct bytes parameter);
 
 #endif

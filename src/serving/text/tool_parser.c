@@ -68,7 +68,7 @@ static const struct tool_marks *marks(const struct tool_pass *pass) {
 
 /* ---- what is put out ---- */
 
-static void flush(struct tool_pass *pass) {
+static void tool_parser_flush(struct tool_pass *pass) {
     if (pass->run.count > 0) pass->sink(pass->context, pass->part, pass->run);
     pass->run.count = 0;
 }
@@ -78,7 +78,7 @@ static void put(struct tool_pass *pass, enum token_stream_part part, struct byte
     bool goes_on =
         pass->run.count > 0 && part == pass->part && pass->run.data + pass->run.count == text.data;
     if (!goes_on) {
-        flush(pass);
+        tool_parser_flush(pass);
         pass->run = (struct bytes){text.data, 0};
     }
     pass->part = part;
@@ -87,14 +87,14 @@ static void put(struct tool_pass *pass, enum token_stream_part part, struct byte
 
 /* Arguments that the model did not write. */
 static void put_made(struct tool_pass *pass, const char *text) {
-    flush(pass);
+    tool_parser_flush(pass);
     pass->sink(pass->context, TOKEN_STREAM_ARGUMENTS, bytes_of(text));
 }
 
 #define ESCAPED_AT_ONCE 64
 
-static void put_escaped(struct tool_pass *pass, struct bytes text) {
-    flush(pass);
+static void tool_parser_put_escaped(struct tool_pass *pass, struct bytes text) {
+    tool_parser_flush(pass);
     while (text.count > 0) {
         char escaped[6 * ESCAPED_AT_ONCE];
         struct json_writer writer = {.out = escaped, .room = sizeof escaped};
@@ -107,34 +107,34 @@ static void put_escaped(struct tool_pass *pass, struct bytes text) {
     }
 }
 
-static void go_to(struct tool_pass *pass, enum tool_state state) {
+static void tool_parser_go_to(struct tool_pass *pass, enum tool_state state) {
     pass->parser->state = (uint8_t)state;
 }
 
 static void open_call(struct tool_pass *pass, const struct tool_head *head) {
     struct tool_parser *parser = pass->parser;
-    flush(pass);
+    tool_parser_flush(pass);
     if (head->id.count > 0) pass->sink(pass->context, TOKEN_STREAM_CALL_ID, head->id);
     pass->sink(pass->context, TOKEN_STREAM_CALL, head->name);
     put(pass, TOKEN_STREAM_ARGUMENTS, head->arguments);
-    parser->tool = tool_set_find(parser->set, head->name);
+    parser->tool = tool_format_set_find(parser->set, head->name);
     parser->argued = head->arguments.count > 0;
     parser->in_section = head->in_section;
     parser->object = head->object;
-    go_to(pass, head->next);
+    tool_parser_go_to(pass, head->next);
 }
 
 static void end_call(struct tool_pass *pass) {
     struct tool_parser *parser = pass->parser;
     if (!parser->argued) put_made(pass, "{}");
     parser->place = (struct tool_place){.after_call = true, .in_section = parser->in_section};
-    go_to(pass, TOOL_STATE_CONTENT);
+    tool_parser_go_to(pass, TOOL_STATE_CONTENT);
 }
 
 /* The following text is not part of the call. */
 static void break_call(struct tool_pass *pass) {
     pass->parser->place = (struct tool_place){.starts = false};
-    go_to(pass, TOOL_STATE_CONTENT);
+    tool_parser_go_to(pass, TOOL_STATE_CONTENT);
 }
 
 /* ---- the steps ---- */
@@ -160,7 +160,7 @@ static size_t plain_run(struct bytes text) {
     return count;
 }
 
-static size_t take_content(struct tool_pass *pass, struct bytes text) {
+static size_t tool_parser_take_content(struct tool_pass *pass, struct bytes text) {
     struct tool_place *place = &pass->parser->place;
     struct tool_cursor cursor = cursor_over(pass, text);
     tool_cursor_space(&cursor);
@@ -257,7 +257,7 @@ static size_t take_pairs(struct tool_pass *pass, struct bytes text) {
     }
     tool_cursor_wants(&cursor, all->key_start);
     struct bytes key = tool_cursor_until(&cursor, all->key_end);
-    bool is_string = tool_takes_string(parser->tool, key);
+    bool is_string = tool_format_takes_string(parser->tool, key);
     if (all->value_start) {
         tool_cursor_space(&cursor);
         tool_cursor_wants(&cursor, all->value_start);
@@ -273,11 +273,11 @@ static size_t take_pairs(struct tool_pass *pass, struct bytes text) {
         return 0;
     }
     put_made(pass, parser->argued ? ",\"" : "{\"");
-    put_escaped(pass, key);
+    tool_parser_put_escaped(pass, key);
     put_made(pass, is_string ? "\":\"" : "\":");
     parser->argued = true;
     parser->drops_newline = all->lines;
-    go_to(pass, is_string ? TOOL_STATE_STRING : TOOL_STATE_UNDECIDED);
+    tool_parser_go_to(pass, is_string ? TOOL_STATE_STRING : TOOL_STATE_UNDECIDED);
     return cursor.at;
 }
 
@@ -305,15 +305,15 @@ static void decide(struct tool_pass *pass, struct bytes text) {
     if (pass->waits) return;
     if (ended) fits = json_scanner_is_whole(&scanner);
     if (!fits) put_made(pass, "\"");
-    go_to(pass, fits ? TOOL_STATE_JSON : TOOL_STATE_STRING);
+    tool_parser_go_to(pass, fits ? TOOL_STATE_JSON : TOOL_STATE_STRING);
 }
 
-static size_t take_value(struct tool_pass *pass, struct bytes text) {
+static size_t tool_parser_take_value(struct tool_pass *pass, struct bytes text) {
     bool is_string = pass->parser->state == TOOL_STATE_STRING;
     struct tool_cursor cursor = cursor_over(pass, text);
     if (takes_value_end(pass, &cursor)) {
         if (is_string) put_made(pass, "\"");
-        go_to(pass, TOOL_STATE_PAIRS);
+        tool_parser_go_to(pass, TOOL_STATE_PAIRS);
         return cursor.at;
     }
     pass->waits = cursor.found == TOOL_FOUND_CUT;
@@ -322,13 +322,13 @@ static size_t take_value(struct tool_pass *pass, struct bytes text) {
     while (count < text.count && text.data[count] != '<' && text.data[count] != '\n')
         count++;
     if (is_string)
-        put_escaped(pass, (struct bytes){text.data, count});
+        tool_parser_put_escaped(pass, (struct bytes){text.data, count});
     else
         put(pass, TOKEN_STREAM_ARGUMENTS, (struct bytes){text.data, count});
     return count;
 }
 
-static size_t take(struct tool_pass *pass, struct bytes text) {
+static size_t tool_parser_take(struct tool_pass *pass, struct bytes text) {
     struct tool_parser *parser = pass->parser;
     switch ((enum tool_state)parser->state) {
     case TOOL_STATE_RAW:
@@ -343,7 +343,7 @@ static size_t take(struct tool_pass *pass, struct bytes text) {
         bool drops = parser->drops_newline && text.data[0] == '\n';
         parser->drops_newline = false;
         if (drops) return 1;
-        if (parser->state != TOOL_STATE_UNDECIDED) return take_value(pass, text);
+        if (parser->state != TOOL_STATE_UNDECIDED) return tool_parser_take_value(pass, text);
         decide(pass, text);
         return 0;
     }
@@ -351,7 +351,7 @@ static size_t take(struct tool_pass *pass, struct bytes text) {
     case TOOL_STATE_COUNT:
         break;
     }
-    return take_content(pass, text);
+    return tool_parser_take_content(pass, text);
 }
 
 /* ---- the doors ---- */
@@ -363,9 +363,10 @@ static void take_held(struct tool_pass *pass, bool full) {
     pass->waits = false;
     while (at < parser->held_count && !pass->waits) {
         pass->ends = pass->finishes || (full && at == 0);
-        at += (uint32_t)take(pass, (struct bytes){parser->held + at, parser->held_count - at});
+        at += (uint32_t)tool_parser_take(
+            pass, (struct bytes){parser->held + at, parser->held_count - at});
     }
-    flush(pass);
+    tool_parser_flush(pass);
     check(at > 0 || !full);
     parser->held_count -= at;
     memmove(parser->held, parser->held + at, parser->held_count);

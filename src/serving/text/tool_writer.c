@@ -19,8 +19,8 @@ static bool is_added(const struct tokenizer *tokenizer, const char *text) {
 
 /* ---- parts of forms ---- */
 
-static void set(struct call_writer *writer, struct tree *object, const char *key,
-                const struct tree *value) {
+static void tool_writer_set(struct call_writer *writer, struct tree *object, const char *key,
+                            const struct tree *value) {
     if (!tree_set(writer->arena, object, key, value)) writer->failed = true;
 }
 
@@ -31,7 +31,7 @@ static void add(struct call_writer *writer, struct tree *list, const struct tree
 static struct tree *new_form(struct call_writer *writer, const char *key,
                              const struct tree *value) {
     struct tree *form = tree_make_object(writer->arena);
-    set(writer, form, key, value);
+    tool_writer_set(writer, form, key, value);
     return form;
 }
 
@@ -39,7 +39,7 @@ static struct tree *new_text(struct call_writer *writer, const char *key, struct
     return new_form(writer, key, tree_make_string(writer->arena, text));
 }
 
-static void add_text(struct call_writer *writer, struct tree *list, const char *text) {
+static void tool_writer_add_text(struct call_writer *writer, struct tree *list, const char *text) {
     add(writer, list, new_text(writer, "text", bytes_of(text)));
 }
 
@@ -51,21 +51,22 @@ static void add_mark(struct call_writer *writer, struct tree *list, const char *
 /* A tag of V3.2's; its ends may be NULL. */
 static void add_tag(struct call_writer *writer, struct tree *list, const char *opening,
                     const char *rest) {
-    if (opening) add_text(writer, list, opening);
+    if (opening) tool_writer_add_text(writer, list, opening);
     add_mark(writer, list, "｜DSML｜");
-    if (rest) add_text(writer, list, rest);
+    if (rest) tool_writer_add_text(writer, list, rest);
 }
 
 /* `form` from `least` to `most` times; most 0: any number. */
 static void add_repeated(struct call_writer *writer, struct tree *list, const struct tree *form,
                          uint32_t least, uint32_t most) {
     struct tree *repeat = new_form(writer, "repeat", form);
-    set(writer, repeat, "least", tree_make_integer(writer->arena, least));
-    if (most) set(writer, repeat, "most", tree_make_integer(writer->arena, most));
+    tool_writer_set(writer, repeat, "least", tree_make_integer(writer->arena, least));
+    if (most) tool_writer_set(writer, repeat, "most", tree_make_integer(writer->arena, most));
     add(writer, list, repeat);
 }
 
-static void add_all(struct call_writer *writer, struct tree *list, const struct tree *forms) {
+static void tool_writer_add_all(struct call_writer *writer, struct tree *list,
+                                const struct tree *forms) {
     for (size_t i = 0; i < tree_count(forms); i++)
         add(writer, list, tree_at(forms, i));
 }
@@ -97,28 +98,29 @@ static const struct tree *only_objects(struct call_writer *writer, const struct 
             break;
         }
         memcpy(name, key.data, key.count);
-        if (!bytes_equal(key, BYTES_LITERAL("type"))) set(writer, only, name, value);
+        if (!bytes_equal(key, BYTES_LITERAL("type"))) tool_writer_set(writer, only, name, value);
     }
     return only;
 }
 
-static const struct tree *parameters_of(const struct tree *tool) {
+static const struct tree *tool_writer_parameters_of(const struct tree *tool) {
     const struct tree *schema = tree_member(tree_member(tool, "function"), "parameters");
     return schema && !tree_is_null(schema) ? schema : NULL;
 }
 
-static bool is_held(const struct call_writer *writer, const struct tree *tool) {
+static bool tool_writer_is_held(const struct call_writer *writer, const struct tree *tool) {
     return writer->wish->holds_all || tool_writer_is_strict(tool);
 }
 
 /* A tool without parameters takes none. */
 static void add_json(struct call_writer *writer, struct tree *list, const struct tree *tool) {
-    const struct tree *parameters = parameters_of(tool), *schema;
+    const struct tree *parameters = tool_writer_parameters_of(tool), *schema;
     struct tree *any = new_object_schema(writer);
-    if (!parameters) set(writer, any, "additionalProperties", tree_make_bool(false));
-    schema = parameters && is_held(writer, tool) ? only_objects(writer, parameters) : any;
+    if (!parameters) tool_writer_set(writer, any, "additionalProperties", tree_make_bool(false));
+    schema =
+        parameters && tool_writer_is_held(writer, tool) ? only_objects(writer, parameters) : any;
     struct tree *form = new_form(writer, "schema", schema);
-    if (writer->wish->in_order) set(writer, form, "in_order", tree_make_bool(true));
+    if (writer->wish->in_order) tool_writer_set(writer, form, "in_order", tree_make_bool(true));
     add(writer, list, form);
 }
 
@@ -157,7 +159,7 @@ bool tool_writer_holds(enum tool_format format, const struct tree *tool) {
         "$defs", NULL};
     static const char *const of_strings[] = {"type",    "enum",     "title", "description",
                                              "default", "examples", NULL};
-    const struct tree *parameters = parameters_of(tool), *value;
+    const struct tree *parameters = tool_writer_parameters_of(tool), *value;
     const struct tree *properties = tree_member(parameters, "properties");
     struct tree_cursor cursor = {0};
     struct bytes name;
@@ -174,8 +176,8 @@ bool tool_writer_holds(enum tool_format format, const struct tree *tool) {
 
 /* Any text in which the end of a value, "</" and then `third`, does not stand; if that is no text
  * but has a token in it, any at all. */
-static void add_plain(struct call_writer *writer, struct tree *list, const char *mark,
-                      const char *third) {
+static void tool_writer_add_plain(struct call_writer *writer, struct tree *list, const char *mark,
+                                  const char *third) {
     char pattern[96];
     format_text(pattern, sizeof pattern, "([^<]|<(<|/<)*([^</]|/[^<%s]))*(<(<|/<)*/?)?", third);
     const char *any = is_added(writer->wish->tokenizer, mark) ? "[\\s\\S]*" : pattern;
@@ -192,66 +194,68 @@ static void add_string(struct call_writer *writer, struct tree *list, const stru
     if (tree_count(choice) > 0)
         add(writer, list, new_form(writer, "choice", choice));
     else if (writer->wish->format == TOOL_FORMAT_GLM)
-        add_plain(writer, list, "</arg_value>", "a");
+        tool_writer_add_plain(writer, list, "</arg_value>", "a");
     else
-        add_plain(writer, list, "｜DSML｜", "｜");
+        tool_writer_add_plain(writer, list, "｜DSML｜", "｜");
 }
 
 /* Adds the values of a tool's parameters; references lead to the definitions next to them. */
-static void add_value(struct call_writer *writer, struct tree *list, const struct tree *parameters,
-                      const struct tree *schema) {
+static void tool_writer_add_value(struct call_writer *writer, struct tree *list,
+                                  const struct tree *parameters, const struct tree *schema) {
     static const char *const names[] = {"$defs", "definitions"};
     struct tree *whole = tree_make_object(writer->arena), *parts = tree_make_array(writer->arena);
     bool refers = false;
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         const struct tree *definitions = tree_member(parameters, names[i]);
-        if (definitions) set(writer, whole, names[i], definitions);
+        if (definitions) tool_writer_set(writer, whole, names[i], definitions);
         refers |= definitions != NULL;
     }
     add(writer, parts, schema);
-    set(writer, whole, "allOf", parts);
+    tool_writer_set(writer, whole, "allOf", parts);
     struct tree *form = new_form(writer, "schema", refers ? whole : schema);
-    if (writer->wish->in_order) set(writer, form, "in_order", tree_make_bool(true));
+    if (writer->wish->in_order) tool_writer_set(writer, form, "in_order", tree_make_bool(true));
     add(writer, list, form);
 }
 
 static struct tree *new_pair(struct call_writer *writer, const struct tree *tool, struct bytes name,
                              const struct tree *schema) {
     struct tree *pair = tree_make_array(writer->arena);
-    bool held = is_held(writer, tool), glm = writer->wish->format == TOOL_FORMAT_GLM;
+    bool held = tool_writer_is_held(writer, tool), glm = writer->wish->format == TOOL_FORMAT_GLM;
     bool string = tool_format_is_string(schema);
     if (glm) {
         add_mark(writer, pair, "<arg_key>");
         add(writer, pair, new_text(writer, "text", name));
         add_mark(writer, pair, "</arg_key>");
-        add_text(writer, pair, "\n");
+        tool_writer_add_text(writer, pair, "\n");
         add_mark(writer, pair, "<arg_value>");
     } else {
         add_tag(writer, pair, "<", "parameter name=\"");
         add(writer, pair, new_text(writer, "text", name));
-        add_text(writer, pair, string ? "\" string=\"true\">" : "\" string=\"false\">");
+        tool_writer_add_text(writer, pair, string ? "\" string=\"true\">" : "\" string=\"false\">");
     }
     if (string)
         add_string(writer, pair, held ? schema : NULL);
     else
-        add_value(writer, pair, parameters_of(tool), held ? schema : tree_make_bool(true));
+        tool_writer_add_value(writer, pair, tool_writer_parameters_of(tool),
+                              held ? schema : tree_make_bool(true));
     if (glm) {
         add_mark(writer, pair, "</arg_value>");
-        add_text(writer, pair, "\n");
+        tool_writer_add_text(writer, pair, "\n");
     } else {
         add_tag(writer, pair, "</", "parameter>\n");
     }
     return new_form(writer, "sequence", pair);
 }
 
-static void add_pairs(struct call_writer *writer, struct tree *list, const struct tree *tool) {
-    const struct tree *parameters = parameters_of(tool), *schema;
+static void tool_writer_add_pairs(struct call_writer *writer, struct tree *list,
+                                  const struct tree *tool) {
+    const struct tree *parameters = tool_writer_parameters_of(tool), *schema;
     struct tree_cursor cursor = {0};
     struct bytes name;
     while (tree_next_member(tree_member(parameters, "properties"), &cursor, &name, &schema)) {
         if (!tool_cursor_is_name(name)) continue; /* no pair can have it */
         const struct tree *pair = new_pair(writer, tool, name, schema);
-        if (is_held(writer, tool) && is_required(parameters, name))
+        if (tool_writer_is_held(writer, tool) && is_required(parameters, name))
             add(writer, list, pair);
         else
             add_repeated(writer, list, pair, 0, 1);
@@ -267,9 +271,9 @@ static const struct tree *named_call(struct call_writer *writer, const struct tr
     struct bytes name = {"", 0};
     check(tree_get_string(tree_member(tree_member(tool, "function"), "name"), &name));
     add(writer, parts, new_text(writer, "text", name));
-    add_all(writer, parts, between);
+    tool_writer_add_all(writer, parts, between);
     if (writes_pairs(writer->wish->format))
-        add_pairs(writer, parts, tool);
+        tool_writer_add_pairs(writer, parts, tool);
     else
         add_json(writer, parts, tool);
     return new_form(writer, "sequence", parts);
@@ -288,19 +292,19 @@ static void add_named_calls(struct call_writer *writer, struct tree *list,
 /* ---- calls ---- */
 
 /* One call, or more: with `between` in between, or (NULL) with or without a newline behind each. */
-static void add_calls(struct call_writer *writer, struct tree *list, struct tree *call,
-                      const char *between) {
+static void tool_writer_add_calls(struct call_writer *writer, struct tree *list, struct tree *call,
+                                  const char *between) {
     if (writer->wish->single) {
-        add_all(writer, list, call);
+        tool_writer_add_all(writer, list, call);
     } else if (!between) {
         struct tree *newline = new_text(writer, "text", BYTES_LITERAL("\n"));
         add_repeated(writer, call, newline, 0, 1);
         add_repeated(writer, list, new_form(writer, "sequence", call), 1, 0);
     } else {
         struct tree *next = tree_make_array(writer->arena);
-        add_text(writer, next, between);
-        add_all(writer, next, call);
-        add_all(writer, list, call);
+        tool_writer_add_text(writer, next, between);
+        tool_writer_add_all(writer, next, call);
+        tool_writer_add_all(writer, list, call);
         add_repeated(writer, list, new_form(writer, "sequence", next), 0, 0);
     }
 }
@@ -308,17 +312,17 @@ static void add_calls(struct call_writer *writer, struct tree *list, struct tree
 static void write_deepseek(struct call_writer *writer, bool fenced, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_mark(writer, call, "<｜tool▁call▁begin｜>");
-    if (fenced) add_text(writer, call, "function");
+    if (fenced) tool_writer_add_text(writer, call, "function");
     if (fenced) add_mark(writer, call, "<｜tool▁sep｜>");
     if (fenced)
-        add_text(writer, between, "\n```json\n");
+        tool_writer_add_text(writer, between, "\n```json\n");
     else
         add_mark(writer, between, "<｜tool▁sep｜>");
     add_named_calls(writer, call, between);
-    if (fenced) add_text(writer, call, "\n```");
+    if (fenced) tool_writer_add_text(writer, call, "\n```");
     add_mark(writer, call, "<｜tool▁call▁end｜>");
     if (!writer->wish->from_mark) add_mark(writer, list, "<｜tool▁calls▁begin｜>");
-    add_calls(writer, list, call, NULL);
+    tool_writer_add_calls(writer, list, call, NULL);
     add_mark(writer, list, "<｜tool▁calls▁end｜>");
 }
 
@@ -334,60 +338,60 @@ static void add_section(struct call_writer *writer, struct tree *list, const cha
 static void write_dsml(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_tag(writer, call, "<", "invoke name=\"");
-    add_text(writer, between, "\">\n");
+    tool_writer_add_text(writer, between, "\">\n");
     add_named_calls(writer, call, between);
     add_tag(writer, call, "</", "invoke>");
     add_section(writer, list, writer->wish->from_mark ? NULL : "<");
-    add_text(writer, list, "\n");
-    add_calls(writer, list, call, NULL);
+    tool_writer_add_text(writer, list, "\n");
+    tool_writer_add_calls(writer, list, call, NULL);
     add_section(writer, list, "</");
 }
 
 static void write_glm(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_mark(writer, call, "<tool_call>");
-    add_text(writer, between, "\n");
+    tool_writer_add_text(writer, between, "\n");
     add_named_calls(writer, call, between);
     add_mark(writer, call, "</tool_call>");
-    add_calls(writer, list, call, NULL);
+    tool_writer_add_calls(writer, list, call, NULL);
 }
 
 static void write_kimi(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena), *between = tree_make_array(writer->arena);
     add_mark(writer, call, "<|tool_call_begin|>");
-    add_text(writer, call, "functions.");
+    tool_writer_add_text(writer, call, "functions.");
     add(writer, between, new_text(writer, "regex", BYTES_LITERAL(":(0|[1-9][0-9]{0,3})")));
     add_mark(writer, between, "<|tool_call_argument_begin|>");
     add_named_calls(writer, call, between);
     add_mark(writer, call, "<|tool_call_end|>");
     if (!writer->wish->from_mark) add_mark(writer, list, "<|tool_calls_section_begin|>");
-    add_calls(writer, list, call, NULL);
+    tool_writer_add_calls(writer, list, call, NULL);
     add_mark(writer, list, "<|tool_calls_section_end|>");
 }
 
 /* {"name": "NAME", "arguments": ARGUMENTS} */
 static void add_object(struct call_writer *writer, struct tree *call, const char *arguments) {
     struct tree *between = tree_make_array(writer->arena);
-    add_text(writer, call, "{\"name\": \"");
-    add_text(writer, between, arguments);
+    tool_writer_add_text(writer, call, "{\"name\": \"");
+    tool_writer_add_text(writer, between, arguments);
     add_named_calls(writer, call, between);
-    add_text(writer, call, "}");
+    tool_writer_add_text(writer, call, "}");
 }
 
 static void write_hermes(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena);
     add_mark(writer, call, "<tool_call>");
-    add_text(writer, call, "\n");
+    tool_writer_add_text(writer, call, "\n");
     add_object(writer, call, "\", \"arguments\": ");
-    add_text(writer, call, "\n");
+    tool_writer_add_text(writer, call, "\n");
     add_mark(writer, call, "</tool_call>");
-    add_calls(writer, list, call, NULL);
+    tool_writer_add_calls(writer, list, call, NULL);
 }
 
 static void write_llama(struct call_writer *writer, struct tree *list) {
     struct tree *call = tree_make_array(writer->arena);
     add_object(writer, call, "\", \"parameters\": ");
-    add_calls(writer, list, call, "; ");
+    tool_writer_add_calls(writer, list, call, "; ");
 }
 
 /* An id that the model may give its call. */
@@ -406,14 +410,14 @@ static void write_mistral(struct call_writer *writer, struct tree *list) {
         if (is_added(tokenizer, "[CALL_ID]")) add_call_id(writer, between);
         add_mark(writer, between, "[ARGS]");
         add_named_calls(writer, call, between);
-        add_calls(writer, list, call, NULL);
+        tool_writer_add_calls(writer, list, call, NULL);
         return;
     }
     add_mark(writer, list, "[TOOL_CALLS]");
-    add_text(writer, list, "[");
+    tool_writer_add_text(writer, list, "[");
     add_object(writer, call, "\", \"arguments\": ");
-    add_calls(writer, list, call, ", ");
-    add_text(writer, list, "]");
+    tool_writer_add_calls(writer, list, call, ", ");
+    tool_writer_add_text(writer, list, "]");
 }
 
 bool tool_writer_mark(enum tool_format format, const struct tokenizer *tokenizer,

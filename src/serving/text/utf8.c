@@ -58,7 +58,7 @@ size_t utf8_valid_prefix(struct bytes text) {
 }
 
 /* Appends as much as fits; *count counts on. */
-static void append(char *out, size_t capacity, size_t *count, const char *from, size_t bytes) {
+static void utf8_append(char *out, size_t capacity, size_t *count, const char *from, size_t bytes) {
     if (*count < capacity) {
         size_t room = capacity - *count;
         memcpy(out + *count, from, bytes < room ? bytes : room);
@@ -70,11 +70,11 @@ enum status utf8_repair(struct bytes text, char *out, size_t capacity, size_t *c
     size_t count = 0;
     while (text.count > 0) {
         size_t bytes = utf8_valid_prefix(text);
-        append(out, capacity, &count, text.data, bytes);
+        utf8_append(out, capacity, &count, text.data, bytes);
         text = (struct bytes){text.data + bytes, text.count - bytes};
         if (text.count == 0) break;
         utf8_next(text, &bytes);
-        append(out, capacity, &count, UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES);
+        utf8_append(out, capacity, &count, UTF8_REPLACEMENT, UTF8_REPLACEMENT_BYTES);
         text = (struct bytes){text.data + bytes, text.count - bytes};
     }
     *count_out = count;

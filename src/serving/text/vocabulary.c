@@ -3,7 +3,7 @@
 
 #include "serving/text/byte_level.h"
 
-static uint32_t hash_of(struct bytes bytes) {
+static uint32_t vocabulary_hash_of(struct bytes bytes) {
     uint64_t hash = 0xCBF29CE484222325u; /* FNV-1a, its high half folded in */
     for (size_t i = 0; i < bytes.count; i++)
         hash = (hash ^ (uint8_t)bytes.data[i]) * 0x100000001B3u;
@@ -11,15 +11,15 @@ static uint32_t hash_of(struct bytes bytes) {
 }
 
 uint32_t vocabulary_find(const struct vocabulary *vocabulary, struct bytes bytes) {
-    for (uint32_t at = hash_of(bytes);; at++) {
+    for (uint32_t at = vocabulary_hash_of(bytes);; at++) {
         uint32_t id = vocabulary->slots[at & vocabulary->slot_mask];
         if (id == VOCABULARY_NONE || bytes_equal(vocabulary_bytes(vocabulary, id), bytes))
             return id;
     }
 }
 
-static void enter(struct vocabulary *vocabulary, uint32_t id) {
-    uint32_t at = hash_of(vocabulary_bytes(vocabulary, id));
+static void vocabulary_enter(struct vocabulary *vocabulary, uint32_t id) {
+    uint32_t at = vocabulary_hash_of(vocabulary_bytes(vocabulary, id));
     while (vocabulary->slots[at & vocabulary->slot_mask] != VOCABULARY_NONE)
         at++;
     vocabulary->slots[at & vocabulary->slot_mask] = id;
@@ -37,8 +37,9 @@ struct extent {
     size_t ids, bytes, tokens;
 };
 
-static enum status measure(const struct tree *vocab, const struct tree *added, const char *name,
-                           struct extent *extent, struct error *error) {
+static enum status vocabulary_measure(const struct tree *vocab, const struct tree *added,
+                                      const char *name, struct extent *extent,
+                                      struct error *error) {
     struct tree_cursor cursor = {NULL};
     struct bytes token;
     const struct tree *value;
@@ -73,8 +74,8 @@ static enum status measure(const struct tree *vocab, const struct tree *added, c
     return STATUS_OK;
 }
 
-static enum status reserve(struct arena *arena, struct extent extent, const char *name,
-                           struct vocabulary *out, struct error *error) {
+static enum status vocabulary_reserve(struct arena *arena, struct extent extent, const char *name,
+                                      struct vocabulary *out, struct error *error) {
     uint32_t slot_count = 16;
     while (slot_count < 2 * extent.tokens)
         slot_count *= 2;
@@ -135,8 +136,8 @@ enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
                             const struct tree *added_tokens, const char *name,
                             struct vocabulary *out, struct error *error) {
     struct extent extent = {0};
-    enum status status = measure(vocab, added_tokens, name, &extent, error);
-    if (!status) status = reserve(arena, extent, name, out, error);
+    enum status status = vocabulary_measure(vocab, added_tokens, name, &extent, error);
+    if (!status) status = vocabulary_reserve(arena, extent, name, out, error);
     if (status) return status;
     struct tree_cursor cursor = {NULL};
     struct bytes token;
@@ -148,7 +149,7 @@ enum status vocabulary_read(struct arena *arena, const struct tree *vocab,
         if (out->flags[id])
             return error_set(error, STATUS_INVALID, "%s: model.vocab: two tokens have id %lld",
                              name, (long long)id);
-        if (spell(out, (uint32_t)id, token, &used)) enter(out, (uint32_t)id);
+        if (spell(out, (uint32_t)id, token, &used)) vocabulary_enter(out, (uint32_t)id);
     }
     for (size_t i = 0; i < tree_count(added_tokens) && !status; i++)
         status = add(out, vocab, tree_at(added_tokens, i), name, &used, error);

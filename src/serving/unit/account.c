@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/number.h"
 
-static uint32_t length(uint32_t from, uint32_t end) {
+static uint32_t account_length(uint32_t from, uint32_t end) {
     return end > from ? end - from : 0;
 }
 
@@ -12,15 +12,16 @@ static uint32_t length(uint32_t from, uint32_t end) {
  * rows were computed elsewhere, except the last one's, which was only chosen. */
 static uint32_t count_resumed(const struct unit_request *request, uint32_t from, uint32_t end) {
     uint32_t first = request->prompt_count, behind = first + request->resumed_count;
-    return request->resumed_count ? length(max_u32(from, first), min_u32(end, behind - 1)) : 0;
+    return request->resumed_count ? account_length(max_u32(from, first), min_u32(end, behind - 1))
+                                  : 0;
 }
 
 void account_obtained(struct unit_request *request, enum account_source source, uint32_t from,
                       uint32_t end) {
     uint32_t peak = request->computed_peak, fresh = max_u32(from, peak);
-    uint32_t again = length(from, min_u32(end, peak)) + count_resumed(request, fresh, end);
+    uint32_t again = account_length(from, min_u32(end, peak)) + count_resumed(request, fresh, end);
     uint32_t prompt_end = min_u32(end, request->prompt_count);
-    uint32_t first = length(fresh, prompt_end);
+    uint32_t first = account_length(fresh, prompt_end);
     check(from <= peak); /* no token is skipped */
     request->computed_peak = max_u32(peak, end);
     if (first == 0 && again == 0) return; /* an answer's next token: writes nothing */
@@ -45,7 +46,7 @@ void account_obtained(struct unit_request *request, enum account_source source, 
         work->recomputed_tokens += again;
         return;
     }
-    work->prompt_hit_tokens += length(max_u32(fresh, work->prompt_hit_tokens), prompt_end);
+    work->prompt_hit_tokens += account_length(max_u32(fresh, work->prompt_hit_tokens), prompt_end);
 }
 
 void account_found(struct unit_request *request, uint32_t token_count) {
@@ -73,7 +74,7 @@ void account_drafted(struct unit_request *request, uint32_t made, uint32_t right
     work->drafts_right += right;
 }
 
-void account_tell(const struct unit_request *request, struct unit_work *work_out) {
+void account_report(const struct unit_request *request, struct unit_work *work_out) {
     const struct unit_work *work = &request->work;
     uint32_t hit_tokens = work->queue_ns < 0 ? 0 : work->prompt_hit_tokens; /* 0: it never ran */
     *work_out = *work;

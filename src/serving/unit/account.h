@@ -33,6 +33,6 @@ void account_begins(struct unit_request *request, int64_t now_ns);
 void account_drafted(struct unit_request *request, uint32_t made, uint32_t right);
 
 /* The present account, for the request's gateway. */
-void account_tell(const struct unit_request *request, struct unit_work *work_out);
+void account_report(const struct unit_request *request, struct unit_work *work_out);
 
 #endif

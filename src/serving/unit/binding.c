@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
+static uint32_t binding_slot_of(const struct unit *unit, const struct unit_request *request) {
     return (uint32_t)(request - unit->requests);
 }
 
@@ -19,7 +19,7 @@ void binding_leave(struct unit *unit, const struct unit_request *request) {
     if (request->bind == BIND_NONE)
         unit->unasked_count--;
     else
-        unit->over_slots[unit->over_count++] = slot_of(unit, request);
+        unit->over_slots[unit->over_count++] = binding_slot_of(unit, request);
     check(unit->over_count <= unit->options.requests_max); /* another plan asked for each of them */
 }
 
@@ -91,7 +91,7 @@ bool binding_is_taken(const struct unit *unit, const struct step_result *result)
 }
 
 /* The rank may have none of the constraints that it was asked for. */
-static void ask_again(struct unit *unit) {
+static void binding_ask_again(struct unit *unit) {
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
         if (request->state == UNIT_REQUEST_FREE || request->bind != BIND_ASKED) continue;
@@ -111,7 +111,7 @@ static void make_ready(struct unit *unit, struct unit_request *request, int64_t 
 }
 
 void binding_take(struct unit *unit, const struct step_result *result, int64_t now_ns) {
-    if (!binding_is_taken(unit, result)) ask_again(unit);
+    if (!binding_is_taken(unit, result)) binding_ask_again(unit);
     unit->step_constraints = 0;
     for (uint32_t i = 0; i < result->ready_count; i++) {
         uint32_t slot = step_result_ready(result)[i];

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "serving/policy/kv_path.h"
 #include "serving/unit/account.h"
-#include "serving/unit/tiers.h"
+#include "serving/unit/kv_offload.h"
 #include "serving/unit/unit_request.h"
 
 #define GIVE_UPS_MAX 8 /* at once */
@@ -60,7 +60,7 @@ bool handoff_open(struct unit_request *request, const struct record_submit *subm
     return true;
 }
 
-static void put_cancel(struct unit *unit, const struct unit_request *request) {
+static void handoff_put_cancel(struct unit *unit, const struct unit_request *request) {
     unit_put(unit, RECORD_KV_CANCEL, &(struct record_kv_cancel){.request = request->id});
 }
 
@@ -82,7 +82,7 @@ static void put_expect(struct unit *unit, struct unit_request *request) {
                                             .first_block = first,
                                             .token_count = request->prompt_count,
                                             .page_count = count});
-    memcpy(expect->ticket, handoff->route.ticket, sizeof expect->ticket);
+    memcpy(expect->grant, handoff->route.grant, sizeof expect->grant);
     memcpy(kv_expect_pages(expect), request->pages + first, count * sizeof *request->pages);
     struct record_reserved *reserved = unit_put(unit, RECORD_RESERVED, NULL);
     reserved->request = request->id;
@@ -98,14 +98,14 @@ bool handoff_reserve(struct unit *unit, struct unit_request *request) {
 }
 
 /* Blocks and first tokens have arrived, or the blocks never will. */
-static void go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
+static void handoff_go_on(struct unit *unit, struct unit_request *request, int64_t now_ns) {
     struct handoff *handoff = request->handoff;
     if (!handoff->continued || handoff->open) return;
     unit->plan_wanted = true;
     request_work(request)->transfer_ns = now_ns - request->arrived_ns;
     if (!handoff->arrived) {
         unit_request_wait_again(unit, request, now_ns);
-        tiers_ask_while_written(unit, request);
+        kv_offload_ask_while_written(unit, request);
         return;
     }
     bool one = request_known(request) == request->computed_count + 1;
@@ -119,7 +119,7 @@ static bool wait_on(struct unit *unit, struct unit_request *request, int64_t now
     struct kv_path_ask ask = {.under_way = true,
                               .doubted = handoff->doubted,
                               .waited_ns = now_ns - handoff->continued_ns,
-                              .load = tiers_load_ask(unit, request, request->shared_count, 0)};
+                              .load = kv_offload_load_ask(unit, request, request->shared_count, 0)};
     struct kv_path_choice choice = kv_path_choose(&ask);
     if (choice.path != KV_PATH_WAIT) return false;
     handoff->give_up_ns = now_ns + choice.wait_ns;
@@ -132,7 +132,7 @@ static uint32_t expected_blocks(const struct unit_request *request) {
 }
 
 static void begin_wait(struct unit *unit, struct unit_request *request, int64_t now_ns) {
-    struct load_ask without = tiers_load_ask(unit, request, request->shared_count, 0);
+    struct load_ask without = kv_offload_load_ask(unit, request, request->shared_count, 0);
     request->handoff->doubted =
         kv_path_doubts(&unit->transfers, expected_blocks(request), &without);
     (void)wait_on(unit, request, now_ns);
@@ -158,7 +158,7 @@ void handoff_continue(struct unit *unit, struct unit_request *request,
     handoff->continued = true;
     handoff->continued_ns = now_ns;
     if (handoff->open) begin_wait(unit, request, now_ns);
-    go_on(unit, request, now_ns);
+    handoff_go_on(unit, request, now_ns);
 }
 
 /* ---- the side that computes the prompt ---- */
@@ -198,7 +198,7 @@ static void put_push(struct unit *unit, struct unit_request *request, uint32_t w
 /* The row may wait in the step for a load or its mask in vain; then it runs again and writes once
  * more. */
 static bool may_be_lost(const struct unit_request *request, uint32_t reach) {
-    return tiers_is_loading(request) ||
+    return kv_offload_is_loading(request) ||
            (request->constraint_bytes && reach >= request->prompt_count);
 }
 
@@ -239,7 +239,7 @@ void handoff_pass_on(struct unit *unit, struct unit_request *request) {
 void handoff_interrupt(struct unit *unit, struct unit_request *request) {
     struct handoff *handoff = request->handoff;
     if (!may_push(request) || handoff->whole_count == handoff->sent_count) return;
-    put_cancel(unit, request);
+    handoff_put_cancel(unit, request);
     handoff->failed = true;
 }
 
@@ -259,7 +259,7 @@ void handoff_leave(struct unit *unit, struct unit_request *request, enum finish_
     }
     if (handoff->leaving && handoff->reason != FINISH_HANDED_OVER) return;
     if (!handoff->leaving) unit_request_leave(unit, request);
-    if (reason != FINISH_HANDED_OVER) put_cancel(unit, request);
+    if (reason != FINISH_HANDED_OVER) handoff_put_cancel(unit, request);
     handoff->leaving = true;
     handoff->reason = reason;
 }
@@ -278,7 +278,7 @@ void handoff_give_up(struct unit *unit, int64_t now_ns) {
         if (!handoff || !handoff->open || !handoff->continued || handoff->leaving) continue;
         bool due = handoff->give_up_ns <= now_ns;
         if (due && given_up < GIVE_UPS_MAX && !wait_on(unit, request, now_ns)) {
-            put_cancel(unit, request);
+            handoff_put_cancel(unit, request);
             handoff->given_up = true;
             handoff->give_up_ns = MACHINE_NEVER;
             given_up++;
@@ -328,20 +328,21 @@ void handoff_done(struct unit *unit, struct unit_request *request,
     take_blocks(unit, request, record);
     unit->totals.transfers_arrived += handoff->arrived;
     unit->totals.transfers_failed += !handoff->arrived;
-    go_on(unit, request, now_ns);
+    handoff_go_on(unit, request, now_ns);
 }
 
 /* True if a request of an abandoned unit may end now: not in a step, nor while a load writes to its
  * pages.
  */
-static bool may_end(const struct unit_request *request) {
-    return request->state != UNIT_REQUEST_FREE && !request->in_step && !tiers_is_loading(request);
+static bool handoff_may_end(const struct unit_request *request) {
+    return request->state != UNIT_REQUEST_FREE && !request->in_step &&
+           !kv_offload_is_loading(request);
 }
 
 void handoff_end_all(struct unit *unit, size_t answer_bytes) {
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         struct unit_request *request = &unit->requests[slot];
-        if (!may_end(request)) continue;
+        if (!handoff_may_end(request)) continue;
         if (!unit_can_put(unit, answer_bytes)) return;
         handoff_leave(unit, request, FINISH_FAILED);
     }
@@ -350,7 +351,7 @@ void handoff_end_all(struct unit *unit, size_t answer_bytes) {
 bool handoff_may_any_end(const struct unit *unit) {
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        if (may_end(request) && request->state != UNIT_REQUEST_LEAVING) return true;
+        if (handoff_may_end(request) && request->state != UNIT_REQUEST_LEAVING) return true;
     }
     return false;
 }

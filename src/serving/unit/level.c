@@ -32,7 +32,7 @@ static double answers_cost(const struct step_cost *cost, uint32_t answers) {
 }
 
 /* The longest row of a prompt, up to `most` tokens: to its end, or to the end of a block. */
-static uint32_t row_tokens(const struct schedule_item *item, uint32_t most) {
+static uint32_t level_row_tokens(const struct schedule_item *item, uint32_t most) {
     uint32_t first = item->computed_tokens, wanted = item->known_tokens - first;
     if (most >= wanted) return wanted;
     uint32_t end = (first + most) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
@@ -48,9 +48,9 @@ static uint32_t fill(const struct unit *unit, uint32_t count, uint32_t answers,
         const struct schedule_item *item = &unit->scratch.items[unit->scratch.order[i]];
         uint32_t chunk = unit->options.chunk_tokens_max, left = room - taken;
         if (item->phase == SCHEDULE_DECODE) continue;
-        uint32_t most = row_tokens(item, chunk < left ? chunk : left);
+        uint32_t most = level_row_tokens(item, chunk < left ? chunk : left);
         uint32_t tokens =
-            row_tokens(item, step_cost_afford(cost, item->computed_tokens, most, ns - added));
+            level_row_tokens(item, step_cost_afford(cost, item->computed_tokens, most, ns - added));
         taken += tokens;
         added += step_cost_run_ns(cost, item->computed_tokens, tokens);
         if (tokens < most) break; /* as many tokens in total are then spent in this way */
@@ -66,7 +66,7 @@ static uint32_t chunk_min(const struct unit *unit, const struct step_cost *cost)
     uint32_t most = (unit->options.step_tokens_max - unit->options.step_rows_max) /
                     KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
     if (2 * costs.read >= costs.attended * most) return most; /* or nothing is known */
-    uint32_t least = prefill_costs_chunk_min(&costs);
+    uint32_t least = balance_prefill_costs_chunk_min(&costs);
     return least < most ? least : most;
 }
 
@@ -77,7 +77,7 @@ struct level_view level_look(const struct unit *unit, const struct step_cost *co
     view.least_ns = 2 * view.answers_ns;
     if (count > 0) {
         const struct schedule_item *first = &unit->scratch.items[unit->scratch.order[0]];
-        uint32_t tokens = row_tokens(first, chunk_min(unit, cost));
+        uint32_t tokens = level_row_tokens(first, chunk_min(unit, cost));
         double ns = view.answers_ns + step_cost_run_ns(cost, first->computed_tokens, tokens);
         if (ns > view.least_ns) view.least_ns = ns;
     }

@@ -18,14 +18,15 @@ struct prefix_name pages_root(const struct unit *unit, const struct unit_request
 }
 
 /* The name of the sequence before a request's next block; its last block is `node`. */
-static struct prefix_name name_of(const struct unit *unit, const struct unit_request *request,
-                                  uint32_t node) {
+static struct prefix_name pages_name_of(const struct unit *unit, const struct unit_request *request,
+                                        uint32_t node) {
     if (node != PREFIX_NONE) return prefix_tree_name(&unit->tree, node);
     return pages_root(unit, request);
 }
 
-static struct prefix_name next_name(const struct unit *unit, const struct unit_request *request,
-                                    const struct prefix_name *before, uint32_t block) {
+static struct prefix_name pages_next_name(const struct unit *unit,
+                                          const struct unit_request *request,
+                                          const struct prefix_name *before, uint32_t block) {
     const uint32_t *tokens = request->tokens + (size_t)block * KV_BLOCK_TOKENS;
     const struct block_key *keys = request->keys, *known = NULL;
     /* A block that was found by its text has another key, and so have those after it. */
@@ -36,12 +37,12 @@ static struct prefix_name next_name(const struct unit *unit, const struct unit_r
 
 struct pages_hit pages_look_up(const struct unit *unit, const struct unit_request *request) {
     struct pages_hit hit = {.node = PREFIX_NONE};
-    if (!unit->options.prefix_cache || request_scores(request)) return hit;
+    if (!unit->options.prefix_cache || state_request_scores(request)) return hit;
     uint32_t blocks_max = (request_known(request) - 1) / KV_BLOCK_TOKENS;
     bool by_text = unit->options.reuse_generated && !request->started;
     while (hit.block_count < blocks_max) {
-        struct prefix_name before = name_of(unit, request, hit.node);
-        struct prefix_name name = next_name(unit, request, &before, hit.block_count);
+        struct prefix_name before = pages_name_of(unit, request, hit.node);
+        struct prefix_name name = pages_next_name(unit, request, &before, hit.block_count);
         uint32_t node = prefix_tree_find(&unit->tree, &name);
         bool in_prompt = (hit.block_count + 1) * KV_BLOCK_TOKENS <= request->prompt_count;
         if (node == PREFIX_NONE && by_text && in_prompt)
@@ -64,7 +65,7 @@ uint32_t pages_keys(const struct unit *unit, const struct record_submit *submit,
     for (uint32_t at = 0; unit->options.prefix_cache && at + KV_BLOCK_TOKENS < known;
          at += KV_BLOCK_TOKENS) {
         uint32_t of_prompt = kv_block_rows(submit->prompt_count, at / KV_BLOCK_TOKENS);
-        key = prefix_block_key(&key, tokens + at, of_prompt);
+        key = prefix_tree_block_key(&key, tokens + at, of_prompt);
         keys_out[count++] = key;
     }
     return count;
@@ -78,7 +79,7 @@ void pages_set_keys(const struct unit *unit, struct unit_request *request, uint3
     }
     struct block_key key = *made ? request->keys[*made - 1] : pages_root(unit, request).key;
     for (; *made < count; ++*made)
-        request->keys[*made] = key = prefix_block_key(
+        request->keys[*made] = key = prefix_tree_block_key(
             &key, request->tokens + (size_t)*made * KV_BLOCK_TOKENS, request->block_prompt[*made]);
 }
 
@@ -116,7 +117,7 @@ static uint32_t list_candidates(struct unit *unit, uint32_t wanted) {
 }
 
 /* Evicts until `wanted` pages are free. False if that is impossible; nothing has changed then. */
-static bool make_room(struct unit *unit, uint32_t wanted) {
+static bool pages_make_room(struct unit *unit, uint32_t wanted) {
     if (wanted <= unit->pages.free_count) return true;
     uint32_t missing = wanted - unit->pages.free_count;
     if (missing > unit->pages.cached_count) return false;
@@ -134,7 +135,7 @@ static bool make_room(struct unit *unit, uint32_t wanted) {
 bool pages_claim(struct unit *unit, struct unit_request *request, uint32_t page_count) {
     if (page_count <= request->page_count) return true;
     uint32_t missing = page_count - request->page_count;
-    if (!make_room(unit, missing)) return false;
+    if (!pages_make_room(unit, missing)) return false;
     bool claimed = page_table_claim(&unit->pages, missing, request->pages + request->page_count);
     check(claimed);
     request->page_count = page_count;
@@ -154,7 +155,7 @@ static void share_next(struct unit *unit, struct unit_request *request,
         page_table_lease(&unit->pages, (struct page_id){equal});
         page_table_release(&unit->pages, page, 1);
         page->index = equal;
-        request->told_count = min_u32(request->told_count, block);
+        request->reported_count = min_u32(request->reported_count, block);
     }
     request->node = page->index;
 }
@@ -164,10 +165,10 @@ void pages_share(struct unit *unit, struct unit_request *request) {
                                                   * size */
     uint32_t end = request->computed_count / KV_BLOCK_TOKENS, named = request->shared_count;
     if (!unit->options.prefix_cache || named >= end) return;
-    last = name_of(unit, request, request->node);
+    last = pages_name_of(unit, request, request->node);
     while (request->shared_count < end) {
         for (; named < end && named < request->shared_count + NAMES_AHEAD; named++)
-            names[named % NAMES_AHEAD] = last = next_name(unit, request, &last, named);
+            names[named % NAMES_AHEAD] = last = pages_next_name(unit, request, &last, named);
         share_next(unit, request, &names[request->shared_count % NAMES_AHEAD]);
     }
 }
@@ -180,7 +181,7 @@ void pages_release(struct unit *unit, struct unit_request *request) {
 }
 
 void pages_forget(struct unit *unit) {
-    bool made = make_room(unit, unit->options.page_count);
+    bool made = pages_make_room(unit, unit->options.page_count);
     check(made);
 }
 

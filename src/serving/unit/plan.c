@@ -15,9 +15,9 @@
 #include "serving/unit/account.h"
 #include "serving/unit/binding.h"
 #include "serving/unit/handoff.h"
+#include "serving/unit/kv_offload.h"
 #include "serving/unit/level.h"
 #include "serving/unit/pages.h"
-#include "serving/unit/tiers.h"
 #include "serving/unit/unit_request.h"
 
 #define LOOK_UPS_MAX 4 /* requests that may start in one step */
@@ -123,7 +123,7 @@ static void view_request(const struct unit_request *request, uint32_t slot,
  * that enter and leave. */
 static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
     uint32_t count = 0, asking = 0, end = unit->options.requests_max;
-    unit->tiers.answer_by_ns = MACHINE_NEVER;
+    unit->kv_offload.answer_by_ns = MACHINE_NEVER;
     unit->held_count = unit->held_running = 0;
     for (uint32_t i = 0; i < unit->line_count; i++) {
         uint32_t slot = unit->line[i];
@@ -140,13 +140,14 @@ static uint32_t view_requests(struct unit *unit, int64_t now_ns) {
             unit->held_running += request_runs(request);
             continue;
         }
-        int64_t answer_by_ns = tiers_answer_by_ns(unit, request, now_ns);
+        int64_t answer_by_ns = kv_offload_answer_by_ns(unit, request, now_ns);
         if (answer_by_ns <= now_ns) {
             view_request(request, slot, &unit->scratch.items[count++]);
             continue;
         }
         unit->scratch.order[end - ++asking] = slot; /* after all that are in view */
-        if (answer_by_ns < unit->tiers.answer_by_ns) unit->tiers.answer_by_ns = answer_by_ns;
+        if (answer_by_ns < unit->kv_offload.answer_by_ns)
+            unit->kv_offload.answer_by_ns = answer_by_ns;
     }
     check(count + asking == unit_active_count(unit));
     schedule_order(unit->scratch.items, count, unit->scratch.order);
@@ -185,7 +186,7 @@ static void interrupt(struct unit *unit, struct schedule_item *item, int64_t now
     check(request_runs(request));
     if (request->pushes) handoff_interrupt(unit, request);
     unit_request_wait_again(unit, request, now_ns);
-    tiers_ask_later(unit, request);
+    kv_offload_ask_later(unit, request);
     item->phase = SCHEDULE_WAITING;
     request_work(request)->preemptions++;
     unit->totals.preemptions++;
@@ -282,14 +283,14 @@ struct extras { /* counts, of rows so far or of all */
 };
 
 /* The first page that the request's next row sends: the engine knows those before it. */
-static uint32_t first_told(const struct unit_request *request, uint32_t page_count) {
-    return request->fresh ? 0 : min_u32(request->told_count, page_count);
+static uint32_t first_reported(const struct unit_request *request, uint32_t page_count) {
+    return request->fresh ? 0 : min_u32(request->reported_count, page_count);
 }
 
 /* Adds the data of a row in addition to its tokens and its sampling: past tokens, biases and masked
  * stop tokens if it samples; its constraint if it is fresh. */
-static void add_extras(struct extras *sum, const struct unit_request *request,
-                       uint32_t token_count) {
+static void plan_add_extras(struct extras *sum, const struct unit_request *request,
+                            uint32_t token_count) {
     if (request->adjusts && row_samples(request, token_count)) {
         sum->history += request->history.count;
         sum->biases += request->bias_count + mask_count(request, request->output_count);
@@ -321,7 +322,7 @@ static void put_extras(struct step_plan *plan, struct step_row *row,
 
 static void put_constraint(const struct unit *unit, struct step_plan *plan, uint32_t row,
                            struct unit_request *request, struct extras *used) {
-    request_settle(request);
+    request_fill_tokens(request);
     uint32_t *tokens = step_plan_constraint_tokens(plan) + used->constraint_tokens;
     uint32_t answer_count = request->output_count, stop_count = request->stop_token_count;
     step_plan_constraints(plan)[used->constraints++] =
@@ -344,11 +345,11 @@ static void put_constraint(const struct unit *unit, struct step_plan *plan, uint
 
 /* The prompt's tokens without a score, as far as the row reaches: it may repeat work from before an
  * interruption. */
-static void put_scores(struct step_row *row, const struct unit_request *request) {
+static void plan_put_scores(struct step_row *row, const struct unit_request *request) {
     uint32_t end = row->first_position + row->token_count;
     bool ends = end >= request->prompt_count;
     uint32_t scored_end = ends ? request->prompt_count : end + 1;
-    if (!request_scores(request) || scored_end <= request->scored_count) return;
+    if (!state_request_scores(request) || scored_end <= request->scored_count) return;
     check(row->first_position < request->scored_count); /* no token is skipped */
     row->next_token = ends ? STEP_NO_TOKEN : request->tokens[end];
     row->scored_count = scored_end - request->scored_count;
@@ -365,7 +366,7 @@ struct row_place {
 
 static void put_row_tokens(const struct row_place *place, struct unit_request *request,
                            uint32_t first, uint32_t count) {
-    request_settle(request);
+    request_fill_tokens(request);
     memcpy(place->tokens + place->tokens_used, request->tokens + first,
            count * sizeof *request->tokens);
 }
@@ -379,7 +380,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     uint32_t token_count = choice->token_count, first = request->computed_count;
     bool samples = row_samples(request, token_count);
     uint32_t page_count = row_page_count(request, token_count + item->draft_tokens);
-    uint32_t first_page = first_told(request, page_count);
+    uint32_t first_page = first_reported(request, page_count);
     check(first >= request->shared_count * KV_BLOCK_TOKENS); /* shared pages are read-only */
     check(page_count <= request->page_count);
     /* Sets all fields: zeroing the row first makes planning a tenth slower. */
@@ -403,7 +404,7 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
                              .next_token = 0,
                              .draft_count = item->draft_tokens,
                              .fresh = request->fresh,
-                             .loads = request->tier && tiers_is_loading(request),
+                             .loads = request->kv_offload && kv_offload_is_loading(request),
                              .constrained = request->constraint_bytes > 0,
                              .sampling = request->sampling};
     if (token_count == 1 && samples)
@@ -414,9 +415,9 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
         memcpy(place->pages + place->pages_used, request->pages + first_page,
                row->page_count * sizeof *request->pages);
     place->pages_used += row->page_count;
-    request->told_count = page_count;
+    request->reported_count = page_count;
     place->tokens_used += token_count;
-    put_scores(row, request);
+    plan_put_scores(row, request);
     if (samples) put_extras(plan, row, request, &place->used);
     if (brings_constraint(request)) put_constraint(unit, plan, index, request, &place->used);
     request->in_step = true;
@@ -425,23 +426,23 @@ static void put_row(struct unit *unit, struct step_plan *plan, uint32_t index,
     unit->step_slots[index] = item->slot;
 }
 
-static void add_work(struct step_work *work, const struct schedule_item *item,
-                     uint32_t token_count) {
+static void plan_add_work(struct step_work *work, const struct schedule_item *item,
+                          uint32_t token_count) {
     work->drafts += item->draft_tokens;
     if (item->phase == SCHEDULE_DECODE) {
         work->answer_rows++;
         work->drafts += token_count - 1;
     } else {
-        step_work_add(work, item->computed_tokens, token_count);
+        step_cost_work_add(work, item->computed_tokens, token_count);
     }
 }
 
 /* The work of the first row_count choices, which run. */
-static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
+static struct step_work plan_work_of(const struct unit *unit, uint32_t row_count) {
     struct step_work work = {0};
     for (uint32_t i = 0; i < row_count; i++) {
         const struct schedule_choice *choice = &unit->scratch.choices[i];
-        add_work(&work, &unit->scratch.items[choice->item], choice->token_count);
+        plan_add_work(&work, &unit->scratch.items[choice->item], choice->token_count);
     }
     return work;
 }
@@ -449,8 +450,9 @@ static struct step_work work_of(const struct unit *unit, uint32_t row_count) {
 /* Prefetches the data that the request's row will copy. */
 static void prefetch_row(const struct unit_request *request) {
     const char *end = (const char *)(request->pages + request->page_count);
-    const char *told = (const char *)(request->pages + first_told(request, request->page_count));
-    for (const char *at = told; at < end; at += 64)
+    const char *reported =
+        (const char *)(request->pages + first_reported(request, request->page_count));
+    for (const char *at = reported; at < end; at += 64)
         __builtin_prefetch(at);
 }
 
@@ -463,7 +465,7 @@ struct plan_sum {
     bool pushes;
 };
 
-static struct plan_sum sum_rows(const struct unit *unit, uint32_t row_count) {
+static struct plan_sum plan_sum_rows(const struct unit *unit, uint32_t row_count) {
     const struct schedule_item *items = unit->scratch.items;
     struct plan_sum sum = {0};
     for (uint32_t i = 0; i < row_count; i++) {
@@ -473,10 +475,10 @@ static struct plan_sum sum_rows(const struct unit *unit, uint32_t row_count) {
         uint32_t pages = row_page_count(request, choice->token_count + item->draft_tokens);
         sum.tokens += choice->token_count;
         sum.drafts += item->draft_tokens;
-        sum.pages += pages - first_told(request, pages);
+        sum.pages += pages - first_reported(request, pages);
         sum.pushes |= request->pushes;
-        add_work(&sum.work, item, choice->token_count);
-        add_extras(&sum.extras, request, choice->token_count);
+        plan_add_work(&sum.work, item, choice->token_count);
+        plan_add_extras(&sum.extras, request, choice->token_count);
         prefetch_row(request);
     }
     binding_choose(unit, LIMIT_CONSTRAINT_BYTES - sum.extras.constraint_bytes, &sum.asks);
@@ -485,7 +487,7 @@ static struct plan_sum sum_rows(const struct unit *unit, uint32_t row_count) {
 
 static void put_plan(struct unit *unit, uint32_t row_count, const struct plan_sum *sum) {
     uint32_t ahead = sum->asks.count + sum->asks.over_count;
-    struct step_plan *plan = outbox_put_bare(
+    struct step_plan *plan = machine_outbox_put_bare(
         unit->outbox, RECORD_RUN_STEP,
         &(struct step_plan){.step = ++unit->step,
                             .row_count = row_count,
@@ -594,8 +596,8 @@ static bool may_stay(const struct unit *unit, const struct unit_request *loading
     while (row < row_count &&
            &unit->requests[unit->scratch.items[unit->scratch.choices[row].item].slot] != loading)
         row++;
-    struct step_work work = work_of(unit, row_count);
-    return row < row_count && tiers_may_wait(unit, loading, step_cost_ns(&unit->cost, &work));
+    struct step_work work = plan_work_of(unit, row_count);
+    return row < row_count && kv_offload_may_wait(unit, loading, step_cost_ns(&unit->cost, &work));
 }
 
 void plan_step(struct unit *unit, int64_t now_ns) {
@@ -603,12 +605,12 @@ void plan_step(struct unit *unit, int64_t now_ns) {
     struct unit_request *loading = NULL;
     uint32_t count = view_requests(unit, now_ns);
     if (grow_answers(unit, count, now_ns)) count = view_requests(unit, now_ns);
-    if (unit->counts[UNIT_REQUEST_WAITING] > 0 && tiers_load(unit, count, &loading))
+    if (unit->counts[UNIT_REQUEST_WAITING] > 0 && kv_offload_load(unit, count, &loading))
         count = view_requests(unit, now_ns);
     double saved_ns = unit->prompt_saved_ns;
     uint32_t row_count = choose_rows(unit, count, now_ns);
     if (loading && !may_stay(unit, loading, row_count)) { /* once more, without it */
-        tiers_leave_step(unit, loading);
+        kv_offload_leave_step(unit, loading);
         loading = NULL;
         unit->prompt_saved_ns = saved_ns;
         count = view_requests(unit, now_ns);
@@ -618,11 +620,11 @@ void plan_step(struct unit *unit, int64_t now_ns) {
      * unless parked requests, those that wait for masks, or blocks that are being copied hold the
      * pages. */
     check(row_count > 0 || count == 0 || unit->held_running > 0 ||
-          unit_parked_count(unit) + unit->tiers.keeping_count > 0);
+          unit_parked_count(unit) + unit->kv_offload.keeping_count > 0);
     if (row_count == 0 && unit->held_count + unit->unasked_count == 0) return;
     spend_prompt_ns(unit, row_count);
     start_requests(unit, row_count, now_ns);
-    struct plan_sum sum = sum_rows(unit, row_count);
+    struct plan_sum sum = plan_sum_rows(unit, row_count);
     put_plan(unit, row_count, &sum);
     if (loading) account_begins(loading, now_ns);
     for (uint32_t i = 0; i < row_count && sum.pushes; i++)

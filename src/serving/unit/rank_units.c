@@ -53,7 +53,7 @@ struct rank_units {
     uint64_t *offer_rounds;    /* `offers` has the rank's offer as of this round */
     uint32_t *requests;        /* held by a rank */
     /* The ranks' load reports: only ranks that have changed since are asked again. */
-    struct record_unit_load *loads_told; /* of each; the sums include them */
+    struct record_unit_load *loads_reported; /* of each; the sums include them */
     struct unit_rank_load *rank_loads;
     struct record_unit_load load_sums;
     uint32_t *changed; /* [changed_count] ranks */
@@ -66,7 +66,7 @@ struct rank_units {
     uint32_t near_count;         /* of blocks: rank_count or 0 */
     struct waiting_line line;
     struct predict_length lengths;
-    struct admit_house house; /* of a rank: its limits; of all: what they hold */
+    struct unit_capacity capacity; /* of a rank: its limits; of all: what they hold */
     uint64_t prefill_choices[PREFILL_REASON_COUNT], decode_choices[DECODE_REASON_COUNT];
     int64_t patience_ns, retry_ns; /* when the first patience in the line ends */
     bool line_wanted;              /* something has changed since the line was last served */
@@ -90,14 +90,14 @@ struct rank_units {
     struct record_experts experts; /* at first; zeros: nothing to report */
 };
 
-static struct map_key key_of(struct request_id id) {
+static struct map_key rank_units_key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
 /* ---- what units say ---- */
 
 static void *put_kind(struct rank_units *units, enum record_kind kind, const void *fixed) {
-    void *record = outbox_put(&units->outbox, kind, fixed);
+    void *record = machine_outbox_put(&units->outbox, kind, fixed);
     check(record);
     return record;
 }
@@ -108,7 +108,7 @@ static void *put(struct rank_units *units, const struct record *record) {
     return copy;
 }
 
-static void put_hello(struct rank_units *units) {
+static void rank_units_put_hello(struct rank_units *units) {
     struct record_unit_hello all = {0}, one;
     struct unit_rank rank;
     for (uint32_t i = 0; i < units->rank_count; i++) {
@@ -125,7 +125,7 @@ static void put_hello(struct rank_units *units) {
 }
 
 static void say_hello(struct rank_units *units) {
-    put_hello(units);
+    rank_units_put_hello(units);
     if (units->experts.ranks) put(units, &units->experts.record);
     units->hello_sent = units->load_changed = true;
 }
@@ -138,8 +138,8 @@ static void learn_length(struct rank_units *units, const struct record_finished 
 
 /* Stored and loaded blocks pass through the storage's memory and stay there for a while. */
 static void note_memory(struct recent_blocks *memory, const struct record *record) {
-    if (record->kind == RECORD_KV_KEEP) {
-        const struct record_kv_keep *keep = (const struct record_kv_keep *)record;
+    if (record->kind == RECORD_KV_PUT) {
+        const struct record_kv_put *keep = (const struct record_kv_put *)record;
         recent_blocks_note(memory, kv_keep_keys(keep) + 1, keep->block_count);
     } else if (record->kind == RECORD_KV_LOAD) {
         const struct record_kv_load *load = (const struct record_kv_load *)record;
@@ -148,7 +148,7 @@ static void note_memory(struct recent_blocks *memory, const struct record *recor
 }
 
 /* A rank takes a record, or steps: its offer and load change. */
-static void note_change(struct rank_units *units, uint32_t rank) {
+static void rank_units_note_change(struct rank_units *units, uint32_t rank) {
     units->offer_rounds[rank] = 0;
     if (units->has_changed[rank]) return;
     units->has_changed[rank] = true;
@@ -156,7 +156,7 @@ static void note_change(struct rank_units *units, uint32_t rank) {
 }
 
 /* Gives a record of a unit its rank. */
-static void take_record(struct rank_units *units, uint32_t rank, struct record *record) {
+static void rank_units_take_record(struct rank_units *units, uint32_t rank, struct record *record) {
     switch ((enum record_kind)record->kind) {
     case RECORD_RUN_STEP:
         units->ranks[rank].plan = (struct step_plan *)record;
@@ -165,7 +165,8 @@ static void take_record(struct rank_units *units, uint32_t rank, struct record *
         return;
     case RECORD_FINISHED:
         learn_length(units, (const struct record_finished *)record);
-        map_remove(&units->rank_of, key_of(((const struct record_finished *)record)->request));
+        map_remove(&units->rank_of,
+                   rank_units_key_of(((const struct record_finished *)record)->request));
         ((struct record_finished *)record)->work.rank = rank;
         return;
     case RECORD_TOKENS:
@@ -185,12 +186,12 @@ static void take_record(struct rank_units *units, uint32_t rank, struct record *
 static void take_records(struct rank_units *units, uint32_t rank, uint32_t used) {
     while (used < units->outbox.used) {
         struct record *record = (struct record *)(void *)(units->outbox.memory + used);
-        take_record(units, rank, record);
+        rank_units_take_record(units, rank, record);
         used += record->bytes;
     }
     if (unit_take_load_change(units->ranks[rank].unit)) units->load_changed = true;
     units->requests[rank] = unit_request_count(units->ranks[rank].unit);
-    note_change(units, rank);
+    rank_units_note_change(units, rank);
 }
 
 /* Replaces a rank's last report by its new one in the sums. */
@@ -212,15 +213,15 @@ static void view_loads(struct rank_units *units) {
         uint32_t rank = units->changed[i];
         struct record_unit_load load;
         unit_load(units->ranks[rank].unit, &load, &units->rank_loads[rank]);
-        sum_load(sums, &units->loads_told[rank], &load);
-        units->loads_told[rank] = load;
+        sum_load(sums, &units->loads_reported[rank], &load);
+        units->loads_reported[rank] = load;
         units->has_changed[rank] = false;
     }
     units->changed_count = 0;
     sums->last_step_ns = 0;
     sums->kv_storage = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
-        int64_t step_ns = units->loads_told[rank].last_step_ns;
+        int64_t step_ns = units->loads_reported[rank].last_step_ns;
         if (step_ns > sums->last_step_ns) sums->last_step_ns = step_ns;
         sums->kv_storage = max_u32(sums->kv_storage, units->rank_loads[rank].kv_storage);
     }
@@ -233,10 +234,10 @@ static bool any_takes(const struct rank_units *units) {
 }
 
 static bool is_draining(const struct rank_units *units) {
-    return units->house.draining || !any_takes(units);
+    return units->capacity.draining || !any_takes(units);
 }
 
-static void put_load(struct rank_units *units) {
+static void rank_units_put_load(struct rank_units *units) {
     if (!units->hello_sent) return;
     view_loads(units);
     struct record_unit_load fixed = units->load_sums;
@@ -245,7 +246,8 @@ static void put_load(struct rank_units *units) {
     fixed.draining = is_draining(units);
     memcpy(fixed.prefill_choices_total, units->prefill_choices, sizeof units->prefill_choices);
     memcpy(fixed.decode_choices_total, units->decode_choices, sizeof units->decode_choices);
-    struct record_unit_load *all = outbox_put_bare(&units->outbox, RECORD_UNIT_LOAD, &fixed);
+    struct record_unit_load *all =
+        machine_outbox_put_bare(&units->outbox, RECORD_UNIT_LOAD, &fixed);
     check(all);
     memcpy(load_ranks(all), units->rank_loads, units->rank_count * sizeof *units->rank_loads);
     units->load_changed = false;
@@ -260,7 +262,7 @@ static size_t own_bytes(uint32_t ranks) {
            record_bytes(RECORD_EXPERTS, NULL);
 }
 
-static bool has_room(const struct rank_units *units) {
+static bool rank_units_has_room(const struct rank_units *units) {
     return outbox_room(&units->outbox) >= units->unit_bytes + own_bytes(units->rank_count);
 }
 
@@ -273,13 +275,14 @@ static void view_offers(struct rank_units *units) {
     }
 }
 
-static bool takes(const struct rank_units *units, uint32_t rank) {
-    return units->offers[rank].requests < units->house.requests_max && !units->ranks[rank].masked;
+static bool rank_units_takes(const struct rank_units *units, uint32_t rank) {
+    return units->offers[rank].requests < units->capacity.requests_max &&
+           !units->ranks[rank].masked;
 }
 
 /* True if the rank's next step has room for a request of some turn. */
 static bool has_row(const struct rank_units *units, uint32_t rank) {
-    return units->offers[rank].rows < units->house.rows_max;
+    return units->offers[rank].rows < units->capacity.rows_max;
 }
 
 /* Before the line is served, and when a rank has changed meanwhile: the room that its requests look
@@ -288,7 +291,7 @@ static void view_room(struct rank_units *units) {
     view_offers(units);
     units->room_turn = INT64_MIN;
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
-        if (takes(units, rank) && has_row(units, rank) &&
+        if (rank_units_takes(units, rank) && has_row(units, rank) &&
             units->offers[rank].full_turn > units->room_turn)
             units->room_turn = units->offers[rank].full_turn;
 }
@@ -308,7 +311,7 @@ static bool view_prefills(struct rank_units *units, int64_t turn) {
             has_row(units, rank) && (turn < offer->full_turn || offer->full_turn == INT64_MAX);
         if (units->on_arrival) room = true;
         units->prefills[rank] = (struct prefill_rank){
-            .takes = takes(units, rank) && room,
+            .takes = rank_units_takes(units, rank) && room,
             .pages_free = offer->pages_available,
             .bound_cost =
                 masked ? 1e300 /* no request is to wait for it */
@@ -337,8 +340,8 @@ static void view_blocks(struct rank_units *units, const struct record_submit *su
 
 /* The hit of a prompt at a rank: from its storage's memory, then from the disk that all share, as
  * far as that is faster than computing. */
-static struct prefill_hit hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
-                                 uint32_t most) {
+static struct prefill_hit rank_units_hit_of(const struct unit *unit, uint32_t cached, uint32_t near,
+                                            uint32_t most) {
     const uint32_t ends[] = {most, near}; /* of the disk, of the memory */
     struct prefill_hit hit = {.cached_tokens = cached};
     for (int memory = 1; memory >= 0; memory--) {
@@ -367,7 +370,7 @@ static void view_hits(struct rank_units *units, const struct prompt_blocks *bloc
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         uint32_t near = blocks->near_count ? blocks->near[rank] * KV_BLOCK_TOKENS : 0;
         units->hits[rank] =
-            hit_of(units->ranks[rank].unit, units->hits[rank].cached_tokens, near, most);
+            rank_units_hit_of(units->ranks[rank].unit, units->hits[rank].cached_tokens, near, most);
     }
 }
 
@@ -399,7 +402,8 @@ static uint32_t choose_simply(struct rank_units *units, bool answers) {
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         const struct unit_offer *offer = &units->offers[rank];
         units->loads[rank] = (struct balance_rank){
-            offer->requests, answers ? offer->pages_held : offer->tokens_ahead, takes(units, rank)};
+            offer->requests, answers ? offer->pages_held : offer->tokens_ahead,
+            rank_units_takes(units, rank)};
     }
     return balance_simply(units->method, units->loads, units->rank_count, units->choices++);
 }
@@ -412,10 +416,12 @@ static struct decode_choice choose_to_decode(struct rank_units *units,
         const struct unit_offer *offer = &units->offers[rank];
         units->decodes[rank] = (struct decode_rank){
             .requests = offer->rows,
-            .requests_max = rank != but && takes(units, rank) ? units->house.rows_max : 0,
-            .pages_total = units->house.page_count,
+            .requests_max =
+                rank != but && rank_units_takes(units, rank) ? units->capacity.rows_max : 0,
+            .pages_total = units->capacity.page_count,
             .pages_held = offer->pages_held,
-            .pages_reserved = units->house.page_count - offer->pages_held - offer->pages_available,
+            .pages_reserved =
+                units->capacity.page_count - offer->pages_held - offer->pages_available,
             .pages_expected = offer->pages_expected};
     }
     return balance_decode(&costs, need, units->decodes, units->rank_count);
@@ -475,31 +481,32 @@ static void leave_line(struct rank_units *units, uint32_t place, enum finish_rea
     struct request_id id = waiting_line_at(&units->line, place)->submit->request;
     put_end(units, waiting_line_at(&units->line, place)->submit, reason);
     waiting_line_remove(&units->line, place);
-    map_remove(&units->rank_of, key_of(id));
+    map_remove(&units->rank_of, rank_units_key_of(id));
     units->load_changed = true;
 }
 
 /* Admission on arrival. The limits are those of a rank, the slots those of all ranks that take
  * requests. */
-static enum admit judge(const struct rank_units *units, const struct record_submit *submit) {
-    struct admit_house house = units->house;
-    house.requests_held = units->line.count;
-    house.requests_max = 0;
+static enum admit rank_units_verify(const struct rank_units *units,
+                                    const struct record_submit *submit) {
+    struct unit_capacity capacity = units->capacity;
+    capacity.requests_held = units->line.count;
+    capacity.requests_max = 0;
     for (uint32_t rank = 0; rank < units->rank_count; rank++) {
         if (units->ranks[rank].masked) continue;
-        house.requests_held += units->requests[rank];
-        house.requests_max += units->house.requests_max;
+        capacity.requests_held += units->requests[rank];
+        capacity.requests_max += units->capacity.requests_max;
     }
-    house.pages_available = house.page_count;
-    house.draining = is_draining(units);
-    return admit_arrival(admit_need_of(submit), &house);
+    capacity.pages_available = capacity.page_count;
+    capacity.draining = is_draining(units);
+    return admit_arrival(admit_need_of(submit), &capacity);
 }
 
 /* The unit counts from the request's arrival. */
-static void bind(struct rank_units *units, uint32_t place, uint32_t rank) {
+static void rank_units_bind(struct rank_units *units, uint32_t place, uint32_t rank) {
     struct waiting_request *request = waiting_line_at(&units->line, place);
-    map_remove(&units->rank_of, key_of(request->submit->request));
-    map_add(&units->rank_of, key_of(request->submit->request), rank);
+    map_remove(&units->rank_of, rank_units_key_of(request->submit->request));
+    map_add(&units->rank_of, rank_units_key_of(request->submit->request), rank);
     pass_submit(units, rank, request->submit, &request->blocks, request->arrived_ns);
     waiting_line_remove(&units->line, place);
     units->load_changed = true;
@@ -523,7 +530,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
         struct waiting_request *request = waiting_line_at(&units->line, place);
         int64_t patient_until_ns = request->arrived_ns + units->patience_ns;
         bool patient = now_ns < patient_until_ns;
-        if (!has_room(units)) break;
+        if (!rank_units_has_room(units)) break;
         if (!any_takes(units)) {
             leave_line(units, place, FINISH_REFUSED_DRAINING);
             continue;
@@ -533,7 +540,7 @@ static void walk_line(struct rank_units *units, int64_t now_ns) {
         if (choice.reason != request->reason) units->prefill_choices[choice.reason]++;
         request->reason = choice.reason;
         if (choice.rank != BALANCE_NO_RANK) {
-            bind(units, place, choice.rank);
+            rank_units_bind(units, place, choice.rank);
             view_room(units);
             continue;
         }
@@ -555,9 +562,9 @@ static bool enter_line(struct rank_units *units, const struct record_submit *sub
 
 static void take_submit(struct rank_units *units, const struct record_submit *submit,
                         int64_t now_ns) {
-    uint32_t rank = map_find(&units->rank_of, key_of(submit->request));
+    uint32_t rank = map_find(&units->rank_of, rank_units_key_of(submit->request));
     if (rank != MAP_NONE) return; /* a repeat */
-    enum admit admit = judge(units, submit);
+    enum admit admit = rank_units_verify(units, submit);
     if (admit_refuses(admit)) {
         put_end(units, submit, admit_finish_reason(admit));
         return;
@@ -569,10 +576,10 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
                                               : choose_on_arrival(units, submit);
     }
     if (binds && rank != BALANCE_NO_RANK) {
-        map_add(&units->rank_of, key_of(submit->request), rank);
+        map_add(&units->rank_of, rank_units_key_of(submit->request), rank);
         pass_submit(units, rank, submit, NULL, now_ns);
     } else if (!binds && enter_line(units, submit, now_ns)) {
-        map_add(&units->rank_of, key_of(submit->request), IN_LINE);
+        map_add(&units->rank_of, rank_units_key_of(submit->request), IN_LINE);
         units->load_changed = true;
     } else {
         put_end(units, submit, FINISH_REFUSED_QUEUE);
@@ -582,7 +589,7 @@ static void take_submit(struct rank_units *units, const struct record_submit *su
 /* A record about one request that is held; the request may still be in the line. */
 static void take_about(struct rank_units *units, const struct record *record, int64_t now_ns) {
     struct request_id id = record_request(record);
-    uint32_t rank = map_find(&units->rank_of, key_of(id));
+    uint32_t rank = map_find(&units->rank_of, rank_units_key_of(id));
     if (rank < units->rank_count) pass_on(units, rank, record, now_ns);
     if (rank == IN_LINE && record->kind == RECORD_CANCEL)
         leave_line(units, waiting_line_find(&units->line, id), FINISH_CANCELLED);
@@ -619,12 +626,12 @@ static void take_result(struct rank_units *units, const struct step_result *resu
     pass_on(units, result->rank, &result->record, now_ns);
 }
 
-static void take_role(struct rank_units *units, const struct record_role *record) {
+static void rank_units_take_role(struct rank_units *units, const struct record_role *record) {
     units->role = record->role;
     if (units->rank_count > 1)
         put(units, &record->record); /* the placement of experts may
                                                              * differ */
-    if (units->hello_sent) put_hello(units);
+    if (units->hello_sent) rank_units_put_hello(units);
 }
 
 static void expect_back(struct rank_units *units, struct rank_unit *rank, int64_t pid) {
@@ -649,7 +656,7 @@ static void mask(struct rank_units *units, const struct record_drain *record) {
 }
 
 /* The unit is abandoned, and its requests have ended. */
-static bool is_over(const struct unit *unit) {
+static bool rank_units_is_over(const struct unit *unit) {
     return unit->abandoned && unit_held_count(unit) == 0 && unit->pages.held_count == 0;
 }
 
@@ -663,18 +670,18 @@ static void restart(struct unit *unit, int64_t pid) {
 
 /* Ranks that have returned take requests once the requests of the previous run have ended. Sends
  * their processes to the gateways. */
-static void take_back(struct rank_units *units) {
+static void rank_units_take_back(struct rank_units *units) {
     bool any = false;
     for (uint32_t i = 0; i < units->rank_count && units->returning; i++) {
         struct rank_unit *rank = &units->ranks[i];
-        if (!rank->pid || !is_over(rank->unit)) continue;
+        if (!rank->pid || !rank_units_is_over(rank->unit)) continue;
         restart(rank->unit, rank->pid);
         expect_back(units, rank, 0);
         rank->masked = false;
-        note_change(units, i);
+        rank_units_note_change(units, i);
         any = true;
     }
-    if (any && units->hello_sent) put_hello(units);
+    if (any && units->hello_sent) rank_units_put_hello(units);
     units->load_changed |= any;
     units->line_wanted |= any;
 }
@@ -682,7 +689,7 @@ static void take_back(struct rank_units *units) {
 static enum status units_receive(void *self, const struct record *record, int64_t now_ns) {
     struct rank_units *units = self;
     uint32_t rank;
-    if (!has_room(units)) return STATUS_FULL;
+    if (!rank_units_has_room(units)) return STATUS_FULL;
     units->line_wanted = units->line.count > 0 || record->kind == RECORD_SUBMIT;
     switch ((enum record_kind)record->kind) {
     case RECORD_SUBMIT:
@@ -695,12 +702,12 @@ static enum status units_receive(void *self, const struct record *record, int64_
     case RECORD_KV_LOADED:
         take_about(units, record, now_ns);
         break;
-    case RECORD_KV_KEPT:
+    case RECORD_KV_STORED:
     case RECORD_KV_HELLO:
         rank = record_kv_rank(record);
         check(rank < units->rank_count);
         pass_on(units, rank, record, now_ns);
-        if (record->kind == RECORD_KV_HELLO && units->hello_sent) put_hello(units);
+        if (record->kind == RECORD_KV_HELLO && units->hello_sent) rank_units_put_hello(units);
         break;
     case RECORD_STEP_DONE:
         take_result(units, (const struct step_result *)record, now_ns);
@@ -709,7 +716,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
         put(units, record);
         break;
     case RECORD_ROLE:
-        take_role(units, (const struct record_role *)record);
+        rank_units_take_role(units, (const struct record_role *)record);
         break;
     case RECORD_DRAIN:
         if (((const struct record_drain *)record)->one_rank) {
@@ -717,7 +724,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
             break;
         }
         /* Requests in the line still go to a rank. */
-        units->house.draining = !((const struct record_drain *)record)->back;
+        units->capacity.draining = !((const struct record_drain *)record)->back;
         units->load_changed = true; /* all gateways are notified, not only the one that sent the
                                      * order */
         break;
@@ -725,7 +732,7 @@ static enum status units_receive(void *self, const struct record *record, int64_
         check(!"a kind that units take");
     }
     bool ends_step = record->kind == RECORD_STEP_DONE && units->missing == 0;
-    if (units->load_changed && ends_step) put_load(units);
+    if (units->load_changed && ends_step) rank_units_put_load(units);
     return STATUS_OK;
 }
 
@@ -735,7 +742,7 @@ static void agree(struct step_plan *plan, bool drafts, bool awaits, uint32_t ove
     plan->others_draft = drafts;
     plan->awaits = awaits;
     if (plan->overlap == overlap) return;
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++)
         plan->cuts[i].row = UINT32_MAX; /* one micro-batch is enough */
     plan->overlap = overlap;
 }
@@ -794,12 +801,12 @@ static void relieve(struct rank_units *units, uint32_t rank, int64_t now_ns) {
         if (choice.rank == BALANCE_NO_RANK ||
             !unit_move(unit, leaver.request, units->ranks[choice.rank].unit, now_ns))
             return;
-        note_change(units, rank);
-        note_change(units, choice.rank);
+        rank_units_note_change(units, rank);
+        rank_units_note_change(units, choice.rank);
         units->requests[rank]--;
         units->requests[choice.rank]++;
-        map_remove(&units->rank_of, key_of(leaver.request));
-        map_add(&units->rank_of, key_of(leaver.request), choice.rank);
+        map_remove(&units->rank_of, rank_units_key_of(leaver.request));
+        map_add(&units->rank_of, rank_units_key_of(leaver.request), choice.rank);
     }
 }
 
@@ -827,10 +834,10 @@ static void units_step(void *self, int64_t now_ns) {
     struct rank_units *units = self;
     if (units->outbox.used) return; /* all plans of a step are sent together */
     if (units->missing) {
-        if (units->load_changed) put_load(units);
+        if (units->load_changed) rank_units_put_load(units);
         return;
     }
-    if (units->returning) take_back(units);
+    if (units->returning) rank_units_take_back(units);
     if (!units->hello_sent) say_hello(units);
     for (uint32_t rank = 0; rank < units->rank_count; rank++)
         relieve(units, rank, now_ns);
@@ -838,7 +845,7 @@ static void units_step(void *self, int64_t now_ns) {
     walk_line(units, now_ns);
     /* records from binding are sent first */
     if (units->outbox.used == used) plan_ranks(units, now_ns);
-    if (units->load_changed) put_load(units);
+    if (units->load_changed) rank_units_put_load(units);
 }
 
 static int64_t units_next_wake_ns(const void *self) {
@@ -848,7 +855,7 @@ static int64_t units_next_wake_ns(const void *self) {
     if (units->line_wanted && !units->missing) return 0;
     for (uint32_t rank = 0; rank < units->rank_count && !units->missing; rank++) {
         const struct machine *machine = &units->ranks[rank].machine;
-        if (units->ranks[rank].pid && is_over(units->ranks[rank].unit)) return 0;
+        if (units->ranks[rank].pid && rank_units_is_over(units->ranks[rank].unit)) return 0;
         int64_t wake_ns = machine->next_wake_ns(machine->self);
         if (wake_ns < earliest) earliest = wake_ns;
     }
@@ -857,13 +864,13 @@ static int64_t units_next_wake_ns(const void *self) {
 
 /* ---- creation ---- */
 
-static size_t outbox_bytes(const struct rank_units *units) {
+static size_t rank_units_outbox_bytes(const struct rank_units *units) {
     size_t one = units->unit_bytes + sizeof(struct step_plan);
     return round_up(units->rank_count * one + own_bytes(units->rank_count), 16);
 }
 
 /* How many blocks of each rank's storage the estimate covers. */
-static uint32_t memory_blocks(const struct unit_options *options, uint32_t ranks) {
+static uint32_t rank_units_memory_blocks(const struct unit_options *options, uint32_t ranks) {
     uint32_t most = MEMORY_BLOCKS_MAX / ranks;
     if (!options->kv_storage || ranks == 1) return 0;
     return options->kv_memory_blocks < most ? options->kv_memory_blocks : most;
@@ -882,7 +889,8 @@ size_t rank_units_memory_bytes(const struct unit_options *options, uint32_t rank
                     sizeof(struct decode_rank) + sizeof(struct unit_offer) + sizeof(double) +
                     sizeof(uint64_t) + 2 * sizeof(uint32_t) + sizeof(bool) +
                     sizeof(struct record_unit_load) + sizeof(struct unit_rank_load)) +
-           ranks * (recent_blocks_bytes(memory_blocks(options, ranks)) + sizeof(uint32_t)) +
+           ranks *
+               (recent_blocks_bytes(rank_units_memory_blocks(options, ranks)) + sizeof(uint32_t)) +
            keys_bytes(options) + unit_prompts_bytes(options, ranks) + unit_scratch_bytes(options) +
            waiting_line_bytes(options, ranks) + sizeof(struct rank_units) +
            map_bytes(ranks * options->requests_max + 1) + outbox + 512;
@@ -892,10 +900,10 @@ static void set_rules(struct rank_units *units, const struct unit_options *optio
                       uint32_t ranks) {
     units->rank_count = ranks;
     units->offer_round = 1;
-    units->house = (struct admit_house){.context_tokens_max = options->context_tokens_max,
-                                        .page_count = options->page_count,
-                                        .requests_max = options->requests_max,
-                                        .rows_max = options->step_rows_max};
+    units->capacity = (struct unit_capacity){.context_tokens_max = options->context_tokens_max,
+                                             .page_count = options->page_count,
+                                             .requests_max = options->requests_max,
+                                             .rows_max = options->step_rows_max};
     units->patience_ns = options->prompt_patience_ns ? options->prompt_patience_ns : PATIENCE_NS;
     units->retry_ns = MACHINE_NEVER;
     units->on_arrival =
@@ -904,12 +912,12 @@ static void set_rules(struct rank_units *units, const struct unit_options *optio
     units->role = options->role;
     if (options->experts) units->experts = *options->experts;
     units->method = (enum balance_method)options->rank_balance;
-    units->near_count = memory_blocks(options, ranks) ? ranks : 0;
+    units->near_count = rank_units_memory_blocks(options, ranks) ? ranks : 0;
 }
 
 /* All but the units and the outbox. */
-static bool take_tables(struct rank_units *units, struct arena *arena,
-                        const struct unit_options *options, uint32_t ranks) {
+static bool rank_units_take_tables(struct rank_units *units, struct arena *arena,
+                                   const struct unit_options *options, uint32_t ranks) {
     units->ranks = arena_take_zeroed(arena, ranks * sizeof *units->ranks);
     units->loads = arena_take_zeroed(arena, ranks * sizeof *units->loads);
     units->prefills = arena_take_zeroed(arena, ranks * sizeof *units->prefills);
@@ -919,7 +927,7 @@ static bool take_tables(struct rank_units *units, struct arena *arena,
     units->full_ns = arena_take_zeroed(arena, ranks * sizeof *units->full_ns);
     units->offer_rounds = arena_take_zeroed(arena, ranks * sizeof *units->offer_rounds);
     units->requests = arena_take_zeroed(arena, ranks * sizeof *units->requests);
-    units->loads_told = arena_take_zeroed(arena, ranks * sizeof *units->loads_told);
+    units->loads_reported = arena_take_zeroed(arena, ranks * sizeof *units->loads_reported);
     units->rank_loads = arena_take_zeroed(arena, ranks * sizeof *units->rank_loads);
     units->changed = arena_take(arena, ranks * sizeof *units->changed);
     units->has_changed = arena_take_zeroed(arena, ranks * sizeof *units->has_changed);
@@ -927,13 +935,14 @@ static bool take_tables(struct rank_units *units, struct arena *arena,
     units->blocks.near = arena_take(arena, ranks * sizeof *units->blocks.near);
     if (!units->ranks || !units->loads || !units->prefills || !units->hits || !units->decodes ||
         !units->offers || !units->full_ns || !units->blocks.keys || !units->blocks.near ||
-        !units->offer_rounds || !units->requests || !units->loads_told || !units->rank_loads ||
+        !units->offer_rounds || !units->requests || !units->loads_reported || !units->rank_loads ||
         !units->changed || !units->has_changed ||
         waiting_line_open(&units->line, arena, options, ranks) ||
         map_open(&units->rank_of, arena, ranks * options->requests_max + 1))
         return false;
     for (uint32_t i = 0; i < ranks; i++)
-        if (recent_blocks_open(&units->ranks[i].memory, arena, memory_blocks(options, ranks)))
+        if (recent_blocks_open(&units->ranks[i].memory, arena,
+                               rank_units_memory_blocks(options, ranks)))
             return false;
     return true;
 }
@@ -942,7 +951,7 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
                               uint32_t ranks, struct rank_units **units_out, struct error *error) {
     check(ranks > 0 && ranks <= LIMIT_RANKS);
     struct rank_units *units = arena_take_zeroed(arena, sizeof *units);
-    if (!units || !take_tables(units, arena, options, ranks) ||
+    if (!units || !rank_units_take_tables(units, arena, options, ranks) ||
         unit_prompts_open(arena, options, ranks, &units->prompts) ||
         unit_scratch_open(arena, options, &units->shared.scratch))
         return error_set(error, STATUS_NO_MEMORY, "no memory for the units of %u ranks", ranks);
@@ -957,10 +966,10 @@ enum status rank_units_create(struct arena *arena, const struct unit_options *op
             unit_create_rank(arena, &own, &units->shared, &units->ranks[i].unit, error);
         if (status) return status;
         units->ranks[i].machine = unit_machine(units->ranks[i].unit);
-        note_change(units, i);
+        rank_units_note_change(units, i);
     }
     units->unit_bytes = unit_outbox_bytes(options);
-    size_t bytes = outbox_bytes(units);
+    size_t bytes = rank_units_outbox_bytes(units);
     if (bytes > UINT32_MAX)
         return error_set(error, STATUS_INVALID,
                          "unit: the plans of %u ranks may take %zu bytes, at most 4 GiB", ranks,

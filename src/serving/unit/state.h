@@ -63,7 +63,7 @@ struct unit_request {
                             * asked for */
     uint32_t computed_peak;   /* the maximum so far; below it, tokens are obtained again */
     uint32_t page_count;      /* leased now; the first shared_count are cached blocks */
-    uint32_t told_count;      /* the first of them, which the engine knows from earlier rows; only
+    uint32_t reported_count;  /* the first of them, which the engine knows from earlier rows; only
                              * valid for a request that is not fresh */
     uint32_t shared_count;    /* read-only: complete, in the prefix tree */
     uint32_t node;            /* of the last shared block; PREFIX_NONE: none */
@@ -72,16 +72,17 @@ struct unit_request {
     uint32_t stop_token_count;
     int32_t priority;
     uint16_t recent_count;
-    bool work_told; /* sent with TOKENS, unchanged since */
-    uint8_t bind;   /* enum request_bind (serving/unit/binding.h) */
+    bool work_reported; /* sent with TOKENS, unchanged since */
+    uint8_t bind;       /* enum request_bind (serving/unit/binding.h) */
     int64_t turn;
     uint64_t arrival;
-    uint32_t *tokens;           /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
-                                 * has the tokens of all whole blocks, and after request_settle the
+    uint32_t *tokens;      /* [prompt_count + new_tokens_max] in arena: prompt, then answer;
+                                 * has the tokens of all whole blocks, and after request_fill_tokens the
                                  * others, too */
-    struct page_id *pages;      /* [pages at most] in arena */
-    struct request_tiers *tier; /* in arena; NULL: nothing can be loaded from the KV storage */
-    struct handoff *handoff;    /* in arena; NULL: the whole answer is made here */
+    struct page_id *pages; /* [pages at most] in arena */
+    struct request_kv_offload
+        *kv_offload;         /* in arena; NULL: nothing can be loaded from the KV storage */
+    struct handoff *handoff; /* in arena; NULL: the whole answer is made here */
 
     uint32_t recent[REQUEST_RECENT]; /* [recent_count] the last known ones, not in `tokens` yet */
 
@@ -116,7 +117,7 @@ _Static_assert(offsetof(struct unit_request, constraint_bytes) == REQUEST_LINE &
                    offsetof(struct unit_request, id) == 4 * REQUEST_LINE,
                "a request's first lines are as they are prefetched");
 
-struct tiers {                 /* of the KV storage (serving/unit/tiers.c) */
+struct kv_offload {            /* of the KV storage (serving/unit/kv_offload.c) */
     struct load_rate rates[2]; /* disk, host memory */
     uint64_t keep_leases;      /* of pages that are being copied */
     uint32_t keeping_count;    /* KEEPs without their KEPT */
@@ -169,7 +170,7 @@ struct unit {
     uint64_t step;                      /* number of the last step planned */
     struct unit_counters totals;
     uint64_t arrivals;
-    struct tiers tiers;
+    struct kv_offload kv_offload;
     const struct block_key *lent_keys; /* [lent_key_count] unit_lend_keys */
     uint32_t lent_key_count;
     struct kv_transfers transfers; /* to this unit, of prompts that other units computed */
@@ -186,18 +187,18 @@ static inline uint32_t request_known(const struct unit_request *request) {
 }
 
 /* Scores are missing: every token of its prompt has to go through a step here, in its own mode. */
-static inline bool request_scores(const struct unit_request *request) {
+static inline bool state_request_scores(const struct unit_request *request) {
     return request->scored_count < request->prompt_count;
 }
 
 /* The request's account, for callers that change it: it must be reported to the gateway again. */
 static inline struct unit_work *request_work(struct unit_request *request) {
-    request->work_told = false;
+    request->work_reported = false;
     return &request->work;
 }
 
 /* Writes all known tokens to `tokens`. */
-static inline void request_settle(struct unit_request *request) {
+static inline void request_fill_tokens(struct unit_request *request) {
     uint32_t count = request->recent_count;
     memcpy(request->tokens + request_known(request) - count, request->recent,
            count * sizeof *request->recent);
@@ -211,7 +212,7 @@ static inline void request_add_token(struct unit_request *request, uint32_t toke
     request->recent[request->recent_count++] = token;
     request->last_token = token;
     request->output_count++;
-    if (request_known(request) % REQUEST_RECENT == 0) request_settle(request);
+    if (request_known(request) % REQUEST_RECENT == 0) request_fill_tokens(request);
 }
 
 static inline struct admit_need request_need(const struct unit_request *request) {
@@ -240,12 +241,12 @@ static inline void request_prefetch_for_result(const struct unit_request *reques
     __builtin_prefetch(&request->id);
 }
 
-#define UNIT_WALK_AHEAD 16 /* as UNIT_AHEAD, for loops that read little of each request */
+#define UNIT_SCHEDULE_AHEAD 16 /* as UNIT_AHEAD, for loops that read little of each request */
 
 /* For loops over all requests by slot: prefetches the state of a later one. */
 static inline void unit_prefetch_slot(const struct unit *unit, uint32_t slot) {
-    if (slot + UNIT_WALK_AHEAD < unit->slot_end)
-        __builtin_prefetch(&unit->requests[slot + UNIT_WALK_AHEAD]);
+    if (slot + UNIT_SCHEDULE_AHEAD < unit->slot_end)
+        __builtin_prefetch(&unit->requests[slot + UNIT_SCHEDULE_AHEAD]);
 }
 
 /* The request may have a row in the next step. */
@@ -272,8 +273,8 @@ static inline uint32_t unit_parked_count(const struct unit *unit) {
 }
 
 /* The limits and present use that decide whether a request can start now. */
-static inline struct admit_house unit_rows_and_pages(const struct unit *unit) {
-    return (struct admit_house){
+static inline struct unit_capacity unit_rows_and_pages(const struct unit *unit) {
+    return (struct unit_capacity){
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
         .rows_max = unit->options.step_rows_max,
         .rows_running = unit_running_count(unit) + unit->counts[UNIT_REQUEST_PARKED],
@@ -286,7 +287,7 @@ static inline bool unit_can_put(const struct unit *unit, size_t bytes) {
 
 /* Room was checked before. */
 static inline void *unit_put(struct unit *unit, enum record_kind kind, const void *fixed) {
-    void *record = outbox_put(unit->outbox, kind, fixed);
+    void *record = machine_outbox_put(unit->outbox, kind, fixed);
     check(record);
     return record;
 }

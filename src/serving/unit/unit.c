@@ -14,10 +14,10 @@
 #include "serving/unit/account.h"
 #include "serving/unit/binding.h"
 #include "serving/unit/handoff.h"
+#include "serving/unit/kv_offload.h"
 #include "serving/unit/pages.h"
 #include "serving/unit/plan.h"
 #include "serving/unit/state.h"
-#include "serving/unit/tiers.h"
 #include "serving/unit/unit_request.h"
 
 /* ---- creation ---- */
@@ -43,12 +43,12 @@ size_t unit_reaction_bytes(const struct unit_options *options) {
         .token_count = STEP_ROW_TOKENS, .logprobs_each = TOKEN_LOGPROBS_MAX, .work_count = 1};
     size_t row = record_bytes(RECORD_TOKENS, &tokens) + record_bytes(RECORD_FINISHED, NULL);
     return options->step_rows_max * (row + handoff_bytes_max(options)) + load_bytes() +
-           scores_bytes_max(options) + tiers_step_bytes_max(options);
+           scores_bytes_max(options) + kv_offload_step_bytes_max(options);
 }
 
 static size_t outbox_bytes_min(const struct unit_options *options) {
     size_t step = plan_bytes_max(options) + hello_bytes() + load_bytes() +
-                  tiers_plan_bytes_max(options) + handoff_give_up_bytes_max() +
+                  kv_offload_plan_bytes_max(options) + handoff_give_up_bytes_max() +
                   options->step_rows_max * handoff_plan_bytes_max(options);
     size_t reaction = unit_reaction_bytes(options);
     return round_up(step > reaction ? step : reaction, 16);
@@ -61,12 +61,12 @@ static bool has_step_room(const struct unit *unit) {
     return unit_can_put(unit, bytes - LIMIT_CONSTRAINT_BYTES) && !plan_brings_constraints(unit);
 }
 
-static size_t outbox_bytes(const struct unit_options *options) {
+static size_t unit_outbox_bytes_each(const struct unit_options *options) {
     return options->outbox_bytes ? options->outbox_bytes / 16 * 16 : outbox_bytes_min(options);
 }
 
 size_t unit_outbox_bytes(const struct unit_options *options) {
-    return outbox_bytes(options);
+    return unit_outbox_bytes_each(options);
 }
 
 size_t unit_rank_memory_bytes(const struct unit_options *options) {
@@ -101,16 +101,16 @@ enum status unit_scratch_open(struct arena *arena, const struct unit_options *op
 
 size_t unit_memory_bytes(const struct unit_options *options) {
     return unit_rank_memory_bytes(options) + unit_prompts_bytes(options, 1) +
-           unit_scratch_bytes(options) + outbox_bytes(options);
+           unit_scratch_bytes(options) + unit_outbox_bytes_each(options);
 }
 
-static enum status out_of_range(struct error *error, const char *name, uint64_t value, uint64_t low,
-                                uint64_t high) {
+static enum status unit_out_of_range(struct error *error, const char *name, uint64_t value,
+                                     uint64_t low, uint64_t high) {
     return error_set(error, STATUS_INVALID, "unit: %s is %llu, must be %llu to %llu", name,
                      (unsigned long long)value, (unsigned long long)low, (unsigned long long)high);
 }
 
-static enum status options_check(const struct unit_options *o, struct error *error) {
+static enum status unit_options_check(const struct unit_options *o, struct error *error) {
     const struct {
         const char *name;
         uint64_t value, low, high;
@@ -132,16 +132,16 @@ static enum status options_check(const struct unit_options *o, struct error *err
         {"rank_balance", o->rank_balance, 0, BALANCE_METHOD_COUNT - 1},
         {"kv_choice", o->kv_choice, 0, KV_CHOICE_COUNT - 1},
         {"page_bytes", o->kv_storage ? o->page_bytes : 1, 1, UINT64_MAX},
-        {"outbox_bytes", outbox_bytes(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
+        {"outbox_bytes", unit_outbox_bytes_each(o), outbox_bytes_min(o), RECORD_BYTES_MAX},
     };
     for (size_t i = 0; i < ARRAY_COUNT(ranges); i++)
         if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
-            return out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
-                                ranges[i].high);
+            return unit_out_of_range(error, ranges[i].name, ranges[i].value, ranges[i].low,
+                                     ranges[i].high);
     return STATUS_OK;
 }
 
-static enum status take_tables(struct unit *unit, struct arena *arena) {
+static enum status unit_take_tables(struct unit *unit, struct arena *arena) {
     const struct unit_options *o = &unit->options;
     unit->requests = arena_take_lines(arena, o->requests_max * sizeof *unit->requests);
     unit->free_slots = arena_take(arena, o->requests_max * sizeof *unit->free_slots);
@@ -158,36 +158,37 @@ static enum status take_tables(struct unit *unit, struct arena *arena) {
 }
 
 /* Allocates what ranks of one unit would share. */
-static bool take_own(struct unit *unit, struct arena *arena) {
+static bool unit_take_own(struct unit *unit, struct arena *arena) {
     unit->outbox = &unit->own;
     unit->prompts = &unit->own_prompts;
     if (unit_prompts_open(arena, &unit->options, 1, unit->prompts) ||
         unit_scratch_open(arena, &unit->options, &unit->scratch))
         return false;
-    unit->own.capacity = (uint32_t)outbox_bytes(&unit->options);
+    unit->own.capacity = (uint32_t)unit_outbox_bytes_each(&unit->options);
     unit->own.memory = arena_take(arena, unit->own.capacity);
     return unit->own.memory != NULL;
 }
 
-static bool take_memory(struct unit *unit, struct arena *arena, const struct unit_shared *shared) {
-    if (!shared) return take_own(unit, arena) && !take_tables(unit, arena);
+static bool unit_take_memory(struct unit *unit, struct arena *arena,
+                             const struct unit_shared *shared) {
+    if (!shared) return unit_take_own(unit, arena) && !unit_take_tables(unit, arena);
     unit->outbox = shared->outbox;
     unit->prompts = shared->prompts;
     unit->scratch = shared->scratch;
-    return !take_tables(unit, arena);
+    return !unit_take_tables(unit, arena);
 }
 
-static enum status create(struct arena *arena, const struct unit_options *options,
-                          const struct unit_shared *shared, struct unit **unit_out,
-                          struct error *error) {
-    enum status status = options_check(options, error);
+static enum status unit_create_each(struct arena *arena, const struct unit_options *options,
+                                    const struct unit_shared *shared, struct unit **unit_out,
+                                    struct error *error) {
+    enum status status = unit_options_check(options, error);
     if (status) return status;
     struct unit *unit = arena_take_zeroed(arena, sizeof *unit);
     if (!unit) return error_set(error, STATUS_NO_MEMORY, "unit: not enough memory");
     unit->options = *options;
     unit->token_bytes = record_bytes(RECORD_TOKENS, &(struct record_tokens){.token_count = 1});
     unit->give_up_ns = MACHINE_NEVER;
-    unit->tiers.answer_by_ns = MACHINE_NEVER;
+    unit->kv_offload.answer_by_ns = MACHINE_NEVER;
     if (!unit->options.chunk_tokens_max) unit->options.chunk_tokens_max = UINT32_MAX;
     if (!unit->options.tpot_stretch_percent) unit->options.tpot_stretch_percent = 150;
     if (!unit->options.prompt_patience_ns) unit->options.prompt_patience_ns = 1000000000;
@@ -203,7 +204,7 @@ static enum status create(struct arena *arena, const struct unit_options *option
     unit->options.kv_addresses = NULL;
     unit->options.model_id = unit->model_id;
     unit->options.numerics_id = unit->numerics_id;
-    if (!take_memory(unit, arena, shared))
+    if (!unit_take_memory(unit, arena, shared))
         return error_set(error, STATUS_NO_MEMORY, "unit: %zu bytes of memory are not enough",
                          unit_memory_bytes(options));
     *unit_out = unit;
@@ -212,13 +213,13 @@ static enum status create(struct arena *arena, const struct unit_options *option
 
 enum status unit_create(struct arena *arena, const struct unit_options *options,
                         struct unit **unit_out, struct error *error) {
-    return create(arena, options, NULL, unit_out, error);
+    return unit_create_each(arena, options, NULL, unit_out, error);
 }
 
 enum status unit_create_rank(struct arena *arena, const struct unit_options *options,
                              const struct unit_shared *shared, struct unit **unit_out,
                              struct error *error) {
-    return create(arena, options, shared, unit_out, error);
+    return unit_create_each(arena, options, shared, unit_out, error);
 }
 
 /* ---- a request's beginning and end ---- */
@@ -231,8 +232,8 @@ static void put_refused(struct unit *unit, const struct record_submit *submit, e
     finished->work.queue_ns = -1;
 }
 
-static struct admit_house house_of(const struct unit *unit) {
-    return (struct admit_house){
+static struct unit_capacity capacity_of(const struct unit *unit) {
+    return (struct unit_capacity){
         .context_tokens_max = unit->options.context_tokens_max,
         .page_count = unit->pages.page_count,
         .pages_available = unit->pages.free_count + unit->pages.cached_count,
@@ -340,9 +341,9 @@ static uint32_t pages_short(const struct unit *unit) {
     return wanted > available ? (uint32_t)(wanted - available) : 0;
 }
 
-static bool may_move(const struct unit_request *request) {
+static bool unit_may_move(const struct unit_request *request) {
     return request_runs(request) && !request->in_step && !request->cancelled &&
-           handoff_is_over(request) && !tiers_is_asked(request);
+           handoff_is_over(request) && !kv_offload_is_asked(request);
 }
 
 bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
@@ -351,7 +352,7 @@ bool unit_relieve(const struct unit *unit, const struct predict_length *lengths,
     if (wanted == 0) return false;
     for (uint32_t slot = 0; slot < unit->slot_end; slot++) {
         const struct unit_request *request = &unit->requests[slot];
-        uint32_t pages = may_move(request) ? request->page_count : 0;
+        uint32_t pages = unit_may_move(request) ? request->page_count : 0;
         unit->scratch.leavers[slot] = (struct decode_running){pages, request->turn};
     }
     uint32_t slot = balance_decode_relieve(unit->scratch.leavers, unit->slot_end, wanted);
@@ -395,7 +396,7 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
     copy->bind = BIND_NONE;
     copy->page_count = copy->shared_count = copy->computed_count = 0;
     copy->handoff = NULL;
-    copy->tier = NULL;
+    copy->kv_offload = NULL;
     copy->keys = NULL;
     copy->key_count = 0;
     return true;
@@ -403,15 +404,15 @@ static bool copy_request(struct unit_request *copy, const struct unit_request *r
 
 bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t now_ns) {
     struct unit_request *request = unit_request_of(from, id), *moved = unit_request_free(to);
-    check(request && may_move(request));
-    request_settle(request);
+    check(request && unit_may_move(request));
+    request_fill_tokens(request);
     if (!copy_request(moved, request)) {
         unit_request_clear(moved);
         return false;
     }
     request_work(moved)->preemptions++;
     unit_request_enter(to, moved, now_ns);
-    tiers_ask_later(to, moved);
+    kv_offload_ask_later(to, moved);
     from->totals.preemptions++;
     unit_request_drop(from, request);
     return true;
@@ -420,16 +421,16 @@ bool unit_move(struct unit *from, struct request_id id, struct unit *to, int64_t
 /* The most that a record about one request may put at once. */
 static size_t answer_bytes(const struct unit_options *options) {
     return record_bytes(RECORD_FINISHED, NULL) + handoff_bytes_max(options) +
-           tiers_submit_bytes_max(options);
+           kv_offload_submit_bytes_max(options);
 }
 
-static enum status receive_submit(struct unit *unit, const struct record_submit *submit,
-                                  int64_t now_ns) {
+static enum status unit_receive_submit(struct unit *unit, const struct record_submit *submit,
+                                       int64_t now_ns) {
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     if (unit_request_of(unit, submit->request)) return STATUS_OK; /* a repeat */
-    struct admit_house house = house_of(unit);
+    struct unit_capacity capacity = capacity_of(unit);
     bool load_changed = unit->load_changed;
-    enum admit admit = admit_arrival(admit_need_of(submit), &house);
+    enum admit admit = admit_arrival(admit_need_of(submit), &capacity);
     if (submit->task == SUBMIT_RESERVE && admit == ADMIT_WAIT_TURN) admit = ADMIT_REFUSE_QUEUE;
     if (!admit_refuses(admit) && !request_begin(unit, submit, now_ns)) admit = ADMIT_REFUSE_QUEUE;
     if (admit_refuses(admit)) {
@@ -440,7 +441,7 @@ static enum status receive_submit(struct unit *unit, const struct record_submit 
         unit_request_end(unit, request, FINISH_REFUSED_QUEUE);
         unit->load_changed = load_changed; /* it entered and left: the report is unchanged */
     } else {
-        tiers_ask(unit, unit_request_of(unit, submit->request));
+        kv_offload_ask(unit, unit_request_of(unit, submit->request));
     }
     return STATUS_OK;
 }
@@ -449,7 +450,7 @@ static enum status receive_cancel(struct unit *unit, const struct record_cancel 
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, cancel->request);
     if (!request) return STATUS_OK; /* it has ended meanwhile */
-    if (request->in_step || tiers_is_loading(request))
+    if (request->in_step || kv_offload_is_loading(request))
         request->cancelled = true;
     else
         handoff_leave(unit, request, FINISH_CANCELLED);
@@ -477,7 +478,7 @@ static enum status receive_kv_done(struct unit *unit, const struct record_kv_don
 static enum status receive_kv_found(struct unit *unit, const struct record_kv_found *record,
                                     int64_t now_ns) {
     struct unit_request *request = unit_request_of(unit, record->request);
-    if (request) tiers_found(unit, request, record, now_ns);
+    if (request) kv_offload_found(unit, request, record, now_ns);
     return STATUS_OK;
 }
 
@@ -486,7 +487,7 @@ static enum status receive_kv_loaded(struct unit *unit, const struct record_kv_l
     if (!unit_can_put(unit, answer_bytes(&unit->options))) return STATUS_FULL;
     struct unit_request *request = unit_request_of(unit, record->request);
     check(request); /* it stays as long as its pages are written to */
-    tiers_loaded(unit, request, record, now_ns);
+    kv_offload_loaded(unit, request, record, now_ns);
     if (request->cancelled && !request->in_step) handoff_leave(unit, request, FINISH_CANCELLED);
     return STATUS_OK;
 }
@@ -520,10 +521,10 @@ static uint32_t count_wanted(const struct unit_request *request,
 static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request *request,
                                           uint32_t count, uint32_t each) {
     struct record_tokens counts = {
-        .token_count = count, .logprobs_each = each, .work_count = !request->work_told};
-    bool plain = count == 1 && each == 0 && request->work_told;
+        .token_count = count, .logprobs_each = each, .work_count = !request->work_reported};
+    bool plain = count == 1 && each == 0 && request->work_reported;
     size_t bytes = plain ? unit->token_bytes : record_bytes(RECORD_TOKENS, &counts);
-    struct record_tokens *tokens = outbox_put_head(unit->outbox, RECORD_TOKENS, bytes);
+    struct record_tokens *tokens = machine_outbox_put_head(unit->outbox, RECORD_TOKENS, bytes);
     check(tokens); /* room was checked before */
     tokens->request = request->id;
     tokens->first_output_position = request->output_count;
@@ -532,14 +533,14 @@ static struct record_tokens *begin_tokens(struct unit *unit, struct unit_request
     tokens->work_count = counts.work_count;
     for (size_t at = sizeof *tokens; at < bytes; at += 8)
         memset((char *)tokens + at, 0, 8);
-    if (counts.work_count) account_tell(request, tokens_work(tokens));
-    request->work_told = true;
+    if (counts.work_count) account_report(request, tokens_work(tokens));
+    request->work_reported = true;
     return tokens;
 }
 
-static void put_tokens(struct unit *unit, struct unit_request *request,
-                       const struct step_result *result, const struct step_result_row *row,
-                       int64_t now_ns) {
+static void unit_put_tokens(struct unit *unit, struct unit_request *request,
+                            const struct step_result *result, const struct step_result_row *row,
+                            int64_t now_ns) {
     uint32_t count = count_wanted(request, row), each = row->logprobs_each;
     if (request->output_count == request->resumed_count)
         request_work(request)->prefill_ns = now_ns - request->began_ns;
@@ -555,8 +556,8 @@ static void put_tokens(struct unit *unit, struct unit_request *request,
     unit->totals.output_tokens += count;
 }
 
-static void put_scores(struct unit *unit, struct unit_request *request,
-                       const struct step_result *result, const struct step_result_row *row) {
+static void unit_put_scores(struct unit *unit, struct unit_request *request,
+                            const struct step_result *result, const struct step_result_row *row) {
     uint32_t each = row->logprobs_each, end = request->scored_count + row->scored_count;
     if (row->scored_count == 0) return;
     const struct token_logprob *logprobs = step_result_logprobs(result) + row->score_index;
@@ -591,7 +592,7 @@ static void tokens_computed(struct unit *unit, struct unit_request *request, uin
     request->computed_count = end;
     if (blocks <= known_blocks) return;
     pages_share(unit, request);
-    tiers_keep(unit, request, known_blocks);
+    kv_offload_put(unit, request, known_blocks);
 }
 
 /* The row chose nothing. Its computation for a late mask counts: whole blocks stay, and the rest is
@@ -600,7 +601,7 @@ static void row_lost(struct unit *unit, struct unit_request *request,
                      const struct step_result *result, const struct step_result_row *row) {
     uint32_t end = request->computed_count + request->row_tokens;
     uint32_t whole_end = (end - 1) / KV_BLOCK_TOKENS * KV_BLOCK_TOKENS;
-    bool keeps = row->late && !request->pushes && !request_scores(request);
+    bool keeps = row->late && !request->pushes && !state_request_scores(request);
     if (request->constraint_bytes && !binding_is_taken(unit, result)) request->fresh = true;
     if (keeps && whole_end > request->computed_count)
         tokens_computed(unit, request, whole_end - request->computed_count);
@@ -613,8 +614,8 @@ static void row_done(struct unit *unit, struct unit_request *request,
                      int64_t now_ns) {
     uint32_t right = drafts_right(row);
     if (row->late) binding_late(unit, request, now_ns);
-    if (tiers_is_loading(request) && !tiers_step_done(unit, request, row)) {
-        if (request->cancelled && !tiers_is_loading(request))
+    if (kv_offload_is_loading(request) && !kv_offload_step_done(unit, request, row)) {
+        if (request->cancelled && !kv_offload_is_loading(request))
             handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
@@ -631,16 +632,16 @@ static void row_done(struct unit *unit, struct unit_request *request,
         handoff_leave(unit, request, FINISH_CANCELLED);
         return;
     }
-    put_scores(unit, request, result, row);
+    unit_put_scores(unit, request, result, row);
     if (request->computed_count < request_known(request)) return;
-    check(!request_scores(request));
+    check(!state_request_scores(request));
     if (row->stuck) {
         handoff_leave(unit, request, FINISH_LENGTH);
         return;
     }
     check(row->token_count > 0);
     unit_request_answer(unit, request);
-    put_tokens(unit, request, result, row, now_ns);
+    unit_put_tokens(unit, request, result, row, now_ns);
     if (is_stop_token(request, request->last_token))
         handoff_leave(unit, request, FINISH_STOP_TOKEN);
     else if (request->output_count == request->new_tokens_max)
@@ -652,7 +653,7 @@ static void row_done(struct unit *unit, struct unit_request *request,
 }
 
 /* False for one of several ranks, which sends no reports of its own. */
-static bool speaks(const struct unit *unit) {
+static bool unit_speaks(const struct unit *unit) {
     return unit->outbox == &unit->own;
 }
 
@@ -670,7 +671,7 @@ void unit_load(const struct unit *unit, struct record_unit_load *load,
         .last_step_tokens = unit->last_step_tokens,
         .last_step_ns = unit->last_step_ns,
         .totals = unit->totals,
-        .kv_storage = tiers_storage_state(unit),
+        .kv_storage = kv_offload_storage_state(unit),
     };
     check(load->pages_free + load->pages_held + load->pages_cached == unit->options.page_count);
     *rank = (struct unit_rank_load){.requests_waiting = load->requests_waiting,
@@ -682,7 +683,7 @@ void unit_load(const struct unit *unit, struct record_unit_load *load,
                                     .kv_storage = load->kv_storage};
 }
 
-static void put_load(struct unit *unit) {
+static void unit_put_load(struct unit *unit) {
     struct record_unit_load load;
     struct unit_rank_load rank;
     unit_load(unit, &load, &rank);
@@ -735,8 +736,8 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
         check(request->in_step);
         request->in_step = false;
         if (result->failed) {
-            if (tiers_is_loading(request)) { /* its pages are being written to */
-                (void)tiers_step_done(unit, request, NULL);
+            if (kv_offload_is_loading(request)) { /* its pages are being written to */
+                (void)kv_offload_step_done(unit, request, NULL);
                 continue;
             }
             handoff_leave(unit, request, request->cancelled ? FINISH_CANCELLED : FINISH_FAILED);
@@ -748,7 +749,7 @@ static enum status receive_step_done(struct unit *unit, const struct step_result
     binding_take(unit, result, now_ns);
     unit->plan_wanted = unit_active_count(unit) > 0;
     unit->load_changed |= row_count > 0;
-    if (speaks(unit) && unit->load_changed) put_load(unit);
+    if (unit_speaks(unit) && unit->load_changed) unit_put_load(unit);
     return STATUS_OK;
 }
 
@@ -772,7 +773,7 @@ void unit_hello(const struct unit *unit, struct record_unit_hello *hello, struct
     memcpy(hello->numerics_id, unit->numerics_id, sizeof hello->numerics_id);
 }
 
-static void put_hello(struct unit *unit) {
+static void unit_put_hello(struct unit *unit) {
     struct record_unit_hello hello;
     struct unit_rank rank;
     unit_hello(unit, &hello, &rank);
@@ -787,29 +788,29 @@ void unit_abandon(struct unit *unit) {
 
 static bool has_work(const struct unit *unit) {
     bool ends = unit->abandoned && handoff_may_any_end(unit);
-    return ends || (speaks(unit) && (!unit->hello_sent || unit->load_changed)) ||
+    return ends || (unit_speaks(unit) && (!unit->hello_sent || unit->load_changed)) ||
            (unit->plan_wanted && !unit->abandoned && !unit->step_in_flight);
 }
 
 static void unit_step(void *self, int64_t now_ns) {
     struct unit *unit = self;
-    if (now_ns >= unit->tiers.answer_by_ns) unit->plan_wanted = true;
+    if (now_ns >= unit->kv_offload.answer_by_ns) unit->plan_wanted = true;
     if (!has_work(unit) && now_ns < unit->give_up_ns) return;
     if (!has_step_room(unit)) return;
     handoff_give_up(unit, now_ns);
-    if (speaks(unit) && !unit->hello_sent) put_hello(unit);
+    if (unit_speaks(unit) && !unit->hello_sent) unit_put_hello(unit);
     if (unit->abandoned)
         handoff_end_all(unit, answer_bytes(&unit->options));
     else if (unit->plan_wanted && !unit->step_in_flight)
         plan_step(unit, now_ns);
-    if (speaks(unit) && unit->load_changed) put_load(unit);
+    if (unit_speaks(unit) && unit->load_changed) unit_put_load(unit);
 }
 
 static enum status unit_receive(void *self, const struct record *record, int64_t now_ns) {
     struct unit *unit = self;
     switch ((enum record_kind)record->kind) {
     case RECORD_SUBMIT:
-        return receive_submit(unit, (const struct record_submit *)record, now_ns);
+        return unit_receive_submit(unit, (const struct record_submit *)record, now_ns);
     case RECORD_CANCEL:
         return receive_cancel(unit, (const struct record_cancel *)record);
     case RECORD_CONTINUE:
@@ -820,8 +821,8 @@ static enum status unit_receive(void *self, const struct record *record, int64_t
         return receive_kv_found(unit, (const struct record_kv_found *)record, now_ns);
     case RECORD_KV_LOADED:
         return receive_kv_loaded(unit, (const struct record_kv_loaded *)record, now_ns);
-    case RECORD_KV_KEPT:
-        tiers_kept(unit, (const struct record_kv_kept *)record);
+    case RECORD_KV_STORED:
+        kv_offload_stored(unit, (const struct record_kv_stored *)record);
         return STATUS_OK;
     case RECORD_KV_HELLO:
         memcpy(unit->kv_address, ((const struct record_kv_hello *)record)->address,
@@ -848,7 +849,7 @@ static int64_t unit_next_wake_ns(const void *self) {
     const struct unit *unit = self;
     if (has_work(unit)) return 0;
     bool plans = !unit->step_in_flight && !unit->abandoned;
-    int64_t found_ns = plans ? unit->tiers.answer_by_ns : MACHINE_NEVER;
+    int64_t found_ns = plans ? unit->kv_offload.answer_by_ns : MACHINE_NEVER;
     return found_ns < unit->give_up_ns ? found_ns : unit->give_up_ns;
 }
 
@@ -938,7 +939,7 @@ uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys,
 
 double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
                          uint32_t token_count) {
-    return tiers_fetch_tokens(unit, memory, first, token_count);
+    return kv_offload_fetch_tokens(unit, memory, first, token_count);
 }
 
 int64_t unit_turn(const struct unit *unit, const struct record_submit *submit, int64_t now_ns) {
@@ -995,5 +996,5 @@ void unit_audit(const struct unit *unit) {
             check(request->arena.chunk_count == 0);
     }
     check(in_step == unit->step_row_count);
-    check(leases + unit->tiers.keep_leases == unit->pages.leases);
+    check(leases + unit->kv_offload.keep_leases == unit->pages.leases);
 }

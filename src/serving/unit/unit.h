@@ -55,16 +55,16 @@ struct unit_options {
     int64_t tpot_target_ns;        /* schedule_pace; 0: use the stretch */
     int64_t prompt_patience_ns;    /* schedule_pace; 0: a default */
     int64_t priority_ns;           /* schedule_turn; 0: a default */
-    size_t prompt_bytes;    /* memory for the prompts held, for each of several ranks; 0: a default.
+    size_t prompt_bytes; /* memory for the prompts held, for each of several ranks; 0: a default.
                           * When it is out, a SUBMIT is refused as with a full queue */
-    size_t outbox_bytes;    /* 0: the size of the largest reaction, which is also the minimum */
-    bool kv_storage;        /* a host stores blocks in memory and on disk (serving/unit/tiers.h) */
-    uint32_t kv_choice;     /* enum kv_choice */
-    uint64_t page_bytes;    /* of a block; only with kv_storage */
-    uint32_t kv_load_parts; /* parts of a load's layers for which the engine can wait separately; 0
+    size_t outbox_bytes; /* 0: the size of the largest reaction, which is also the minimum */
+    bool kv_storage;    /* a host stores blocks in memory and on disk (serving/unit/kv_offload.h) */
+    uint32_t kv_choice; /* enum kv_choice */
+    uint64_t page_bytes;     /* of a block; only with kv_storage */
+    uint32_t kv_load_parts;  /* parts of a load's layers for which the engine can wait separately; 0
                               * or 1: a row begins when all have arrived */
-    const uint8_t *model_id;   /* [32], from model_identity() */
-    const char *numerics_id;   /* up to 31 bytes, from model_numerics_id() */
+    const uint8_t *model_id; /* [32], from model_identity() */
+    const char *numerics_id; /* up to 31 bytes, from model_numerics_id() */
     uint32_t kv_memory_blocks; /* approximate capacity of a rank's storage in memory; 0: none */
     uint32_t rank_balance;     /* enum balance_method: how the rank of a request is chosen */
     bool level_steps;          /* ranks deep in a long context take fewer tokens per step
@@ -175,7 +175,7 @@ void unit_lend_keys(struct unit *unit, const struct block_key *keys, uint32_t ke
 uint32_t unit_hit_tokens(const struct unit *unit, const struct block_key *keys, uint32_t key_count);
 
 /* The cost of loading `token_count` tokens after the first `first` ones from the KV storage
- * (tiers_fetch_tokens, serving/unit/tiers.h). */
+ * (kv_offload_fetch_tokens, serving/unit/kv_offload.h). */
 double unit_fetch_tokens(const struct unit *unit, bool memory, uint32_t first,
                          uint32_t token_count);
 

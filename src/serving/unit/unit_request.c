@@ -6,32 +6,32 @@
 #include "contract/kv_block.h"
 #include "serving/unit/account.h"
 #include "serving/unit/binding.h"
-#include "serving/unit/tiers.h"
+#include "serving/unit/kv_offload.h"
 
 /* States that a load report does not distinguish. */
-static enum unit_request_state reported(enum unit_request_state state) {
+static enum unit_request_state unit_request_reported(enum unit_request_state state) {
     if (state == UNIT_REQUEST_LEAVING) return UNIT_REQUEST_PARKED;
     return state == UNIT_REQUEST_DECODE ? UNIT_REQUEST_PREFILL : state;
 }
 
-static uint32_t slot_of(const struct unit *unit, const struct unit_request *request) {
+static uint32_t unit_request_slot_of(const struct unit *unit, const struct unit_request *request) {
     return (uint32_t)(request - unit->requests);
 }
 
-static void set_state(struct unit *unit, struct unit_request *request,
-                      enum unit_request_state state) {
+static void unit_request_set_state(struct unit *unit, struct unit_request *request,
+                                   enum unit_request_state state) {
     enum unit_request_state before = (enum unit_request_state)request->state;
     unit->counts[before]--;
     unit->counts[state]++;
     request->state = (uint8_t)state;
     if (request_steps(request) && !request->listed) {
         request->listed = true;
-        unit->line[unit->line_count++] = slot_of(unit, request);
+        unit->line[unit->line_count++] = unit_request_slot_of(unit, request);
     }
-    if (reported(before) != reported(state)) unit->load_changed = true;
+    if (unit_request_reported(before) != unit_request_reported(state)) unit->load_changed = true;
 }
 
-static struct map_key key_of(struct request_id id) {
+static struct map_key unit_request_key_of(struct request_id id) {
     return (struct map_key){id.high, id.low, id.attempt};
 }
 
@@ -43,12 +43,12 @@ static struct map_key key_of(struct request_id id) {
  * and a usual constraint, and for one the longest constraint; at most 1 GiB (touched when used). */
 static size_t prompt_bytes(const struct unit_options *options) {
     size_t pages = divide_up(options->context_tokens_max, KV_BLOCK_TOKENS);
-    size_t context =
-        round_up(options->context_tokens_max * sizeof(uint32_t) + tiers_request_bytes_max(options) +
-                     LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
-                     LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
-                     pages * (sizeof(struct page_id) + 1) + CONSTRAINT_BYTES_EACH + 64,
-                 POOL_CHUNK_BYTES);
+    size_t context = round_up(options->context_tokens_max * sizeof(uint32_t) +
+                                  kv_offload_request_bytes_max(options) +
+                                  LIMIT_HISTORY_TOKENS * sizeof(uint32_t) +
+                                  LIMIT_LOGIT_BIASES * sizeof(struct token_bias) +
+                                  pages * (sizeof(struct page_id) + 1) + CONSTRAINT_BYTES_EACH + 64,
+                              POOL_CHUNK_BYTES);
     size_t bytes = options->prompt_bytes;
     if (!bytes) bytes = (options->requests_max + (size_t)1) * context + LIMIT_CONSTRAINT_BYTES;
     if (!options->prompt_bytes && bytes > (size_t)1 << 30) bytes = (size_t)1 << 30;
@@ -64,7 +64,7 @@ enum status unit_prompts_open(struct arena *arena, const struct unit_options *op
     size_t bytes = ranks * prompt_bytes(options);
     void *memory = arena_take(arena, bytes);
     if (!memory) return STATUS_NO_MEMORY;
-    pool_open(prompts_out, memory, bytes);
+    arena_pool_open(prompts_out, memory, bytes);
     return STATUS_OK;
 }
 
@@ -78,7 +78,7 @@ void unit_request_open_all(struct unit *unit) {
 }
 
 struct unit_request *unit_request_of(struct unit *unit, struct request_id id) {
-    uint32_t slot = map_find(&unit->slots, key_of(id));
+    uint32_t slot = map_find(&unit->slots, unit_request_key_of(id));
     return slot == MAP_NONE ? NULL : &unit->requests[slot];
 }
 
@@ -105,9 +105,9 @@ void unit_request_enter(struct unit *unit, struct unit_request *request, int64_t
     check(request->state == UNIT_REQUEST_FREE);
     request->arrival = unit->arrivals++;
     request->waits_since_ns = now_ns;
-    map_add(&unit->slots, key_of(request->id), slot_of(unit, request));
+    map_add(&unit->slots, unit_request_key_of(request->id), unit_request_slot_of(unit, request));
     binding_enter(unit, request);
-    set_state(unit, request, UNIT_REQUEST_WAITING);
+    unit_request_set_state(unit, request, UNIT_REQUEST_WAITING);
     unit->plan_wanted = true;
 }
 
@@ -116,20 +116,20 @@ void unit_request_start(struct unit *unit, struct unit_request *request, int64_t
     pages_attach(unit, request);
     request->fresh = true;
     account_begins(request, now_ns);
-    set_state(unit, request, UNIT_REQUEST_PREFILL);
+    unit_request_set_state(unit, request, UNIT_REQUEST_PREFILL);
 }
 
 bool unit_request_park(struct unit *unit, struct unit_request *request, const struct pages_hit *hit,
                        uint32_t token_count) {
     uint64_t pages = admit_start_pages(request_need(request), token_count);
-    struct admit_house house = unit_rows_and_pages(unit);
+    struct unit_capacity capacity = unit_rows_and_pages(unit);
     check(request->state == UNIT_REQUEST_WAITING);
-    if (admit_start(pages - hit->block_count + hit->unleased_count, &house) != ADMIT_NOW)
+    if (admit_start(pages - hit->block_count + hit->unleased_count, &capacity) != ADMIT_NOW)
         return false;
     pages_attach(unit, request);
     bool claimed = pages_claim(unit, request, (uint32_t)pages);
     check(claimed);
-    set_state(unit, request, UNIT_REQUEST_PARKED);
+    unit_request_set_state(unit, request, UNIT_REQUEST_PARKED);
     return true;
 }
 
@@ -138,17 +138,17 @@ void unit_request_go_on(struct unit *unit, struct unit_request *request,
     check(request->state == UNIT_REQUEST_PARKED &&
           (to == UNIT_REQUEST_PREFILL || to == UNIT_REQUEST_DECODE));
     request->fresh = true;
-    set_state(unit, request, to);
+    unit_request_set_state(unit, request, to);
 }
 
 void unit_request_park_again(struct unit *unit, struct unit_request *request) {
     check(request->state == UNIT_REQUEST_PREFILL);
-    set_state(unit, request, UNIT_REQUEST_PARKED);
+    unit_request_set_state(unit, request, UNIT_REQUEST_PARKED);
 }
 
 void unit_request_answer(struct unit *unit, struct unit_request *request) {
     check(request_runs(request));
-    set_state(unit, request, UNIT_REQUEST_DECODE);
+    unit_request_set_state(unit, request, UNIT_REQUEST_DECODE);
 }
 
 void unit_request_wait_again(struct unit *unit, struct unit_request *request, int64_t now_ns) {
@@ -156,12 +156,12 @@ void unit_request_wait_again(struct unit *unit, struct unit_request *request, in
     check(!request->in_step);
     pages_release(unit, request);
     request->waits_since_ns = now_ns;
-    set_state(unit, request, UNIT_REQUEST_WAITING);
+    unit_request_set_state(unit, request, UNIT_REQUEST_WAITING);
 }
 
 void unit_request_leave(struct unit *unit, struct unit_request *request) {
     check(request->state != UNIT_REQUEST_FREE && request->state != UNIT_REQUEST_LEAVING);
-    set_state(unit, request, UNIT_REQUEST_LEAVING);
+    unit_request_set_state(unit, request, UNIT_REQUEST_LEAVING);
 }
 
 void unit_request_end(struct unit *unit, struct unit_request *request, enum finish_reason reason) {
@@ -169,7 +169,7 @@ void unit_request_end(struct unit *unit, struct unit_request *request, enum fini
         unit, RECORD_FINISHED,
         &(struct record_finished){
             .request = request->id, .reason = reason, .output_tokens = request->output_count});
-    account_tell(request, &finished->work);
+    account_report(request, &finished->work);
     unit_request_drop(unit, request);
 }
 
@@ -177,9 +177,9 @@ void unit_request_drop(struct unit *unit, struct unit_request *request) {
     check(request->state != UNIT_REQUEST_FREE && !request->in_step);
     pages_release(unit, request);
     binding_leave(unit, request);
-    map_remove(&unit->slots, key_of(request->id));
-    set_state(unit, request, UNIT_REQUEST_FREE);
-    unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1] = slot_of(unit, request);
+    map_remove(&unit->slots, unit_request_key_of(request->id));
+    unit_request_set_state(unit, request, UNIT_REQUEST_FREE);
+    unit->free_slots[unit->counts[UNIT_REQUEST_FREE] - 1] = unit_request_slot_of(unit, request);
     unit_request_clear(request);
 }
 
@@ -191,7 +191,7 @@ void unit_request_audit(const struct unit *unit) {
         listed += request->listed;
         check(request->listed || !request_steps(request));
         if (request->state != UNIT_REQUEST_FREE)
-            check(map_find(&unit->slots, key_of(request->id)) == slot);
+            check(map_find(&unit->slots, unit_request_key_of(request->id)) == slot);
         else
             check(request->arena.run_count == 0 && request->page_count == 0);
     }

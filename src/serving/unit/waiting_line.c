@@ -42,7 +42,7 @@ enum status waiting_line_open(struct waiting_line *line, struct arena *arena,
     if (!memory || !line->requests || !line->order) return STATUS_NO_MEMORY;
     line->capacity = capacity;
     line->count = 0;
-    pool_open(&line->pool, memory, bytes);
+    arena_pool_open(&line->pool, memory, bytes);
     for (uint32_t i = 0; i < capacity; i++) {
         line->order[i] = i;
         arena_open(&line->requests[i].arena, &line->pool);

@@ -24,7 +24,7 @@
 #define HOT_SHARE (1.0 / 32) /* of a layer's experts that become hot */
 #define LOAD_UNIT 1e12       /* a layer's load as the balancer's whole number */
 
-static uint32_t slots_of(const struct expert_world_options *options) {
+static uint32_t expert_world_slots_of(const struct expert_world_options *options) {
     return (uint32_t)divide_up(options->model->experts +
                                    (options->balances ? options->redundant_experts : 0),
                                options->ranks);
@@ -34,19 +34,20 @@ static uint32_t layers_of(const struct expert_world_options *options) {
     return options->model->layers - options->model->dense_layers;
 }
 
-static struct rebalance_shape shape_of(const struct expert_world_options *options) {
+static struct rebalance_shape expert_world_shape_of(const struct expert_world_options *options) {
     const struct model_figures *model = options->model;
     return (struct rebalance_shape){.experts = model->experts,
                                     .ranks = options->ranks,
-                                    .slots_per_rank = slots_of(options),
+                                    .slots_per_rank = expert_world_slots_of(options),
                                     .node_ranks = options->ranks_per_node,
                                     .groups = model->expert_groups,
                                     .choice = {model->groups_per_token, model->experts_per_token}};
 }
 
 size_t expert_world_bytes(const struct expert_world_options *options) {
-    const struct rebalance_shape shape = shape_of(options);
-    size_t layers = layers_of(options), slots = (size_t)options->ranks * slots_of(options);
+    const struct rebalance_shape shape = expert_world_shape_of(options);
+    size_t layers = layers_of(options),
+           slots = (size_t)options->ranks * expert_world_slots_of(options);
     size_t each = 16 * options->model->experts + 16 * options->ranks + 8 * slots +
                   sizeof(struct rebalance_gain) + sizeof(double) + sizeof(bool);
     size_t once = 8 * options->model->experts + 5 * options->ranks +
@@ -58,7 +59,7 @@ size_t expert_world_bytes(const struct expert_world_options *options) {
 /* ---- random numbers ---- */
 
 /* A normal variable by Box and Muller. */
-static double normal_at(uint64_t seed, uint64_t at) {
+static double expert_world_normal_at(uint64_t seed, uint64_t at) {
     double u = random_uniform(seed, (uint32_t)(at >> 24) * 2, (uint32_t)at & 0xffffff);
     double v = random_uniform(seed, (uint32_t)(at >> 24) * 2 + 1, (uint32_t)at & 0xffffff);
     return sqrt(-2 * log(1 - u)) * cos(2 * M_PI * v);
@@ -66,7 +67,7 @@ static double normal_at(uint64_t seed, uint64_t at) {
 
 /* The next one of the world's sequence. */
 static double draw_normal(struct expert_world *world) {
-    return normal_at(world->options.seed, world->draws++);
+    return expert_world_normal_at(world->options.seed, world->draws++);
 }
 
 static bool is_hot(const struct expert_world *world, uint32_t layer, uint32_t expert) {
@@ -110,7 +111,7 @@ void expert_world_draw(struct expert_world *world, uint32_t layer, double mean, 
 
 /* The nodes that a token of the layer goes to. */
 static double count_copies(struct expert_world *world, uint32_t layer) {
-    const struct rebalance_shape shape = shape_of(&world->options);
+    const struct rebalance_shape shape = expert_world_shape_of(&world->options);
     const double *chosen = world->chosen + (size_t)layer * world->experts;
     size_t count = (size_t)shape.ranks * shape.slots_per_rank;
     for (uint32_t e = 0; e < world->experts; e++)
@@ -118,7 +119,7 @@ static double count_copies(struct expert_world *world, uint32_t layer) {
     return rebalance_copies(&shape, world->loads, world->slots + layer * count);
 }
 
-static void weigh(struct expert_world *world, uint32_t layer) {
+static void expert_world_weigh(struct expert_world *world, uint32_t layer) {
     const uint32_t ranks = world->options.ranks, room = world->slots_per_rank;
     const uint32_t *slots = world->slots + (size_t)layer * ranks * room;
     const double *chosen = world->chosen + (size_t)layer * world->experts;
@@ -143,7 +144,7 @@ static void weigh(struct expert_world *world, uint32_t layer) {
 
 static void weigh_all(struct expert_world *world) {
     for (uint32_t layer = 0; layer < world->layers; layer++)
-        weigh(world, layer);
+        expert_world_weigh(world, layer);
 }
 
 double expert_world_balance(const struct expert_world *world, uint32_t layer) {
@@ -183,7 +184,7 @@ static void see_loads(struct expert_world *world, uint32_t layer) {
 }
 
 static void look_at_layers(struct expert_world *world) {
-    const struct rebalance_shape shape = shape_of(&world->options);
+    const struct rebalance_shape shape = expert_world_shape_of(&world->options);
     struct rebalance_prices prices = world->options.prices;
     size_t count = (size_t)shape.ranks * shape.slots_per_rank;
     prices.tokens = (double)world->choices / (shape.choice.experts * (double)shape.ranks);
@@ -195,20 +196,20 @@ static void look_at_layers(struct expert_world *world) {
     world->counted_before = world->counted;
 }
 
-static void adopt(struct expert_world *world) {
+static void expert_world_adopt(struct expert_world *world) {
     size_t count = (size_t)world->options.ranks * world->slots_per_rank;
     for (uint32_t layer = 0; layer < world->layers; layer++) {
         if (!world->changes[layer]) continue;
         memcpy(world->slots + layer * count, world->target + layer * count,
                count * sizeof *world->slots);
-        weigh(world, layer);
+        expert_world_weigh(world, layer);
     }
 }
 
 /* Determines the experts that move, and the end of the move. */
-static void begin_moving(struct expert_world *world, const struct rebalance_rule *rule,
-                         int64_t now_ns) {
-    const struct rebalance_shape shape = shape_of(&world->options);
+static void expert_world_begin_moving(struct expert_world *world, const struct rebalance_rule *rule,
+                                      int64_t now_ns) {
+    const struct rebalance_shape shape = expert_world_shape_of(&world->options);
     const struct model_figures *model = world->options.model;
     size_t count = (size_t)shape.ranks * shape.slots_per_rank;
     uint32_t most = 0;
@@ -231,31 +232,31 @@ static void begin_moving(struct expert_world *world, const struct rebalance_rule
     for (uint32_t r = 0; r < shape.ranks; r++)
         most = max_u32(most, world->gives[r]);
     double bytes = 3.0 * model->hidden * model->expert_hidden * most;
-    world->waves = 1 + (uint32_t)(bytes / world->options.moves.memory_bytes);
+    world->expert_batches = 1 + (uint32_t)(bytes / world->options.moves.memory_bytes);
     world->moved_ns = now_ns + (int64_t)(bytes * 8 / world->options.moves.gbps) + 1;
 }
 
-static void look(struct expert_world *world, int64_t now_ns) {
+static void expert_world_look(struct expert_world *world, int64_t now_ns) {
     const struct rebalance_rule rule = {GAIN, LAYER_GAIN,
                                         (uint64_t)world->experts * CHOICES_PER_EXPERT_MIN, LOOK_NS};
     world->next_look_ns = now_ns + LOOK_NS;
     world->looks--;
     look_at_layers(world);
-    enum rebalance_verdict verdict = rebalance_judge(world->rebalance, &rule, world->gains,
-                                                     world->layers, world->choices, now_ns);
-    if (verdict == REBALANCE_GOES) begin_moving(world, &rule, now_ns);
+    enum rebalance_verdict verdict = rebalance_evaluate(world->rebalance, &rule, world->gains,
+                                                        world->layers, world->choices, now_ns);
+    if (verdict == REBALANCE_GOES) expert_world_begin_moving(world, &rule, now_ns);
     if (verdict == REBALANCE_NOT_WORTH_IT) world->looks = 0;
 }
 
 static double end_moving(struct expert_world *world, int64_t now_ns) {
-    adopt(world);
+    expert_world_adopt(world);
     rebalance_done(world->rebalance, now_ns);
     world->moved_ns = 0;
     world->next_look_ns = now_ns + LOOK_NS;
     world->choices = 0;
     world->move_count += world->new_moves;
     world->far_count += world->new_far;
-    return world->options.moves.adopt_us * world->waves;
+    return world->options.moves.adopt_us * world->expert_batches;
 }
 
 /* ---- time ---- */
@@ -284,7 +285,8 @@ double expert_world_advance(struct expert_world *world, int64_t now_ns, double t
         world->counted_before = world->counted;
     }
     if (world->moved_ns && now_ns >= world->moved_ns) return end_moving(world, now_ns);
-    if (!world->moved_ns && world->looks && now_ns >= world->next_look_ns) look(world, now_ns);
+    if (!world->moved_ns && world->looks && now_ns >= world->next_look_ns)
+        expert_world_look(world, now_ns);
     return 0;
 }
 
@@ -298,8 +300,8 @@ void expert_world_heat(struct expert_world *world, double factor, int64_t now_ns
     if (world->next_look_ns <= now_ns) world->next_look_ns = now_ns + LOOK_NS;
 }
 
-static bool take_memory(struct expert_world *world, struct arena *arena) {
-    const struct rebalance_shape shape = shape_of(&world->options);
+static bool expert_world_take_memory(struct expert_world *world, struct arena *arena) {
+    const struct rebalance_shape shape = expert_world_shape_of(&world->options);
     size_t layers = world->layers, slots = (size_t)shape.ranks * shape.slots_per_rank;
     size_t experts = layers * world->experts;
     return (world->logs = arena_take_zeroed(arena, experts * sizeof *world->logs)) &&
@@ -327,18 +329,18 @@ bool expert_world_open(struct expert_world *world, struct arena *arena,
                                    .layers = layers_of(options),
                                    .experts = options->model->experts,
                                    .heat = 1,
-                                   .slots_per_rank = slots_of(options)};
-    if (!take_memory(world, arena)) return false;
+                                   .slots_per_rank = expert_world_slots_of(options)};
+    if (!expert_world_take_memory(world, arena)) return false;
     for (size_t i = 0; i < (size_t)world->layers * world->experts && options->skew > 0; i++)
         world->logs[i] = options->logs ? options->logs[i] : draw_normal(world);
     for (uint32_t i = 0; i < EXPERT_NOISE; i++)
-        world->noise[i] = normal_at(~options->seed, i);
+        world->noise[i] = expert_world_normal_at(~options->seed, i);
     choose_loads(world);
     lay_in_order(world);
     if (options->balances && options->ranks > 1) {
         look_at_layers(world);
         memset(world->changes, true, world->layers * sizeof *world->changes);
-        adopt(world);
+        expert_world_adopt(world);
     } else {
         weigh_all(world);
     }

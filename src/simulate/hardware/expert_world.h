@@ -64,7 +64,7 @@ struct expert_world {
     uint64_t choices, counted, counted_before; /* since the last map; in total; at the last look */
     uint64_t move_count, new_moves, draws, pair_draws;
     uint64_t far_count, new_far; /* moves from another node */
-    uint32_t waves;
+    uint32_t expert_batches;
     double heat; /* factor of hot experts; 1: none are hot */
     uint32_t heats;
 };

@@ -16,7 +16,7 @@ static enum status refuse(const struct figure_place *place, const char *key, con
                      place->path, place->path[0] && key[0] ? "." : "", key, what);
 }
 
-struct figure_place figure_place_below(const struct figure_place *place, const char *key) {
+struct figure_place figure_tree_place_below(const struct figure_place *place, const char *key) {
     struct figure_place below = {
         .object = tree_member(place->object, key), .file = place->file, .error = place->error};
     format_text(below.path, sizeof below.path, "%s%s%s", place->path, place->path[0] ? "." : "",
@@ -24,7 +24,7 @@ struct figure_place figure_place_below(const struct figure_place *place, const c
     return below;
 }
 
-static bool is_one_of(const char *key, const char *const *keys) {
+static bool figure_tree_is_one_of(const char *key, const char *const *keys) {
     for (; keys && *keys; keys++)
         if (!strcmp(key, *keys)) return true;
     return false;
@@ -54,22 +54,22 @@ static enum status read_row(const struct figure_place *place, const struct figur
     return STATUS_OK;
 }
 
-static bool is_known(const char *key, const struct figure_row *rows, size_t row_count,
-                     const char *const *others) {
+static bool figure_tree_is_known(const char *key, const struct figure_row *rows, size_t row_count,
+                                 const char *const *others) {
     for (size_t i = 0; i < row_count; i++)
         if (!strcmp(key, rows[i].key)) return true;
-    return is_one_of(key, others) || is_one_of(key, notes);
+    return figure_tree_is_one_of(key, others) || figure_tree_is_one_of(key, notes);
 }
 
-enum status figure_place_read(const struct figure_place *place, const struct figure_row *rows,
-                              size_t row_count, const char *const *others, void *out) {
+enum status figure_tree_place_read(const struct figure_place *place, const struct figure_row *rows,
+                                   size_t row_count, const char *const *others, void *out) {
     struct tree_cursor cursor = {0};
     struct bytes key;
     const struct tree *value;
     if (!place->object) return refuse(place, "", "it is missing");
     if (tree_kind(place->object) != TREE_OBJECT) return refuse(place, "", "expected keys");
     while (tree_next_member(place->object, &cursor, &key, &value))
-        if (!is_known(key.data, rows, row_count, others))
+        if (!figure_tree_is_known(key.data, rows, row_count, others))
             return refuse(place, key.data, "no such key is known");
     enum status status = STATUS_OK;
     for (size_t i = 0; !status && i < row_count; i++)
@@ -77,8 +77,8 @@ enum status figure_place_read(const struct figure_place *place, const struct fig
     return status;
 }
 
-enum status figure_place_text(const struct figure_place *place, const char *key, char *out,
-                              size_t room) {
+enum status figure_tree_place_text(const struct figure_place *place, const char *key, char *out,
+                                   size_t room) {
     struct bytes text;
     if (!tree_get_string(tree_member(place->object, key), &text))
         return refuse(place, key, "expected a text");
@@ -106,12 +106,12 @@ static enum status check_columns(const struct figure_place *place, const char *c
     return STATUS_OK;
 }
 
-enum status figure_place_table(const struct figure_place *place, const char *const *columns,
-                               const char *const *others, struct arena *arena,
-                               struct figure_table *table_out) {
+enum status figure_tree_place_table(const struct figure_place *place, const char *const *columns,
+                                    const char *const *others, struct arena *arena,
+                                    struct figure_table *table_out) {
     static const char *const parts[] = {"columns", "rows", NULL};
     struct figure_table table = {0};
-    enum status status = figure_place_read(place, NULL, 0, others ? others : parts, NULL);
+    enum status status = figure_tree_place_read(place, NULL, 0, others ? others : parts, NULL);
     if (!status) status = check_columns(place, columns, &table.column_count);
     if (status) return status;
     const struct tree *rows = tree_member(place->object, "rows");
@@ -138,7 +138,7 @@ enum status figure_place_table(const struct figure_place *place, const char *con
     return STATUS_OK;
 }
 
-double figure_table_between(const struct figure_table *table, uint32_t column, double at) {
+double figure_tree_table_between(const struct figure_table *table, uint32_t column, double at) {
     const uint32_t width = table->column_count, last = table->row_count - 1;
     uint32_t row = 0;
     check(column < width);

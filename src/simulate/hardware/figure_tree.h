@@ -31,16 +31,16 @@ struct figure_row {
 };
 
 /* The member with that key, which may be missing. */
-struct figure_place figure_place_below(const struct figure_place *place, const char *key);
+struct figure_place figure_tree_place_below(const struct figure_place *place, const char *key);
 
 /* Writes each row's number into the struct. `others`: keys that other functions read, terminated by
  * NULL; or NULL. STATUS_INVALID names the error. */
-enum status figure_place_read(const struct figure_place *place, const struct figure_row *rows,
-                              size_t row_count, const char *const *others, void *out) MUST_USE;
+enum status figure_tree_place_read(const struct figure_place *place, const struct figure_row *rows,
+                                   size_t row_count, const char *const *others, void *out) MUST_USE;
 
 /* Reads a text of at most `room` bytes including its terminator. */
-enum status figure_place_text(const struct figure_place *place, const char *key, char *out,
-                              size_t room) MUST_USE;
+enum status figure_tree_place_text(const struct figure_place *place, const char *key, char *out,
+                                   size_t room) MUST_USE;
 
 /* Reads {columns: […], rows: [[…], …]}. `columns` must be as given, terminated by NULL, and every
  * number in 0..1e15. The numbers are stored in the arena, row by row. `others`: further keys; NULL:
@@ -50,12 +50,12 @@ struct figure_table {
     const double *at; /* [row_count][column_count] */
 };
 
-enum status figure_place_table(const struct figure_place *place, const char *const *columns,
-                               const char *const *others, struct arena *arena,
-                               struct figure_table *table_out) MUST_USE;
+enum status figure_tree_place_table(const struct figure_place *place, const char *const *columns,
+                                    const char *const *others, struct arena *arena,
+                                    struct figure_table *table_out) MUST_USE;
 
 /* Interpolates linearly in the first column, which ascends. Outside of it the values at its ends
  * hold. */
-double figure_table_between(const struct figure_table *table, uint32_t column, double at);
+double figure_tree_table_between(const struct figure_table *table, uint32_t column, double at);
 
 #endif

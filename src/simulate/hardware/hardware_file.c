@@ -17,8 +17,8 @@ struct node_gpus {
 static enum status read_stages(struct arena *arena, const struct figure_place *place,
                                struct hardware *hardware) {
     struct hardware_stages *stages = arena_take_zeroed(arena, sizeof *stages);
-    const struct figure_place by_stage = figure_place_below(place, "stages"),
-                              by_step = figure_place_below(place, "steps");
+    const struct figure_place by_stage = figure_tree_place_below(place, "stages"),
+                              by_step = figure_tree_place_below(place, "steps");
     if (!stages)
         return error_set(place->error, STATUS_NO_MEMORY, "%.200s: no memory for its stages",
                          place->file);
@@ -36,8 +36,8 @@ static enum status read_stages(struct arena *arena, const struct figure_place *p
     return step_rows_read(arena, &by_step, rows);
 }
 
-enum status hardware_read(struct arena *arena, const struct tree *tree, const char *name,
-                          struct hardware *hardware_out, struct error *error) {
+enum status hardware_file_read(struct arena *arena, const struct tree *tree, const char *name,
+                               struct hardware *hardware_out, struct error *error) {
     static const struct figure_row rows[] = {
         KEY(hbm_bytes, 1e6, 1e15),       KEY(hbm_gbps, 1e-3, 1e6),
         KEY(nic_gbps, 1e-3, 1e6),        KEY(nvlink_gbps, 1e-3, 1e6),
@@ -69,9 +69,10 @@ enum status hardware_read(struct arena *arena, const struct tree *tree, const ch
     struct node_gpus gpus;
     struct hardware hardware = {0};
     enum status status =
-        figure_place_read(&place, rows, sizeof rows / sizeof *rows, others, &hardware);
-    if (!status) status = figure_place_read(&place, gpu_rows, 1, all, &gpus);
-    if (!status) status = figure_place_text(&place, "name", hardware.name, sizeof hardware.name);
+        figure_tree_place_read(&place, rows, sizeof rows / sizeof *rows, others, &hardware);
+    if (!status) status = figure_tree_place_read(&place, gpu_rows, 1, all, &gpus);
+    if (!status)
+        status = figure_tree_place_text(&place, "name", hardware.name, sizeof hardware.name);
     if (status) return status;
     hardware.gpus_per_node = (uint32_t)gpus.gpus_per_node;
     status = read_stages(arena, &place, &hardware);
@@ -101,8 +102,8 @@ static void take_numbers(const struct model_numbers *numbers, struct model_figur
     model->mtp_acceptance = numbers->mtp_acceptance;
 }
 
-enum status model_figures_read(const struct tree *tree, const char *name,
-                               struct model_figures *model_out, struct error *error) {
+enum status hardware_file_model_figures_read(const struct tree *tree, const char *name,
+                                             struct model_figures *model_out, struct error *error) {
     static const struct figure_row rows[] = {
         FIGURE(layers, 1, LIMIT_LAYERS),
         FIGURE(dense_layers, 0, LIMIT_LAYERS),
@@ -129,8 +130,8 @@ enum status model_figures_read(const struct tree *tree, const char *name,
     struct model_numbers numbers;
     struct model_figures model = {.layers = 0};
     enum status status =
-        figure_place_read(&place, rows, sizeof rows / sizeof *rows, others, &numbers);
-    if (!status) status = figure_place_text(&place, "name", model.name, sizeof model.name);
+        figure_tree_place_read(&place, rows, sizeof rows / sizeof *rows, others, &numbers);
+    if (!status) status = figure_tree_place_text(&place, "name", model.name, sizeof model.name);
     if (status) return status;
     take_numbers(&numbers, &model);
     if (model.dense_layers > model.layers || model.groups_per_token > model.expert_groups ||

@@ -42,9 +42,10 @@ struct model_figures {
 
 /* Both are stored in `arena`. STATUS_INVALID names the file's key that is missing, unknown or out
  * of range. `name` is the file's name in messages. */
-enum status hardware_read(struct arena *arena, const struct tree *tree, const char *name,
-                          struct hardware *hardware_out, struct error *error) MUST_USE;
-enum status model_figures_read(const struct tree *tree, const char *name,
-                               struct model_figures *model_out, struct error *error) MUST_USE;
+enum status hardware_file_read(struct arena *arena, const struct tree *tree, const char *name,
+                               struct hardware *hardware_out, struct error *error) MUST_USE;
+enum status hardware_file_model_figures_read(const struct tree *tree, const char *name,
+                                             struct model_figures *model_out,
+                                             struct error *error) MUST_USE;
 
 #endif

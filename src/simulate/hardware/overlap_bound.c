@@ -9,47 +9,47 @@ static void lay_rows(uint32_t places, uint32_t first, struct overlap_row *rows) 
     uint8_t next = 0, other = (uint8_t)first;
     for (uint32_t row = 0; row < BOUND_ROWS; row++)
         if (places >> row & 1) {
-            rows[row] = (struct overlap_row){.stage = next++, .lane = 0, .ahead = 1};
+            rows[row] = (struct overlap_row){.stage = next++, .micro_batch = 0, .ahead = 1};
         } else {
             bool ahead = first == 0 || other < first;
-            rows[row] = (struct overlap_row){.stage = other, .lane = 1, .ahead = ahead};
+            rows[row] = (struct overlap_row){.stage = other, .micro_batch = 1, .ahead = ahead};
             other = (uint8_t)((other + 1) % STAGE_COUNT);
         }
 }
 
-void overlap_bound_find(const struct walk_work *work, struct overlap_bound *out) {
+void overlap_bound_find(const struct schedule_work *work, struct overlap_bound *out) {
     struct overlap_bound tried;
     const struct overlap table = {
-        .lane_count = 2, .row_count = BOUND_ROWS, .rows = tried.rows, .urgency = NULL};
+        .micro_batch_count = 2, .row_count = BOUND_ROWS, .rows = tried.rows, .dynamic_order = NULL};
     out->us = -1;
     for (uint32_t places = 1; places < 1u << BOUND_ROWS; places += 2) { /* lane 0 goes first */
         if (__builtin_popcount(places) != STAGE_COUNT) continue;
         for (uint32_t first = 0; first < STAGE_COUNT; first++) {
             lay_rows(places, first, tried.rows);
-            tried.us = overlap_walk(&table, work, &tried.waited);
+            tried.us = overlap_schedule(&table, work, &tried.waited);
             if (out->us < 0 || tried.us < out->us) *out = tried;
         }
     }
 }
 
-double overlap_bound_computed(const struct walk_work *work, uint32_t lanes) {
+double overlap_bound_computed(const struct schedule_work *work, uint32_t micro_batches) {
     double us = 0;
-    for (uint32_t lane = 0; lane < lanes; lane++) {
-        const struct walk_lane *times = &work->lanes[work->sizes[lane]];
+    for (uint32_t micro_batch = 0; micro_batch < micro_batches; micro_batch++) {
+        const struct schedule_micro_batch *times = &work->micro_batches[work->sizes[micro_batch]];
         us += work->layers * (times->attention_0 + times->attention_1);
         us += work->dense_layers * times->dense;
         for (uint32_t layer = work->dense_layers; layer < work->layers; layer++)
             us += times->send + times->shared + times->sum +
-                  work->experts[work->sizes[lane]][layer].mlp;
+                  work->experts[work->sizes[micro_batch]][layer].mlp;
     }
     return us;
 }
 
-double overlap_bound_carried(const struct walk_work *work, uint32_t lanes) {
+double overlap_bound_sent(const struct schedule_work *work, uint32_t micro_batches) {
     double us = 0;
-    for (uint32_t lane = 0; lane < lanes; lane++)
+    for (uint32_t micro_batch = 0; micro_batch < micro_batches; micro_batch++)
         for (uint32_t layer = work->dense_layers; layer < work->layers; layer++) {
-            const struct walk_layer *experts = &work->experts[work->sizes[lane]][layer];
+            const struct schedule_layer *experts = &work->experts[work->sizes[micro_batch]][layer];
             us += experts->dispatch + experts->combine;
         }
     return us;

@@ -210,15 +210,15 @@ static struct stage_transfers low_latency(const struct hardware_stages *stages, 
                                           uint32_t ranks_per_node) {
     const struct figure_table *table = &stages->links.low_latency;
     double scale = ranks > ranks_per_node ? stages->nic_scale : stages->nvlink_scale;
-    double dispatch = figure_table_between(table, 1, ranks);
-    double combine = figure_table_between(table, 3, ranks);
+    double dispatch = figure_tree_table_between(table, 1, ranks);
+    double combine = figure_tree_table_between(table, 3, ranks);
     return (struct stage_transfers){
         .dispatch_us = dispatch,
         .combine_us = combine,
         .dispatch_token_us =
-            (figure_table_between(table, 2, ranks) - dispatch) / LOW_LATENCY_TOKENS * scale,
+            (figure_tree_table_between(table, 2, ranks) - dispatch) / LOW_LATENCY_TOKENS * scale,
         .combine_token_us =
-            (figure_table_between(table, 4, ranks) - combine) / LOW_LATENCY_TOKENS * scale,
+            (figure_tree_table_between(table, 4, ranks) - combine) / LOW_LATENCY_TOKENS * scale,
     };
 }
 
@@ -230,12 +230,12 @@ static struct stage_transfers normal(const struct hardware_stages *stages,
     double scale = links->contention * (nodes > 1 ? stages->nic_scale : stages->nvlink_scale);
     double bytes = stage_rates_copies(model, nodes) * model->hidden;
     return (struct stage_transfers){
-        .dispatch_us = figure_table_between(&links->normal, 3, nodes),
-        .combine_us = figure_table_between(&links->normal, 4, nodes),
+        .dispatch_us = figure_tree_table_between(&links->normal, 3, nodes),
+        .combine_us = figure_tree_table_between(&links->normal, 4, nodes),
         .dispatch_token_us = bytes * links->dispatch_scales * scale /
-                             (figure_table_between(&links->normal, 1, nodes) * 1e3),
+                             (figure_tree_table_between(&links->normal, 1, nodes) * 1e3),
         .combine_token_us =
-            bytes * 2 * scale / (figure_table_between(&links->normal, 2, nodes) * 1e3),
+            bytes * 2 * scale / (figure_tree_table_between(&links->normal, 2, nodes) * 1e3),
     };
 }
 
@@ -260,10 +260,11 @@ static enum status read_products(const struct figure_place *place, struct produc
         RATE(product_rates, tflops_128, 1e-6, 1e6),
         RATE(product_rates, tflops, 1e-6, 1e6),
     };
-    enum status status = figure_place_read(place, NULL, 0, names, NULL);
+    enum status status = figure_tree_place_read(place, NULL, 0, names, NULL);
     for (uint32_t i = 0; !status && i < STAGE_PRODUCT_COUNT; i++) {
-        struct figure_place below = figure_place_below(place, names[i]);
-        status = figure_place_read(&below, rows, sizeof rows / sizeof *rows, NULL, &products[i]);
+        struct figure_place below = figure_tree_place_below(place, names[i]);
+        status =
+            figure_tree_place_read(&below, rows, sizeof rows / sizeof *rows, NULL, &products[i]);
     }
     return status;
 }
@@ -288,17 +289,18 @@ static enum status read_answer(const struct figure_place *place, struct answer_r
         RATE(answer_rates, issue_us, 0, 1e6),
         RATE(answer_rates, step_us, 0, 1e9),
     };
-    return figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
+    return figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
 }
 
-static enum status read_prompt(const struct figure_place *place, struct prompt_rates *rates) {
+static enum status stage_rates_read_prompt(const struct figure_place *place,
+                                           struct prompt_rates *rates) {
     static const struct figure_row rows[] = {
         RATE(prompt_rates, compute_share, 0.01, 1), RATE(prompt_rates, core_tflops, 1e-6, 1e6),
         RATE(prompt_rates, up_tflops, 1e-6, 1e6),   RATE(prompt_rates, down_tflops, 1e-6, 1e6),
         RATE(prompt_rates, attention_us, 0, 1e6),   RATE(prompt_rates, experts_us, 0, 1e6),
         RATE(prompt_rates, step_us, 0, 1e9),
     };
-    return figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
+    return figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, rates);
 }
 
 static enum status read_links(struct arena *arena, const struct figure_place *place,
@@ -312,11 +314,14 @@ static enum status read_links(struct arena *arena, const struct figure_place *pl
         RATE(link_rates, dispatch_scales, 1, 4),
         RATE(link_rates, contention, 1, 100),
     };
-    struct figure_place low = figure_place_below(place, "low_latency");
-    struct figure_place wide = figure_place_below(place, "normal");
-    enum status status = figure_place_read(place, rows, sizeof rows / sizeof *rows, tables, links);
-    if (!status) status = figure_place_table(&low, low_columns, NULL, arena, &links->low_latency);
-    if (!status) status = figure_place_table(&wide, normal_columns, NULL, arena, &links->normal);
+    struct figure_place low = figure_tree_place_below(place, "low_latency");
+    struct figure_place wide = figure_tree_place_below(place, "normal");
+    enum status status =
+        figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, tables, links);
+    if (!status)
+        status = figure_tree_place_table(&low, low_columns, NULL, arena, &links->low_latency);
+    if (!status)
+        status = figure_tree_place_table(&wide, normal_columns, NULL, arena, &links->normal);
     return status;
 }
 
@@ -326,7 +331,7 @@ static enum status read_moves(const struct figure_place *place, struct move_rate
         RATE(move_rates, adopt_us, 0, 1e9),
         RATE(move_rates, memory_bytes, 1, 1e13),
     };
-    return figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, moves);
+    return figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, moves);
 }
 
 struct measured_with {
@@ -342,7 +347,7 @@ static enum status read_scales(const struct figure_place *place, const struct ha
     };
     struct measured_with measured;
     enum status status =
-        figure_place_read(place, rows, sizeof rows / sizeof *rows, NULL, &measured);
+        figure_tree_place_read(place, rows, sizeof rows / sizeof *rows, NULL, &measured);
     if (status) return status;
     stages->hbm_scale = measured.hbm_gbps / hardware->hbm_gbps;
     stages->nic_scale = measured.nic_gbps / hardware->nic_gbps;
@@ -372,22 +377,23 @@ enum status stage_rates_read(struct arena *arena, const struct figure_place *pla
                                            "links",    "moves",    NULL};
     static const char *const of_table[] = {"measured", "table", "links", "moves", NULL};
     const bool is_table = tree_member(place->object, "table") != NULL;
-    const struct figure_place measured = figure_place_below(place, "measured"),
-                              products = figure_place_below(place, "products"),
-                              answer = figure_place_below(place, "answer"),
-                              prompt = figure_place_below(place, "prompt"),
-                              links = figure_place_below(place, "links"),
-                              moves = figure_place_below(place, "moves");
+    const struct figure_place measured = figure_tree_place_below(place, "measured"),
+                              products = figure_tree_place_below(place, "products"),
+                              answer = figure_tree_place_below(place, "answer"),
+                              prompt = figure_tree_place_below(place, "prompt"),
+                              links = figure_tree_place_below(place, "links"),
+                              moves = figure_tree_place_below(place, "moves");
     memset(stages_out, 0, sizeof *stages_out);
     stages_out->hbm_scale = stages_out->nic_scale = stages_out->nvlink_scale = 1;
     stages_out->prompt.compute_share = 1;
-    enum status status = figure_place_read(place, NULL, 0, is_table ? of_table : of_rates, NULL);
+    enum status status =
+        figure_tree_place_read(place, NULL, 0, is_table ? of_table : of_rates, NULL);
     if (!status && is_table) status = read_table(arena, place, stages_out);
     if (!status && (!is_table || measured.object))
         status = read_scales(&measured, hardware, stages_out);
     if (!status && !is_table) status = read_products(&products, stages_out->products);
     if (!status && !is_table) status = read_answer(&answer, &stages_out->answer);
-    if (!status && !is_table) status = read_prompt(&prompt, &stages_out->prompt);
+    if (!status && !is_table) status = stage_rates_read_prompt(&prompt, &stages_out->prompt);
     stages_out->has_links = links.object != NULL;
     if (!status && links.object) status = read_links(arena, &links, &stages_out->links);
     if (!status && moves.object) status = read_moves(&moves, &stages_out->moves);

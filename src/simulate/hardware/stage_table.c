@@ -37,7 +37,7 @@ static enum status refuse(const struct stage_reading *reading, const char *expec
 /* ---- one line ---- */
 
 /* Reads digits with an optional decimal point. */
-static bool read_decimal(struct bytes text, double most, double *out) {
+static bool stage_table_read_decimal(struct bytes text, double most, double *out) {
     double value = 0, scale = 1;
     bool fraction = false, digits = false;
     for (size_t i = 0; i < text.count; i++) {
@@ -56,12 +56,12 @@ static bool read_decimal(struct bytes text, double most, double *out) {
     return true;
 }
 
-static bool read_count(struct bytes text, double *out) {
-    return !memchr(text.data, '.', text.count) && read_decimal(text, COUNT_MAX, out);
+static bool stage_table_read_count(struct bytes text, double *out) {
+    return !memchr(text.data, '.', text.count) && stage_table_read_decimal(text, COUNT_MAX, out);
 }
 
 /* Splits into exactly FIELDS fields. */
-static bool split(struct bytes line, struct bytes fields[FIELDS]) {
+static bool stage_table_split(struct bytes line, struct bytes fields[FIELDS]) {
     for (int i = 0; i < FIELDS; i++) {
         const char *comma = line.count ? memchr(line.data, ',', line.count) : NULL;
         size_t count = comma ? (size_t)(comma - line.data) : line.count;
@@ -94,20 +94,22 @@ static enum status read_point(const struct stage_reading *reading, struct bytes 
                               struct point *point) {
     struct bytes fields[FIELDS];
     double rows, figure;
-    if (!split(line, fields)) return refuse(reading, "nine fields with commas between");
+    if (!stage_table_split(line, fields)) return refuse(reading, "nine fields with commas between");
     if (!read_phase(fields[0], &point->phase))
         return refuse(reading, "decode, prompt or experts as the phase");
     if (!read_part(fields[1], &point->part)) return refuse(reading, "the name of a stage's part");
-    if (!read_count(fields[2], &point->tokens) || !read_count(fields[3], &point->context) ||
-        !read_count(fields[4], &rows) || !read_count(fields[5], &point->experts))
+    if (!stage_table_read_count(fields[2], &point->tokens) ||
+        !stage_table_read_count(fields[3], &point->context) ||
+        !stage_table_read_count(fields[4], &rows) ||
+        !stage_table_read_count(fields[5], &point->experts))
         return refuse(reading, "whole numbers of tokens, context, expert_rows and experts");
     if (point->phase == STAGE_TABLE_EXPERTS) point->tokens = rows;
     if (point->tokens == 0 || (point->phase == STAGE_TABLE_EXPERTS && point->experts == 0))
         return refuse(reading, "tokens, or expert_rows and experts");
-    if (!read_decimal(fields[6], FIGURE_MAX, &point->us) || point->us <= 0)
+    if (!stage_table_read_decimal(fields[6], FIGURE_MAX, &point->us) || point->us <= 0)
         return refuse(reading, "microseconds above 0");
-    if (!read_decimal(fields[7], FIGURE_MAX, &figure) ||
-        !read_decimal(fields[8], FIGURE_MAX, &figure))
+    if (!stage_table_read_decimal(fields[7], FIGURE_MAX, &figure) ||
+        !stage_table_read_decimal(fields[8], FIGURE_MAX, &figure))
         return refuse(reading, "flop and bytes of 0 or more");
     return STATUS_OK;
 }
@@ -190,7 +192,7 @@ static enum status check_grid(const struct stage_reading *reading, enum stage_ta
     return STATUS_OK;
 }
 
-static enum status read_line(struct stage_reading *reading, struct bytes line) {
+static enum status stage_table_read_line(struct stage_reading *reading, struct bytes line) {
     struct point point;
     if (line.count && line.data[line.count - 1] == '\r') line.count--;
     if (line.count == 0 || line.data[0] == '#') return STATUS_OK;
@@ -212,7 +214,7 @@ enum status stage_table_read(struct bytes text, const char *name, struct stage_t
         const char *end = memchr(text.data, '\n', text.count);
         size_t count = end ? (size_t)(end - text.data) : text.count;
         reading.line++;
-        status = read_line(&reading, (struct bytes){text.data, count});
+        status = stage_table_read_line(&reading, (struct bytes){text.data, count});
         size_t taken = end ? count + 1 : count;
         text = (struct bytes){text.data + taken, text.count - taken};
     }
@@ -230,7 +232,7 @@ struct stage_place {
     double f;
 };
 
-static struct stage_place place_of(const struct stage_axis *axis, double value) {
+static struct stage_place stage_table_place_of(const struct stage_axis *axis, double value) {
     uint32_t last = axis->count - 1, low = 0;
     if (value <= axis->at[0]) return (struct stage_place){0, 0, 0};
     while (low < last && axis->at[low + 1] <= value)
@@ -254,8 +256,8 @@ double stage_table_us(const struct stage_table *table, enum stage_table_phase ph
     const struct stage_grid *grid = &table->grids[phase][part];
     check(tokens >= 0 && context >= 0);
     if (grid->tokens.count == 0 || tokens == 0) return 0;
-    struct stage_place row = place_of(&grid->tokens, tokens),
-                       column = place_of(&grid->context, context);
+    struct stage_place row = stage_table_place_of(&grid->tokens, tokens),
+                       column = stage_table_place_of(&grid->context, context);
     double low = between(column, grid->us[row.low][column.low], grid->us[row.low][column.high]);
     double high = between(column, grid->us[row.high][column.low], grid->us[row.high][column.high]);
     return between(row, low, high);

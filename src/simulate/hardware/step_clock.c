@@ -13,9 +13,9 @@
 #include "base/limits.h"
 #include "base/number.h"
 #include "simulate/hardware/expert_world.h"
-#include "simulate/hardware/overlap_walk.h"
+#include "simulate/hardware/overlap_schedule.h"
 #include "simulate/hardware/step_rows.h"
-#include "simulate/hardware/unit_walk.h"
+#include "simulate/hardware/unit_schedule.h"
 
 #define PAGE_TOKENS KV_BLOCK_TOKENS
 #define US_S 1e-6
@@ -28,8 +28,8 @@ struct step_clock {
                                  * used */
     struct expert_world experts;
     struct stage_transfers transfers[2]; /* of steps without prompts, with prompts */
-    struct walk_work work;               /* of a rank with the mean of all */
-    struct unit_walk walk;
+    struct schedule_work work;           /* of a rank with the mean of all */
+    struct unit_schedule schedule;
 };
 
 /* The ranks of a node, as in the rebalancer: one node if not all have the same number. */
@@ -47,8 +47,8 @@ size_t step_clock_bytes(const struct step_clock_options *options) {
     return sizeof(struct step_clock) + expert_world_bytes(&experts) + 256;
 }
 
-static enum status check_options(const struct step_clock_options *options,
-                                 const struct step_fit *fit, struct error *error) {
+static enum status step_clock_check_options(const struct step_clock_options *options,
+                                            const struct step_fit *fit, struct error *error) {
     const struct hardware_stages *stages = options->hardware->stages;
     if (options->ranks == 0 || options->ranks > LIMIT_RANKS || options->ranks_per_node == 0)
         return error_set(error, STATUS_INVALID, "expected 1 to %d ranks, and 1 or more on a node",
@@ -92,7 +92,7 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
                             struct step_clock **clock_out, struct error *error) {
     const struct hardware_stages *stages = options->hardware->stages;
     const struct step_fit *fit = stages->rows ? step_rows_of(stages->rows, options->ranks) : NULL;
-    enum status status = check_options(options, fit, error);
+    enum status status = step_clock_check_options(options, fit, error);
     if (status) return status;
     struct step_clock *clock = arena_take_zeroed(arena, sizeof *clock);
     struct expert_world_options experts = {.model = options->model,
@@ -117,20 +117,20 @@ enum status step_clock_open(struct arena *arena, const struct step_clock_options
                                                           options->ranks_per_node, prompts);
     clock->work.layers = options->model->layers;
     clock->work.dense_layers = options->model->dense_layers;
-    clock->work.waves = stages->table ? WALK_WAVES : 1;
-    clock->work.follower = &clock->walk.follower;
-    clock->walk.world = &clock->experts;
-    clock->walk.work = &clock->work;
-    clock->walk.ranks = options->ranks;
-    clock->walk.dense_layers = options->model->dense_layers;
-    clock->walk.pairs_per_token = options->model->experts_per_token;
+    clock->work.expert_batches = stages->table ? SCHEDULE_EXPERT_BATCHES : 1;
+    clock->work.follower = &clock->schedule.follower;
+    clock->schedule.world = &clock->experts;
+    clock->schedule.work = &clock->work;
+    clock->schedule.ranks = options->ranks;
+    clock->schedule.dense_layers = options->model->dense_layers;
+    clock->schedule.pairs_per_token = options->model->experts_per_token;
     *clock_out = clock;
     return STATUS_OK;
 }
 
 /* ---- a step of measured hardware ---- */
 
-static struct step_features features_of(const struct step_share *share) {
+static struct step_features step_clock_features_of(const struct step_share *share) {
     return (struct step_features){.prompt_tokens = share->prompt_tokens,
                                   .attended = (double)share->attended,
                                   .cached = (double)share->cached,
@@ -154,15 +154,15 @@ static struct step_time measured_step(const struct step_clock *clock,
     struct step_features mean = {0};
     double slowest = 0, own = 0;
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct step_features features = features_of(&shares[r]);
+        const struct step_features features = step_clock_features_of(&shares[r]);
         add_features(&mean, &features, 1.0 / ranks);
         if (features.prompt_tokens + features.answer_tokens <= 0) continue;
-        double us = step_fit_us(clock->fit, &features) * shares[r].slowness;
+        double us = step_rows_fit_us(clock->fit, &features) * shares[r].slowness;
         slowest = max_double(slowest, us);
         own += us;
     }
     double even = clock->fit->evenness;
-    double us = (1 - even) * slowest + even * step_fit_us(clock->fit, &mean);
+    double us = (1 - even) * slowest + even * step_rows_fit_us(clock->fit, &mean);
     struct step_time time = {.ns = (int64_t)(us * 1e3)};
     if (slowest <= 0) return (struct step_time){0};
     time.spent[SPENT_OTHER] = (own < us * ranks ? own : us * ranks) * US_S;
@@ -173,7 +173,8 @@ static struct step_time measured_step(const struct step_clock *clock,
 /* ---- a step by stages ---- */
 
 /* A lane's share of a rank's work. */
-static struct stage_work work_of(const struct step_share *share, double part, bool prompts) {
+static struct stage_work step_clock_work_of(const struct step_share *share, double part,
+                                            bool prompts) {
     return (struct stage_work){.prompt_tokens = share->prompt_tokens * part,
                                .attended = (double)share->attended * part,
                                .cached = (double)share->cached * part,
@@ -194,68 +195,72 @@ static void begin_early(const struct overlap *overlap, struct stage_times *us) {
 /* The times of lanes of one size for each rank. The ranks' mean goes to the even walk. */
 static void time_ranks(struct step_clock *clock, const struct overlap *overlap,
                        const struct step_share *shares, double part, bool prompts,
-                       struct unit_walk_lane *lane, struct walk_lane *mean) {
+                       struct unit_schedule_micro_batch *micro_batch,
+                       struct schedule_micro_batch *mean) {
     const uint32_t ranks = clock->options.ranks;
     double tokens = 0;
-    *mean = (struct walk_lane){0};
+    *mean = (struct schedule_micro_batch){0};
     for (uint32_t r = 0; r < ranks; r++) {
-        const struct stage_work work = work_of(&shares[r], part, prompts);
+        const struct stage_work work = step_clock_work_of(&shares[r], part, prompts);
         struct stage_times us = stage_rates_times(clock->stages, clock->options.model, &work);
         const double slowness = shares[r].slowness;
         begin_early(overlap, &us);
-        lane->tokens[r] = work.prompt_tokens + work.answer_tokens;
-        mean->attention_0 += (lane->attention_0[r] = us.attention_0 * slowness) / ranks;
-        mean->attention_1 += (lane->attention_1[r] = us.attention_1 * slowness) / ranks;
-        mean->shared += (lane->shared[r] = us.shared * slowness) / ranks;
-        mean->dense += (lane->dense[r] = us.dense * slowness) / ranks;
-        tokens += lane->tokens[r];
+        micro_batch->tokens[r] = work.prompt_tokens + work.answer_tokens;
+        mean->attention_0 += (micro_batch->attention_0[r] = us.attention_0 * slowness) / ranks;
+        mean->attention_1 += (micro_batch->attention_1[r] = us.attention_1 * slowness) / ranks;
+        mean->shared += (micro_batch->shared[r] = us.shared * slowness) / ranks;
+        mean->dense += (micro_batch->dense[r] = us.dense * slowness) / ranks;
+        tokens += micro_batch->tokens[r];
     }
-    lane->pairs = tokens / ranks * clock->options.model->experts_per_token;
+    micro_batch->pairs = tokens / ranks * clock->options.model->experts_per_token;
 }
 
 /* The experts' times by their rank's pairs. Those of the mean go to the even walk. */
-static void time_experts(struct step_clock *clock, bool prompts, struct unit_walk_lane *lane,
-                         struct walk_layer *layers) {
+static void time_experts(struct step_clock *clock, bool prompts,
+                         struct unit_schedule_micro_batch *micro_batch,
+                         struct schedule_layer *layers) {
     const struct model_figures *model = clock->options.model;
-    const struct stage_transfers *links = &clock->walk.transfers;
+    const struct stage_transfers *links = &clock->schedule.transfers;
     const double slots = clock->experts.slots_per_rank;
-    const double tokens = lane->pairs / model->experts_per_token;
-    for (uint32_t i = 0; i <= UNIT_WALK_TIMES; i++) {
-        double pairs = lane->pairs * UNIT_WALK_TIMES_MEANS * i / UNIT_WALK_TIMES;
-        lane->experts[i] = stage_rates_experts(clock->stages, model, pairs, slots, prompts);
+    const double tokens = micro_batch->pairs / model->experts_per_token;
+    for (uint32_t i = 0; i <= UNIT_SCHEDULE_TIMES; i++) {
+        double pairs = micro_batch->pairs * UNIT_SCHEDULE_TIMES_MEANS * i / UNIT_SCHEDULE_TIMES;
+        micro_batch->experts[i] = stage_rates_experts(clock->stages, model, pairs, slots, prompts);
     }
-    const struct walk_layer mean = {
-        .mlp = lane->experts[UNIT_WALK_TIMES / UNIT_WALK_TIMES_MEANS] + clock->walk.issue,
+    const struct schedule_layer mean = {
+        .mlp = micro_batch->experts[UNIT_SCHEDULE_TIMES / UNIT_SCHEDULE_TIMES_MEANS] +
+               clock->schedule.issue,
         .dispatch = links->dispatch_us + tokens * links->dispatch_token_us,
         .combine = links->combine_us + tokens * links->combine_token_us};
     for (uint32_t i = 0; i < clock->experts.layers; i++)
         layers[model->dense_layers + i] = mean;
 }
 
-static void begin_walk(struct step_clock *clock, const struct step_share *shares, bool prompts) {
+static void begin_schedule(struct step_clock *clock, const struct step_share *shares,
+                           bool prompts) {
     const struct step_clock_options *options = &clock->options;
     const double nodes = (double)options->ranks / options->ranks_per_node;
-    struct unit_walk *walk = &clock->walk;
-    unit_walk_begin(walk);
-    walk->issue = prompts || options->ranks == 1 ? 0 : clock->stages->answer.issue_us;
-    walk->whole_copies = prompts ? stage_rates_copies(options->model, nodes) : 0;
-    walk->transfers = clock->transfers[prompts];
+    struct unit_schedule *schedule = &clock->schedule;
+    unit_schedule_begin(schedule);
+    schedule->issue = prompts || options->ranks == 1 ? 0 : clock->stages->answer.issue_us;
+    schedule->whole_copies = prompts ? stage_rates_copies(options->model, nodes) : 0;
+    schedule->transfers = clock->transfers[prompts];
     if (expert_world_is_moving(&clock->experts)) {
         double left = 1 - clock->stages->moves.gbps / options->hardware->nic_gbps;
-        walk->transfers.dispatch_token_us /= max_double(0.1, left);
-        walk->transfers.combine_token_us /= max_double(0.1, left);
+        schedule->transfers.dispatch_token_us /= max_double(0.1, left);
+        schedule->transfers.combine_token_us /= max_double(0.1, left);
     }
     for (uint32_t r = 0; r < options->ranks; r++)
-        walk->slowness[r] = shares[r].slowness;
+        schedule->slowness[r] = shares[r].slowness;
 }
 
 /* Attributes the time of all ranks. The waits of the even walk are communication that nothing
  * hides. The time beyond it is the ranks' wait for each other. */
-static void spend(const struct step_clock *clock, struct step_time *time, double us, double waited,
-                  double other, double stall) {
+static void step_clock_spend(const struct step_clock *clock, struct step_time *time, double us,
+                             double waited, double other, double stall) {
     const double ranks = clock->options.ranks;
     double known = 0;
-    time->spent[SPENT_EXPERTS] += clock->walk.experts_us * US_S;
+    time->spent[SPENT_EXPERTS] += clock->schedule.experts_us * US_S;
     time->spent[SPENT_COMM] = ranks * waited * US_S;
     time->spent[SPENT_OTHER] += ranks * other * US_S;
     time->spent[SPENT_MOVES] = ranks * stall * US_S;
@@ -265,19 +270,19 @@ static void spend(const struct step_clock *clock, struct step_time *time, double
 }
 
 /* The contribution of lanes of one size to the ranks' own times. */
-static void spend_lanes(const struct step_clock *clock, struct step_time *time,
-                        const struct walk_lane *mean, double lanes) {
+static void spend_micro_batches(const struct step_clock *clock, struct step_time *time,
+                                const struct schedule_micro_batch *mean, double micro_batches) {
     const double ranks = clock->options.ranks, all = clock->work.layers;
     const double dense = clock->work.dense_layers, sparse = all - dense;
     time->spent[SPENT_ATTENTION] +=
-        lanes * ranks * all * (mean->attention_0 + mean->attention_1) * US_S;
-    time->spent[SPENT_SHARED] += lanes * ranks * sparse * mean->shared * US_S;
-    time->spent[SPENT_EXPERTS] += lanes * ranks * dense * mean->dense * US_S;
-    time->spent[SPENT_OTHER] += lanes * ranks * sparse * clock->walk.issue * US_S;
+        micro_batches * ranks * all * (mean->attention_0 + mean->attention_1) * US_S;
+    time->spent[SPENT_SHARED] += micro_batches * ranks * sparse * mean->shared * US_S;
+    time->spent[SPENT_EXPERTS] += micro_batches * ranks * dense * mean->dense * US_S;
+    time->spent[SPENT_OTHER] += micro_batches * ranks * sparse * clock->schedule.issue * US_S;
 }
 
-static void tell_work(const struct step_clock *clock, const struct step_share *shares,
-                      bool *prompts_out, bool *answers_out, double *tokens_out) {
+static void report_work(const struct step_clock *clock, const struct step_share *shares,
+                        bool *prompts_out, bool *answers_out, double *tokens_out) {
     *prompts_out = *answers_out = false;
     *tokens_out = 0;
     for (uint32_t r = 0; r < clock->options.ranks; r++) {
@@ -290,41 +295,41 @@ static void tell_work(const struct step_clock *clock, const struct step_share *s
 struct step_time step_clock_step(struct step_clock *clock, const struct step_share *shares,
                                  enum overlap_kind kind, int64_t now_ns) {
     const struct overlap *overlap = overlap_of(kind);
-    struct walk_work *work = &clock->work;
+    struct schedule_work *work = &clock->work;
     struct step_time time = {0};
     bool prompts, answers;
     double tokens, waited, whole = 0;
     if (clock->fit) return measured_step(clock, shares);
-    tell_work(clock, shares, &prompts, &answers, &tokens);
+    report_work(clock, shares, &prompts, &answers, &tokens);
     if (tokens == 0) return time;
     double stall = expert_world_advance(&clock->experts, now_ns, tokens);
-    uint32_t counts[WALK_SIZES] = {0};
-    for (uint32_t lane = 0; lane < overlap->lane_count; lane++) {
-        uint8_t share = overlap->shares ? overlap->shares[lane] : 1;
-        work->sizes[lane] = overlap->shares && share != overlap->shares[0];
-        counts[work->sizes[lane]]++;
+    uint32_t counts[SCHEDULE_SIZES] = {0};
+    for (uint32_t micro_batch = 0; micro_batch < overlap->micro_batch_count; micro_batch++) {
+        uint8_t share = overlap->shares ? overlap->shares[micro_batch] : 1;
+        work->sizes[micro_batch] = overlap->shares && share != overlap->shares[0];
+        counts[work->sizes[micro_batch]]++;
         whole += share;
     }
-    begin_walk(clock, shares, prompts);
-    for (uint32_t size = 0; size < WALK_SIZES; size++) {
+    begin_schedule(clock, shares, prompts);
+    for (uint32_t size = 0; size < SCHEDULE_SIZES; size++) {
         if (!counts[size]) continue;
-        struct unit_walk_lane *lane = &clock->walk.lanes[size];
-        time_ranks(clock, overlap, shares, (size ? 2 : 1) / whole, prompts, lane,
-                   &work->lanes[size]);
-        time_experts(clock, prompts, lane, work->experts[size]);
-        spend_lanes(clock, &time, &work->lanes[size], counts[size]);
+        struct unit_schedule_micro_batch *micro_batch = &clock->schedule.micro_batches[size];
+        time_ranks(clock, overlap, shares, (size ? 2 : 1) / whole, prompts, micro_batch,
+                   &work->micro_batches[size]);
+        time_experts(clock, prompts, micro_batch, work->experts[size]);
+        spend_micro_batches(clock, &time, &work->micro_batches[size], counts[size]);
     }
-    double even = overlap_walk(overlap, work, &waited);
+    double even = overlap_schedule(overlap, work, &waited);
     double part = even / work->follower->walked; /* 1, or the ratio of the whole time to the walked
                                                   * one */
-    double layers = unit_walk_end(&clock->walk) * part;
-    clock->walk.experts_us *= part;
+    double layers = unit_schedule_end(&clock->schedule) * part;
+    clock->schedule.experts_us *= part;
     double other = max_double(prompts ? clock->stages->prompt.step_us : 0,
                               answers ? clock->stages->answer.step_us : 0);
     double us = layers + other + stall;
     time.ns = (int64_t)(us * 1e3);
     time.layers_ns = (int64_t)(layers * 1e3);
-    spend(clock, &time, us, waited, other, stall);
+    step_clock_spend(clock, &time, us, waited, other, stall);
     return time;
 }
 

@@ -6,7 +6,7 @@
  * Stage times of each rank follow from its work (struct step_share) and from the hardware file. The
  * unit's ranks wait for each other where the overlap table requires it (dispatch and combine). The
  * step's time is therefore that of the table, walked in virtual time by all ranks, each with one
- * link and one processor (unit_walk.h). If stage times come from a table of this engine, results
+ * link and one processor (unit_schedule.h). If stage times come from a table of this engine, results
  * leave in waves, as its exchange sends them. By DeepSeek's published rates they leave at once, as
  * in DeepEP. Hardware with measured whole steps (`fathom bench calibrate`) has no stages: its steps
  * are interpolated.

@@ -28,7 +28,7 @@ enum column {
 /* ---- a fit's value ---- */
 
 /* The length of `value` in each piece: up to the first bend, from there to the second, etc. */
-static void reach(const struct step_bends *bends, double value, double *out) {
+static void step_rows_reach(const struct step_bends *bends, double value, double *out) {
     double before = 0;
     for (uint32_t i = 0; i < bends->count; i++) {
         double end = i + 1 < bends->count ? bends->at[i] : value;
@@ -37,19 +37,20 @@ static void reach(const struct step_bends *bends, double value, double *out) {
     }
 }
 
-static uint32_t expand(const struct step_fit *fit, const struct step_features *features,
-                       double out[STEP_ROWS_WEIGHTS]) {
+static uint32_t step_rows_expand(const struct step_fit *fit, const struct step_features *features,
+                                 double out[STEP_ROWS_WEIGHTS]) {
     const double plain[STEP_ROWS_PLAIN] = {1, features->prompt_tokens, features->attended,
                                            features->cached, features->context};
     memcpy(out, plain, sizeof plain);
-    reach(&fit->tokens, features->prompt_tokens + features->answer_tokens, out + STEP_ROWS_PLAIN);
-    reach(&fit->rows, features->answer_rows, out + STEP_ROWS_PLAIN + fit->tokens.count);
+    step_rows_reach(&fit->tokens, features->prompt_tokens + features->answer_tokens,
+                    out + STEP_ROWS_PLAIN);
+    step_rows_reach(&fit->rows, features->answer_rows, out + STEP_ROWS_PLAIN + fit->tokens.count);
     return STEP_ROWS_PLAIN + fit->tokens.count + fit->rows.count;
 }
 
-double step_fit_us(const struct step_fit *fit, const struct step_features *features) {
+double step_rows_fit_us(const struct step_fit *fit, const struct step_features *features) {
     double at[STEP_ROWS_WEIGHTS], us = 0;
-    uint32_t count = expand(fit, features, at);
+    uint32_t count = step_rows_expand(fit, features, at);
     for (uint32_t i = 0; i < count; i++)
         us += fit->weights[i] * at[i];
     return us;
@@ -71,7 +72,7 @@ struct step_fitting {
     uint32_t count;
 };
 
-static struct step_features features_of(const double *row) {
+static struct step_features step_rows_features_of(const double *row) {
     return (struct step_features){
         .prompt_tokens = row[COLUMN_PROMPT_TOKENS],
         .attended = row[COLUMN_ATTENDED],
@@ -82,13 +83,13 @@ static struct step_features features_of(const double *row) {
     };
 }
 
-static const double *row_of(const struct step_fitting *fitting, uint32_t i) {
+static const double *step_rows_row_of(const struct step_fitting *fitting, uint32_t i) {
     const struct figure_table *table = fitting->table;
     return table->at + (size_t)i * table->column_count;
 }
 
 /* True for a row in which all ranks had the same share, which therefore measures f. */
-static bool is_even(const struct step_fitting *fitting, const double *row) {
+static bool step_rows_is_even(const struct step_fitting *fitting, const double *row) {
     return row[COLUMN_RANKS] == fitting->fit->ranks && row[COLUMN_BUSY] == row[COLUMN_RANKS];
 }
 
@@ -108,18 +109,18 @@ static void bend_at(struct step_bends *bends, double value) {
 
 static void find_bends(struct step_fitting *fitting) {
     for (uint32_t i = 0; i < fitting->table->row_count; i++) {
-        const double *row = row_of(fitting, i);
-        if (!is_even(fitting, row)) continue;
+        const double *row = step_rows_row_of(fitting, i);
+        if (!step_rows_is_even(fitting, row)) continue;
         bend_at(&fitting->fit->tokens, row[COLUMN_PROMPT_TOKENS] + row[COLUMN_ANSWER_TOKENS]);
         bend_at(&fitting->fit->rows, row[COLUMN_ANSWER_ROWS]);
         fitting->fit->row_count++;
     }
 }
 
-static void add_products(struct step_fitting *fitting, const double *row) {
-    const struct step_features features = features_of(row);
+static void step_rows_add_products(struct step_fitting *fitting, const double *row) {
+    const struct step_features features = step_rows_features_of(row);
     double at[STEP_ROWS_WEIGHTS];
-    fitting->count = expand(fitting->fit, &features, at);
+    fitting->count = step_rows_expand(fitting->fit, &features, at);
     for (uint32_t i = 0; i < fitting->count; i++) {
         at[i] /= row[COLUMN_US];
         fitting->targets[i] += at[i];
@@ -128,7 +129,7 @@ static void add_products(struct step_fitting *fitting, const double *row) {
     }
 }
 
-static void scale(struct step_fitting *fitting) {
+static void step_rows_scale(struct step_fitting *fitting) {
     for (uint32_t i = 0; i < fitting->count; i++)
         fitting->norms[i] = sqrt(fitting->products[i][i]);
     for (uint32_t i = 0; i < fitting->count; i++) {
@@ -141,7 +142,7 @@ static void scale(struct step_fitting *fitting) {
     }
 }
 
-static void descend(struct step_fitting *fitting) {
+static void step_rows_descend(struct step_fitting *fitting) {
     double *weights = fitting->fit->weights;
     double largest = 1;
     for (uint32_t sweep = 0; sweep < SWEEPS_MAX && largest > 1e-9; sweep++) {
@@ -160,14 +161,14 @@ static void descend(struct step_fitting *fitting) {
         if (fitting->norms[i] > 0) weights[i] /= fitting->norms[i];
 }
 
-static void judge(struct step_fitting *fitting) {
+static void step_rows_verify(struct step_fitting *fitting) {
     struct step_fit *fit = fitting->fit;
     double sum = 0;
     for (uint32_t i = 0; i < fitting->table->row_count; i++) {
-        const double *row = row_of(fitting, i);
-        const struct step_features features = features_of(row);
-        if (!is_even(fitting, row)) continue;
-        double error = fabs(step_fit_us(fit, &features) / row[COLUMN_US] - 1);
+        const double *row = step_rows_row_of(fitting, i);
+        const struct step_features features = step_rows_features_of(row);
+        if (!step_rows_is_even(fitting, row)) continue;
+        double error = fabs(step_rows_fit_us(fit, &features) / row[COLUMN_US] - 1);
         fit->error_max = max_double(fit->error_max, error);
         sum += error;
     }
@@ -178,16 +179,16 @@ static void judge(struct step_fitting *fitting) {
 static void fit_evenness(struct step_fitting *fitting) {
     double above = 0, below = 0;
     for (uint32_t i = 0; i < fitting->table->row_count; i++) {
-        const double *row = row_of(fitting, i);
+        const double *row = step_rows_row_of(fitting, i);
         if (row[COLUMN_RANKS] != fitting->fit->ranks || row[COLUMN_BUSY] >= row[COLUMN_RANKS])
             continue;
         double part = row[COLUMN_BUSY] / row[COLUMN_RANKS];
-        const struct step_features own = features_of(row);
+        const struct step_features own = step_rows_features_of(row);
         struct step_features mean = own;
         mean.prompt_tokens *= part, mean.attended *= part, mean.cached *= part;
         mean.answer_rows *= part, mean.answer_tokens *= part, mean.context *= part;
-        double slowest = step_fit_us(fitting->fit, &own);
-        double difference = step_fit_us(fitting->fit, &mean) - slowest;
+        double slowest = step_rows_fit_us(fitting->fit, &own);
+        double difference = step_rows_fit_us(fitting->fit, &mean) - slowest;
         above += (row[COLUMN_US] - slowest) * difference / (row[COLUMN_US] * row[COLUMN_US]);
         below += difference * difference / (row[COLUMN_US] * row[COLUMN_US]);
     }
@@ -208,10 +209,11 @@ static enum status fit_ranks(struct arena *arena, const struct figure_place *pla
                          "%.200s: %s.rows: expected two or more in which all %u ranks are busy",
                          place->file, place->path, fit->ranks);
     for (uint32_t i = 0; i < table->row_count; i++)
-        if (is_even(&fitting, row_of(&fitting, i))) add_products(&fitting, row_of(&fitting, i));
-    scale(&fitting);
-    descend(&fitting);
-    judge(&fitting);
+        if (step_rows_is_even(&fitting, step_rows_row_of(&fitting, i)))
+            step_rows_add_products(&fitting, step_rows_row_of(&fitting, i));
+    step_rows_scale(&fitting);
+    step_rows_descend(&fitting);
+    step_rows_verify(&fitting);
     fit_evenness(&fitting);
     return STATUS_OK;
 }
@@ -223,8 +225,8 @@ static enum status refuse_row(const struct figure_place *place, uint32_t i, cons
                      place->file, place->path, i + 1, what);
 }
 
-static enum status check_rows(const struct figure_place *place, const struct figure_table *table,
-                              struct step_rows *rows) {
+static enum status step_rows_check_rows(const struct figure_place *place,
+                                        const struct figure_table *table, struct step_rows *rows) {
     for (uint32_t i = 0; i < table->row_count; i++) {
         const double *row = table->at + (size_t)i * table->column_count;
         if (row[COLUMN_US] <= 0) return refuse_row(place, i, "microseconds above 0");
@@ -256,11 +258,11 @@ enum status step_rows_read(struct arena *arena, const struct figure_place *place
                                       "weight_bytes", "page_count", NULL};
     struct figure_table table;
     memset(rows_out, 0, sizeof *rows_out);
-    enum status status = figure_place_read(place, figures, 2, others, rows_out);
+    enum status status = figure_tree_place_read(place, figures, 2, others, rows_out);
     if (!status)
-        status = figure_place_text(place, "model", rows_out->model, sizeof rows_out->model);
-    if (!status) status = figure_place_table(place, columns, all, arena, &table);
-    if (!status) status = check_rows(place, &table, rows_out);
+        status = figure_tree_place_text(place, "model", rows_out->model, sizeof rows_out->model);
+    if (!status) status = figure_tree_place_table(place, columns, all, arena, &table);
+    if (!status) status = step_rows_check_rows(place, &table, rows_out);
     for (uint32_t i = 0; !status && i < rows_out->fit_count; i++)
         status = fit_ranks(arena, place, &table, &rows_out->fits[i]);
     return status;

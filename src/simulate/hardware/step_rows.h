@@ -52,6 +52,6 @@ enum status step_rows_read(struct arena *arena, const struct figure_place *place
 const struct step_fit *step_rows_of(const struct step_rows *rows, uint32_t ranks);
 
 /* f in us. */
-double step_fit_us(const struct step_fit *fit, const struct step_features *features);
+double step_rows_fit_us(const struct step_fit *fit, const struct step_features *features);
 
 #endif

@@ -45,7 +45,7 @@ double load_draw_gamma(struct load_dice *dice, double mean, double cv) {
     }
 }
 
-static double below(double z) { /* the normal distribution's share below z */
+static double load_draw_below(double z) { /* the normal distribution's share below z */
     return 0.5 * erfc(-z / sqrt(2));
 }
 
@@ -53,8 +53,8 @@ static double below(double z) { /* the normal distribution's share below z */
 static double cut_moment(const struct draw_lengths *lengths, double power) {
     double top = (log(lengths->most) - lengths->mu) / lengths->sigma;
     double whole = exp(power * lengths->mu + 0.5 * power * power * lengths->sigma * lengths->sigma);
-    return whole * below(top - power * lengths->sigma) +
-           pow(lengths->most, power) * (1 - below(top));
+    return whole * load_draw_below(top - power * lengths->sigma) +
+           pow(lengths->most, power) * (1 - load_draw_below(top));
 }
 
 bool load_draw_fit(double mean, double cv, uint32_t most, struct draw_lengths *lengths_out) {

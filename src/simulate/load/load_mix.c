@@ -35,7 +35,7 @@ struct load_mix {
 
 /* ---- the heap ---- */
 
-static bool is_before(const struct mix_turn *a, const struct mix_turn *b) {
+static bool load_mix_is_before(const struct mix_turn *a, const struct mix_turn *b) {
     return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->talk < b->talk;
 }
 
@@ -45,7 +45,7 @@ static void heap_push(struct load_mix *mix, struct mix_turn turn) {
         return;
     }
     size_t at = mix->count++;
-    for (; at > 0 && is_before(&turn, &mix->heap[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at > 0 && load_mix_is_before(&turn, &mix->heap[(at - 1) / 2]); at = (at - 1) / 2)
         mix->heap[at] = mix->heap[(at - 1) / 2];
     mix->heap[at] = turn;
 }
@@ -56,8 +56,9 @@ static struct mix_turn heap_pop(struct load_mix *mix) {
     for (;;) {
         size_t child = 2 * at + 1;
         if (child >= mix->count) break;
-        if (child + 1 < mix->count && is_before(&mix->heap[child + 1], &mix->heap[child])) child++;
-        if (!is_before(&mix->heap[child], &last)) break;
+        if (child + 1 < mix->count && load_mix_is_before(&mix->heap[child + 1], &mix->heap[child]))
+            child++;
+        if (!load_mix_is_before(&mix->heap[child], &last)) break;
         mix->heap[at] = mix->heap[child];
         at = child;
     }
@@ -82,7 +83,7 @@ static double start_gap_s(struct load_mix *mix) {
                                         : load_draw_gamma(&dice, mean, mix->options.arrival_cv);
 }
 
-static int64_t ns_of(double seconds) {
+static int64_t load_mix_ns_of(double seconds) {
     return (int64_t)llround(seconds * 1e9);
 }
 
@@ -123,7 +124,7 @@ static struct drawn_turn draw_turn(const struct load_mix *mix, const struct mix_
 
 /* Removes the next turn of all conversations. */
 static struct mix_turn take_turn(struct load_mix *mix) {
-    int64_t start_ns = ns_of(mix->start_s);
+    int64_t start_ns = load_mix_ns_of(mix->start_s);
     if (mix->count && mix->heap[0].at_ns <= start_ns) return heap_pop(mix);
     struct mix_turn turn = {.at_ns = start_ns, .talk = mix->talks++};
     mix->start_s += start_gap_s(mix);
@@ -136,7 +137,7 @@ static void push_next(struct load_mix *mix, const struct mix_turn *turn,
     if (!drawn->goes_on) return;
     uint32_t blocks = drawn->prompt / KV_BLOCK_TOKENS;
     heap_push(mix, (struct mix_turn){
-                       .at_ns = end_ns + ns_of(drawn->think_s),
+                       .at_ns = end_ns + load_mix_ns_of(drawn->think_s),
                        .talk = turn->talk,
                        .turn = turn->turn + 1,
                        .said = drawn->prompt + drawn->answer,
@@ -156,7 +157,7 @@ static void fill_blocks(struct load_mix *mix, const struct mix_turn *turn, uint3
 /* Makes a turn of the past a standing request if it is still being answered at 0. Returns false if
  * it is over. */
 static bool place_in_past(const struct load_mix *mix, const struct mix_turn *turn, int64_t end_ns,
-                          const struct drawn_turn *drawn, struct twin_request *request) {
+                          const struct drawn_turn *drawn, struct simulator_request *request) {
     if (end_ns <= 0) return false;
     double answering = -1e-9 * (double)turn->at_ns - mix->options.ttft_s;
     double said = answering > 0 ? floor(answering / mix->options.tpot_s) : 0;
@@ -168,7 +169,7 @@ static bool place_in_past(const struct load_mix *mix, const struct mix_turn *tur
     return true;
 }
 
-static bool next_request(void *self, struct twin_request *request_out) {
+static bool load_mix_next_request(void *self, struct simulator_request *request_out) {
     struct load_mix *mix = self;
     for (;;) {
         if (mix->options.requests && mix->given == mix->options.requests) return false;
@@ -176,9 +177,9 @@ static bool next_request(void *self, struct twin_request *request_out) {
         struct drawn_turn drawn = draw_turn(mix, &turn);
         if (!drawn.fits) continue;
         double seconds = mix->options.ttft_s + drawn.answer * mix->options.tpot_s;
-        int64_t end_ns = turn.at_ns + ns_of(seconds);
+        int64_t end_ns = turn.at_ns + load_mix_ns_of(seconds);
         push_next(mix, &turn, &drawn, end_ns);
-        struct twin_request request = {
+        struct simulator_request request = {
             .arrival_ns = turn.at_ns,
             .prompt_tokens = drawn.prompt,
             .answer_tokens = drawn.answer,
@@ -236,8 +237,8 @@ enum status load_mix_open(struct arena *arena, const struct load_mix_options *op
     return STATUS_OK;
 }
 
-struct twin_source load_mix_source(struct load_mix *mix) {
-    return (struct twin_source){mix, next_request};
+struct simulator_source load_mix_source(struct load_mix *mix) {
+    return (struct simulator_source){mix, load_mix_next_request};
 }
 
 uint64_t load_mix_cut(const struct load_mix *mix) {

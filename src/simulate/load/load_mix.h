@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source of drawn requests (struct twin_source). Conversations of a given shape begin at random,
+ * A source of drawn requests (struct simulator_source). Conversations of a given shape begin at random,
  * go on for some turns, and end. A turn arrives when the previous one has been answered, at the
  * assumed speed of answers, and read.
  *
@@ -13,7 +13,7 @@
 
 #include "base/arena.h"
 #include "simulate/load/load_shape.h"
-#include "simulate/twin/twin_request.h"
+#include "simulate/simulator/simulator_request.h"
 
 struct load_mix_options {
     struct load_shape shape;
@@ -37,7 +37,7 @@ size_t load_mix_bytes(const struct load_mix_options *options);
 enum status load_mix_open(struct arena *arena, const struct load_mix_options *options,
                           struct load_mix **mix_out, struct error *error) MUST_USE;
 
-struct twin_source load_mix_source(struct load_mix *mix);
+struct simulator_source load_mix_source(struct load_mix *mix);
 
 /* Conversations that ended early because too many waited for their next turn. */
 uint64_t load_mix_cut(const struct load_mix *mix);

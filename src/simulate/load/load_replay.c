@@ -30,7 +30,7 @@ static double due_s(const struct load_replay *replay, const struct play *play) {
     return (row_s(replay, play->row) + play->shift_s) / replay->speed;
 }
 
-static bool is_over(const struct load_replay *replay, const struct play *play) {
+static bool load_replay_is_over(const struct load_replay *replay, const struct play *play) {
     uint64_t rows = (uint64_t)replay->options.plays * replay->options.trace->count;
     return replay->options.plays && play->gone == rows;
 }
@@ -39,13 +39,13 @@ static struct play *earliest(struct load_replay *replay) {
     struct play *found = NULL;
     for (uint32_t i = 0; i < replay->options.abreast; i++) {
         struct play *play = &replay->plays[i];
-        if (is_over(replay, play)) continue;
+        if (load_replay_is_over(replay, play)) continue;
         if (!found || due_s(replay, play) < due_s(replay, found)) found = play;
     }
     return found;
 }
 
-static bool next_row(void *self, struct twin_request *request_out) {
+static bool next_row(void *self, struct simulator_request *request_out) {
     struct load_replay *replay = self;
     const struct load_replay_options *options = &replay->options;
     struct play *play = earliest(replay);
@@ -53,7 +53,7 @@ static bool next_row(void *self, struct twin_request *request_out) {
     const struct load_trace_row *row = &options->trace->rows[play->row];
     uint64_t round = play->gone / options->trace->count;
     uint64_t name = load_draw_hash(options->seed + (uint64_t)(play - replay->plays), round);
-    struct twin_request request = {
+    struct simulator_request request = {
         .arrival_ns = (int64_t)(due_s(replay, play) * 1e9 + 0.5),
         .prompt_tokens = load_trace_scale(row->prompt_tokens, options->block_tokens),
         .answer_tokens = load_trace_scale(row->output_tokens, options->block_tokens),
@@ -78,7 +78,7 @@ static bool next_row(void *self, struct twin_request *request_out) {
     return true;
 }
 
-static uint32_t blocks_max(const struct load_trace *trace) {
+static uint32_t load_replay_blocks_max(const struct load_trace *trace) {
     uint32_t most = 1;
     for (size_t i = 0; i < trace->count; i++)
         most = max_u32(most, trace->rows[i].block_count);
@@ -86,14 +86,15 @@ static uint32_t blocks_max(const struct load_trace *trace) {
 }
 
 size_t load_replay_bytes(const struct load_replay_options *options) {
-    return sizeof(struct load_replay) + blocks_max(options->trace) * sizeof(uint64_t) + 64;
+    return sizeof(struct load_replay) + load_replay_blocks_max(options->trace) * sizeof(uint64_t) +
+           64;
 }
 
 enum status load_replay_open(struct arena *arena, const struct load_replay_options *options,
                              struct load_replay **replay_out, struct error *error) {
     const struct load_trace *trace = options->trace;
     struct load_replay *replay = arena_take_zeroed(arena, sizeof *replay);
-    uint64_t *blocks = arena_take(arena, blocks_max(trace) * sizeof *blocks);
+    uint64_t *blocks = arena_take(arena, load_replay_blocks_max(trace) * sizeof *blocks);
     if (!replay || !blocks) return error_set(error, STATUS_NO_MEMORY, "no memory for the load");
     check(trace->count > 0 && options->abreast >= 1);
     check(options->abreast <= LOAD_REPLAY_ABREAST_MAX && options->block_tokens >= 1);
@@ -118,6 +119,6 @@ enum status load_replay_open(struct arena *arena, const struct load_replay_optio
     return STATUS_OK;
 }
 
-struct twin_source load_replay_source(struct load_replay *replay) {
-    return (struct twin_source){replay, next_row};
+struct simulator_source load_replay_source(struct load_replay *replay) {
+    return (struct simulator_source){replay, next_row};
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * A source of requests from a trace (struct twin_source): its lengths scaled by a given factor, its
+ * A source of requests from a trace (struct simulator_source): its lengths scaled by a given factor, its
  * times by another, played several times. Each play has prompts of its own: prompts share prefixes
  * only within a play. Several plays may run at the same time, each starting elsewhere in the trace.
  * A small service's trace can thus load a large one without bursts that never occurred.
@@ -8,7 +8,7 @@
 #define SIMULATE_LOAD_LOAD_REPLAY_H
 
 #include "simulate/load/load_trace.h"
-#include "simulate/twin/twin_request.h"
+#include "simulate/simulator/simulator_request.h"
 
 #define LOAD_REPLAY_ABREAST_MAX 256
 
@@ -34,6 +34,6 @@ size_t load_replay_bytes(const struct load_replay_options *options);
 enum status load_replay_open(struct arena *arena, const struct load_replay_options *options,
                              struct load_replay **replay_out, struct error *error) MUST_USE;
 
-struct twin_source load_replay_source(struct load_replay *replay);
+struct simulator_source load_replay_source(struct load_replay *replay);
 
 #endif

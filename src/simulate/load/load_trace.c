@@ -26,8 +26,8 @@ static enum status bad(const struct trace_reading *reading, const char *what) {
                      reading->line, what);
 }
 
-static enum status add_row(struct trace_reading *reading, double time, int64_t prompt,
-                           int64_t output) {
+static enum status load_trace_add_row(struct trace_reading *reading, double time, int64_t prompt,
+                                      int64_t output) {
     struct load_trace *trace = &reading->trace;
     if (prompt < 1 || prompt > LOAD_TRACE_TOKENS_MAX)
         return bad(reading, "the prompt's tokens are not in 1..1048576");
@@ -47,7 +47,7 @@ static enum status add_row(struct trace_reading *reading, double time, int64_t p
 }
 
 /* The next line without its end. Returns false at the end of the text. */
-static bool take_line(struct bytes *text, struct bytes *line_out) {
+static bool load_trace_take_line(struct bytes *text, struct bytes *line_out) {
     if (text->count == 0) return false;
     const char *end = memchr(text->data, '\n', text->count);
     struct bytes line = {text->data, end ? (size_t)(end - text->data) : text->count};
@@ -62,7 +62,7 @@ static bool take_line(struct bytes *text, struct bytes *line_out) {
 
 enum { TIME, PROMPT, OUTPUT, FIELD_COUNT };
 
-static size_t split(struct bytes line, struct bytes fields[COLUMNS_MAX]) {
+static size_t load_trace_split(struct bytes line, struct bytes fields[COLUMNS_MAX]) {
     size_t count = 0;
     for (;;) {
         const char *comma = line.count ? memchr(line.data, ',', line.count) : NULL;
@@ -73,7 +73,7 @@ static size_t split(struct bytes line, struct bytes fields[COLUMNS_MAX]) {
     }
 }
 
-static bool read_number(struct bytes field, double *out) {
+static bool load_trace_read_number(struct bytes field, double *out) {
     double number;
     if (field.count >= 64 || !real_read(field, &number) || !(number >= 0 && number < 1e15))
         return false;
@@ -93,7 +93,7 @@ static double days_from_civil(int year, int month, int day) {
 
 /* Reads at most digits_max digits at the text's beginning, and then the character `behind` ('\0':
  * none). */
-static bool take_digits(struct bytes *text, size_t digits_max, char behind, int *out) {
+static bool load_trace_take_digits(struct bytes *text, size_t digits_max, char behind, int *out) {
     size_t at = 0;
     int number = 0;
     for (; at < text->count && at < digits_max; at++) {
@@ -113,13 +113,15 @@ static bool take_digits(struct bytes *text, size_t digits_max, char behind, int 
 
 /* Reads "2023-11-16 18:15:46.6805900", also with a 'T' in the middle and a zone at the end, which
  * is ignored; or a plain number of seconds. */
-static bool read_time(struct bytes field, double *out) {
+static bool load_trace_read_time(struct bytes field, double *out) {
     int year, month, day, hour, minute;
     double second;
-    if (read_number(field, out)) return true;
-    if (field.count >= 64 || !take_digits(&field, 4, '-', &year) ||
-        !take_digits(&field, 2, '-', &month) || !take_digits(&field, 2, ' ', &day) ||
-        !take_digits(&field, 2, ':', &hour) || !take_digits(&field, 2, ':', &minute))
+    if (load_trace_read_number(field, out)) return true;
+    if (field.count >= 64 || !load_trace_take_digits(&field, 4, '-', &year) ||
+        !load_trace_take_digits(&field, 2, '-', &month) ||
+        !load_trace_take_digits(&field, 2, ' ', &day) ||
+        !load_trace_take_digits(&field, 2, ':', &hour) ||
+        !load_trace_take_digits(&field, 2, ':', &minute))
         return false;
     size_t digits = 0;
     while (digits < field.count &&
@@ -140,7 +142,7 @@ static enum status read_csv_head(struct trace_reading *reading, struct bytes lin
         [OUTPUT] = {"GeneratedTokens", "num_decode_tokens", "output_length"},
     };
     struct bytes fields[COLUMNS_MAX];
-    size_t count = split(line, fields);
+    size_t count = load_trace_split(line, fields);
     for (int field = 0; field < FIELD_COUNT; field++) {
         columns[field] = -1;
         for (size_t i = 0; i < count; i++)
@@ -158,16 +160,16 @@ static enum status read_csv_head(struct trace_reading *reading, struct bytes lin
 static enum status read_csv_row(struct trace_reading *reading, struct bytes line,
                                 const int columns[FIELD_COUNT]) {
     struct bytes fields[COLUMNS_MAX];
-    int count = (int)split(line, fields);
+    int count = (int)load_trace_split(line, fields);
     double time = 0, prompt, output;
     for (int field = 0; field < FIELD_COUNT; field++)
         if (columns[field] >= count) return bad(reading, "it has too few columns");
-    if (columns[TIME] >= 0 && !read_time(fields[columns[TIME]], &time))
+    if (columns[TIME] >= 0 && !load_trace_read_time(fields[columns[TIME]], &time))
         return bad(reading, "its time is neither seconds nor like 2023-11-16 18:15:46.68");
-    if (!read_number(fields[columns[PROMPT]], &prompt) ||
-        !read_number(fields[columns[OUTPUT]], &output))
+    if (!load_trace_read_number(fields[columns[PROMPT]], &prompt) ||
+        !load_trace_read_number(fields[columns[OUTPUT]], &output))
         return bad(reading, "a number of tokens is no number");
-    return add_row(reading, time, (int64_t)prompt, (int64_t)output);
+    return load_trace_add_row(reading, time, (int64_t)prompt, (int64_t)output);
 }
 
 /* ---- JSON Lines ---- */
@@ -204,14 +206,14 @@ static enum status read_json_row(struct trace_reading *reading, struct bytes lin
             status = bad(reading, "its timestamp is no time in milliseconds");
         reading->trace.has_arrivals = timed;
     }
-    if (!status) status = add_row(reading, ms / 1e3, prompt, output);
+    if (!status) status = load_trace_add_row(reading, ms / 1e3, prompt, output);
     if (!status) status = add_blocks(reading, tree_member(root, "hash_ids"));
     return status;
 }
 
 /* ---- both formats ---- */
 
-static bool is_blank(struct bytes line) {
+static bool load_trace_is_blank(struct bytes line) {
     for (size_t i = 0; i < line.count; i++)
         if (line.data[i] != ' ' && line.data[i] != '\t') return false;
     return true;
@@ -221,9 +223,9 @@ static enum status read_lines(struct trace_reading *reading, struct bytes text) 
     struct bytes line;
     int columns[FIELD_COUNT];
     bool json = false, begun = false;
-    while (take_line(&text, &line)) {
+    while (load_trace_take_line(&text, &line)) {
         reading->line++;
-        if (is_blank(line)) continue;
+        if (load_trace_is_blank(line)) continue;
         enum status status;
         if (!begun) json = line.data[0] == '{';
         if (json)
@@ -248,8 +250,8 @@ static struct trace_room room_for(struct bytes text) {
     struct trace_room room = {0};
     struct bytes line;
     bool json = false, begun = false;
-    while (take_line(&text, &line)) {
-        if (is_blank(line)) continue;
+    while (load_trace_take_line(&text, &line)) {
+        if (load_trace_is_blank(line)) continue;
         if (!begun) json = line.data[0] == '{';
         begun = true;
         room.rows++;

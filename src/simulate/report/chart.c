@@ -34,7 +34,7 @@ struct axis {
 };
 
 /* A step of 1, 2, 2.5 or 5 times a power of ten that fits several times into the span. */
-static double round_step(double span) {
+static double chart_round_step(double span) {
     static const double steps[] = {1, 2, 2.5, 5, 10};
     double power = pow(10, floor(log10(span / TICKS)));
     for (size_t i = 0; i < ARRAY_COUNT(steps); i++)
@@ -60,7 +60,7 @@ static struct axis axis_of(double low, double high, bool log) {
         return (struct axis){first, high > first ? high : 10 * first, 10, true};
     }
     if (!(high > low)) high = low + 1;
-    double step = round_step(high - low);
+    double step = chart_round_step(high - low);
     return (struct axis){step * floor(low / step + 1e-9), step * ceil(high / step - 1e-9), step,
                          false};
 }
@@ -75,16 +75,16 @@ static double next_tick(const struct axis *axis, double tick) {
     return axis->log ? log_tick_above(tick * 1.0001) : tick + axis->step;
 }
 
-static double x_of(const struct axis *axis, double value) {
+static double chart_x_of(const struct axis *axis, double value) {
     return LEFT + place_on(axis, value) * (WIDTH - LEFT - RIGHT);
 }
 
-static double y_of(const struct axis *axis, double value) {
+static double chart_y_of(const struct axis *axis, double value) {
     return HEIGHT - BOTTOM - place_on(axis, value) * (HEIGHT - TOP - BOTTOM);
 }
 
-static void write_text(struct json_writer *writer, double x, double y, const char *class,
-                       const char *anchor, const char *text) {
+static void chart_write_text(struct json_writer *writer, double x, double y, const char *class,
+                             const char *anchor, const char *text) {
     words_format(writer, "<text x=\"%.1f\" y=\"%.1f\" class=\"%s\" text-anchor=\"%s\">", x, y,
                  class, anchor);
     words_html(writer, bytes_of(text));
@@ -96,7 +96,7 @@ static void begin(struct json_writer *writer, const struct chart *chart, double 
                  WIDTH, height);
     words_html(writer, bytes_of(chart->title));
     json_writer_text(writer, "</title>");
-    write_text(writer, 4, 15, "title", "start", chart->title);
+    chart_write_text(writer, 4, 15, "title", "start", chart->title);
 }
 
 /* Writes from the right, next to the title, series by series. */
@@ -106,7 +106,7 @@ static void write_legend(struct json_writer *writer, const struct chart *chart) 
         const char *name = chart->series[i].name;
         if (chart->series_count < 2) return;
         x -= 7.0 * (double)strlen(name);
-        write_text(writer, x, 15, "soft", "start", name);
+        chart_write_text(writer, x, 15, "soft", "start", name);
         x -= 13;
         words_format(writer, "<rect class=\"c%zu\" x=\"%.1f\" y=\"6\" width=\"9\" height=\"9\"/>",
                      i, x);
@@ -133,26 +133,27 @@ static void write_axes(struct json_writer *writer, const struct chart *chart, co
     char text[WORDS_SHORT_BYTES];
     double tick = y->low;
     while (tick <= y->high * (1 + 1e-9)) {
-        double at = y_of(y, tick);
+        double at = chart_y_of(y, tick);
         words_format(writer,
                      "<line class=\"grid\" x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\"/>", LEFT,
                      WIDTH - RIGHT, at, at);
         tick_text(tick, text);
-        write_text(writer, LEFT - 6, at + 4, "soft", "end", text);
+        chart_write_text(writer, LEFT - 6, at + 4, "soft", "end", text);
         tick = next_tick(y, tick);
     }
     tick = x->low;
     while (tick <= x->high * (1 + 1e-9)) {
         tick_text(tick, text);
-        write_text(writer, x_of(x, tick), HEIGHT - BOTTOM + 16, "soft", "middle", text);
+        chart_write_text(writer, chart_x_of(x, tick), HEIGHT - BOTTOM + 16, "soft", "middle", text);
         tick = next_tick(x, tick);
     }
-    write_text(writer, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "soft", "middle", chart->x_label);
-    write_text(writer, 4, TOP - 15, "soft", "start", chart->y_label);
+    chart_write_text(writer, (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, "soft", "middle",
+                     chart->x_label);
+    chart_write_text(writer, 4, TOP - 15, "soft", "start", chart->y_label);
 }
 
-static void write_line(struct json_writer *writer, const struct chart *chart, size_t index,
-                       const struct axis *x, const struct axis *y) {
+static void chart_write_line(struct json_writer *writer, const struct chart *chart, size_t index,
+                             const struct axis *x, const struct axis *y) {
     const double *values = chart->series[index].values;
     bool down = false;
     words_format(writer, "<path class=\"line c%zu\" d=\"", index);
@@ -161,7 +162,7 @@ static void write_line(struct json_writer *writer, const struct chart *chart, si
             down = false;
             continue;
         }
-        double at_x = x_of(x, chart->x[i]), at_y = y_of(y, values[i]);
+        double at_x = chart_x_of(x, chart->x[i]), at_y = chart_y_of(y, values[i]);
         if (down && chart->steps) words_format(writer, "H%.1f", at_x);
         words_format(writer, "%s%.1f %.1f", down ? "L" : "M", at_x, at_y);
         down = true;
@@ -169,7 +170,7 @@ static void write_line(struct json_writer *writer, const struct chart *chart, si
     json_writer_text(writer, "\"/>");
 }
 
-static double largest(const struct chart *chart) {
+static double chart_largest(const struct chart *chart) {
     double most = 0;
     for (size_t s = 0; s < chart->series_count; s++)
         for (size_t i = 0; i < chart->count; i++)
@@ -182,18 +183,19 @@ void chart_lines(struct json_writer *writer, const struct chart *chart) {
     begin(writer, chart, HEIGHT);
     check(chart->series_count <= CHART_SERIES_MAX);
     if (chart->count == 0) {
-        write_text(writer, WIDTH / 2, HEIGHT / 2, "soft", "middle", "nothing was measured");
+        chart_write_text(writer, WIDTH / 2, HEIGHT / 2, "soft", "middle", "nothing was measured");
         json_writer_text(writer, "</svg>");
         return;
     }
     struct axis x = axis_of(chart->x[0], chart->x[chart->count - 1], chart->log_x);
-    struct axis y = axis_of(chart->y_min, chart->y_max > 0 ? chart->y_max : largest(chart), false);
+    struct axis y =
+        axis_of(chart->y_min, chart->y_max > 0 ? chart->y_max : chart_largest(chart), false);
     if (!x.log) { /* the axis ends at the last value */
         x.low = chart->x[0] < x.low + x.step && x.low >= 0 ? x.low : chart->x[0];
     }
     write_axes(writer, chart, &x, &y);
     for (size_t i = 0; i < chart->series_count; i++)
-        write_line(writer, chart, i, &x, &y);
+        chart_write_line(writer, chart, i, &x, &y);
     write_legend(writer, chart);
     json_writer_text(writer, "</svg>");
 }
@@ -201,7 +203,7 @@ void chart_lines(struct json_writer *writer, const struct chart *chart) {
 static void write_bar(struct json_writer *writer, const struct chart *chart, size_t bar,
                       double scale, double y) {
     double x = NAMES_WIDTH;
-    write_text(writer, NAMES_WIDTH - 8, y + BAR_HEIGHT - 7, "soft", "end", chart->names[bar]);
+    chart_write_text(writer, NAMES_WIDTH - 8, y + BAR_HEIGHT - 7, "soft", "end", chart->names[bar]);
     for (size_t i = 0; i < chart->series_count; i++) {
         double value = chart->series[i].values[bar], width = value * scale;
         if (!(width > 0)) continue;
@@ -225,7 +227,7 @@ static void write_keys(struct json_writer *writer, const struct chart *chart, do
         words_format(writer,
                      "<rect class=\"c%zu\" x=\"%.1f\" y=\"%.1f\" width=\"9\" height=\"9\"/>", i, x,
                      row - 9);
-        write_text(writer, x + 14, row, "soft", "start", chart->series[i].name);
+        chart_write_text(writer, x + 14, row, "soft", "start", chart->series[i].name);
     }
 }
 
@@ -247,10 +249,10 @@ void chart_bars(struct json_writer *writer, const struct chart *chart) {
     char text[WORDS_SHORT_BYTES];
     for (int i = 0; i <= 4; i++) {
         tick_text(most * i / 4, text);
-        write_text(writer, NAMES_WIDTH + most * i / 4 * scale, keys - 22, "soft",
-                   i ? "end" : "start", text);
+        chart_write_text(writer, NAMES_WIDTH + most * i / 4 * scale, keys - 22, "soft",
+                         i ? "end" : "start", text);
     }
-    write_text(writer, 4, keys - 22, "soft", "start", chart->x_label);
+    chart_write_text(writer, 4, keys - 22, "soft", "start", chart->x_label);
     write_keys(writer, chart, keys);
     json_writer_text(writer, "</svg>");
 }

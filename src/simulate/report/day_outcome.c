@@ -9,19 +9,19 @@
 
 /* ---- a window ---- */
 
-static double share_of(double part, double whole) {
+static double day_outcome_share_of(double part, double whole) {
     return whole > 0 ? part / whole : 0;
 }
 
-static void set_spent(const struct twin_role_counts *counts, double *spent_out) {
+static void set_spent(const struct simulator_role_counts *counts, double *spent_out) {
     double sum = 0;
     for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
         sum += outcome_spent(counts, i);
     for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
-        spent_out[i] = share_of(outcome_spent(counts, i), sum);
+        spent_out[i] = day_outcome_share_of(outcome_spent(counts, i), sum);
 }
 
-static void add_layers(struct day_layers *layers, const struct twin_role_counts *counts,
+static void add_layers(struct day_layers *layers, const struct simulator_role_counts *counts,
                        double weight) {
     for (uint32_t i = 0; i < LIMIT_LAYERS; i++)
         layers->sum[i] += weight * counts->layer_balance[i];
@@ -29,15 +29,15 @@ static void add_layers(struct day_layers *layers, const struct twin_role_counts 
 }
 
 double day_outcome_balance(const struct day_outcome *outcome, int role, uint32_t layer) {
-    return share_of(outcome->layers[role].sum[layer], outcome->layers[role].weight);
+    return day_outcome_share_of(outcome->layers[role].sum[layer], outcome->layers[role].weight);
 }
 
 void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segment,
                      const struct day_segment *shared, bool whole, const struct outcome *window,
-                     const struct twin_options *options) {
-    const struct twin_report *report = &window->report;
-    const struct twin_role_counts *prefill = &report->roles[UNIT_PREFILL];
-    const struct twin_role_counts *decode = &report->roles[UNIT_DECODE];
+                     const struct simulator_options *options) {
+    const struct simulator_report *report = &window->report;
+    const struct simulator_role_counts *prefill = &report->roles[UNIT_PREFILL];
+    const struct simulator_role_counts *decode = &report->roles[UNIT_DECODE];
     double hits = (double)prefill->hit_tokens;
     double share = (double)options->kinds[1].count / segment->decode_units;
     double output = (double)(prefill->output_tokens + decode->output_tokens);
@@ -46,34 +46,37 @@ void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segm
     *out = (struct day_window_outcome){
         .segment = *segment,
         .whole = whole,
-        .speed = share_of(report->user_speed_tokens, report->user_tokens),
-        .requests_gpu = share_of((double)decode->rows * (double)decode->units,
-                                 (double)decode->steps * (double)decode->ranks),
-        .kv_tokens = share_of((double)decode->context, (double)decode->rows),
-        .hit_share = share_of(hits, (double)prefill->prompt_tokens),
-        .input_of_offered = share_of((double)prefill->prompt_tokens / report->measured_s,
-                                     shared->input_rate * share),
-        .output_of_offered = share_of(output / report->measured_s, shared->output_rate * share),
+        .speed = day_outcome_share_of(report->user_speed_tokens, report->user_tokens),
+        .requests_gpu = day_outcome_share_of((double)decode->rows * (double)decode->units,
+                                             (double)decode->steps * (double)decode->ranks),
+        .kv_tokens = day_outcome_share_of((double)decode->context, (double)decode->rows),
+        .hit_share = day_outcome_share_of(hits, (double)prefill->prompt_tokens),
+        .input_of_offered = day_outcome_share_of(
+            (double)prefill->prompt_tokens / report->measured_s, shared->input_rate * share),
+        .output_of_offered =
+            day_outcome_share_of(output / report->measured_s, shared->output_rate * share),
         .ttft_p50_s = spread_quantile(&window->ttft, 0.5) * 1e-9,
         .ttft_p99_s = spread_quantile(&window->ttft, 0.99) * 1e-9,
         .tpot_p50_s = spread_quantile(&window->tpot, 0.5) * 1e-9,
         .tpot_p99_s = spread_quantile(&window->tpot, 0.99) * 1e-9,
-        .prefill_busy =
-            share_of(prefill->step_ns * 1e-9, report->measured_s * (double)prefill->units),
-        .decode_busy = share_of(decode->step_ns * 1e-9, report->measured_s * (double)decode->units),
+        .prefill_busy = day_outcome_share_of(prefill->step_ns * 1e-9,
+                                             report->measured_s * (double)prefill->units),
+        .decode_busy = day_outcome_share_of(decode->step_ns * 1e-9,
+                                            report->measured_s * (double)decode->units),
         .prefill_balance = prefill->expert_balance,
         .decode_balance = decode->expert_balance,
-        .prefill_step_s = share_of(prefill->step_ns * 1e-9, (double)prefill->steps),
-        .decode_step_s = share_of(decode->step_ns * 1e-9, (double)decode->steps),
-        .pages_share = share_of((double)decode->pages_held, (double)decode->pages_total),
-        .device_share = share_of((double)prefill->device_hits, hits),
-        .host_share = share_of((double)prefill->host_hits, hits),
-        .disk_share = share_of((double)prefill->disk_hits, hits)};
+        .prefill_step_s = day_outcome_share_of(prefill->step_ns * 1e-9, (double)prefill->steps),
+        .decode_step_s = day_outcome_share_of(decode->step_ns * 1e-9, (double)decode->steps),
+        .pages_share =
+            day_outcome_share_of((double)decode->pages_held, (double)decode->pages_total),
+        .device_share = day_outcome_share_of((double)prefill->device_hits, hits),
+        .host_share = day_outcome_share_of((double)prefill->host_hits, hits),
+        .disk_share = day_outcome_share_of((double)prefill->disk_hits, hits)};
     set_spent(prefill, out->spent[0]);
     set_spent(decode, out->spent[1]);
     add_layers(&outcome->layers[0], prefill, segment->hours * segment->prefill_units);
     add_layers(&outcome->layers[1], decode, segment->hours * segment->decode_units);
-    day_sums_add(&outcome->sums, segment, shared, options, report);
+    day_figures_sums_add(&outcome->sums, segment, shared, options, report);
 }
 
 /* Sorts by hour; there are few windows. */
@@ -101,7 +104,8 @@ void day_outcome_end(struct day_outcome *outcome) {
 
 /* ---- text ---- */
 
-static void write_published(struct json_writer *writer, const struct day_figure *figure) {
+static void day_outcome_write_published(struct json_writer *writer,
+                                        const struct day_figure *figure) {
     char low[WORDS_SHORT_BYTES], high[WORDS_SHORT_BYTES];
     words_short(figure->published[0], low);
     words_short(figure->published[1], high);
@@ -113,19 +117,20 @@ static void write_published(struct json_writer *writer, const struct day_figure 
         words_format(writer, " %8s .. %4s", low, high);
 }
 
-static void write_figures(struct json_writer *writer, const struct day_outcome *outcome) {
+static void day_outcome_write_figures(struct json_writer *writer,
+                                      const struct day_outcome *outcome) {
     words_format(writer, "%-42s %16s %14s %8s  %-14s %s\n", "figure", "published", "simulated",
                  "error", "unit", "kind");
     for (uint32_t i = 0; i < outcome->figure_count; i++) {
         const struct day_figure *figure = &outcome->figures[i];
         words_format(writer, "%-42s", figure->name);
-        write_published(writer, figure);
+        day_outcome_write_published(writer, figure);
         words_format(writer, " %14.7g", figure->simulated);
         if (figure->published_count)
-            words_format(writer, " %+7.2f%%", day_figure_error(figure) * 100);
+            words_format(writer, " %+7.2f%%", day_figures_error(figure) * 100);
         else
             words_format(writer, " %8s", "");
-        words_format(writer, "  %-14s %s%s\n", figure->unit, figure_kind_name(figure->kind),
+        words_format(writer, "  %-14s %s%s\n", figure->unit, day_figures_kind_name(figure->kind),
                      figure->fitted ? ", its data fitted a parameter" : "");
     }
 }
@@ -156,7 +161,7 @@ static void write_windows(struct json_writer *writer, const struct day_outcome *
 }
 
 void day_outcome_write_text(struct json_writer *writer, const struct day_outcome *outcome) {
-    write_figures(writer, outcome);
+    day_outcome_write_figures(writer, outcome);
     write_windows(writer, outcome);
 }
 

@@ -44,7 +44,7 @@ struct day_outcome {
 /* Adds a segment with the window that represents it. The window had the load of `shared`. */
 void day_outcome_add(struct day_outcome *outcome, const struct day_segment *segment,
                      const struct day_segment *shared, bool whole, const struct outcome *window,
-                     const struct twin_options *options);
+                     const struct simulator_options *options);
 
 /* For a layer with experts, mean over the day. Role 0: prefill, 1: decode. */
 double day_outcome_balance(const struct day_outcome *outcome, int role, uint32_t layer);

@@ -15,9 +15,9 @@
 typedef void segment_values(const struct day_outcome *outcome,
                             const struct day_window_outcome *window, double *values_out);
 
-static void write_lines(struct json_writer *writer, const struct day_outcome *outcome,
-                        const char *title, const char *y_label, const char *const *names,
-                        size_t count, segment_values *values_of, double y_min) {
+static void day_page_write_lines(struct json_writer *writer, const struct day_outcome *outcome,
+                                 const char *title, const char *y_label, const char *const *names,
+                                 size_t count, segment_values *values_of, double y_min) {
     double x[POINTS_MAX], columns[CHART_SERIES_MAX][POINTS_MAX], values[CHART_SERIES_MAX];
     struct chart chart = {.title = title,
                           .x_label = HOUR_LABEL,
@@ -44,33 +44,33 @@ static void write_lines(struct json_writer *writer, const struct day_outcome *ou
     json_writer_text(writer, "</div>\n");
 }
 
-static void nodes_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
-                     double *values_out) {
-    const struct twin_unit_kind *kinds = outcome->scenario->options.kinds;
+static void day_page_nodes_of(const struct day_outcome *outcome,
+                              const struct day_window_outcome *window, double *values_out) {
+    const struct simulator_unit_kind *kinds = outcome->scenario->options.kinds;
     values_out[1] = (double)window->segment.decode_units * kinds[1].ranks / kinds[1].ranks_per_node;
     values_out[0] = values_out[1] + (double)window->segment.prefill_units * kinds[0].ranks /
                                         kinds[0].ranks_per_node;
 }
 
-static void money_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
-                     double *values_out) {
+static void day_page_money_of(const struct day_outcome *outcome,
+                              const struct day_window_outcome *window, double *values_out) {
     const struct prices *prices = &outcome->scenario->prices;
     double input = window->segment.input_rate * 3600, output = window->segment.output_rate * 3600;
     double nodes[2];
-    nodes_of(outcome, window, nodes);
+    day_page_nodes_of(outcome, window, nodes);
     values_out[0] = nodes[0] * prices->node_hour;
     values_out[1] = prices_income(&prices->calendar.tokens, input * window->hit_share,
                                   input * (1 - window->hit_share), output);
 }
 
-static void speed_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
-                     double *values_out) {
+static void day_page_speed_of(const struct day_outcome *outcome,
+                              const struct day_window_outcome *window, double *values_out) {
     (void)outcome;
     values_out[0] = window->speed;
 }
 
-static void requests_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
-                        double *values_out) {
+static void day_page_requests_of(const struct day_outcome *outcome,
+                                 const struct day_window_outcome *window, double *values_out) {
     (void)outcome;
     values_out[0] = window->requests_gpu;
 }
@@ -106,8 +106,8 @@ static void balance_of(const struct day_outcome *outcome, const struct day_windo
     values_out[1] = max_double(window->decode_balance, 1);
 }
 
-static void hits_of(const struct day_outcome *outcome, const struct day_window_outcome *window,
-                    double *values_out) {
+static void day_page_hits_of(const struct day_outcome *outcome,
+                             const struct day_window_outcome *window, double *values_out) {
     double hits = 100 * window->hit_share;
     (void)outcome;
     values_out[0] = hits * window->device_share;
@@ -116,7 +116,7 @@ static void hits_of(const struct day_outcome *outcome, const struct day_window_o
 }
 
 /* Writes the shares of the whole day's time. */
-static void write_spent(struct json_writer *writer, const struct day_outcome *outcome) {
+static void day_page_write_spent(struct json_writer *writer, const struct day_outcome *outcome) {
     static const char *const names[] = {"prefill", "decode"};
     double shares[STEP_SPENT_COUNT + 1][2] = {{0}};
     struct chart chart = {.title = "Where each GPU-second went",
@@ -169,30 +169,31 @@ static void write_layers(struct json_writer *writer, const struct day_outcome *o
     json_writer_text(writer, "</div>\n");
 }
 
-static void write_charts(struct json_writer *writer, const struct day_outcome *outcome) {
+static void day_page_write_charts(struct json_writer *writer, const struct day_outcome *outcome) {
     char money[96];
     format_text(money, sizeof money, "%s an hour", outcome->scenario->prices.currency);
-    write_lines(writer, outcome, "Nodes", "nodes", (const char *const[]){"all", "decode"}, 2,
-                nodes_of, 0);
-    write_lines(writer, outcome, "Cost and theoretical income", money,
-                (const char *const[]){"cost", "income"}, 2, money_of, 0);
-    write_lines(writer, outcome, "Speed of a user", "tokens a second",
-                (const char *const[]){"mean over tokens"}, 1, speed_of, 0);
-    write_lines(writer, outcome, "Requests that run on a decode GPU", "requests",
-                (const char *const[]){"requests"}, 1, requests_of, 0);
-    write_lines(writer, outcome, "Time to the first token (TTFT)", "seconds",
-                (const char *const[]){"p50", "p99"}, 2, first_of, 0);
-    write_lines(writer, outcome, "Time for each further token (TPOT)", "milliseconds",
-                (const char *const[]){"mean of tokens", "p50 of ended", "p99 of ended"}, 3,
-                further_of, 0);
-    write_lines(writer, outcome, "KV pages held in decode, prefill's time in steps", "%",
-                (const char *const[]){"KV pages held", "prefill busy"}, 2, pages_of, 0);
-    write_lines(writer, outcome, "Experts: largest rank over mean", "ratio",
-                (const char *const[]){"prefill", "decode"}, 2, balance_of, 1);
+    day_page_write_lines(writer, outcome, "Nodes", "nodes", (const char *const[]){"all", "decode"},
+                         2, day_page_nodes_of, 0);
+    day_page_write_lines(writer, outcome, "Cost and theoretical income", money,
+                         (const char *const[]){"cost", "income"}, 2, day_page_money_of, 0);
+    day_page_write_lines(writer, outcome, "Speed of a user", "tokens a second",
+                         (const char *const[]){"mean over tokens"}, 1, day_page_speed_of, 0);
+    day_page_write_lines(writer, outcome, "Requests that run on a decode GPU", "requests",
+                         (const char *const[]){"requests"}, 1, day_page_requests_of, 0);
+    day_page_write_lines(writer, outcome, "Time to the first token (TTFT)", "seconds",
+                         (const char *const[]){"p50", "p99"}, 2, first_of, 0);
+    day_page_write_lines(writer, outcome, "Time for each further token (TPOT)", "milliseconds",
+                         (const char *const[]){"mean of tokens", "p50 of ended", "p99 of ended"}, 3,
+                         further_of, 0);
+    day_page_write_lines(writer, outcome, "KV pages held in decode, prefill's time in steps", "%",
+                         (const char *const[]){"KV pages held", "prefill busy"}, 2, pages_of, 0);
+    day_page_write_lines(writer, outcome, "Experts: largest rank over mean", "ratio",
+                         (const char *const[]){"prefill", "decode"}, 2, balance_of, 1);
     write_layers(writer, outcome);
-    write_lines(writer, outcome, "Hits by where they were", "% of prompts' tokens",
-                (const char *const[]){"device", "host", "storage"}, 3, hits_of, 0);
-    write_spent(writer, outcome);
+    day_page_write_lines(writer, outcome, "Hits by where they were", "% of prompts' tokens",
+                         (const char *const[]){"device", "host", "storage"}, 3, day_page_hits_of,
+                         0);
+    day_page_write_spent(writer, outcome);
 }
 
 void day_page_write(struct json_writer *writer, const struct day_outcome *outcome) {
@@ -207,7 +208,7 @@ void day_page_write(struct json_writer *writer, const struct day_outcome *outcom
     json_writer_text(writer, "<h2>Published and simulated</h2>\n");
     outcome_page_figures(writer, outcome->figures, outcome->figure_count);
     json_writer_text(writer, "<h2>By hour</h2>\n<div class=\"charts\">\n");
-    write_charts(writer, outcome);
+    day_page_write_charts(writer, outcome);
     json_writer_text(writer, "</div>\n<h2>Parameters</h2>\n<p>Of the scenario with its hardware, "
                              "model and prices, as the run took them.</p>\n");
     outcome_page_parameters(writer, outcome->scenario->tree);

@@ -4,12 +4,12 @@
 #include "simulate/report/words.h"
 
 bool fault_table_any(const struct outcome *outcome) {
-    for (uint32_t kind = 0; kind < TWIN_FAULT_KIND_COUNT; kind++)
+    for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++)
         if (outcome->costs[kind].times) return true;
     return false;
 }
 
-static double percent(uint64_t part, uint64_t whole) {
+static double fault_table_percent(uint64_t part, uint64_t whole) {
     return whole ? 100 * (double)part / (double)whole : 0;
 }
 
@@ -24,16 +24,17 @@ void fault_table_text(struct json_writer *writer, const struct outcome *outcome)
     if (!fault_table_any(outcome)) return;
     words_format(writer, "\n%-12s %6s %9s %7s %21s %21s\n", "faults", "times", "requests", "failed",
                  "TTFT missed (without)", "TPOT missed (without)");
-    for (uint32_t kind = 0; kind < TWIN_FAULT_KIND_COUNT; kind++) {
+    for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++) {
         const struct fault_cost *cost = &outcome->costs[kind];
         if (!cost->times) continue;
         words_format(writer, "%-12s %6llu %9llu %7llu %9.1f %% (%5.1f %%) %9.1f %% (%5.1f %%)\n",
-                     twin_faults_name((enum twin_fault_kind)kind), (unsigned long long)cost->times,
-                     (unsigned long long)cost->requests, (unsigned long long)cost->failed,
-                     percent(cost->ttft_missed, cost->requests),
-                     percent(cost->ttft_without, cost->requests),
-                     percent(cost->tpot_missed, cost->requests),
-                     percent(cost->tpot_without, cost->requests));
+                     simulator_faults_name((enum simulator_fault_kind)kind),
+                     (unsigned long long)cost->times, (unsigned long long)cost->requests,
+                     (unsigned long long)cost->failed,
+                     fault_table_percent(cost->ttft_missed, cost->requests),
+                     fault_table_percent(cost->ttft_without, cost->requests),
+                     fault_table_percent(cost->tpot_missed, cost->requests),
+                     fault_table_percent(cost->tpot_without, cost->requests));
     }
     words_format(writer,
                  "missed: beyond %.6g s, and %.6g s a token, of requests in the fleet until %d s "
@@ -44,14 +45,14 @@ void fault_table_text(struct json_writer *writer, const struct outcome *outcome)
 
 /* ---- a page ---- */
 
-static void write_cell(struct json_writer *writer, uint64_t value) {
+static void fault_table_write_cell(struct json_writer *writer, uint64_t value) {
     words_format(writer, "<td class=\"n\">%llu</td>", (unsigned long long)value);
 }
 
 static void write_share(struct json_writer *writer, uint64_t with, uint64_t without,
                         uint64_t requests) {
     words_format(writer, "<td class=\"n\">%.1f %%</td><td class=\"n\">%.1f %%</td>",
-                 percent(with, requests), percent(without, requests));
+                 fault_table_percent(with, requests), fault_table_percent(without, requests));
 }
 
 void fault_table_html(struct json_writer *writer, const struct outcome *outcome) {
@@ -70,13 +71,14 @@ void fault_table_html(struct json_writer *writer, const struct outcome *outcome)
                      "</th><th class=\"n\">failed</th><th class=\"n\">TTFT missed</th><th "
                      "class=\"n\">without</th><th class=\"n\">TPOT missed</th><th class=\"n\">"
                      "without</th></tr>\n");
-    for (uint32_t kind = 0; kind < TWIN_FAULT_KIND_COUNT; kind++) {
+    for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++) {
         const struct fault_cost *cost = &outcome->costs[kind];
         if (!cost->times) continue;
-        words_format(writer, "<tr><td>%s</td>", twin_faults_name((enum twin_fault_kind)kind));
-        write_cell(writer, cost->times);
-        write_cell(writer, cost->requests);
-        write_cell(writer, cost->failed);
+        words_format(writer, "<tr><td>%s</td>",
+                     simulator_faults_name((enum simulator_fault_kind)kind));
+        fault_table_write_cell(writer, cost->times);
+        fault_table_write_cell(writer, cost->requests);
+        fault_table_write_cell(writer, cost->failed);
         write_share(writer, cost->ttft_missed, cost->ttft_without, cost->requests);
         write_share(writer, cost->tpot_missed, cost->tpot_without, cost->requests);
         json_writer_text(writer, "</tr>\n");
@@ -87,7 +89,7 @@ void fault_table_html(struct json_writer *writer, const struct outcome *outcome)
 /* ---- JSON ---- */
 
 static void write_kind(struct json_writer *writer, uint32_t kind, const struct fault_cost *cost) {
-    const char *name = twin_faults_name((enum twin_fault_kind)kind);
+    const char *name = simulator_faults_name((enum simulator_fault_kind)kind);
     words_member_text(writer, true, "kind", bytes_of(name));
     words_member(writer, false, "times", (double)cost->times);
     words_member(writer, false, "requests", (double)cost->requests);
@@ -107,7 +109,7 @@ void fault_table_json(struct json_writer *writer, const struct outcome *outcome)
     words_member(writer, false, "tpot_limit_s", limit_s(limits->tpot_ns));
     words_member(writer, false, "counted_behind_s", limit_s(FAULT_COSTS_AFTER_NS));
     json_writer_text(writer, ",\"kinds\":[");
-    for (uint32_t kind = 0; kind < TWIN_FAULT_KIND_COUNT; kind++) {
+    for (uint32_t kind = 0; kind < SIMULATOR_FAULT_KIND_COUNT; kind++) {
         if (!outcome->costs[kind].times) continue;
         json_writer_text(writer, before);
         write_kind(writer, kind, &outcome->costs[kind]);

@@ -8,26 +8,26 @@
 
 /* ---- callbacks ---- */
 
-static bool is_measured(const struct outcome *outcome, int64_t ns) {
+static bool outcome_is_measured(const struct outcome *outcome, int64_t ns) {
     return ns >= outcome->begin_ns && ns <= outcome->end_ns;
 }
 
-static void hear_first(void *context, const struct twin_ended *begun) {
+static void outcome_receive_first(void *context, const struct simulator_ended *begun) {
     struct outcome *outcome = context;
-    if (begun->standing || !is_measured(outcome, begun->first_ns)) return;
+    if (begun->standing || !outcome_is_measured(outcome, begun->first_ns)) return;
     spread_add(&outcome->ttft, begun->first_ns - begun->arrival_ns);
 }
 
-static void hear_end(void *context, const struct twin_ended *ended) {
+static void outcome_receive_end(void *context, const struct simulator_ended *ended) {
     struct outcome *outcome = context;
     if (outcome->ends) fault_costs_note(outcome->ends, ended);
-    if (ended->standing || ended->failed || !is_measured(outcome, ended->end_ns)) return;
+    if (ended->standing || ended->failed || !outcome_is_measured(outcome, ended->end_ns)) return;
     spread_add(&outcome->e2e, ended->end_ns - ended->arrival_ns);
     if (ended->answer_tokens < 2) return;
     spread_add(&outcome->tpot, (ended->end_ns - ended->first_ns) / (ended->answer_tokens - 1));
 }
 
-static void hear_sample(void *context, const struct twin_sample *sample) {
+static void receive_sample(void *context, const struct simulator_sample *sample) {
     struct outcome *outcome = context;
     double prompt = 0, computed = 0, output = 0;
     double seconds = (double)(sample->now_ns - outcome->sampled_ns) * 1e-9;
@@ -53,14 +53,14 @@ static void hear_sample(void *context, const struct twin_sample *sample) {
 }
 
 void outcome_listen(struct outcome *outcome, struct scenario *scenario) {
-    struct twin_options *options = &scenario->options;
+    struct simulator_options *options = &scenario->options;
     *outcome = (struct outcome){.scenario = scenario, .begin_ns = options->warm_ns};
     outcome->sampled_ns = options->warm_ns;
     outcome->end_ns = options->measure_ns ? options->warm_ns + options->measure_ns : INT64_MAX;
     options->context = outcome;
-    options->begun = hear_first;
-    options->ended = hear_end;
-    options->sampled = hear_sample;
+    options->begun = outcome_receive_first;
+    options->ended = outcome_receive_end;
+    options->sampled = receive_sample;
     options->sample_ns =
         options->measure_ns ? options->measure_ns / (OUTCOME_POINTS / 2) : 10 * (int64_t)1000000000;
 }
@@ -91,7 +91,7 @@ const char *outcome_spent_name(uint32_t spent) {
     return names[spent];
 }
 
-double outcome_spent(const struct twin_role_counts *counts, uint32_t spent) {
+double outcome_spent(const struct simulator_role_counts *counts, uint32_t spent) {
     return spent < STEP_SPENT_COUNT ? counts->spent[spent] : counts->idle_s;
 }
 
@@ -101,18 +101,18 @@ double outcome_nodes(const struct outcome *outcome, enum unit_role role) {
 
 struct outcome_money outcome_money_of(const struct outcome *outcome) {
     const struct prices *prices = &outcome->scenario->prices;
-    const struct twin_options *options = &outcome->scenario->options;
+    const struct simulator_options *options = &outcome->scenario->options;
     struct outcome_money money = {0};
     double hits = 0, computed = 0, output = 0, hours = outcome->report.measured_s / 3600;
     for (uint32_t i = 0; i < options->kind_count; i++) {
-        const struct twin_unit_kind *kind = &options->kinds[i];
+        const struct simulator_unit_kind *kind = &options->kinds[i];
         double nodes = (double)kind->count * kind->ranks / max_u32(kind->ranks_per_node, 1);
         double price =
             kind->hardware->node_price > 0 ? kind->hardware->node_price : prices->node_hour;
         money.cost += nodes * price;
     }
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
-        const struct twin_role_counts *counts = &outcome->report.roles[role];
+        const struct simulator_role_counts *counts = &outcome->report.roles[role];
         output += (double)counts->output_tokens;
         if (role == UNIT_DECODE) continue; /* its prompts arrive computed */
         computed += (double)counts->computed_tokens;
@@ -136,11 +136,11 @@ static void add(struct outcome_list *list, const char *name, const char *unit, d
         .name = name, .unit = unit, .kind = FIGURE_PREDICTION, .simulated = value};
 }
 
-static double over(double a, double b) {
+static double outcome_over(double a, double b) {
     return b > 0 ? a / b : 0;
 }
 
-static void add_times(struct outcome_list *list, const struct outcome *outcome) {
+static void outcome_add_times(struct outcome_list *list, const struct outcome *outcome) {
     static const struct {
         const char *name;
         size_t offset;
@@ -175,16 +175,16 @@ static void add_role(struct outcome_list *list, const struct outcome *outcome,
         [UNIT_DECODE] = {NULL, "decode_tokens_per_s_per_node", "decode_step_ms",
                          "decode_kv_use_percent", "decode_expert_balance", "decode_idle_percent"},
     };
-    const struct twin_role_counts *counts = &outcome->report.roles[role];
+    const struct simulator_role_counts *counts = &outcome->report.roles[role];
     double seconds = outcome->report.measured_s, nodes = outcome_nodes(outcome, role);
     double steps = (double)counts->steps, ranks = (double)counts->ranks;
     double values[6] = {
-        over((double)counts->computed_tokens, seconds * nodes),
-        over((double)counts->output_tokens, seconds * nodes),
-        over(counts->step_ns * 1e-6, steps),
-        100 * over((double)counts->pages_held, (double)counts->pages_total),
+        outcome_over((double)counts->computed_tokens, seconds * nodes),
+        outcome_over((double)counts->output_tokens, seconds * nodes),
+        outcome_over(counts->step_ns * 1e-6, steps),
+        100 * outcome_over((double)counts->pages_held, (double)counts->pages_total),
         counts->expert_balance,
-        100 * over(counts->idle_s, seconds * ranks),
+        100 * outcome_over(counts->idle_s, seconds * ranks),
     };
     static const char *const units[6] = {"tokens/s", "tokens/s", "ms", "%", "largest/mean", "%"};
     if (counts->units == 0) return;
@@ -192,18 +192,18 @@ static void add_role(struct outcome_list *list, const struct outcome *outcome,
         add(list,
             role == UNIT_BOTH ? "both_input_tokens_per_s_per_node"
                               : "prefill_tokens_per_s_per_node",
-            "tokens/s", over((double)counts->prompt_tokens, seconds * nodes));
+            "tokens/s", outcome_over((double)counts->prompt_tokens, seconds * nodes));
     for (int i = 0; i < 6; i++)
         if (names[role][i]) add(list, names[role][i], units[i], values[i]);
     if (role != UNIT_PREFILL)
         add(list, role == UNIT_BOTH ? "both_requests_per_rank" : "decode_requests_per_rank",
-            "requests", over((double)counts->rows, steps * ranks / (double)counts->units));
+            "requests", outcome_over((double)counts->rows, steps * ranks / (double)counts->units));
 }
 
 static void add_hits(struct outcome_list *list, const struct outcome *outcome) {
     double prompts = 0, device = 0, host = 0, disk = 0, read = 0, rows = 0;
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
-        const struct twin_role_counts *counts = &outcome->report.roles[role];
+        const struct simulator_role_counts *counts = &outcome->report.roles[role];
         read += (double)counts->context;
         rows += (double)counts->rows;
         if (role == UNIT_DECODE) continue;
@@ -212,29 +212,31 @@ static void add_hits(struct outcome_list *list, const struct outcome *outcome) {
         host += (double)counts->host_hits;
         disk += (double)counts->disk_hits;
     }
-    add(list, "cache_hit_percent", "%", 100 * over(device + host + disk, prompts));
-    add(list, "device_hit_percent", "%", 100 * over(device, prompts));
-    add(list, "host_hit_percent", "%", 100 * over(host, prompts));
-    add(list, "disk_hit_percent", "%", 100 * over(disk, prompts));
-    add(list, "kv_tokens_per_output_token", "tokens", over(read, rows));
+    add(list, "cache_hit_percent", "%", 100 * outcome_over(device + host + disk, prompts));
+    add(list, "device_hit_percent", "%", 100 * outcome_over(device, prompts));
+    add(list, "host_hit_percent", "%", 100 * outcome_over(host, prompts));
+    add(list, "disk_hit_percent", "%", 100 * outcome_over(disk, prompts));
+    add(list, "kv_tokens_per_output_token", "tokens", outcome_over(read, rows));
 }
 
 uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figures_out) {
     struct outcome_list list = {figures_out, 0};
-    const struct twin_report *report = &outcome->report;
+    const struct simulator_report *report = &outcome->report;
     struct outcome_money money = outcome_money_of(outcome);
-    add(&list, "requests_per_s", "requests/s", over((double)report->answered, report->measured_s));
+    add(&list, "requests_per_s", "requests/s",
+        outcome_over((double)report->answered, report->measured_s));
     for (int role = 0; role < UNIT_ROLE_COUNT; role++)
         add_role(&list, outcome, (enum unit_role)role);
-    add_times(&list, outcome);
+    outcome_add_times(&list, outcome);
     add(&list, "tokens_per_s_per_user", "tokens/s",
-        over(report->user_speed_tokens, report->user_tokens));
+        outcome_over(report->user_speed_tokens, report->user_tokens));
     add_hits(&list, outcome);
     if (outcome->scenario->prices.node_hour > 0) {
         add(&list, "cost_per_hour", outcome->scenario->prices.currency, money.cost);
         add(&list, "income_per_hour", outcome->scenario->prices.currency, money.income);
         add(&list, "income_list_per_hour", outcome->scenario->prices.currency, money.income_list);
-        add(&list, "margin_percent", "%", 100 * over(money.income - money.cost, money.cost));
+        add(&list, "margin_percent", "%",
+            100 * outcome_over(money.income - money.cost, money.cost));
     }
     return list.count;
 }

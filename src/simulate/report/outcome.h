@@ -12,7 +12,7 @@
 
 #include "simulate/report/spread.h"
 #include "simulate/scenario/scenario.h"
-#include "simulate/twin/day_figures.h"
+#include "simulate/simulator/day_figures.h"
 
 #define OUTCOME_POINTS 120 /* of the time series */
 #define OUTCOME_FIGURES_MAX 64
@@ -36,10 +36,10 @@ struct outcome {
     uint32_t point_count;
     int64_t sampled_ns;
     double sampled_prompt, sampled_computed, sampled_output;
-    struct twin_report report;
+    struct simulator_report report;
     struct fault_ends *ends; /* collects ends; may be NULL */
-    struct fault_cost
-        costs[TWIN_FAULT_KIND_COUNT]; /* zeros: a run without faults, or one that was not compared
+    struct fault_cost costs
+        [SIMULATOR_FAULT_KIND_COUNT]; /* zeros: a run without faults, or one that was not compared
                                        * with such a run */
 };
 
@@ -59,6 +59,6 @@ uint32_t outcome_figures(const struct outcome *outcome, struct day_figure *figur
 
 const char *outcome_role_name(enum unit_role role); /* "both", "prefill", "decode" */
 const char *outcome_spent_name(uint32_t spent); /* enum step_spent, and STEP_SPENT_COUNT: idle */
-double outcome_spent(const struct twin_role_counts *counts, uint32_t spent); /* seconds */
+double outcome_spent(const struct simulator_role_counts *counts, uint32_t spent); /* seconds */
 
 #endif

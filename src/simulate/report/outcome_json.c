@@ -5,7 +5,8 @@
 
 #define SPREAD_SHARES 9
 
-static void write_published(struct json_writer *writer, const struct day_figure *figure) {
+static void outcome_json_write_published(struct json_writer *writer,
+                                         const struct day_figure *figure) {
     json_writer_text(writer, ",\"published\":");
     if (figure->published_count == 0) {
         json_writer_text(writer, "null");
@@ -27,9 +28,9 @@ void outcome_json_figures(struct json_writer *writer, const struct day_figure *f
         const struct day_figure *figure = &figures[i];
         json_writer_text(writer, i ? ",\n{" : "\n{");
         words_member_text(writer, true, "name", bytes_of(figure->name));
-        words_member_text(writer, false, "kind", bytes_of(figure_kind_name(figure->kind)));
+        words_member_text(writer, false, "kind", bytes_of(day_figures_kind_name(figure->kind)));
         json_writer_text(writer, figure->fitted ? ",\"fitted\":true" : ",\"fitted\":false");
-        write_published(writer, figure);
+        outcome_json_write_published(writer, figure);
         words_member(writer, false, "simulated", figure->simulated);
         words_member_text(writer, false, "unit", bytes_of(figure->unit));
         json_writer_text(writer, "}");
@@ -37,7 +38,8 @@ void outcome_json_figures(struct json_writer *writer, const struct day_figure *f
     json_writer_text(writer, "]");
 }
 
-static void write_role(struct json_writer *writer, const struct twin_role_counts *counts) {
+static void outcome_json_write_role(struct json_writer *writer,
+                                    const struct simulator_role_counts *counts) {
     words_member(writer, true, "units", (double)counts->units);
     words_member(writer, false, "ranks", (double)counts->ranks);
     words_member(writer, false, "nodes", (double)counts->nodes);
@@ -62,12 +64,12 @@ static void write_role(struct json_writer *writer, const struct twin_role_counts
     json_writer_text(writer, "}");
 }
 
-static void write_roles(struct json_writer *writer, const struct outcome *outcome) {
+static void outcome_json_write_roles(struct json_writer *writer, const struct outcome *outcome) {
     const char *before = "\"roles\":{";
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
         if (outcome->report.roles[role].units == 0) continue;
         words_format(writer, "%s\"%s\":{", before, outcome_role_name((enum unit_role)role));
-        write_role(writer, &outcome->report.roles[role]);
+        outcome_json_write_role(writer, &outcome->report.roles[role]);
         json_writer_text(writer, "}");
         before = ",\n";
     }
@@ -87,7 +89,7 @@ static void write_spread(struct json_writer *writer, const char *name,
     json_writer_text(writer, "}");
 }
 
-static void write_series(struct json_writer *writer, const struct outcome *outcome) {
+static void outcome_json_write_series(struct json_writer *writer, const struct outcome *outcome) {
     uint32_t count = outcome_points(outcome);
     json_writer_text(writer, "\"series\":[");
     for (uint32_t i = 0; i < count; i++) {
@@ -108,7 +110,8 @@ static void write_series(struct json_writer *writer, const struct outcome *outco
     json_writer_text(writer, "]");
 }
 
-static void write_counts(struct json_writer *writer, const struct twin_report *report) {
+static void outcome_json_write_counts(struct json_writer *writer,
+                                      const struct simulator_report *report) {
     words_member(writer, true, "measured_s", report->measured_s);
     words_member(writer, false, "asked", (double)report->asked);
     words_member(writer, false, "answered", (double)report->answered);
@@ -135,9 +138,9 @@ void outcome_json_write(struct json_writer *writer, const struct outcome *outcom
     json_writer_text(writer, ",\n");
     outcome_json_figures(writer, figures, count);
     json_writer_text(writer, ",\n\"counts\":{");
-    write_counts(writer, &outcome->report);
+    outcome_json_write_counts(writer, &outcome->report);
     json_writer_text(writer, "},\n");
-    write_roles(writer, outcome);
+    outcome_json_write_roles(writer, outcome);
     json_writer_text(writer, ",\n\"times_ms\":{");
     write_spread(writer, "ttft", &outcome->ttft);
     json_writer_text(writer, ",");
@@ -145,7 +148,7 @@ void outcome_json_write(struct json_writer *writer, const struct outcome *outcom
     json_writer_text(writer, ",");
     write_spread(writer, "e2e", &outcome->e2e);
     json_writer_text(writer, "},\n");
-    write_series(writer, outcome);
+    outcome_json_write_series(writer, outcome);
     fault_table_json(writer, outcome);
     json_writer_text(writer, ",\n\"parameters\":");
     tree_write(writer, outcome->scenario->tree);

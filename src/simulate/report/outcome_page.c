@@ -46,23 +46,25 @@ void outcome_page_head(struct json_writer *writer, const char *title) {
 
 /* ---- tables ---- */
 
-static void write_cell(struct json_writer *writer, const char *class, const char *text) {
+static void outcome_page_write_cell(struct json_writer *writer, const char *class,
+                                    const char *text) {
     words_format(writer, "<td class=\"%s\">", class);
     words_html(writer, bytes_of(text));
     json_writer_text(writer, "</td>");
 }
 
-static void write_published(struct json_writer *writer, const struct day_figure *figure) {
+static void outcome_page_write_published(struct json_writer *writer,
+                                         const struct day_figure *figure) {
     char low[WORDS_SHORT_BYTES], high[WORDS_SHORT_BYTES], text[2 * WORDS_SHORT_BYTES + 8] = "";
     words_short(figure->published[0], low);
     words_short(figure->published[1], high);
     if (figure->published_count == 1) format_text(text, sizeof text, "%s", low);
     if (figure->published_count == 2) format_text(text, sizeof text, "%s to %s", low, high);
-    write_cell(writer, "n", text);
+    outcome_page_write_cell(writer, "n", text);
     text[0] = 0;
     if (figure->published_count)
-        format_text(text, sizeof text, "%+.2f %%", 100 * day_figure_error(figure));
-    write_cell(writer, "n", text);
+        format_text(text, sizeof text, "%+.2f %%", 100 * day_figures_error(figure));
+    outcome_page_write_cell(writer, "n", text);
 }
 
 void outcome_page_figures(struct json_writer *writer, const struct day_figure *figures,
@@ -77,12 +79,12 @@ void outcome_page_figures(struct json_writer *writer, const struct day_figure *f
     for (uint32_t i = 0; i < count; i++) {
         char text[WORDS_SHORT_BYTES];
         json_writer_text(writer, "<tr>");
-        write_cell(writer, "", figures[i].name);
+        outcome_page_write_cell(writer, "", figures[i].name);
         words_short(figures[i].simulated, text);
-        write_cell(writer, "n", text);
-        if (published) write_published(writer, &figures[i]);
-        write_cell(writer, "soft", figures[i].unit);
-        write_cell(writer, "soft", figure_kind_name(figures[i].kind));
+        outcome_page_write_cell(writer, "n", text);
+        if (published) outcome_page_write_published(writer, &figures[i]);
+        outcome_page_write_cell(writer, "soft", figures[i].unit);
+        outcome_page_write_cell(writer, "soft", day_figures_kind_name(figures[i].kind));
         json_writer_text(writer, "</tr>\n");
     }
     json_writer_text(writer, "</table>\n");
@@ -171,9 +173,10 @@ static double member_of(const struct outcome_point *point, size_t offset) {
     return value;
 }
 
-static void write_series(struct json_writer *writer, const struct outcome *outcome,
-                         struct chart *chart, struct series_room *room, const size_t *offsets,
-                         const char *const *names, size_t count, double scale) {
+static void outcome_page_write_series(struct json_writer *writer, const struct outcome *outcome,
+                                      struct chart *chart, struct series_room *room,
+                                      const size_t *offsets, const char *const *names, size_t count,
+                                      double scale) {
     chart->count = outcome_points(outcome);
     chart->x = room->x;
     chart->series_count = count;
@@ -196,14 +199,14 @@ static void write_throughput(struct json_writer *writer, const struct outcome *o
     static const size_t tokens[] = {offsetof(struct outcome_point, computed_rate),
                                     offsetof(struct outcome_point, output_rate)};
     static const char *const token_names[] = {"prompt, computed", "output"};
-    write_series(writer, outcome, &chart, &room, tokens, token_names, 2, 1);
+    outcome_page_write_series(writer, outcome, &chart, &room, tokens, token_names, 2, 1);
     struct chart open = {.title = "Requests under way", .y_label = "requests"};
     static const size_t requests[] = {offsetof(struct outcome_point, open)};
     static const char *const request_names[] = {"requests"};
-    write_series(writer, outcome, &open, &room, requests, request_names, 1, 1);
+    outcome_page_write_series(writer, outcome, &open, &room, requests, request_names, 1, 1);
 }
 
-static void write_pages(struct json_writer *writer, const struct outcome *outcome) {
+static void outcome_page_write_pages(struct json_writer *writer, const struct outcome *outcome) {
     struct series_room room;
     struct chart chart = {.title = "KV pages that are held", .y_label = "% of all", .y_max = 100};
     size_t offsets[UNIT_ROLE_COUNT], count = 0;
@@ -213,12 +216,12 @@ static void write_pages(struct json_writer *writer, const struct outcome *outcom
         offsets[count] = offsetof(struct outcome_point, pages_share) + role * sizeof(double);
         names[count++] = outcome_role_name((enum unit_role)role);
     }
-    write_series(writer, outcome, &chart, &room, offsets, names, count, 100);
+    outcome_page_write_series(writer, outcome, &chart, &room, offsets, names, count, 100);
 }
 
 /* Writes the share of requests up to a time, on a logarithmic axis. */
-static void write_times(struct json_writer *writer, const char *title,
-                        const struct time_spread *spread) {
+static void outcome_page_write_times(struct json_writer *writer, const char *title,
+                                     const struct time_spread *spread) {
     double x[TIMES_POINTS], share[TIMES_POINTS];
     double low = spread_quantile(spread, 0.001), high = spread_quantile(spread, 0.9999);
     struct chart chart = {.title = title,
@@ -241,12 +244,12 @@ static void write_times(struct json_writer *writer, const char *title,
     json_writer_text(writer, "</div>\n");
 }
 
-static void write_spent(struct json_writer *writer, const struct outcome *outcome) {
+static void outcome_page_write_spent(struct json_writer *writer, const struct outcome *outcome) {
     double shares[STEP_SPENT_COUNT + 1][UNIT_ROLE_COUNT];
     const char *names[UNIT_ROLE_COUNT];
     struct chart chart = {.title = "Where each GPU-second went", .x_label = "% of time"};
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
-        const struct twin_role_counts *counts = &outcome->report.roles[role];
+        const struct simulator_role_counts *counts = &outcome->report.roles[role];
         double all = 0;
         if (counts->units == 0) continue;
         for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
@@ -266,7 +269,8 @@ static void write_spent(struct json_writer *writer, const struct outcome *outcom
     json_writer_text(writer, "</div>\n");
 }
 
-static double figure_of(const struct day_figure *figures, uint32_t count, const char *name) {
+static double outcome_page_figure_of(const struct day_figure *figures, uint32_t count,
+                                     const char *name) {
     for (uint32_t i = 0; i < count; i++)
         if (!strcmp(figures[i].name, name)) return figures[i].simulated;
     return 0;
@@ -275,9 +279,9 @@ static double figure_of(const struct day_figure *figures, uint32_t count, const 
 static void write_hits(struct json_writer *writer, const struct day_figure *figures,
                        uint32_t count) {
     static const char *const bars[] = {"prompts"};
-    double device = figure_of(figures, count, "device_hit_percent");
-    double host = figure_of(figures, count, "host_hit_percent");
-    double disk = figure_of(figures, count, "disk_hit_percent");
+    double device = outcome_page_figure_of(figures, count, "device_hit_percent");
+    double host = outcome_page_figure_of(figures, count, "host_hit_percent");
+    double disk = outcome_page_figure_of(figures, count, "disk_hit_percent");
     double computed = fmax(100 - device - host - disk, 0);
     struct chart chart = {.title = "Where prompts' tokens came from",
                           .x_label = "% of tokens",
@@ -335,10 +339,10 @@ void outcome_page_write(struct json_writer *writer, const struct outcome *outcom
     }
     json_writer_text(writer, "<div class=\"charts\">\n");
     write_throughput(writer, outcome);
-    write_times(writer, "Time to the first token (TTFT)", &outcome->ttft);
-    write_times(writer, "Time for each further token (TPOT)", &outcome->tpot);
-    write_spent(writer, outcome);
-    write_pages(writer, outcome);
+    outcome_page_write_times(writer, "Time to the first token (TTFT)", &outcome->ttft);
+    outcome_page_write_times(writer, "Time for each further token (TPOT)", &outcome->tpot);
+    outcome_page_write_spent(writer, outcome);
+    outcome_page_write_pages(writer, outcome);
     write_hits(writer, figures, count);
     write_money(writer, outcome);
     json_writer_text(writer, "</div>\n<h2>Figures</h2>\n");

@@ -4,12 +4,12 @@
 #include "base/check.h"
 #include "simulate/report/fault_table.h"
 
-static double over(double a, double b) {
+static double outcome_text_over(double a, double b) {
     return b > 0 ? a / b : 0;
 }
 
-static void write_counts(struct json_writer *writer, const struct outcome *outcome) {
-    const struct twin_report *report = &outcome->report;
+static void outcome_text_write_counts(struct json_writer *writer, const struct outcome *outcome) {
+    const struct simulator_report *report = &outcome->report;
     words_format(writer, "%s, seed %llu: %.6g s measured, %llu requests asked, %llu answered",
                  outcome->scenario->name, (unsigned long long)outcome->scenario->options.seed,
                  report->measured_s, (unsigned long long)report->asked,
@@ -20,34 +20,37 @@ static void write_counts(struct json_writer *writer, const struct outcome *outco
     json_writer_text(writer, "\n");
 }
 
-static void write_role(struct json_writer *writer, const struct outcome *outcome,
-                       enum unit_role role) {
-    const struct twin_role_counts *counts = &outcome->report.roles[role];
+static void outcome_text_write_role(struct json_writer *writer, const struct outcome *outcome,
+                                    enum unit_role role) {
+    const struct simulator_role_counts *counts = &outcome->report.roles[role];
     double seconds = outcome->report.measured_s, ranks = (double)counts->ranks;
     double rates[4] = {
-        over((double)counts->prompt_tokens, seconds),
-        over((double)counts->computed_tokens, seconds),
-        over((double)counts->output_tokens, seconds),
-        over((double)counts->output_tokens + (double)counts->computed_tokens, seconds * ranks)};
+        outcome_text_over((double)counts->prompt_tokens, seconds),
+        outcome_text_over((double)counts->computed_tokens, seconds),
+        outcome_text_over((double)counts->output_tokens, seconds),
+        outcome_text_over((double)counts->output_tokens + (double)counts->computed_tokens,
+                          seconds * ranks)};
     char text[4][WORDS_SHORT_BYTES];
     if (counts->units == 0) return;
     for (int i = 0; i < 4; i++)
-        words_short(i < 3 ? over(rates[i], outcome_nodes(outcome, role)) : rates[i], text[i]);
+        words_short(i < 3 ? outcome_text_over(rates[i], outcome_nodes(outcome, role)) : rates[i],
+                    text[i]);
     words_format(writer, "%-8s %5llu %6llu %6llu %10s %10s %10s %10s %9.2f %7.1f %8.3f\n",
                  outcome_role_name(role), (unsigned long long)counts->units,
                  (unsigned long long)counts->ranks, (unsigned long long)counts->nodes, text[0],
-                 text[1], text[2], text[3], over(counts->step_ns * 1e-6, (double)counts->steps),
-                 100 * over((double)counts->pages_held, (double)counts->pages_total),
+                 text[1], text[2], text[3],
+                 outcome_text_over(counts->step_ns * 1e-6, (double)counts->steps),
+                 100 * outcome_text_over((double)counts->pages_held, (double)counts->pages_total),
                  counts->expert_balance);
 }
 
-static void write_roles(struct json_writer *writer, const struct outcome *outcome) {
+static void outcome_text_write_roles(struct json_writer *writer, const struct outcome *outcome) {
     words_format(writer, "\n%-8s %5s %6s %6s %10s %10s %10s %10s %9s %7s %8s\n", "", "units",
                  "ranks", "nodes", "prompt", "computed", "output", "of a rank", "step ms", "KV %",
                  "balance");
     words_format(writer, "%-8s %5s %6s %6s %32s\n", "", "", "", "", "tokens a second and node");
     for (int role = 0; role < UNIT_ROLE_COUNT; role++)
-        write_role(writer, outcome, (enum unit_role)role);
+        outcome_text_write_role(writer, outcome, (enum unit_role)role);
 }
 
 static void write_time(struct json_writer *writer, const char *name,
@@ -58,42 +61,43 @@ static void write_time(struct json_writer *writer, const char *name,
                  spread_quantile(spread, 0.999) * 1e-6, (unsigned long long)spread->total);
 }
 
-static void write_times(struct json_writer *writer, const struct outcome *outcome) {
-    const struct twin_report *report = &outcome->report;
+static void outcome_text_write_times(struct json_writer *writer, const struct outcome *outcome) {
+    const struct simulator_report *report = &outcome->report;
     words_format(writer, "\n%-8s %10s %10s %10s %10s %10s %10s\n", "ms", "mean", "p50", "p90",
                  "p99", "p99.9", "requests");
     write_time(writer, "TTFT", &outcome->ttft);
     write_time(writer, "TPOT", &outcome->tpot);
     write_time(writer, "whole", &outcome->e2e);
     words_format(writer, "speed of users: %.2f tokens/s (mean over tokens)\n",
-                 over(report->user_speed_tokens, report->user_tokens));
+                 outcome_text_over(report->user_speed_tokens, report->user_tokens));
 }
 
-static void write_spent(struct json_writer *writer, const struct outcome *outcome) {
+static void outcome_text_write_spent(struct json_writer *writer, const struct outcome *outcome) {
     words_format(writer, "\n%-8s", "time %");
     for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
         words_format(writer, " %13s", outcome_spent_name(i));
     json_writer_text(writer, "\n");
     for (int role = 0; role < UNIT_ROLE_COUNT; role++) {
-        const struct twin_role_counts *counts = &outcome->report.roles[role];
+        const struct simulator_role_counts *counts = &outcome->report.roles[role];
         double all = outcome->report.measured_s * (double)counts->ranks;
         if (counts->units == 0) continue;
         words_format(writer, "%-8s", outcome_role_name((enum unit_role)role));
         for (uint32_t i = 0; i <= STEP_SPENT_COUNT; i++)
-            words_format(writer, " %13.1f", 100 * over(outcome_spent(counts, i), all));
+            words_format(writer, " %13.1f", 100 * outcome_text_over(outcome_spent(counts, i), all));
         json_writer_text(writer, "\n");
     }
 }
 
-static double figure_of(const struct day_figure *figures, uint32_t count, const char *name) {
+static double outcome_text_figure_of(const struct day_figure *figures, uint32_t count,
+                                     const char *name) {
     for (uint32_t i = 0; i < count; i++)
         if (!strcmp(figures[i].name, name)) return figures[i].simulated;
     return 0;
 }
 
-static void write_rest(struct json_writer *writer, const struct outcome *outcome) {
+static void outcome_text_write_rest(struct json_writer *writer, const struct outcome *outcome) {
     struct day_figure figures[OUTCOME_FIGURES_MAX];
-    const struct twin_report *report = &outcome->report;
+    const struct simulator_report *report = &outcome->report;
     const struct prices *prices = &outcome->scenario->prices;
     uint32_t count = outcome_figures(outcome, figures);
     uint64_t preemptions = 0, moves = 0;
@@ -103,14 +107,14 @@ static void write_rest(struct json_writer *writer, const struct outcome *outcome
     }
     words_format(writer,
                  "\nhits     %.2f %% of prompt tokens: device %.2f, host %.2f, storage %.2f\n",
-                 figure_of(figures, count, "cache_hit_percent"),
-                 figure_of(figures, count, "device_hit_percent"),
-                 figure_of(figures, count, "host_hit_percent"),
-                 figure_of(figures, count, "disk_hit_percent"));
+                 outcome_text_figure_of(figures, count, "cache_hit_percent"),
+                 outcome_text_figure_of(figures, count, "device_hit_percent"),
+                 outcome_text_figure_of(figures, count, "host_hit_percent"),
+                 outcome_text_figure_of(figures, count, "disk_hit_percent"));
     words_format(writer,
                  "KV       %.0f tokens read for each output token; %.3g GB transferred, "
                  "%.3g GB read from storage, %.3g GB written\n",
-                 figure_of(figures, count, "kv_tokens_per_output_token"),
+                 outcome_text_figure_of(figures, count, "kv_tokens_per_output_token"),
                  report->transfer_bytes * 1e-9, report->storage_read_bytes * 1e-9,
                  report->storage_written_bytes * 1e-9);
     words_format(writer, "events   %u faults, %llu requests lost their pages, %llu experts moved\n",
@@ -120,17 +124,17 @@ static void write_rest(struct json_writer *writer, const struct outcome *outcome
     words_format(writer,
                  "money    cost %.2f %s an hour, income %.2f (%.2f at list prices), margin "
                  "%.1f %%\n",
-                 figure_of(figures, count, "cost_per_hour"), prices->currency,
-                 figure_of(figures, count, "income_per_hour"),
-                 figure_of(figures, count, "income_list_per_hour"),
-                 figure_of(figures, count, "margin_percent"));
+                 outcome_text_figure_of(figures, count, "cost_per_hour"), prices->currency,
+                 outcome_text_figure_of(figures, count, "income_per_hour"),
+                 outcome_text_figure_of(figures, count, "income_list_per_hour"),
+                 outcome_text_figure_of(figures, count, "margin_percent"));
 }
 
 void outcome_text_write(struct json_writer *writer, const struct outcome *outcome) {
-    write_counts(writer, outcome);
-    write_roles(writer, outcome);
-    write_times(writer, outcome);
-    write_spent(writer, outcome);
-    write_rest(writer, outcome);
+    outcome_text_write_counts(writer, outcome);
+    outcome_text_write_roles(writer, outcome);
+    outcome_text_write_times(writer, outcome);
+    outcome_text_write_spent(writer, outcome);
+    outcome_text_write_rest(writer, outcome);
     fault_table_text(writer, outcome);
 }

@@ -22,7 +22,7 @@ static bool has_run(const struct size_fleet *fleet) {
     return fleet->trials > 0;
 }
 
-static int place_of(const struct size_fleet *fleet) {
+static int plan_words_place_of(const struct size_fleet *fleet) {
     switch (fleet->verdict) {
     case SIZE_HOLDS:
         return 0;
@@ -36,8 +36,9 @@ static int place_of(const struct size_fleet *fleet) {
     return 3;
 }
 
-static bool is_before(const struct size_fleet *a, const struct size_fleet *b) {
-    if (place_of(a) != place_of(b)) return place_of(a) < place_of(b);
+static bool plan_words_is_before(const struct size_fleet *a, const struct size_fleet *b) {
+    if (plan_words_place_of(a) != plan_words_place_of(b))
+        return plan_words_place_of(a) < plan_words_place_of(b);
     if (a->verdict == SIZE_CANNOT) return false;
     if (has_run(a) && a->nodes != b->nodes) return a->nodes < b->nodes;
     if (a->least_nodes != b->least_nodes) return a->least_nodes < b->least_nodes;
@@ -54,7 +55,7 @@ static void say_bound(double more, struct size_fleet *fleet) {
                 more > 0 ? "" : "no cheaper: ", fleet->least_nodes, beyond, rest);
 }
 
-static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
+static void plan_words_say_why(const struct size_fleet *best, struct size_fleet *fleet) {
     double more = (fleet->verdict == SIZE_BOUND ? fleet->least_nodes : fleet->nodes) - best->nodes;
     const char *plural = more == 1 ? "" : "s";
     if (fleet->verdict == SIZE_HOLDS && more > 0)
@@ -69,17 +70,17 @@ static void say_why(const struct size_fleet *best, struct size_fleet *fleet) {
         say_bound(more, fleet);
 }
 
-bool plan_words_judge(struct plan_found *found) {
+bool plan_words_verify(struct plan_found *found) {
     for (uint32_t i = 1; i < found->count; i++) {
         struct size_fleet fleet = found->fleets[i];
         uint32_t at = i;
-        for (; at > 0 && is_before(&fleet, &found->fleets[at - 1]); at--)
+        for (; at > 0 && plan_words_is_before(&fleet, &found->fleets[at - 1]); at--)
             found->fleets[at] = found->fleets[at - 1];
         found->fleets[at] = fleet;
     }
     if (found->count == 0 || found->fleets[0].verdict != SIZE_HOLDS) return false;
     for (uint32_t i = 1; i < found->count; i++)
-        say_why(&found->fleets[0], &found->fleets[i]);
+        plan_words_say_why(&found->fleets[0], &found->fleets[i]);
     return true;
 }
 
@@ -106,7 +107,7 @@ enum plan_choice {
 
 /* The unit's value of a choice. The number of rows follows from the others, and so do a decode
  * unit's tokens. */
-static uint32_t value_of(const struct size_unit *unit, int choice) {
+static uint32_t plan_words_value_of(const struct size_unit *unit, int choice) {
     const uint32_t values[CHOICES] = {[CHOICE_RANKS] = unit->ranks,
                                       [CHOICE_EXPERTS] = unit->redundant_experts,
                                       [CHOICE_TOKENS] =
@@ -121,7 +122,7 @@ static bool differs_by(const struct size_unit *a, const struct size_unit *b, int
     if (a->role != b->role) return false;
     for (int i = 0; i < CHOICES; i++) {
         bool any = i == choice || (i == CHOICE_EXPERTS && choice == CHOICE_RANKS);
-        if (!any && value_of(a, i) != value_of(b, i)) return false;
+        if (!any && plan_words_value_of(a, i) != plan_words_value_of(b, i)) return false;
     }
     return true;
 }
@@ -132,7 +133,8 @@ static const struct size_unit *best_with(const struct plan_found *found,
     const struct size_unit *best = NULL;
     for (uint32_t i = 0; i < found->search->count; i++) {
         const struct size_unit *other = &found->search->units[i];
-        if (!differs_by(unit, other, choice) || value_of(other, choice) != value) continue;
+        if (!differs_by(unit, other, choice) || plan_words_value_of(other, choice) != value)
+            continue;
         if (other->lost[0] || other->capacity <= 0) continue;
         if (!best || other->nodes / other->capacity < best->nodes / best->capacity) best = other;
     }
@@ -143,12 +145,12 @@ static void write_choice(struct json_writer *writer, const struct plan_found *fo
                          const struct size_unit *unit, int choice) {
     static const char *const names[CHOICES] = {"ranks", "redundant experts", "tokens of a step",
                                                "MTP", "storage"};
-    uint32_t most = value_of(unit, choice), values = 1;
+    uint32_t most = plan_words_value_of(unit, choice), values = 1;
     for (uint32_t i = 0; i < found->search->count; i++) {
         const struct size_unit *other = &found->search->units[i];
         if (!differs_by(unit, other, choice)) continue;
-        most = max_u32(most, value_of(other, choice));
-        values += value_of(other, choice) != value_of(unit, choice);
+        most = max_u32(most, plan_words_value_of(other, choice));
+        values += plan_words_value_of(other, choice) != plan_words_value_of(unit, choice);
     }
     if (values == 1) return;
     words_format(writer, "    %-18s", names[choice]);
@@ -157,13 +159,13 @@ static void write_choice(struct json_writer *writer, const struct plan_found *fo
         if (!best) continue;
         double nodes = found->options.load.rate / best->capacity * best->nodes;
         words_format(writer, "  %u: %.3g%s", value, nodes,
-                     value == value_of(unit, choice) ? "*" : "");
+                     value == plan_words_value_of(unit, choice) ? "*" : "");
     }
     json_writer_text(writer, "\n");
 }
 
 /* Writes each choice alone, for the units of the chosen fleet. */
-static void write_choices(struct json_writer *writer, const struct plan_found *found) {
+static void plan_words_write_choices(struct json_writer *writer, const struct plan_found *found) {
     const struct size_fleet *best = &found->fleets[0];
     if (found->count == 0 || best->verdict != SIZE_HOLDS) return;
     json_writer_text(writer, "\nnodes that one choice more or less would need, by the step clock, "
@@ -184,8 +186,8 @@ static void write_choices(struct json_writer *writer, const struct plan_found *f
 
 /* ---- text ---- */
 
-static void write_figures(struct json_writer *writer, const struct plan_found *found,
-                          const struct size_fleet *fleet) {
+static void plan_words_write_figures(struct json_writer *writer, const struct plan_found *found,
+                                     const struct size_fleet *fleet) {
     bool run = has_run(fleet);
     double nodes = run ? fleet->nodes : fleet->least_nodes;
     words_format(writer, " %6.0f", nodes);
@@ -217,7 +219,7 @@ static void write_text_curves(struct json_writer *writer, const struct plan_foun
     json_writer_text(writer, "\n");
 }
 
-static void write_load(struct json_writer *writer, const struct plan_found *found) {
+static void plan_words_write_load(struct json_writer *writer, const struct plan_found *found) {
     const struct size_options *options = &found->options;
     const struct size_load *load = &options->load;
     words_format(writer, "%s on %s: %s, %.4g requests/s, prompts of %.0f tokens (%.1f %% hits), ",
@@ -243,7 +245,7 @@ static void write_counted(struct json_writer *writer, const struct plan_found *f
 
 void plan_words_text(struct json_writer *writer, const struct plan_found *found) {
     char name[SIZE_TEXT_BYTES];
-    write_load(writer, found);
+    plan_words_write_load(writer, found);
     json_writer_text(writer, "\n");
     write_counted(writer, found);
     words_format(writer, "%u units weighed, %u runs of the twin%s\n\n", found->candidates,
@@ -260,19 +262,20 @@ void plan_words_text(struct json_writer *writer, const struct plan_found *found)
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
         words_format(writer, "%3u %-60s", i + 1, name);
-        write_figures(writer, found, fleet);
+        plan_words_write_figures(writer, found, fleet);
         words_format(writer, "  %s\n",
                      fleet->why[0]                  ? fleet->why
                      : fleet->verdict == SIZE_HOLDS ? "the cheapest"
                                                     : verdict_names[fleet->verdict]);
     }
-    write_choices(writer, found);
+    plan_words_write_choices(writer, found);
     write_text_curves(writer, found);
 }
 
 /* ---- JSON ---- */
 
-static void write_unit(struct json_writer *writer, const struct size_unit *unit, uint32_t count) {
+static void plan_words_write_unit(struct json_writer *writer, const struct size_unit *unit,
+                                  uint32_t count) {
     static const char *const roles[UNIT_ROLE_COUNT] = {
         [UNIT_BOTH] = "both", [UNIT_PREFILL] = "prefill", [UNIT_DECODE] = "decode"};
     json_writer_text(writer, "{");
@@ -304,8 +307,8 @@ static void write_trial(struct json_writer *writer, const struct plan_found *fou
         words_member(writer, false, "income_per_hour", income_of(found, fleet));
 }
 
-static void write_fleet(struct json_writer *writer, const struct plan_found *found,
-                        uint32_t index) {
+static void plan_words_write_fleet(struct json_writer *writer, const struct plan_found *found,
+                                   uint32_t index) {
     const struct size_fleet *fleet = &found->fleets[index];
     char name[SIZE_TEXT_BYTES];
     size_fleet_name(fleet, name);
@@ -315,7 +318,7 @@ static void write_fleet(struct json_writer *writer, const struct plan_found *fou
     json_writer_text(writer, ",\"units\":[");
     for (uint32_t k = 0; k < fleet->kind_count; k++) {
         if (k) json_writer_text(writer, ",");
-        write_unit(writer, &fleet->kinds[k], fleet->counts[k]);
+        plan_words_write_unit(writer, &fleet->kinds[k], fleet->counts[k]);
     }
     words_format(writer, "],\"mtp\":%s,\"storage\":%s", fleet->mtp ? "true" : "false",
                  fleet->storage ? "true" : "false");
@@ -351,7 +354,7 @@ void plan_words_json(struct json_writer *writer, const struct plan_found *found)
     words_member(writer, false, "measured_s", found->measured_s);
     json_writer_text(writer, ",\"fleets\":[");
     for (uint32_t i = 0; i < found->count; i++)
-        write_fleet(writer, found, i);
+        plan_words_write_fleet(writer, found, i);
     json_writer_text(writer, "],\"pareto\":[");
     for (int curve = 0; curve < SIZE_CURVES; curve++) {
         json_writer_text(writer, curve ? ",{" : "{");
@@ -378,7 +381,7 @@ static const char plan_style[] =
     "body{margin:0 auto;max-width:960px;padding:24px;background:var(--paper);color:var(--ink);"
     "font:15px/1.5 system-ui,sans-serif}pre{overflow-x:auto;font-size:12px}";
 
-static void write_chart(struct json_writer *writer, const struct plan_found *found) {
+static void plan_words_write_chart(struct json_writer *writer, const struct plan_found *found) {
     double values[SIZE_CURVES][SIZE_SPEEDS];
     struct chart chart = {.title = "What a node makes at a speed of each user",
                           .x_label = "output tokens/s of a user",
@@ -404,21 +407,21 @@ void plan_words_page(struct json_writer *writer, const struct plan_found *found)
     json_writer_text(writer, plan_style);
     json_writer_text(writer, chart_style);
     json_writer_text(writer, "</style></head><body>\n<h1>A fleet for a load</h1><p>");
-    write_load(writer, found);
+    plan_words_write_load(writer, found);
     json_writer_text(writer, "</p>\n<p>");
     write_counted(writer, found);
     json_writer_text(writer, "</p>\n");
-    write_chart(writer, found);
+    plan_words_write_chart(writer, found);
     json_writer_text(writer, "<pre>\n");
     for (uint32_t i = 0; i < found->count; i++) {
         const struct size_fleet *fleet = &found->fleets[i];
         size_fleet_name(fleet, name);
         words_format(writer, "%3u %-60s", i + 1, name);
-        write_figures(writer, found, fleet);
+        plan_words_write_figures(writer, found, fleet);
         json_writer_text(writer, "  ");
         words_html(writer, bytes_of(fleet->why[0] ? fleet->why : verdict_names[fleet->verdict]));
         json_writer_text(writer, "\n");
     }
-    write_choices(writer, found);
+    plan_words_write_choices(writer, found);
     json_writer_text(writer, "</pre></body></html>\n");
 }

@@ -8,7 +8,7 @@
 
 #include "simulate/report/words.h"
 #include "simulate/scenario/prices.h"
-#include "simulate/twin/size_fleet.h"
+#include "simulate/simulator/size_fleet.h"
 
 struct plan_found {
     struct size_options options;
@@ -28,7 +28,7 @@ struct plan_found {
 /* Sorts: first the cheapest fleet that holds, then those that were run, then bounds, then those
  * that cannot serve the load. Writes for each but the first why it lost. Returns true if one
  * holds. */
-bool plan_words_judge(struct plan_found *found);
+bool plan_words_verify(struct plan_found *found);
 
 void plan_words_text(struct json_writer *writer, const struct plan_found *found);
 void plan_words_json(struct json_writer *writer, const struct plan_found *found);

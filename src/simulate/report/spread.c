@@ -5,7 +5,7 @@
 
 #define PART_BITS 7
 
-static uint32_t bucket_of(int64_t ns) {
+static uint32_t spread_bucket_of(int64_t ns) {
     if (ns < 0) ns = 0;
     uint64_t value = (uint64_t)ns;
     if (value < SPREAD_PARTS) return (uint32_t)value;
@@ -21,7 +21,7 @@ static double start_of(uint32_t bucket) {
 }
 
 void spread_add(struct time_spread *spread, int64_t ns) {
-    spread->counts[bucket_of(ns)]++;
+    spread->counts[spread_bucket_of(ns)]++;
     spread->total++;
     spread->sum += ns > 0 ? (double)ns : 0;
 }

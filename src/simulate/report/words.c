@@ -20,20 +20,20 @@ void words_number(struct json_writer *writer, double value) {
     }
 }
 
-static void write_name(struct json_writer *writer, bool first, const char *name) {
+static void words_write_name(struct json_writer *writer, bool first, const char *name) {
     if (!first) json_writer_text(writer, ",");
     json_writer_string(writer, bytes_of(name));
     json_writer_text(writer, ":");
 }
 
 void words_member(struct json_writer *writer, bool first, const char *name, double value) {
-    write_name(writer, first, name);
+    words_write_name(writer, first, name);
     words_number(writer, value);
 }
 
 void words_member_text(struct json_writer *writer, bool first, const char *name,
                        struct bytes value) {
-    write_name(writer, first, name);
+    words_write_name(writer, first, name);
     json_writer_string(writer, value);
 }
 

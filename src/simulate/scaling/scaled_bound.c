@@ -69,8 +69,8 @@ static void open_noise(struct bound *bound) {
 
 /* Mean and deviation of the noise over the windows from ahead_ns - over_ns to ahead_ns, for each
  * present value. */
-static void look_ahead(const struct bound *bound, int64_t over_ns, double *kept_out,
-                       double *deviation_out) {
+static void scaled_bound_look_ahead(const struct bound *bound, int64_t over_ns, double *kept_out,
+                                    double *deviation_out) {
     const struct scaled_options *day = bound->day;
     double period = (double)day->noise_ns, ahead = (double)day->manager.rule.start_ns;
     double kept = 0, variance = 0;
@@ -90,7 +90,7 @@ static void look_ahead(const struct bound *bound, int64_t over_ns, double *kept_
 
 /* ---- a window ---- */
 
-static double tokens_at(const struct bound *bound, int64_t at_ns) {
+static double scaled_bound_tokens_at(const struct bound *bound, int64_t at_ns) {
     const struct scaled_options *day = bound->day;
     double requests = day->arrivals(day->load, at_ns);
     if (bound->side == SCALE_DECODE) return requests * day->answer_tokens;
@@ -104,7 +104,8 @@ static void price_window(const struct bound *bound, int64_t at_ns, double kept, 
                          int64_t over_ns, double costs[STEPS][UNITS_MAX]) {
     const struct scaled_options *day = bound->day;
     int64_t then_ns = at_ns + day->manager.rule.start_ns;
-    double load = fmin(tokens_at(bound, then_ns), tokens_at(bound, then_ns - over_ns));
+    double load = fmin(scaled_bound_tokens_at(bound, then_ns),
+                       scaled_bound_tokens_at(bound, then_ns - over_ns));
     double wait_s = over_ns ? (double)day->manager.ttft_limit_ns * 1e-9 : 0;
     double longer = 1 + wait_s / ((double)(over_ns + day->tick_ns) * 1e-9);
     for (uint32_t u = 0; u <= bound->rule->most; u++) {
@@ -132,8 +133,9 @@ static void average(const struct bound *bound, uint32_t step, uint32_t direction
 
 /* The cheapest of staying, growing and shrinking, for each number of units and each direction of
  * the last move. */
-static void choose(const struct bound *bound, const double *cost, double grown[UNITS_MAX],
-                   double shrunk[UNITS_MAX], double now[DIRECTIONS][UNITS_MAX]) {
+static void scaled_bound_choose(const struct bound *bound, const double *cost,
+                                double grown[UNITS_MAX], double shrunk[UNITS_MAX],
+                                double now[DIRECTIONS][UNITS_MAX]) {
     uint32_t count = bound->rule->most + 1;
     double best = INFINITY;
     for (uint32_t u = 0; u < count; u++) {
@@ -154,11 +156,11 @@ static void choose(const struct bound *bound, const double *cost, double grown[U
 }
 
 /* The cheapest rule's node-windows, plus its misses and turns at their prices. */
-static double live(struct bound *bound) {
+static double scaled_bound_live(struct bound *bound) {
     const struct scaled_options *day = bound->day;
     int64_t over_ns = bound->side == SCALE_PREFILL ? MINUTE_NS : 0;
     double kept, deviation, costs[STEPS][UNITS_MAX], sums[DIRECTIONS][UNITS_MAX];
-    look_ahead(bound, over_ns, &kept, &deviation);
+    scaled_bound_look_ahead(bound, over_ns, &kept, &deviation);
     memset(&bound->later, 0, sizeof bound->later);
     for (int64_t at_ns = day->end_ns - day->tick_ns; at_ns >= day->measure_ns;
          at_ns -= day->tick_ns) {
@@ -166,7 +168,7 @@ static double live(struct bound *bound) {
         for (uint32_t i = 0; i < STEPS; i++) {
             average(bound, i, UP, sums[UP]);
             average(bound, i, DOWN, sums[DOWN]);
-            choose(bound, costs[i], sums[UP], sums[DOWN], bound->now.of[i]);
+            scaled_bound_choose(bound, costs[i], sums[UP], sums[DOWN], bound->now.of[i]);
         }
         bound->later = bound->now;
     }
@@ -189,12 +191,12 @@ static double nodes_at(struct bound *bound, const struct scaled_bound_limits *li
     bound->miss_price = pow(10, prices[0]);
     bound->turn_price = limits->turns > 0 ? pow(10, prices[1]) : 0;
     double paid = bound->miss_price * limits->missed_share * windows;
-    return (live(bound) - paid - bound->turn_price * limits->turns) / windows;
+    return (scaled_bound_live(bound) - paid - bound->turn_price * limits->turns) / windows;
 }
 
 /* Golden-section search: the result is concave in either price. */
-static double narrow(struct bound *bound, const struct scaled_bound_limits *limits,
-                     double prices[2], uint32_t which) {
+static double scaled_bound_narrow(struct bound *bound, const struct scaled_bound_limits *limits,
+                                  double prices[2], uint32_t which) {
     const double golden = (sqrt(5) - 1) / 2;
     double low = PRICE_LEAST, high = PRICE_MOST;
     double left = high - golden * (high - low), right = low + golden * (high - low);
@@ -241,9 +243,9 @@ enum status scaled_bound(struct arena *arena, const struct scaled_options *day,
         check(bound->rule->most < UNITS_MAX);
         open_noise(bound);
         for (int sweep = 0; sweep < SWEEPS; sweep++) {
-            nodes = narrow(bound, &limits, prices, 0);
+            nodes = scaled_bound_narrow(bound, &limits, prices, 0);
             if (limits.turns <= 0) break;
-            nodes = narrow(bound, &limits, prices, 1);
+            nodes = scaled_bound_narrow(bound, &limits, prices, 1);
         }
         *nodes_out += nodes;
     }

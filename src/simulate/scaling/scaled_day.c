@@ -52,7 +52,7 @@ static const uint8_t mooncake_prompts[TRACE_PARTS] = {
     96, 86,  99,  115, 112, 128, 110, 90,  97,  103, 113, 104, 105,
 };
 
-const char *scaled_load_name(enum scaled_load load) {
+const char *scaled_day_load_name(enum scaled_load load) {
     static const char *const names[SCALED_LOAD_COUNT] = {
         [SCALED_PLAIN] = "the published day",     [SCALED_NOISE] = "noise of a twentieth",
         [SCALED_CROWD] = "a crowd, three times",  [SCALED_NO_MORNING] = "no morning",
@@ -136,7 +136,7 @@ static double arrivals(const void *load, int64_t at_ns) {
     return rate;
 }
 
-static struct scale_rule_side side_of(const struct scaled_day *day, uint32_t side) {
+static struct scale_rule_side scaled_day_side_of(const struct scaled_day *day, uint32_t side) {
     double prefill_rate = day->unit_rate * COMPUTED_A_DAY / OUTPUT_A_DAY / 3;
     if (side == SCALE_DECODE)
         return (struct scale_rule_side){.unit_rate = day->unit_rate,
@@ -148,13 +148,14 @@ static struct scale_rule_side side_of(const struct scaled_day *day, uint32_t sid
                                     .unit_nodes = 4,
                                     .least = 2,
                                     .most = day->as_published ? 29 : 44,
-                                    .beside = day->as_published ? 2 : 0,
+                                    .extra = day->as_published ? 2 : 0,
                                     .group = day->as_published ? 3 : 1};
 }
 
 void scaled_day_options(const struct scaled_day *day, struct scaled_options *options_out) {
     *options_out = (struct scaled_options){
-        .manager = {.rule = {.sides = {side_of(day, SCALE_PREFILL), side_of(day, SCALE_DECODE)},
+        .manager = {.rule = {.sides = {scaled_day_side_of(day, SCALE_PREFILL),
+                                       scaled_day_side_of(day, SCALE_DECODE)},
                              .reserve = day->reserve,
                              .give_back = 0.05,
                              .rest_ns = 45 * MINUTE,

@@ -33,7 +33,7 @@ enum scaled_load {
     SCALED_LOAD_COUNT
 };
 
-const char *scaled_load_name(enum scaled_load load);
+const char *scaled_day_load_name(enum scaled_load load);
 
 /* The published load: requests per second at a time of day. */
 double scaled_day_arrivals(int64_t at_ns);

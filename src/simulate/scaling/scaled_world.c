@@ -57,7 +57,7 @@ struct scaled_world {
     uint32_t draws[8];
 };
 
-const char *scaled_rule_name(enum scaled_rule rule) {
+const char *scaled_world_rule_name(enum scaled_rule rule) {
     static const char *const names[SCALED_RULE_COUNT] = {[SCALED_MANAGER] = "fathom",
                                                          [SCALED_STATIC] = "static",
                                                          [SCALED_CLAIRVOYANT] = "clairvoyant",
@@ -67,21 +67,21 @@ const char *scaled_rule_name(enum scaled_rule rule) {
     return names[rule];
 }
 
-static double draw(struct scaled_world *world, uint32_t dice) {
+static double scaled_world_draw(struct scaled_world *world, uint32_t dice) {
     return random_uniform(world->options->seed, dice, world->draws[dice]++);
 }
 
-static void breach(struct scaled_world *world, const char *what) {
+static void scaled_world_breach(struct scaled_world *world, const char *what) {
     if (world->outcome->breach) return;
     world->outcome->breach = what;
     world->outcome->breach_ns = world->now_ns;
 }
 
-static uint32_t side_of(uint32_t role) {
+static uint32_t scaled_world_side_of(uint32_t role) {
     return role == UNIT_PREFILL ? SCALE_PREFILL : SCALE_DECODE;
 }
 
-static uint32_t role_of(uint32_t side) {
+static uint32_t scaled_world_role_of(uint32_t side) {
     return side == SCALE_PREFILL ? UNIT_PREFILL : UNIT_DECODE;
 }
 
@@ -107,20 +107,22 @@ static struct scaled_unit *find(struct scaled_world *world, uint32_t number) {
     return NULL;
 }
 
-static uint32_t count_serving(const struct scaled_world *world, uint32_t side) {
+static uint32_t scaled_world_count_serving(const struct scaled_world *world, uint32_t side) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++) {
         const struct scaled_unit *unit = &world->units[i];
-        count += unit->number && side_of(unit->role) == side && unit->serves && !unit->drains;
+        count += unit->number && scaled_world_side_of(unit->role) == side && unit->serves &&
+                 !unit->drains;
     }
     return count;
 }
 
-static uint32_t count_nodes(const struct scaled_world *world) {
+static uint32_t scaled_world_count_nodes(const struct scaled_world *world) {
     uint32_t nodes = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++)
         if (world->units[i].number && !world->units[i].never)
-            nodes += world->options->manager.rule.sides[side_of(world->units[i].role)].unit_nodes;
+            nodes += world->options->manager.rule.sides[scaled_world_side_of(world->units[i].role)]
+                         .unit_nodes;
     return nodes;
 }
 
@@ -130,9 +132,10 @@ static double answer_ns(const struct scaled_world *world) {
 
 /* The requests of a unit. A draining unit has ever fewer: none is left once the youngest answer has
  * ended. */
-static double requests_of(const struct scaled_world *world, const struct scaled_unit *unit,
-                          double rate) {
-    uint32_t side = side_of(unit->role), count = count_serving(world, side);
+static double scaled_world_requests_of(const struct scaled_world *world,
+                                       const struct scaled_unit *unit, double rate) {
+    uint32_t side = scaled_world_side_of(unit->role),
+             count = scaled_world_count_serving(world, side);
     double stay_ns = side == SCALE_PREFILL ? 1e9 : answer_ns(world);
     double share = rate * stay_ns * 1e-9 / (count ? count : 1);
     if (!unit->serves) return 0;
@@ -153,8 +156,8 @@ static struct scaled_unit *start(struct scaled_world *world, uint32_t number, ui
         .role = role,
         .begun_ns = world->now_ns,
         .ready_ns = world->now_ns + options->manager.rule.start_ns,
-        .fails = strikes && draw(world, DICE_START) < options->faults.start_fails,
-        .never = strikes && draw(world, DICE_START) < options->faults.never_comes,
+        .fails = strikes && scaled_world_draw(world, DICE_START) < options->faults.start_fails,
+        .never = strikes && scaled_world_draw(world, DICE_START) < options->faults.never_comes,
     };
     world->outcome->starts++;
     return unit;
@@ -169,7 +172,7 @@ static void advance_units(struct scaled_world *world) {
             unit->serves = !unit->fails;
             if (unit->fails) *unit = (struct scaled_unit){0};
         } else if (unit->serves && faults->dies_per_hour > 0 && faults_strike(world) &&
-                   draw(world, DICE_DEATH) < per_tick(world, faults->dies_per_hour)) {
+                   scaled_world_draw(world, DICE_DEATH) < per_tick(world, faults->dies_per_hour)) {
             *unit = (struct scaled_unit){0};
         }
     }
@@ -182,7 +185,7 @@ static double wander(struct scaled_world *world) {
     if (options->noise <= 0) return 1;
     double kept = exp(-(double)options->tick_ns / (double)options->noise_ns), sum = 0;
     for (int i = 0; i < 12; i++)
-        sum += draw(world, DICE_NOISE); /* of mean 6 and deviation 1 */
+        sum += scaled_world_draw(world, DICE_NOISE); /* of mean 6 and deviation 1 */
     world->noise = kept * world->noise + sqrt(1 - kept * kept) * (sum - 6) * options->noise;
     return exp(world->noise - options->noise * options->noise / 2);
 }
@@ -192,8 +195,10 @@ static void flow(struct scaled_world *world, double rate) {
     const struct scale_rule_side *sides = options->manager.rule.sides;
     double seconds = (double)options->tick_ns * 1e-9, requests = rate * seconds;
     double prompt = prompt_tokens(world);
-    double prompts = count_serving(world, SCALE_PREFILL) * sides[SCALE_PREFILL].unit_rate;
-    double answers = count_serving(world, SCALE_DECODE) * sides[SCALE_DECODE].unit_rate;
+    double prompts =
+        scaled_world_count_serving(world, SCALE_PREFILL) * sides[SCALE_PREFILL].unit_rate;
+    double answers =
+        scaled_world_count_serving(world, SCALE_DECODE) * sides[SCALE_DECODE].unit_rate;
     world->queue = fmax(world->queue + requests * prompt - prompts * seconds, 0);
     double wait_s = world->queue / fmax(prompts, 1e-9);
     double limit_s = (double)options->manager.ttft_limit_ns * 1e-9;
@@ -234,13 +239,13 @@ static enum status begin_manager(struct scaled_world *world) {
     return status;
 }
 
-static void give(struct scaled_world *world, const void *record) {
+static void scaled_world_give(struct scaled_world *world, const void *record) {
     check(record_valid(record, ((const struct record *)record)->bytes));
     enum status status = world->machine.receive(world->machine.self, record, world->now_ns);
     check(!status);
 }
 
-static void tell_units(struct scaled_world *world, double rate) {
+static void scaled_world_notify_units(struct scaled_world *world, double rate) {
     struct managed_unit known[MANAGED_UNITS_MAX];
     uint32_t count = fleet_manager_units(world->manager, known);
     for (uint32_t i = 0; i < UNITS_MAX; i++) {
@@ -253,20 +258,20 @@ static void tell_units(struct scaled_world *world, double rate) {
                      : unit->serves ? FLEET_SEEN_SERVING
                      : unit->never  ? FLEET_SEEN_QUEUED
                                     : FLEET_SEEN_STARTING,
-            .requests = (uint32_t)ceil(requests_of(world, unit, rate) - 1e-6)};
+            .requests = (uint32_t)ceil(scaled_world_requests_of(world, unit, rate) - 1e-6)};
         record_set_head(&record, RECORD_FLEET_UNIT);
-        give(world, &record);
+        scaled_world_give(world, &record);
     }
     for (uint32_t i = 0; i < count; i++) {
         struct record_fleet_unit record = {
             .number = known[i].number, .role = known[i].role, .sight = FLEET_SEEN_GONE};
         if (find(world, known[i].number)) continue;
         record_set_head(&record, RECORD_FLEET_UNIT);
-        give(world, &record);
+        scaled_world_give(world, &record);
     }
 }
 
-static void tell_load(struct scaled_world *world) {
+static void scaled_world_report_load(struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     struct record_fleet_load load = {
         .arrived_requests = (uint64_t)world->arrived,
@@ -280,33 +285,34 @@ static void tell_load(struct scaled_world *world) {
         .slow_answers = (uint64_t)world->slow,
         .queued = (uint32_t)fmin(world->queue / prompt_tokens(world), 1e9)};
     record_set_head(&load, RECORD_FLEET_LOAD);
-    give(world, &load);
+    scaled_world_give(world, &load);
 }
 
 static void end(struct scaled_world *world, struct scaled_unit *unit, bool at_once, double rate) {
-    if (!at_once && requests_of(world, unit, rate) > 1)
-        breach(world, "a unit was stopped that had requests");
+    if (!at_once && scaled_world_requests_of(world, unit, rate) > 1)
+        scaled_world_breach(world, "a unit was stopped that had requests");
     if (at_once && unit->serves && !unit->drains)
-        breach(world, "a unit was ended at once that served");
+        scaled_world_breach(world, "a unit was ended at once that served");
     world->outcome->kills += at_once && unit->serves;
     *unit = (struct scaled_unit){0};
 }
 
-static void drain(struct scaled_world *world, struct scaled_unit *unit) {
-    uint32_t side = side_of(unit->role);
-    if (unit->serves && !unit->drains && count_serving(world, side) <= 1 && faults_strike(world) &&
-        world->options->faults.dies_per_hour <= 0)
-        breach(world, "the last unit of a role was drained");
+static void scaled_world_drain(struct scaled_world *world, struct scaled_unit *unit) {
+    uint32_t side = scaled_world_side_of(unit->role);
+    if (unit->serves && !unit->drains && scaled_world_count_serving(world, side) <= 1 &&
+        faults_strike(world) && world->options->faults.dies_per_hour <= 0)
+        scaled_world_breach(world, "the last unit of a role was drained");
     unit->drains = true;
     unit->drained_ns = world->now_ns;
     world->outcome->drains++;
 }
 
-static void carry_out(struct scaled_world *world, const struct record_fleet_action *action,
-                      double rate) {
+static void scaled_world_perform(struct scaled_world *world,
+                                 const struct record_fleet_action *action, double rate) {
     struct scaled_unit *unit = find(world, action->number);
     if (action->act == FLEET_ACT_START) {
-        if (action->number <= world->last_number) breach(world, "a number was given twice");
+        if (action->number <= world->last_number)
+            scaled_world_breach(world, "a number was given twice");
         world->last_number = action->number;
         start(world, action->number, action->role);
         return;
@@ -314,16 +320,16 @@ static void carry_out(struct scaled_world *world, const struct record_fleet_acti
     if (!unit) return; /* it has died in the meantime */
     switch ((enum fleet_act)action->act) {
     case FLEET_ACT_DRAIN:
-        if (unit->serves && !unit->drains) drain(world, unit);
+        if (unit->serves && !unit->drains) scaled_world_drain(world, unit);
         return;
     case FLEET_ACT_BACK:
         unit->drains = false;
         return;
     case FLEET_ACT_ROLE:
         if (unit->serves && !unit->drains && unit->role != action->role &&
-            count_serving(world, side_of(unit->role)) <= 1 &&
+            scaled_world_count_serving(world, scaled_world_side_of(unit->role)) <= 1 &&
             world->options->faults.dies_per_hour <= 0)
-            breach(world, "the last unit of a role changed it");
+            scaled_world_breach(world, "the last unit of a role changed it");
         unit->role = action->role;
         return;
     case FLEET_ACT_STOP:
@@ -337,17 +343,18 @@ static void carry_out(struct scaled_world *world, const struct record_fleet_acti
 }
 
 /* A manager that is killed loses its orders that are not executed yet. */
-static void obey(struct scaled_world *world, double rate) {
+static void scaled_world_obey(struct scaled_world *world, double rate) {
     const struct scaled_faults *faults = &world->options->faults;
     const struct record *record = NULL;
-    while ((record = outbox_next(world->machine.outbox, record))) {
+    while ((record = machine_outbox_next(world->machine.outbox, record))) {
         const struct record_fleet_action *action = (const struct record_fleet_action *)record;
         check(record_valid(record, record->bytes));
         bool is_lost = action->act != FLEET_ACT_START && faults->action_lost > 0 &&
-                       faults_strike(world) && draw(world, DICE_ACTION) < faults->action_lost;
-        if (!is_lost) carry_out(world, action, rate);
+                       faults_strike(world) &&
+                       scaled_world_draw(world, DICE_ACTION) < faults->action_lost;
+        if (!is_lost) scaled_world_perform(world, action, rate);
     }
-    outbox_clear(world->machine.outbox);
+    machine_outbox_clear(world->machine.outbox);
 }
 
 /* Finds a state that must not last: an unknown unit, a lost order to drain, or a start that never
@@ -374,7 +381,7 @@ static void look_for_astray(struct scaled_world *world) {
             if (units[k].number == unit->number) known = &units[k];
         const char *what = find_astray(world, unit, known, &bound_ns);
         unit->astray_ns = what ? unit->astray_ns + world->options->tick_ns : 0;
-        if (unit->astray_ns > bound_ns) breach(world, what);
+        if (unit->astray_ns > bound_ns) scaled_world_breach(world, what);
     }
 }
 
@@ -389,21 +396,21 @@ static void note_wanted(struct scaled_world *world) {
 static enum status manage(struct scaled_world *world, double rate) {
     const struct scaled_faults *faults = &world->options->faults;
     if (faults_strike(world) && faults->manager_dies_per_hour > 0 &&
-        draw(world, DICE_MANAGER) < per_tick(world, faults->manager_dies_per_hour)) {
+        scaled_world_draw(world, DICE_MANAGER) < per_tick(world, faults->manager_dies_per_hour)) {
         enum status status = begin_manager(world);
         if (status) return status;
         for (uint32_t i = 0; i < UNITS_MAX; i++)
             world->units[i].astray_ns = 0;
     }
     if (faults_strike(world) && faults->blind_per_hour > 0 &&
-        draw(world, DICE_BLIND) < per_tick(world, faults->blind_per_hour))
+        scaled_world_draw(world, DICE_BLIND) < per_tick(world, faults->blind_per_hour))
         world->blind_until_ns = world->now_ns + faults->blind_ns;
     if (world->now_ns >= world->blind_until_ns) {
-        tell_units(world, rate);
-        tell_load(world);
+        scaled_world_notify_units(world, rate);
+        scaled_world_report_load(world);
     }
     world->machine.step(world->machine.self, world->now_ns);
-    obey(world, rate);
+    scaled_world_obey(world, rate);
     if (world->now_ns >= world->blind_until_ns) look_for_astray(world);
     note_wanted(world);
     return STATUS_OK;
@@ -422,28 +429,28 @@ static void set_units(struct scaled_world *world, uint32_t side, uint32_t wanted
     uint32_t count = 0;
     for (uint32_t i = 0; i < UNITS_MAX; i++)
         count += world->units[i].number && !world->units[i].drains &&
-                 side_of(world->units[i].role) == side;
+                 scaled_world_side_of(world->units[i].role) == side;
     for (; count < wanted; count++) {
-        struct scaled_unit *unit = start(world, ++world->last_number, role_of(side));
+        struct scaled_unit *unit = start(world, ++world->last_number, scaled_world_role_of(side));
         if (at_once) unit->ready_ns = world->now_ns;
     }
     for (uint32_t i = UNITS_MAX; i-- > 0 && count > wanted;) {
         struct scaled_unit *unit = &world->units[i];
-        if (!unit->number || unit->drains || side_of(unit->role) != side) continue;
+        if (!unit->number || unit->drains || scaled_world_side_of(unit->role) != side) continue;
         if (at_once || !unit->serves)
             *unit = (struct scaled_unit){0};
         else
-            drain(world, unit);
+            scaled_world_drain(world, unit);
         count--;
     }
     for (uint32_t i = 0; i < UNITS_MAX; i++) {
         struct scaled_unit *unit = &world->units[i];
-        if (unit->number && unit->drains && requests_of(world, unit, rate) < 1)
+        if (unit->number && unit->drains && scaled_world_requests_of(world, unit, rate) < 1)
             *unit = (struct scaled_unit){0};
     }
 }
 
-static double tokens_of(const struct scaled_world *world, uint32_t side) {
+static double scaled_world_tokens_of(const struct scaled_world *world, uint32_t side) {
     return side == SCALE_PREFILL ? prompt_tokens(world) : world->options->answer_tokens;
 }
 
@@ -455,14 +462,14 @@ static void find_most(struct scaled_world *world) {
          world->now_ns += options->tick_ns)
         for (uint32_t side = 0; side < SCALE_SIDES; side++)
             world->most[side] =
-                fmax(world->most[side],
-                     options->arrivals(options->load, world->now_ns) * tokens_of(world, side));
+                fmax(world->most[side], options->arrivals(options->load, world->now_ns) *
+                                            scaled_world_tokens_of(world, side));
     world->now_ns = now_ns;
 }
 
 static uint32_t react(struct scaled_world *world, uint32_t side) {
     const struct scale_rule_side *rule = &world->options->manager.rule.sides[side];
-    uint32_t serving = count_serving(world, side), most = 0;
+    uint32_t serving = scaled_world_count_serving(world, side), most = 0;
     double ratio = world->utilisation[side] / REACTIVE_TARGET;
     uint32_t wanted = serving;
     if (fabs(ratio - 1) > REACTIVE_TOLERANCE)
@@ -477,7 +484,7 @@ static uint32_t react(struct scaled_world *world, uint32_t side) {
  * much slower tokens are than the limit (its correction factor for prefill never asks for more). */
 static uint32_t plan_dynamo(const struct scaled_world *world, uint32_t side, double interval_s) {
     const struct scaled_options *options = world->options;
-    double rate = world->recent_arrived / interval_s * tokens_of(world, side);
+    double rate = world->recent_arrived / interval_s * scaled_world_tokens_of(world, side);
     if (side == SCALE_DECODE) rate *= fmax(world->utilisation[side], 1);
     return units_for(&options->manager.rule.sides[side], rate, 1);
 }
@@ -491,7 +498,7 @@ static void follow_rule(struct scaled_world *world, double rate) {
     bool is_first = world->now_ns == options->begin_ns;
     if (is_first) find_most(world);
     for (uint32_t side = 0; side < SCALE_SIDES; side++) {
-        double tokens = tokens_of(world, side);
+        double tokens = scaled_world_tokens_of(world, side);
         if (rule == SCALED_CLAIRVOYANT)
             set_units(world, side, units_for(&sides[side], rate * tokens, 1), true, rate);
         else if (rule == SCALED_STATIC || is_first)
@@ -516,7 +523,7 @@ static void note_reversals(struct scaled_world *world) {
         uint32_t count = 0;
         for (uint32_t i = 0; i < UNITS_MAX; i++)
             count += world->units[i].number && !world->units[i].drains &&
-                     side_of(world->units[i].role) == side;
+                     scaled_world_side_of(world->units[i].role) == side;
         int direction = (count > world->before[side]) - (count < world->before[side]);
         world->before[side] = count;
         if (!direction) continue;
@@ -533,7 +540,7 @@ static void check_promise(struct scaled_world *world, uint32_t nodes) {
     bool holds = within_ns >= options->promise.from_ns + options->tick_ns &&
                  within_ns < options->promise.until_ns;
     if (holds && nodes + options->promise.nodes > options->manager.nodes)
-        breach(world, "promised nodes were not given");
+        scaled_world_breach(world, "promised nodes were not given");
 }
 
 /* Checks the end, if nothing has failed for a while and the wanted units have had the time to
@@ -543,14 +550,15 @@ static void check_end(struct scaled_world *world) {
     if (!options->calm_ns || options->rule != SCALED_MANAGER) return;
     if (world->now_ns - world->wanted_ns < options->manager.start_ns_max) return;
     for (uint32_t side = 0; side < SCALE_SIDES; side++)
-        if (count_serving(world, side) != world->wanted[side])
-            breach(world, "the fleet is not what its manager wants, though nothing failed");
+        if (scaled_world_count_serving(world, side) != world->wanted[side])
+            scaled_world_breach(world,
+                                "the fleet is not what its manager wants, though nothing failed");
 }
 
-static void count(struct scaled_world *world) {
+static void scaled_world_count(struct scaled_world *world) {
     const struct scaled_options *options = world->options;
     struct scaled_outcome *outcome = world->outcome;
-    uint32_t nodes = count_nodes(world);
+    uint32_t nodes = scaled_world_count_nodes(world);
     int64_t period_ns = options->manager.calendar.period_ns;
     check_promise(world, nodes);
     if (world->now_ns < options->measure_ns) return;
@@ -587,7 +595,7 @@ enum status scaled_world_run(struct arena *arena, const struct scaled_options *o
             advance_units(world);
         flow(world, rate);
         note_reversals(world);
-        count(world);
+        scaled_world_count(world);
     }
     check_end(world);
     double hours = (double)(options->end_ns - options->measure_ns) / HOUR_NS;

@@ -27,7 +27,7 @@ enum scaled_rule {
     SCALED_RULE_COUNT
 };
 
-const char *scaled_rule_name(enum scaled_rule rule);
+const char *scaled_world_rule_name(enum scaled_rule rule);
 
 struct scaled_faults {    /* zeros: none */
     double start_fails;   /* share of starts that end before they serve */

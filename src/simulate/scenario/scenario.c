@@ -38,7 +38,7 @@ static const struct scenario_key root_keys[] = {
 
 /* ---- the fleet ---- */
 
-#define FLEET(member) offsetof(struct twin_options, member)
+#define FLEET(member) offsetof(struct simulator_options, member)
 
 static const struct scenario_key fleet_keys[] = {
     {.name = "gateways",
@@ -73,9 +73,9 @@ static const struct scenario_key fleet_keys[] = {
 };
 
 /* A kind of units as the scenario writes it in words. The numbers are read directly into
- * twin_unit_kind. */
+ * simulator_unit_kind. */
 struct kind_words {
-    struct twin_unit_kind kind;
+    struct simulator_unit_kind kind;
     uint32_t role, overlap;
 };
 
@@ -160,11 +160,12 @@ static enum status read_hardware(struct arena *arena, const struct scenario_plac
         return scenario_keys_refuse(&below, "expected a name, a file or an object, found %s",
                                     tree_name(tree));
     format_text(name, sizeof name, "%.100s: %s", place->file, below.path);
-    return hardware_read(arena, tree, name, out, place->error);
+    return hardware_file_read(arena, tree, name, out, place->error);
 }
 
-static enum status read_kind(struct arena *arena, const struct scenario_place *place,
-                             const struct tree *tree, struct scenario *scenario, uint32_t index) {
+static enum status scenario_read_kind(struct arena *arena, const struct scenario_place *place,
+                                      const struct tree *tree, struct scenario *scenario,
+                                      uint32_t index) {
     struct kind_words words = {.kind = {.count = 1,
                                         .balance_experts = true,
                                         .speculate = 0,
@@ -174,7 +175,7 @@ static enum status read_kind(struct arena *arena, const struct scenario_place *p
     const struct tree *own = NULL;
     enum status status = scenario_keys_read(place, tree, kind_keys, ARRAY_COUNT(kind_keys), &words);
     if (status) return status;
-    struct twin_unit_kind *kind = &scenario->options.kinds[index];
+    struct simulator_unit_kind *kind = &scenario->options.kinds[index];
     *kind = words.kind;
     kind->role = (enum unit_role)words.role;
     kind->overlap = (int)words.overlap - 1;
@@ -198,14 +199,14 @@ static enum status read_fleet(struct arena *arena, const struct scenario_place *
     if (status) return status;
     const struct tree *units = tree_member(tree, "units");
     size_t count = tree_count(units);
-    if (count < 1 || count > TWIN_KINDS_MAX)
+    if (count < 1 || count > SIMULATOR_KINDS_MAX)
         return scenario_keys_refuse(&list, "expected a list of 1 to %d kinds of units",
-                                    TWIN_KINDS_MAX);
+                                    SIMULATOR_KINDS_MAX);
     for (size_t i = 0; !status && i < count; i++) {
         struct scenario_place below = scenario_keys_element(&list, i);
         if (tree_kind(tree_at(units, i)) != TREE_OBJECT)
             return scenario_keys_refuse(&below, "expected an object");
-        status = read_kind(arena, &below, tree_at(units, i), scenario, (uint32_t)i);
+        status = scenario_read_kind(arena, &below, tree_at(units, i), scenario, (uint32_t)i);
     }
     scenario->options.kind_count = (uint32_t)count;
     return status;
@@ -388,8 +389,8 @@ static enum status read_mix(const struct scenario_place *load_place, const struc
     return status;
 }
 
-static enum status read_trace(const struct scenario_place *load_place, const struct tree *tree,
-                              struct scenario_load *load) {
+static enum status scenario_read_trace(const struct scenario_place *load_place,
+                                       const struct tree *tree, struct scenario_load *load) {
     struct scenario_place place = scenario_keys_below(load_place, "trace");
     load->kind = SCENARIO_LOAD_TRACE;
     enum status status =
@@ -403,7 +404,7 @@ static enum status read_trace(const struct scenario_place *load_place, const str
 static enum status read_day(const struct scenario_place *place, const struct tree *tree,
                             struct scenario *scenario) {
     struct day_options *day = &scenario->load.day;
-    const struct twin_options *options = &scenario->options;
+    const struct simulator_options *options = &scenario->options;
     scenario->load.kind = SCENARIO_LOAD_DAY;
     enum status status = scenario_day_read(place, tree, day);
     day->settle_s = (double)options->settle_ns * 1e-9;
@@ -419,7 +420,8 @@ static enum status read_day(const struct scenario_place *place, const struct tre
     return STATUS_OK;
 }
 
-static enum status read_load(const struct scenario_place *root, struct scenario *scenario) {
+static enum status scenario_read_load(const struct scenario_place *root,
+                                      struct scenario *scenario) {
     struct scenario_place place = scenario_keys_below(root, "load");
     const struct tree *tree = tree_member(scenario->tree, "load");
     struct scenario_load *load = &scenario->load;
@@ -430,7 +432,7 @@ static enum status read_load(const struct scenario_place *root, struct scenario 
     if (!!mix + !!trace + !!day != 1)
         return scenario_keys_refuse(&place, "expected one of mix, trace and day");
     if (day) return read_day(&place, day, scenario);
-    status = mix ? read_mix(&place, mix, load) : read_trace(&place, trace, load);
+    status = mix ? read_mix(&place, mix, load) : scenario_read_trace(&place, trace, load);
     if (status) return status;
     bool endless = mix ? load->mix.requests == 0 : load->replay.plays == 0;
     if (endless && scenario->options.measure_ns == 0 && load->replay.requests == 0)
@@ -459,8 +461,8 @@ static void set_defaults(struct scenario *scenario) {
 }
 
 /* Reads everything except the fleet: hardware, model, prices. */
-static enum status read_parts(struct arena *arena, const struct scenario_place *root,
-                              struct scenario *scenario) {
+static enum status scenario_read_parts(struct arena *arena, const struct scenario_place *root,
+                                       struct scenario *scenario) {
     const struct tree *model = tree_member(scenario->tree, "model");
     const struct tree *prices = tree_member(scenario->tree, "prices");
     struct scenario_place place = scenario_keys_below(root, "model");
@@ -472,7 +474,7 @@ static enum status read_parts(struct arena *arena, const struct scenario_place *
         return scenario_keys_refuse(&place, "expected a name, a file or an object, found %s",
                                     tree_name(model));
     format_text(name, sizeof name, "%.100s: model", root->file);
-    status = model_figures_read(model, name, &scenario->model, root->error);
+    status = hardware_file_model_figures_read(model, name, &scenario->model, root->error);
     scenario->options.model = &scenario->model;
     if (status || !prices) return status;
     place = scenario_keys_below(root, "prices");
@@ -493,12 +495,12 @@ enum status scenario_read(struct arena *arena, const struct tree *tree, const ch
     if (status) return status;
     if (scenario->options.settle_ns > scenario->options.warm_ns)
         return scenario_keys_refuse(&root, "settle_s is a part of warm_s, and longer than it");
-    status = read_parts(arena, &root, scenario);
+    status = scenario_read_parts(arena, &root, scenario);
     if (!status) status = read_fleet(arena, &root, scenario);
     if (!status)
         status = scenario_faults_read(arena, &root, tree_member(tree, "faults"), &scenario->options,
                                       &scenario->limits);
-    if (!status) status = read_load(&root, scenario);
+    if (!status) status = scenario_read_load(&root, scenario);
     scenario->load.mix.stored = scenario->load.mix.past && scenario->options.storage_bytes > 0;
     return status;
 }

@@ -12,9 +12,9 @@
 #include "simulate/load/load_replay.h"
 #include "simulate/scenario/prices.h"
 #include "simulate/scenario/scenario_day.h"
-#include "simulate/twin/fault_costs.h"
+#include "simulate/simulator/fault_costs.h"
 
-/* A day is run in windows, each with a load of its own (simulate/twin/day.h), so it has no
+/* A day is run in windows, each with a load of its own (simulate/simulator/day.h), so it has no
  * source. */
 enum scenario_load_kind { SCENARIO_LOAD_MIX, SCENARIO_LOAD_TRACE, SCENARIO_LOAD_DAY };
 
@@ -31,8 +31,9 @@ struct scenario_load {
 
 struct scenario {
     char name[SCENARIO_TEXT_BYTES];
-    struct twin_options options;                  /* without its source, until the load is opened */
-    struct hardware hardware[TWIN_KINDS_MAX + 1]; /* the fleet's, then those of kinds of units */
+    struct simulator_options options; /* without its source, until the load is opened */
+    struct hardware
+        hardware[SIMULATOR_KINDS_MAX + 1]; /* the fleet's, then those of kinds of units */
     struct model_figures model;
     struct scenario_load load;
     struct prices prices;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * The load of a scenario that is a day: `load.day`, with the load of each hour, the units at each
- * hour, and the known moments of the day's requests (simulate/twin/day.h).
+ * hour, and the known moments of the day's requests (simulate/simulator/day.h).
  */
 #ifndef SIMULATE_SCENARIO_SCENARIO_DAY_H
 #define SIMULATE_SCENARIO_SCENARIO_DAY_H
 
 #include "simulate/scenario/scenario_keys.h"
-#include "simulate/twin/day.h"
+#include "simulate/simulator/day.h"
 
 /* `place`: that of the object `load`; `tree`: its member `day`. */
 enum status scenario_day_read(const struct scenario_place *place, const struct tree *tree,

@@ -19,7 +19,7 @@ static enum status no_path(const struct edit *edit, const char *why) {
     return error_set(edit->error, STATUS_INVALID, "--set %.200s: %s", edit->setting, why);
 }
 
-static enum status no_memory(const struct edit *edit) {
+static enum status scenario_edit_no_memory(const struct edit *edit) {
     return error_set(edit->error, STATUS_NO_MEMORY, "--set %.200s: no memory", edit->setting);
 }
 
@@ -63,7 +63,7 @@ static enum status set_leaf(const struct edit *edit, const struct tree *old,
     const struct tree *source = tree_make_string(edit->arena, BYTES_LITERAL("--set"));
     if (!figure || !tree_set(edit->arena, figure, "value", edit->value) ||
         !tree_set(edit->arena, figure, "source", source))
-        return no_memory(edit);
+        return scenario_edit_no_memory(edit);
     *out = figure;
     return STATUS_OK;
 }
@@ -75,7 +75,7 @@ struct path_step {
     struct bytes rest;
 };
 
-static bool read_index(struct bytes *path, size_t *index_out) {
+static bool scenario_edit_read_index(struct bytes *path, size_t *index_out) {
     size_t at = 1, index = 0;
     while (at < path->count && at < 8 && path->data[at] >= '0' && path->data[at] <= '9')
         index = 10 * index + (size_t)(path->data[at++] - '0');
@@ -87,9 +87,10 @@ static bool read_index(struct bytes *path, size_t *index_out) {
     return true;
 }
 
-static bool read_step(struct bytes path, struct path_step *step_out) {
+static bool scenario_edit_read_step(struct bytes path, struct path_step *step_out) {
     *step_out = (struct path_step){.rest = path};
-    if (path.count && path.data[0] == '[') return read_index(&step_out->rest, &step_out->index);
+    if (path.count && path.data[0] == '[')
+        return scenario_edit_read_index(&step_out->rest, &step_out->index);
     size_t at = 0;
     while (at < path.count && path.data[at] != '.' && path.data[at] != '[')
         at++;
@@ -114,7 +115,7 @@ static enum status walk_down(const struct edit *edit, const struct tree *root, s
     const struct tree *place = root;
     while (path.count) {
         struct path_step *step = &walk->steps[walk->count];
-        if (walk->count == STEPS_MAX - 1 || !read_step(path, step))
+        if (walk->count == STEPS_MAX - 1 || !scenario_edit_read_step(path, step))
             return no_path(edit, "expected a path such as fleet.units[0].count");
         walk->places[walk->count++] = place;
         if (step->key[0]) {
@@ -145,7 +146,7 @@ static enum status set_path(const struct edit *edit, const struct tree *root, st
         const struct tree *place = walk.places[walk.count];
         now = step->key[0] ? with_member(edit->arena, place, step->key, now)
                            : with_element(edit->arena, place, step->index, now);
-        if (!now) return no_memory(edit);
+        if (!now) return scenario_edit_no_memory(edit);
     }
     *root_out = now;
     return STATUS_OK;
@@ -189,9 +190,9 @@ static enum status resolve_in(struct arena *arena, const struct tree *object,
     return STATUS_OK;
 }
 
-static enum status resolve(struct arena *arena, const struct tree *root,
-                           const struct scenario_library *library, const struct tree **root_out,
-                           struct error *error) {
+static enum status scenario_edit_resolve(struct arena *arena, const struct tree *root,
+                                         const struct scenario_library *library,
+                                         const struct tree **root_out, struct error *error) {
     enum status status = resolve_in(arena, root, library, &root, error);
     const struct tree *fleet = tree_member(root, "fleet");
     const struct tree *units = tree_member(fleet, "units"), *now = units;
@@ -234,7 +235,7 @@ enum status scenario_edit_prepare(struct arena *arena, const struct tree *root,
     for (size_t i = 0; !status && i < setting_count; i++)
         if (sets_a_name(settings[i]))
             status = scenario_edit_set(arena, root, settings[i], &root, error);
-    if (!status) status = resolve(arena, root, library, &root, error);
+    if (!status) status = scenario_edit_resolve(arena, root, library, &root, error);
     for (size_t i = 0; !status && i < setting_count; i++)
         if (!sets_a_name(settings[i]))
             status = scenario_edit_set(arena, root, settings[i], &root, error);

@@ -2,13 +2,13 @@
 #include "simulate/scenario/scenario_faults.h"
 
 #include "base/check.h"
-#include "simulate/twin/draw_faults.h"
+#include "simulate/simulator/draw_faults.h"
 
 #define NAMES                                                                                      \
     "unit-dies|node-dies|rack-dies|units-cut|gateway-cut|rank-slow|disks-slow|disks-fail|"         \
-    "experts-hot|crowd" /* as twin_faults_name */
+    "experts-hot|crowd" /* as simulator_faults_name */
 
-#define FAULT(member) offsetof(struct twin_fault, member)
+#define FAULT(member) offsetof(struct simulator_fault, member)
 #define RANDOM(member) offsetof(struct random_fault, member)
 
 static const struct scenario_key list_keys[] = {
@@ -64,12 +64,14 @@ static const struct scenario_key faults_keys[] = {
 };
 
 struct fault_list {
-    struct twin_fault *faults; /* [SCENARIO_FAULTS_MAX] */
+    struct simulator_fault *faults; /* [SCENARIO_FAULTS_MAX] */
     uint32_t count;
 };
 
-static enum status read_listed(const struct scenario_place *place, const struct tree *list,
-                               const struct twin_options *options, struct fault_list *out) {
+static enum status scenario_faults_read_listed(const struct scenario_place *place,
+                                               const struct tree *list,
+                                               const struct simulator_options *options,
+                                               struct fault_list *out) {
     enum status status = STATUS_OK;
     if (!list) return STATUS_OK;
     if (tree_kind(list) != TREE_ARRAY || tree_count(list) > SCENARIO_FAULTS_MAX)
@@ -77,8 +79,8 @@ static enum status read_listed(const struct scenario_place *place, const struct 
                                     SCENARIO_FAULTS_MAX);
     for (size_t i = 0; !status && i < tree_count(list); i++) {
         struct scenario_place below = scenario_keys_element(place, i);
-        struct twin_fault *fault = &out->faults[out->count];
-        *fault = (struct twin_fault){.factor = 1};
+        struct simulator_fault *fault = &out->faults[out->count];
+        *fault = (struct simulator_fault){.factor = 1};
         status =
             scenario_keys_read(&below, tree_at(list, i), list_keys, ARRAY_COUNT(list_keys), fault);
         if (!status && !tree_member(tree_at(list, i), "unit"))
@@ -89,7 +91,8 @@ static enum status read_listed(const struct scenario_place *place, const struct 
 }
 
 static enum status read_one_random(const struct scenario_place *place, const struct tree *tree,
-                                   const struct twin_options *options, struct fault_list *out) {
+                                   const struct simulator_options *options,
+                                   struct fault_list *out) {
     struct random_fault random = {.rate.factor = 1, .from_ns = options->warm_ns};
     if (options->measure_ns) random.until_ns = options->warm_ns + options->measure_ns;
     enum status status =
@@ -105,7 +108,7 @@ static enum status read_one_random(const struct scenario_place *place, const str
 }
 
 static enum status read_random(const struct scenario_place *place, const struct tree *list,
-                               const struct twin_options *options, struct fault_list *out) {
+                               const struct simulator_options *options, struct fault_list *out) {
     enum status status = STATUS_OK;
     if (!list) return STATUS_OK;
     if (tree_kind(list) != TREE_ARRAY)
@@ -118,7 +121,7 @@ static enum status read_random(const struct scenario_place *place, const struct 
 }
 
 enum status scenario_faults_read(struct arena *arena, const struct scenario_place *root,
-                                 const struct tree *tree, struct twin_options *options,
+                                 const struct tree *tree, struct simulator_options *options,
                                  struct fault_limits *limits) {
     struct scenario_place place = scenario_keys_below(root, "faults");
     struct scenario_place list = scenario_keys_below(&place, "list");
@@ -130,20 +133,21 @@ enum status scenario_faults_read(struct arena *arena, const struct scenario_plac
     all.faults = arena_take_zeroed(arena, SCENARIO_FAULTS_MAX * sizeof *all.faults);
     if (!all.faults) return error_set(root->error, STATUS_NO_MEMORY, "no memory for the faults");
     if (tree_kind(tree) == TREE_ARRAY) {
-        status = read_listed(&place, tree, options, &all);
+        status = scenario_faults_read_listed(&place, tree, options, &all);
     } else {
         status = scenario_keys_read(&place, tree, faults_keys, ARRAY_COUNT(faults_keys), limits);
-        if (!status) status = read_listed(&list, tree_member(tree, "list"), options, &all);
+        if (!status)
+            status = scenario_faults_read_listed(&list, tree_member(tree, "list"), options, &all);
         if (!status) status = read_random(&random, tree_member(tree, "random"), options, &all);
     }
     if (status) return status;
     draw_faults_sort(all.faults, all.count);
     options->faults = all.faults;
     options->fault_count = all.count;
-    const struct twin_fault *wrong = twin_faults_wrong(options);
+    const struct simulator_fault *wrong = simulator_faults_wrong(options);
     if (wrong)
         return scenario_keys_refuse(&place, "%s at %.3f s names what the fleet does not have",
-                                    twin_faults_name((enum twin_fault_kind)wrong->kind),
+                                    simulator_faults_name((enum simulator_fault_kind)wrong->kind),
                                     (double)wrong->at_ns * 1e-9);
     return STATUS_OK;
 }

@@ -15,15 +15,15 @@
 
 #include "base/arena.h"
 #include "simulate/scenario/scenario_keys.h"
-#include "simulate/twin/fault_costs.h"
-#include "simulate/twin/twin_faults.h"
+#include "simulate/simulator/fault_costs.h"
+#include "simulate/simulator/simulator_faults.h"
 
 #define SCENARIO_FAULTS_MAX 1024
 
 /* Sets the options' faults, and the limits of times. The options must already have kinds of units,
  * gateways, times and seed. STATUS_INVALID names the key and the cure. */
 enum status scenario_faults_read(struct arena *arena, const struct scenario_place *root,
-                                 const struct tree *tree, struct twin_options *options,
+                                 const struct tree *tree, struct simulator_options *options,
                                  struct fault_limits *limits_out) MUST_USE;
 
 #endif

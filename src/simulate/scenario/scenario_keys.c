@@ -44,8 +44,9 @@ static enum status wrong_kind(const struct scenario_place *place, const char *ex
     return scenario_keys_refuse(place, "expected %s, found %s", expected, tree_name(value));
 }
 
-static enum status read_number(const struct scenario_place *place, const struct scenario_key *key,
-                               const struct tree *value, double *out) {
+static enum status scenario_keys_read_number(const struct scenario_place *place,
+                                             const struct scenario_key *key,
+                                             const struct tree *value, double *out) {
     bool whole = key->kind == SCENARIO_COUNT || key->kind == SCENARIO_LARGE;
     bool open = key->minimum == 0 && key->maximum == 0;
     double most = key->kind == SCENARIO_COUNT ? COUNT_MAX : whole ? LARGE_MAX : 1e18, number;
@@ -61,8 +62,9 @@ static enum status read_number(const struct scenario_place *place, const struct 
     return STATUS_OK;
 }
 
-static enum status read_choice(const struct scenario_place *place, const struct scenario_key *key,
-                               struct bytes text, uint32_t *out) {
+static enum status scenario_keys_read_choice(const struct scenario_place *place,
+                                             const struct scenario_key *key, struct bytes text,
+                                             uint32_t *out) {
     const char *at = key->choices;
     for (uint32_t place_of = 0; *at; place_of++) {
         const char *end = strchr(at, '|');
@@ -77,11 +79,12 @@ static enum status read_choice(const struct scenario_place *place, const struct 
                                 (int)(text.count < 60 ? text.count : 60), text.data);
 }
 
-static enum status read_text(const struct scenario_place *place, const struct scenario_key *key,
-                             const struct tree *value, void *out) {
+static enum status scenario_keys_read_text(const struct scenario_place *place,
+                                           const struct scenario_key *key, const struct tree *value,
+                                           void *out) {
     struct bytes text;
     if (!tree_get_string(value, &text)) return wrong_kind(place, "a string", value);
-    if (key->kind == SCENARIO_CHOICE) return read_choice(place, key, text, out);
+    if (key->kind == SCENARIO_CHOICE) return scenario_keys_read_choice(place, key, text, out);
     if (text.count >= SCENARIO_TEXT_BYTES || memchr(text.data, 0, text.count))
         return scenario_keys_refuse(place, "expected at most %d bytes of text",
                                     SCENARIO_TEXT_BYTES - 1);
@@ -90,19 +93,20 @@ static enum status read_text(const struct scenario_place *place, const struct sc
     return STATUS_OK;
 }
 
-static enum status read_value(const struct scenario_place *place, const struct scenario_key *key,
-                              const struct tree *value, void *out) {
+static enum status scenario_keys_read_value(const struct scenario_place *place,
+                                            const struct scenario_key *key,
+                                            const struct tree *value, void *out) {
     double number = 0;
     if (key->kind == SCENARIO_TEXT || key->kind == SCENARIO_CHOICE)
-        return read_text(place, key, value, out);
+        return scenario_keys_read_text(place, key, value, out);
     if (key->kind == SCENARIO_FLAG)
         return tree_get_bool(value, out) ? STATUS_OK : wrong_kind(place, "true or false", value);
     if (key->kind == SCENARIO_TIME && key->maximum == 0) {
         struct scenario_key years = *key;
         years.maximum = 1e9;
-        return read_value(place, &years, value, out);
+        return scenario_keys_read_value(place, &years, value, out);
     }
-    enum status status = read_number(place, key, value, &number);
+    enum status status = scenario_keys_read_number(place, key, value, &number);
     if (status) return status;
     if (key->kind == SCENARIO_COUNT)
         *(uint32_t *)out = (uint32_t)number;
@@ -115,8 +119,8 @@ static enum status read_value(const struct scenario_place *place, const struct s
     return STATUS_OK;
 }
 
-static const struct scenario_key *find_key(struct bytes name, const struct scenario_key *keys,
-                                           size_t key_count) {
+static const struct scenario_key *
+scenario_keys_find_key(struct bytes name, const struct scenario_key *keys, size_t key_count) {
     for (size_t i = 0; i < key_count; i++)
         if (bytes_equal(name, bytes_of(keys[i].name))) return &keys[i];
     return NULL;
@@ -146,12 +150,12 @@ enum status scenario_keys_read(const struct scenario_place *place, const struct 
     const struct tree *value;
     if (object && tree_kind(object) != TREE_OBJECT) return wrong_kind(place, "an object", object);
     while (object && tree_next_member(object, &cursor, &name, &value)) {
-        const struct scenario_key *key = find_key(name, keys, key_count);
+        const struct scenario_key *key = scenario_keys_find_key(name, keys, key_count);
         if (!key) return unknown_key(place, name, keys, key_count);
         if (key->kind == SCENARIO_OTHER) continue;
         struct scenario_place below = scenario_keys_below(place, key->name);
-        enum status status =
-            read_value(&below, key, scenario_keys_plain(value), (char *)out + key->offset);
+        enum status status = scenario_keys_read_value(&below, key, scenario_keys_plain(value),
+                                                      (char *)out + key->offset);
         if (status) return status;
     }
     for (size_t i = 0; i < key_count; i++)

@@ -106,23 +106,23 @@ static void groups_wait_for_no_order_within_and_run_in_their_own(void **state) {
                 list[count++] = (struct device_transfer){in[turn][peer][own], BYTES, peer, true};
             }
             assert_null(device_boxes_fault(links[own], list, count));
-            groups[turn][own] = device_group_open(links[own], list, count);
+            groups[turn][own] = device_boxes_group_open(links[own], list, count);
         }
-    assert_false(device_group_may_move(links[0], groups[1][0])); /* not its turn */
+    assert_false(device_boxes_group_may_move(links[0], groups[1][0])); /* not its turn */
     uint32_t dice = 1, open[COUNT] = {0};
     for (uint32_t moves = 0; open[0] + open[1] + open[2] < GROUPS * COUNT; moves++) {
         assert_true(moves < 10000);
         dice = dice * 1664525 + 1013904223;
         uint32_t own = (dice >> 16) % COUNT;
-        if (open[own] == GROUPS || !device_group_may_move(links[own], groups[open[own]][own]))
+        if (open[own] == GROUPS || !device_boxes_group_may_move(links[own], groups[open[own]][own]))
             continue;
         struct device_group *group = groups[open[own]][own];
-        if (device_group_is_over(group)) {
-            device_group_close(links[own], group);
+        if (device_boxes_group_is_over(group)) {
+            device_boxes_group_close(links[own], group);
             open[own]++;
         } else {
-            assert_true(
-                device_boxes_move(links[own], device_group_next(links[own], group, dice % 4)));
+            assert_true(device_boxes_move(links[own],
+                                          device_boxes_group_next(links[own], group, dice % 4)));
         }
     }
     for (uint32_t turn = 0; turn < GROUPS; turn++)

@@ -131,7 +131,7 @@ static void work_that_is_under_way_is_no_failure_of_the_next_launch(void **state
     close_all(all);
 }
 
-static void what_was_refused_and_told_is_no_failure_of_the_next_launch(void **state) {
+static void what_was_refused_and_reported_is_no_failure_of_the_next_launch(void **state) {
     static const struct device_handle handle;
     struct opened all = open_all();
     struct error error;
@@ -145,7 +145,7 @@ static void what_was_refused_and_told_is_no_failure_of_the_next_launch(void **st
     close_all(all);
 }
 
-static void a_launch_that_fails_is_told_by_each_wait_from_then_on(void **state) {
+static void a_launch_that_fails_is_reported_by_each_wait_from_then_on(void **state) {
     struct opened all = open_all();
     struct error error;
     runtime.start = cudaErrorLaunchFailure;
@@ -170,8 +170,8 @@ static void only_hopper_is_taken(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(work_that_is_under_way_is_no_failure_of_the_next_launch),
-        cmocka_unit_test(what_was_refused_and_told_is_no_failure_of_the_next_launch),
-        cmocka_unit_test(a_launch_that_fails_is_told_by_each_wait_from_then_on),
+        cmocka_unit_test(what_was_refused_and_reported_is_no_failure_of_the_next_launch),
+        cmocka_unit_test(a_launch_that_fails_is_reported_by_each_wait_from_then_on),
         cmocka_unit_test(only_hopper_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 
 #include "compute/device/device_nccl.h"
 
-static void what_links_need_is_there_or_the_cure_is_told(void **state) {
+static void what_links_need_is_there_or_the_cure_is_reported(void **state) {
     struct error error;
     enum status status = device_nccl_load(&error);
 #ifdef DEVICE_NCCL
@@ -30,7 +30,7 @@ static void what_links_need_is_there_or_the_cure_is_told(void **state) {
 #endif
 }
 
-static void a_link_that_cannot_be_opened_is_told(void **state) {
+static void a_link_that_cannot_be_opened_is_reported(void **state) {
     struct device_link_name name = {{0}};
     struct device_link *link;
     struct error error;
@@ -52,8 +52,8 @@ static void a_link_that_cannot_be_opened_is_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_links_need_is_there_or_the_cure_is_told),
-        cmocka_unit_test(a_link_that_cannot_be_opened_is_told),
+        cmocka_unit_test(what_links_need_is_there_or_the_cure_is_reported),
+        cmocka_unit_test(a_link_that_cannot_be_opened_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "compute/exchange/job.h"
-#include "compute/exchange/job_meeting.h"
+#include "compute/exchange/job_rendezvous.h"
 #include "host/process/rank_launch.h"
 
 struct on_ranks {
@@ -68,7 +68,7 @@ static inline void on_ranks_choose_host(char **argv) {
     uint32_t hosts = (uint32_t)strtoul(argv[2], NULL, 10);
     char name[16];
     snprintf(name, sizeof name, "host%u", job_rank_ahead() / (count / hosts));
-    setenv(JOB_MEETING_HOST, name, 1);
+    setenv(JOB_RENDEZVOUS_HOST, name, 1);
 }
 
 static inline int on_ranks(char **argv, const char *name, const struct CMUnitTest *tests,

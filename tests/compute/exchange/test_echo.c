@@ -48,7 +48,7 @@ static struct exchange *opened_with(uint32_t rows_max, uint32_t group_experts,
     struct exchange *exchange;
     struct error error;
     assert_int_equal(exchange_open_echo(&options, rows_max, &exchange, &error), STATUS_OK);
-    assert_true(exchange_carries(exchange));
+    assert_true(exchange_forwards(exchange));
     return exchange;
 }
 

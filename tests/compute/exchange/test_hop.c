@@ -147,7 +147,7 @@ static void a_message_can_be_dealt_again(void **state) {
     assert_true(own_row[0] == 0 && own_row[1] == 1);
 }
 
-#define MANY HOP_WAVE_PAIRS
+#define MANY HOP_EXPERT_BATCH_PAIRS
 
 /* Token after token to slots 0 to 3 of peer 1, in turn; `each` pairs of a token, which are one sum
  * with what is in the last slot. */
@@ -167,7 +167,7 @@ static void deal_many(uint32_t tokens, bool sums, uint32_t *rows_out) {
                       .slots_each = 4,
                       .row_bytes = ROW,
                       .weighs = true,
-                      .in_waves = true,
+                      .in_expert_batches = true,
                       .peers = peers,
                       .own_row = own_rows};
     assert_int_equal(hop_count(&hop, &list, 10), tokens);
@@ -180,19 +180,20 @@ static void results_of_many_pairs_come_back_by_waves(void **state) {
     deal_many(MANY, false, got);
     for (uint32_t i = 0; i < MANY; i++)
         assert_int_equal(got[i], 10 + i % 4 * (MANY / 4) + i / 4);
-    for (uint32_t wave = 0; wave < EXCHANGE_WAVES; wave++)
-        assert_int_equal(peers[1].wave_returns[wave], MANY / EXCHANGE_WAVES);
+    for (uint32_t expert_batch = 0; expert_batch < EXCHANGE_EXPERT_BATCHES; expert_batch++)
+        assert_int_equal(peers[1].expert_batch_returns[expert_batch],
+                         MANY / EXCHANGE_EXPERT_BATCHES);
 }
 
 static void few_come_back_at_once_and_sums_with_their_last_slot(void **state) {
     uint32_t got[2 * MANY];
     deal_many(MANY - 1, false, got);
-    assert_int_equal(peers[1].wave_returns[EXCHANGE_WAVES - 1], MANY - 1);
+    assert_int_equal(peers[1].expert_batch_returns[EXCHANGE_EXPERT_BATCHES - 1], MANY - 1);
     for (uint32_t i = 0; i < MANY - 1; i++)
         assert_int_equal(got[i], 10 + i);
     deal_many(MANY, true, got);
-    assert_int_equal(peers[1].wave_returns[EXCHANGE_WAVES - 1], MANY);
-    assert_int_equal(peers[1].wave_returns[0], 0);
+    assert_int_equal(peers[1].expert_batch_returns[EXCHANGE_EXPERT_BATCHES - 1], MANY);
+    assert_int_equal(peers[1].expert_batch_returns[0], 0);
 }
 
 int main(void) {

@@ -62,35 +62,35 @@ static void messages_between_ranks_come_whole(void **state) {
     free(bytes);
 }
 
-static size_t size_of(uint32_t from, uint32_t to, uint32_t round, uint32_t lane) {
-    double drawn = random_uniform(9, from * 64 + to, round * LANES + lane);
+static size_t size_of(uint32_t from, uint32_t to, uint32_t round, uint32_t channel) {
+    double drawn = random_uniform(9, from * 64 + to, round * LANES + channel);
     return drawn < 0.1 ? 0 : (size_t)(drawn * drawn * drawn * (double)LARGE);
 }
 
-static uint32_t seed_of(uint32_t from, uint32_t to, uint32_t round, uint32_t lane) {
-    return ((from * 64 + to) * ROUNDS + round) * LANES + lane;
+static uint32_t seed_of(uint32_t from, uint32_t to, uint32_t round, uint32_t channel) {
+    return ((from * 64 + to) * ROUNDS + round) * LANES + channel;
 }
 
 /* Everybody to everybody, three ways at once: on two lanes, and on two tags of one. */
 static void lanes_and_tags_are_kept_apart(void **state) {
-    static const enum job_lane lanes[LANES] = {JOB_LANE_ACTIVATIONS, JOB_LANE_ACTIVATIONS,
-                                               JOB_LANE_MOVES};
+    static const enum job_channel channels[LANES] = {JOB_CHANNEL_ACTIVATIONS,
+                                                     JOB_CHANNEL_ACTIVATIONS, JOB_CHANNEL_MOVES};
     uint32_t count = job_count(), rank = job_rank();
     unsigned char *out = memory_of(count * LANES * LARGE), *in = memory_of(count * LANES * LARGE);
     for (uint32_t round = 0; round < ROUNDS; round++) {
         struct job_batch sent = {0}, received = {0};
         for (uint32_t i = 0; i < count * LANES; i++) {
-            uint32_t lane = LANES - 1 - i % LANES, peer = i / LANES; /* not as they are sent */
+            uint32_t channel = LANES - 1 - i % LANES, peer = i / LANES; /* not as they are sent */
             if (peer != rank)
-                job_receive_begin(&received, lanes[lane], lane % 2, peer,
-                                  in + (peer * LANES + lane) * LARGE, LARGE);
+                job_receive_begin(&received, channels[channel], channel % 2, peer,
+                                  in + (peer * LANES + channel) * LARGE, LARGE);
         }
         for (uint32_t i = 0; i < count * LANES; i++) {
-            uint32_t lane = i % LANES, peer = i / LANES;
+            uint32_t channel = i % LANES, peer = i / LANES;
             if (peer == rank) continue;
-            size_t bytes = size_of(rank, peer, round, lane);
-            fill(out + i * LARGE, bytes, seed_of(rank, peer, round, lane));
-            job_send_begin(&sent, lanes[lane], lane % 2, peer, out + i * LARGE, bytes);
+            size_t bytes = size_of(rank, peer, round, channel);
+            fill(out + i * LARGE, bytes, seed_of(rank, peer, round, channel));
+            job_send_begin(&sent, channels[channel], channel % 2, peer, out + i * LARGE, bytes);
         }
         job_wait(&received);
         for (uint32_t i = 0; i < count * LANES; i++)
@@ -112,11 +112,11 @@ static void early_messages_wait_in_their_order(void **state) {
     struct job_batch sent = {0}, received = {0};
     for (uint32_t i = 0; i < ROUNDS; i++) {
         out[i] = job_rank() * 1000 + i;
-        job_send_begin(&sent, JOB_LANE_MOVES, 7, to, &out[i], sizeof out[i]);
+        job_send_begin(&sent, JOB_CHANNEL_MOVES, 7, to, &out[i], sizeof out[i]);
     }
     job_barrier();
     for (uint32_t i = 0; i < ROUNDS; i++)
-        job_receive_begin(&received, JOB_LANE_MOVES, 7, from, &in[i], sizeof in[i]);
+        job_receive_begin(&received, JOB_CHANNEL_MOVES, 7, from, &in[i], sizeof in[i]);
     job_wait(&received);
     job_wait(&sent);
     for (uint32_t i = 0; i < ROUNDS; i++)

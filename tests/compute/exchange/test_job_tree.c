@@ -133,9 +133,9 @@ static void each_gets_its_own_and_reports_come_in_order(void **state) {
 }
 
 /* Once, of the living, in order; false: a rank has died, and nothing is known. */
-static bool order_and_hear(uint32_t round) {
+static bool order_and_receive(uint32_t round) {
     struct bytes part;
-    uint32_t rank, told, expected = 0;
+    uint32_t rank, reported, expected = 0;
     size_t at = 0;
     job_tree_clear(&orders);
     job_tree_clear(&reports);
@@ -146,8 +146,8 @@ static bool order_and_hear(uint32_t round) {
         do
             expected++;
         while (!job_lives(expected));
-        memcpy(&told, part.data, sizeof told);
-        check(rank == expected && told == round);
+        memcpy(&reported, part.data, sizeof reported);
+        check(rank == expected && reported == round);
     }
     return true;
 }
@@ -181,11 +181,11 @@ static void one_that_dies_on_the_way_leaves_nobody_waiting(void **state) {
         return;
     }
     for (uint32_t round = 0; round < ROUNDS; round++)
-        while (!order_and_hear(round)) {
+        while (!order_and_receive(round)) {
             job_regroup();
             again++;
         }
-    order_and_hear(LAST);
+    order_and_receive(LAST);
     assert_true(again >= 1);
     assert_false(job_lives(DIES_BEFORE_TAKING));
     assert_false(job_lives(DIES_BEFORE_REPORTING));

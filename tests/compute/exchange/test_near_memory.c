@@ -41,7 +41,7 @@ static int close_two(void **state) {
 }
 
 static void what_is_written_there_is_read_here(void **state) {
-    near_memory_hear(&mine, 1, &other.address, EPOCH);
+    near_memory_receive(&mine, 1, &other.address, EPOCH);
     char *there = near_memory_of(&mine, 1, EPOCH);
     assert_non_null(there);
     assert_ptr_not_equal(there, other.own);
@@ -58,7 +58,7 @@ static void another_process_writes_too(void **state) {
     if (child == 0) {
         struct near_memory own;
         if (near_memory_open(&own, BYTES, RANKS, NULL)) _exit(1);
-        near_memory_hear(&own, 0, &mine.address, EPOCH);
+        near_memory_receive(&own, 0, &mine.address, EPOCH);
         char *there = near_memory_of(&own, 0, EPOCH);
         if (!there) _exit(2);
         there[BYTES - 1] = 9;
@@ -70,18 +70,18 @@ static void another_process_writes_too(void **state) {
 }
 
 static void each_epoch_hears_anew(void **state) {
-    near_memory_hear(&mine, 1, &other.address, EPOCH);
+    near_memory_receive(&mine, 1, &other.address, EPOCH);
     char *there = near_memory_of(&mine, 1, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH + 1));
-    near_memory_hear(&mine, 1, &other.address, EPOCH + 1);
+    near_memory_receive(&mine, 1, &other.address, EPOCH + 1);
     assert_ptr_equal(near_memory_of(&mine, 1, EPOCH + 1), there);
 }
 
 static void who_comes_back_with_other_memory_gets_what_is_meant_for_it(void **state) {
     struct near_memory back;
     open_memory(&back, BYTES);
-    near_memory_hear(&mine, 1, &other.address, EPOCH);
-    near_memory_hear(&mine, 1, &back.address, EPOCH + 1);
+    near_memory_receive(&mine, 1, &other.address, EPOCH);
+    near_memory_receive(&mine, 1, &back.address, EPOCH + 1);
     near_memory_of(&mine, 1, EPOCH + 1)[3] = 4;
     assert_true(back.own[3] == 4 && other.own[3] == 0);
     near_memory_close(&back);
@@ -90,23 +90,23 @@ static void who_comes_back_with_other_memory_gets_what_is_meant_for_it(void **st
 static void nobody_elses_file_is_written_to(void **state) {
     struct shared_file wrong = other.address;
     wrong.name++;
-    near_memory_hear(&mine, 1, &wrong, EPOCH);
+    near_memory_receive(&mine, 1, &wrong, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH));
     wrong = other.address;
     wrong.file = STDERR_FILENO;
-    near_memory_hear(&mine, 1, &wrong, EPOCH);
+    near_memory_receive(&mine, 1, &wrong, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH));
     wrong = (struct shared_file){.process = (uint32_t)getpid(), .file = other.address.file};
-    near_memory_hear(&mine, 1, &wrong, EPOCH);
+    near_memory_receive(&mine, 1, &wrong, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH));
-    near_memory_hear(&mine, 1, &other.address, EPOCH); /* the right one, after all */
+    near_memory_receive(&mine, 1, &other.address, EPOCH); /* the right one, after all */
     assert_non_null(near_memory_of(&mine, 1, EPOCH));
 }
 
 static void memory_of_another_size_is_left_alone(void **state) {
     struct near_memory small;
     open_memory(&small, BYTES / 2);
-    near_memory_hear(&mine, 1, &small.address, EPOCH);
+    near_memory_receive(&mine, 1, &small.address, EPOCH);
     assert_null(near_memory_of(&mine, 1, EPOCH));
     near_memory_close(&small);
 }

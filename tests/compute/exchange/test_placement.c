@@ -107,7 +107,7 @@ static void maps_with_holes_are_refused(void **state) {
     placement_close(&placement);
 }
 
-static void nodes_are_told_from_the_hosts_of_ranks(void **state) {
+static void nodes_are_reported_from_the_hosts_of_ranks(void **state) {
     static const char *const even[] = {"a", "a", "b", "b", "c", "c"};
     static const char *const some_unknown[] = {"a", "a", NULL, "b", NULL, NULL};
     static const char *const uneven[] = {"a", "a", "a", "a", "b", "b"};
@@ -126,7 +126,7 @@ int main(void) {
         cmocka_unit_test(every_expert_has_its_slots),
         cmocka_unit_test(replicas_lie_on_different_ranks),
         cmocka_unit_test(maps_with_holes_are_refused),
-        cmocka_unit_test(nodes_are_told_from_the_hosts_of_ranks),
+        cmocka_unit_test(nodes_are_reported_from_the_hosts_of_ranks),
         cmocka_unit_test(empty_slots_hold_nobody_and_layers_may_change)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

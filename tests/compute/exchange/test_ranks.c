@@ -241,7 +241,7 @@ static struct exchange *open_exchange(const struct placement *placement, uint32_
     if (every_other_is_apart && job_rank() % 2) check(setrlimit(RLIMIT_NOFILE, &none) == 0);
     if (exchange_open_ranks(&options, &exchange, &error) != STATUS_OK) fail_msg("%s", error.text);
     check(setrlimit(RLIMIT_NOFILE, &files) == 0);
-    assert_true(exchange_carries(exchange));
+    assert_true(exchange_forwards(exchange));
     return exchange;
 }
 
@@ -362,27 +362,27 @@ static void lanes_share_a_slow_link_in_their_order(void **state) {
         struct exchange_received received;
         struct exchange_returned returned;
         struct exchange *come = exchange_wait_any(exchanges, left);
-        uint32_t lane = 0;
-        while (open[lane] != come)
-            lane++;
+        uint32_t channel = 0;
+        while (open[channel] != come)
+            channel++;
         assert_true(exchange_arrived(come));
-        if (combines[lane])
+        if (combines[channel])
             exchange_combine_finish(come, &returned);
         else
             exchange_dispatch_finish(come, &received);
         struct exchange_transfer last = exchange_last(come);
         assert_true(last.ended_ns - last.began_ns >= (int64_t)last.bytes_received * 20);
         assert_true(last.waited_ns >= 0);
-        if (combines[lane]) {
-            check_returned(&rounds[lane], &returned);
-            if (rounds[lane].number + LANES < ROUNDS)
-                begin_round(come, &rounds[lane], rounds[lane].number + LANES, 12, 3);
+        if (combines[channel]) {
+            check_returned(&rounds[channel], &returned);
+            if (rounds[channel].number + LANES < ROUNDS)
+                begin_round(come, &rounds[channel], rounds[channel].number + LANES, 12, 3);
             else
                 left = leave_out(exchanges, left, come);
         } else {
-            compute(come, &rounds[lane], &placement, &received);
+            compute(come, &rounds[channel], &placement, &received);
         }
-        combines[lane] = !combines[lane];
+        combines[channel] = !combines[channel];
     }
     for (uint32_t i = 0; i < LANES; i++)
         exchange_close(open[i]);

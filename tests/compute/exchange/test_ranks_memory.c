@@ -78,7 +78,7 @@ static void check_memory(uint32_t node_ranks, uint32_t group_experts) {
                                                .group_experts = group_experts}};
     struct error error;
     if (ranks_memory_open(&ranks, &error) != STATUS_OK) fail_msg("%s", error.text);
-    assert_true(ranks_sum_groups(&ranks) == (group_experts != 0));
+    assert_true(ranks_memory_sum_groups(&ranks) == (group_experts != 0));
     assert_true(ranks.in_bytes >=
                 hop_rows_at(TOKENS, TOKENS * SLOTS, group_experts) + TOKENS * ROW);
     assert_true(ranks.list_bytes >= ranks.in_bytes && ranks.out_bytes >= PAIRS * ROW);

@@ -40,10 +40,10 @@ static inline void begin_moves(struct model *model, uint32_t (*draw_shared)(uint
 
 static inline void end_moves(struct model *model) {
     static const uint64_t nothing[LIMIT_LAYERS / 64];
-    while (moves_told(model).pending)
+    while (moves_reported(model).pending)
         moves_progress(model);
-    struct model_moving told = moves_told(model);
-    if (told.failures) fail_msg("%s", told.error.text);
+    struct model_moving reported = moves_reported(model);
+    if (reported.failures) fail_msg("%s", reported.error.text);
     job_barrier();
     moves_adopt(model, nothing);
 }

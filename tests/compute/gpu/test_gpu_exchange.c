@@ -118,7 +118,7 @@ static void make_plan(bool idle) {
 
 static void draw_cuts(void) {
     const struct step_row *rows = step_plan_rows(plan);
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++) {
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++) {
         uint32_t row = draw(plan->row_count + 1), token = 0;
         if (row < plan->row_count && rows[row].form == TOKEN_PROMPT)
             token = draw((rows[row].token_count - 1) / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
@@ -151,9 +151,10 @@ static uint64_t stages_run_here; /* since the step began, as a number */
 static void begin_stage(void *context) {
 }
 
-static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+static void end_stage(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
                       const struct exchange_transfer *ended) {
-    stages_run_here = (stages_run_here ^ (layer * 64 + lane * 8 + stage)) * 1099511628211u + 1;
+    stages_run_here =
+        (stages_run_here ^ (layer * 64 + micro_batch * 8 + stage)) * 1099511628211u + 1;
 }
 
 /* Of links' groups none may wait for others in a ring: all ranks put them in line in one order. */
@@ -177,7 +178,7 @@ static void choose_ways(struct model *there) {
     bool splits = draw_shared(2), by_nodes = draw_shared(2);
     plan->overlap = kind;
     draw_cuts();
-    model_split_replicas(there, splits && !overlap_of(kind)->urgency);
+    model_split_replicas(there, splits && !overlap_of(kind)->dynamic_order);
     model_go_by_nodes(there, by_nodes);
 }
 
@@ -214,9 +215,9 @@ static void expect_same(const struct way *way) {
         for (uint32_t i = 0; i < plan->row_count; i++)
             sequences[step_plan_rows(plan)[i].slot].done += step_plan_rows(plan)[i].token_count;
     }
-    struct model_rank told = model_rank(there);
-    assert_true(told.pairs > 0 && told.bytes_sent > 0);
-    assert_true(!way->moves == !told.experts_moved);
+    struct model_rank reported = model_rank(there);
+    assert_true(reported.pairs > 0 && reported.bytes_sent > 0);
+    assert_true(!way->moves == !reported.experts_moved);
     job_barrier();
     model_close(there);
     model_close(alone);

@@ -84,10 +84,10 @@ struct drawn_step {
     struct solo_row rows[SEQUENCES];
     uint32_t count, token_count;
     enum overlap_kind overlap;
-    struct step_cut cuts[OVERLAP_LANES - 1];
+    struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1];
 };
 
-static void add_row(struct drawn_step *step, uint32_t sequence, enum token_form form,
+static void add_row(struct drawn_step *step, uint32_t sequence, enum mla_mode form,
                     uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         tokens[step->token_count + i] = draw(vocab);
@@ -115,7 +115,7 @@ static struct drawn_step draw_step(void) {
     }
     if (draw(4)) return step;
     step.overlap = (enum overlap_kind)draw(OVERLAP_KIND_COUNT);
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++)
         step.cuts[i] = (struct step_cut){.row = 1 + draw(2)};
     return step;
 }
@@ -145,20 +145,21 @@ static void follow(const struct drawn_step *step, struct solo *const *solos, uin
 
 /* The graph that was used last holds for the step. */
 static void expect_bounds(const struct gpu_graphs *graphs, const struct drawn_step *step) {
-    const struct gpu_kept_walk *last = &graphs->kept[0];
+    const struct gpu_captured_step *last = &graphs->kept[0];
     if (!graphs->is_step) return;
-    for (uint32_t i = 1; i < GPU_WALKS_MAX; i++)
+    for (uint32_t i = 1; i < GPU_CAPTURED_STEPS_MAX; i++)
         if (graphs->kept[i].used > last->used) last = &graphs->kept[i];
     uint32_t keys = 0, tokens_max = 0;
-    for (uint32_t lane = 0; lane < last->walk.lanes; lane++)
-        if (last->walk.rows[lane]) tokens_max = last->walk.first[lane] + last->walk.rows[lane];
+    for (uint32_t micro_batch = 0; micro_batch < last->step_shape.micro_batches; micro_batch++)
+        if (last->step_shape.rows[micro_batch])
+            tokens_max = last->step_shape.first[micro_batch] + last->step_shape.rows[micro_batch];
     assert_true(tokens_max >= step->token_count);
     for (uint32_t i = 0; i < step->count; i++) {
         uint32_t end = lengths[step->rows[i].sequence] + step->rows[i].token_count;
         assert_int_equal(step->rows[i].form, TOKEN_GENERATED);
         if (end > keys) keys = end;
     }
-    assert_true(last->walk.keys_max >= keys);
+    assert_true(last->step_shape.keys_max >= keys);
 }
 
 /* False: a step's logits differ. */
@@ -361,15 +362,15 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
     begin(solo, 2);
     float *logits = malloc(2 * SEQUENCES * vocab * sizeof *logits);
     check(logits);
-    for (uint32_t turn = 0; turn < 2 * (GPU_WALKS_MAX + 8); turn++) { /* each cut twice */
+    for (uint32_t turn = 0; turn < 2 * (GPU_CAPTURED_STEPS_MAX + 8); turn++) { /* each cut twice */
         struct drawn_step step = {.overlap = OVERLAP_OCTO_BATCH};
         for (uint32_t i = 0; i < SEQUENCES; i++)
             add_row(&step, i, TOKEN_GENERATED, 1 + (turn / 2 >> i) % 2);
-        for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+        for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++)
             step.cuts[i].row = 1 + i;
         take(solo, &step, logits);
     }
-    assert_int_equal(graphs_of(solo)->captured, GPU_WALKS_MAX + 8);
+    assert_int_equal(graphs_of(solo)->captured, GPU_CAPTURED_STEPS_MAX + 8);
     free(logits);
     solo_close(solo); /* the device says if a graph was left behind */
 }
@@ -567,7 +568,7 @@ static void a_graph_of_other_bounds_is_found(void **state) {
         struct drawn_step step = {.overlap = OVERLAP_SEQUENTIAL};
         for (uint32_t i = 0; i < (turn < 2 ? 2u : 4u); i++)
             add_row(&step, i, TOKEN_GENERATED, 1);
-        if (turn == 2) graphs_of(there)->kept[0].walk.rows[0] = 4;
+        if (turn == 2) graphs_of(there)->kept[0].step_shape.rows[0] = 4;
         take(cpu, &step, one);
         take(there, &step, other);
         bool same = !memcmp(one, other, (size_t)step.count * vocab * sizeof(float));

@@ -27,7 +27,7 @@ static const struct shape v3 = {.hidden = 7168,
 
 static enum status check_shape(const struct shape *shape, bool rounds, struct error *error) {
     struct model model = {.shape = shape, .rounds_bf16 = rounds};
-    return gpu_hopper_takes(&model, false, error);
+    return gpu_hopper_limits_takes(&model, false, error);
 }
 
 static void the_published_shape_is_taken(void **state) {
@@ -87,7 +87,7 @@ static enum status check_kv_b_of(void **state, uint32_t layer, bool rounds, bool
     if (checkpoint_open(*state, CHECKPOINT_WHOLE, &model.checkpoint, error) != STATUS_OK)
         fail_msg("%s", error->text);
     model.shape = checkpoint_shape(model.checkpoint);
-    enum status status = gpu_hopper_takes(&model, mtp, error);
+    enum status status = gpu_hopper_limits_takes(&model, mtp, error);
     checkpoint_close(model.checkpoint);
     if (status) assert_non_null(strstr(error->text, name));
     return status;

@@ -21,7 +21,7 @@
 #include <cmocka.h>
 
 #include "../exchange/on_ranks.h"
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 #include "compute/exchange/exchange.h"
 #include "compute/gpu/compute_gpu.h"
 #include "compute/gpu/gpu_state.h"
@@ -44,8 +44,8 @@ static uint32_t last_combine, seen_waiting, seen_computing;
 static pid_t stands_still;
 
 static void look_at_oneself(int signal_number) {
-    if (atomic_load(&pulse_memory->place) != last_combine) return;
-    if (atomic_load(&pulse_memory->state) == PULSE_WAITS)
+    if (atomic_load(&heartbeat_memory->place) != last_combine) return;
+    if (atomic_load(&heartbeat_memory->state) == HEARTBEAT_WAITS)
         seen_waiting++;
     else
         seen_computing++;
@@ -65,7 +65,7 @@ static void begin_to_look(uint32_t layers, pid_t rank) {
 static void begin_stage(void *context) {
 }
 
-static void end_stage(void *context, enum stage stage, uint32_t lane, uint32_t layer,
+static void end_stage(void *context, enum stage stage, uint32_t micro_batch, uint32_t layer,
                       const struct exchange_transfer *ended) {
     const struct model *model = context;
     if (stage != deadly || layer < deadly_layer || !shape_layer_is_moe(model->shape, layer)) return;
@@ -127,7 +127,7 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
     run(alone, expected);
     run(there, found);
     assert_memory_equal(expected, found, bytes);
-    assert_int_equal(exchange_nodes(there->lanes[0].exchange), ranks / NODE_RANKS);
+    assert_int_equal(exchange_nodes(there->micro_batches[0].exchange), ranks / NODE_RANKS);
     const enum stage stages[] = {ranks > 4 ? STAGE_MLP : STAGE_DISPATCH, STAGE_MLP, STAGE_MLP};
     for (uint32_t death = 0; death < DEATHS; death++) {
         uint32_t dies = ranks - 1 - death;
@@ -145,7 +145,7 @@ static void those_that_live_go_on_when_a_rank_dies_among_groups(void **state) {
         memset(found, 0xFF, bytes);
         run(there, found);
         assert_memory_equal(expected, found, bytes);
-        assert_int_equal(exchange_nodes(there->lanes[0].exchange), 1);
+        assert_int_equal(exchange_nodes(there->micro_batches[0].exchange), 1);
     }
     if (job_rank() == 0) assert_true(seen_waiting >= LOOKS && seen_computing < LOOKS);
     job_barrier();

@@ -17,19 +17,20 @@
 #include "compute/exchange/exchange.h"
 #include "compute/gpu/gpu_peers.h"
 
-static void a_ticket_says_what_it_was_given(void **state) {
+static void a_row_descriptor_says_what_it_was_given(void **state) {
     static const uint32_t experts[8] = {0, 3, 17, 31, 64, 200, 255, 65000};
     for (uint32_t per_token = 1; per_token <= 8; per_token++) {
-        size_t bytes = gpu_ticket_bytes(per_token);
-        char *ticket = malloc(bytes);
-        assert_non_null(ticket);
+        size_t bytes = gpu_peers_row_descriptor_bytes(per_token);
+        char *row_descriptor = malloc(bytes);
+        assert_non_null(row_descriptor);
         assert_true(bytes % EXCHANGE_ALIGN == 0 && bytes >= 8 + 2 * per_token);
-        gpu_ticket_write(ticket, 143, 70000 + per_token, experts, per_token);
-        assert_int_equal(gpu_ticket_rank(ticket), 143);
-        assert_int_equal(gpu_ticket_row(ticket), 70000 + per_token);
+        gpu_peers_row_descriptor_write(row_descriptor, 143, 70000 + per_token, experts, per_token);
+        assert_int_equal(gpu_peers_row_descriptor_rank(row_descriptor), 143);
+        assert_int_equal(gpu_peers_row_descriptor_row(row_descriptor), 70000 + per_token);
         for (uint32_t i = 0; i < per_token; i++)
-            assert_int_equal(gpu_ticket_place(ticket, experts[i], per_token), i);
-        free(ticket);
+            assert_int_equal(gpu_peers_row_descriptor_place(row_descriptor, experts[i], per_token),
+                             i);
+        free(row_descriptor);
     }
 }
 
@@ -72,7 +73,7 @@ static void a_rank_without_rooms_has_ones_own(void **state) {
 }
 
 /* Tells rooms as gpu_peers_meet does, which nobody will find. */
-static void tell_rooms_and_die(uint32_t ranks) {
+static void report_rooms_and_die(uint32_t ranks) {
     struct device_handle *out = calloc(2 * ranks, sizeof *out);
     struct device_handle *in = calloc(2 * ranks, sizeof *in);
     assert_true(out && in);
@@ -84,7 +85,7 @@ static void who_dies_before_its_rooms_are_mapped_takes_nobody_along(void **state
     uint32_t ranks = job_count(), dies = ranks - 1;
     struct own own = open_own(ranks, job_rank());
     struct error error;
-    if (job_rank() == dies) tell_rooms_and_die(ranks);
+    if (job_rank() == dies) report_rooms_and_die(ranks);
     if (gpu_peers_meet(own.peers, &error)) fail_msg("%s", error.text);
     while (!job_look())
         ;
@@ -100,7 +101,7 @@ static void who_dies_before_its_rooms_are_mapped_takes_nobody_along(void **state
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_ticket_says_what_it_was_given),
+        cmocka_unit_test(a_row_descriptor_says_what_it_was_given),
         cmocka_unit_test(a_rank_without_rooms_has_ones_own),
     };
     static const struct CMUnitTest deaths[] = {

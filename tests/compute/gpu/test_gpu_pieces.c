@@ -133,7 +133,7 @@ static uint32_t list_relayed(uint32_t from, uint32_t node, uint32_t places, uint
     for (uint32_t token = 0; token < ranks[from].tokens; token++) {
         const uint32_t *of = &ranks[from].slots[token * PER_TOKEN];
         uint32_t *to = &slots[count * PER_TOKEN], taken = 0;
-        if (!gpu_goes_to_node(of, PER_TOKEN, node_slots, node)) continue;
+        if (!gpu_pieces_goes_to_node(of, PER_TOKEN, node_slots, node)) continue;
         tokens[count++] = token;
         for (uint32_t k = 0; k < PER_TOKEN; k++)
             to[k] = EXCHANGE_NO_SLOT;
@@ -149,7 +149,7 @@ static uint32_t expect_passed_on(uint32_t from, uint32_t node, struct gpu_pieces
     static uint32_t tokens[TOKENS], slots[PAIRS];
     struct gpu_pieces *sender = &ranks[from].pieces;
     uint32_t count = list_relayed(from, node, relay->ranks, tokens, slots), all = 0;
-    assert_true(count <= gpu_rows_to_nodes(2, TOKENS, PER_TOKEN));
+    assert_true(count <= gpu_pieces_rows_to_nodes(2, TOKENS, PER_TOKEN));
     gpu_pieces_sort(relay, slots, count * PER_TOKEN, NULL);
     uint32_t rounds = gpu_pieces_rounds(relay, gpu_pieces_most(relay));
     for (uint32_t round = 0; round < rounds; round++) {
@@ -166,8 +166,8 @@ static uint32_t expect_passed_on(uint32_t from, uint32_t node, struct gpu_pieces
                 rows += gpu_pieces_row(relay, place, pair / PER_TOKEN, &number);
             }
         }
-        assert_true(rows <=
-                    gpu_rows_in_round(2, relay->ranks + 1, TOKENS, PER_TOKEN, relay->piece_pairs));
+        assert_true(rows <= gpu_pieces_rows_in_round(2, relay->ranks + 1, TOKENS, PER_TOKEN,
+                                                     relay->piece_pairs));
     }
     return all;
 }
@@ -196,27 +196,27 @@ static void who_passes_rows_on_cuts_as_their_sender_would(void **state) {
 }
 
 static void rows_come_by_the_rank_of_their_senders_place(void **state) {
-    assert_int_equal(gpu_relay_of(1, 6, 4), 5); /* two nodes of four */
-    assert_int_equal(gpu_relay_of(6, 1, 4), 2);
-    assert_int_equal(gpu_relay_of(1, 5, 4), 5); /* who has the place itself */
-    assert_int_equal(gpu_relay_of(7, 5, 4), 7); /* a node's own */
-    assert_int_equal(gpu_relay_of(7, 5, 8), 7); /* one level */
-    assert_int_equal(gpu_relay_of(7, 5, 1), 5); /* nodes of one */
+    assert_int_equal(gpu_pieces_relay_of(1, 6, 4), 5); /* two nodes of four */
+    assert_int_equal(gpu_pieces_relay_of(6, 1, 4), 2);
+    assert_int_equal(gpu_pieces_relay_of(1, 5, 4), 5); /* who has the place itself */
+    assert_int_equal(gpu_pieces_relay_of(7, 5, 4), 7); /* a node's own */
+    assert_int_equal(gpu_pieces_relay_of(7, 5, 8), 7); /* one level */
+    assert_int_equal(gpu_pieces_relay_of(7, 5, 1), 5); /* nodes of one */
 }
 
 static void nodes_of_one_rank_are_one_node(void **state) {
-    assert_int_equal(gpu_nodes_of(32, 8), 4);
-    assert_int_equal(gpu_nodes_of(32, 32), 1);
-    assert_int_equal(gpu_nodes_of(32, 1), 1);
+    assert_int_equal(gpu_pieces_nodes_of(32, 8), 4);
+    assert_int_equal(gpu_pieces_nodes_of(32, 32), 1);
+    assert_int_equal(gpu_pieces_nodes_of(32, 1), 1);
 }
 
 static void room_for_what_leaves_is_bounded_by_tokens_and_by_pieces(void **state) {
-    assert_int_equal(gpu_rows_to_nodes(1, 128, 8), 0);
-    assert_int_equal(gpu_rows_to_nodes(4, 128, 8), 3 * 128);
-    assert_int_equal(gpu_rows_to_nodes(18, 128, 8), 8 * 128);
-    assert_int_equal(gpu_rows_in_round(1, 32, 128, 8, 128), 8 * 128);
-    assert_int_equal(gpu_rows_in_round(4, 8, 4096, 8, 128), 31 * 128);
-    assert_int_equal(gpu_rows_in_round(4, 8, 16, 8, 128), 8 * 16 + 3 * 16 * 7);
+    assert_int_equal(gpu_pieces_rows_to_nodes(1, 128, 8), 0);
+    assert_int_equal(gpu_pieces_rows_to_nodes(4, 128, 8), 3 * 128);
+    assert_int_equal(gpu_pieces_rows_to_nodes(18, 128, 8), 8 * 128);
+    assert_int_equal(gpu_pieces_rows_in_round(1, 32, 128, 8, 128), 8 * 128);
+    assert_int_equal(gpu_pieces_rows_in_round(4, 8, 4096, 8, 128), 31 * 128);
+    assert_int_equal(gpu_pieces_rows_in_round(4, 8, 16, 8, 128), 8 * 16 + 3 * 16 * 7);
 }
 
 static void pairs_have_their_places_rank_by_rank(void **state) {
@@ -246,9 +246,9 @@ static void marks_that_have_gone_round_say_nothing(void **state) {
 }
 
 static void a_piece_is_its_share_of_a_round_and_not_too_small(void **state) {
-    assert_int_equal(gpu_piece_pairs(8, 4352, 100000), 544);
-    assert_int_equal(gpu_piece_pairs(32, 384, 100000), GPU_PIECE_PAIRS);
-    assert_int_equal(gpu_piece_pairs(32, 384, 100), 100);
+    assert_int_equal(gpu_pieces_pairs(8, 4352, 100000), 544);
+    assert_int_equal(gpu_pieces_pairs(32, 384, 100000), GPU_PIECE_PAIRS);
+    assert_int_equal(gpu_pieces_pairs(32, 384, 100), 100);
 }
 
 int main(void) {

@@ -41,7 +41,7 @@ static struct model *open_model(void) {
 static const uint32_t *fetch(const struct model *model, const void *from, uint32_t count) {
     static uint32_t words[WORDS];
     struct gpu_state *state = model->gpu;
-    struct device_stream *stream = state->lanes[0].stream;
+    struct device_stream *stream = state->micro_batches[0].stream;
     struct error error;
     assert_in_range(count, 1, WORDS);
     device_copy(state->device, stream, state->words_host, from, count * sizeof(uint32_t),
@@ -61,7 +61,7 @@ static const uint32_t *fetch(const struct model *model, const void *from, uint32
 static const struct page_id pages[] = {{7}, {3}, {5}};
 
 /* A prompt of three tokens from position 63 on, cut after the second one; a generated token. */
-static void a_step_is_told_token_by_token(void **state) {
+static void a_step_is_reported_token_by_token(void **state) {
     struct model *model = open_model();
     struct batch *batch = &model->batch;
     batch_clear(batch);
@@ -71,11 +71,11 @@ static void a_step_is_told_token_by_token(void **state) {
     batch_end_prompts(batch);
     batch_begin_run(batch, (struct run){.plan_row = 1, .first_position = 9, .pages = pages + 2});
     batch_add(batch, 200);
-    model->lane_count = 2;
-    model->lanes[0].first = 0;
-    batch_take(&model->lanes[0].batch, batch, 0, 2);
-    model->lanes[1].first = 2;
-    batch_take(&model->lanes[1].batch, batch, 2, 2);
+    model->micro_batch_count = 2;
+    model->micro_batches[0].first = 0;
+    batch_take(&model->micro_batches[0].batch, batch, 0, 2);
+    model->micro_batches[1].first = 2;
+    batch_take(&model->micro_batches[1].batch, batch, 2, 2);
     struct gpu_batch sent = gpu_state_send(model, batch, NULL);
     expect_words(model, sent.ids, 100, 101, 102, 200);
     expect_words(model, sent.positions, 63, 64, 65, 9);
@@ -90,7 +90,7 @@ static void a_step_is_told_token_by_token(void **state) {
     model_close(model);
 }
 
-static void mtp_is_told_whose_outputs_it_takes(void **state) {
+static void mtp_is_reported_whose_outputs_it_takes(void **state) {
     struct model *model = open_model();
     struct batch *rows = &model->mtp_rows, *batch = &model->mtp_batch;
     batch_clear(rows);
@@ -117,15 +117,15 @@ static void memory_is_taken_piece_by_piece_without_end(void **state) {
     struct error error;
     struct gpu_taker taker = {.state = model->gpu, .error = &error};
     for (uint32_t i = 0; i < 1000; i++)
-        assert_non_null(gpu_take(&taker, 16, false, "rows of a host"));
+        assert_non_null(gpu_state_take(&taker, 16, false, "rows of a host"));
     assert_int_equal(taker.status, STATUS_OK);
     model_close(model); /* the device reports what is not released */
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_step_is_told_token_by_token),
-        cmocka_unit_test(mtp_is_told_whose_outputs_it_takes),
+        cmocka_unit_test(a_step_is_reported_token_by_token),
+        cmocka_unit_test(mtp_is_reported_whose_outputs_it_takes),
         cmocka_unit_test(memory_is_taken_piece_by_piece_without_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

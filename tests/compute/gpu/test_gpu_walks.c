@@ -123,7 +123,7 @@ static bool choose_ways(const struct way *way, struct model *there, enum overlap
          as_before = draw(4) > 0;
     plan->overlap = any ? draw_shared(OVERLAP_KIND_COUNT) : usual;
     plan->others_draft = way->mtp;
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++)
         plan->cuts[i].row = as_before ? i + 1 : draw(3) ? 1 + draw(2) : plan->row_count;
     model_go_by_nodes(there, by_nodes);
     return by_nodes;
@@ -193,7 +193,7 @@ static void expect_same(const struct way *way, uint64_t seed, uint32_t steps) {
 #ifdef WALKS_ON_KERNELS
 #include "compute/kernels/emulate/emulate.h"
 
-static void legs_of_kernels_change_no_bit(void **state) {
+static void segments_of_kernels_change_no_bit(void **state) {
     static const struct way ways[] = {
         {GROUPS, ACTIVATIONS_FP8, EXPERT_SUM_GROUPS, .mtp = true},
         {LITE, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .by_host = true},
@@ -207,14 +207,14 @@ static void legs_of_kernels_change_no_bit(void **state) {
 }
 
 int main(int argc, char **argv) {
-    static const struct CMUnitTest tests[] = {cmocka_unit_test(legs_of_kernels_change_no_bit)};
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(segments_of_kernels_change_no_bit)};
     hosts = argv[2] ? (uint32_t)strtoul(argv[2], NULL, 10) : 1;
     return on_ranks(argv, "gpu_walks_kernels", tests, 1);
 }
 
 #else
 
-static void legs_change_no_bit(void **state) {
+static void segments_change_no_bit(void **state) {
     static const struct way ways[] = {
         {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .mtp = false},
         {MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, 6, .mtp = true, .moves = true},
@@ -331,7 +331,7 @@ static struct counts counts_of(struct model *model) {
 }
 
 /* Any step: the first model has no graphs. Rows that pass the host are copied in as many parts either way. */
-static void a_step_by_legs_takes_nothing_and_waits_no_more(void **state) {
+static void a_step_by_segments_takes_nothing_and_waits_no_more(void **state) {
     static const struct way ways[] = {{MTP, ACTIVATIONS_BF16, EXPERT_SUM_EXPERTS, .mtp = true},
                                       {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .by_host = true}};
     for (uint32_t i = 0; i < ARRAY_COUNT(ways); i++) {
@@ -436,7 +436,7 @@ static void print_counts(const char *what, const struct counts *of) {
 
 /* Of a layer with experts: legs up to the dispatch, of the shared expert, and of rows that came; the first is in two
  * where the host stops for the other lane meanwhile. */
-static void legs_save_a_steps_launches(void **state) {
+static void segments_save_a_steps_launches(void **state) {
     static const enum overlap_kind kinds[] = {OVERLAP_SEQUENTIAL, OVERLAP_DECODE_FIVE_STAGE};
     enum { LAYERS = 58, HEAD = 3 };
     memset(done, 0, sizeof done);
@@ -445,20 +445,21 @@ static void legs_save_a_steps_launches(void **state) {
     struct counts one = counts_of_v3(alone, OVERLAP_SEQUENTIAL);
     assert_int_equal(one.entries, 1740 + HEAD);
     print_counts("alone", &one);
-    for (uint32_t lanes = 1; lanes <= 2; lanes++) {
-        enum overlap_kind kind = kinds[lanes - 1];
+    for (uint32_t micro_batches = 1; micro_batches <= 2; micro_batches++) {
+        enum overlap_kind kind = kinds[micro_batches - 1];
         graphs_of(there)->off = true;
         struct counts anew = counts_of_v3(there, kind);
         graphs_of(there)->off = false;
         (void)counts_of_v3(there, kind);
         (void)counts_of_v3(there, kind);
         struct counts kept = counts_of_v3(there, kind);
-        print_counts(lanes > 1 ? "in two lanes, anew" : "among ranks, anew", &anew);
-        print_counts(lanes > 1 ? "in two lanes, by legs" : "among ranks, by legs", &kept);
+        print_counts(micro_batches > 1 ? "in two lanes, anew" : "among ranks, anew", &anew);
+        print_counts(micro_batches > 1 ? "in two lanes, by legs" : "among ranks, by legs", &kept);
         assert_true(!kept.taken && !kept.captures);
-        assert_true(kept.graphs <= (lanes > 1 ? 8 * LAYERS + 2 : 3 * LAYERS + 1));
+        assert_true(kept.graphs <= (micro_batches > 1 ? 8 * LAYERS + 2 : 3 * LAYERS + 1));
         assert_true((hosts > 1 ? 3 : 6) * sum_of(&kept) < sum_of(&anew));
-        if (hosts == 1) assert_int_equal(kept.entries, HEAD + (lanes > 1)); /* the embedding */
+        if (hosts == 1)
+            assert_int_equal(kept.entries, HEAD + (micro_batches > 1)); /* the embedding */
     }
     job_barrier();
     model_close(there);
@@ -487,8 +488,8 @@ static void no_more_graphs_are_kept_than_there_is_room_for(void **state) {
         size_t bytes = (size_t)SEQUENCES * model_shape(models[0])->vocab * sizeof(float);
         assert_memory_equal(logits[0], logits[1], bytes);
         uint32_t kept = 0;
-        for (uint32_t i = 0; i < GPU_WALKS_MAX; i++)
-            kept += graphs->kept[i].leg_count;
+        for (uint32_t i = 0; i < GPU_CAPTURED_STEPS_MAX; i++)
+            kept += graphs->kept[i].segment_count;
         assert_int_equal(kept, graphs->count);
         assert_true(kept <= graphs->most);
     }
@@ -524,7 +525,7 @@ static void run_turn(struct model *const models[2], uint32_t turn, bool means_no
 }
 
 /* Behind its third leg or its fifth: behind a dispatch, and with its experts in line. */
-static void those_that_live_go_on_with_their_legs(void **state) {
+static void those_that_live_go_on_with_their_segments(void **state) {
     struct way way = {LITE, ACTIVATIONS_F32, EXPERT_SUM_EXPERTS, .in_order = true};
     begin_draws(9);
     memset(done, 0, sizeof done);
@@ -667,8 +668,8 @@ static void copy_planted(struct device *device, struct device_stream *stream,
 
 /* Larger bounds get the graphs of smaller ones. */
 static void plant_bounds(struct gpu_graphs *graphs) {
-    for (uint32_t i = 0; i < GPU_WALKS_MAX && planting.plant == PLANT_TOKENS; i++)
-        if (graphs->kept[i].walk.rows[0] == 2) graphs->kept[i].walk.rows[0] = 4;
+    for (uint32_t i = 0; i < GPU_CAPTURED_STEPS_MAX && planting.plant == PLANT_TOKENS; i++)
+        if (graphs->kept[i].step_shape.rows[0] == 2) graphs->kept[i].step_shape.rows[0] = 4;
     for (uint32_t i = GPU_ROW_BOUNDS; i-- > 1 && planting.plant == PLANT_ROWS;)
         if (graphs->rows[i - 1].graph) graphs->rows[i] = graphs->rows[i - 1];
 }
@@ -738,13 +739,13 @@ static void what_is_planted_is_found(void **state) {
 
 int main(int argc, char **argv) {
     static const struct CMUnitTest tests[] = {
-        cmocka_unit_test(legs_change_no_bit),
-        cmocka_unit_test(a_step_by_legs_takes_nothing_and_waits_no_more),
-        cmocka_unit_test(legs_save_a_steps_launches),
+        cmocka_unit_test(segments_change_no_bit),
+        cmocka_unit_test(a_step_by_segments_takes_nothing_and_waits_no_more),
+        cmocka_unit_test(segments_save_a_steps_launches),
         cmocka_unit_test(no_more_graphs_are_kept_than_there_is_room_for),
     };
     static const struct CMUnitTest of_deaths[] = {
-        cmocka_unit_test(those_that_live_go_on_with_their_legs)};
+        cmocka_unit_test(those_that_live_go_on_with_their_segments)};
     static const struct CMUnitTest with_a_plant[] = {cmocka_unit_test(planted_bits_are_the_same)};
     if (!strcmp(argv[1], "planted")) {
         const struct CMUnitTest driver[] = {

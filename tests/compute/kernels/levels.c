@@ -50,11 +50,12 @@ uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]) {
     return count;
 }
 
-const struct kernels *levels_twin(const struct kernels *level) {
-    static const struct kernels bf16_dot = {.gemm_bf16 = gemm_bf16_c_run};
-    static const struct kernels bfdot = {.matmul = matmul_bfdot_c_run,
-                                         .gemm_bf16 = gemm_bfdot_c_run};
-    static const struct kernels amx = {.matmul = matmul_amx_c_run, .gemm_bf16 = gemm_amx_c_run};
+const struct kernels *levels_simulator(const struct kernels *level) {
+    static const struct kernels bf16_dot = {.gemm_bf16 = matmul_c_gemm_bf16_c_run};
+    static const struct kernels bfdot = {.matmul = matmul_c_bfdot_c_run,
+                                         .gemm_bf16 = matmul_c_gemm_bfdot_c_run};
+    static const struct kernels amx = {.matmul = matmul_c_amx_c_run,
+                                       .gemm_bf16 = matmul_c_gemm_amx_c_run};
     return strcmp(level->numerics, "bfdot2") == 0 ? &bfdot
            : strcmp(level->numerics, "amx3") == 0 ? &amx
                                                   : &bf16_dot;

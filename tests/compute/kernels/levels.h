@@ -21,7 +21,7 @@ uint32_t levels_list(struct kernels levels_out[LEVELS_MAX]);
 
 /* What states in plain C how a level with gemm_bf16 multiplies BF16 values: gemm_bf16, and matmul unless
  * it is NULL. */
-const struct kernels *levels_twin(const struct kernels *level);
+const struct kernels *levels_simulator(const struct kernels *level);
 
 /* `bytes` that end where an inaccessible page begins, 0xA5 in front of them. */
 void *levels_buffer(size_t bytes);

@@ -184,10 +184,10 @@ void problem_check(const struct problem *p, const struct kernels *levels, uint32
             levels_check_same(levels[l].name, expected, y, bytes / sizeof *y);
         } else {
             check_near_exact(levels[l].name, p, rounds_weights(&levels[l], p), y);
-            if (levels_twin(&levels[l])->matmul) {
-                float *twin = multiply_all(levels_twin(&levels[l]), p, &bytes);
-                levels_check_same(levels[l].name, twin, y, bytes / sizeof *y);
-                levels_free(twin, bytes);
+            if (levels_simulator(&levels[l])->matmul) {
+                float *simulator = multiply_all(levels_simulator(&levels[l]), p, &bytes);
+                levels_check_same(levels[l].name, simulator, y, bytes / sizeof *y);
+                levels_free(simulator, bytes);
             }
         }
         levels_free(y, bytes);

@@ -176,7 +176,7 @@ static void pieces_give_the_bits_of_the_whole(void **unused) {
         for (size_t i = 0; i < ARRAY_COUNT(counts) && levels[l].gemm_bf16; i++) {
             if (levels[l].core_blocks == 1) continue; /* reads no pieces */
             const uint32_t count = counts[i];
-            static float whole[MOST * WIDTH], found[MOST * WIDTH], twin[MOST * WIDTH];
+            static float whole[MOST * WIDTH], found[MOST * WIDTH], simulator[MOST * WIDTH];
             struct gemm_bf16 as_a = {.layout = BF16_PAIRS,
                                      .a = rows,
                                      .a_stride = WIDTH,
@@ -203,17 +203,17 @@ static void pieces_give_the_bits_of_the_whole(void **unused) {
                 size_t values = (size_t)job.m * job.c_stride;
                 memset(whole, 0, sizeof whole);
                 memset(found, 0, sizeof found);
-                memset(twin, 0, sizeof twin);
+                memset(simulator, 0, sizeof simulator);
                 job.c = whole;
                 levels[l].gemm_bf16(&job);
                 job.pieces = (const uint16_t *const *)pieces;
                 job.ahead = of_b ? job.pieces : NULL;
                 job.c = found;
                 levels[l].gemm_bf16(&job);
-                job.c = twin;
-                levels_twin(&levels[l])->gemm_bf16(&job);
+                job.c = simulator;
+                levels_simulator(&levels[l])->gemm_bf16(&job);
                 levels_check_same(levels[l].name, whole, found, values);
-                levels_check_same("twin", whole, twin, values);
+                levels_check_same("twin", whole, simulator, values);
             }
             free_pieces(count, WIDTH, WIDTH, pieces);
         }
@@ -261,7 +261,7 @@ static void bf16_layouts_agree_to_the_bit(void **unused) {
                 if (!levels[l].gemm_bf16) continue;
                 if (layout == BF16_FOURS && levels[l].few_columns != BF16_FOURS) continue;
                 job.c = memcpy(expected, c, c_count * sizeof *c);
-                levels_twin(&levels[l])->gemm_bf16(&job);
+                levels_simulator(&levels[l])->gemm_bf16(&job);
                 job.c = memcpy(found, c, c_count * sizeof *c);
                 levels[l].gemm_bf16(&job);
                 levels_check_same(levels[l].name, expected, found, c_count);

@@ -196,7 +196,7 @@ static void exp_is_right_to_an_ulp_and_a_half(void **unused) {
 }
 
 /* The plain C twin against doubles. */
-static void the_plain_twin_is_right(void **unused) {
+static void the_plain_simulator_is_right(void **unused) {
     const struct kernels *c = &kernels_table_c;
     uint64_t state = 23;
     for (uint32_t turn = 0, n; (n = length_at(turn)); turn++) {
@@ -326,8 +326,9 @@ static void softmax_in_bf16_is_that_of_plain_c(void **unused) {
             for (uint32_t i = 0; i < n; i++)
                 scores[i] *= n % 5 ? 7.0f : 50.0f; /* of some blocks most weights are 0 */
             float factor = levels[l].softmax_bf16(weights, scores, n, 0.7f, &max, &sum);
-            float twin = softmax_bf16_c(expected, scores, n, 0.7f, &expected_max, &expected_sum);
-            levels_check_same("factor", &twin, &factor, 1);
+            float simulator =
+                vector_c_softmax_bf16_c(expected, scores, n, 0.7f, &expected_max, &expected_sum);
+            levels_check_same("factor", &simulator, &factor, 1);
             levels_check_same("max", &expected_max, &max, 1);
             levels_check_same("sum", &expected_sum, &sum, 1);
             assert_memory_equal(weights, expected, sizeof weights);
@@ -360,7 +361,7 @@ static void a_panel_is_rounded_as_in_plain_c(void **unused) {
             for (uint32_t panel = 0; panel < packed_panels(ROWS); panel++) {
                 uint16_t pairs[COLS * MATMUL_PANEL], expected[COLS * MATMUL_PANEL];
                 levels[l].bf16_panel(pairs, &weights, panel);
-                bf16_panel_c(expected, &weights, panel);
+                vector_c_bf16_panel_c(expected, &weights, panel);
                 assert_memory_equal(pairs, expected, sizeof pairs);
                 float first[COLS];
                 matmul_unpack_row(&weights, panel * MATMUL_PANEL, first);
@@ -408,7 +409,7 @@ int main(void) {
         cmocka_unit_test(levels_agree_to_the_bit),
         cmocka_unit_test(levels_agree_on_infinities_and_nans),
         cmocka_unit_test(exp_is_right_to_an_ulp_and_a_half),
-        cmocka_unit_test(the_plain_twin_is_right),
+        cmocka_unit_test(the_plain_simulator_is_right),
         cmocka_unit_test(a_sum_of_rows_is_rounded_once_and_added),
         cmocka_unit_test(quantized_codes_and_scales_are_right),
         cmocka_unit_test(a_transposed_tile_is_the_tile),

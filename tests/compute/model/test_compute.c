@@ -94,7 +94,7 @@ static void step(struct solo *solo, const struct solo_row *rows, uint32_t count,
 }
 
 static void draw_cuts(const struct solo_row *rows, uint32_t count, struct step_cut *cuts) {
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++) {
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++) {
         uint32_t row = draw(count + 1), token = 0;
         if (row < count && rows[row].form == TOKEN_PROMPT)
             token = draw((rows[row].token_count - 1) / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;
@@ -113,7 +113,7 @@ static void expect_same(const struct way *way) {
     draw_sequences(vocab);
     for (;; steps++) {
         struct solo_row rows[SEQUENCES];
-        struct step_cut cuts[OVERLAP_LANES - 1];
+        struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1];
         uint32_t count = 0, tokens = 0;
         for (uint32_t i = 0; i < SEQUENCES; i++) {
             if (sequences[i].done == sequences[i].count) continue;

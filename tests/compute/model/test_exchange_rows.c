@@ -27,7 +27,7 @@ static void draw_row(float *x, uint32_t n, uint64_t seed) {
     if (n > 3) x[3] = -0.0f;
 }
 
-static void check_row(enum row_form form, const float *x, uint32_t n) {
+static void check_row(enum row_mla_mode form, const float *x, uint32_t n) {
     char wire[ROW_MAX * sizeof(float) + 64];
     float back[ROW_MAX];
     size_t bytes = exchange_rows_bytes(form, n);

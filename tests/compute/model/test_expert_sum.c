@@ -32,7 +32,7 @@ static float draw(uint32_t row, uint32_t i) {
 }
 
 /* Of three results: summed at home after another group's, or summed elsewhere and added as a row. */
-static void check_form(const struct kernels *kernels, enum row_form form) {
+static void check_form(const struct kernels *kernels, enum row_mla_mode form) {
     static float values[N], home[N], away[N], sum[N], room[N];
     static float memory[4][N];
     static const float weights[] = {0.41f, -0.07f, 1.3f};

@@ -45,7 +45,7 @@ static uint64_t sum_slice(uint32_t slice) {
     uint64_t sum = 0;
     for (uint32_t page = 0; page < ROWS * PAGES_EACH; page++)
         sum = sum * 31 +
-              weights_digest(kv_pages_slice(&model->kv, page, slice), model->kv.slice_bytes);
+              weights_file_digest(kv_pages_slice(&model->kv, page, slice), model->kv.slice_bytes);
     return sum;
 }
 
@@ -101,7 +101,7 @@ static void make_plan(uint64_t step, uint32_t row_count) {
     }
     for (uint32_t i = 0; i < tokens; i++)
         step_plan_tokens(plan)[i] = draw(model_shape(model)->vocab);
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++) {
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++) {
         uint32_t row = draw(row_count + 1);
         uint32_t blocks = row < row_count ? (counts[row] - 1) / KV_BLOCK_TOKENS + 1 : 1;
         plan->cuts[i] = (struct step_cut){row, draw(blocks) * KV_BLOCK_TOKENS};
@@ -124,7 +124,7 @@ static void run(bool mtp) {
     free(logits);
 }
 
-static void every_slice_is_told_once_when_it_stands(void **state) {
+static void every_slice_is_reported_once_when_it_stands(void **state) {
     (void)state;
     for (int mtp = 0; mtp <= 1; mtp++) {
         open_model(mtp);
@@ -134,7 +134,7 @@ static void every_slice_is_told_once_when_it_stands(void **state) {
 }
 
 /* A plan that breaks a rule tells nothing; nor does anything when nobody follows. */
-static void what_does_not_run_tells_nothing(void **state) {
+static void what_does_not_run_reports_nothing(void **state) {
     (void)state;
     struct error error = {""};
     open_model(false);
@@ -183,7 +183,7 @@ static void run_second_half(uint32_t overlap, bool waits, float *logits) {
         row->token_index = i ? 150 + KV_BLOCK_TOKENS : 0;
         row->loads = i ? loads : 0;
     }
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++)
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++)
         plan->cuts[i] = (struct step_cut){i < 2 ? i : UINT32_MAX, i < 2 ? KV_BLOCK_TOKENS : 0};
     if (forward_run(model, plan, logits, NULL, &error)) fail_msg("%s", error.text);
 }
@@ -243,9 +243,9 @@ static void slices_may_come_at_the_last_moment(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_slice_is_told_once_when_it_stands),
+        cmocka_unit_test(every_slice_is_reported_once_when_it_stands),
         cmocka_unit_test(slices_may_come_at_the_last_moment),
-        cmocka_unit_test(what_does_not_run_tells_nothing),
+        cmocka_unit_test(what_does_not_run_reports_nothing),
     };
     const char *source = getenv("FATHOM_SOURCE");
     snprintf(directory, sizeof directory, "%s/models/tiny-r1", source ? source : ".");

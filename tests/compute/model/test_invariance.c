@@ -80,13 +80,14 @@ static void begin_stage(void *context) {
 static void poison_values(void *context, enum stage stage, uint32_t index, uint32_t layer,
                           const struct exchange_transfer *ended) {
     const struct model *model = context;
-    const struct lane *lane = &model->lanes[index];
-    const struct scratch *scratch = lane->scratch;
+    const struct micro_batch *micro_batch = &model->micro_batches[index];
+    const struct scratch *scratch = micro_batch->scratch;
     if (draw(16)) return;
     memset(scratch->stage, 0xFF, scratch->stage_bytes);
     if (stage == STAGE_COMBINE)
         memset(scratch->q, 0xFF,
-               (size_t)lane->batch.token_count * scratch->lane_stride * sizeof(float));
+               (size_t)micro_batch->batch.token_count * scratch->micro_batch_stride *
+                   sizeof(float));
 }
 
 static void draw_sequences(uint32_t vocab, uint32_t prompt_max) {
@@ -160,8 +161,8 @@ static uint32_t draw_piece(const struct sequence *sequence, uint32_t room) {
 /* A random schedule, its lanes beginning anywhere: also empty ones, and, in an order that no policy
  * would choose, such that end before they begin. */
 static void cut_anywhere(struct solo *solo, const struct solo_row *rows, uint32_t row_count) {
-    struct step_cut cuts[OVERLAP_LANES - 1];
-    for (uint32_t i = 0; i < OVERLAP_LANES - 1; i++) {
+    struct step_cut cuts[OVERLAP_MICRO_BATCHES - 1];
+    for (uint32_t i = 0; i < OVERLAP_MICRO_BATCHES - 1; i++) {
         uint32_t row = draw(row_count + 1), token = 0;
         if (row < row_count && rows[row].form == TOKEN_PROMPT) /* it begins on a block boundary */
             token = draw((rows[row].token_count - 1) / KV_BLOCK_TOKENS + 1) * KV_BLOCK_TOKENS;

@@ -107,10 +107,10 @@ static void expect_rows(enum input_kind kind, const struct input_buffer *found, 
 }
 
 static void copied_and_carried_rows_are_the_prepared_ones(void **state) {
-    static const enum row_form forms[] = {[INPUT_F32] = ROW_F32,
-                                          [INPUT_BF16] = ROW_BF16,
-                                          [INPUT_FP8] = ROW_FP8,
-                                          [INPUT_FP8_UE8M0] = ROW_FP8};
+    static const enum row_mla_mode forms[] = {[INPUT_F32] = ROW_F32,
+                                              [INPUT_BF16] = ROW_BF16,
+                                              [INPUT_FP8] = ROW_FP8,
+                                              [INPUT_FP8_UE8M0] = ROW_FP8};
     struct room room, other;
     char bytes[COLUMNS * sizeof(float) + 16];
     draw_values();

@@ -75,7 +75,7 @@ static void a_good_plan_is_answered(void **state) {
 static void expect_refused(const char *word);
 
 /* The same row with logprobs, with a bias, with a penalty: what the engine says of its choice. */
-static void choices_follow_biases_and_are_told(void **state) {
+static void choices_follow_biases_and_are_reported(void **state) {
     make_plan();
     run();
     uint32_t best = step_result_rows(result)[0].tokens[0]; /* temperature 0 */
@@ -92,14 +92,15 @@ static void choices_follow_biases_and_are_told(void **state) {
     assert_true(record_valid(plan, plan->record.bytes));
     run();
     assert_true(record_valid(result, result->record.bytes));
-    const struct token_logprob *told = step_result_logprobs(result);
+    const struct token_logprob *reported = step_result_logprobs(result);
     assert_int_equal(step_result_rows(result)[0].logprobs_each, 4);
     assert_int_equal(step_result_rows(result)[1].logprobs_each, 0);
-    assert_int_not_equal(told[0].token, best); /* banned, but */
-    assert_int_equal(told[1].token, best);     /* the model's own logits still say so */
-    assert_int_equal(told[0].token, step_result_rows(result)[0].tokens[0]);
-    assert_int_equal(told[0].token, told[2].token);
-    assert_true(told[0].logprob == told[2].logprob && told[1].logprob >= told[2].logprob);
+    assert_int_not_equal(reported[0].token, best); /* banned, but */
+    assert_int_equal(reported[1].token, best);     /* the model's own logits still say so */
+    assert_int_equal(reported[0].token, step_result_rows(result)[0].tokens[0]);
+    assert_int_equal(reported[0].token, reported[2].token);
+    assert_true(reported[0].logprob == reported[2].logprob &&
+                reported[1].logprob >= reported[2].logprob);
 
     row->bias_count = 0; /* the ban is gone; a presence penalty does the same */
     row->history_count = 2;
@@ -201,7 +202,7 @@ static void too_little_kv_memory_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_good_plan_is_answered),
-        cmocka_unit_test(choices_follow_biases_and_are_told),
+        cmocka_unit_test(choices_follow_biases_and_are_reported),
         cmocka_unit_test(written_pages_say_what_they_hold),
         cmocka_unit_test(bad_plans_are_refused),
         cmocka_unit_test(too_little_kv_memory_is_refused),

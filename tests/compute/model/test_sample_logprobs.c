@@ -36,17 +36,17 @@ static void they_are_the_log_softmax(void **state) {
         for (uint32_t i = 1; i < 21; i++) { /* each is the first of those that are left */
             uint32_t best = UINT32_MAX;
             for (uint32_t id = 0; id < VOCAB; id++) {
-                bool told = false;
+                bool reported = false;
                 for (uint32_t j = 1; j < i; j++)
-                    told |= out[j].token == id;
-                if (!told && (best == UINT32_MAX || logits[id] > logits[best])) best = id;
+                    reported |= out[j].token == id;
+                if (!reported && (best == UINT32_MAX || logits[id] > logits[best])) best = id;
             }
             assert_int_equal(out[i].token, best);
         }
     }
 }
 
-static void few_are_told_of_few(void **state) {
+static void few_are_reported_of_few(void **state) {
     struct token_logprob out[21];
     float logits[3] = {0, 0, 0};
     assert_int_equal(sample_logprobs(logits, 3, 2, 0, out), 1);
@@ -70,7 +70,7 @@ static void wild_logits_give_finite_numbers(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(they_are_the_log_softmax),
-        cmocka_unit_test(few_are_told_of_few),
+        cmocka_unit_test(few_are_reported_of_few),
         cmocka_unit_test(wild_logits_give_finite_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -161,25 +161,25 @@ static void values_become_floats(void **state) {
     float out[2];
     struct tensor tensor = {.name = "t", .file = "f", .dims = 1, .shape = {2, 1}};
     tensor.type = TENSOR_BF16, tensor.data = bytes + 1, tensor.bytes = 4;
-    tensor_to_float(&tensor, 0, 2, out);
+    checkpoint_tensor_to_float(&tensor, 0, 2, out);
     assert_true(out[0] == 1.0f && out[1] == -1.0f);
-    tensor_to_float(&tensor, 1, 1, out);
+    checkpoint_tensor_to_float(&tensor, 1, 1, out);
     assert_true(out[0] == -1.0f);
     tensor.type = TENSOR_F16, tensor.data = bytes + 5, tensor.bytes = 2;
-    tensor_to_float(&tensor, 0, 1, out);
+    checkpoint_tensor_to_float(&tensor, 0, 1, out);
     assert_true(out[0] == 1.0f);
     tensor.type = TENSOR_E4M3, tensor.data = bytes + 7, tensor.bytes = 2;
-    tensor_to_float(&tensor, 0, 2, out);
+    checkpoint_tensor_to_float(&tensor, 0, 2, out);
     assert_true(out[0] == 448.0f && out[1] == 0x1p-9f);
     const float values[2] = {2.5f, -INFINITY};
     struct error error;
     tensor.type = TENSOR_F32, tensor.data = values, tensor.bytes = 8;
-    tensor_to_float(&tensor, 0, 2, out);
+    checkpoint_tensor_to_float(&tensor, 0, 2, out);
     assert_memory_equal(out, values, sizeof values);
-    assert_int_equal(tensor_check_finite(&tensor, &error), STATUS_CORRUPT);
+    assert_int_equal(checkpoint_tensor_check_finite(&tensor, &error), STATUS_CORRUPT);
     assert_string_equal(error.text, "f: tensor 't': expected finite values, found -inf at [1]");
     tensor.bytes = 4, tensor.shape[0] = 1;
-    assert_int_equal(tensor_check_finite(&tensor, &error), STATUS_OK);
+    assert_int_equal(checkpoint_tensor_check_finite(&tensor, &error), STATUS_OK);
 }
 
 /* ---- what is refused ---- */
@@ -448,7 +448,7 @@ static void identify(const char *directory, uint64_t seed, struct bytes config, 
 
 /* Caches are keyed by it: another training, another shape or other keys must not share an identity.
  */
-static void identity_tells_weights_apart(void **state) {
+static void identity_reports_weights_apart(void **state) {
     uint8_t first[32], again[32], other[32];
     identify(*state, 1, CONFIG(FP8), first);
     identify(*state, 1, CONFIG(FP8), again);
@@ -490,7 +490,7 @@ int main(int argc, char **argv) {
         IN_SANDBOX(an_index_that_lies),
         IN_SANDBOX(inspects_without_shards),
         IN_SANDBOX(inspects_config_alone),
-        IN_SANDBOX(identity_tells_weights_apart),
+        IN_SANDBOX(identity_reports_weights_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 #include "compute/weights/layout.h"
 #include "config_text.h"
 
-struct tally {
+struct totals {
     uint64_t main, mtp; /* parameters */
     uint32_t count, optional, quantized, biases;
     const char *wanted; /* a name to look for */
@@ -22,16 +22,16 @@ struct tally {
 };
 
 static enum status add(void *context, const struct layout_tensor *tensor, struct error *error) {
-    struct tally *tally = context;
-    tally->count++;
-    tally->optional += tensor->optional;
-    tally->quantized += tensor->quantized;
-    tally->biases += tensor->is_bias;
+    struct totals *totals = context;
+    totals->count++;
+    totals->optional += tensor->optional;
+    totals->quantized += tensor->quantized;
+    totals->biases += tensor->is_bias;
     if (tensor->layer != LAYOUT_NONE && tensor->layer >= 61)
-        tally->mtp += tensor->optional ? 0 : tensor->rows * tensor->columns;
+        totals->mtp += tensor->optional ? 0 : tensor->rows * tensor->columns;
     else
-        tally->main += tensor->rows * tensor->columns;
-    if (tally->wanted && !strcmp(tally->wanted, tensor->name)) tally->found = *tensor;
+        totals->main += tensor->rows * tensor->columns;
+    if (totals->wanted && !strcmp(totals->wanted, tensor->name)) totals->found = *tensor;
     return STATUS_OK;
 }
 
@@ -56,20 +56,20 @@ static struct bytes v3_config(void) {
  * MTP module (without the shared embedding and head). */
 static void deepseek_v3_adds_up(void **state) {
     struct shape shape = shape_of(v3_config());
-    struct tally tally = {.wanted = "model.layers.60.mlp.experts.255.down_proj.weight"};
-    assert_int_equal(layout_each(&shape, add, &tally, NULL), STATUS_OK);
-    assert_true(tally.main > 670900000000 && tally.main < 671100000000);
-    assert_true(tally.mtp > 11450000000 && tally.mtp < 11650000000);
-    assert_int_equal(tally.optional, 2);
-    assert_int_equal(tally.biases, 59);
-    assert_int_equal(tally.found.rows, 7168);
-    assert_int_equal(tally.found.columns, 2048);
-    assert_int_equal(tally.found.expert, 255);
-    assert_int_equal(tally.found.layer, 60);
-    assert_true(tally.found.quantized);
+    struct totals totals = {.wanted = "model.layers.60.mlp.experts.255.down_proj.weight"};
+    assert_int_equal(layout_each(&shape, add, &totals, NULL), STATUS_OK);
+    assert_true(totals.main > 670900000000 && totals.main < 671100000000);
+    assert_true(totals.mtp > 11450000000 && totals.mtp < 11650000000);
+    assert_int_equal(totals.optional, 2);
+    assert_int_equal(totals.biases, 59);
+    assert_int_equal(totals.found.rows, 7168);
+    assert_int_equal(totals.found.columns, 2048);
+    assert_int_equal(totals.found.expert, 255);
+    assert_int_equal(totals.found.layer, 60);
+    assert_true(totals.found.quantized);
     /* 91,991 tensors in the published index; those that are quantized count twice (weight, scale).
      */
-    assert_int_equal(tally.count + tally.quantized, 91991);
+    assert_int_equal(totals.count + totals.quantized, 91991);
 }
 
 static const char *const small_names[] = {
@@ -92,9 +92,9 @@ static const char *const small_names[] = {
 };
 
 static bool lists(const struct shape *shape, const char *name) {
-    struct tally tally = {.wanted = name};
-    assert_int_equal(layout_each(shape, add, &tally, NULL), STATUS_OK);
-    return tally.found.name[0] != '\0';
+    struct totals totals = {.wanted = name};
+    assert_int_equal(layout_each(shape, add, &totals, NULL), STATUS_OK);
+    return totals.found.name[0] != '\0';
 }
 
 static void names_follow_the_shape(void **state) {

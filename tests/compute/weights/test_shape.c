@@ -117,7 +117,7 @@ static void each_release_treats_weights_its_own_way(void **state) {
     assert_true(!shape.normalize_weights && shape.routed_scaling == 2.5f);
 }
 
-static void dense_and_sparse_layers_are_told_apart(void **state) {
+static void dense_and_sparse_layers_are_reported_apart(void **state) {
     struct shape shape =
         parsed(CONFIG({"n_routed_experts", "null"}, {"moe_intermediate_size", NULL},
                       {"num_experts_per_tok", NULL}));
@@ -409,7 +409,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(absent_keys_have_v3s_defaults),
         cmocka_unit_test(v2_has_its_own_defaults_and_methods),
         cmocka_unit_test(each_release_treats_weights_its_own_way),
-        cmocka_unit_test(dense_and_sparse_layers_are_told_apart),
+        cmocka_unit_test(dense_and_sparse_layers_are_reported_apart),
         cmocka_unit_test(eos_may_be_a_number_or_a_list),
         cmocka_unit_test(values_that_decide_nothing_refuse_nothing),
         cmocka_unit_test(quantization_is_read_or_refused),

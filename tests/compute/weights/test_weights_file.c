@@ -63,9 +63,9 @@ static void unload(struct loaded *loaded) {
 
 /* Of everything, in the order of slots, wherever they lie. */
 static uint64_t digest(const struct weights *weights) {
-    uint64_t all = weights_digest(weights->common.memory, weights->common.bytes);
+    uint64_t all = weights_file_digest(weights->common.memory, weights->common.bytes);
     for (uint32_t slot = 0; slot < weights->slot_count; slot++)
-        all = all * 31 + weights_digest(weights->slots[slot], weights->expert.slot_bytes);
+        all = all * 31 + weights_file_digest(weights->slots[slot], weights->expert.slot_bytes);
     return all;
 }
 
@@ -343,7 +343,7 @@ static void experts_are_found_in_any_slot(void **state) {
     load_from(&loaded, source, &options);
     uint64_t all_read = loaded.weights.read_bytes, before = 0, after = 0;
     for (uint32_t slot = 0; slot < loaded.weights.slot_count; slot++)
-        before += weights_digest(loaded.weights.slots[slot], loaded.weights.expert.slot_bytes);
+        before += weights_file_digest(loaded.weights.slots[slot], loaded.weights.expert.slot_bytes);
     unload(&loaded);
     uint32_t last = experts / 2 - 1;
     for (uint32_t layer = 0; layer < layers; layer++) { /* the rank's first and last trade places */
@@ -355,7 +355,7 @@ static void experts_are_found_in_any_slot(void **state) {
     load_from(&loaded, source, &options);
     assert_int_equal(loaded.weights.read_bytes, 0);
     for (uint32_t slot = 0; slot < loaded.weights.slot_count; slot++)
-        after += weights_digest(loaded.weights.slots[slot], loaded.weights.expert.slot_bytes);
+        after += weights_file_digest(loaded.weights.slots[slot], loaded.weights.expert.slot_bytes);
     assert_true(before == after);
     unload(&loaded);
     for (uint32_t layer = 0; layer < layers; layer++) { /* and its second with the other rank's */
@@ -396,7 +396,7 @@ static void experts_that_moved_are_found(void **state) {
         char *spare = weights_spare(weights, 0);
         weights_forget(weights, spare);
         memcpy(spare, other, bytes);
-        if (arrives) weights_remember(weights, spare, layer, 1, weights_digest(spare, bytes));
+        if (arrives) weights_remember(weights, spare, layer, 1, weights_file_digest(spare, bytes));
         uint32_t slot = weights->mtp->block.first_slot;
         char *before = weights_put_slot(weights, slot, spare);
         assert_true(before != spare);

@@ -129,7 +129,7 @@ static void equal_texts_share_what_was_compiled(void **state) {
     give_back(other);
 }
 
-static void what_cannot_be_held_is_told_and_tried_again(void **state) {
+static void what_cannot_be_held_is_reported_and_tried_again(void **state) {
     (void)state;
     for (uint32_t i = 1; i < 3; i++) {
         struct constrained_loan *loan = ask("{\"form\":{\"schema\":{\"type\":\"nothing\"}}}");
@@ -306,7 +306,7 @@ static void a_store_closes_while_it_compiles(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(equal_texts_share_what_was_compiled, open_one, close_one),
-        cmocka_unit_test_setup_teardown(what_cannot_be_held_is_told_and_tried_again, open_one,
+        cmocka_unit_test_setup_teardown(what_cannot_be_held_is_reported_and_tried_again, open_one,
                                         close_one),
         cmocka_unit_test(a_model_without_a_tokenizer_holds_nothing),
         cmocka_unit_test_setup_teardown(more_loans_than_answers_are_not_given, open_one, close_one),

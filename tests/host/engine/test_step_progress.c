@@ -63,7 +63,7 @@ static void nothing_is_lost_between_two_threads(void **state) {
     step_progress_close(progress);
 }
 
-static void steps_are_told_apart(void **state) {
+static void steps_are_reported_apart(void **state) {
     (void)state;
     assert_int_equal(step_progress_open(&progress, NULL), STATUS_OK);
     struct model_follower engine = step_progress_follower(progress);
@@ -111,7 +111,7 @@ static void a_step_that_broke_off_is_never_whole(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_lost_between_two_threads),
-        cmocka_unit_test(steps_are_told_apart),
+        cmocka_unit_test(steps_are_reported_apart),
         cmocka_unit_test(a_step_that_broke_off_is_never_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

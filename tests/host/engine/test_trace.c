@@ -34,7 +34,7 @@ static void a_stage_and_the_transfer_that_it_waited_for_are_two_events(void **st
     assert_true(events[0].ended_ns >= events[0].began_ns);
     assert_int_equal(events[0].waited_ns, 0);
     assert_int_equal(events[1].stage, STAGE_MLP);
-    assert_int_equal(events[1].lane, 1);
+    assert_int_equal(events[1].micro_batch, 1);
     assert_int_equal(events[1].waited_ns, 3);
     assert_int_equal(events[2].kind, TRACE_TRANSFER);
     assert_int_equal(events[2].stage, STAGE_DISPATCH); /* whose transfer it was */
@@ -81,7 +81,11 @@ static void the_file_has_all_ranks_in_microseconds_since_the_first(void **state)
     const struct trace_event first[] = {
         {.began_ns = 7000, .ended_ns = 9000, .layer = 1, .kind = TRACE_STAGE, .stage = STAGE_MLP}};
     const struct trace_event second[] = {
-        {.began_ns = 8500, .ended_ns = 9500, .kind = TRACE_STAGE, .stage = STAGE_SHARED, .lane = 1},
+        {.began_ns = 8500,
+         .ended_ns = 9500,
+         .kind = TRACE_STAGE,
+         .stage = STAGE_SHARED,
+         .micro_batch = 1},
         {.began_ns = 6000, .ended_ns = 9250, .kind = TRACE_TRANSFER, .stage = STAGE_COMBINE}};
     const struct trace_part parts[] = {{first, 1}, {second, 2}};
     char path[] = "/tmp/fathom_trace_XXXXXX";

@@ -44,7 +44,7 @@ static pid_t listen_with(const char *const *answers, int count) {
     return pid;
 }
 
-static void answers_and_errors_are_told_apart(void **state) {
+static void answers_and_errors_are_reported_apart(void **state) {
     (void)state;
     static const char *const answers[] = {
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello",
@@ -79,7 +79,7 @@ static void nobody_who_listens_is_an_error(void **state) {
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_and_errors_are_told_apart),
+        cmocka_unit_test(answers_and_errors_are_reported_apart),
         cmocka_unit_test(nobody_who_listens_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,14 +47,15 @@ static void without_gateways_it_starts_nothing_and_says_so(void **state) {
                                                   .nodes = 9,
                                                   .decide_ns = 10000000};
     assert_int_equal(fleet_keeper_open(&file, &keeper, &error), STATUS_OK);
-    heard_begin("info");
+    received_begin("info");
     give(folder, FLEET_UNPINNED);
     fleet_keeper_look(keeper);
-    assert_non_null(strstr(heard_news(), "an operator's order wish=pin role=decode units=auto\n"));
+    assert_non_null(
+        strstr(received_news(), "an operator's order wish=pin role=decode units=auto\n"));
     give(folder, 3);
     fleet_keeper_look(keeper);
-    assert_non_null(strstr(heard_news(), "an operator's order wish=pin role=decode units=3\n"));
-    heard_end();
+    assert_non_null(strstr(received_news(), "an operator's order wish=pin role=decode units=3\n"));
+    received_end();
     ends = 1;
     fleet_keeper_run(keeper, &ends);
     fleet_keeper_close(keeper);

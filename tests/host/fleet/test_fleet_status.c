@@ -17,9 +17,9 @@ static struct fleet_file file;
 static char memory[1 << 20], text[1 << 16];
 
 static const char *write_with(void (*write)(struct json_writer *, const struct fleet_moment *),
-                              const struct fleet_moment *told) {
+                              const struct fleet_moment *reported) {
     struct json_writer writer = {.out = text, .room = sizeof text - 1};
-    write(&writer, told);
+    write(&writer, reported);
     assert_true(json_writer_fits(&writer));
     text[writer.count] = 0;
     return text;
@@ -44,23 +44,23 @@ static void status_has_the_shape_that_programs_rely_on(void **state) {
     record_set_head(&seen, RECORD_FLEET_UNIT);
     assert_int_equal(machine.receive(machine.self, &seen.record, 1), STATUS_OK);
     const struct kept_unit kept = {.number = 7, .job = "job 12 \"n3\""};
-    const struct fleet_moment told = {.file = &file,
-                                      .manager = manager,
-                                      .units = &kept,
-                                      .unit_count = 1,
-                                      .wall_ns = 1764244800000000000,
-                                      .launcher = "slurm",
-                                      .trouble = ""};
+    const struct fleet_moment reported = {.file = &file,
+                                          .manager = manager,
+                                          .units = &kept,
+                                          .unit_count = 1,
+                                          .wall_ns = 1764244800000000000,
+                                          .launcher = "slurm",
+                                          .trouble = ""};
     assert_string_equal(
-        write_with(fleet_status_write_json, &told),
+        write_with(fleet_status_write_json, &reported),
         "{\"units\":[{\"id\":7,\"role\":\"decode\",\"state\":\"serving\",\"nodes\":4,"
         "\"launcher\":\"slurm\",\"job\":\"job 12 \\\"n3\\\"\"}],"
         "\"wanted\":{\"prefill\":0,\"decode\":1},"
         "\"next\":{\"at\":null,\"action\":null,\"reason\":null}}\n");
-    write_with(fleet_status_write_table, &told);
+    write_with(fleet_status_write_table, &reported);
     assert_non_null(strstr(text, "fleet night at 2025-11-27T12:00:00Z: 4 of 0 nodes"));
     assert_non_null(strstr(text, "     7 decode   serving        4         2  job 12"));
-    write_with(fleet_status_write_metrics, &told);
+    write_with(fleet_status_write_metrics, &reported);
     assert_non_null(strstr(text, "\nfathom_fleet_units{role=\"decode\"} 1\n"));
 }
 

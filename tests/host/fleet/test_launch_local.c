@@ -52,7 +52,7 @@ static enum status start(struct unit_launcher *launcher, const char *program, ui
     return launcher->start(launcher->self, &order, error);
 }
 
-static void a_unit_is_found_again_and_ends_when_it_is_told(void **state) {
+static void a_unit_is_found_again_and_ends_when_it_is_reported(void **state) {
     (void)state;
     struct unit_launcher first, second;
     struct error error;
@@ -118,7 +118,7 @@ int main(void) {
     launcher_mark(name, mark);
     snprintf(log_path, sizeof log_path, "/tmp/fathom-launch-%d.log", (int)getpid());
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_unit_is_found_again_and_ends_when_it_is_told),
+        cmocka_unit_test(a_unit_is_found_again_and_ends_when_it_is_reported),
         cmocka_unit_test(another_users_process_is_no_unit),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error_at_once),
     };

@@ -31,7 +31,7 @@ static void what_it_prints_comes_back(void **state) {
     assert_int_equal(strlen(out), sizeof out - 1); /* as much as there is room for */
 }
 
-static void what_goes_wrong_is_told_by_its_last_line(void **state) {
+static void what_goes_wrong_is_reported_by_its_last_line(void **state) {
     (void)state;
     char out[64];
     struct error error;
@@ -60,7 +60,7 @@ static void a_word_is_quoted_as_a_shell_reads_it(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_it_prints_comes_back),
-        cmocka_unit_test(what_goes_wrong_is_told_by_its_last_line),
+        cmocka_unit_test(what_goes_wrong_is_reported_by_its_last_line),
         cmocka_unit_test(a_word_is_quoted_as_a_shell_reads_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,11 +40,11 @@ static int open_server(void **state) {
     struct error error;
     http_server_defaults(&options);
     options.port = 0;
-    options.allow_hosts = "a";
+    options.host_allowlist = "a";
     options.deliver = deliver;
     options.admit = admit;
     options.connections_max = 4;
-    admission = ADMISSION_STRANGER;
+    admission = ADMISSION_KEYLESS;
     base = event_base_new();
     if (http_server_open(&options, base, &server, &error)) return -1;
     return http_server_start(server, &error) ? -1 : 0;
@@ -129,7 +129,7 @@ static void a_request_counts_for_its_key_or_its_address(void **state) {
     struct connection_id first = take_request();
     say(same, POST "x-api-key: k\r\nContent-Length: 0\r\n\r\n");
     struct connection_id second = take_request();
-    admission = ADMISSION_STRANGER;
+    admission = ADMISSION_KEYLESS;
     say(stranger, POST "Authorization: Bearer k\r\nContent-Length: 0\r\n\r\n");
     struct connection_id third = take_request();
     uint64_t client = http_server_client(server, first);

@@ -237,7 +237,8 @@ static size_t decode(const char *text, size_t step, struct http_chunks *chunks, 
         size_t end = at + step < count ? at + step : count;
         while (at < end && !chunks->done && !chunks->broken) {
             struct bytes piece;
-            size_t taken = http_chunks_take(chunks, (struct bytes){text + at, end - at}, &piece);
+            size_t taken =
+                http_message_chunks_take(chunks, (struct bytes){text + at, end - at}, &piece);
             strncat(body, piece.data, piece.count);
             at += taken;
         }

@@ -76,9 +76,9 @@ static int open_with(uint32_t request_ms, uint32_t idle_ms, uint32_t behind_ms) 
     options.stall_ms_max = options.linger_ms_max = options.pace_ms_max = PATIENCE_MS;
     options.behind_ms_max = behind_ms;
     options.connections_max = 40;
-    options.allow_hosts = "a";
+    options.host_allowlist = "a";
     options.admit = admit;
-    admission = ADMISSION_STRANGER;
+    admission = ADMISSION_KEYLESS;
     options.assets = assets;
     options.asset_count = ARRAY_COUNT(assets);
     options.deliver = deliver;
@@ -209,11 +209,11 @@ static void perform(enum record_kind kind, struct connection_id id, uint32_t sta
         .http_status = status, .allow = allow, .body_bytes = count, .header_bytes = header_bytes};
     struct record_stream_begin begin = {.content_type = stream_type, .header_bytes = header_bytes};
     struct record_stream_data data = {.data_bytes = count};
-    struct record *record = outbox_put(&outbox, kind,
-                                       kind == RECORD_RESPOND        ? (const void *)&respond
-                                       : kind == RECORD_STREAM_BEGIN ? (const void *)&begin
-                                       : kind == RECORD_STREAM_DATA  ? (const void *)&data
-                                                                     : NULL);
+    struct record *record = machine_outbox_put(&outbox, kind,
+                                               kind == RECORD_RESPOND ? (const void *)&respond
+                                               : kind == RECORD_STREAM_BEGIN ? (const void *)&begin
+                                               : kind == RECORD_STREAM_DATA  ? (const void *)&data
+                                                                             : NULL);
     memcpy((char *)record + sizeof *record, &id, sizeof id);
     if (kind == RECORD_RESPOND) memcpy(record_tail(record, 1), headers, header_bytes);
     if (kind == RECORD_STREAM_BEGIN) memcpy(record_tail(record, 0), headers, header_bytes);
@@ -423,7 +423,7 @@ static void it_cuts_off_a_reader_that_stays_behind(void **state) {
 /* Nobody could read while the loop stood still: not what was written to him then, nor is he late
  * with what we did not take. */
 /* Pooled connections of proxies and clients are used again for as long as they are told. */
-static void an_idle_connection_lasts_as_long_as_it_is_told(void **state) {
+static void an_idle_connection_lasts_as_long_as_it_is_reported(void **state) {
     options.idle_ms_max = 1000;
     reopen();
     int client = connect_client();
@@ -574,7 +574,7 @@ static void serves_its_pages(void **state) {
     close(client);
 }
 
-static void wrong_methods_are_told_the_right_ones(void **state) {
+static void wrong_methods_are_reported_the_right_ones(void **state) {
     static const struct {
         uint32_t allow;
         const char *header;
@@ -978,13 +978,13 @@ int main(void) {
         CASE(bounds_the_memory_of_all_bodies),
         cmocka_unit_test_setup_teardown(it_closes_slow_senders, open_hasty_server, close_server),
         CASE(serves_its_pages),
-        CASE(wrong_methods_are_told_the_right_ones),
+        CASE(wrong_methods_are_reported_the_right_ones),
         CASE(requests_of_other_sites_are_refused),
         CASE(an_origin_may_be_let_in),
         CASE(nothing_is_kept_of_an_unwanted_body),
         CASE(half_sent_bodies_stop_nobody),
         CASE(a_body_that_stands_still_ends),
-        CASE(an_idle_connection_lasts_as_long_as_it_is_told),
+        CASE(an_idle_connection_lasts_as_long_as_it_is_reported),
         CASE(idle_connections_make_way),
         CASE(who_has_sent_is_not_idle),
         CASE(who_does_not_take_its_answer_makes_way),

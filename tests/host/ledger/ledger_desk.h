@@ -18,7 +18,7 @@
 #include "contract/machine.h"
 #include "contract/record_unit.h"
 #include "host/ledger/account_store.h"
-#include "host/ledger/entry_store.h"
+#include "host/ledger/usage_store.h"
 
 #define NOON (INT64_C(1795000000) / 86400 * 86400 + 43200)
 
@@ -87,10 +87,10 @@ static inline void make_schema_1(const char *file) {
 }
 
 /* Ended a second after noon; the caller frees it. */
-static inline struct record_entry *make_entry_of(uint64_t sequence, const char *account,
+static inline struct record_usage *make_entry_of(uint64_t sequence, const char *account,
                                                  const char *model, uint32_t hit, uint32_t miss,
                                                  uint32_t output) {
-    struct record_entry fixed = {
+    struct record_usage fixed = {
         .request = {.high = sequence, .low = 7},
         .sequence = sequence,
         .unix_time = NOON,
@@ -108,24 +108,24 @@ static inline struct record_entry *make_entry_of(uint64_t sequence, const char *
         .end_bytes = 4,
     };
     memcpy(fixed.account, account, strlen(account));
-    struct record_entry *entry = calloc(1, record_bytes(RECORD_ENTRY, &fixed));
-    assert_non_null(entry);
-    *entry = fixed;
-    record_set_head(entry, RECORD_ENTRY);
-    memcpy(entry_model(entry), model, fixed.model_bytes);
-    memcpy(entry_end(entry), "stop", 4);
-    assert_true(record_valid(entry, entry->record.bytes));
-    return entry;
+    struct record_usage *usage = calloc(1, record_bytes(RECORD_USAGE, &fixed));
+    assert_non_null(usage);
+    *usage = fixed;
+    record_set_head(usage, RECORD_USAGE);
+    memcpy(entry_model(usage), model, fixed.model_bytes);
+    memcpy(entry_end(usage), "stop", 4);
+    assert_true(record_valid(usage, usage->record.bytes));
+    return usage;
 }
 
-static inline struct record_entry *make_entry(uint64_t sequence, const char *account, uint32_t hit,
+static inline struct record_usage *make_entry(uint64_t sequence, const char *account, uint32_t hit,
                                               uint32_t miss, uint32_t output) {
     return make_entry_of(sequence, account, "", hit, miss, output);
 }
 
-static inline struct record_unit_tally make_tally(uint64_t instance, uint32_t ranks) {
-    return (struct record_unit_tally){
-        .record = record_head(RECORD_UNIT_TALLY, sizeof(struct record_unit_tally)),
+static inline struct record_unit_totals make_totals(uint64_t instance, uint32_t ranks) {
+    return (struct record_unit_totals){
+        .record = record_head(RECORD_UNIT_TOTALS, sizeof(struct record_unit_totals)),
         .instance = instance,
         .role = UNIT_DECODE,
         .rank_count = ranks};

@@ -68,14 +68,14 @@ static void a_file_of_schema_1_is_brought_up_with_all_that_is_in_it(void **state
     (void)state;
     struct database *database = open_desk();
     struct account_own own = {0};
-    struct entry_store *store = calloc(1, sizeof *store);
-    struct record_entry *entry = make_entry(1, "acme", 1, 2, 3);
-    struct record *records[] = {&entry->record};
+    struct usage_store *store = calloc(1, sizeof *store);
+    struct record_usage *usage = make_entry(1, "acme", 1, 2, 3);
+    struct record *records[] = {&usage->record};
     uint32_t written = 0;
     make_account(database, "acme", NULL);
-    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
-    fine(entry_store_begin(store, NOON, &error));
-    fine(entry_store_write(store, records, 1, NOON, &written, &error));
+    *store = (struct usage_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(usage_store_begin(store, NOON, &error));
+    fine(usage_store_write(store, records, 1, NOON, &written, &error));
     database_close(database);
     make_schema_1(path);
     store->database = database = open_desk();
@@ -83,16 +83,16 @@ static void a_file_of_schema_1_is_brought_up_with_all_that_is_in_it(void **state
     assert_int_equal(number_of(database, "SELECT count(*) FROM sqlite_schema WHERE sql LIKE"
                                          " '%UNIQUE (ended, high, low)%'"),
                      1);
-    fine(entry_store_write(store, records, 1, NOON, &written, &error)); /* it is known */
+    fine(usage_store_write(store, records, 1, NOON, &written, &error)); /* it is known */
     assert_int_equal(number_of(database, "SELECT count(*) + sum(high) FROM entries"), 2);
     assert_int_equal(number_of(database, "SELECT tokens FROM accounts"), 6);
     database_close(database);
     free(own.used);
-    free(entry);
+    free(usage);
     free(store);
 }
 
-static void a_damaged_page_is_told(void **state) {
+static void a_damaged_page_is_reported(void **state) {
     (void)state;
     static const char trash[8192] = "trash";
     struct database *database = open_desk();
@@ -179,7 +179,7 @@ static void several_writers_take_turns(void **state) {
 }
 
 /* A file that may not grow is what a full disk is. */
-static void a_full_disk_is_told_and_what_was_there_stays(void **state) {
+static void a_full_disk_is_reported_and_what_was_there_stays(void **state) {
     (void)state;
     struct database *database = open_desk();
     struct rlimit before, small = {0};
@@ -267,11 +267,11 @@ int main(void) {
         CASE(a_new_file_is_its_owners_alone),
         CASE(what_is_no_database_of_ours_is_refused),
         CASE(a_file_of_schema_1_is_brought_up_with_all_that_is_in_it),
-        CASE(a_damaged_page_is_told),
+        CASE(a_damaged_page_is_reported),
         CASE(what_was_committed_is_there_and_nothing_else),
         CASE(another_connections_commit_changes_the_version),
         CASE(several_writers_take_turns),
-        CASE(a_full_disk_is_told_and_what_was_there_stays),
+        CASE(a_full_disk_is_reported_and_what_was_there_stays),
         CASE(no_link_is_followed_to_what_sqlite_writes),
         CASE(a_database_is_where_its_owner_alone_writes),
     };

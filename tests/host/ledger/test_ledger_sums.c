@@ -10,21 +10,21 @@ static char second[140];
 static void fill(const char *file, uint64_t first, uint32_t output, int64_t hours_later) {
     struct database *database = NULL;
     struct account_own own = {0};
-    struct entry_store *store = calloc(1, sizeof *store);
-    struct record_unit_tally tally = make_tally(7, 8);
-    struct record_entry *entry = make_entry(first, "acme", 10, 20, output);
-    struct record *records[] = {&entry->record, &tally.record};
+    struct usage_store *store = calloc(1, sizeof *store);
+    struct record_unit_totals totals = make_totals(7, 8);
+    struct record_usage *usage = make_entry(first, "acme", 10, 20, output);
+    struct record *records[] = {&usage->record, &totals.record};
     uint32_t written = 0;
     fine(database_open(file, DATABASE_MAKE, &database, &error));
     if (!number_of(database, "SELECT count(*) FROM accounts")) make_account(database, "acme", NULL);
-    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
-    fine(entry_store_begin(store, NOON, &error));
-    entry->unix_time += 3600 * hours_later;
-    fine(entry_store_write(store, records, 2, NOON, &written, &error));
-    fine(entry_store_write(store, records + 1, 1, NOON + 36, &written, &error));
+    *store = (struct usage_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(usage_store_begin(store, NOON, &error));
+    usage->unix_time += 3600 * hours_later;
+    fine(usage_store_write(store, records, 2, NOON, &written, &error));
+    fine(usage_store_write(store, records + 1, 1, NOON + 36, &written, &error));
     database_close(database);
     free(own.used);
-    free(entry);
+    free(usage);
     free(store);
 }
 

@@ -20,14 +20,14 @@
 
 static struct ledger *ledger;
 static struct worker *worker;
-static uint64_t settled;
-static struct record_accounts *told;
+static uint64_t committed;
+static struct record_accounts *reported;
 
 static void start_with(const struct ledger_prices *prices) {
     struct ledger_options options = {.path = path, .models = "m", .prices = *prices};
-    settled = 0;
-    fine(ledger_open(&options, &ledger, &error));
-    fine(worker_open("ledger", ledger_work, ledger, &worker, &error));
+    committed = 0;
+    fine(ledger_thread_open(&options, &ledger, &error));
+    fine(worker_open("ledger", ledger_thread_work, ledger, &worker, &error));
     worker_call(worker);
 }
 
@@ -39,25 +39,25 @@ static void stop(void) {
     while (worker_waiting_bytes(worker))
         usleep(1000);
     assert_true(worker_close(worker, PATIENCE_NS));
-    ledger_close(ledger);
-    free(told);
-    told = NULL;
+    ledger_thread_close(ledger);
+    free(reported);
+    reported = NULL;
 }
 
 static void take(void *context, const struct record *record) {
     (void)context;
-    if (record->kind == RECORD_SETTLED) {
-        uint64_t sequence = ((const struct record_settled *)record)->sequence;
-        assert_true(sequence > settled);
-        settled = sequence;
+    if (record->kind == RECORD_COMMITTED) {
+        uint64_t sequence = ((const struct record_committed *)record)->sequence;
+        assert_true(sequence > committed);
+        committed = sequence;
         return;
     }
     assert_int_equal(record->kind, RECORD_ACCOUNTS);
     assert_true(record_valid(record, record->bytes));
-    free(told);
-    told = malloc(record->bytes);
-    assert_non_null(told);
-    memcpy(told, record, record->bytes);
+    free(reported);
+    reported = malloc(record->bytes);
+    assert_non_null(reported);
+    memcpy(reported, record, record->bytes);
 }
 
 static void await(int ms) {
@@ -66,16 +66,16 @@ static void await(int ms) {
 }
 
 static void give(uint64_t sequence, const char *account) {
-    struct record_entry *entry = make_entry(sequence, account, 1, 1, 1);
-    worker_give(worker, &entry->record);
-    free(entry);
+    struct record_usage *usage = make_entry(sequence, account, 1, 1, 1);
+    worker_give(worker, &usage->record);
+    free(usage);
 }
 
 static void await_settled(uint64_t sequence) {
     int64_t until = clock_now_ns() + PATIENCE_NS;
-    while (settled < sequence && clock_now_ns() < until)
+    while (committed < sequence && clock_now_ns() < until)
         await(100);
-    assert_int_equal(settled, sequence);
+    assert_int_equal(committed, sequence);
 }
 
 static void what_is_settled_is_written_down(void **state) {
@@ -94,33 +94,33 @@ static void what_is_settled_is_written_down(void **state) {
     database_close(database);
 }
 
-static void what_others_change_is_told(void **state) {
+static void what_others_change_is_reported(void **state) {
     (void)state;
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
     fine(account_store_top_up(database, "acme", 77, 1, &error));
     start();
-    assert_int_equal(ledger_accounts(ledger)->account_count, 1);
-    assert_string_equal(ledger_accounts(ledger)->currency, "USD");
+    assert_int_equal(ledger_thread_accounts(ledger)->account_count, 1);
+    assert_string_equal(ledger_thread_accounts(ledger)->currency, "USD");
     give(1, "acme");
     await_settled(1);
     for (int i = 0; i < 6; i++)
         await(100);
-    assert_null(told); /* its own entry is no news to the gateway */
+    assert_null(reported); /* its own entry is no news to the gateway */
     make_account(database, "other", NULL);
     int64_t until = clock_now_ns() + PATIENCE_NS;
-    while (!told && clock_now_ns() < until)
+    while (!reported && clock_now_ns() < until)
         await(100);
-    assert_non_null(told);
-    assert_int_equal(told->account_count, 2);
-    assert_int_equal(told->settled, 1);
-    assert_int_equal(accounts_named(told)[0].balance, 77 - 2220);
-    assert_int_equal(accounts_named(told)[0].others_requests, 0);
+    assert_non_null(reported);
+    assert_int_equal(reported->account_count, 2);
+    assert_int_equal(reported->committed, 1);
+    assert_int_equal(accounts_named(reported)[0].balance, 77 - 2220);
+    assert_int_equal(accounts_named(reported)[0].others_requests, 0);
     database_close(database);
     stop();
 }
 
-static void another_gateways_use_is_told(void **state) {
+static void another_gateways_use_is_reported(void **state) {
     (void)state;
     struct database *database = open_desk();
     make_account(database, "acme", NULL);
@@ -135,11 +135,11 @@ static void another_gateways_use_is_told(void **state) {
     ledger = first;
     worker = first_worker;
     int64_t until = clock_now_ns() + PATIENCE_NS;
-    while (!told && clock_now_ns() < until)
+    while (!reported && clock_now_ns() < until)
         await(100);
-    assert_non_null(told);
-    assert_int_equal(accounts_named(told)[0].others_requests, 1);
-    assert_int_equal(accounts_named(told)[0].others_tokens, 3);
+    assert_non_null(reported);
+    assert_int_equal(accounts_named(reported)[0].others_requests, 1);
+    assert_int_equal(accounts_named(reported)[0].others_tokens, 3);
     stop();
     ledger = other;
     worker = other_worker;
@@ -159,23 +159,25 @@ static struct ledger_price changing(const void *context, struct bytes model, int
 }
 
 /* A gateway of several names sets aside by each one's price: any that changes is news. */
-static void a_models_price_that_changes_is_told(void **state) {
+static void a_models_price_that_changes_is_reported(void **state) {
     (void)state;
     const struct ledger_prices prices = {
         .currency = "USD", .models = {"first", "second"}, .model_count = 2, .at = changing};
     atomic_store(&second_price, 7);
     start_with(&prices);
-    const struct model_prices *known = &ledger_accounts(ledger)->prices;
+    const struct model_prices *known = &ledger_thread_accounts(ledger)->prices;
     assert_int_equal(known->others.output, 1);
-    assert_int_equal(model_prices_find(known, BYTES_LITERAL("first"))->output, 5);
-    assert_int_equal(model_prices_find(known, BYTES_LITERAL("second"))->output, 7);
+    assert_int_equal(record_ledger_model_prices_find(known, BYTES_LITERAL("first"))->output, 5);
+    assert_int_equal(record_ledger_model_prices_find(known, BYTES_LITERAL("second"))->output, 7);
     atomic_store(&second_price, 8);
     int64_t until = clock_now_ns() + PATIENCE_NS;
-    while (!told && clock_now_ns() < until)
+    while (!reported && clock_now_ns() < until)
         await(100);
-    assert_non_null(told);
-    assert_int_equal(model_prices_find(&told->prices, BYTES_LITERAL("first"))->output, 5);
-    assert_int_equal(model_prices_find(&told->prices, BYTES_LITERAL("second"))->output, 8);
+    assert_non_null(reported);
+    assert_int_equal(
+        record_ledger_model_prices_find(&reported->prices, BYTES_LITERAL("first"))->output, 5);
+    assert_int_equal(
+        record_ledger_model_prices_find(&reported->prices, BYTES_LITERAL("second"))->output, 8);
     stop();
 }
 
@@ -193,7 +195,7 @@ static void what_cannot_be_written_waits_for_room(void **state) {
     give(2, "");
     for (int i = 0; i < 5; i++)
         await(100);
-    assert_int_equal(settled, 1);
+    assert_int_equal(committed, 1);
     setrlimit(RLIMIT_FSIZE, &before);
     give(3, "");
     await_settled(3);
@@ -215,7 +217,7 @@ static void nothing_is_settled_in_a_file_that_is_gone(void **state) {
     give(2, "");
     for (int i = 0; i < 5; i++)
         await(100);
-    assert_int_equal(settled, 1);
+    assert_int_equal(committed, 1);
     assert_int_equal(rename(aside, path), 0); /* somebody saw the line */
     give(3, "");
     await_settled(3);
@@ -234,7 +236,7 @@ _Noreturn static void write_until_killed(uint64_t first) {
     for (uint64_t i = first;; i++) {
         give(i, "acme");
         if (i % 8 == 0) await(i % 64 ? 0 : 1);
-        if (settled) atomic_store(shared, settled);
+        if (committed) atomic_store(shared, committed);
     }
 }
 
@@ -281,9 +283,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
         CASE(what_is_settled_is_written_down),
-        CASE(what_others_change_is_told),
-        CASE(another_gateways_use_is_told),
-        CASE(a_models_price_that_changes_is_told),
+        CASE(what_others_change_is_reported),
+        CASE(another_gateways_use_is_reported),
+        CASE(a_models_price_that_changes_is_reported),
         CASE(what_cannot_be_written_waits_for_room),
         CASE(nothing_is_settled_in_a_file_that_is_gone),
         CASE(nothing_settled_is_lost_and_nothing_is_twice_after_kills),

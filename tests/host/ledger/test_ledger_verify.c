@@ -12,32 +12,32 @@ static void note(void *context, const char *line) {
     snprintf(last, sizeof last, "%s", line);
 }
 
-static void fill(uint64_t first, struct record_unit_tally *tally) {
+static void fill(uint64_t first, struct record_unit_totals *totals) {
     struct database *database = open_desk();
     struct account_own own = {0};
-    struct entry_store *store = calloc(1, sizeof *store);
-    struct record_entry *entry = make_entry(first, "acme", 10, 20, 30);
-    struct record *records[] = {&entry->record, &tally->record};
+    struct usage_store *store = calloc(1, sizeof *store);
+    struct record_usage *usage = make_entry(first, "acme", 10, 20, 30);
+    struct record *records[] = {&usage->record, &totals->record};
     uint32_t written = 0;
-    make_account(database, "acme", entry->key);
+    make_account(database, "acme", usage->key);
     fine(account_store_top_up(database, "acme", 1000, 1, &error));
-    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
-    fine(entry_store_begin(store, NOON, &error));
-    fine(entry_store_write(store, records, 2, NOON, &written, &error));
+    *store = (struct usage_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(usage_store_begin(store, NOON, &error));
+    fine(usage_store_write(store, records, 2, NOON, &written, &error));
     database_close(database);
     free(own.used);
-    free(entry);
+    free(usage);
     free(store);
 }
 
-static struct record_unit_tally tally_of(uint64_t counted, uint64_t entered) {
-    struct record_unit_tally tally = make_tally(7, 8);
-    tally.counted.output_tokens = counted;
-    tally.entered.made_tokens = entered;
-    tally.counted.prompt_tokens = 20;
-    tally.counted.recomputed_tokens = 3;
-    tally.entered.computed_tokens = 23;
-    return tally;
+static struct record_unit_totals totals_of(uint64_t counted, uint64_t entered) {
+    struct record_unit_totals totals = make_totals(7, 8);
+    totals.counted.output_tokens = counted;
+    totals.entered.made_tokens = entered;
+    totals.counted.prompt_tokens = 20;
+    totals.counted.recomputed_tokens = 3;
+    totals.entered.computed_tokens = 23;
+    return totals;
 }
 
 static struct ledger_verdict verify(size_t count, const char *const *paths) {
@@ -49,8 +49,8 @@ static struct ledger_verdict verify(size_t count, const char *const *paths) {
 
 static int64_t breaches_after(const char *change) {
     const char *paths[] = {path};
-    struct record_unit_tally tally = tally_of(30, 30);
-    fill(1, &tally);
+    struct record_unit_totals totals = totals_of(30, 30);
+    fill(1, &totals);
     struct database *database = open_desk();
     fine(database_make(database, change, &error));
     database_close(database);
@@ -63,8 +63,8 @@ static int64_t breaches_after(const char *change) {
 static void a_sound_ledger_has_no_breach(void **state) {
     (void)state;
     const char *paths[] = {path};
-    struct record_unit_tally tally = tally_of(30, 30);
-    fill(1, &tally);
+    struct record_unit_totals totals = totals_of(30, 30);
+    fill(1, &totals);
     struct ledger_verdict verdict = verify(1, paths);
     if (verdict.breaches) fail_msg("%s", last);
     assert_int_equal(verdict.entries, 1);
@@ -152,14 +152,14 @@ static void a_request_that_was_entered_twice_is_found(void **state) {
 static void a_units_tokens_are_summed_over_files(void **state) {
     (void)state;
     char first[130];
-    struct record_unit_tally tally = tally_of(50, 30);
-    tally.entered.computed_tokens = 13;
-    fill(1, &tally);
+    struct record_unit_totals totals = totals_of(50, 30);
+    totals.entered.computed_tokens = 13;
+    fill(1, &totals);
     memcpy(first, path, sizeof path);
     snprintf(path + strlen(path), 2, "2");
-    tally.entered.made_tokens = 20;
-    tally.entered.computed_tokens = 10;
-    fill(2, &tally);
+    totals.entered.made_tokens = 20;
+    totals.entered.computed_tokens = 10;
+    fill(2, &totals);
     const char *paths[] = {first, path};
     assert_int_equal(verify(1, paths).breaches, 2); /* one alone lacks the other's */
     struct ledger_verdict both = verify(2, paths);
@@ -171,9 +171,9 @@ static void a_units_tokens_are_summed_over_files(void **state) {
 static void a_unit_with_something_under_way_is_not_judged(void **state) {
     (void)state;
     const char *paths[] = {path};
-    struct record_unit_tally tally = tally_of(50, 30);
-    tally.open.made_tokens = 3;
-    fill(1, &tally);
+    struct record_unit_totals totals = totals_of(50, 30);
+    totals.open.made_tokens = 3;
+    fill(1, &totals);
     struct ledger_verdict verdict = verify(1, paths);
     assert_int_equal(verdict.breaches, 0);
     assert_int_equal(verdict.units_open, 1);
@@ -183,17 +183,17 @@ static void a_unit_with_something_under_way_is_not_judged(void **state) {
 static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
     (void)state;
     const char *paths[] = {path};
-    struct record_unit_tally tally = tally_of(50, 30);
-    fill(1, &tally);
+    struct record_unit_totals totals = totals_of(50, 30);
+    fill(1, &totals);
     assert_int_equal(verify(1, paths).breaches, 1);
     struct database *database = open_desk();
     struct account_own own = {0};
-    struct entry_store *store = calloc(1, sizeof *store);
-    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
-    fine(entry_store_begin(store, NOON - 5, &error));
+    struct usage_store *store = calloc(1, sizeof *store);
+    *store = (struct usage_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(usage_store_begin(store, NOON - 5, &error));
     assert_int_equal(verify(1, paths).breaches, 0);
     assert_int_equal(verify(1, paths).units_open, 1);
-    fine(entry_store_end(store, NOON - 1, &error)); /* it had ended before the unit began */
+    fine(usage_store_end(store, NOON - 1, &error)); /* it had ended before the unit began */
     assert_int_equal(verify(1, paths).breaches, 1);
     fine(database_make(database,
                        "UPDATE gateways SET ended = NULL;"
@@ -209,16 +209,16 @@ static void a_unit_of_a_gateway_that_died_unheard_is_not_judged(void **state) {
 static void a_unit_that_was_lost_and_came_back_is_not_judged(void **state) {
     (void)state;
     const char *paths[] = {path};
-    struct record_unit_tally lost = tally_of(30, 30), again = tally_of(50, 10);
+    struct record_unit_totals lost = totals_of(30, 30), again = totals_of(50, 10);
     struct database *database = open_desk();
     struct account_own own = {0};
-    struct entry_store *store = calloc(1, sizeof *store);
+    struct usage_store *store = calloc(1, sizeof *store);
     struct record *records[] = {&lost.record, &again.record};
     uint32_t written = 0;
     lost.is_lost = 1;
-    *store = (struct entry_store){.database = database, .prices = &desk_prices, .own = &own};
-    fine(entry_store_begin(store, NOON, &error));
-    fine(entry_store_write(store, records, 2, NOON, &written, &error));
+    *store = (struct usage_store){.database = database, .prices = &desk_prices, .own = &own};
+    fine(usage_store_begin(store, NOON, &error));
+    fine(usage_store_write(store, records, 2, NOON, &written, &error));
     database_close(database);
     struct ledger_verdict verdict = verify(1, paths);
     if (verdict.breaches) fail_msg("%s", last);

@@ -26,15 +26,21 @@
 #define TRANSACTIONS 12
 #define PATIENCE_NS INT64_C(60000000000)
 
-enum plant { PLANT_NOTHING, PLANT_LYING_DISK, PLANT_NO_SYNC, PLANT_SYNC_LATER, PLANT_TOLD_EARLY };
+enum plant {
+    PLANT_NOTHING,
+    PLANT_LYING_DISK,
+    PLANT_NO_SYNC,
+    PLANT_SYNC_LATER,
+    PLANT_REPORTED_EARLY
+};
 
 /* What a gateway's life has done, and been told of as done. */
 struct life {
     struct database *database[2]; /* two gateways */
-    struct entry_store *store[2];
+    struct usage_store *store[2];
     struct account_own own[2];
     enum plant plant;
-    int64_t given, told;      /* entries: 1 to that one */
+    int64_t given, reported;  /* entries: 1 to that one */
     int64_t given_before;     /* by the life before, that was cut as well */
     bool is_thread;           /* which chooses transactions by itself */
     int64_t topped, accounts; /* told */
@@ -61,7 +67,7 @@ static void expect(bool holds, const char *what, int64_t expected, int64_t found
 static enum status open_one(struct life *life, int which, const char *file) {
     static const char *const syncs[] = {[PLANT_NO_SYNC] = "PRAGMA synchronous=OFF",
                                         [PLANT_SYNC_LATER] = "PRAGMA synchronous=NORMAL",
-                                        [PLANT_TOLD_EARLY] = NULL};
+                                        [PLANT_REPORTED_EARLY] = NULL};
     enum status status = database_open(file, DATABASE_MAKE, &life->database[which], &error);
     if (!status && syncs[life->plant])
         status = database_make(life->database[which], syncs[life->plant], &error);
@@ -78,9 +84,9 @@ static enum status begin_one(struct life *life, int which, const char *file) {
     if (status) return status;
     if (!life->store[which]) life->store[which] = calloc(1, sizeof *life->store[which]);
     assert_non_null(life->store[which]);
-    *life->store[which] = (struct entry_store){
+    *life->store[which] = (struct usage_store){
         .database = life->database[which], .prices = &desk_prices, .own = &life->own[which]};
-    return entry_store_begin(life->store[which], NOON, &error);
+    return usage_store_begin(life->store[which], NOON, &error);
 }
 
 static void end_life(struct life *life) {
@@ -111,18 +117,18 @@ static enum status make_payer(struct life *life, const char *name) {
 static enum status write_until(struct life *life, int which, int64_t until) {
     struct record *records[32];
     uint32_t count = 0, written = 0;
-    struct record_unit_tally tally = make_tally(7, 8);
-    for (int64_t i = life->told + 1; i <= until; i++) {
+    struct record_unit_totals totals = make_totals(7, 8);
+    for (int64_t i = life->reported + 1; i <= until; i++) {
         const char *const names[] = {"acme", "other", ""};
-        struct record_entry *entry = make_entry((uint64_t)i, names[i % 3], 5, 3, 2);
-        records[count++] = &entry->record;
+        struct record_usage *usage = make_entry((uint64_t)i, names[i % 3], 5, 3, 2);
+        records[count++] = &usage->record;
     }
-    records[count++] = &tally.record;
+    records[count++] = &totals.record;
     life->given = until > life->given ? until : life->given;
-    if (life->plant == PLANT_TOLD_EARLY) life->told = until;
+    if (life->plant == PLANT_REPORTED_EARLY) life->reported = until;
     enum status status =
-        entry_store_write(life->store[which], records, count, NOON + until, &written, &error);
-    if (!status) life->told = until;
+        usage_store_write(life->store[which], records, count, NOON + until, &written, &error);
+    if (!status) life->reported = until;
     while (--count > 0)
         free(records[count - 1]);
     return status;
@@ -162,10 +168,10 @@ static void live(struct life *life, const char *file) {
     if (!status) status = make_payer(life, "other");
     for (int i = 0; i < TRANSACTIONS && !status; i++) {
         int which = i % 2 && life->database[1] ? 1 : 0;
-        status = write_until(life, which, life->told + 1 + i * 7 % 5);
+        status = write_until(life, which, life->reported + 1 + i * 7 % 5);
         if (!status) status = live_between(life, i, file);
     }
-    if (!status) status = entry_store_end(life->store[0], NOON, &error);
+    if (!status) status = usage_store_end(life->store[0], NOON, &error);
     if (status && !cut_disk_is_cut()) fail_msg("%s", error.text);
     end_life(life);
 }
@@ -187,9 +193,9 @@ static void prove(const char *file) {
 static void check_rows(struct life *life, struct database *database) {
     int64_t count = ask(database, "SELECT count(*) FROM entries");
     int64_t requests = ask(database, "SELECT count(DISTINCT high) FROM entries");
-    expect(count == life->told || count == life->given || count == life->given_before ||
-               (life->is_thread && count > life->told && count < life->given),
-           "entries", life->told, count);
+    expect(count == life->reported || count == life->given || count == life->given_before ||
+               (life->is_thread && count > life->reported && count < life->given),
+           "entries", life->reported, count);
     expect(requests == count, "requests", count, requests);
     int64_t last = ask(database, "SELECT coalesce(max(high), 0) FROM entries");
     expect(last == count, "the last entry", count, last);
@@ -254,7 +260,7 @@ static bool cut_once(life_function *living, const struct life *from, uint64_t ca
     cut_disk_begin(call, life.plant == PLANT_LYING_DISK);
     living(&life, path);
     bool was_cut = cut_disk_is_cut();
-    if (!was_cut) assert_int_equal(life.told, life.given);
+    if (!was_cut) assert_int_equal(life.reported, life.given);
     look(&life, seed);
     cut_disk_end();
     return was_cut;
@@ -296,7 +302,7 @@ static uint64_t cut_all(life_function *living, const struct life *from, uint64_t
     return found;
 }
 
-static void a_power_cut_at_any_call_loses_nothing_told_and_counts_nothing_twice(void **state) {
+static void a_power_cut_at_any_call_loses_nothing_reported_and_counts_nothing_twice(void **state) {
     (void)state;
     struct life from = {.plant = PLANT_NOTHING};
     before_bytes = 0;
@@ -307,7 +313,7 @@ static void a_power_cut_at_any_call_loses_nothing_told_and_counts_nothing_twice(
 static void live_on(struct life *life, const char *file) {
     enum status status = begin_one(life, 0, file);
     for (int i = 0; i < 3 && !status; i++)
-        status = write_until(life, 0, life->told + 2);
+        status = write_until(life, 0, life->reported + 2);
     if (status && !cut_disk_is_cut()) fail_msg("%s", error.text);
     end_life(life);
 }
@@ -334,19 +340,19 @@ static void a_power_cut_at_any_call_of_a_migration_leaves_one_schema_or_the_othe
 
 static void note_settled(void *context, const struct record *record) {
     struct life *life = context;
-    if (record->kind == RECORD_SETTLED)
-        life->told = (int64_t)((const struct record_settled *)record)->sequence;
+    if (record->kind == RECORD_COMMITTED)
+        life->reported = (int64_t)((const struct record_committed *)record)->sequence;
 }
 
 static void give_and_await(struct life *life, struct worker *worker, int64_t until) {
     int64_t end_ns = clock_now_ns() + PATIENCE_NS;
     while (life->given < until) {
-        struct record_entry *entry = make_entry((uint64_t)++life->given, "", 5, 3, 2);
-        worker_give(worker, &entry->record);
-        free(entry);
+        struct record_usage *usage = make_entry((uint64_t)++life->given, "", 5, 3, 2);
+        worker_give(worker, &usage->record);
+        free(usage);
         if (life->given % 3 == 0) usleep(300);
     }
-    while (life->told < until && !cut_disk_is_cut() && clock_now_ns() < end_ns) {
+    while (life->reported < until && !cut_disk_is_cut() && clock_now_ns() < end_ns) {
         worker_take(worker, note_settled, life);
         usleep(200);
     }
@@ -359,15 +365,15 @@ static void live_in_a_thread(struct life *life, const char *file) {
     struct ledger_options options = {.path = file, .models = "m", .prices = desk_prices};
     struct ledger *ledger = NULL;
     struct worker *worker = NULL;
-    enum status status = ledger_open(&options, &ledger, &error);
+    enum status status = ledger_thread_open(&options, &ledger, &error);
     life->is_thread = true;
     if (!status) {
-        fine(worker_open("ledger", ledger_work, ledger, &worker, &error));
+        fine(worker_open("ledger", ledger_thread_work, ledger, &worker, &error));
         worker_call(worker);
         for (int i = 1; i <= 4 && !cut_disk_is_cut(); i++)
             give_and_await(life, worker, 9 * i);
         assert_true(worker_close(worker, PATIENCE_NS));
-        ledger_close(ledger);
+        ledger_thread_close(ledger);
     }
     if (status && !cut_disk_is_cut()) fail_msg("%s", error.text);
 }
@@ -381,19 +387,19 @@ static void what_the_thread_says_is_settled_survives_a_power_cut(void **state) {
 
 /* ---- kill -9 beside a gateway that lives on ---- */
 
-static struct { atomic_llong given, told; } * shared;
+static struct { atomic_llong given, reported; } * shared;
 
 /* A gateway that writes when the other one is there, and is killed meanwhile. */
 _Noreturn static void write_and_die(int gate, uint64_t call) {
-    struct life life = {.plant = PLANT_NOTHING, .told = 2};
+    struct life life = {.plant = PLANT_NOTHING, .reported = 2};
     char go;
     if (read(gate, &go, 1) != 1) _exit(2);
     cut_disk_kill_at(call);
     enum status status = begin_one(&life, 1, path);
     for (int i = 0; i < 4 && !status; i++) {
-        atomic_store(&shared->given, life.told + 2);
-        status = write_until(&life, 1, life.told + 2);
-        atomic_store(&shared->told, life.told);
+        atomic_store(&shared->given, life.reported + 2);
+        status = write_until(&life, 1, life.reported + 2);
+        atomic_store(&shared->reported, life.reported);
         if (!status && i == 1) status = bring_in(life.database[1]);
     }
     close_one(&life, 1);
@@ -415,13 +421,13 @@ static bool kill_once(uint64_t call) {
     fine(make_payer(&life, "acme"));
     fine(write_until(&life, 0, 2));
     atomic_store(&shared->given, 2);
-    atomic_store(&shared->told, 2);
+    atomic_store(&shared->reported, 2);
     assert_int_equal(write(gate[1], "g", 1), 1);
     assert_int_equal(waitpid(child, &ended, 0), child);
     if (!WIFSIGNALED(ended)) assert_int_equal(ended, 0);
     close(gate[0]);
     close(gate[1]);
-    life.told = atomic_load(&shared->told);
+    life.reported = atomic_load(&shared->reported);
     life.given = atomic_load(&shared->given);
     check_rows(&life, life.database[0]);
     fine(write_until(&life, 0, life.given + 2));
@@ -455,7 +461,7 @@ static void planted_bugs_are_found(void **state) {
     (void)state;
     before_bytes = 0;
     seed_count = 1;
-    for (enum plant plant = PLANT_LYING_DISK; plant <= PLANT_TOLD_EARLY; plant++) {
+    for (enum plant plant = PLANT_LYING_DISK; plant <= PLANT_REPORTED_EARLY; plant++) {
         struct life from = {.plant = plant};
         print_message("# planted: %d\n", plant);
         assert_in_range(cut_all(live, &from, test_times(7, 20), false), 1, UINT64_MAX);
@@ -492,7 +498,7 @@ static int clear_all(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, make_desk, clear_desk)
-        CASE(a_power_cut_at_any_call_loses_nothing_told_and_counts_nothing_twice),
+        CASE(a_power_cut_at_any_call_loses_nothing_reported_and_counts_nothing_twice),
         CASE(a_power_cut_at_any_call_of_a_migration_leaves_one_schema_or_the_other),
         CASE(what_the_thread_says_is_settled_survives_a_power_cut),
         CASE(a_writer_killed_at_any_call_leaves_its_neighbour_a_sound_ledger),

@@ -40,7 +40,7 @@ static void say(enum agent_kind kind, const void *body, const void *tail, size_t
 }
 
 /* Waits for a frame of the kind, whose body is kept; signs of life come in between. */
-static void hear(enum agent_kind kind, void *body) {
+static void receive(enum agent_kind kind, void *body) {
     static char memory[1 << 16];
     struct agent_frame frame;
     for (;;) {
@@ -71,7 +71,7 @@ static int start_with(int64_t timeout_ns) {
     snprintf(check.unit, sizeof check.unit, "test-%d", (int)getpid()); /* no other's */
     snprintf(check.model, sizeof check.model, "%s/models/tiny-r1", getenv("FATHOM_SOURCE"));
     say(AGENT_CHECK, &check, NULL, 0);
-    hear(AGENT_FACTS, &facts);
+    receive(AGENT_FACTS, &facts);
     assert_string_equal(facts.lacks, "");
     assert_string_equal(facts.address, "127.0.0.1");
     snprintf(room, sizeof room, "%s", facts.room);
@@ -131,8 +131,8 @@ static void ranks_have_what_they_were_given(void **state) {
     struct agent_ended first, second;
     say(AGENT_FILE, &key, "secret", 6);
     launch("looks");
-    hear(AGENT_ENDED, &first);
-    hear(AGENT_ENDED, &second);
+    receive(AGENT_ENDED, &first);
+    receive(AGENT_ENDED, &second);
     assert_int_equal(first.rank + second.rank, 1 + 2);
     assert_true(WIFEXITED(first.status) && WIFEXITED(second.status));
     assert_int_equal(WEXITSTATUS(first.status), 40 + first.rank);
@@ -147,11 +147,11 @@ static void a_signal_goes_to_the_rank_that_it_names(void **state) {
     launch("waits");
     say(AGENT_SIGNAL, &stranger, NULL, 0);
     say(AGENT_SIGNAL, &signal, NULL, 0);
-    hear(AGENT_ENDED, &ended);
+    receive(AGENT_ENDED, &ended);
     assert_int_equal(ended.rank, 2);
     assert_true(WIFSIGNALED(ended.status) && WTERMSIG(ended.status) == SIGKILL);
     say(AGENT_PING, NULL, NULL, 0);
-    hear(AGENT_PONG, NULL);
+    receive(AGENT_PONG, NULL);
     close(supervisor);
     agent_ends();
 }

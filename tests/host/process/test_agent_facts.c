@@ -33,7 +33,7 @@ static struct agent_facts take(struct agent_check check) {
 static bool passes(const struct agent_facts *facts, const struct agent_facts *first, char *text) {
     struct agent_facts own;
     agent_facts_name_program(&own);
-    return agent_facts_judge(facts, &own, first, text);
+    return agent_facts_verify(facts, &own, first, text);
 }
 
 static void a_host_that_has_all_passes(void **state) {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/pulse.h"
+#include "base/heartbeat.h"
 #include "host/process/agent_frame.h"
 
 static char memory[4096];
@@ -136,7 +136,7 @@ static void a_place_to_reach_has_an_address_and_a_port(void **state) {
 }
 
 static void signs_are_as_many_as_they_say(void **state) {
-    struct agent_sign signs[2] = {{.pid = 1}, {.state = PULSE_STATE_COUNT - 1}};
+    struct agent_sign signs[2] = {{.pid = 1}, {.state = HEARTBEAT_STATE_COUNT - 1}};
     struct agent_signs head = {1, 2};
     struct bytes frame = make(AGENT_SIGNS, &head, sizeof head, signs, sizeof signs);
     assert_int_equal(read_frame(frame, true), AGENT_GOT_FRAME);
@@ -144,7 +144,7 @@ static void signs_are_as_many_as_they_say(void **state) {
     frame = make(AGENT_SIGNS, &head, sizeof head, signs, sizeof signs);
     assert_int_equal(read_frame(frame, true), AGENT_GOT_NONSENSE);
     head.count = 2;
-    signs[1].state = PULSE_STATE_COUNT;
+    signs[1].state = HEARTBEAT_STATE_COUNT;
     frame = make(AGENT_SIGNS, &head, sizeof head, signs, sizeof signs);
     assert_int_equal(read_frame(frame, true), AGENT_GOT_NONSENSE);
 }

@@ -77,7 +77,7 @@ static int close_base(void **state) {
     return 0;
 }
 
-static void what_a_shell_does_instead_is_told_once(void **state) {
+static void what_a_shell_does_instead_is_reported_once(void **state) {
     assert_lost("exit 255", "the remote shell does not reach it, or may not in");
     assert_lost("exit 127", "it has to be where it is here, at the same path");
     assert_lost("exit 3", "its agent ended with status 3");
@@ -85,7 +85,7 @@ static void what_a_shell_does_instead_is_told_once(void **state) {
     assert_lost("echo Welcome; sleep 60", "what comes from there is no agent's: \"Welcome\"");
 }
 
-static void a_command_that_is_not_there_is_told(void **state) {
+static void a_command_that_is_not_there_is_reported(void **state) {
     const char *const command[] = {"/nowhere/shell", NULL};
     wait_for_loss(open_link(command, 60000000000));
     assert_non_null(strstr(why, "cannot be run there"));
@@ -95,13 +95,13 @@ static void silence_from_the_start_has_its_own_time(void **state) {
     const char *const command[] = {"sleep", "60", NULL};
     static const char before[] = "nothing was heard from it for ";
     wait_for_loss(open_link(command, 300000000));
-    const char *told = strstr(why, before);
-    assert_non_null(told);
-    assert_true(strtod(told + sizeof before - 1, NULL) >= 0.3);
+    const char *reported = strstr(why, before);
+    assert_non_null(reported);
+    assert_true(strtod(reported + sizeof before - 1, NULL) >= 0.3);
 }
 
 /* It answers nothing, but says a PONG now and then. */
-static void an_agent_that_speaks_is_heard(void **state) {
+static void an_agent_that_speaks_is_received(void **state) {
     const char *const command[] = {
         "sh", "-c",
         "while :; do printf 'FATA\\012\\000\\000\\000\\000\\000\\000\\000\\000\\000\\000\\000'; "
@@ -124,7 +124,7 @@ static void an_agent_that_speaks_is_heard(void **state) {
 
 /* Whoever writes to a process that has ended sees it first. The end is told all the same, and the event
  * loop is not kept busy by a file whose end nobody reads. */
-static void an_end_that_a_write_finds_is_told_once(void **state) {
+static void an_end_that_a_write_finds_is_reported_once(void **state) {
     static const char *const command[] = {"sh", "-c", "exit 255", NULL};
     struct agent_link *link = open_link(command, 60000000000);
     alarm(120); /* an event loop that is kept busy never comes back */
@@ -141,11 +141,11 @@ static void an_end_that_a_write_finds_is_told_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_end_that_a_write_finds_is_told_once),
-        cmocka_unit_test(what_a_shell_does_instead_is_told_once),
-        cmocka_unit_test(a_command_that_is_not_there_is_told),
+        cmocka_unit_test(an_end_that_a_write_finds_is_reported_once),
+        cmocka_unit_test(what_a_shell_does_instead_is_reported_once),
+        cmocka_unit_test(a_command_that_is_not_there_is_reported),
         cmocka_unit_test(silence_from_the_start_has_its_own_time),
-        cmocka_unit_test(an_agent_that_speaks_is_heard),
+        cmocka_unit_test(an_agent_that_speaks_is_received),
     };
     signal(SIGPIPE, SIG_IGN); /* as a supervisor's loop does */
     return cmocka_run_group_tests(tests, open_base, close_base);

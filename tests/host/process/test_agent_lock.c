@@ -29,21 +29,21 @@ static int remove_directory(void **state) {
 
 /* A process that holds the lock until it is killed. */
 static pid_t hold(const char *unit) {
-    int told[2];
+    int reported[2];
     char byte;
-    assert_int_equal(pipe(told), 0);
+    assert_int_equal(pipe(reported), 0);
     pid_t child = fork();
     if (child == 0) {
         struct agent_lock lock;
         bool was_held;
         if (agent_lock_take(directory, unit, &lock, &was_held, NULL)) _exit(1);
-        if (write(told[1], "x", 1) != 1) _exit(1);
+        if (write(reported[1], "x", 1) != 1) _exit(1);
         for (;;)
             pause();
     }
-    assert_int_equal(read(told[0], &byte, 1), 1);
-    close(told[0]);
-    close(told[1]);
+    assert_int_equal(read(reported[0], &byte, 1), 1);
+    close(reported[0]);
+    close(reported[1]);
     return child;
 }
 

@@ -16,12 +16,12 @@
 #include "host/process/agent_reach.h"
 
 static struct event_base *base;
-static struct agent_reached told[4];
-static uint32_t told_count;
+static struct agent_reached reported[4];
+static uint32_t reported_count;
 
 static void on_tried(void *context, const struct agent_reached *reached) {
     (void)context;
-    told[told_count++] = *reached;
+    reported[reported_count++] = *reached;
 }
 
 static struct agent_reach *open_one(void) {
@@ -39,7 +39,7 @@ static struct agent_place place_of(uint32_t host, const char *address, uint32_t 
 
 static int begin(void **state) {
     (void)state;
-    told_count = 0;
+    reported_count = 0;
     base = event_base_new();
     return base == NULL;
 }
@@ -59,11 +59,11 @@ static void a_place_where_somebody_listens_is_reached(void **state) {
     struct agent_place place = place_of(3, "127.0.0.1", port);
     for (int i = 0; i < 2; i++)
         agent_reach_try(other, &place);
-    while (told_count < 2)
+    while (reported_count < 2)
         event_base_loop(base, EVLOOP_ONCE);
-    assert_int_equal(told[0].error, 0);
-    assert_int_equal(told[1].error, 0);
-    assert_true(told[0].host == 3 && told[0].round == 7);
+    assert_int_equal(reported[0].error, 0);
+    assert_int_equal(reported[1].error, 0);
+    assert_true(reported[0].host == 3 && reported[0].round == 7);
     agent_reach_close(one);
     agent_reach_close(other);
 }
@@ -75,11 +75,11 @@ static void a_place_where_nobody_listens_is_not(void **state) {
     struct agent_place none = place_of(2, "nowhere", 1);
     agent_reach_try(one, &closed);
     agent_reach_try(one, &none);
-    assert_int_equal(told_count, 0); /* from the loop alone */
-    while (told_count < 2)
+    assert_int_equal(reported_count, 0); /* from the loop alone */
+    while (reported_count < 2)
         event_base_loop(base, EVLOOP_ONCE);
     for (uint32_t i = 0; i < 2; i++)
-        assert_int_equal(told[i].error, told[i].host == 1 ? ECONNREFUSED : EADDRNOTAVAIL);
+        assert_int_equal(reported[i].error, reported[i].host == 1 ? ECONNREFUSED : EADDRNOTAVAIL);
     agent_reach_close(one);
 }
 
@@ -90,7 +90,7 @@ static void attempts_end_with_their_owner(void **state) {
     agent_reach_try(one, &place);
     agent_reach_close(one);
     event_base_loop(base, EVLOOP_NONBLOCK);
-    assert_int_equal(told_count, 0);
+    assert_int_equal(reported_count, 0);
 }
 
 int main(void) {

@@ -54,14 +54,14 @@ static void much_that_waits_arrives_in_order(void **state) {
     open_streams(true);
     for (uint32_t i = 0; i < 3; i++) {
         memset(tail, 'a' + (int)i, bytes);
-        agent_stream_send(&supervisor, AGENT_TELL, NULL, (struct bytes){tail, bytes});
+        agent_stream_send(&supervisor, AGENT_REPORT, NULL, (struct bytes){tail, bytes});
     }
     for (uint32_t i = 0; i < 3; i++) {
         while (!agent_stream_next(&agent, &frame)) {
             agent_stream_tend(&supervisor);
             agent_stream_tend(&agent);
         }
-        assert_int_equal(frame.kind, AGENT_TELL);
+        assert_int_equal(frame.kind, AGENT_REPORT);
         assert_int_equal(frame.tail.count, bytes);
         assert_int_equal(frame.tail.data[0], 'a' + (int)i);
         assert_int_equal(frame.tail.data[bytes - 1], 'a' + (int)i);

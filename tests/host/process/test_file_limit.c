@@ -25,20 +25,20 @@ static void the_limit_is_raised(void **state) {
     assert_int_equal(limit.rlim_cur, limit.rlim_max);
 }
 
-static void a_shortage_is_told_once(void **state) {
+static void a_shortage_is_reported_once(void **state) {
     struct file_shortage shortage = {0}, another = {0};
-    assert_true(file_shortage_tell(&shortage, "here", EMFILE));
+    assert_true(file_limit_shortage_report(&shortage, "here", EMFILE));
     for (int i = 0; i < 1000; i++)
-        assert_false(file_shortage_tell(&shortage, "here", i % 2 ? EMFILE : ENFILE));
-    assert_true(file_shortage_tell(&another, "there", ENFILE));
+        assert_false(file_limit_shortage_report(&shortage, "here", i % 2 ? EMFILE : ENFILE));
+    assert_true(file_limit_shortage_report(&another, "there", ENFILE));
     shortage.failed_ns -= (int64_t)60000000000; /* it was over for long */
-    assert_true(file_shortage_tell(&shortage, "here", EMFILE));
+    assert_true(file_limit_shortage_report(&shortage, "here", EMFILE));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_limit_is_raised),
-        cmocka_unit_test(a_shortage_is_told_once),
+        cmocka_unit_test(a_shortage_is_reported_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,7 +73,7 @@ static void what_is_cut_off_is_gone(void **state) {
     lazy_memory_free(&memory);
 }
 
-static void what_cannot_be_is_told(void **state) {
+static void what_cannot_be_is_reported(void **state) {
     (void)state;
     assert_null(lazy_memory_take(SIZE_MAX / 2).start);
 }
@@ -83,7 +83,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_touched_costs_nothing),
         cmocka_unit_test(memory_in_large_pages_is_zero_and_keeps_what_is_written),
         cmocka_unit_test(what_is_cut_off_is_gone),
-        cmocka_unit_test(what_cannot_be_is_told),
+        cmocka_unit_test(what_cannot_be_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,7 +78,7 @@ static void messages_may_come_as_json(void **state) {
     expect(USER "hi" PROMPT);
 }
 
-static void what_is_too_long_is_told(void **state) {
+static void what_is_too_long_is_reported(void **state) {
     static char words[5000];
     memset(words, 'x', sizeof words);
     const struct chat_turn turn = {"user", {words, sizeof words}};
@@ -93,7 +93,7 @@ int main(void) {
         cmocka_unit_test(turns_become_the_ids_of_their_text),
         cmocka_unit_test(what_is_said_makes_special_tokens_only_if_asked),
         cmocka_unit_test(messages_may_come_as_json),
-        cmocka_unit_test(what_is_too_long_is_told),
+        cmocka_unit_test(what_is_too_long_is_reported),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -69,7 +69,7 @@ static void nodes_have_the_cpus_that_may_be_used(void **state) {
     assert_int_equal(numa_nodes_read(sys, &allowed, sets), 1);
 }
 
-static void a_machine_that_tells_nothing_has_no_nodes(void **state) {
+static void a_machine_that_reports_nothing_has_no_nodes(void **state) {
     allow(0, 63);
     assert_int_equal(numa_nodes_read("/nowhere", &allowed, sets), 0);
 }
@@ -77,7 +77,7 @@ static void a_machine_that_tells_nothing_has_no_nodes(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_have_the_cpus_that_may_be_used),
-        cmocka_unit_test(a_machine_that_tells_nothing_has_no_nodes),
+        cmocka_unit_test(a_machine_that_reports_nothing_has_no_nodes),
     };
     return cmocka_run_group_tests(tests, make_machine, remove_machine);
 }

@@ -19,14 +19,14 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "compute/exchange/job_meeting.h"
+#include "compute/exchange/job_rendezvous.h"
 #include "host/process/rank_launch.h"
 
 #define RANKS_MAX 40
 
 /* ---- a rank ---- */
 
-static uint32_t told(const char *name) {
+static uint32_t reported(const char *name) {
     const char *text = getenv(name);
     check(text);
     return (uint32_t)strtoul(text, NULL, 10);
@@ -40,19 +40,19 @@ static struct bytes address_of(uint32_t rank, bool large) {
 }
 
 /* Small ones byte by byte: the launcher puts pieces together. */
-static void say_here(bool large) {
-    static char frame[JOB_HERE_BYTES_MAX];
-    uint32_t rank = told(JOB_MEETING_RANK);
-    size_t bytes =
-        job_frame_here(frame, rank, 0, getenv(JOB_MEETING_HOST), address_of(rank, large));
+static void send_join(bool large) {
+    static char frame[JOB_JOIN_BYTES_MAX];
+    uint32_t rank = reported(JOB_RENDEZVOUS_RANK);
+    size_t bytes = job_rendezvous_frame_join(frame, rank, 0, getenv(JOB_RENDEZVOUS_HOST),
+                                             address_of(rank, large));
     size_t piece = large ? bytes : 1;
     for (size_t at = 0; at < bytes; at += piece)
-        check(write((int)told(JOB_MEETING_FILE), frame + at, piece) == (ssize_t)piece);
+        check(write((int)reported(JOB_RENDEZVOUS_FILE), frame + at, piece) == (ssize_t)piece);
 }
 
-static bool hear(char *frame, size_t bytes) {
+static bool receive(char *frame, size_t bytes) {
     for (size_t at = 0; at < bytes;) {
-        ssize_t got = read((int)told(JOB_MEETING_FILE), frame + at, bytes - at);
+        ssize_t got = read((int)reported(JOB_RENDEZVOUS_FILE), frame + at, bytes - at);
         if (got <= 0) return false;
         at += (size_t)got;
     }
@@ -60,51 +60,51 @@ static bool hear(char *frame, size_t bytes) {
 }
 
 /* Everybody's places, as they were said. */
-static void hear_roster(bool large, const char *other_host) {
+static void receive_members(bool large, const char *other_host) {
     static char frame[sizeof(struct job_frame) + RANKS_MAX * JOB_PLACE_BYTES_MAX];
-    uint32_t ranks = told(JOB_MEETING_RANKS), own = told(JOB_MEETING_RANK);
+    uint32_t ranks = reported(JOB_RENDEZVOUS_RANKS), own = reported(JOB_RENDEZVOUS_RANK);
     struct job_frame head;
     struct bytes address;
     const char *host;
     size_t bytes, at = 0;
-    check(hear(frame, sizeof head));
+    check(receive(frame, sizeof head));
     memcpy(&head, frame, sizeof head);
-    check(head.kind == JOB_FRAME_ROSTER);
-    check(job_frame_measure((struct bytes){frame, sizeof head}, ranks, &bytes));
-    check(hear(frame + sizeof head, bytes - sizeof head));
+    check(head.kind == JOB_FRAME_MEMBERS);
+    check(job_rendezvous_frame_measure((struct bytes){frame, sizeof head}, ranks, &bytes));
+    check(receive(frame + sizeof head, bytes - sizeof head));
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        check(job_frame_place((struct bytes){frame, bytes}, &at, &host, &address));
+        check(job_rendezvous_frame_place((struct bytes){frame, bytes}, &at, &host, &address));
         check(bytes_equal(address, address_of(rank, large)));
-        const char *expected = other_host && rank < 2 ? other_host : getenv(JOB_MEETING_HOST);
+        const char *expected = other_host && rank < 2 ? other_host : getenv(JOB_RENDEZVOUS_HOST);
         check(strcmp(host, expected) == 0);
     }
     check(own < ranks);
 }
 
-static void hear_gone(uint32_t rank) {
+static void receive_gone(uint32_t rank) {
     struct job_frame head;
-    check(hear((char *)&head, sizeof head));
-    check(head.magic == JOB_MEETING_MAGIC && head.kind == JOB_FRAME_GONE && head.rank == rank);
+    check(receive((char *)&head, sizeof head));
+    check(head.magic == JOB_RENDEZVOUS_MAGIC && head.kind == JOB_FRAME_GONE && head.rank == rank);
 }
 
 static int rank_main(const char *does) {
-    uint32_t rank = told(JOB_MEETING_RANK);
+    uint32_t rank = reported(JOB_RENDEZVOUS_RANK);
     char end;
-    if (!strcmp(does, "crowd")) return told(JOB_MEETING_RANKS_HERE) == 9 ? 0 : 1;
-    if (!strcmp(does, "place")) return (int)told(JOB_MEETING_PLACE);
+    if (!strcmp(does, "crowd")) return reported(JOB_RENDEZVOUS_RANKS_HERE) == 9 ? 0 : 1;
+    if (!strcmp(does, "place")) return (int)reported(JOB_RENDEZVOUS_PLACE);
     if (!strcmp(does, "nonsense")) {
-        check(write((int)told(JOB_MEETING_FILE), "GET / HTTP/1.1\r\n\r\n", 18) == 18);
-        return hear(&end, 1) ? 1 : 0; /* nothing but the end */
+        check(write((int)reported(JOB_RENDEZVOUS_FILE), "GET / HTTP/1.1\r\n\r\n", 18) == 18);
+        return receive(&end, 1) ? 1 : 0; /* nothing but the end */
     }
     bool large = !strcmp(does, "large");
-    say_here(large);
+    send_join(large);
     if (large && rank % 8 == 3) usleep(100000); /* its socket is full meanwhile */
-    hear_roster(large, !strcmp(does, "part") ? "north" : NULL);
+    receive_members(large, !strcmp(does, "part") ? "north" : NULL);
     if (!strcmp(does, "gone")) {
         if (rank == 1) return 7;
-        hear_gone(1);
+        receive_gone(1);
     }
-    while (!strcmp(does, "stay") && hear(&end, 1))
+    while (!strcmp(does, "stay") && receive(&end, 1))
         ;
     return 0;
 }
@@ -114,7 +114,7 @@ static int rank_main(const char *does) {
 struct seen {
     int status[RANKS_MAX];
     uint32_t ended;
-    struct job_roster *roster; /* of a part */
+    struct job_members *members; /* of a part */
 };
 
 static void on_end(void *context, uint32_t rank, int status) {
@@ -125,7 +125,7 @@ static void on_end(void *context, uint32_t rank, int status) {
 
 static void on_here(void *context, struct bytes frame) {
     struct seen *seen = context;
-    assert_true(job_roster_add(seen->roster, frame));
+    assert_true(job_rendezvous_members_add(seen->members, frame));
 }
 
 static char self[RANK_LAUNCH_PATH_BYTES];
@@ -169,21 +169,21 @@ static void all_end_well(const char *does, uint32_t count) {
         assert_int_equal(seen.status[rank], 0);
 }
 
-static void ranks_that_come_are_told_of_one_another(void **state) {
+static void ranks_that_come_are_reported_of_one_another(void **state) {
     all_end_well("meet", 1);
     all_end_well("meet", 5);
 }
 
-static void a_large_roster_reaches_ranks_that_read_late(void **state) {
+static void a_large_members_reaches_ranks_that_read_late(void **state) {
     all_end_well("large", RANKS_MAX);
 }
 
-static void ranks_are_told_how_many_share_their_cpus(void **state) {
+static void ranks_are_reported_how_many_share_their_cpus(void **state) {
     all_end_well("crowd", 2);
 }
 
 /* Devices of a host are taken in this order, one by each rank of any job there. */
-static void ranks_are_told_how_many_of_the_host_stand_before_them(void **state) {
+static void ranks_are_reported_how_many_of_the_host_stand_before_them(void **state) {
     struct seen seen = {.ended = 0};
     run_to_the_end("place", 3, &seen);
     for (uint32_t rank = 0; rank < 3; rank++)
@@ -191,7 +191,7 @@ static void ranks_are_told_how_many_of_the_host_stand_before_them(void **state) 
                     WEXITSTATUS(seen.status[rank]) == (int)(6 + rank));
 }
 
-static void the_others_are_told_who_is_gone(void **state) {
+static void the_others_are_reported_who_is_gone(void **state) {
     struct seen seen = {.ended = 0};
     run_to_the_end("gone", 3, &seen);
     assert_true(WIFEXITED(seen.status[1]) && WEXITSTATUS(seen.status[1]) == 7);
@@ -213,8 +213,8 @@ static void a_program_that_is_not_there_ends_with_2(void **state) {
 }
 
 /* Ranks 2 and 3 of 4; the others are elsewhere. */
-static void a_part_leaves_the_roster_to_its_owner(void **state) {
-    static char frame[JOB_HERE_BYTES_MAX];
+static void a_part_leaves_the_members_to_its_owner(void **state) {
+    static char frame[JOB_JOIN_BYTES_MAX];
     const char *const arguments[] = {self, "part", NULL};
     struct seen seen = {.ended = 0};
     const struct rank_launch_options options = {.arguments = arguments,
@@ -228,22 +228,22 @@ static void a_part_leaves_the_roster_to_its_owner(void **state) {
                                                 .ended = on_end};
     struct rank_launch *launch;
     struct error error;
-    assert_int_equal(job_roster_open(4, &seen.roster, &error), STATUS_OK);
+    assert_int_equal(job_rendezvous_members_open(4, &seen.members, &error), STATUS_OK);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        size_t bytes = job_frame_here(frame, rank, 0, "north", address_of(rank, false));
-        assert_true(job_roster_add(seen.roster, (struct bytes){frame, bytes}));
+        size_t bytes = job_rendezvous_frame_join(frame, rank, 0, "north", address_of(rank, false));
+        assert_true(job_rendezvous_members_add(seen.members, (struct bytes){frame, bytes}));
     }
     if (rank_launch_open(&options, &launch, &error)) fail_msg("%s", error.text);
-    struct bytes roster;
-    while (!(roster = job_roster_next(seen.roster)).count)
+    struct bytes members;
+    while (!(members = job_rendezvous_members_next(seen.members)).count)
         tend_once(launch);
-    rank_launch_tell(launch, roster);
+    rank_launch_report(launch, members);
     while (rank_launch_left(launch))
         tend_once(launch);
     assert_int_equal(seen.status[2], 0);
     assert_int_equal(seen.status[3], 0);
     rank_launch_close(launch);
-    job_roster_close(seen.roster);
+    job_rendezvous_members_close(seen.members);
 }
 
 static void a_signal_goes_to_one_rank(void **state) {
@@ -295,14 +295,14 @@ static void ranks_die_with_who_launched_them(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ranks_that_come_are_told_of_one_another),
-        cmocka_unit_test(a_large_roster_reaches_ranks_that_read_late),
-        cmocka_unit_test(ranks_are_told_how_many_share_their_cpus),
-        cmocka_unit_test(ranks_are_told_how_many_of_the_host_stand_before_them),
-        cmocka_unit_test(the_others_are_told_who_is_gone),
+        cmocka_unit_test(ranks_that_come_are_reported_of_one_another),
+        cmocka_unit_test(a_large_members_reaches_ranks_that_read_late),
+        cmocka_unit_test(ranks_are_reported_how_many_share_their_cpus),
+        cmocka_unit_test(ranks_are_reported_how_many_of_the_host_stand_before_them),
+        cmocka_unit_test(the_others_are_reported_who_is_gone),
         cmocka_unit_test(nonsense_ends_the_talk_and_nothing_else),
         cmocka_unit_test(a_program_that_is_not_there_ends_with_2),
-        cmocka_unit_test(a_part_leaves_the_roster_to_its_owner),
+        cmocka_unit_test(a_part_leaves_the_members_to_its_owner),
         cmocka_unit_test(a_signal_goes_to_one_rank),
         cmocka_unit_test(ranks_die_with_who_launched_them),
     };

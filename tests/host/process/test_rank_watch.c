@@ -32,15 +32,15 @@ static struct rank_sign good_sign(void) {
 }
 
 static bool is_valid(struct rank_sign sign) {
-    return rank_sign_valid(&sign, sizeof sign, token, 4);
+    return rank_watch_sign_valid(&sign, sizeof sign, token, 4);
 }
 
 static void what_is_no_sign_is_nothing(void **state) {
     struct rank_sign good = good_sign(), sign = good;
     assert_true(is_valid(good));
     for (size_t count = 0; count < sizeof good; count++)
-        assert_false(rank_sign_valid(&good, count, token, 4));
-    assert_false(rank_sign_valid(&good, sizeof good + 1, token, 4));
+        assert_false(rank_watch_sign_valid(&good, count, token, 4));
+    assert_false(rank_watch_sign_valid(&good, sizeof good + 1, token, 4));
     for (size_t bit = 0; bit < 8 * sizeof token; bit++) {
         sign = good;
         sign.token[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -56,7 +56,7 @@ static void what_is_no_sign_is_nothing(void **state) {
     sign.number = 0;
     assert_false(is_valid(sign));
     sign = good;
-    sign.state = PULSE_STATE_COUNT;
+    sign.state = HEARTBEAT_STATE_COUNT;
     assert_false(is_valid(sign));
     sign = good;
     sign.pid = -1;
@@ -165,7 +165,7 @@ static void a_rank_that_stands_still_ends_the_unit(void **state) {
     assert_int_equal(end(&job, text), 3);
 }
 
-static void a_rank_that_is_never_heard_ends_the_unit(void **state) {
+static void a_rank_that_is_never_received_ends_the_unit(void **state) {
     struct job job = start(100000000, true, false);
     assert_int_equal(end(&job, "a rank was never heard, the unit ends"), 3);
 }
@@ -179,7 +179,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_no_sign_is_nothing),
         cmocka_unit_test(a_rank_that_stands_still_ends_the_unit),
-        cmocka_unit_test(a_rank_that_is_never_heard_ends_the_unit),
+        cmocka_unit_test(a_rank_that_is_never_received_ends_the_unit),
         cmocka_unit_test(ranks_that_do_not_meet_end_the_unit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static enum status echo_receive(void *self, const struct record *record, int64_t
     struct echo *echo = self;
     struct record_cancel cancel = {.request = {(uint64_t)now_ns, record->kind, 0, 0}};
     if (++echo->received % 3 == 0) return STATUS_FULL;
-    assert_non_null(outbox_put(&echo->outbox, RECORD_CANCEL, &cancel));
+    assert_non_null(machine_outbox_put(&echo->outbox, RECORD_CANCEL, &cancel));
     return STATUS_OK;
 }
 
@@ -117,7 +117,7 @@ static void a_full_file_ends_and_the_machine_goes_on(void **state) {
     struct recorder *recorder = open_recorder(&echo, 1 << 20, &machine);
     for (int64_t now = 1; now <= 60000; now++) { /* 5 MB */
         assert_int_equal(give(&machine, now), now % 3 ? STATUS_OK : STATUS_FULL);
-        outbox_clear(machine.outbox);
+        machine_outbox_clear(machine.outbox);
     }
     recorder_close(recorder);
     assert_int_equal(echo.received, 60000);

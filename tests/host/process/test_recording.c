@@ -71,7 +71,7 @@ static enum status read_all(struct recording *recording, uint64_t *count_out) {
     return status;
 }
 
-static void what_is_written_is_told(void **state) {
+static void what_is_written_is_reported(void **state) {
     (void)state;
     struct recording recording;
     const struct recording_entry *entry;
@@ -93,7 +93,7 @@ static void what_is_written_is_told(void **state) {
     assert_int_equal(recording.entry_count, 2);
 }
 
-static void what_is_cut_off_is_told_up_to_its_last_whole_chunk(void **state) {
+static void what_is_cut_off_is_reported_up_to_its_last_whole_chunk(void **state) {
     (void)state;
     struct recording recording;
     uint64_t count;
@@ -143,8 +143,8 @@ static void records_that_are_not_valid_are_refused_under_a_right_checksum(void *
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_written_is_told),
-        cmocka_unit_test(what_is_cut_off_is_told_up_to_its_last_whole_chunk),
+        cmocka_unit_test(what_is_written_is_reported),
+        cmocka_unit_test(what_is_cut_off_is_reported_up_to_its_last_whole_chunk),
         cmocka_unit_test(every_byte_that_is_changed_is_found),
         cmocka_unit_test(records_that_are_not_valid_are_refused_under_a_right_checksum),
     };

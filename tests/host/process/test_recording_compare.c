@@ -21,21 +21,21 @@ static struct error difference;
 
 static int open_all(void **state) {
     (void)state;
-    outbox_clear(&box);
-    names = recording_names_open();
+    machine_outbox_clear(&box);
+    names = recording_compare_names_open();
     return 0;
 }
 
 static int close_all(void **state) {
     (void)state;
-    recording_names_close(names);
+    recording_compare_names_close(names);
     return 0;
 }
 
 static struct record_tokens *make_tokens(uint32_t second) {
     struct record_tokens *record =
-        outbox_put_carried(&box, RECORD_FROM_UNIT, (struct unit_id){1}, RECORD_TOKENS,
-                           &(struct record_tokens){.token_count = 2});
+        machine_outbox_put_envelope(&box, RECORD_FROM_UNIT, (struct unit_id){1}, RECORD_TOKENS,
+                                    &(struct record_tokens){.token_count = 2});
     tokens_chosen(record)[0] = 7;
     tokens_chosen(record)[1] = second;
     return record;
@@ -51,7 +51,7 @@ static void equal_records_agree(void **state) {
     assert_true(recording_compare(names, outer(a), outer(b), &difference));
 }
 
-static void a_difference_is_told_by_its_place(void **state) {
+static void a_difference_is_reported_by_its_place(void **state) {
     (void)state;
     struct record_tokens *a = make_tokens(8), *b = make_tokens(9);
     assert_false(recording_compare(names, outer(a), outer(b), &difference));
@@ -66,7 +66,7 @@ static void a_difference_is_told_by_its_place(void **state) {
 
 static const struct record *make_find(uint32_t first, uint32_t second) {
     struct record_kv_find *find =
-        outbox_put(&box, RECORD_KV_FIND, &(struct record_kv_find){.key_count = 2});
+        machine_outbox_put(&box, RECORD_KV_FIND, &(struct record_kv_find){.key_count = 2});
     memset(&kv_find_keys(find)[0], (int)first, sizeof(struct block_key));
     memset(&kv_find_keys(find)[1], (int)second, sizeof(struct block_key));
     return (const struct record *)find;
@@ -90,8 +90,8 @@ static void many_names_are_remembered(void **state) {
             struct outbox a = {.memory = one, .capacity = sizeof one};
             struct outbox b = {.memory = two, .capacity = sizeof two};
             struct record_kv_find fixed = {.key_count = 1};
-            struct record_kv_find *recorded = outbox_put(&a, RECORD_KV_FIND, &fixed);
-            struct record_kv_find *found = outbox_put(&b, RECORD_KV_FIND, &fixed);
+            struct record_kv_find *recorded = machine_outbox_put(&a, RECORD_KV_FIND, &fixed);
+            struct record_kv_find *found = machine_outbox_put(&b, RECORD_KV_FIND, &fixed);
             memcpy(kv_find_keys(recorded), &(uint64_t){i}, sizeof i);
             memcpy(kv_find_keys(found), &(uint64_t){i * 31 + 7}, sizeof i);
             assert_true(recording_compare(names, (const struct record *)recorded,
@@ -102,7 +102,7 @@ static void many_names_are_remembered(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(equal_records_agree, open_all, close_all),
-        cmocka_unit_test_setup_teardown(a_difference_is_told_by_its_place, open_all, close_all),
+        cmocka_unit_test_setup_teardown(a_difference_is_reported_by_its_place, open_all, close_all),
         cmocka_unit_test_setup_teardown(names_of_blocks_agree_up_to_naming, open_all, close_all),
         cmocka_unit_test_setup_teardown(many_names_are_remembered, open_all, close_all),
     };

@@ -26,7 +26,7 @@ static struct outbox box = {.memory = memory, .capacity = sizeof memory};
 static void open_mask(uint32_t vocab) {
     static const uint8_t key[32] = {1, 2, 3};
     recording_mask_open(&mask, key, tokens, vocab);
-    outbox_clear(&box);
+    machine_outbox_clear(&box);
 }
 
 static void each_token_stands_for_one_other(void **state) {
@@ -43,13 +43,14 @@ static void each_token_stands_for_one_other(void **state) {
 }
 
 static struct record_submit *make_submit(uint8_t salt) {
-    struct record_submit *submit = outbox_put(&box, RECORD_SUBMIT,
-                                              &(struct record_submit){.sampling = {.top_p = 1},
-                                                                      .prompt_count = 3,
-                                                                      .new_tokens_max = 1,
-                                                                      .stop_token_count = 1,
-                                                                      .constraint_bytes = 2,
-                                                                      .name_bytes = 4});
+    struct record_submit *submit =
+        machine_outbox_put(&box, RECORD_SUBMIT,
+                           &(struct record_submit){.sampling = {.top_p = 1},
+                                                   .prompt_count = 3,
+                                                   .new_tokens_max = 1,
+                                                   .stop_token_count = 1,
+                                                   .constraint_bytes = 2,
+                                                   .name_bytes = 4});
     uint32_t prompt[] = {5, 9, 5};
     memcpy(submit_tokens(submit), prompt, sizeof prompt);
     *submit_stop_tokens(submit) = 9;
@@ -96,12 +97,12 @@ static void with_prompts_a_submission_has_another_salt_alone(void **state) {
 static void steps_are_of_the_same_tokens_as_what_was_submitted(void **state) {
     (void)state;
     open_mask(VOCAB);
-    struct step_plan *plan = outbox_put(&box, RECORD_RUN_STEP,
-                                        &(struct step_plan){.row_count = 2,
-                                                            .token_count = 2,
-                                                            .history_count = 1,
-                                                            .bias_count = 1,
-                                                            .constraint_count = 1});
+    struct step_plan *plan = machine_outbox_put(&box, RECORD_RUN_STEP,
+                                                &(struct step_plan){.row_count = 2,
+                                                                    .token_count = 2,
+                                                                    .history_count = 1,
+                                                                    .bias_count = 1,
+                                                                    .constraint_count = 1});
     const struct tenant_salt salt = {{1, 2, 3}};
     step_plan_constraints(plan)->account = salt;
     step_plan_tokens(plan)[0] = step_plan_tokens(plan)[1] = 5;
@@ -115,7 +116,7 @@ static void steps_are_of_the_same_tokens_as_what_was_submitted(void **state) {
     assert_int_equal(step_plan_biases(plan)[0].token, tokens[9]);
     assert_int_equal(step_plan_rows(plan)[0].next_token, 0); /* read only with a scored_count */
     assert_int_equal(step_plan_rows(plan)[1].next_token, tokens[5]);
-    struct step_result *result = outbox_put(
+    struct step_result *result = machine_outbox_put(
         &box, RECORD_STEP_DONE, &(struct step_result){.row_count = 1, .logprob_count = 1});
     step_result_rows(result)->token_count = 1;
     step_result_rows(result)->tokens[0] = 5;
@@ -128,7 +129,7 @@ static void steps_are_of_the_same_tokens_as_what_was_submitted(void **state) {
 
 /* The request as a recording tells it. */
 static struct record_client_request *ask(const char *authorization) {
-    struct record_client_request *record = outbox_put(
+    struct record_client_request *record = machine_outbox_put(
         &box, RECORD_CLIENT_REQUEST,
         &(struct record_client_request){.path_bytes = 2,
                                         .authorization_bytes = (uint32_t)strlen(authorization),
@@ -137,34 +138,34 @@ static struct record_client_request *ask(const char *authorization) {
     memcpy(client_request_path(record), "/v", 2);
     memcpy(client_request_authorization(record), authorization, strlen(authorization));
     memcpy(client_request_body(record), "body", 4);
-    struct record_client_request *told = (void *)(box.memory + box.used);
+    struct record_client_request *reported = (void *)(box.memory + box.used);
     assert_true(recording_mask_request_bytes(record) <= outbox_room(&box));
-    recording_mask_request(&mask, record, told);
-    box.used += told->record.bytes;
-    assert_true(record_valid(told, told->record.bytes));
-    assert_memory_equal(client_request_body(told), "body", 4);
-    assert_true(record_zeros(told->peer, sizeof told->peer));
-    assert_memory_equal(client_request_path(told), "/v", 2);
-    return told;
+    recording_mask_request(&mask, record, reported);
+    box.used += reported->record.bytes;
+    assert_true(record_valid(reported, reported->record.bytes));
+    assert_memory_equal(client_request_body(reported), "body", 4);
+    assert_true(record_zeros(reported->peer, sizeof reported->peer));
+    assert_memory_equal(client_request_path(reported), "/v", 2);
+    return reported;
 }
 
 static void a_key_in_a_request_is_still_that_of_its_account(void **state) {
     (void)state;
     open_mask(0);
-    struct record_accounts *accounts = outbox_put(
+    struct record_accounts *accounts = machine_outbox_put(
         &box, RECORD_ACCOUNTS, &(struct record_accounts){.account_count = 1, .key_count = 1});
     sha256_digest("sk-one", 6, accounts_keys(accounts)->sha256);
     recording_mask_keys(&mask, accounts);
-    const struct record_client_request *told = ask("bearer sk-one");
+    const struct record_client_request *reported = ask("bearer sk-one");
     uint8_t sha256[32];
-    const char *key = client_request_authorization(told) + 7;
-    assert_memory_equal(client_request_authorization(told), "Bearer ", 7);
-    sha256_digest(key, told->authorization_bytes - 7, sha256);
+    const char *key = client_request_authorization(reported) + 7;
+    assert_memory_equal(client_request_authorization(reported), "Bearer ", 7);
+    sha256_digest(key, reported->authorization_bytes - 7, sha256);
     assert_memory_equal(sha256, accounts_keys(accounts)->sha256, sizeof sha256);
     sha256_digest("sk-one", 6, sha256);
     assert_memory_not_equal(sha256, accounts_keys(accounts)->sha256, sizeof sha256);
     const struct record_client_request *blanks = ask("Bearer   sk-one "); /* the same key */
-    assert_int_equal(blanks->authorization_bytes, told->authorization_bytes);
+    assert_int_equal(blanks->authorization_bytes, reported->authorization_bytes);
     assert_memory_equal(client_request_authorization(blanks) + 7, key, 64);
     const struct record_client_request *other = ask("Bearer sk-two");
     assert_memory_not_equal(client_request_authorization(other) + 7, key, 64);
@@ -175,7 +176,7 @@ static void an_entry_names_the_key_that_its_account_has_in_the_recording(void **
     (void)state;
     uint8_t sha256[32];
     open_mask(0);
-    struct record_accounts *accounts = outbox_put(
+    struct record_accounts *accounts = machine_outbox_put(
         &box, RECORD_ACCOUNTS, &(struct record_accounts){.account_count = 1, .key_count = 1});
     accounts_named(accounts)->balance = 77;
     accounts_named(accounts)->weight = 1;
@@ -186,10 +187,10 @@ static void an_entry_names_the_key_that_its_account_has_in_the_recording(void **
     recording_mask_keys(&mask, accounts);
     assert_true(accounts_named(accounts)->balance == 77 && accounts_keys(accounts)->budget == 88);
     assert_string_equal(accounts_named(accounts)->name, "acme");
-    struct record_entry *entry =
-        outbox_put(&box, RECORD_ENTRY,
-                   &(struct record_entry){.account = "acme", .sequence = 1, .http_status = 200});
-    struct record_entry before = *entry;
+    struct record_usage *entry = machine_outbox_put(
+        &box, RECORD_USAGE,
+        &(struct record_usage){.account = "acme", .sequence = 1, .http_status = 200});
+    struct record_usage before = *entry;
     memset(entry->peer, 9, sizeof entry->peer);
     memcpy(entry->key, sha256, sizeof entry->key);
     recording_mask_put(&mask, &entry->record);
@@ -201,7 +202,7 @@ static void an_entry_names_the_key_that_its_account_has_in_the_recording(void **
     assert_memory_equal(entry, &before, sizeof before);
 }
 
-static void a_header_without_a_key_tells_only_that_it_was_there(void **state) {
+static void a_header_without_a_key_reports_only_that_it_was_there(void **state) {
     (void)state;
     open_mask(0);
     assert_int_equal(ask("")->authorization_bytes, 0);
@@ -217,7 +218,7 @@ int main(void) {
         cmocka_unit_test(steps_are_of_the_same_tokens_as_what_was_submitted),
         cmocka_unit_test(a_key_in_a_request_is_still_that_of_its_account),
         cmocka_unit_test(an_entry_names_the_key_that_its_account_has_in_the_recording),
-        cmocka_unit_test(a_header_without_a_key_tells_only_that_it_was_there),
+        cmocka_unit_test(a_header_without_a_key_reports_only_that_it_was_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,10 +17,10 @@
 
 #include "host/process/service_notify.h"
 
-static char heard[64];
+static char received[64];
 
 /* What a manager that listens at `path` hears of the state. */
-static const char *hear(const char *path, const char *state) {
+static const char *receive(const char *path, const char *state) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t bytes = strlen(path);
     memcpy(address.sun_path, path, bytes);
@@ -30,21 +30,21 @@ static const char *hear(const char *path, const char *state) {
     assert_int_equal(bind(manager, (const struct sockaddr *)&address, address_bytes), 0);
     assert_int_equal(setenv("NOTIFY_SOCKET", path, 1), 0);
     service_notify(state);
-    memset(heard, 0, sizeof heard);
-    assert_true(recv(manager, heard, sizeof heard - 1, MSG_DONTWAIT) >= 0);
+    memset(received, 0, sizeof received);
+    assert_true(recv(manager, received, sizeof received - 1, MSG_DONTWAIT) >= 0);
     close(manager);
-    return heard;
+    return received;
 }
 
 static void the_manager_hears_of_the_state(void **state) {
     char folder[] = "/tmp/service.XXXXXX", path[64];
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/socket", folder);
-    assert_string_equal(hear(path, "READY=1"), "READY=1");
+    assert_string_equal(receive(path, "READY=1"), "READY=1");
     unlink(path);
     rmdir(folder);
     snprintf(path, sizeof path, "@fathom-test-%d", (int)getpid());
-    assert_string_equal(hear(path, "STOPPING=1"), "STOPPING=1");
+    assert_string_equal(receive(path, "STOPPING=1"), "STOPPING=1");
 }
 
 static void without_a_manager_nothing_happens(void **state) {

@@ -104,7 +104,7 @@ static int close_all(void **state) {
     return 0;
 }
 
-static void all_ranks_are_launched_and_their_ends_told(void **state) {
+static void all_ranks_are_launched_and_their_ends_reported(void **state) {
     open_hosts("models/tiny-r1", shell);
     for (uint32_t start = 1; start <= 2; start++) { /* agents stay for the second */
         task = "ends";
@@ -153,7 +153,7 @@ static void a_host_that_is_lost_comes_back(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(all_ranks_are_launched_and_their_ends_told, open_base,
+        cmocka_unit_test_setup_teardown(all_ranks_are_launched_and_their_ends_reported, open_base,
                                         close_all),
         cmocka_unit_test_setup_teardown(what_hosts_lack_is_known_before_a_launch, open_base,
                                         close_all),

@@ -166,13 +166,13 @@ static inline uint32_t keep(struct kv_store *store, uint32_t sequence, uint32_t 
     for (uint32_t i = first; i < end; i++) {
         char *block = memory + (i - first) * block_bytes();
         fill(block, sequence, i);
-        struct kv_keep_ask ask = {.key = key_of(sequence, i),
-                                  .parent = key_of(sequence, i - 1),
-                                  .position = i,
-                                  .block = block,
-                                  .copied = count_copied,
-                                  .context = &copied};
-        taken += kv_store_keep(store, &ask) == KV_KEEP_TAKEN;
+        struct kv_put_ask ask = {.key = key_of(sequence, i),
+                                 .parent = key_of(sequence, i - 1),
+                                 .position = i,
+                                 .block = block,
+                                 .copied = count_copied,
+                                 .context = &copied};
+        taken += kv_store_put(store, &ask) == KV_PUT_TAKEN;
     }
     kv_store_settle(store);
     assert_int_equal(__atomic_load_n(&copied, __ATOMIC_SEQ_CST), taken);
@@ -204,8 +204,8 @@ static inline struct loaded load(struct kv_store *store, uint32_t sequence, uint
     struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = count};
     struct kv_load *under_way = kv_store_load(store, &ask);
     assert_non_null(under_way);
-    struct kv_load_state state = kv_load_wait(under_way, UINT32_MAX);
-    kv_load_end(under_way);
+    struct kv_load_state state = kv_store_load_load_wait(under_way, UINT32_MAX);
+    kv_store_load_load_end(under_way);
     struct loaded loaded = {state.blocks, state.host, true};
     for (uint32_t i = 0; i < state.blocks; i++) {
         const struct kv_block_header *header = blocks[i];

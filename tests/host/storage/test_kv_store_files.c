@@ -50,7 +50,7 @@ static void take_line(void *context, const char *line) {
         said->others++;
 }
 
-static struct kv_store *open_heard(struct said *said) {
+static struct kv_store *open_received(struct said *said) {
     struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
     options.log = take_line;
     options.log_context = said;
@@ -110,7 +110,7 @@ static const struct deed deeds[] = {
 /* Somebody does it while nothing is written, and it is seen before the next block comes. */
 static void writing_goes_on_after(const struct deed *deed) {
     struct said said = {0};
-    struct kv_store *store = open_heard(&said), *second;
+    struct kv_store *store = open_received(&said), *second;
     bool replaced = strstr(deed->line, "echo other >") && strstr(deed->line, ".kv");
     keep(store, 1, 0, COUNT);
     command(deed->line);
@@ -121,7 +121,7 @@ static void writing_goes_on_after(const struct deed *deed) {
         assert_loads(store, sequence, COUNT, COUNT);
     }
     assert_loads(store, 1, COUNT, deed->leaves_blocks ? COUNT : 0);
-    second = open_heard(&said);
+    second = open_received(&said);
     for (uint32_t sequence = 2; sequence < MORE; sequence++)
         assert_loads(second, sequence, COUNT, COUNT);
     assert_int_equal(kv_store_look(store).dropped + kv_store_look(store).io_errors, 0);
@@ -156,7 +156,7 @@ static void a_segment_that_is_cut_takes_no_more(void **state) {
     };
     for (size_t i = 0; i < ARRAY_COUNT(cuts); i++) {
         struct said said = {0};
-        struct kv_store *store = open_heard(&said);
+        struct kv_store *store = open_received(&said);
         keep(store, 1, 0, COUNT);
         command(cuts[i].line);
         kv_store_settle(store);
@@ -201,7 +201,7 @@ static void what_is_written_to_a_lost_file_is_not_there(void **state) {
 static void a_directory_is_made_again_when_there_is_something_to_write(void **state) {
     (void)state;
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     command(REMOVE("$D"));
     kv_store_settle(store);
@@ -339,7 +339,7 @@ static void writes_to_a_lost_segment_end_in_nobodys_file(void **state) {
         wait_for_transfers(&gate, 2);
         command(deeds[i].line);
         kv_store_refresh(store, LONG_NS);
-        struct kv_store *second = open_heard(&said);
+        struct kv_store *second = open_received(&said);
         keep(second, 2, 0, COUNT);
         kv_store_refresh(store, LONG_NS); /* it opens the other's segment */
         set_gate(&gate, false);
@@ -458,10 +458,10 @@ static void processes_never_write_to_one_segment(void **state) {
 static void a_sidecar_is_written_anew_while_others_run(void **state) {
     (void)state;
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     close_store(store);
-    store = open_heard(&said); /* it adopts nothing before it writes */
+    store = open_received(&said); /* it adopts nothing before it writes */
     command("rm $D/*/*.idx");
     kv_store_settle(store);
     assert_int_equal(assert_sound().blocks, COUNT);
@@ -479,11 +479,11 @@ static void a_sidecar_is_written_anew_while_others_run(void **state) {
 static void an_endless_sidecar_is_written_anew(void **state) {
     (void)state;
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     close_store(store);
     command("truncate -s 1T $D/*/*.idx");
-    store = open_heard(&said);
+    store = open_received(&said);
     kv_store_settle(store);
     struct kv_check check = assert_sound();
     assert_int_equal(check.blocks, COUNT);
@@ -501,10 +501,10 @@ static void an_endless_sidecar_is_written_anew(void **state) {
 static void a_reader_forgets_what_is_gone(void **state) {
     (void)state;
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     close_store(store);
-    store = open_heard(&said);
+    store = open_received(&said);
     assert_int_equal(found(store, 1, COUNT), COUNT);
     command("mkdir $D/aside && mv $D/*/*.kv $D/aside");
     kv_store_settle(store);
@@ -530,7 +530,7 @@ static void files_are_their_owners_alone(void **state) {
     char folder[160];
     mode_t before = umask(0);
     command(REMOVE("$D"));
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     assert_private(directory);
     folder_of(folder);
@@ -538,7 +538,7 @@ static void files_are_their_owners_alone(void **state) {
     assert_int_equal(for_files("", assert_private), 2);
     close_store(store);
     command("rm $D/*/*.idx");
-    store = open_heard(&said);
+    store = open_received(&said);
     assert_int_equal(for_files("", assert_private), 2);
     close_store(store);
     umask(before);
@@ -566,7 +566,7 @@ static void nothing_is_written_through_what_was_planted(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(plants); i++) {
         struct said said = {0};
         char line[300];
-        struct kv_store *store = open_heard(&said);
+        struct kv_store *store = open_received(&said);
         keep(store, 1, 0, COUNT);
         close_store(store);
         print_message("# %s\n", plants[i]);
@@ -575,7 +575,7 @@ static void nothing_is_written_through_what_was_planted(void **state) {
                  "cp $D/victim $D/before",
                  plants[i]);
         command(line);
-        store = open_heard(&said);
+        store = open_received(&said);
         kv_store_settle(store);
         assert_int_equal(keep(store, 2, 0, COUNT), COUNT);
         assert_loads(store, 2, COUNT, COUNT);
@@ -594,7 +594,7 @@ static void nothing_is_written_through_what_was_planted(void **state) {
 /* Is the storage there without a disk, and says why? */
 static void assert_unused(const char *mode, const char *cure) {
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     struct kv_store_stats stats = kv_store_look(store);
     assert_false(stats.on_disk || stats.writable || kv_store_is_writable(store));
     assert_int_equal(keep(store, 7, 0, COUNT), 0);
@@ -626,7 +626,7 @@ static void a_directory_where_others_may_write_is_not_used(void **state) {
                                         "rm $D/v*/* && chmod 777 $D"};
     (void)state;
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     assert_true(kv_store_look(store).on_disk);
     keep(store, 1, 0, COUNT);
     close_store(store);
@@ -645,7 +645,7 @@ static void a_directory_where_others_may_write_is_not_used(void **state) {
 static void a_folder_that_is_a_link_is_not_used(void **state) {
     (void)state;
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     close_store(store);
     command("mv $D/v* $D/aside && ls -l $D/aside >$D/before");
@@ -663,7 +663,7 @@ static void a_folder_that_is_a_link_is_not_used(void **state) {
 static void a_directory_that_is_replaced_is_looked_at_again(void **state) {
     (void)state;
     struct said said = {0};
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     command("mv $D $D.aside && mkdir -m 777 $D && chmod 777 $D");
     kv_store_settle(store);
@@ -679,7 +679,7 @@ static void another_users_directory_is_not_used(void **state) {
     (void)state;
     struct said said = {0};
     if (geteuid() != 0) skip();
-    struct kv_store *store = open_heard(&said);
+    struct kv_store *store = open_received(&said);
     keep(store, 1, 0, COUNT);
     close_store(store);
     command("chown 65534 $D");

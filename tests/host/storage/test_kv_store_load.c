@@ -31,14 +31,14 @@ static void layers_arrive_in_order(void **state) {
             kept[i * bytes + k] = (char)(k % 253 + i + k / slice);
         keys[i] = key_of(9, i);
         blocks[i] = memory + i * bytes;
-        struct kv_keep_ask ask = {.key = keys[i], .position = i, .block = kept + i * bytes};
-        assert_int_equal(kv_store_keep(store, &ask), KV_KEEP_TAKEN);
+        struct kv_put_ask ask = {.key = keys[i], .position = i, .block = kept + i * bytes};
+        assert_int_equal(kv_store_put(store, &ask), KV_PUT_TAKEN);
     }
     kv_store_settle(store);
     struct kv_load_ask ask = {.keys = keys, .blocks = blocks, .count = COUNT};
     struct kv_load *under_way = kv_store_load(store, &ask);
     for (uint32_t layer = 0; layer < wide.slice_count; layer++) {
-        struct kv_load_state now = kv_load_wait(under_way, layer + 1);
+        struct kv_load_state now = kv_store_load_load_wait(under_way, layer + 1);
         assert_true(now.slices > layer);
         assert_int_equal(now.blocks, COUNT);
         for (uint32_t i = 0; i < COUNT; i++) {
@@ -46,7 +46,7 @@ static void layers_arrive_in_order(void **state) {
             assert_memory_equal(memory + at, kept + at, slice);
         }
     }
-    kv_load_end(under_way);
+    kv_store_load_load_end(under_way);
     close_store(store);
     free(kept);
     free(memory);
@@ -160,8 +160,8 @@ static void keep_many(struct kv_store *store) {
             static char *block;
             if (!block) block = take_blocks(1);
             fill(block, i + k, 0);
-            struct kv_keep_ask ask = {.key = key_of(i + k, 0), .block = block};
-            assert_int_equal(kv_store_keep(store, &ask), KV_KEEP_TAKEN);
+            struct kv_put_ask ask = {.key = key_of(i + k, 0), .block = block};
+            assert_int_equal(kv_store_put(store, &ask), KV_PUT_TAKEN);
             kv_store_settle(store);
         }
     assert_int_equal(kv_store_look(store).disk_blocks, MANY);

@@ -20,22 +20,22 @@ static void note(struct kv_asked *asked, enum record_kind kind, uint64_t request
         struct record_kv kv;
         struct record_kv_push push;
         struct record_kv_load load;
-        struct record_kv_keep keep;
+        struct record_kv_put keep;
         struct record_kv_expect expect;
         struct record_kv_find find;
         char bytes[1024];
     } record = {.kv = {.request = {.low = request}, .rank = RANK}};
     if (kind == RECORD_KV_PUSH) record.push.first = value;
     if (kind == RECORD_KV_LOAD) record.load.in_step = value;
-    if (kind == RECORD_KV_KEEP) record.keep.last_page = value;
-    if (kind == RECORD_KV_KEEP) record.keep.block_count = 4;
+    if (kind == RECORD_KV_PUT) record.keep.last_page = value;
+    if (kind == RECORD_KV_PUT) record.keep.block_count = 4;
     record_set_head(&record, kind);
     kv_asked_note(asked, &record.kv.record);
 }
 
 static void end(struct kv_asked *asked, enum record_kind kind, uint64_t request, uint32_t page) {
     union kv_answer answer = {.kept = {.request = {.low = request}, .rank = RANK}};
-    if (kind == RECORD_KV_KEPT) answer.kept.last_page = page;
+    if (kind == RECORD_KV_STORED) answer.kept.last_page = page;
     record_set_head(&answer, kind);
     kv_asked_end(asked, &answer.record);
 }
@@ -70,8 +70,8 @@ static void each_question_has_its_answer(void **state) {
     assert_int_equal(deny(&asked, RECORD_KV_LOADED, 4).loaded.end.blocks, 0);
     note(&asked, RECORD_KV_PARK, 5, 0);
     assert_int_equal(deny(&asked, RECORD_KV_LOADED, 5).loaded.end.blocks, 0);
-    note(&asked, RECORD_KV_KEEP, 0, 17);
-    union kv_answer kept = deny(&asked, RECORD_KV_KEPT, 0);
+    note(&asked, RECORD_KV_PUT, 0, 17);
+    union kv_answer kept = deny(&asked, RECORD_KV_STORED, 0);
     assert_true(kept.kept.last_page == 17 && kept.kept.dropped == 4 && kept.kept.writable);
     assert_none(&asked);
 }
@@ -91,12 +91,12 @@ static void what_was_answered_is_not_open(void **state) {
     for (uint32_t i = 0; i < 100; i++) {
         note(&asked, RECORD_KV_FIND, i, 0);
         note(&asked, RECORD_KV_EXPECT, i, 0);
-        note(&asked, RECORD_KV_KEEP, 0, i);
+        note(&asked, RECORD_KV_PUT, 0, i);
     }
     note(&asked, RECORD_KV_FIND, 50, 0); /* twice the same: each has an answer */
     for (uint32_t i = 0; i < 100; i++) {
         if (i != 30) end(&asked, RECORD_KV_FOUND, i, 0);
-        if (i != 40) end(&asked, RECORD_KV_KEPT, 0, i);
+        if (i != 40) end(&asked, RECORD_KV_STORED, 0, i);
         end(&asked, RECORD_KV_DONE, i, 0);
         end(&asked, RECORD_KV_LOADED, i, 0); /* nobody asked */
     }

@@ -90,15 +90,15 @@ static _Alignas(8) char memory[4096];
 static struct outbox records = {.memory = memory, .capacity = sizeof memory};
 
 static void *make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&records);
-    return outbox_put(&records, kind, fixed);
+    machine_outbox_clear(&records);
+    return machine_outbox_put(&records, kind, fixed);
 }
 
 static void expect(struct pair *pair, uint64_t number, uint32_t first_block) {
     uint32_t count = BLOCKS - first_block;
     struct record_kv_expect *record =
         make(RECORD_KV_EXPECT, &(struct record_kv_expect){.page_count = count});
-    record->request.low = record->ticket[0] = number;
+    record->request.low = record->grant[0] = number;
     record->first_block = first_block;
     record->token_count = TOKENS;
     for (uint32_t i = 0; i < count; i++)
@@ -112,7 +112,7 @@ static struct record_kv_push *name(uint64_t number, uint32_t first, uint32_t end
                                    const char *address) {
     struct record_kv_push *record =
         make(RECORD_KV_PUSH, &(struct record_kv_push){.page_count = end - first});
-    record->request.low = record->route.ticket[0] = number;
+    record->request.low = record->route.grant[0] = number;
     strncpy(record->route.address, address, KV_ADDRESS_BYTES - 1);
     record->first_block = first;
     record->token_count = end * 64 < TOKENS ? end * 64 : TOKENS;
@@ -247,7 +247,7 @@ static void what_is_cancelled_ends_once_at_both(void **state) {
     pair_close(&pair);
 }
 
-static void nobody_there_is_told(void **state) {
+static void nobody_there_is_reported(void **state) {
     (void)state;
     struct pair pair;
     pair_open(&pair);
@@ -281,8 +281,8 @@ static void *make_blocks(void *context) {
 
 static uint32_t layers_there(struct pair *pair, uint64_t number) {
     uint32_t layers = 0;
-    struct transfer_ticket ticket = {.high = number};
-    kv_transport_layers(pair->to.rank.transport, ticket, &layers);
+    struct transfer_grant grant = {.high = number};
+    kv_transport_layers(pair->to.rank.transport, grant, &layers);
     return layers;
 }
 
@@ -403,7 +403,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_written_never_counts),
         cmocka_unit_test(a_failed_step_sends_nothing),
         cmocka_unit_test(what_is_cancelled_ends_once_at_both),
-        cmocka_unit_test(nobody_there_is_told),
+        cmocka_unit_test(nobody_there_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,7 +48,7 @@ struct unit {
     struct kv_ranks *kv_ranks;
     struct rank ranks[RANKS_MAX];
     uint32_t rank_count;
-    struct record_queue told;
+    struct record_queue reported;
     int lost;
     char folder[64], control[128];
 };
@@ -66,7 +66,7 @@ static void count_line(void *context, const char *line) {
 static void take_record(void *context, const struct record *record) {
     struct unit *unit = context;
     assert_true(record_valid(record, record->bytes));
-    record_queue_force(&unit->told, record);
+    record_queue_force(&unit->reported, record);
 }
 
 static void lose(void *context, const struct error *error) {
@@ -103,7 +103,7 @@ static void open_unit(struct unit *unit, uint32_t ranks, bool disk, uint64_t hos
     struct error error = {""};
     *unit = (struct unit){.base = event_base_new(),
                           .rank_count = ranks,
-                          .told = {.bytes_max = SIZE_MAX},
+                          .reported = {.bytes_max = SIZE_MAX},
                           .folder = "/tmp/fathom-kv-XXXXXX"};
     assert_non_null(mkdtemp(unit->folder));
     snprintf(unit->control, sizeof unit->control, "ipc://%s/ranks", unit->folder);
@@ -116,7 +116,8 @@ static void open_unit(struct unit *unit, uint32_t ranks, bool disk, uint64_t hos
     }
     for (uint32_t i = 1; i < ranks; i++) {
         struct kv_ranks_options options = options_of(unit, i, directory, host_bytes);
-        if (kv_agent_open(&options, &unit->ranks[i].agent, &error)) fail_msg("%s", error.text);
+        if (kv_ranks_agent_open(&options, &unit->ranks[i].agent, &error))
+            fail_msg("%s", error.text);
     }
     struct kv_ranks_options options = options_of(unit, 0, directory, host_bytes);
     assert_true(kv_ranks_wanted(&options));
@@ -128,28 +129,28 @@ static void close_unit(struct unit *unit) {
     char command[128];
     kv_ranks_close(unit->kv_ranks);
     for (uint32_t i = 0; i < unit->rank_count; i++) {
-        kv_agent_close(unit->ranks[i].agent);
+        kv_ranks_agent_close(unit->ranks[i].agent);
         kv_pages_close(&unit->ranks[i].pages);
     }
-    record_queue_clear(&unit->told);
+    record_queue_clear(&unit->reported);
     event_base_free(unit->base);
     snprintf(command, sizeof command, "rm -rf %s", unit->folder);
     assert_int_equal(system(command), 0);
 }
 
 /* The next answer; the caller frees it. */
-static void *next_told(struct unit *unit, enum record_kind kind, uint32_t rank) {
+static void *next_reported(struct unit *unit, enum record_kind kind, uint32_t rank) {
     int64_t until_ns = clock_now_ns() + PATIENCE_NS;
-    while (!record_queue_first(&unit->told)) {
+    while (!record_queue_first(&unit->reported)) {
         assert_true(clock_now_ns() < until_ns);
         event_base_loop(unit->base, EVLOOP_NONBLOCK);
         usleep(200);
     }
-    const struct record *first = record_queue_first(&unit->told);
+    const struct record *first = record_queue_first(&unit->reported);
     struct record *copy = malloc(first->bytes);
     check(copy);
     memcpy(copy, first, first->bytes);
-    record_queue_drop(&unit->told);
+    record_queue_drop(&unit->reported);
     assert_int_equal(copy->kind, kind);
     assert_int_equal(record_kv_rank(copy), rank);
     return copy;
@@ -171,7 +172,7 @@ static uint8_t byte_of(uint32_t family, uint32_t block, size_t at) {
 static void *make(enum record_kind kind, const void *fixed, uint32_t rank) {
     uint32_t bytes = (uint32_t)record_bytes(kind, fixed);
     struct outbox box = {.memory = calloc(1, bytes), .capacity = bytes};
-    struct record_kv *record = outbox_put(&box, kind, fixed);
+    struct record_kv *record = machine_outbox_put(&box, kind, fixed);
     check(record);
     record->rank = rank;
     return record;
@@ -184,9 +185,9 @@ static void give(struct unit *unit, void *record) {
 }
 
 /* Blocks of a family, in the rank's pages from 0 on; what became of them. */
-static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t family) {
-    struct record_kv_keep *keep =
-        make(RECORD_KV_KEEP, &(struct record_kv_keep){.block_count = BLOCKS}, rank);
+static struct record_kv_stored keep(struct unit *unit, uint32_t rank, uint32_t family) {
+    struct record_kv_put *keep =
+        make(RECORD_KV_PUT, &(struct record_kv_put){.block_count = BLOCKS}, rank);
     struct block_key *keys = kv_keep_keys(keep);
     struct page_id *pages = kv_keep_pages(keep);
     struct kv_pages *own = &unit->ranks[rank].pages;
@@ -201,10 +202,10 @@ static struct record_kv_kept keep(struct unit *unit, uint32_t rank, uint32_t fam
             rows[at] = byte_of(family, i, at);
     }
     give(unit, keep);
-    struct record_kv_kept *told = next_told(unit, RECORD_KV_KEPT, rank);
-    struct record_kv_kept kept = *told;
+    struct record_kv_stored *reported = next_reported(unit, RECORD_KV_STORED, rank);
+    struct record_kv_stored kept = *reported;
     assert_int_equal(kept.last_page, BLOCKS - 1);
-    free(told);
+    free(reported);
     return kept;
 }
 
@@ -217,10 +218,10 @@ static struct record_kv_found find(struct unit *unit, uint32_t rank, uint32_t fa
     for (uint32_t i = 0; i < BLOCKS; i++)
         keys[i] = key_of(family, i);
     give(unit, find);
-    struct record_kv_found *told = next_told(unit, RECORD_KV_FOUND, rank);
-    struct record_kv_found found = *told;
+    struct record_kv_found *reported = next_reported(unit, RECORD_KV_FOUND, rank);
+    struct record_kv_found found = *reported;
     assert_int_equal(found.request.low, 77);
-    free(told);
+    free(reported);
     return found;
 }
 
@@ -259,7 +260,7 @@ static void check_pages(struct unit *unit, uint32_t rank, uint32_t family) {
 
 /* Whole, and right. How many blocks came from memory. */
 static uint32_t check_loaded(struct unit *unit, uint32_t rank, uint32_t family) {
-    struct record_kv_loaded *loaded = next_told(unit, RECORD_KV_LOADED, rank);
+    struct record_kv_loaded *loaded = next_reported(unit, RECORD_KV_LOADED, rank);
     assert_int_equal(loaded->request.low, 78);
     assert_int_equal(loaded->end.blocks, BLOCKS);
     uint32_t host_blocks = loaded->end.host_blocks;
@@ -330,7 +331,7 @@ static void one_ranks_disk_fails_alone(void **state) {
     for (uint32_t i = 0; i < 5; i++)
         keep(&unit, 2, family++); /* answered all the same */
     for (uint32_t rank = 0; rank < 2; rank++) {
-        struct record_kv_kept kept = keep(&unit, rank, family + rank);
+        struct record_kv_stored kept = keep(&unit, rank, family + rank);
         assert_true(kept.writable && kept.dropped == 0);
         wait_found(&unit, 2, family + rank); /* it still reads */
         assert_int_equal(load(&unit, 2, family + rank), 0);
@@ -349,7 +350,7 @@ struct waiter {
 /* As an engine at a step's end. */
 static void *wait_for_load(void *context) {
     struct waiter *waiter = context;
-    struct engine_loads loads = kv_agent_loads(waiter->agent);
+    struct engine_loads loads = kv_ranks_agent_loads(waiter->agent);
     waiter->come = loads.await(loads.context, SLOT, UINT32_MAX);
     waiter->over = loads.take_end(loads.context, SLOT, &waiter->end);
     return NULL;
@@ -392,23 +393,23 @@ static void a_dead_rank_is_answered_for_until_it_is_back(void **state) {
     assert_int_equal(keep(&unit, 1, 50).dropped, 0);
     assert_int_equal(keep(&unit, 2, 51).dropped, 0);
     for (uint32_t turn = 0; turn < 3; turn++) {
-        kv_agent_close(unit.ranks[1].agent);
+        kv_ranks_agent_close(unit.ranks[1].agent);
         for (uint32_t i = 0; i < turn * 20; i++) {
             event_base_loop(unit.base, EVLOOP_NONBLOCK);
             usleep(1000);
         }
         give_load(&unit, 1, 50, false);
-        assert_null(record_queue_first(&unit.told));
+        assert_null(record_queue_first(&unit.reported));
         say_dead(&unit, 1);
-        struct record_kv_loaded *loaded = next_told(&unit, RECORD_KV_LOADED, 1);
+        struct record_kv_loaded *loaded = next_reported(&unit, RECORD_KV_LOADED, 1);
         assert_int_equal(loaded->end.blocks, 0);
         free(loaded);
         assert_int_equal(find(&unit, 1, 50).blocks, 0);
         assert_int_equal(keep(&unit, 1, 52).dropped, BLOCKS);
         assert_int_equal(find(&unit, 2, 51).blocks, BLOCKS);
         struct kv_ranks_options options = options_of(&unit, 1, NULL, (uint64_t)1 << 20);
-        assert_int_equal(kv_agent_open(&options, &unit.ranks[1].agent, &error), STATUS_OK);
-        free(next_told(&unit, RECORD_KV_HELLO, 1));
+        assert_int_equal(kv_ranks_agent_open(&options, &unit.ranks[1].agent, &error), STATUS_OK);
+        free(next_reported(&unit, RECORD_KV_HELLO, 1));
         assert_int_equal(find(&unit, 1, 50).blocks, 0); /* its memory is empty */
         assert_int_equal(keep(&unit, 1, 50).dropped, 0);
         assert_int_equal(load(&unit, 1, 50), BLOCKS);
@@ -418,39 +419,39 @@ static void a_dead_rank_is_answered_for_until_it_is_back(void **state) {
 }
 
 /* The next one says hello before anybody has told of the death. */
-static void a_rank_may_be_back_before_its_death_is_told(void **state) {
+static void a_rank_may_be_back_before_its_death_is_reported(void **state) {
     (void)state;
     struct unit unit;
     struct error error = {""};
     open_unit(&unit, 2, false, (uint64_t)1 << 20);
     assert_int_equal(keep(&unit, 1, 60).dropped, 0);
-    kv_agent_close(unit.ranks[1].agent);
+    kv_ranks_agent_close(unit.ranks[1].agent);
     struct kv_ranks_options options = options_of(&unit, 1, NULL, (uint64_t)1 << 20);
-    assert_int_equal(kv_agent_open(&options, &unit.ranks[1].agent, &error), STATUS_OK);
+    assert_int_equal(kv_ranks_agent_open(&options, &unit.ranks[1].agent, &error), STATUS_OK);
     for (uint32_t i = 0; i < 100; i++) {
         event_base_loop(unit.base, EVLOOP_NONBLOCK);
         usleep(1000);
     }
-    assert_null(record_queue_first(&unit.told));
+    assert_null(record_queue_first(&unit.reported));
     give_load(&unit, 1, 60, false); /* for the dead one */
     say_dead(&unit, 1);
-    struct record_kv_loaded *loaded = next_told(&unit, RECORD_KV_LOADED, 1);
+    struct record_kv_loaded *loaded = next_reported(&unit, RECORD_KV_LOADED, 1);
     assert_int_equal(loaded->end.blocks, 0);
     free(loaded);
-    free(next_told(&unit, RECORD_KV_HELLO, 1));
+    free(next_reported(&unit, RECORD_KV_HELLO, 1));
     assert_int_equal(keep(&unit, 1, 60).dropped, 0);
     assert_int_equal(load(&unit, 1, 60), BLOCKS);
     close_unit(&unit);
 }
 
 /* The unit cannot go on with it, nor without it. */
-static void a_rank_that_is_lost_and_not_dead_is_told_of(void **state) {
+static void a_rank_that_is_lost_and_not_dead_is_reported_of(void **state) {
     (void)state;
     struct unit unit;
     death_ns_max = 300000000;
     open_unit(&unit, 2, true, 0);
     death_ns_max = PATIENCE_NS;
-    kv_agent_close(unit.ranks[1].agent);
+    kv_ranks_agent_close(unit.ranks[1].agent);
     unit.ranks[1].agent = NULL;
     int64_t until_ns = clock_now_ns() + PATIENCE_NS;
     while (!unit.lost) {
@@ -469,8 +470,8 @@ int main(void) {
         cmocka_unit_test(one_ranks_disk_fails_alone),
         cmocka_unit_test(an_engine_waits_for_what_its_rank_loads),
         cmocka_unit_test(a_dead_rank_is_answered_for_until_it_is_back),
-        cmocka_unit_test(a_rank_may_be_back_before_its_death_is_told),
-        cmocka_unit_test(a_rank_that_is_lost_and_not_dead_is_told_of),
+        cmocka_unit_test(a_rank_may_be_back_before_its_death_is_reported),
+        cmocka_unit_test(a_rank_that_is_lost_and_not_dead_is_reported_of),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static const char *to(struct pair *pair) {
 static void assert_ended(struct rank *rank, uint64_t number, enum transfer_end end) {
     struct transfer_ended ended = rank_wait(rank);
     if (ended.end != end) print_message("# %s\n", ended.reason);
-    assert_int_equal(ended.ticket.high, number);
+    assert_int_equal(ended.grant.high, number);
     assert_int_equal(ended.end, end);
     assert_int_equal(ended.reason[0] == 0, end == TRANSFER_DONE);
 }
@@ -118,7 +118,7 @@ static void layers_arrive_while_the_next_is_computed(void **state) {
             struct transfer_ended ended;
             poll(&file, 1, 1000);
             assert_false(kv_transport_next(pair.decode.transport, &ended));
-            assert_true(kv_transport_layers(pair.decode.transport, ticket_of(1), &layers));
+            assert_true(kv_transport_layers(pair.decode.transport, grant_of(1), &layers));
             assert_true(layers <= slice + 1);
         } while (layers <= slice && clock_now_ns() < until_ns);
         assert_int_equal(layers, slice + 1);
@@ -127,7 +127,7 @@ static void layers_arrive_while_the_next_is_computed(void **state) {
     assert_int_equal(prompt_finish(&pair.prefill, &prompt), STATUS_OK);
     assert_ended(&pair.decode, 1, TRANSFER_DONE);
     assert_ended(&pair.prefill, 1, TRANSFER_DONE);
-    assert_false(kv_transport_layers(pair.decode.transport, ticket_of(1), &layers));
+    assert_false(kv_transport_layers(pair.decode.transport, grant_of(1), &layers));
     assert_whole(&pair, &prompt);
     pair_close(&pair);
 }
@@ -146,7 +146,7 @@ static void after_a_cancel_not_one_byte_is_written(void **state) {
             pushed = prompt_push(&pair.prefill, &prompt, slice);
             if (slice == 2)
                 assert_true(
-                    kv_transport_cancel(pair.decode.transport, TRANSFER_IN, ticket_of(number)));
+                    kv_transport_cancel(pair.decode.transport, TRANSFER_IN, grant_of(number)));
         }
         assert_ended(&pair.decode, number, TRANSFER_CANCELLED);
         memset(pair.decode.pages.memory, 0x77, pair.decode.pages.mapped_bytes);
@@ -171,8 +171,8 @@ static void a_sender_may_give_up(void **state) {
     assert_int_equal(prompt_push(&pair.prefill, &prompt, 0), STATUS_OK);
     struct pollfd file = {kv_transport_file(pair.decode.transport), POLLIN, 0};
     assert_int_equal(poll(&file, 1, 60000), 1); /* the layer is there */
-    assert_true(kv_transport_cancel(pair.prefill.transport, TRANSFER_OUT, ticket_of(1)));
-    assert_false(kv_transport_cancel(pair.prefill.transport, TRANSFER_OUT, ticket_of(1)));
+    assert_true(kv_transport_cancel(pair.prefill.transport, TRANSFER_OUT, grant_of(1)));
+    assert_false(kv_transport_cancel(pair.prefill.transport, TRANSFER_OUT, grant_of(1)));
     assert_ended(&pair.prefill, 1, TRANSFER_CANCELLED);
     assert_ended(&pair.decode, 1, TRANSFER_CANCELLED);
     assert_int_equal(prompt_push(&pair.prefill, &prompt, 1), STATUS_GONE);
@@ -230,12 +230,12 @@ static void those_who_calculate_differently_are_refused(void **state) {
     assert_int_equal(ended.end, TRANSFER_REFUSED);
     assert_non_null(strstr(ended.reason, "the receiver's numerics are test-f32 and the sender's "
                                          "test-bf16"));
-    assert_true(kv_transport_cancel(pair.decode.transport, TRANSFER_IN, ticket_of(1)));
+    assert_true(kv_transport_cancel(pair.decode.transport, TRANSFER_IN, grant_of(1)));
     assert_ended(&pair.decode, 1, TRANSFER_CANCELLED);
     pair_close(&pair);
 }
 
-static void nobody_there_is_told_after_some_attempts(void **state) {
+static void nobody_there_is_reported_after_some_attempts(void **state) {
     struct pair pair;
     struct prompt prompt = {1, 0, 2, 64};
     char address[KV_ADDRESS_BYTES];
@@ -252,7 +252,7 @@ static void nobody_there_is_told_after_some_attempts(void **state) {
     assert_carried(&pair, &(struct prompt){2, 8, 4, 9});
     struct error error;
     assert_int_equal(
-        kv_transport_offer(pair.prefill.transport, ticket_of(3), "localhost", 0, &error),
+        kv_transport_offer(pair.prefill.transport, grant_of(3), "localhost", 0, &error),
         STATUS_INVALID);
     pair_close(&pair);
 }
@@ -304,7 +304,7 @@ static void a_full_queue_says_so(void **state) {
         uint32_t block = i % prompt.block_count, slice = i / prompt.block_count;
         const void *rows = kv_pages_slice(&pair.prefill.pages, block, slice);
         enum status status;
-        while ((status = kv_transport_push(pair.prefill.transport, ticket_of(1), block, slice, rows,
+        while ((status = kv_transport_push(pair.prefill.transport, grant_of(1), block, slice, rows,
                                            64)) == STATUS_FULL) {
             struct pollfd file = {kv_transport_file(pair.prefill.transport), POLLIN, 0};
             struct transfer_ended ended;
@@ -349,8 +349,8 @@ static void take_ends(struct crowd *crowd) {
     while (kv_transport_next(crowd->pair.decode.transport, &ended)) {
         crowd->in_ended++;
         for (uint32_t i = 0; i < AT_ONCE; i++) {
-            if (crowd->on_page[i] != ended.ticket.high) continue;
-            struct prompt prompt = {ended.ticket.high, i * PAGES_EACH, PAGES_EACH, 5};
+            if (crowd->on_page[i] != ended.grant.high) continue;
+            struct prompt prompt = {ended.grant.high, i * PAGES_EACH, PAGES_EACH, 5};
             for (uint32_t block = 0; ended.end == TRANSFER_DONE && block < PAGES_EACH; block++)
                 for (uint32_t slice = 0; slice < SLICES; slice++)
                     assert_true(slice_is(&crowd->pair.decode, prompt.first_page + block,
@@ -366,7 +366,7 @@ static void take_ends(struct crowd *crowd) {
     while (kv_transport_next(crowd->pair.prefill.transport, &ended)) {
         crowd->out_ended++;
         for (uint32_t i = 0; i < AT_ONCE; i++)
-            if (crowd->from_page[i] == ended.ticket.high) crowd->from_page[i] = 0;
+            if (crowd->from_page[i] == ended.grant.high) crowd->from_page[i] = 0;
     }
     if (crowd->in_ended + crowd->out_ended > before) crowd->until_ns = clock_now_ns() + PATIENCE;
     assert_true(clock_now_ns() < crowd->until_ns);
@@ -386,16 +386,16 @@ static void play(struct crowd *crowd, uint32_t number, uint32_t place) {
     assert_int_equal(prompt_offer(&pair->prefill, &prompt, to(pair), patience_ns), STATUS_OK);
     for (uint32_t slice = 0; slice < SLICES; slice++) {
         if (slice == until && fate == 2)
-            kv_transport_cancel(pair->decode.transport, TRANSFER_IN, ticket_of(number));
+            kv_transport_cancel(pair->decode.transport, TRANSFER_IN, grant_of(number));
         if (slice == until && fate == 3)
-            kv_transport_cancel(pair->prefill.transport, TRANSFER_OUT, ticket_of(number));
+            kv_transport_cancel(pair->prefill.transport, TRANSFER_OUT, grant_of(number));
         if (slice == until && fate == 4) break;
         if (prompt_push(&pair->prefill, &prompt, slice) != STATUS_OK) return;
     }
     (void)!prompt_finish(&pair->prefill, &prompt);
 }
 
-static void a_thousand_tickets_leave_nothing_behind(void **state) {
+static void a_thousand_grants_leave_nothing_behind(void **state) {
     static struct crowd crowd;
     memset(&crowd, 0, sizeof crowd);
     pair_prepare(&crowd.pair, KV_ELEMENT_BF16, 80, AT_ONCE * PAGES_EACH);
@@ -446,10 +446,10 @@ int main(void) {
         BOTH_WAYS(deadlines_end_both_sides),
         BOTH_WAYS(a_finish_with_gaps_is_damage),
         BOTH_WAYS(those_who_calculate_differently_are_refused),
-        BOTH_WAYS(nobody_there_is_told_after_some_attempts),
+        BOTH_WAYS(nobody_there_is_reported_after_some_attempts),
         BOTH_WAYS(two_senders_share_a_receiver),
         BOTH_WAYS(a_full_queue_says_so),
-        BOTH_WAYS(a_thousand_tickets_leave_nothing_behind),
+        BOTH_WAYS(a_thousand_grants_leave_nothing_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,18 +5,18 @@
 #include "transport_peer.h"
 
 /* The sender may know of a ticket before the receiver does. */
-static void what_comes_early_waits_for_its_ticket(void **state) {
+static void what_comes_early_waits_for_its_grant(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(widths); i++) {
         struct scene scene;
         struct prompt prompt = {2, 5, 1, 64};
         struct kv_wire_slice slices[SLICES];
-        struct kv_wire_finish finish = {.ticket = ticket_of(2), .slice_count = SLICES};
+        struct kv_wire_finish finish = {.grant = grant_of(2), .slice_count = SLICES};
         patience_ns = PATIENCE;
         scene_open(&scene, widths[i], true);
         say(&scene.peer, KV_WIRE_FINISH, &finish, sizeof finish, NULL, 0, 0);
         for (uint32_t slice = 0; slice < SLICES; slice++) {
             slices[slice] = slice_of(&scene);
-            slices[slice].ticket = ticket_of(2);
+            slices[slice].grant = grant_of(2);
             slices[slice].block = 0;
             slices[slice].slice = slice;
             say_slice(&scene, &slices[slice]);
@@ -40,13 +40,13 @@ static void what_came_early_goes_with_its_sender(void **state) {
     for (size_t i = 0; i < 2 * ARRAY_COUNT(widths); i++) {
         struct scene scene;
         struct prompt prompt = {2, 5, 2, 64};
-        struct kv_wire_end end = {.ticket = ticket_of(2), .end = TRANSFER_CANCELLED};
+        struct kv_wire_end end = {.grant = grant_of(2), .end = TRANSFER_CANCELLED};
         bool hangs_up = i >= ARRAY_COUNT(widths);
         patience_ns = PATIENCE;
         scene_open(&scene, widths[i % ARRAY_COUNT(widths)], true);
         struct kv_wire_slice slice = slice_of(&scene), mark = slice;
-        slice.ticket = ticket_of(2);
-        mark.ticket = ticket_of(3);
+        slice.grant = grant_of(2);
+        mark.grant = grant_of(3);
         say_slice(&scene, &slice);
         UNTIL(&scene.peer, rank_state(&scene.rank).early == 1);
         if (hangs_up) {
@@ -58,7 +58,7 @@ static void what_came_early_goes_with_its_sender(void **state) {
             UNTIL(&scene.peer, rank_state(&scene.rank).early == 2);
         }
         assert_int_equal(prompt_expect(&scene.rank, &prompt, PATIENCE), STATUS_OK);
-        assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, ticket_of(2)));
+        assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, grant_of(2)));
         struct transfer_ended ended = rank_wait(&scene.rank);
         assert_int_equal(ended.end, TRANSFER_CANCELLED);
         assert_true(ended.peer == TRANSFER_NO_PEER);
@@ -67,7 +67,7 @@ static void what_came_early_goes_with_its_sender(void **state) {
             scene_close(&scene);
             continue;
         }
-        assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, ticket_of(1)));
+        assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, grant_of(1)));
         rank_wait(&scene.rank);
         ucp_worker_destroy(scene.peer.worker);
         ucp_cleanup(scene.peer.context);
@@ -78,7 +78,7 @@ static void what_came_early_goes_with_its_sender(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_comes_early_waits_for_its_ticket),
+        cmocka_unit_test(what_comes_early_waits_for_its_grant),
         cmocka_unit_test(what_came_early_goes_with_its_sender),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -154,7 +154,7 @@ static void a_receiver_is_killed_and_comes_back_elsewhere(void **state) {
         wait_for_sent_bytes(&rank, (number + 1) * (1 << 20));
         bury(&child, true);
         struct transfer_ended ended = rank_wait(&rank);
-        assert_int_equal(ended.ticket.high, number);
+        assert_int_equal(ended.grant.high, number);
         assert_int_equal(ended.end, TRANSFER_PEER_LOST);
         assert_arrives_in_new_child(&rank, number + 1);
     }
@@ -177,7 +177,7 @@ static void a_sender_is_killed_and_its_pages_come_back(void **state) {
             poll(NULL, 0, 1);
         bury(&child, true);
         struct transfer_ended ended = rank_wait(&rank);
-        assert_int_equal(ended.ticket.high, number);
+        assert_int_equal(ended.grant.high, number);
         assert_int_equal(ended.end, TRANSFER_PEER_LOST);
         assert_true(rank_idle(&rank));
     }

@@ -4,7 +4,7 @@
  */
 #include "transport_peer.h"
 
-static void a_slice_with_a_wrong_checksum_fails_its_ticket(void **state) {
+static void a_slice_with_a_wrong_checksum_fails_its_grant(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(widths); i++) {
         struct scene scene;
         scene_open(&scene, widths[i], true);
@@ -26,12 +26,12 @@ static void what_nobody_expects_is_written_nowhere(void **state) {
         struct scene scene;
         scene_open(&scene, widths[i], true);
         struct kv_wire_slice slice = slice_of(&scene), late = slice;
-        slice.ticket.low++;
+        slice.grant.low++;
         say_slice(&scene, &slice);
         UNTIL(&scene.peer, scene.peer.got[KV_WIRE_END] == 1);
         assert_int_equal(scene.peer.end.end, TRANSFER_REFUSED);
-        assert_true(scene.peer.end.ticket.low == slice.ticket.low);
-        assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, ticket_of(1)));
+        assert_true(scene.peer.end.grant.low == slice.grant.low);
+        assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, grant_of(1)));
         assert_int_equal(rank_wait(&scene.rank).end, TRANSFER_CANCELLED);
         say_slice(&scene, &late);
         UNTIL(&scene.peer, scene.peer.got[KV_WIRE_END] == 2);
@@ -41,7 +41,7 @@ static void what_nobody_expects_is_written_nowhere(void **state) {
     }
 }
 
-static void a_misfit_ends_its_ticket(void **state) {
+static void a_misfit_ends_its_grant(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(widths); i++) {
         struct scene scene;
         scene_open(&scene, widths[i], true);
@@ -63,7 +63,7 @@ static void nonsense_ends_the_connection(void **state) {
         struct scene scene;
         scene_open(&scene, 576, what != BEFORE_HELLO);
         struct kv_wire_slice slice = slice_of(&scene);
-        struct kv_wire_end end = {.ticket = ticket_of(1), .end = TRANSFER_DONE};
+        struct kv_wire_end end = {.grant = grant_of(1), .end = TRANSFER_DONE};
         size_t bytes = scene.bytes;
         if (what == WRONG_LENGTH) slice.bytes--;
         if (what == WRONG_WIDTH) bytes = slice.bytes = (uint32_t)scene.bytes - 64;
@@ -116,7 +116,7 @@ static void wait_for_accept(struct scene *scene) {
 }
 
 /* The receiver has asked for a slice's bytes and its sender is gone. */
-static void a_peer_that_hangs_up_loses_its_tickets(void **state) {
+static void a_peer_that_hangs_up_loses_its_grants(void **state) {
     struct scene scene;
     scene_open(&scene, 576, true);
     struct kv_wire_slice slice = slice_of(&scene);
@@ -140,7 +140,7 @@ static void a_peer_that_withholds_bytes_keeps_no_page(void **state) {
     struct kv_wire_slice slice = slice_of(&scene);
     say_slice(&scene, &slice);
     wait_for_accept(&scene);
-    assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, ticket_of(1)));
+    assert_true(kv_transport_cancel(scene.rank.transport, TRANSFER_IN, grant_of(1)));
     struct transfer_ended ended = rank_wait(&scene.rank);
     assert_int_equal(ended.end, TRANSFER_CANCELLED);
     UNTIL(&scene.peer, scene.peer.lost);
@@ -150,13 +150,13 @@ static void a_peer_that_withholds_bytes_keeps_no_page(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_slice_with_a_wrong_checksum_fails_its_ticket),
+        cmocka_unit_test(a_slice_with_a_wrong_checksum_fails_its_grant),
         cmocka_unit_test(what_nobody_expects_is_written_nowhere),
-        cmocka_unit_test(a_misfit_ends_its_ticket),
+        cmocka_unit_test(a_misfit_ends_its_grant),
         cmocka_unit_test(nonsense_ends_the_connection),
         cmocka_unit_test(a_stranger_is_refused_with_the_reason),
         cmocka_unit_test(who_never_greets_is_sent_away),
-        cmocka_unit_test(a_peer_that_hangs_up_loses_its_tickets),
+        cmocka_unit_test(a_peer_that_hangs_up_loses_its_grants),
         cmocka_unit_test(a_peer_that_withholds_bytes_keeps_no_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,7 @@ static void only_exact_sizes_are_read(void **state) {
 }
 
 static void fields_are_checked(void **state) {
-    struct kv_wire_slice slice = {.ticket = {1, 2}, .rows = 64, .bytes = 100};
+    struct kv_wire_slice slice = {.grant = {1, 2}, .rows = 64, .bytes = 100};
     assert_int_equal(read_as(KV_WIRE_SLICE, &slice, sizeof slice, 100), STATUS_OK);
     assert_memory_equal(&message.slice, &slice, sizeof slice);
     assert_int_equal(read_as(KV_WIRE_SLICE, &slice, sizeof slice, 99), STATUS_INVALID);

@@ -175,7 +175,7 @@ static inline void scene_open(struct scene *scene, uint32_t width, bool greet) {
 
 static inline void scene_close(struct scene *scene) {
     struct transfer_ended ended;
-    if (kv_transport_cancel(scene->rank.transport, TRANSFER_IN, ticket_of(1)))
+    if (kv_transport_cancel(scene->rank.transport, TRANSFER_IN, grant_of(1)))
         ended = rank_wait(&scene->rank);
     while (kv_transport_next(scene->rank.transport, &ended)) {
     }
@@ -191,7 +191,7 @@ static inline void assert_untouched(struct scene *scene) {
 
 static inline struct kv_wire_slice slice_of(struct scene *scene) {
     return (struct kv_wire_slice){
-        .ticket = ticket_of(1),
+        .grant = grant_of(1),
         .block = 1,
         .slice = 2,
         .rows = 64,

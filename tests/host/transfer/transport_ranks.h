@@ -57,8 +57,8 @@ static inline void rank_end(struct rank *rank) {
     kv_pages_close(&rank->pages);
 }
 
-static inline struct transfer_ticket ticket_of(uint64_t number) {
-    return (struct transfer_ticket){number, ~number};
+static inline struct transfer_grant grant_of(uint64_t number) {
+    return (struct transfer_grant){number, ~number};
 }
 
 /* Every byte of the pages is `value`. */
@@ -107,13 +107,13 @@ static inline enum status prompt_expect(struct rank *rank, const struct prompt *
     for (uint32_t i = 0; i < prompt->block_count; i++)
         blocks[i] = (struct transfer_block){
             {prompt->first_page + i}, rows_of(prompt, i), 0, rank->pages.slice_count};
-    return kv_transport_expect(rank->transport, ticket_of(prompt->number), blocks,
+    return kv_transport_expect(rank->transport, grant_of(prompt->number), blocks,
                                prompt->block_count, clock_now_ns() + wait_ns, NULL);
 }
 
 static inline enum status prompt_offer(struct rank *rank, const struct prompt *prompt,
                                        const char *address, int64_t wait_ns) {
-    return kv_transport_offer(rank->transport, ticket_of(prompt->number), address,
+    return kv_transport_offer(rank->transport, grant_of(prompt->number), address,
                               clock_now_ns() + wait_ns, NULL);
 }
 
@@ -124,7 +124,7 @@ static inline enum status prompt_push(struct rank *rank, const struct prompt *pr
         uint32_t page = prompt->first_page + block;
         enum status status;
         fill_slice(rank, page, prompt->number, block, slice);
-        while ((status = kv_transport_push(rank->transport, ticket_of(prompt->number), block, slice,
+        while ((status = kv_transport_push(rank->transport, grant_of(prompt->number), block, slice,
                                            kv_pages_slice(&rank->pages, page, slice),
                                            rows_of(prompt, block))) == STATUS_FULL)
             poll(NULL, 0, 1);
@@ -134,7 +134,7 @@ static inline enum status prompt_push(struct rank *rank, const struct prompt *pr
 }
 
 static inline enum status prompt_finish(struct rank *rank, const struct prompt *prompt) {
-    return kv_transport_finish(rank->transport, ticket_of(prompt->number), &prompt->number,
+    return kv_transport_finish(rank->transport, grant_of(prompt->number), &prompt->number,
                                sizeof prompt->number);
 }
 
@@ -175,7 +175,7 @@ static inline bool rank_idle(struct rank *rank) {
         balanced =
             balanced && state.counts.opened[side] == ended && state.counts.taken[side] == ended;
     }
-    return balanced && state.tickets == 0 && state.pages == 0 && state.queued_bytes == 0;
+    return balanced && state.grants == 0 && state.pages == 0 && state.queued_bytes == 0;
 }
 
 #endif

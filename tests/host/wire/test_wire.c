@@ -381,12 +381,12 @@ static void a_unit_of_the_version_before_is_understood(void **state) {
     wait_for(&gateway.joins, 1);
     say(socket, &cancel, sizeof cancel);
     wait_for(&gateway.records, 1);
-    struct record_drain drain = {.one_rank = 1, .rank = 2, .pid = 9}, heard = {.rank = 0};
+    struct record_drain drain = {.one_rank = 1, .rank = 2, .pid = 9}, received = {.rank = 0};
     record_set_head(&drain, RECORD_DRAIN);
     assert_int_equal(wire_send(gateway.wire, gateway.peer, &drain.record), STATUS_OK);
-    take_sized(socket, &heard, sizeof heard - sizeof heard.pid);
-    assert_true(heard.record.version == record_past.version && heard.rank == 2);
-    assert_int_equal(heard.record.bytes, sizeof heard - sizeof heard.pid);
+    take_sized(socket, &received, sizeof received - sizeof received.pid);
+    assert_true(received.record.version == record_past.version && received.rank == 2);
+    assert_int_equal(received.record.bytes, sizeof received - sizeof received.pid);
     cancel.record.version = RECORD_VERSION; /* which it does not speak here */
     say(socket, &cancel, sizeof cancel);
     expect_farewell(socket, "no valid record");
@@ -440,11 +440,11 @@ static void a_gateway_of_the_version_before_is_spoken_with(void **state) {
     assert_int_equal(theirs.records, record_past.version);
     answer_routed(router, name, bytes, &own, sizeof own);
     wait_for(&unit.joins, 1);
-    struct record_cancel cancel = numbered(0), heard;
+    struct record_cancel cancel = numbered(0), received;
     assert_int_equal(wire_send(unit.wire, unit.peer, &cancel.record), STATUS_OK);
-    bytes = take_routed(router, name, &heard, sizeof heard);
-    assert_true(heard.record.version == record_past.version && heard.request.high == 0);
-    answer_routed(router, name, bytes, &heard, sizeof heard);
+    bytes = take_routed(router, name, &received, sizeof received);
+    assert_true(received.record.version == record_past.version && received.request.high == 0);
+    answer_routed(router, name, bytes, &received, sizeof received);
     wait_for(&unit.records, 1);
     wire_close(unit.wire);
     zmq_close(router);

@@ -54,7 +54,7 @@ static void every_part_counts(void **state) {
     struct block_key root = block_key_root(BLOCK_KEY_TRUE, &a);
     assert_differ(root, block_key_root(BLOCK_KEY_TRUE, &b));
     assert_differ(root, block_key_root(BLOCK_KEY_TRUE, &c));
-    assert_differ(root, block_key_root(BLOCK_KEY_FORM_FREE, &a));
+    assert_differ(root, block_key_root(BLOCK_KEY_MODE_FREE, &a));
 
     uint32_t tokens[KV_BLOCK_TOKENS] = {0}, others[KV_BLOCK_TOKENS] = {0};
     uint8_t forms[KV_BLOCK_TOKENS] = {0}, generated[KV_BLOCK_TOKENS] = {0};
@@ -64,8 +64,8 @@ static void every_part_counts(void **state) {
     assert_differ(first, block_key_next(BLOCK_KEY_TRUE, &root, others, forms));
     assert_differ(first, block_key_next(BLOCK_KEY_TRUE, &root, tokens, generated));
     assert_differ(first, block_key_next(BLOCK_KEY_TRUE, &first, tokens, forms));
-    struct block_key free_form = block_key_next(BLOCK_KEY_FORM_FREE, &root, tokens, forms);
-    struct block_key same = block_key_next(BLOCK_KEY_FORM_FREE, &root, tokens, generated);
+    struct block_key free_form = block_key_next(BLOCK_KEY_MODE_FREE, &root, tokens, forms);
+    struct block_key same = block_key_next(BLOCK_KEY_MODE_FREE, &root, tokens, generated);
     assert_true(block_key_equal(&free_form, &same));
     assert_differ(free_form, first);
 }

@@ -161,7 +161,7 @@ static void assert_counted(uint32_t node, uint32_t token) {
     struct block_key keys[PAGES + 1];
     uint32_t depth = tree.nodes[node].depth;
     keys[depth + 1] =
-        prefix_block_key(&tree.nodes[node].key, block_of(token), 17); /* is not there */
+        prefix_tree_block_key(&tree.nodes[node].key, block_of(token), 17); /* is not there */
     for (uint32_t at = node; at != PREFIX_NONE; at = tree.nodes[at].parent)
         keys[tree.nodes[at].depth] = tree.nodes[at].key;
     for (uint32_t count = 0; count <= depth + 2; count++)

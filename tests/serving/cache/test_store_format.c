@@ -27,8 +27,8 @@ static void what_was_sealed_is_sound(void **state) {
     (void)state;
     struct block_key key;
     char *block = sealed(&key);
-    assert_int_equal(store_format_judge(block, &shape, &key), STORE_SOUND);
-    assert_int_equal(store_format_judge(block, &shape, NULL), STORE_SOUND);
+    assert_int_equal(store_format_verify(block, &shape, &key), STORE_SOUND);
+    assert_int_equal(store_format_verify(block, &shape, NULL), STORE_SOUND);
     assert_int_equal(store_format_mark(block)->position, 5);
     for (uint32_t i = 0; i < 3; i++)
         assert_true(store_format_slice_sound(
@@ -43,7 +43,7 @@ static void no_bit_of_a_header_may_differ(void **state) {
     char *block = sealed(&key);
     for (size_t bit = 0; bit < 8 * STORE_PAGE_BYTES; bit++) {
         block[bit / 8] ^= (char)(1 << bit % 8);
-        assert_int_equal(store_format_judge(block, &shape, &key), STORE_TORN);
+        assert_int_equal(store_format_verify(block, &shape, &key), STORE_TORN);
         block[bit / 8] ^= (char)(1 << bit % 8);
     }
     char *row = block + STORE_PAGE_BYTES + store_format_slice_bytes(&shape);
@@ -52,17 +52,17 @@ static void no_bit_of_a_header_may_differ(void **state) {
     free(block);
 }
 
-static void others_are_told_apart(void **state) {
+static void others_are_reported_apart(void **state) {
     (void)state;
     struct block_key key;
     char *block = sealed(&key);
     key.bytes[31] ^= 1;
-    assert_int_equal(store_format_judge(block, &shape, &key), STORE_OTHER_KEY);
+    assert_int_equal(store_format_verify(block, &shape, &key), STORE_OTHER_KEY);
     struct store_shape wider = shape;
     wider.width++;
-    assert_int_equal(store_format_judge(block, &wider, NULL), STORE_OTHER_KIND);
+    assert_int_equal(store_format_verify(block, &wider, NULL), STORE_OTHER_KIND);
     memset(block, 0, STORE_PAGE_BYTES);
-    assert_int_equal(store_format_judge(block, &shape, NULL), STORE_EMPTY);
+    assert_int_equal(store_format_verify(block, &shape, NULL), STORE_EMPTY);
     free(block);
 }
 
@@ -115,7 +115,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_sealed_is_sound),
         cmocka_unit_test(no_bit_of_a_header_may_differ),
-        cmocka_unit_test(others_are_told_apart),
+        cmocka_unit_test(others_are_reported_apart),
         cmocka_unit_test(folders_have_names),
         cmocka_unit_test(segments_and_entries_prove_themselves),
     };

@@ -43,20 +43,20 @@ static void close_books(struct books *books) {
     free(books->memory);
 }
 
-static struct transfer_ticket ticket(uint64_t number) {
-    return (struct transfer_ticket){number, 7};
+static struct transfer_grant grant(uint64_t number) {
+    return (struct transfer_grant){number, 7};
 }
 
 /* Two blocks on pages 3 and 5, the second with 10 rows. */
 static void expect_two(struct transfer_ledger *ledger, uint64_t number) {
     struct transfer_block blocks[2] = {{{3}, 64, 0, SLICES}, {{5}, 10, 0, SLICES}};
-    assert_int_equal(transfer_ledger_expect(ledger, ticket(number), blocks, 2, HOUR, NULL),
+    assert_int_equal(transfer_ledger_expect(ledger, grant(number), blocks, 2, HOUR, NULL),
                      STATUS_OK);
 }
 
 static enum transfer_verdict arrive(struct transfer_ledger *ledger, uint64_t number, uint32_t block,
                                     uint32_t slice, uint32_t rows, struct transfer_write *write) {
-    return transfer_ledger_arrive(ledger, 1, ticket(number), block, slice, rows, write);
+    return transfer_ledger_arrive(ledger, 1, grant(number), block, slice, rows, write);
 }
 
 static void bring(struct transfer_ledger *ledger, uint64_t number, uint32_t block, uint32_t slice,
@@ -82,14 +82,14 @@ static void layers_count_up_and_the_finish_may_come_first(void **state) {
     uint32_t layers;
     expect_two(ledger, 1);
     bring(ledger, 1, 0, 0, 64);
-    assert_true(transfer_ledger_layers(ledger, ticket(1), &layers));
+    assert_true(transfer_ledger_layers(ledger, grant(1), &layers));
     assert_int_equal(layers, 0);
     bring(ledger, 1, 1, 0, 10);
-    assert_true(transfer_ledger_layers(ledger, ticket(1), &layers));
+    assert_true(transfer_ledger_layers(ledger, grant(1), &layers));
     assert_int_equal(layers, 1);
-    assert_int_equal(transfer_ledger_finish(ledger, 1, ticket(1), 2 * SLICES, "token 17", 8),
+    assert_int_equal(transfer_ledger_finish(ledger, 1, grant(1), 2 * SLICES, "token 17", 8),
                      TRANSFER_ACCEPT);
-    assert_int_equal(transfer_ledger_finish(ledger, 1, ticket(1), 2 * SLICES, "token 18", 8),
+    assert_int_equal(transfer_ledger_finish(ledger, 1, grant(1), 2 * SLICES, "token 18", 8),
                      TRANSFER_DUPLICATE);
     for (uint32_t slice = SLICES; slice-- > 1;) {
         bring(ledger, 1, 1, slice, 10);
@@ -101,7 +101,7 @@ static void layers_count_up_and_the_finish_may_come_first(void **state) {
     assert_int_equal(ended.blocks, 2);
     assert_int_equal(ended.summary_bytes, 8);
     assert_memory_equal(ended.summary, "token 17", 8);
-    assert_false(transfer_ledger_layers(ledger, ticket(1), &layers));
+    assert_false(transfer_ledger_layers(ledger, grant(1), &layers));
     close_books(&books);
 }
 
@@ -116,7 +116,7 @@ static void slices_being_written_are_no_gap(void **state) {
     for (uint32_t i = 0; i < ARRAY_COUNT(writes); i++)
         assert_int_equal(arrive(ledger, 1, i % 2, i / 2, i % 2 ? 10 : 64, &writes[i]),
                          TRANSFER_ACCEPT);
-    assert_int_equal(transfer_ledger_finish(ledger, 1, ticket(1), ARRAY_COUNT(writes), NULL, 0),
+    assert_int_equal(transfer_ledger_finish(ledger, 1, grant(1), ARRAY_COUNT(writes), NULL, 0),
                      TRANSFER_ACCEPT);
     for (uint32_t i = 0; i < ARRAY_COUNT(writes); i++) {
         assert_false(transfer_ledger_announce(ledger, &ended));
@@ -126,32 +126,32 @@ static void slices_being_written_are_no_gap(void **state) {
     close_books(&books);
 }
 
-static void nothing_is_taken_without_an_open_ticket(void **state) {
+static void nothing_is_taken_without_an_open_grant(void **state) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
     struct transfer_write write;
     assert_int_equal(arrive(ledger, 9, 0, 0, 64, &write), TRANSFER_UNKNOWN);
-    assert_false(transfer_ledger_knows(ledger, ticket(1)));
+    assert_false(transfer_ledger_knows(ledger, grant(1)));
     expect_two(ledger, 1);
-    assert_true(transfer_ledger_knows(ledger, ticket(1)));
+    assert_true(transfer_ledger_knows(ledger, grant(1)));
     bring(ledger, 1, 0, 0, 64);
     assert_int_equal(arrive(ledger, 1, 0, 0, 64, &write), TRANSFER_DUPLICATE);
-    assert_int_equal(transfer_ledger_arrive(ledger, 2, ticket(1), 0, 1, 64, &write),
+    assert_int_equal(transfer_ledger_arrive(ledger, 2, grant(1), 0, 1, 64, &write),
                      TRANSFER_FOREIGN);
-    assert_int_equal(transfer_ledger_finish(ledger, 2, ticket(1), 1, NULL, 0), TRANSFER_FOREIGN);
-    assert_false(transfer_ledger_end_by(ledger, TRANSFER_IN, 2, ticket(1), TRANSFER_CANCELLED, ""));
-    assert_true(transfer_ledger_end(ledger, TRANSFER_IN, ticket(1), TRANSFER_CANCELLED, NULL));
-    assert_false(transfer_ledger_end(ledger, TRANSFER_IN, ticket(1), TRANSFER_DONE, NULL));
+    assert_int_equal(transfer_ledger_finish(ledger, 2, grant(1), 1, NULL, 0), TRANSFER_FOREIGN);
+    assert_false(transfer_ledger_end_by(ledger, TRANSFER_IN, 2, grant(1), TRANSFER_CANCELLED, ""));
+    assert_true(transfer_ledger_end(ledger, TRANSFER_IN, grant(1), TRANSFER_CANCELLED, NULL));
+    assert_false(transfer_ledger_end(ledger, TRANSFER_IN, grant(1), TRANSFER_DONE, NULL));
     assert_int_equal(arrive(ledger, 1, 0, 1, 64, &write), TRANSFER_LATE);
-    assert_true(transfer_ledger_knows(ledger, ticket(1)));
+    assert_true(transfer_ledger_knows(ledger, grant(1)));
     assert_int_equal(take_one(ledger).end, TRANSFER_CANCELLED);
-    assert_false(transfer_ledger_knows(ledger, ticket(1)));
+    assert_false(transfer_ledger_knows(ledger, grant(1)));
     assert_int_equal(arrive(ledger, 1, 0, 1, 64, &write), TRANSFER_UNKNOWN);
     close_books(&books);
 }
 
-static void a_cancelled_ticket_waits_for_its_last_write(void **state) {
+static void a_cancelled_grant_waits_for_its_last_write(void **state) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -162,7 +162,7 @@ static void a_cancelled_ticket_waits_for_its_last_write(void **state) {
     assert_int_equal(arrive(ledger, 1, 0, 2, 64, &write), TRANSFER_ACCEPT);
     assert_int_equal(transfer_ledger_stuck(ledger, 100, 1000, &wake_ns), TRANSFER_NO_PEER);
     assert_true(wake_ns == INT64_MAX);
-    assert_true(transfer_ledger_end(ledger, TRANSFER_IN, ticket(1), TRANSFER_CANCELLED, NULL));
+    assert_true(transfer_ledger_end(ledger, TRANSFER_IN, grant(1), TRANSFER_CANCELLED, NULL));
     assert_false(transfer_ledger_announce(ledger, &ended));
     assert_false(transfer_ledger_take(ledger, &ended));
     assert_int_equal(transfer_ledger_stuck(ledger, 100, 1000, &wake_ns), TRANSFER_NO_PEER);
@@ -174,7 +174,7 @@ static void a_cancelled_ticket_waits_for_its_last_write(void **state) {
     close_books(&books);
 }
 
-static void what_does_not_fit_ends_the_ticket(void **state) {
+static void what_does_not_fit_ends_the_grant(void **state) {
     static const struct {
         uint32_t block, slice, rows;
     } wrong[] = {
@@ -204,7 +204,7 @@ static void blocks_that_arrived_whole_are_counted(void **state) {
         bring(ledger, 1, 1, slice, 10); /* the second is no use without the first */
         if (slice + 1 < SLICES) bring(ledger, 1, 0, slice, 64);
     }
-    assert_true(transfer_ledger_end(ledger, TRANSFER_IN, ticket(1), TRANSFER_DEADLINE, NULL));
+    assert_true(transfer_ledger_end(ledger, TRANSFER_IN, grant(1), TRANSFER_DEADLINE, NULL));
     assert_int_equal(take_one(ledger).blocks, 0);
     for (enum transfer_written how = TRANSFER_WRITTEN; how <= TRANSFER_BROKEN; how++) {
         expect_two(ledger, 2 + how);
@@ -213,14 +213,14 @@ static void blocks_that_arrived_whole_are_counted(void **state) {
         bring(ledger, 2 + how, 1, 0, 10);
         assert_int_equal(arrive(ledger, 2 + how, 0, SLICES - 1, 64, &write), TRANSFER_ACCEPT);
         if (how != TRANSFER_BROKEN) /* a slice that is being written when the end comes */
-            transfer_ledger_end(ledger, TRANSFER_IN, ticket(2 + how), TRANSFER_CANCELLED, NULL);
+            transfer_ledger_end(ledger, TRANSFER_IN, grant(2 + how), TRANSFER_CANCELLED, NULL);
         transfer_ledger_written(ledger, &write, how);
         assert_int_equal(take_one(ledger).blocks, how == TRANSFER_WRITTEN);
     }
     close_books(&books);
 }
 
-static void damage_and_gaps_end_the_ticket(void **state) {
+static void damage_and_gaps_end_the_grant(void **state) {
     struct books books;
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
@@ -234,7 +234,7 @@ static void damage_and_gaps_end_the_ticket(void **state) {
 
     expect_two(ledger, 2);
     bring(ledger, 2, 0, 0, 64);
-    assert_int_equal(transfer_ledger_finish(ledger, 1, ticket(2), 1, NULL, 0), TRANSFER_ACCEPT);
+    assert_int_equal(transfer_ledger_finish(ledger, 1, grant(2), 1, NULL, 0), TRANSFER_ACCEPT);
     ended = take_one(ledger);
     assert_int_equal(ended.end, TRANSFER_DAMAGED);
     assert_string_equal(ended.reason, "the sender finished with 7 slices missing");
@@ -260,26 +260,25 @@ static void bad_expectations_take_nothing(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(wrong); i++) {
         struct transfer_block blocks[2] = {{{4}, 64, 0, SLICES}, wrong[i]};
         struct error error;
-        assert_int_equal(transfer_ledger_expect(ledger, ticket(1), blocks, 2, HOUR, &error),
+        assert_int_equal(transfer_ledger_expect(ledger, grant(1), blocks, 2, HOUR, &error),
                          STATUS_INVALID);
         assert_int_equal(ledger->page_count, 0);
         transfer_ledger_audit(ledger);
     }
     struct transfer_block block = {{4}, 64, 0, SLICES};
-    assert_int_equal(transfer_ledger_expect(ledger, ticket(1), &block, 0, HOUR, NULL),
+    assert_int_equal(transfer_ledger_expect(ledger, grant(1), &block, 0, HOUR, NULL),
                      STATUS_INVALID);
-    struct transfer_ticket zeros = {0, 0};
+    struct transfer_grant zeros = {0, 0};
     assert_int_equal(transfer_ledger_expect(ledger, zeros, &block, 1, HOUR, NULL), STATUS_INVALID);
     for (uint64_t i = 0; i < TICKETS; i++) {
         block.page.index = (uint32_t)i;
-        assert_int_equal(transfer_ledger_expect(ledger, ticket(i), &block, 1, HOUR, NULL),
+        assert_int_equal(transfer_ledger_expect(ledger, grant(i), &block, 1, HOUR, NULL),
                          STATUS_OK);
-        assert_int_equal(transfer_ledger_expect(ledger, ticket(i), &block, 1, HOUR, NULL),
+        assert_int_equal(transfer_ledger_expect(ledger, grant(i), &block, 1, HOUR, NULL),
                          STATUS_INVALID);
     }
     block.page.index = TICKETS;
-    assert_int_equal(transfer_ledger_expect(ledger, ticket(99), &block, 1, HOUR, NULL),
-                     STATUS_FULL);
+    assert_int_equal(transfer_ledger_expect(ledger, grant(99), &block, 1, HOUR, NULL), STATUS_FULL);
     transfer_ledger_end_all(ledger, TRANSFER_CANCELLED, "the rank ends");
     for (uint64_t i = 0; i < TICKETS; i++) {
         struct transfer_ended ended;
@@ -295,7 +294,7 @@ static void deadlines_end_only_what_is_due(void **state) {
     open_books(&books);
     struct transfer_ledger *ledger = &books.ledger;
     for (uint32_t i = 0; i < 4; i++)
-        assert_int_equal(transfer_ledger_offer(ledger, ticket(i + 1), 5, 100 * (i + 1), NULL),
+        assert_int_equal(transfer_ledger_offer(ledger, grant(i + 1), 5, 100 * (i + 1), NULL),
                          STATUS_OK);
     assert_int_equal(transfer_ledger_next_deadline(ledger), 100);
     transfer_ledger_expire(ledger, 99);
@@ -307,7 +306,7 @@ static void deadlines_end_only_what_is_due(void **state) {
     for (uint32_t i = 0; i < 2; i++) {
         assert_true(transfer_ledger_announce(ledger, &ended));
         assert_int_equal(ended.end, TRANSFER_DEADLINE);
-        assert_int_equal(ended.ticket.high, i + 1);
+        assert_int_equal(ended.grant.high, i + 1);
     }
     transfer_ledger_expire(ledger, HOUR);
     assert_true(transfer_ledger_next_deadline(ledger) == INT64_MAX);
@@ -325,16 +324,16 @@ static void a_sender_keeps_its_memory_until_nobody_reads_it(void **state) {
     struct transfer_ended ended;
     uint32_t slot, other;
     uint64_t peer, slice_count;
-    assert_int_equal(transfer_ledger_offer(ledger, ticket(1), 5, HOUR, NULL), STATUS_OK);
-    assert_true(transfer_ledger_hold(ledger, ticket(1), &slot));
-    assert_true(transfer_ledger_hold(ledger, ticket(1), &other));
-    assert_true(transfer_ledger_finish_sending(ledger, ticket(1), &peer, &slice_count));
+    assert_int_equal(transfer_ledger_offer(ledger, grant(1), 5, HOUR, NULL), STATUS_OK);
+    assert_true(transfer_ledger_hold(ledger, grant(1), &slot));
+    assert_true(transfer_ledger_hold(ledger, grant(1), &other));
+    assert_true(transfer_ledger_finish_sending(ledger, grant(1), &peer, &slice_count));
     assert_int_equal(slice_count, 2);
     assert_int_equal(peer, 5);
-    assert_false(transfer_ledger_hold(ledger, ticket(1), &other));
-    assert_false(transfer_ledger_finish_sending(ledger, ticket(1), &peer, &slice_count));
-    assert_false(transfer_ledger_end_by(ledger, TRANSFER_OUT, 6, ticket(1), TRANSFER_DONE, NULL));
-    assert_true(transfer_ledger_end_by(ledger, TRANSFER_OUT, 5, ticket(1), TRANSFER_DONE, NULL));
+    assert_false(transfer_ledger_hold(ledger, grant(1), &other));
+    assert_false(transfer_ledger_finish_sending(ledger, grant(1), &peer, &slice_count));
+    assert_false(transfer_ledger_end_by(ledger, TRANSFER_OUT, 6, grant(1), TRANSFER_DONE, NULL));
+    assert_true(transfer_ledger_end_by(ledger, TRANSFER_OUT, 5, grant(1), TRANSFER_DONE, NULL));
     transfer_ledger_release(ledger, slot);
     assert_false(transfer_ledger_announce(ledger, &ended));
     transfer_ledger_release(ledger, slot);
@@ -358,7 +357,7 @@ struct message {
     enum transfer_end end;
 };
 
-struct world_ticket {
+struct world_grant {
     bool expected, offered;
     bool done_in, done_out;
     uint32_t block_count, pushed, held, slot;
@@ -377,8 +376,8 @@ struct world {
     uint32_t write_count;
     uint32_t writers[PAGES]; /* writes under way */
     uint64_t page_owner[PAGES];
-    struct world_ticket tickets[512];
-    uint32_t ticket_count; /* tickets 1..ticket_count exist */
+    struct world_grant grants[512];
+    uint32_t grant_count; /* tickets 1..grant_count exist */
     uint32_t done;
 };
 
@@ -394,10 +393,10 @@ static void send_message(struct world *world, struct message message) {
 }
 
 static void world_expect(struct world *world) {
-    if (world->ticket_count + 1 == ARRAY_COUNT(world->tickets)) return;
-    uint32_t number = world->ticket_count + 1;
-    struct world_ticket *fresh = &world->tickets[number];
-    *fresh = (struct world_ticket){.block_count = 1 + roll(world, 4)};
+    if (world->grant_count + 1 == ARRAY_COUNT(world->grants)) return;
+    uint32_t number = world->grant_count + 1;
+    struct world_grant *fresh = &world->grants[number];
+    *fresh = (struct world_grant){.block_count = 1 + roll(world, 4)};
     uint32_t page = roll(world, PAGES), found = 0;
     for (uint32_t i = 0; i < PAGES && found < fresh->block_count; i++, page = (page + 1) % PAGES) {
         if (world->page_owner[page]) continue;
@@ -407,34 +406,34 @@ static void world_expect(struct world *world) {
     }
     if (found < fresh->block_count) return;
     int64_t deadline_ns = world->now_ns + 1 + roll(world, 400);
-    if (transfer_ledger_expect(&world->in.ledger, ticket(number), fresh->blocks, found, deadline_ns,
+    if (transfer_ledger_expect(&world->in.ledger, grant(number), fresh->blocks, found, deadline_ns,
                                NULL) == STATUS_FULL)
         return;
-    world->ticket_count = number;
+    world->grant_count = number;
     fresh->expected = true;
     for (uint32_t i = 0; i < found; i++)
         world->page_owner[fresh->blocks[i].page.index] = number;
-    if (transfer_ledger_offer(&world->out.ledger, ticket(number), world->peer,
+    if (transfer_ledger_offer(&world->out.ledger, grant(number), world->peer,
                               world->now_ns + 1 + roll(world, 400), NULL) == STATUS_OK) {
         fresh->offered = true;
         fresh->peer = world->peer;
     }
 }
 
-static uint32_t some_ticket(struct world *world) {
-    if (world->ticket_count == 0) return 0;
-    uint32_t back = roll(world, world->ticket_count < 8 ? world->ticket_count : 8);
-    return world->ticket_count - back;
+static uint32_t some_grant(struct world *world) {
+    if (world->grant_count == 0) return 0;
+    uint32_t back = roll(world, world->grant_count < 8 ? world->grant_count : 8);
+    return world->grant_count - back;
 }
 
 static void world_push(struct world *world) {
-    uint32_t number = some_ticket(world);
-    struct world_ticket *at = &world->tickets[number];
+    uint32_t number = some_grant(world);
+    struct world_grant *at = &world->grants[number];
     if (!number || !at->offered) return;
     uint32_t block = at->pushed / SLICES, slice = at->pushed % SLICES;
     if (block == at->block_count || roll(world, 200) == 0) {
         uint64_t peer, slice_count;
-        if (transfer_ledger_finish_sending(&world->out.ledger, ticket(number), &peer, &slice_count))
+        if (transfer_ledger_finish_sending(&world->out.ledger, grant(number), &peer, &slice_count))
             send_message(world, (struct message){.kind = MESSAGE_FINISH,
                                                  .peer = at->peer,
                                                  .number = number,
@@ -443,7 +442,7 @@ static void world_push(struct world *world) {
     }
     at->pushed++;
     if (slice < at->blocks[block].slice_first) return;
-    if (!transfer_ledger_hold(&world->out.ledger, ticket(number), &at->slot)) return;
+    if (!transfer_ledger_hold(&world->out.ledger, grant(number), &at->slot)) return;
     at->held++;
     send_message(world,
                  (struct message){.kind = MESSAGE_SLICE,
@@ -459,7 +458,7 @@ static void world_deliver(struct world *world) {
     uint32_t index = roll(world, world->message_count);
     struct message message = world->messages[index];
     if (roll(world, 20)) world->messages[index] = world->messages[--world->message_count];
-    struct transfer_ticket name = ticket(message.number);
+    struct transfer_grant name = grant(message.number);
     struct transfer_write write;
     switch (message.kind) {
     case MESSAGE_SLICE:
@@ -500,10 +499,10 @@ static void world_write(struct world *world) {
 }
 
 static void world_release(struct world *world) {
-    uint32_t number = some_ticket(world);
-    if (!number || world->tickets[number].held == 0) return;
-    world->tickets[number].held--;
-    transfer_ledger_release(&world->out.ledger, world->tickets[number].slot);
+    uint32_t number = some_grant(world);
+    if (!number || world->grants[number].held == 0) return;
+    world->grants[number].held--;
+    transfer_ledger_release(&world->out.ledger, world->grants[number].slot);
 }
 
 static void world_announce(struct world *world) {
@@ -511,50 +510,50 @@ static void world_announce(struct world *world) {
     if (transfer_ledger_announce(&world->in.ledger, &ended) && ended.peer)
         send_message(world, (struct message){.kind = MESSAGE_ACK,
                                              .peer = ended.peer,
-                                             .number = ended.ticket.high,
+                                             .number = ended.grant.high,
                                              .end = ended.end});
     if (transfer_ledger_announce(&world->out.ledger, &ended) && ended.end != TRANSFER_DONE)
         send_message(world, (struct message){.kind = MESSAGE_ABORT,
                                              .peer = ended.peer,
-                                             .number = ended.ticket.high});
+                                             .number = ended.grant.high});
 }
 
 static void world_take(struct world *world) {
     struct transfer_ended ended;
     if (transfer_ledger_take(&world->in.ledger, &ended)) {
-        struct world_ticket *at = &world->tickets[ended.ticket.high];
+        struct world_grant *at = &world->grants[ended.grant.high];
         assert_true(at->expected && !at->done_in);
         at->done_in = true;
         for (uint32_t i = 0; i < at->block_count; i++) {
             uint32_t page = at->blocks[i].page.index;
             assert_int_equal(world->writers[page], 0);
-            assert_int_equal(world->page_owner[page], ended.ticket.high);
+            assert_int_equal(world->page_owner[page], ended.grant.high);
             world->page_owner[page] = 0;
         }
         if (ended.end == TRANSFER_DONE) {
             world->done++;
             assert_int_equal(ended.layers, SLICES);
             assert_int_equal(ended.blocks, at->block_count);
-            assert_memory_equal(ended.summary, &ended.ticket.high, sizeof(uint64_t));
+            assert_memory_equal(ended.summary, &ended.grant.high, sizeof(uint64_t));
         }
     }
     if (transfer_ledger_take(&world->out.ledger, &ended)) {
-        struct world_ticket *at = &world->tickets[ended.ticket.high];
+        struct world_grant *at = &world->grants[ended.grant.high];
         assert_true(at->offered && !at->done_out && at->held == 0);
         at->done_out = true;
     }
 }
 
 static void world_accident(struct world *world) {
-    uint32_t number = some_ticket(world);
+    uint32_t number = some_grant(world);
     int64_t wake_ns;
     switch (roll(world, 5)) {
     case 0:
-        transfer_ledger_end(&world->in.ledger, TRANSFER_IN, ticket(number), TRANSFER_CANCELLED,
+        transfer_ledger_end(&world->in.ledger, TRANSFER_IN, grant(number), TRANSFER_CANCELLED,
                             NULL);
         break;
     case 1:
-        transfer_ledger_end(&world->out.ledger, TRANSFER_OUT, ticket(number), TRANSFER_CANCELLED,
+        transfer_ledger_end(&world->out.ledger, TRANSFER_OUT, grant(number), TRANSFER_CANCELLED,
                             NULL);
         break;
     case 2: /* the connection breaks; each side learns it at its own time */
@@ -600,15 +599,15 @@ static void world_end(struct world *world) {
     transfer_ledger_expire(&world->out.ledger, HOUR);
     while (world->write_count)
         world_write(world);
-    for (uint32_t number = 1; number <= world->ticket_count; number++)
-        for (struct world_ticket *at = &world->tickets[number]; at->held; at->held--)
+    for (uint32_t number = 1; number <= world->grant_count; number++)
+        for (struct world_grant *at = &world->grants[number]; at->held; at->held--)
             transfer_ledger_release(&world->out.ledger, at->slot);
     for (uint32_t i = 0; i < TICKETS; i++) {
         world_announce(world);
         world_take(world);
     }
-    for (uint32_t number = 1; number <= world->ticket_count; number++) {
-        struct world_ticket *at = &world->tickets[number];
+    for (uint32_t number = 1; number <= world->grant_count; number++) {
+        struct world_grant *at = &world->grants[number];
         assert_true(at->done_in == at->expected && at->done_out == at->offered);
     }
     while (world->message_count && world->write_count < WRITES) /* nothing is written any more */
@@ -618,7 +617,7 @@ static void world_end(struct world *world) {
     close_books(&world->out);
 }
 
-static void whatever_happens_every_ticket_ends_once(void **state) {
+static void whatever_happens_every_grant_ends_once(void **state) {
     static struct world world;
     uint64_t done = 0, all = 0;
     for (uint32_t seed = 0; seed < 1000; seed++) {
@@ -636,7 +635,7 @@ static void whatever_happens_every_ticket_ends_once(void **state) {
         }
         world_end(&world);
         done += world.done;
-        all += world.ticket_count;
+        all += world.grant_count;
     }
     assert_true(done > all / 10); /* accidents, but not only */
     assert_true(done < all);
@@ -646,15 +645,15 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_count_up_and_the_finish_may_come_first),
         cmocka_unit_test(slices_being_written_are_no_gap),
-        cmocka_unit_test(nothing_is_taken_without_an_open_ticket),
-        cmocka_unit_test(a_cancelled_ticket_waits_for_its_last_write),
-        cmocka_unit_test(what_does_not_fit_ends_the_ticket),
+        cmocka_unit_test(nothing_is_taken_without_an_open_grant),
+        cmocka_unit_test(a_cancelled_grant_waits_for_its_last_write),
+        cmocka_unit_test(what_does_not_fit_ends_the_grant),
         cmocka_unit_test(blocks_that_arrived_whole_are_counted),
-        cmocka_unit_test(damage_and_gaps_end_the_ticket),
+        cmocka_unit_test(damage_and_gaps_end_the_grant),
         cmocka_unit_test(bad_expectations_take_nothing),
         cmocka_unit_test(deadlines_end_only_what_is_due),
         cmocka_unit_test(a_sender_keeps_its_memory_until_nobody_reads_it),
-        cmocka_unit_test(whatever_happens_every_ticket_ends_once),
+        cmocka_unit_test(whatever_happens_every_grant_ends_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,8 +31,8 @@ static int open_orders(void **state) {
 }
 
 static void *make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&box);
-    return outbox_put(&box, kind, fixed);
+    machine_outbox_clear(&box);
+    return machine_outbox_put(&box, kind, fixed);
 }
 
 /* Blocks [first, end) of the request lie in pages 10 * request + block; the last `making` of them
@@ -42,7 +42,7 @@ static struct transfer_order *push(uint64_t request, uint32_t first, uint32_t en
     struct record_kv_push *record =
         make(RECORD_KV_PUSH, &(struct record_kv_push){.page_count = end - first});
     struct page_id *named = kv_push_pages(record);
-    record->request.low = record->route.ticket[0] = request;
+    record->request.low = record->route.grant[0] = request;
     record->first_block = first;
     record->token_count = end * 64;
     record->making_count = making;
@@ -52,7 +52,7 @@ static struct transfer_order *push(uint64_t request, uint32_t first, uint32_t en
         named[block - first].index = (uint32_t)(10 * request) + block;
     struct transfer_order *order = transfer_orders_find(&orders, record->request);
     if (!order) order = transfer_orders_begin(&orders, &record->record);
-    transfer_order_push(order, record);
+    transfer_orders_push(order, record);
     return order;
 }
 
@@ -60,10 +60,10 @@ static struct transfer_order *push(uint64_t request, uint32_t first, uint32_t en
 static void assert_leave(struct transfer_order *order, uint32_t written, const char *expected) {
     char found[128] = "";
     uint32_t block, slice;
-    while (transfer_order_next(order, written, &block, &slice)) {
+    while (transfer_orders_next(order, written, &block, &slice)) {
         char text[] = {' ', (char)('0' + block), '.', (char)('0' + slice), 0};
         strcat(found, text);
-        transfer_order_advance(order);
+        transfer_orders_advance(order);
     }
     assert_string_equal(found, expected);
 }
@@ -71,19 +71,19 @@ static void assert_leave(struct transfer_order *order, uint32_t written, const c
 static void standing_blocks_leave_at_once_and_the_others_as_they_are_written(void **state) {
     struct transfer_order *order = push(1, 0, 3, 2, false);
     assert_leave(order, 0, " 0.0 0.1");
-    assert_true(transfer_order_waits(order));
+    assert_true(transfer_orders_waits(order));
     assert_leave(order, 1, " 1.0 2.0");
     assert_leave(order, 1, "");
     assert_leave(order, 2, " 1.1 2.1");
-    assert_false(transfer_order_waits(order));
+    assert_false(transfer_orders_waits(order));
 }
 
 /* The transport was full in the middle of a slice, or nobody followed the step. */
 static void what_a_step_made_leaves_behind_it_where_it_was_left(void **state) {
     struct transfer_order *order = push(1, 0, 2, 2, false);
     uint32_t block, slice;
-    assert_true(transfer_order_next(order, 1, &block, &slice));
-    transfer_order_advance(order);
+    assert_true(transfer_orders_next(order, 1, &block, &slice));
+    transfer_orders_advance(order);
     push(1, 2, 4, 1, false);
     assert_leave(order, 0, " 1.0 0.1 1.1 2.0 2.1");
     push(1, 4, 4, 0, true);
@@ -93,15 +93,15 @@ static void what_a_step_made_leaves_behind_it_where_it_was_left(void **state) {
 static void an_order_is_finished_once_when_all_is_named_and_has_left(void **state) {
     struct transfer_order *order = push(1, 0, 1, 1, false);
     assert_leave(order, 2, " 0.0 0.1");
-    assert_false(transfer_order_finish(order)); /* more may be named */
+    assert_false(transfer_orders_finish(order)); /* more may be named */
     push(1, 1, 2, 0, true);
-    assert_false(transfer_order_finish(order)); /* block 1 has not left */
+    assert_false(transfer_orders_finish(order)); /* block 1 has not left */
     assert_leave(order, 0, " 1.0 1.1");
-    assert_true(transfer_order_finish(order));
-    assert_false(transfer_order_finish(order));
+    assert_true(transfer_orders_finish(order));
+    assert_false(transfer_orders_finish(order));
 }
 
-static void an_end_is_told_and_leaves_other_orders_as_they_are(void **state) {
+static void an_end_is_reported_and_leaves_other_orders_as_they_are(void **state) {
     push(1, 0, 2, 0, false);
     push(2, 0, 3, 0, false);
     struct transfer_order *order = push(3, 0, 1, 0, false);
@@ -127,34 +127,34 @@ static void expected_blocks_have_their_pages_and_rows(void **state) {
         make(RECORD_KV_EXPECT, &(struct record_kv_expect){.page_count = 2});
     struct page_id *named = kv_expect_pages(record);
     struct transfer_block blocks[2];
-    record->ticket[1] = 5;
+    record->grant[1] = 5;
     record->first_block = 2;
     record->token_count = 3 * 64 + 10;
     named[0].index = 8;
     named[1].index = 3;
     struct transfer_order *order = transfer_orders_begin(&orders, &record->record);
-    transfer_order_expect(order, record, blocks);
+    transfer_orders_expect(order, record, blocks);
     assert_int_equal(blocks[0].page.index, 8);
     assert_int_equal(blocks[0].row_count, 64);
     assert_int_equal(blocks[1].page.index, 3);
     assert_int_equal(blocks[1].row_count, 10);
     assert_int_equal(blocks[1].slice_count, SLICES);
-    assert_false(transfer_order_waits(order)); /* for no step: others write them */
+    assert_false(transfer_orders_waits(order)); /* for no step: others write them */
 }
 
 /* A unit may send to itself: both orders have one ticket. */
-static void a_ticket_names_one_order_of_each_side(void **state) {
+static void a_grant_names_one_order_of_each_side(void **state) {
     struct record_kv_expect *record =
         make(RECORD_KV_EXPECT, &(struct record_kv_expect){.page_count = 1});
     record->request.low = 9;
-    record->ticket[0] = 1;
+    record->grant[0] = 1;
     transfer_orders_begin(&orders, &record->record);
     push(1, 0, 1, 0, false);
-    struct transfer_ended ended = {.ticket = {.high = 1}, .side = TRANSFER_IN};
+    struct transfer_ended ended = {.grant = {.high = 1}, .side = TRANSFER_IN};
     assert_int_equal(transfer_orders_ended(&orders, &ended)->request.low, 9);
     ended.side = TRANSFER_OUT;
     assert_int_equal(transfer_orders_ended(&orders, &ended)->request.low, 1);
-    ended.ticket.low = 1;
+    ended.grant.low = 1;
     assert_null(transfer_orders_ended(&orders, &ended));
 }
 
@@ -165,9 +165,9 @@ int main(void) {
         cmocka_unit_test_setup(what_a_step_made_leaves_behind_it_where_it_was_left, open_orders),
         cmocka_unit_test_setup(an_order_is_finished_once_when_all_is_named_and_has_left,
                                open_orders),
-        cmocka_unit_test_setup(an_end_is_told_and_leaves_other_orders_as_they_are, open_orders),
+        cmocka_unit_test_setup(an_end_is_reported_and_leaves_other_orders_as_they_are, open_orders),
         cmocka_unit_test_setup(expected_blocks_have_their_pages_and_rows, open_orders),
-        cmocka_unit_test_setup(a_ticket_names_one_order_of_each_side, open_orders),
+        cmocka_unit_test_setup(a_grant_names_one_order_of_each_side, open_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

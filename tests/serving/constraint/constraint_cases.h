@@ -72,7 +72,7 @@ static inline struct matcher *case_matcher(const struct constraint *constraint) 
     struct grammar *grammar;
     struct matcher *matcher;
     struct error error;
-    if (grammar_open(&case_arena, constraint->form, case_trie, &grammar, &error))
+    if (matcher_grammar_open(&case_arena, constraint->form, case_trie, &grammar, &error))
         fail_msg("%s", error.text);
     assert_false(matcher_open(&case_arena, grammar, &matcher));
     return matcher;

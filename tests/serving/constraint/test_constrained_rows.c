@@ -249,7 +249,7 @@ static void an_answer_may_fill_the_context(void **state) {
     assert_int_equal(constrained_rows_mask(rows, 0, mask), CONSTRAINED_MASK_STUCK);
 }
 
-static void forced_tokens_are_told_ahead(void **state) {
+static void forced_tokens_are_reported_ahead(void **state) {
     uint32_t forced[LIMIT_FORCED] = {0};
     (void)state;
     take_one(0, NOTHING, "nul");
@@ -288,7 +288,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(free_answers_have_no_mask, open_rows, close_rows),
         cmocka_unit_test_setup_teardown(what_never_will_be_is_stuck, open_rows, close_rows),
         cmocka_unit_test_setup_teardown(an_answer_may_fill_the_context, open_rows, close_rows),
-        cmocka_unit_test_setup_teardown(forced_tokens_are_told_ahead, open_rows, close_rows),
+        cmocka_unit_test_setup_teardown(forced_tokens_are_reported_ahead, open_rows, close_rows),
         cmocka_unit_test(tenants_take_turns),
     };
     return cmocka_run_group_tests(tests, case_open, NULL);

@@ -81,7 +81,7 @@ static void what_was_compiled_stands_alone(void **state) {
         matcher_push(matcher, matcher_begin(matcher), BYTES_LITERAL("\"stay\"")).number, 0);
 }
 
-static void too_little_memory_is_told(void **state) {
+static void too_little_memory_is_reported(void **state) {
     static _Alignas(16) char memory[1 << 14];
     (void)state;
     for (size_t bytes = 0; bytes < sizeof memory / 4; bytes += 64) {
@@ -109,7 +109,7 @@ int main(void) {
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(without_a_tokenizer_there_are_no_tokens),
         cmocka_unit_test(what_was_compiled_stands_alone),
-        cmocka_unit_test(too_little_memory_is_told),
+        cmocka_unit_test(too_little_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, case_open, NULL);
 }

@@ -85,9 +85,9 @@ static void live(int seconds, uint64_t prefill, uint64_t decode) {
         assert_int_equal(machine.receive(machine.self, &load.record, now_ns), STATUS_OK);
         machine.step(machine.self, now_ns);
         const struct record *record = NULL;
-        while ((record = outbox_next(machine.outbox, record)) && said_count < 64)
+        while ((record = machine_outbox_next(machine.outbox, record)) && said_count < 64)
             said[said_count++] = *(const struct record_fleet_action *)record;
-        outbox_clear(machine.outbox);
+        machine_outbox_clear(machine.outbox);
     }
 }
 
@@ -223,7 +223,7 @@ static void a_role_keeps_what_serves_while_another_one_only_starts(void **state)
     assert_true(count_said(FLEET_ACT_KILL, 0) >= 1); /* of the one that starts */
 }
 
-static void while_nothing_is_told_it_leaves_all_as_it_is(void **state) {
+static void while_nothing_is_reported_it_leaves_all_as_it_is(void **state) {
     (void)state;
     see_all(1, 4, UNIT_PREFILL, FLEET_SEEN_SERVING, 0);
     for (int i = 0; i < 5000; i++) {
@@ -256,7 +256,7 @@ static void a_start_that_never_comes_is_given_up(void **state) {
 }
 
 /* One that runs, and of which no gateway tells, is not ended for that. */
-static void nothing_is_given_up_while_gateways_are_not_heard(void **state) {
+static void nothing_is_given_up_while_gateways_are_not_received(void **state) {
     (void)state;
     see(1, UNIT_PREFILL, FLEET_SEEN_STARTING, 0);
     for (int i = 0; i < 5000; i++) {
@@ -270,7 +270,7 @@ static void nothing_is_given_up_while_gateways_are_not_heard(void **state) {
     assert_int_equal(count_said(FLEET_ACT_START, UNIT_PREFILL), 0);
 }
 
-static void one_that_served_and_is_not_heard_is_ended_and_replaced(void **state) {
+static void one_that_served_and_is_not_received_is_ended_and_replaced(void **state) {
     (void)state;
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
@@ -308,7 +308,7 @@ static void one_that_is_lost_in_mid_drain_is_ended(void **state) {
 }
 
 /* Gateways that were away may take a moment until units have come back to them. */
-static void nobody_is_lost_while_gateways_are_not_heard(void **state) {
+static void nobody_is_lost_while_gateways_are_not_received(void **state) {
     (void)state;
     see_all(1, 2, UNIT_PREFILL, FLEET_SEEN_SERVING, 1);
     see(3, UNIT_DECODE, FLEET_SEEN_SERVING, 1);
@@ -365,14 +365,14 @@ int main(void) {
         cmocka_unit_test_setup(it_converts_what_the_other_role_can_spare, open_manager),
         cmocka_unit_test_setup(a_role_keeps_what_serves_while_another_one_only_starts,
                                open_manager),
-        cmocka_unit_test_setup(while_nothing_is_told_it_leaves_all_as_it_is, open_manager),
+        cmocka_unit_test_setup(while_nothing_is_reported_it_leaves_all_as_it_is, open_manager),
         cmocka_unit_test_setup(starts_that_fail_are_tried_again_ever_later, open_manager),
         cmocka_unit_test_setup(a_start_that_never_comes_is_given_up, open_manager),
-        cmocka_unit_test_setup(nothing_is_given_up_while_gateways_are_not_heard, open_manager),
-        cmocka_unit_test_setup(one_that_served_and_is_not_heard_is_ended_and_replaced,
+        cmocka_unit_test_setup(nothing_is_given_up_while_gateways_are_not_received, open_manager),
+        cmocka_unit_test_setup(one_that_served_and_is_not_received_is_ended_and_replaced,
                                open_manager),
         cmocka_unit_test_setup(one_that_is_lost_in_mid_drain_is_ended, open_manager),
-        cmocka_unit_test_setup(nobody_is_lost_while_gateways_are_not_heard, open_manager),
+        cmocka_unit_test_setup(nobody_is_lost_while_gateways_are_not_received, open_manager),
         cmocka_unit_test_setup(an_operator_is_obeyed, open_manager),
         cmocka_unit_test_setup(it_says_what_comes_next, open_manager),
     };

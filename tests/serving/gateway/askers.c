@@ -15,8 +15,8 @@ struct record_accounts *make_accounts(const struct asker *askers, uint32_t count
     static _Alignas(8) char memory[1 << 14];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
     struct record_accounts *record =
-        outbox_put(&box, RECORD_ACCOUNTS,
-                   &(struct record_accounts){.account_count = count, .key_count = count});
+        machine_outbox_put(&box, RECORD_ACCOUNTS,
+                           &(struct record_accounts){.account_count = count, .key_count = count});
     struct account *accounts = accounts_named(record);
     struct account_key *keys = accounts_keys(record);
     for (uint32_t i = 0; i < count; i++) {

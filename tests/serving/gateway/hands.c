@@ -15,8 +15,8 @@ static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
 void *make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&records);
-    return outbox_put(&records, kind, fixed);
+    machine_outbox_clear(&records);
+    return machine_outbox_put(&records, kind, fixed);
 }
 
 struct world *open_empty(struct gateway_options gateway) {
@@ -24,9 +24,9 @@ struct world *open_empty(struct gateway_options gateway) {
         &(struct world_options){.no_unit = true, .no_tokenizer = true, .gateway = gateway});
 }
 
-void tell(struct world *world, uint32_t unit, const void *record) {
+void report(struct world *world, uint32_t unit, const void *record) {
     world->speaker.value = unit;
-    world_tell_gateway(world, record);
+    world_report_gateway(world, record);
     world_settle(world);
 }
 
@@ -46,20 +46,20 @@ static struct record_unit_hello *make_hello(uint32_t unit, const char *numerics)
 }
 
 void say_hello(struct world *world, uint32_t unit, const char *numerics) {
-    tell(world, unit, make_hello(unit, numerics));
+    report(world, unit, make_hello(unit, numerics));
 }
 
 void say_model(struct world *world, uint32_t unit, uint8_t model) {
     struct record_unit_hello *hello = make_hello(unit, "test.v1");
     hello->model_id[0] = (char)model;
-    tell(world, unit, hello);
+    report(world, unit, hello);
 }
 
 void say_sizes(struct world *world, uint32_t unit, uint32_t vocab, uint32_t context) {
     struct record_unit_hello *hello = make_hello(unit, "test.v1");
     hello->vocab_count = vocab;
     hello->context_tokens_max = context;
-    tell(world, unit, hello);
+    report(world, unit, hello);
 }
 
 void join(struct world *world, uint32_t unit) {
@@ -71,7 +71,7 @@ void join_again(struct world *world, uint32_t unit, uint32_t former) {
     struct record_unit_hello *hello = make_hello(unit, "test.v1");
     hello->instance = former;
     world_join(world, unit);
-    tell(world, unit, hello);
+    report(world, unit, hello);
 }
 
 void join_as(struct world *world, uint32_t unit, enum unit_role role) {
@@ -83,7 +83,7 @@ void join_with(struct world *world, uint32_t unit, enum unit_role role, const ch
     hello->role = role;
     snprintf(hello_ranks(hello)->kv_address, KV_ADDRESS_BYTES, "unit:%u", unit);
     world_join(world, unit);
-    tell(world, unit, hello);
+    report(world, unit, hello);
 }
 
 struct world *open_with(uint32_t units, struct gateway_options gateway) {
@@ -106,8 +106,8 @@ uint32_t ask(struct world *world, const char *more) {
     return client;
 }
 
-void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
-                 const uint32_t *tokens, uint32_t count) {
+void report_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
+                   const uint32_t *tokens, uint32_t count) {
     struct record_tokens *record =
         make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = 1});
     record->request = id;
@@ -115,13 +115,13 @@ void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint3
     record->token_count = count;
     tokens_work(record)->prompt_miss_tokens = 3;
     memcpy(tokens_chosen(record), tokens, count * sizeof *tokens);
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
-void tell_reserved(struct world *world, uint32_t unit, struct request_id id) {
+void report_reserved(struct world *world, uint32_t unit, struct request_id id) {
     struct record_reserved *record = make(RECORD_RESERVED, NULL);
     record->request = id;
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
 void *make_finished(struct request_id id, enum finish_reason reason, uint32_t count) {
@@ -133,12 +133,12 @@ void *make_finished(struct request_id id, enum finish_reason reason, uint32_t co
     return record;
 }
 
-void tell_finished(struct world *world, uint32_t unit, struct request_id id,
-                   enum finish_reason reason, uint32_t count) {
-    tell(world, unit, make_finished(id, reason, count));
+void report_finished(struct world *world, uint32_t unit, struct request_id id,
+                     enum finish_reason reason, uint32_t count) {
+    report(world, unit, make_finished(id, reason, count));
 }
 
-void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running) {
+void report_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running) {
     struct record_unit_load *load =
         make(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
     load->rank_count = 1;
@@ -152,7 +152,7 @@ void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t ru
     load->kv_storage = load_ranks(load)->kv_storage = KV_STORAGE_ON;
     load->totals.loads_in_step = 100 * unit;
     load->totals.loads_in_step_lost = 7 * unit;
-    tell(world, unit, load);
+    report(world, unit, load);
 }
 
 const struct tree *read_body(struct world *world, uint32_t client) {
@@ -170,11 +170,12 @@ void assert_ids(struct world *world, uint32_t client, const uint32_t *tokens, si
     assert_true(world->clients[client].ended);
     assert_int_equal(world->clients[client].http_status, 200);
     const struct tree *root = read_body(world, client);
-    const struct tree *told = tree_member(tree_at(tree_member(root, "choices"), 0), "token_ids");
-    assert_int_equal(tree_count(told), count);
+    const struct tree *reported =
+        tree_member(tree_at(tree_member(root, "choices"), 0), "token_ids");
+    assert_int_equal(tree_count(reported), count);
     for (size_t i = 0; i < count; i++) {
         int64_t id = -1;
-        assert_true(tree_get_integer(tree_at(told, i), &id));
+        assert_true(tree_get_integer(tree_at(reported, i), &id));
         assert_int_equal(id, tokens[i]);
     }
 }

@@ -24,14 +24,14 @@ struct world *open_with(uint32_t units, struct gateway_options gateway);
 void close_empty(struct world *world);
 
 /* The unit says so. */
-void tell(struct world *world, uint32_t unit, const void *record);
+void report(struct world *world, uint32_t unit, const void *record);
 void say_hello(struct world *world, uint32_t unit, const char *numerics);
 /* Of a checkpoint of that number; others' is 0. */
 void say_model(struct world *world, uint32_t unit, uint8_t model);
 
 /* Says hello with a vocabulary and a context of so many tokens. */
 void say_sizes(struct world *world, uint32_t unit, uint32_t vocab, uint32_t context);
-void tell_reserved(struct world *world, uint32_t unit, struct request_id id);
+void report_reserved(struct world *world, uint32_t unit, struct request_id id);
 /* Joins, and takes KV blocks. */
 void join_with(struct world *world, uint32_t unit, enum unit_role role, const char *numerics);
 void join(struct world *world, uint32_t unit);
@@ -40,12 +40,12 @@ void join_again(struct world *world, uint32_t unit, uint32_t former);
 /* Joins as a unit for one task, which takes KV blocks at "unit:<number>". */
 void join_as(struct world *world, uint32_t unit, enum unit_role role);
 void lose(struct world *world, uint32_t unit);
-void tell_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
-                 const uint32_t *tokens, uint32_t count);
+void report_tokens(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
+                   const uint32_t *tokens, uint32_t count);
 void *make_finished(struct request_id id, enum finish_reason reason, uint32_t count);
-void tell_finished(struct world *world, uint32_t unit, struct request_id id,
-                   enum finish_reason reason, uint32_t count);
-void tell_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running);
+void report_finished(struct world *world, uint32_t unit, struct request_id id,
+                     enum finish_reason reason, uint32_t count);
+void report_load(struct world *world, uint32_t unit, uint32_t waiting, uint32_t running);
 
 /* A client's completion request, with more members. */
 uint32_t ask(struct world *world, const char *more);

@@ -22,8 +22,8 @@ static struct world *open_for(const struct asker *askers, uint32_t count) {
     return open_with(1, (struct gateway_options){.accounts = make_accounts(askers, count)});
 }
 
-static void tell_accounts(struct world *world, struct record_accounts *record) {
-    world_tell_gateway(world, record);
+static void notify_accounts(struct world *world, struct record_accounts *record) {
+    world_report_gateway(world, record);
     world_settle(world);
 }
 
@@ -35,8 +35,8 @@ static uint32_t asks_as(struct world *world, const char *authorization) {
 /* The last one asked gets its six tokens. */
 static void answer_last(struct world *world) {
     struct request_id id = world->last_submit->request;
-    tell_tokens(world, 1, id, 0, ids, 6);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
 }
 
 static uint32_t answered(struct world *world, const char *authorization) {
@@ -109,7 +109,7 @@ static void who_never_began_is_not_counted(void **state) {
     world_hang_up(world, 1);
     world_settle(world);
     assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded");
-    tell_finished(world, 1, world->last_submit->request, FINISH_CANCELLED, 0);
+    report_finished(world, 1, world->last_submit->request, FINISH_CANCELLED, 0);
     close_empty(world);
 }
 
@@ -286,7 +286,7 @@ static void tokens_that_were_not_used_come_back(void **state) {
     struct record_finished *finished =
         make_finished(world->last_submit->request, FINISH_CANCELLED, 0);
     finished->work.queue_ns = -1; /* it never ran */
-    tell(world, 1, finished);
+    report(world, 1, finished);
     answered(world, "Bearer k");
     close_empty(world);
 }
@@ -316,7 +316,7 @@ static void a_refusal_after_the_tokenizer_is_one_like_any(void **state) {
     struct request_id id = world->last_submit->request;
     struct record_finished *finished = make_finished(id, FINISH_LENGTH, 0);
     finished->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    tell(world, 1, finished);
+    report(world, 1, finished);
     assert_int_equal(world->clients[client].http_status, 200);
     world_close(world);
 }
@@ -335,8 +335,8 @@ static void what_others_began_is_taken_off(void **state) {
     assert_header(world, answered(world, "Bearer k"), "Remaining-Requests: 3\r\n");
     one.others_requests += 2;
     one.others_tokens += 50;
-    tell_accounts(world, make_accounts(&one, 1));
-    tell_accounts(world, make_accounts(&one, 1)); /* once */
+    notify_accounts(world, make_accounts(&one, 1));
+    notify_accounts(world, make_accounts(&one, 1)); /* once */
     uint32_t client = answered(world, "Bearer k");
     assert_header(world, client, "Remaining-Requests: 0\r\nX-RateLimit-Remaining-Tokens: 38\r\n");
     assert_refused(world, asks_as(world, "Bearer k"), 429, "rate_limit_exceeded");
@@ -371,11 +371,11 @@ static void a_model_may_be_denied(void **state) {
 /* ---- money ---- */
 
 /* A dollar for each token of the answer. */
-static struct record_accounts *priced(const struct asker *asker, uint64_t settled) {
+static struct record_accounts *priced(const struct asker *asker, uint64_t committed) {
     struct record_accounts *record = make_accounts(asker, 1);
     strcpy(record->currency, "USD");
     record->prices.others.output = (uint64_t)DOLLAR * PICOS_PER_NANO;
-    record->settled = settled;
+    record->committed = committed;
     return record;
 }
 
@@ -406,11 +406,11 @@ static void an_account_owes_no_more_than_can_be_counted(void **state) {
     answered(world, "Bearer k");
     assert_refused(world, asks_as(world, "Bearer k"), 402, "invalid_request_error");
     one.balance = INT64_MIN; /* as no gateway leaves it */
-    tell_accounts(world, priced(&one, UINT64_MAX));
+    notify_accounts(world, priced(&one, UINT64_MAX));
     assert_refused(world, asks_as(world, "Bearer k"), 402, "invalid_request_error");
     assert_balance(world, "false", "-9223372036.86");
     one.balance = INT64_MAX;
-    tell_accounts(world, priced(&one, UINT64_MAX));
+    notify_accounts(world, priced(&one, UINT64_MAX));
     answered(world, "Bearer k");
     close_empty(world);
 }
@@ -435,7 +435,7 @@ static void a_prepaid_balance_ends(void **state) {
     world_settle(world);
     assert_int_not_equal(world->clients[client].http_status, 402);
     one.balance = 1; /* topped up, with both answers taken off */
-    tell_accounts(world, priced(&one, UINT64_MAX));
+    notify_accounts(world, priced(&one, UINT64_MAX));
     assert_balance(world, "true", "0.00");
     answered(world, "Bearer k");
     close_empty(world);
@@ -460,17 +460,17 @@ static void answers_under_way_are_paid_from_what_is_left(void **state) {
     uint32_t client = asks_as(world, "Bearer k");
     assert_refused(world, client, 402, "invalid_request_error");
     assert_limit(world, client, "balance");
-    tell_tokens(world, 1, ids_of[0], 0, ids,
-                2); /* the first one ends early, and the rest is free */
-    tell_finished(world, 1, ids_of[0], FINISH_STOP_TOKEN, 2);
+    report_tokens(world, 1, ids_of[0], 0, ids,
+                  2); /* the first one ends early, and the rest is free */
+    report_finished(world, 1, ids_of[0], FINISH_STOP_TOKEN, 2);
     assert_balance(world, "false", "11.00");
     world_hang_up(world, clients[1]); /* it had nothing yet */
     world_settle(world);
-    tell_finished(world, 1, ids_of[1], FINISH_CANCELLED, 0);
+    report_finished(world, 1, ids_of[1], FINISH_CANCELLED, 0);
     assert_balance(world, "true", "11.00");
     answered(world, "Bearer k");
-    tell_tokens(world, 1, ids_of[2], 0, ids, 6);
-    tell_finished(world, 1, ids_of[2], FINISH_LENGTH, 6);
+    report_tokens(world, 1, ids_of[2], 0, ids, 6);
+    report_finished(world, 1, ids_of[2], FINISH_LENGTH, 6);
     assert_balance(world, "false", "-1.00"); /* less than one answer below */
     close_empty(world);
 }
@@ -480,12 +480,12 @@ static void what_is_set_aside_is_by_the_name_that_was_asked_for(void **state) {
     (void)state;
     const struct asker one = {
         .name = "a", .key = "k", .salt = 1, .is_prepaid = true, .balance = 30 * DOLLAR};
-    struct record_accounts *told = priced(&one, 0);
-    told->prices.named_count = 1;
-    strcpy(told->prices.named[0].model, "large");
-    told->prices.named[0].price.output = (uint64_t)3 * DOLLAR * PICOS_PER_NANO;
+    struct record_accounts *reported = priced(&one, 0);
+    reported->prices.named_count = 1;
+    strcpy(reported->prices.named[0].model, "large");
+    reported->prices.named[0].price.output = (uint64_t)3 * DOLLAR * PICOS_PER_NANO;
     struct world *world =
-        open_with(1, (struct gateway_options){.accounts = told, .model_names = "small,large"});
+        open_with(1, (struct gateway_options){.accounts = reported, .model_names = "small,large"});
     world->authorization = "Bearer k";
     uint32_t client = ask(world, ",\"model\":\"large\""); /* eighteen at most */
     struct request_id large = world->last_submit->request;
@@ -494,15 +494,15 @@ static void what_is_set_aside_is_by_the_name_that_was_asked_for(void **state) {
     ask(world, ",\"model\":\"small\""); /* six and six more: nothing is left */
     struct request_id last = world->last_submit->request;
     assert_refused(world, ask(world, ""), 402, "invalid_request_error");
-    tell_tokens(world, 1, large, 0, ids, 2);
-    tell_finished(world, 1, large, FINISH_STOP_TOKEN, 2);
+    report_tokens(world, 1, large, 0, ids, 2);
+    report_finished(world, 1, large, FINISH_STOP_TOKEN, 2);
     assert_balance(world, "true", "24.00");
-    const struct record_entry *entry = world->clients[client].entry;
-    assert_int_equal(entry->model_bytes, strlen("large"));
-    assert_memory_equal(entry_model(entry), "large", entry->model_bytes);
-    tell_finished(world, 1, first, FINISH_LENGTH, 0);
-    tell_tokens(world, 1, last, 0, ids, 6);
-    tell_finished(world, 1, last, FINISH_LENGTH, 6);
+    const struct record_usage *usage = world->clients[client].usage;
+    assert_int_equal(usage->model_bytes, strlen("large"));
+    assert_memory_equal(entry_model(usage), "large", usage->model_bytes);
+    report_finished(world, 1, first, FINISH_LENGTH, 0);
+    report_tokens(world, 1, last, 0, ids, 6);
+    report_finished(world, 1, last, FINISH_LENGTH, 6);
     assert_balance(world, "true", "18.00");
     close_empty(world);
 }
@@ -519,8 +519,8 @@ static void a_budget_is_set_aside_as_well(void **state) {
     assert_refused(world, client, 402, "invalid_request_error");
     assert_limit(world, client, "budget");
     answer_last(world);
-    tell_tokens(world, 1, first, 0, ids, 6);
-    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    report_tokens(world, 1, first, 0, ids, 6);
+    report_finished(world, 1, first, FINISH_LENGTH, 6);
     close_empty(world);
 }
 

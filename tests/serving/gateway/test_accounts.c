@@ -106,8 +106,7 @@ static void a_body_is_wanted_of_whom_has_a_key(void **state) {
     assert_refused(world, client, 401, "invalid_api_key");
     close_empty(world);
     world = open_with(1, (struct gateway_options){0});
-    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, COMPLETIONS, bad),
-                     ADMISSION_STRANGER);
+    assert_int_equal(admission(world, HTTP_PUBLIC, HTTP_POST, COMPLETIONS, bad), ADMISSION_KEYLESS);
     close_empty(world);
 }
 
@@ -118,11 +117,11 @@ static void without_accounts_keys_are_not_looked_at(void **state) {
     assert_int_equal(status_of(world, HTTP_GET, "/metrics", "Bearer what"), 200);
     ask(world, "");
     assert_memory_equal(&world->last_submit->tenant, &nobody, sizeof nobody);
-    tell_finished(world, 1, world->last_submit->request, FINISH_FAILED, 0);
+    report_finished(world, 1, world->last_submit->request, FINISH_FAILED, 0);
     world->now_ns += 100 * SECOND;
     world_settle(world);
     while (gateway_request_count(world->gateway)) {
-        tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_TOO_LARGE, 0);
+        report_finished(world, 1, world->last_submit->request, FINISH_REFUSED_TOO_LARGE, 0);
         world->now_ns += 100 * SECOND;
         world_settle(world);
     }
@@ -134,8 +133,8 @@ static struct tenant_salt answer(struct world *world, const char *authorization,
     world->authorization = authorization;
     uint32_t client = ask(world, more), unit = world->last_unit.value;
     struct request_id id = world->last_submit->request;
-    tell_tokens(world, unit, id, 0, ids, 6);
-    tell_finished(world, unit, id, FINISH_LENGTH, 6);
+    report_tokens(world, unit, id, 0, ids, 6);
+    report_finished(world, unit, id, FINISH_LENGTH, 6);
     assert_int_equal(world->clients[client].http_status, 200);
     return world->last_submit->tenant;
 }
@@ -201,12 +200,12 @@ static void a_request_keeps_its_tenant(void **state) {
     assert_int_equal(world->last_unit.value, 3 - unit);
     assert_int_equal(world->last_submit->tenant.bytes[0], 2);
     assert_int_equal(world->last_submit->account.bytes[0], 2);
-    tell_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
+    report_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
     close_empty(world);
 }
 
-static void assert_told(struct world *world, const char *line) {
+static void assert_reported(struct world *world, const char *line) {
     world->authorization = "Bearer key-r";
     uint32_t client = world_get(world, "/metrics");
     world_settle(world);
@@ -219,12 +218,12 @@ static void each_has_a_ledger(void **state) {
     answer(world, "Bearer key-a", "");
     answer(world, "Bearer key-a", "");
     answer(world, "Bearer key-b", "");
-    assert_told(world, "fathom_account_requests_total{account=\"acme\"} 2\n");
-    assert_told(world, "fathom_account_prompt_cache_miss_tokens_total{account=\"acme\"} 6\n");
-    assert_told(world, "fathom_account_prompt_cache_hit_tokens_total{account=\"acme\"} 0\n");
-    assert_told(world, "fathom_account_output_tokens_total{account=\"acme\"} 12\n");
-    assert_told(world, "fathom_account_output_tokens_total{account=\"busy\"} 6\n");
-    assert_told(world, "fathom_account_output_tokens_total{account=\"root\"} 0\n");
+    assert_reported(world, "fathom_account_requests_total{account=\"acme\"} 2\n");
+    assert_reported(world, "fathom_account_prompt_cache_miss_tokens_total{account=\"acme\"} 6\n");
+    assert_reported(world, "fathom_account_prompt_cache_hit_tokens_total{account=\"acme\"} 0\n");
+    assert_reported(world, "fathom_account_output_tokens_total{account=\"acme\"} 12\n");
+    assert_reported(world, "fathom_account_output_tokens_total{account=\"busy\"} 6\n");
+    assert_reported(world, "fathom_account_output_tokens_total{account=\"root\"} 0\n");
     close_empty(world);
 }
 
@@ -236,8 +235,8 @@ static void a_prompt_that_waits_in_vain_costs_nothing(void **state) {
     world->authorization = "Bearer key-a";
     uint32_t begun = ask(world, "");
     struct request_id id = world->last_submit->request;
-    tell_tokens(world, 1, id, 0, ids, 1);
-    tell_load(world, 1, 100, 1); /* no more, please */
+    report_tokens(world, 1, id, 0, ids, 1);
+    report_load(world, 1, 100, 1); /* no more, please */
     uint32_t waits = ask(world, ""), leaves = ask(world, "");
     assert_int_equal(world->submits, 1);
     world_hang_up(world, leaves);
@@ -245,20 +244,20 @@ static void a_prompt_that_waits_in_vain_costs_nothing(void **state) {
     world_settle(world);
     assert_non_null(strstr(world->clients[waits].data, "insufficient_system_resource"));
     assert_non_null(strstr(world->clients[waits].data, "\"prompt_tokens\":3,"));
-    tell_tokens(world, 1, id, 1, ids + 1, 5);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 1, ids + 1, 5);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_ids(world, begun, ids, 6);
-    assert_told(world, "fathom_account_requests_total{account=\"acme\"} 3\n");
-    assert_told(world, "fathom_account_prompt_cache_miss_tokens_total{account=\"acme\"} 3\n");
-    assert_told(world, "fathom_account_output_tokens_total{account=\"acme\"} 6\n");
-    assert_told(world, "\nfathom_prompt_cache_miss_tokens_total 3\n");
+    assert_reported(world, "fathom_account_requests_total{account=\"acme\"} 3\n");
+    assert_reported(world, "fathom_account_prompt_cache_miss_tokens_total{account=\"acme\"} 3\n");
+    assert_reported(world, "fathom_account_output_tokens_total{account=\"acme\"} 6\n");
+    assert_reported(world, "\nfathom_prompt_cache_miss_tokens_total 3\n");
     close_empty(world);
 }
 
 static void say_it_never_ran(struct world *world, struct request_id id) {
     struct record_finished *finished = make_finished(id, FINISH_CANCELLED, 0);
     finished->work.queue_ns = -1;
-    tell(world, 1, finished);
+    report(world, 1, finished);
 }
 
 /* A prompt is paid for, once, if one of its answers has run. */
@@ -270,17 +269,17 @@ static void a_prompt_that_never_ran_costs_nothing(void **state) {
         uint32_t client = ask(world, ",\"n\":2");
         struct request_id second = world->last_submit->request, first = second;
         first.low--;
-        if (runs) tell_tokens(world, 1, second, 0, ids, 6);
-        if (runs) tell_finished(world, 1, second, FINISH_LENGTH, 6);
+        if (runs) report_tokens(world, 1, second, 0, ids, 6);
+        if (runs) report_finished(world, 1, second, FINISH_LENGTH, 6);
         world_hang_up(world, client);
         world_settle(world);
         say_it_never_ran(world, first);
         if (!runs) say_it_never_ran(world, second);
-        const char *told = runs ? "miss_tokens_total{account=\"acme\"} 3\n"
-                                : "miss_tokens_total{account=\"acme\"} 0\n";
-        assert_told(world, told);
-        assert_told(world, runs ? "\nfathom_prompt_cache_miss_tokens_total 3\n"
-                                : "\nfathom_prompt_cache_miss_tokens_total 0\n");
+        const char *reported = runs ? "miss_tokens_total{account=\"acme\"} 3\n"
+                                    : "miss_tokens_total{account=\"acme\"} 0\n";
+        assert_reported(world, reported);
+        assert_reported(world, runs ? "\nfathom_prompt_cache_miss_tokens_total 3\n"
+                                    : "\nfathom_prompt_cache_miss_tokens_total 0\n");
         world->authorization = "Bearer key-a";
     }
     close_empty(world);
@@ -300,13 +299,13 @@ static void an_account_may_have_so_many(void **state) {
     assert_string_equal(world->clients[refused].headers, LIMIT "1\r\n"); /* of two */
     answer(world, "Bearer key-a", ""); /* others are not concerned */
     answer(world, "Bearer key-b", "");
-    tell_tokens(world, 1, id, 0, ids, 6);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_int_equal(world->clients[first].http_status, 200);
     assert_string_equal(world->clients[first].headers, LIMIT "1\r\n"); /* it still counts */
     world->authorization = "Bearer key-a";                             /* has no limit */
     assert_string_equal(world->clients[ask(world, ",\"n\":0")].headers, "");
-    assert_told(world, "fathom_account_refused_total{account=\"busy\"} 2\n");
+    assert_reported(world, "fathom_account_refused_total{account=\"busy\"} 2\n");
     close_empty(world);
 }
 
@@ -319,18 +318,18 @@ static void new_accounts_take_effect_at_once(void **state) {
     answer(world, "Bearer key-a", "");
     uint32_t client = ask(world, ",\"stream\":true");
     struct request_id id = world->last_submit->request;
-    world_tell_gateway(world, make_accounts(newer, 2));
+    world_report_gateway(world, make_accounts(newer, 2));
     world_settle(world);
     assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "Bearer key-a"), 401);
     assert_int_equal(status_of(world, HTTP_GET, "/v1/models", "Bearer key-r"), 401);
     assert_int_equal(answer(world, "Bearer key-d", "").bytes[0], 9);
-    tell_tokens(world, 1, id, 0, ids, 6); /* who is under way is answered, and counted */
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 0, ids, 6); /* who is under way is answered, and counted */
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_int_equal(world->clients[client].http_status, 200);
-    world_tell_gateway(world, make_accounts(usual, 4));
+    world_report_gateway(world, make_accounts(usual, 4));
     world_settle(world);
-    assert_told(world, "fathom_account_requests_total{account=\"acme\"} 2\n");
-    assert_told(world, "fathom_account_requests_total{account=\"dora\"} 1\n");
+    assert_reported(world, "fathom_account_requests_total{account=\"acme\"} 2\n");
+    assert_reported(world, "fathom_account_requests_total{account=\"dora\"} 1\n");
     close_empty(world);
 }
 
@@ -343,8 +342,8 @@ static void any_number_of_changes(void **state) {
         snprintf(name, sizeof name, "n%u", i);
         snprintf(key, sizeof key, "k%u", i);
         snprintf(authorization, sizeof authorization, "Bearer k%u", i);
-        world_tell_gateway(world,
-                           make_accounts(&(struct asker){.name = name, .key = key, .salt = 1}, 1));
+        world_report_gateway(
+            world, make_accounts(&(struct asker){.name = name, .key = key, .salt = 1}, 1));
         world_settle(world);
         if (i % 500 == 0)
             assert_int_equal(status_of(world, HTTP_GET, "/v1/models", authorization), 200);
@@ -366,11 +365,11 @@ static struct accounts open_accounts(void **memory_out) {
     return accounts;
 }
 
-static void tell_balance(struct accounts *accounts, int64_t balance, uint64_t settled) {
+static void report_balance(struct accounts *accounts, int64_t balance, uint64_t committed) {
     struct asker one = {.name = "a", .key = "k", .is_prepaid = true, .balance = balance};
     struct record_accounts *record = make_accounts(&one, 1);
     record->prices.others.output = NANO_A_TOKEN;
-    record->settled = settled;
+    record->committed = committed;
     strcpy(record->currency, "USD");
     accounts_take(accounts, record);
 }
@@ -386,16 +385,16 @@ static void a_charge_is_taken_off_once(void **state) {
     (void)state;
     void *memory;
     struct accounts accounts = open_accounts(&memory);
-    tell_balance(&accounts, 100, 0);
+    report_balance(&accounts, 100, 0);
     charge(&accounts, 10, 1);
     charge(&accounts, 20, 2);
     assert_int_equal(accounts_balance(&accounts, 0), 70);
-    tell_balance(&accounts, 90, 1); /* the first is in it */
+    report_balance(&accounts, 90, 1); /* the first is in it */
     assert_int_equal(accounts_balance(&accounts, 0), 70);
     charge(&accounts, 5, 3);
-    tell_balance(&accounts, 90, 1);
+    report_balance(&accounts, 90, 1);
     assert_int_equal(accounts_balance(&accounts, 0), 65);
-    tell_balance(&accounts, 65, 3);
+    report_balance(&accounts, 65, 3);
     assert_int_equal(accounts_balance(&accounts, 0), 65);
     free(memory);
 }
@@ -407,18 +406,19 @@ static void more_charges_than_can_be_remembered(void **state) {
     enum { CHARGES = 20000 };
     void *memory;
     struct accounts accounts = open_accounts(&memory);
-    tell_balance(&accounts, 1000000, 0);
+    report_balance(&accounts, 1000000, 0);
     for (uint32_t i = 1; i <= CHARGES; i++)
         charge(&accounts, 1, i);
     assert_true(accounts.charges_max < CHARGES);
     assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
-    tell_balance(&accounts, 1000000 - 7, 7); /* too few: rather too little is left than too much */
+    report_balance(&accounts, 1000000 - 7,
+                   7); /* too few: rather too little is left than too much */
     assert_true(accounts_balance(&accounts, 0) <= 1000000 - CHARGES);
-    tell_balance(&accounts, 1000000 - CHARGES + 10, CHARGES - 10);
+    report_balance(&accounts, 1000000 - CHARGES + 10, CHARGES - 10);
     assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
-    tell_balance(&accounts, 1000000 - CHARGES, CHARGES);
+    report_balance(&accounts, 1000000 - CHARGES, CHARGES);
     assert_int_equal(accounts_balance(&accounts, 0), 1000000 - CHARGES);
-    assert_int_equal(accounts.slots[0].use.owed, 0);
+    assert_int_equal(accounts.slots[0].use.unreported, 0);
     free(memory);
 }
 
@@ -431,7 +431,7 @@ static void a_key_is_found_among_all(void **state) {
     struct outbox box = {.memory = room, .capacity = sizeof room};
     struct record_accounts fixed = {.account_count = LIMIT_ACCOUNTS,
                                     .key_count = LIMIT_ACCOUNT_KEYS};
-    struct record_accounts *record = outbox_put(&box, RECORD_ACCOUNTS, &fixed);
+    struct record_accounts *record = machine_outbox_put(&box, RECORD_ACCOUNTS, &fixed);
     char text[64];
     for (uint32_t i = 0; i < LIMIT_ACCOUNTS; i++) {
         accounts_named(record)[i] = (struct account){.weight = ACCOUNT_WEIGHT};

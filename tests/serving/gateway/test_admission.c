@@ -39,11 +39,11 @@ static uint32_t serve_one(struct world *world) {
     look(world);
     if (first_at_unit == at_unit_count) return UINT32_MAX;
     struct request_id id = at_unit[first_at_unit++];
-    tell_tokens(world, 1, id, 0, ids, 6);
+    report_tokens(world, 1, id, 0, ids, 6);
     look(world);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     look(world);
-    tell_load(world, 1, 0, 0);
+    report_load(world, 1, 0, 0);
     look(world);
     return (uint32_t)(id.high - 0x1000);
 }
@@ -134,7 +134,7 @@ static uint32_t flood(struct world *world, const char *authorization) {
     return taken;
 }
 
-static void who_comes_again_when_told_is_taken(void **state) {
+static void who_comes_again_when_reported_is_taken(void **state) {
     (void)state;
     struct world *world = open_classes();
     assert_true(flood(world, "Bearer h") > 32);  /* twice the limit */
@@ -151,7 +151,7 @@ static void who_comes_again_when_told_is_taken(void **state) {
 }
 
 /* The others' requests still find a short wait. */
-static void who_floods_is_told_that_it_is_its_own_doing(void **state) {
+static void who_floods_is_reported_that_it_is_its_own_doing(void **state) {
     (void)state;
     struct world *world = open_classes();
     uint32_t usual = ask_as(world, "Bearer u"), other = ask_as(world, "Bearer h");
@@ -168,8 +168,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_queue_grows_to_its_limit),
         cmocka_unit_test(what_is_predicted_comes_about),
-        cmocka_unit_test(who_comes_again_when_told_is_taken),
-        cmocka_unit_test(who_floods_is_told_that_it_is_its_own_doing),
+        cmocka_unit_test(who_comes_again_when_reported_is_taken),
+        cmocka_unit_test(who_floods_is_reported_that_it_is_its_own_doing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static struct world *open_with_askers(void) {
 
 /* All but the last. */
 static void revoke_last(struct world *world) {
-    world_tell_gateway(world, make_accounts(askers, ARRAY_COUNT(askers) - 1));
+    world_report_gateway(world, make_accounts(askers, ARRAY_COUNT(askers) - 1));
     world_settle(world);
 }
 
@@ -64,12 +64,12 @@ static void assert_expected(struct world *world, const struct endpoint *endpoint
     /* The body is one that no endpoint takes: nothing is begun. */
     uint32_t client = world_request(world, endpoint->method, path, "[", 1);
     world_settle(world);
-    uint32_t told = world->clients[client].http_status;
+    uint32_t reported = world->clients[client].http_status;
     uint32_t wanted = expected(endpoint, listener, kind);
-    bool is_refused = told == 401 || told == 403 || told == 404;
+    bool is_refused = reported == 401 || reported == 403 || reported == 404;
     assert_true(world->clients[client].ended);
-    if (wanted ? told != wanted : is_refused)
-        fail_msg("%s, listener %d, key %d: %u, not %u", path, (int)listener, (int)kind, told,
+    if (wanted ? reported != wanted : is_refused)
+        fail_msg("%s, listener %d, key %d: %u, not %u", path, (int)listener, (int)kind, reported,
                  wanted);
 }
 
@@ -138,10 +138,10 @@ static void a_key_that_is_taken_away_lets_its_answer_end(void **state) {
     world->authorization = keys[REVOKED_KEY];
     uint32_t client = ask(world, ",\"stream\":true");
     struct request_id id = world->last_submit->request;
-    tell_tokens(world, 1, id, 0, ids, 2);
+    report_tokens(world, 1, id, 0, ids, 2);
     revoke_last(world);
-    tell_tokens(world, 1, id, 2, ids + 2, 4);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 2, ids + 2, 4);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_true(world->clients[client].ended);
     assert_int_equal(world->clients[client].http_status, 200);
     assert_non_null(strstr(world->clients[client].data, "[DONE]"));
@@ -160,7 +160,7 @@ static void nobody_reaches_another_s_request(void **state) {
     world->authorization = keys[A_KEY];
     uint32_t client = ask(world, ",\"stream\":true");
     struct request_id id = world->last_submit->request;
-    tell_tokens(world, 1, id, 0, ids, 1);
+    report_tokens(world, 1, id, 0, ids, 1);
     for (uint32_t kind = 0; kind < KINDS; kind++)
         for (uint32_t i = 0; i < 2 * ARRAY_COUNT(paths); i++) {
             char name[64], path[128];
@@ -174,22 +174,22 @@ static void nobody_reaches_another_s_request(void **state) {
             assert_int_equal(world->clients[intruder].http_status, 404);
         }
     assert_int_equal(world->cancels, 0);
-    tell_tokens(world, 1, id, 1, ids + 1, 5);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 1, ids + 1, 5);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_non_null(strstr(world->clients[client].data, "[DONE]"));
     close_empty(world);
 }
 
 /* What is told of accounts is told to their own: of balances, and to operators of counters. No
  * answer has a key or its digest. */
-static void an_account_is_told_of_itself_alone(void **state) {
+static void an_account_is_reported_of_itself_alone(void **state) {
     (void)state;
-    static const char *const told[] = {"/user/balance", "/v1/models", "/version", "/openapi.json",
-                                       "/health"};
+    static const char *const reported[] = {"/user/balance", "/v1/models", "/version",
+                                           "/openapi.json", "/health"};
     struct world *world = open_with_askers();
-    for (uint32_t i = 0; i < ARRAY_COUNT(told); i++) {
+    for (uint32_t i = 0; i < ARRAY_COUNT(reported); i++) {
         world->authorization = keys[A_KEY];
-        uint32_t client = world_get(world, told[i]);
+        uint32_t client = world_get(world, reported[i]);
         world_settle(world);
         assert_null(strstr(world->clients[client].data, "operator\":"));
         assert_null(strstr(world->clients[client].data, "former"));
@@ -210,7 +210,7 @@ int main(void) {
         cmocka_unit_test(no_body_is_read_of_whom_it_is_not_for),
         cmocka_unit_test(a_key_that_is_taken_away_lets_its_answer_end),
         cmocka_unit_test(nobody_reaches_another_s_request),
-        cmocka_unit_test(an_account_is_told_of_itself_alone),
+        cmocka_unit_test(an_account_is_reported_of_itself_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,8 +66,8 @@ static void answer_request(struct world *world, struct request_id id, uint32_t p
     tokens->token_count = 6;
     tokens_work(tokens)->prompt_miss_tokens = prompt_count;
     memcpy(tokens_chosen(tokens), ids, sizeof ids);
-    tell(world, 1, tokens);
-    tell(world, 1, &last);
+    report(world, 1, tokens);
+    report(world, 1, &last);
 }
 
 static void answer(struct world *world) {
@@ -202,7 +202,7 @@ static void a_prompt_alone_needs_no_verdict(void **state) {
     assert_int_equal(world->last_submit->constraint_bytes, 0);
     world_hang_up(world, client);
     world_settle(world);
-    tell_finished(world, 1, world->last_submit->request, FINISH_CANCELLED, 0);
+    report_finished(world, 1, world->last_submit->request, FINISH_CANCELLED, 0);
     close_empty(world);
 }
 
@@ -227,24 +227,24 @@ static void all_choices_of_all_prompts_have_it(void **state) {
     uint32_t client = complete(world, "[[5,6],[7]]", OBJECT ",\"n\":2,\"stream\":true");
     assert_true(world_constrain(world)); /* one verdict for all */
     assert_false(world_constrain(world));
-    struct request_id told[4];
+    struct request_id reported[4];
     uint32_t count = 0, prompts[4];
     while (world_deliver_to_gateway(world)) {
     }
     world_step(world);
     struct outbox *outbox = world->gateway_machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         if (record->kind != RECORD_TO_UNIT) continue;
         const struct record_submit *submit =
-            (const void *)carried_inner((const struct record_carried *)record);
+            (const void *)envelope_inner((const struct record_envelope *)record);
         assert_int_equal(submit->constraint_bytes, strlen("{" FORM "}"));
         assert_memory_equal(submit_constraint(submit), "{" FORM "}", submit->constraint_bytes);
         prompts[count] = submit->prompt_count;
-        told[count++] = submit->request;
+        reported[count++] = submit->request;
     }
     assert_int_equal(count, 4);
     for (uint32_t i = 0; i < count; i++)
-        answer_request(world, told[i], prompts[i]);
+        answer_request(world, reported[i], prompts[i]);
     assert_true(world->clients[client].ended);
     close_empty(world);
 }
@@ -255,14 +255,14 @@ static void another_unit_goes_on_with_it(void **state) {
     uint32_t client = complete(world, "[5,6,7]", OBJECT ",\"return_token_ids\":true");
     world_settle(world);
     uint32_t first = world->last_unit.value;
-    tell_tokens(world, first, world->last_submit->request, 0, ids, 2);
+    report_tokens(world, first, world->last_submit->request, 0, ids, 2);
     lose(world, first);
     assert_int_equal(world->last_submit->request.attempt, 1);
     assert_int_equal(world->last_submit->resumed_count, 2);
     assert_submitted(world, "{" FORM "}");
     assert_int_equal(world->constraints, 1); /* it was judged before */
-    tell_tokens(world, world->last_unit.value, world->last_submit->request, 2, ids + 2, 4);
-    tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, world->last_unit.value, world->last_submit->request, 2, ids + 2, 4);
+    report_finished(world, world->last_unit.value, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -279,13 +279,13 @@ static void both_units_that_share_it_have_it(void **state) {
     struct request_id id = world->last_submit->request;
     struct record_reserved *reserved = make(RECORD_RESERVED, NULL);
     reserved->request = id;
-    tell(world, 3, reserved);
+    report(world, 3, reserved);
     assert_int_equal(world->last_submit->task, SUBMIT_PREFILL);
     assert_submitted(world, "{" FORM "}");
     world_hang_up(world, client);
     world_settle(world);
-    tell_finished(world, 2, id, FINISH_CANCELLED, 0);
-    tell_finished(world, 3, id, FINISH_CANCELLED, 0);
+    report_finished(world, 2, id, FINISH_CANCELLED, 0);
+    report_finished(world, 3, id, FINISH_CANCELLED, 0);
     close_empty(world);
 }
 
@@ -309,7 +309,7 @@ static void a_large_one_is_refused_by_its_size(void **state) {
 static struct world *open_two_accounts(void) {
     static _Alignas(8) char memory[4096];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
-    struct record_accounts *record = outbox_put(
+    struct record_accounts *record = machine_outbox_put(
         &box, RECORD_ACCOUNTS, &(struct record_accounts){.account_count = 2, .key_count = 2});
     for (uint32_t i = 0; i < 2; i++) {
         strcpy(accounts_named(record)[i].name, i ? "few" : "many");
@@ -384,9 +384,9 @@ static void stop_strings_do_not_cut_what_is_bound(void **state) {
         uint32_t client = complete(world, "[5,6,7]", more);
         world_settle(world);
         struct request_id id = world->last_submit->request;
-        tell_tokens(world, 1, id, 0, ids, 6);
+        report_tokens(world, 1, id, 0, ids, 6);
         assert_int_equal(world->cancels, !bound);
-        tell_finished(world, 1, id, bound ? FINISH_LENGTH : FINISH_CANCELLED, 6);
+        report_finished(world, 1, id, bound ? FINISH_LENGTH : FINISH_CANCELLED, 6);
         assert_int_equal(!strstr(world->clients[client].data, "\"finish_reason\":\"stop\""), bound);
         close_empty(world);
     }

@@ -33,8 +33,8 @@ static uint32_t ask_echo(struct world *world, uint32_t count, uint32_t logprobs,
 }
 
 /* Of prompt tokens [first, first + count): minus its id, as have the likeliest, itself first. */
-static void tell_scores(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
-                        uint32_t count, uint32_t each) {
+static void report_scores(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
+                          uint32_t count, uint32_t each) {
     struct record_scores *record =
         make(RECORD_SCORES, &(struct record_scores){.token_count = count, .logprobs_each = each});
     struct token_logprob *scores = scores_logprobs(record);
@@ -45,21 +45,21 @@ static void tell_scores(struct world *world, uint32_t unit, struct request_id id
         uint32_t ahead = i % each ? i % each - 1 : 0;
         scores[i] = (struct token_logprob){(token + ahead) % VOCAB, -(float)token};
     }
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
-static void tell_all_scores(struct world *world, uint32_t unit, struct request_id id,
-                            uint32_t each) {
+static void report_all_scores(struct world *world, uint32_t unit, struct request_id id,
+                              uint32_t each) {
     for (uint32_t first = 1; first < prompt_count; first += SCORES_TOKENS_MAX) {
         uint32_t left = prompt_count - first;
-        tell_scores(world, unit, id, first, left < SCORES_TOKENS_MAX ? left : SCORES_TOKENS_MAX,
-                    each);
+        report_scores(world, unit, id, first, left < SCORES_TOKENS_MAX ? left : SCORES_TOKENS_MAX,
+                      each);
     }
 }
 
 /* Its log probability is that of a token of the prompt, too. */
-static void tell_token(struct world *world, uint32_t unit, struct request_id id, uint32_t position,
-                       uint32_t each) {
+static void report_token(struct world *world, uint32_t unit, struct request_id id,
+                         uint32_t position, uint32_t each) {
     struct record_tokens *record =
         make(RECORD_TOKENS,
              &(struct record_tokens){.token_count = 1, .logprobs_each = each, .work_count = 1});
@@ -72,28 +72,28 @@ static void tell_token(struct world *world, uint32_t unit, struct request_id id,
     for (uint32_t i = 0; i < each; i++)
         logprobs[i] =
             (struct token_logprob){100 + position + (i ? i - 1 : 0), -100 - (float)position};
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
-static void tell_end(struct world *world, uint32_t unit, struct request_id id,
-                     enum finish_reason reason, uint32_t output_tokens) {
+static void report_end(struct world *world, uint32_t unit, struct request_id id,
+                       enum finish_reason reason, uint32_t output_tokens) {
     struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = reason;
     record->output_tokens = output_tokens;
     record->work.prompt_miss_tokens = prompt_count;
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
 /* FINISHED of a prompt of which so many tokens were computed. */
-static void tell_computed(struct world *world, uint32_t unit, struct request_id id,
-                          uint32_t tokens) {
+static void report_computed(struct world *world, uint32_t unit, struct request_id id,
+                            uint32_t tokens) {
     struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = FINISH_CANCELLED;
     record->work.prompt_miss_tokens = prompt_count;
     record->work.computed_tokens = tokens;
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
 static int64_t number_at(const struct tree *object, const char *name) {
@@ -103,7 +103,7 @@ static int64_t number_at(const struct tree *object, const char *name) {
 }
 
 /* Token i of all that is told: 5, 6, ... of the prompt, then 100, 101, ... */
-static uint32_t told_token(uint32_t i) {
+static uint32_t reported_token(uint32_t i) {
     return i < prompt_count ? 5 + i : 100 + i - prompt_count;
 }
 
@@ -132,7 +132,7 @@ static uint32_t assert_logprobs(const struct tree *logprobs, uint32_t from, uint
         struct bytes text;
         double number;
         int64_t offset;
-        snprintf(name, sizeof name, "token_id:%u", told_token(from + i));
+        snprintf(name, sizeof name, "token_id:%u", reported_token(from + i));
         assert_true(tree_get_string(tree_at(tokens, i), &text) &&
                     bytes_equal(text, bytes_of(name)));
         assert_true(tree_get_integer(tree_at(offsets, i), &offset) && offset == 0);
@@ -141,7 +141,7 @@ static uint32_t assert_logprobs(const struct tree *logprobs, uint32_t from, uint
             continue;
         }
         assert_true(tree_get_number(tree_at(own, i), &number));
-        assert_true(number == -(double)told_token(from + i));
+        assert_true(number == -(double)reported_token(from + i));
         assert_int_equal(count_members(tree_at(tops, i)), top ? top : 1);
         assert_non_null(tree_member(tree_at(tops, i), name));
     }
@@ -199,11 +199,11 @@ static void the_prompt_stands_before_the_answer(void **state) {
             struct request_id id = world->last_submit->request;
             assert_int_equal(world->last_submit->sampling.flags,
                              SAMPLING_LOGPROBS | SAMPLING_SCORES);
-            tell_all_scores(world, 1, id, 1 + top);
-            tell_scores(world, 1, id, 3, 9, 1 + top); /* once more */
-            tell_token(world, 1, id, 0, 1 + top);
-            tell_token(world, 1, id, 1, 1 + top);
-            tell_end(world, 1, id, FINISH_LENGTH, 2);
+            report_all_scores(world, 1, id, 1 + top);
+            report_scores(world, 1, id, 3, 9, 1 + top); /* once more */
+            report_token(world, 1, id, 0, 1 + top);
+            report_token(world, 1, id, 1, 1 + top);
+            report_end(world, 1, id, FINISH_LENGTH, 2);
             if (stream)
                 assert_streamed(world, client, 2, top);
             else
@@ -219,8 +219,8 @@ static void a_prompt_of_one_token_is_unknown(void **state) {
         uint32_t client = ask_echo(
             world, 1, 1, stream ? ",\"max_tokens\":1,\"stream\":true" : ",\"max_tokens\":1");
         struct request_id id = world->last_submit->request;
-        tell_token(world, 1, id, 0, 2);
-        tell_end(world, 1, id, FINISH_LENGTH, 1);
+        report_token(world, 1, id, 0, 2);
+        report_end(world, 1, id, FINISH_LENGTH, 1);
         if (stream)
             assert_streamed(world, client, 1, 1);
         else
@@ -241,9 +241,9 @@ static void no_token_at_all_is_an_answer(void **state) {
         uint32_t client = ask_echo(world, count, 1, more);
         struct request_id id = world->last_submit->request;
         assert_int_equal(world->last_submit->new_tokens_max, 1);
-        tell_all_scores(world, 1, id, 2);
-        tell_token(world, 1, id, 0, 2);
-        tell_end(world, 1, id, stops ? FINISH_STOP_TOKEN : FINISH_LENGTH, 1);
+        report_all_scores(world, 1, id, 2);
+        report_token(world, 1, id, 0, 2);
+        report_end(world, 1, id, stops ? FINISH_STOP_TOKEN : FINISH_LENGTH, 1);
         assert_non_null(strstr(world->clients[client].data, "\"finish_reason\":\"length\""));
         if (stream)
             assert_streamed(world, client, 0, 1);
@@ -260,9 +260,9 @@ static void each_choice_has_its_prompt(void **state) {
     for (uint32_t i = 2; i-- > 0;) { /* the second first: both have been submitted */
         struct request_id id = world->last_submit->request;
         id.low -= 1 - i;
-        tell_all_scores(world, 1, id, 2);
-        tell_token(world, 1, id, 0, 2);
-        tell_end(world, 1, id, FINISH_LENGTH, 1);
+        report_all_scores(world, 1, id, 2);
+        report_token(world, 1, id, 0, 2);
+        report_end(world, 1, id, FINISH_LENGTH, 1);
     }
     for (uint32_t i = 0; i < 2; i++)
         assert_int_equal(
@@ -271,32 +271,32 @@ static void each_choice_has_its_prompt(void **state) {
 }
 
 /* Lost in mid-prompt, when all of it has been told, and in mid-answer. */
-static void nothing_is_told_twice_when_units_are_lost(void **state) {
+static void nothing_is_reported_twice_when_units_are_lost(void **state) {
     (void)state;
     for (uint32_t stage = 0; stage < 4; stage++)
         for (uint32_t stream = 0; stream < 2; stream++) {
             struct world *world = open_with(2, (struct gateway_options){0});
             uint32_t client = ask_echo(
                 world, 5, 1, stream ? ",\"max_tokens\":3,\"stream\":true" : ",\"max_tokens\":3");
-            uint32_t first = world->last_unit.value, told = 0;
+            uint32_t first = world->last_unit.value, reported = 0;
             struct request_id id = world->last_submit->request;
-            if (stage == 1) tell_scores(world, first, id, 1, 2, 2);
-            if (stage > 1) tell_all_scores(world, first, id, 2);
-            if (stage > 2) tell_token(world, first, id, told++, 2);
+            if (stage == 1) report_scores(world, first, id, 1, 2, 2);
+            if (stage > 1) report_all_scores(world, first, id, 2);
+            if (stage > 2) report_token(world, first, id, reported++, 2);
             lose(world, first);
             uint32_t second = world->last_unit.value;
             assert_true(second != first);
             const struct record_submit *submit = world->last_submit;
             assert_int_equal(submit->request.attempt, 1);
-            assert_int_equal(submit->resumed_count, told);
+            assert_int_equal(submit->resumed_count, reported);
             assert_int_equal(submit->sampling.flags,
                              stage < 2 ? SAMPLING_LOGPROBS | SAMPLING_SCORES : SAMPLING_LOGPROBS);
-            tell_scores(world, first, id, 3, 2, 2); /* it is dead */
+            report_scores(world, first, id, 3, 2, 2); /* it is dead */
             id = submit->request;
-            if (stage < 2) tell_all_scores(world, second, id, 2);
-            while (told < 3)
-                tell_token(world, second, id, told++, 2);
-            tell_end(world, second, id, FINISH_LENGTH, 3);
+            if (stage < 2) report_all_scores(world, second, id, 2);
+            while (reported < 3)
+                report_token(world, second, id, reported++, 2);
+            report_end(world, second, id, FINISH_LENGTH, 3);
             if (stream)
                 assert_streamed(world, client, 3, 1);
             else
@@ -314,23 +314,23 @@ static struct world *open_apart(void) {
 
 /* The unit that computes the prompt tells of it; the one that only takes its blocks is not asked.
  */
-static void prefill_units_tell_of_the_prompt(void **state) {
+static void prefill_units_report_of_the_prompt(void **state) {
     (void)state;
     struct world *world = open_apart();
     uint32_t client = ask_echo(world, 20, 1, ",\"max_tokens\":2");
     struct request_id id = world->last_submit->request;
     assert_int_equal(world->last_submit->task, SUBMIT_RESERVE);
     assert_int_equal(world->last_submit->sampling.flags, SAMPLING_LOGPROBS);
-    tell_reserved(world, 2, id);
+    report_reserved(world, 2, id);
     assert_int_equal(world->last_submit->task, SUBMIT_PREFILL);
     assert_int_equal(world->last_submit->sampling.flags, SAMPLING_LOGPROBS | SAMPLING_SCORES);
-    tell_scores(world, 2, id, 1, 5, 2); /* not its turn */
-    tell_all_scores(world, 1, id, 2);
-    tell_token(world, 1, id, 0, 2);
+    report_scores(world, 2, id, 1, 5, 2); /* not its turn */
+    report_all_scores(world, 1, id, 2);
+    report_token(world, 1, id, 0, 2);
     assert_int_equal(world->continues, 1);
-    tell_end(world, 1, id, FINISH_HANDED_OVER, 1);
-    tell_token(world, 2, id, 1, 2);
-    tell_end(world, 2, id, FINISH_LENGTH, 2);
+    report_end(world, 1, id, FINISH_HANDED_OVER, 1);
+    report_token(world, 2, id, 1, 2);
+    report_end(world, 2, id, FINISH_LENGTH, 2);
     assert_whole(world, client, 2, 1);
     close_empty(world);
 }
@@ -343,9 +343,9 @@ static void a_prompt_alone_stays_where_prompts_are_computed(void **state) {
     struct request_id id = world->last_submit->request;
     assert_int_equal(world->last_unit.value, 1);
     assert_int_equal(world->last_submit->task, SUBMIT_ANSWER);
-    tell_all_scores(world, 1, id, 2);
-    tell_token(world, 1, id, 0, 2);
-    tell_end(world, 1, id, FINISH_LENGTH, 1);
+    report_all_scores(world, 1, id, 2);
+    report_token(world, 1, id, 0, 2);
+    report_end(world, 1, id, FINISH_LENGTH, 1);
     assert_whole(world, client, 0, 1);
     assert_int_equal(world->continues, 0);
     close_empty(world);
@@ -359,11 +359,11 @@ static void what_cannot_be_true_is_not_believed(void **state) {
         uint32_t client = ask_echo(world, 6, 1, ",\"max_tokens\":1");
         uint32_t liar = world->last_unit.value;
         struct request_id id = world->last_submit->request;
-        tell_scores(world, liar, id, 1, 2, 2);
-        if (lie == 0) tell_scores(world, liar, id, 4, 1, 2); /* one is missing */
-        if (lie == 1) tell_scores(world, liar, id, 3, 4, 2); /* more than the prompt has */
-        if (lie == 2) tell_scores(world, liar, id, 3, 1, 3);
-        if (lie == 3) tell_token(world, liar, id, 0, 2); /* before all have been told */
+        report_scores(world, liar, id, 1, 2, 2);
+        if (lie == 0) report_scores(world, liar, id, 4, 1, 2); /* one is missing */
+        if (lie == 1) report_scores(world, liar, id, 3, 4, 2); /* more than the prompt has */
+        if (lie == 2) report_scores(world, liar, id, 3, 1, 3);
+        if (lie == 3) report_token(world, liar, id, 0, 2); /* before all have been told */
         if (lie > 3) {
             struct record_scores *record =
                 make(RECORD_SCORES, &(struct record_scores){.token_count = 1, .logprobs_each = 2});
@@ -374,15 +374,15 @@ static void what_cannot_be_true_is_not_believed(void **state) {
             record->logprobs_each = 2;
             scores[0].token = lie == 4 ? 9 : 8; /* it is 8 */
             scores[1].token = lie == 5 ? VOCAB : 0;
-            tell(world, liar, record);
+            report(world, liar, record);
         }
         uint32_t unit = world->last_unit.value;
         assert_true(unit != liar);
         id = world->last_submit->request;
         assert_int_equal(id.attempt, 1);
-        tell_all_scores(world, unit, id, 2);
-        tell_token(world, unit, id, 0, 2);
-        tell_end(world, unit, id, FINISH_LENGTH, 1);
+        report_all_scores(world, unit, id, 2);
+        report_token(world, unit, id, 0, 2);
+        report_end(world, unit, id, FINISH_LENGTH, 1);
         assert_whole(world, client, 1, 1);
         close_empty(world);
     }
@@ -394,10 +394,10 @@ static void scores_that_nobody_asked_for_are_not_believed(void **state) {
     uint32_t client = ask(world, "");
     uint32_t liar = world->last_unit.value;
     prompt_count = 3;
-    tell_scores(world, liar, world->last_submit->request, 1, 2, 1);
+    report_scores(world, liar, world->last_submit->request, 1, 2, 1);
     assert_true(world->last_unit.value != liar);
-    tell_tokens(world, world->last_unit.value, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, world->last_unit.value, world->last_submit->request, 0, ids, 6);
+    report_finished(world, world->last_unit.value, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -408,10 +408,11 @@ static struct world *open_narrow(void) {
     return open_with(1, (struct gateway_options){.outbox_bytes = 1 << 20});
 }
 
-static void tell_scores_until_cancelled(struct world *world, struct request_id id, uint32_t each) {
+static void report_scores_until_cancelled(struct world *world, struct request_id id,
+                                          uint32_t each) {
     for (uint32_t first = 1; first < prompt_count && world->cancels == 0; first += 10)
-        tell_scores(world, 1, id, first, first + 10 < prompt_count ? 10 : prompt_count - first,
-                    each);
+        report_scores(world, 1, id, first, first + 10 < prompt_count ? 10 : prompt_count - first,
+                      each);
 }
 
 /* Half of a prompt's scores would be taken for all of them. A stream has no such end. */
@@ -424,22 +425,22 @@ static void more_than_an_answer_holds_is_refused(void **state) {
                      stream ? ",\"max_tokens\":0,\"stream\":true" : ",\"max_tokens\":0,\"n\":2");
         struct request_id id = world->last_submit->request, other = id;
         other.low--;
-        tell_scores_until_cancelled(world, id, 21);
+        report_scores_until_cancelled(world, id, 21);
         if (stream) {
             assert_int_equal(world->cancels, 0);
-            tell_token(world, 1, id, 0, 21);
-            tell_end(world, 1, id, FINISH_LENGTH, 1);
+            report_token(world, 1, id, 0, 21);
+            report_end(world, 1, id, FINISH_LENGTH, 1);
             assert_streamed(world, client, 0, 20);
         } else {
             assert_int_equal(world->cancels, 1);
-            tell_computed(world, 1, id, 40);
+            report_computed(world, 1, id, 40);
             assert_int_equal(world->cancels, 2);
-            tell_end(world, 1, other, FINISH_CANCELLED, 0);
+            report_end(world, 1, other, FINISH_CANCELLED, 0);
             assert_refused(world, client, 413, "request_too_large");
             /* Others find in the cache what was computed. */
-            assert_true(world->clients[client].entry->is_charged);
-            assert_int_equal(world->clients[client].entry->miss_tokens, 40);
-            assert_int_equal(world->clients[client].entry->output_tokens, 0);
+            assert_true(world->clients[client].usage->is_charged);
+            assert_int_equal(world->clients[client].usage->miss_tokens, 40);
+            assert_int_equal(world->clients[client].usage->output_tokens, 0);
         }
         close_empty(world);
     }
@@ -453,7 +454,7 @@ static void what_can_never_fit_is_refused_before_it_begins(void **state) {
     assert_null(world->last_submit);
     assert_refused(world, client, 413, "request_too_large");
     assert_non_null(strstr(world->clients[client].data, "\"param\":\"prompt\""));
-    assert_false(world->clients[client].entry->is_charged);
+    assert_false(world->clients[client].usage->is_charged);
     close_empty(world);
 }
 
@@ -496,21 +497,21 @@ static void a_prompt_that_outgrows_its_answer_frees_no_others(void **state) {
     other.low--;
     prompt_count = 1;
     for (uint32_t i = 0; i < 4; i++)
-        tell_token(world, 1, other, i, 21);
-    tell_end(world, 1, other, FINISH_LENGTH, 4);
+        report_token(world, 1, other, i, 21);
+    report_end(world, 1, other, FINISH_LENGTH, 4);
     prompt_count = 1200;
-    tell_scores_until_cancelled(world, id, 21);
+    report_scores_until_cancelled(world, id, 21);
     assert_int_equal(world->cancels, 1);
-    tell_computed(world, 1, id, 40);
+    report_computed(world, 1, id, 40);
     assert_refused(world, client, 413, "request_too_large");
-    const struct record_entry *entry = world->clients[client].entry;
-    assert_true(entry->is_charged);
-    assert_int_equal(entry->made_tokens, 4);
-    assert_int_equal(entry->output_tokens, 4);
-    assert_int_equal(entry->miss_tokens, 1 + 40);
+    const struct record_usage *usage = world->clients[client].usage;
+    assert_true(usage->is_charged);
+    assert_int_equal(usage->made_tokens, 4);
+    assert_int_equal(usage->output_tokens, 4);
+    assert_int_equal(usage->miss_tokens, 1 + 40);
     client = ask(world, ""); /* of three tokens */
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    report_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
     assert_non_null(
         strstr(world->clients[client].headers, "X-RateLimit-Remaining-Tokens: 9952\r\n"));
     close_empty(world);
@@ -524,19 +525,19 @@ static void a_failure_of_a_unit_is_not_charged(void **state) {
     struct request_id id = world->last_submit->request, other = id;
     other.low--;
     prompt_count = 1;
-    tell_token(world, 1, other, 0, 1);
-    tell_end(world, 1, other, FINISH_LENGTH, 1);
+    report_token(world, 1, other, 0, 1);
+    report_end(world, 1, other, FINISH_LENGTH, 1);
     prompt_count = 2;
     for (uint32_t tries = 0; tries < 10 && !world->clients[client].ended; tries++) {
-        tell_end(world, 1, world->last_submit->request, FINISH_FAILED, 0);
+        report_end(world, 1, world->last_submit->request, FINISH_FAILED, 0);
         world->now_ns += 60 * SECOND;
         world_settle(world);
     }
     assert_refused(world, client, 503, "engine_failed");
-    const struct record_entry *entry = world->clients[client].entry;
-    assert_false(entry->is_charged);
-    assert_int_equal(entry->made_tokens, 1);
-    assert_int_equal(entry->output_tokens, 0);
+    const struct record_usage *usage = world->clients[client].usage;
+    assert_false(usage->is_charged);
+    assert_int_equal(usage->made_tokens, 1);
+    assert_int_equal(usage->output_tokens, 0);
     close_empty(world);
 }
 
@@ -546,8 +547,8 @@ int main(void) {
         cmocka_unit_test(a_prompt_of_one_token_is_unknown),
         cmocka_unit_test(no_token_at_all_is_an_answer),
         cmocka_unit_test(each_choice_has_its_prompt),
-        cmocka_unit_test(nothing_is_told_twice_when_units_are_lost),
-        cmocka_unit_test(prefill_units_tell_of_the_prompt),
+        cmocka_unit_test(nothing_is_reported_twice_when_units_are_lost),
+        cmocka_unit_test(prefill_units_report_of_the_prompt),
         cmocka_unit_test(a_prompt_alone_stays_where_prompts_are_computed),
         cmocka_unit_test(what_cannot_be_true_is_not_believed),
         cmocka_unit_test(scores_that_nobody_asked_for_are_not_believed),

@@ -36,10 +36,10 @@ static void requests_wait_for_the_first_unit(void **state) {
     assert_refused(world, long_one, 400, "context_length_exceeded");
     struct request_id second = world->last_submit->request, first = second;
     first.low--;
-    tell_tokens(world, 2, first, 0, ids, 2);
-    tell_tokens(world, 2, second, 0, ids + 2, 2);
-    tell_finished(world, 2, first, FINISH_LENGTH, 2);
-    tell_finished(world, 2, second, FINISH_LENGTH, 2);
+    report_tokens(world, 2, first, 0, ids, 2);
+    report_tokens(world, 2, second, 0, ids + 2, 2);
+    report_finished(world, 2, first, FINISH_LENGTH, 2);
+    report_finished(world, 2, second, FINISH_LENGTH, 2);
     assert_ids(world, good, ids, 2);
     close_empty(world);
 }
@@ -48,15 +48,15 @@ static void nobody_waits_for_ever(void **state) {
     (void)state;
     struct world *world = open_empty((struct gateway_options){.unit_wait_ns = 3 * SECOND});
     const struct machine *machine = &world->gateway_machine;
-    uint32_t unsettled = ask(world, "");
+    uint32_t unchecked = ask(world, "");
     assert_true(machine->next_wake_ns(machine->self) == 3 * SECOND);
     world->now_ns = 3 * SECOND;
     world_settle(world);
-    assert_refused(world, unsettled, 503, "starting");
-    assert_int_equal(world->clients[unsettled].retry_after_seconds, 5);
+    assert_refused(world, unchecked, 503, "starting");
+    assert_int_equal(world->clients[unchecked].retry_after_seconds, 5);
     join(world, 1);
     uint32_t whole = ask(world, ""), stream = ask(world, ",\"stream\":true");
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 2);
     world->now_ns += SECOND;
     lose(world, 1);
     assert_false(world->clients[whole].ended);
@@ -80,7 +80,7 @@ static void binding_is_late(void **state) {
     for (uint32_t i = 0; i < count; i++)
         ask(world, "");
     assert_int_equal(world->submits, BALANCE_UNITS_WAITING);
-    tell_load(world, 1, BALANCE_UNITS_WAITING - 3, 3); /* three have started */
+    report_load(world, 1, BALANCE_UNITS_WAITING - 3, 3); /* three have started */
     assert_int_equal(world->submits, BALANCE_UNITS_WAITING + 3);
     join(world, 2);
     assert_int_equal(world->submits, 2 * BALANCE_UNITS_WAITING + 3);
@@ -99,13 +99,13 @@ static void others_requests_make_no_room(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){.requests_max = 64});
     uint32_t count = 3 * BALANCE_UNITS_WAITING;
-    tell_load(world, 1, 0, 12);
+    report_load(world, 1, 0, 12);
     for (uint32_t i = 0; i < count; i++)
         ask(world, "");
     assert_int_equal(world->submits, BALANCE_UNITS_WAITING);
-    tell_load(world, 1, BALANCE_UNITS_WAITING, 12);
+    report_load(world, 1, BALANCE_UNITS_WAITING, 12);
     assert_int_equal(world->submits, BALANCE_UNITS_WAITING);
-    tell_load(world, 1, BALANCE_UNITS_WAITING - 3, 15);
+    report_load(world, 1, BALANCE_UNITS_WAITING - 3, 15);
     assert_int_equal(world->submits, BALANCE_UNITS_WAITING + 3);
     for (uint32_t client = 0; client < count; client++)
         world_hang_up(world, client);
@@ -134,7 +134,7 @@ static void join_ranks(struct world *world, uint32_t unit, uint32_t ranks) {
         hello_ranks(hello)[rank] = (struct unit_rank){.page_count = 100, .requests_max = 40};
     strcpy(hello->numerics_id, "test.v1");
     world_join(world, unit);
-    tell(world, unit, hello);
+    report(world, unit, hello);
 }
 
 /* ---- who serves ---- */
@@ -153,17 +153,17 @@ static void a_draining_unit_finishes_what_it_has(void **state) {
         ask(world, "");
         assert_int_equal(world->last_unit.value, 2);
     }
-    tell_finished(world, 2, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+    report_finished(world, 2, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
     assert_int_equal(world->submits, 6); /* nobody takes it: it waits */
     join(world, 3);
     assert_int_equal(world->last_unit.value, 3);
     for (uint32_t unit = 3; unit < 8; unit++) { /* however many drain before one takes it */
-        tell_finished(world, unit, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+        report_finished(world, unit, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
         join(world, unit + 1);
         assert_int_equal(world->last_unit.value, unit + 1);
     }
-    tell_tokens(world, 1, running, 0, ids, 6);
-    tell_finished(world, 1, running, FINISH_LENGTH, 6);
+    report_tokens(world, 1, running, 0, ids, 6);
+    report_finished(world, 1, running, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     static const char *const bad[] = {"{\"unit\":19}", "{\"unit\":\"1\"}", "{", "{\"unit\":-1}"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -204,13 +204,13 @@ static void a_drained_unit_comes_back(void **state) {
     assert_true(world->last_drain.back == 1 && world->last_drain.one_rank == 0);
     assert_int_equal(world->submits, 1); /* who waited goes there */
     struct request_id running = world->last_submit->request;
-    tell_finished(world, 1, running, FINISH_REFUSED_DRAINING, 0); /* it drained by itself */
+    report_finished(world, 1, running, FINISH_REFUSED_DRAINING, 0); /* it drained by itself */
     drain(world, back, 200);
     world->now_ns += 2 * SECOND; /* a unit that refused is not asked at once */
     world_settle(world);
     assert_int_equal(world->submits, 2);
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    report_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     lose(world, 1);
     close_empty(world);
@@ -222,7 +222,7 @@ static void say_draining(struct world *world, uint32_t draining) {
     load->rank_count = 1;
     load->pages_free = load_ranks(load)->pages_free = 100;
     load->draining = draining;
-    tell(world, 1, load);
+    report(world, 1, load);
 }
 
 /* Of several gateways, each hears from the unit what an operator has told one of them. */
@@ -235,7 +235,7 @@ static void a_unit_that_another_gateway_drains_and_calls_back_serves_again(void 
         uint32_t client = ask(world, "");
         assert_int_equal(world->submits, how == 0);
         if (how == 0)
-            tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
+            report_finished(world, 1, world->last_submit->request, FINISH_REFUSED_DRAINING, 0);
         say_draining(world, 1);
         world->now_ns += 2 * SECOND;
         world_settle(world);
@@ -243,8 +243,8 @@ static void a_unit_that_another_gateway_drains_and_calls_back_serves_again(void 
         say_draining(world, 0);
         world_settle(world);
         assert_int_equal(world->submits, how == 0 ? 2 : 1);
-        tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
-        tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+        report_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+        report_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
         assert_ids(world, client, ids, 6);
         lose(world, 1);
         close_empty(world);
@@ -299,8 +299,8 @@ static void nobody_waits_for_units_of_a_gateway_that_ends(void **state) {
     assert_refused(world, whole, 503, "draining");
     assert_refused(world, stream, 503, "draining");
     assert_false(world->clients[runs].ended); /* its unit finishes it */
-    tell_tokens(world, 1, running, 0, ids, 6);
-    tell_finished(world, 1, running, FINISH_LENGTH, 6);
+    report_tokens(world, 1, running, 0, ids, 6);
+    report_finished(world, 1, running, FINISH_LENGTH, 6);
     assert_ids(world, runs, ids, 6);
     lose(world, 1);
     close_empty(world);
@@ -336,7 +336,7 @@ static void another_model_is_refused(void **state) {
     say_model(world, 4, 1); /* nothing is held: another model may come */
     ask(world, "");
     assert_int_equal(world->last_unit.value, 4);
-    tell_finished(world, 4, world->last_submit->request, FINISH_LENGTH, 0);
+    report_finished(world, 4, world->last_submit->request, FINISH_LENGTH, 0);
     close_empty(world);
 }
 
@@ -354,7 +354,7 @@ static void a_unit_of_another_model_than_the_gateways_own_is_refused(void **stat
     say_model(world, 2, 1);
     assert_false(gateway_refuses(world->gateway, (struct unit_id){2}));
     assert_int_equal(world->last_unit.value, 2);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
+    report_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
     lose(world, 2);
     world_join(world, 3); /* also where nothing is held */
     say_model(world, 3, 2);
@@ -382,8 +382,8 @@ static void an_impossible_unit_brings_no_model(void **state) {
     assert_false(world->clients[client].ended);
     join(world, 3);
     assert_int_equal(world->last_unit.value, 3);
-    tell_tokens(world, 3, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 3, world->last_submit->request, 0, ids, 6);
+    report_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -396,33 +396,33 @@ static void units_that_lie_are_put_out(void **state) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask(world, ""), unit = world->last_unit.value;
         struct request_id id = world->last_submit->request;
-        if (lie == 0) tell_tokens(world, unit, id, 1, ids, 1);     /* leaves one out */
-        if (lie == 1) tell_tokens(world, unit, id, 0, foreign, 1); /* no token of the model */
-        if (lie == 2) tell_tokens(world, unit, id, 0, foreign - 0, 1);
+        if (lie == 0) report_tokens(world, unit, id, 1, ids, 1);     /* leaves one out */
+        if (lie == 1) report_tokens(world, unit, id, 0, foreign, 1); /* no token of the model */
+        if (lie == 2) report_tokens(world, unit, id, 0, foreign - 0, 1);
         if (lie == 3) { /* more than was asked for */
             static const uint32_t many[7] = {1};
-            tell_tokens(world, unit, id, 0, many, 7);
+            report_tokens(world, unit, id, 0, many, 7);
         }
         if (lie == 4) {
             struct record_finished *record = make(RECORD_FINISHED, NULL);
             record->request = id;
             record->work.prompt_hit_tokens = 4; /* of three */
-            tell(world, unit, record);
+            report(world, unit, record);
         }
         if (lie == 5) { /* never what it did for the prompt */
             struct record_tokens *record =
                 make(RECORD_TOKENS, &(struct record_tokens){.token_count = 1});
             record->request = id;
             tokens_chosen(record)[0] = ids[0];
-            tell(world, unit, record);
+            report(world, unit, record);
         }
-        if (lie == 6) tell_finished(world, unit, id, FINISH_CANCELLED, UINT32_MAX); /* of six */
-        if (lie == 7) tell_finished(world, unit, id, FINISH_LENGTH, 5); /* and told of none */
-        if (lie == 8) tell_finished(world, unit, id, FINISH_STOP_TOKEN, 0);
+        if (lie == 6) report_finished(world, unit, id, FINISH_CANCELLED, UINT32_MAX); /* of six */
+        if (lie == 7) report_finished(world, unit, id, FINISH_LENGTH, 5); /* and told of none */
+        if (lie == 8) report_finished(world, unit, id, FINISH_STOP_TOKEN, 0);
         assert_int_equal(world->last_unit.value, 3 - unit);
-        tell_tokens(world, unit, id, 0, ids, 1); /* unheard */
-        tell_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
-        tell_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
+        report_tokens(world, unit, id, 0, ids, 1); /* unheard */
+        report_tokens(world, 3 - unit, world->last_submit->request, 0, ids, 6);
+        report_finished(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, 6);
         assert_ids(world, client, ids, 6);
         close_empty(world);
     }
@@ -459,7 +459,7 @@ static void end_last(struct world *world) {
     record->request = world->last_submit->request;
     record->reason = FINISH_CANCELLED;
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
 /* A prompt goes where its beginning was computed, until that unit has much more to do than others,
@@ -499,11 +499,11 @@ static void prompts_go_where_they_began(void **state) {
     }
 }
 
-static void the_fleet_is_told(void **state) {
+static void the_fleet_is_reported(void **state) {
     (void)state;
     struct world *world = open_with(2, (struct gateway_options){0});
-    tell_load(world, 1, 1, 2);
-    tell_load(world, 2, 0, 5);
+    report_load(world, 1, 1, 2);
+    report_load(world, 2, 0, 5);
     uint32_t client = world_get(world, "/debug/fleet");
     world_settle(world);
     const struct tree *units = tree_member(read_body(world, client), "units");
@@ -529,7 +529,7 @@ static void the_fleet_is_told(void **state) {
     assert_true(metric_of(world, "\nfathom_requests_queued ") == 1);
     join(world, 3);
     assert_true(metric_of(world, "\nfathom_requests_resumed_total ") == 2);
-    tell_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 0);
+    report_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 0);
     close_empty(world);
 }
 
@@ -548,20 +548,20 @@ static void a_rank_is_drained_if_the_others_can_cover(void **state) {
                                      .balance = 875000,
                                      .layer_balance = {0, 875000}};
     static const char wish[] = "{\"unit\":1,\"rank\":2}";
-    tell(world, 1, &experts);
+    report(world, 1, &experts);
     uint32_t refused = world_post(world, "/debug/fleet/drain", wish);
     world_settle(world);
     assert_int_equal(world->clients[refused].http_status, 409);
     assert_non_null(strstr(world->clients[refused].data, "--redundant-experts 21"));
     assert_int_equal(world->drains, 0);
     experts.slots_per_rank = 22;
-    tell(world, 1, &experts);
+    report(world, 1, &experts);
     uint32_t taken = world_post(world, "/debug/fleet/drain", wish);
     world_settle(world);
     assert_int_equal(world->clients[taken].http_status, 200);
     assert_int_equal(world->drains, 1);
     experts.masked[0] = experts.empty[0] = 1 << 2;
-    tell(world, 1, &experts);
+    report(world, 1, &experts);
     uint32_t report = world_get(world, "/debug/fleet");
     world_settle(world);
     assert_non_null(strstr(world->clients[report].data, "\"state\":\"drained\""));
@@ -596,7 +596,7 @@ int main(void) {
         cmocka_unit_test(an_impossible_unit_brings_no_model),
         cmocka_unit_test(units_that_lie_are_put_out),
         cmocka_unit_test(the_table_is_bounded),
-        cmocka_unit_test(the_fleet_is_told),
+        cmocka_unit_test(the_fleet_is_reported),
         cmocka_unit_test(prompts_go_where_they_began),
         cmocka_unit_test(a_rank_is_drained_if_the_others_can_cover),
     };

@@ -113,8 +113,8 @@ static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
 static void *make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&records);
-    return outbox_put(&records, kind, fixed);
+    machine_outbox_clear(&records);
+    return machine_outbox_put(&records, kind, fixed);
 }
 
 static struct world *open_by_hand(struct world_options options) {
@@ -129,14 +129,14 @@ static struct world *open_by_hand(struct world_options options) {
     hello->requests_max = 8;
     *hello_ranks(hello) = (struct unit_rank){.pid = 7, .page_count = 100, .requests_max = 8};
     strcpy(hello->numerics_id, "test.v1");
-    world_tell_gateway(world, hello);
+    world_report_gateway(world, hello);
     world_settle(world);
     return world;
 }
 
 static uint32_t said; /* tokens told so far, of the request at hand */
 
-static void tell_ids(struct world *world, const uint32_t *ids, uint32_t count) {
+static void report_ids(struct world *world, const uint32_t *ids, uint32_t count) {
     struct record_tokens *record =
         make(RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = 1});
     record->request = world->last_submit->request;
@@ -144,7 +144,7 @@ static void tell_ids(struct world *world, const uint32_t *ids, uint32_t count) {
     tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
     memcpy(tokens_chosen(record), ids, count * sizeof *ids);
     said += count;
-    world_tell_gateway(world, record);
+    world_report_gateway(world, record);
     world_settle(world);
 }
 
@@ -153,17 +153,17 @@ static uint32_t encode(const struct world *world, const char *text, uint32_t *id
 }
 
 /* In one step, or one token a step. */
-static void tell_text(struct world *world, const char *text, bool at_once) {
+static void report_text(struct world *world, const char *text, bool at_once) {
     static uint32_t ids[4096];
     uint32_t count = encode(world, text, ids);
     if (at_once)
-        tell_ids(world, ids, count);
+        report_ids(world, ids, count);
     else
         for (uint32_t i = 0; i < count; i++)
-            tell_ids(world, &ids[i], 1);
+            report_ids(world, &ids[i], 1);
 }
 
-static void tell_finished(struct world *world, enum finish_reason reason) {
+static void report_finished(struct world *world, enum finish_reason reason) {
     struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = world->last_submit->request;
     record->reason = reason;
@@ -172,7 +172,7 @@ static void tell_finished(struct world *world, enum finish_reason reason) {
     record->work.drafts_made = said / 2; /* as if drafted ahead, all but one rightly */
     record->work.drafts_right = said / 2 ? said / 2 - 1 : 0;
     said = 0;
-    world_tell_gateway(world, record);
+    world_report_gateway(world, record);
     world_settle(world);
 }
 
@@ -225,9 +225,9 @@ static void a_chat_is_answered_whole(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
     uint32_t client = ask(world, CHAT, "{" HI "}");
-    tell_text(world, "Hm, \"x\"\n</think>\n\nHi \xF0\x9F\x98\x80!", false);
+    report_text(world, "Hm, \"x\"\n</think>\n\nHi \xF0\x9F\x98\x80!", false);
     uint32_t tokens = said;
-    tell_finished(world, FINISH_LENGTH);
+    report_finished(world, FINISH_LENGTH);
     const struct tree *root = body_of(world, client);
     assert_int_equal(world->clients[client].http_status, 200);
     assert_text(root, "object", "chat.completion");
@@ -263,22 +263,22 @@ static void a_model_may_open_its_thought_itself(void **state) {
     uint32_t client = ask(world, CHAT, "{" HI "}");
     size_t count = encode(world, "<｜begin▁of▁sentence｜><｜User｜>hi<｜Assistant｜>", ids);
     assert_int_equal(world->last_submit->prompt_count, count);
-    tell_text(world, "<think>\nHm\n</think>\n\nHi", false);
-    tell_finished(world, FINISH_STOP_TOKEN);
+    report_text(world, "<think>\nHm\n</think>\n\nHi", false);
+    report_finished(world, FINISH_STOP_TOKEN);
     const struct tree *root = body_of(world, client);
     assert_text(root, "choices.0.message.reasoning_content", "Hm");
     assert_text(root, "choices.0.message.content", "Hi");
     client = ask(world, CHAT, "{" HI "}");
-    tell_text(world, "Hi <think>", false);
-    tell_finished(world, FINISH_STOP_TOKEN);
+    report_text(world, "Hi <think>", false);
+    report_finished(world, FINISH_STOP_TOKEN);
     root = body_of(world, client);
     assert_true(at(root, "choices.0.message.reasoning_content") == NULL);
     assert_text(root, "choices.0.message.content", "Hi <think>");
     client = ask(world, CHAT, "{" HI ",\"stream\":true}");
-    tell_text(world, "<think>", true);
-    tell_text(world, "\nHm", true);
-    tell_text(world, "</think>\n\nHi", true);
-    tell_finished(world, FINISH_STOP_TOKEN);
+    report_text(world, "<think>", true);
+    report_text(world, "\nHm", true);
+    report_text(world, "</think>\n\nHi", true);
+    report_finished(world, FINISH_STOP_TOKEN);
     assert_int_equal(events_of(world, client), 4);
     assert_text(events[0], "choices.0.delta.role", "assistant");
     assert_text(events[1], "choices.0.delta.reasoning_content", "Hm");
@@ -294,11 +294,11 @@ static void a_chat_is_streamed(void **state) {
     uint32_t client =
         ask(world, CHAT, "{" HI ",\"stream\":true,\"stream_options\":{\"include_usage\":true}}");
     assert_false(world->clients[client].begun); /* a refusal could still get its own status */
-    tell_text(world, "Hm", true);
+    report_text(world, "Hm", true);
     assert_true(world->clients[client].begun);
-    tell_text(world, " so</think>\n\nYes", true); /* one step with both parts */
-    tell_text(world, "!", true);
-    tell_finished(world, FINISH_STOP_TOKEN);
+    report_text(world, " so</think>\n\nYes", true); /* one step with both parts */
+    report_text(world, "!", true);
+    report_finished(world, FINISH_STOP_TOKEN);
     assert_int_equal(events_of(world, client), 7);
     for (uint32_t i = 0; i < 6; i++) {
         assert_text(events[i], "object", "chat.completion.chunk");
@@ -323,14 +323,14 @@ static void plain_text_is_completed(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
     uint32_t client = ask(world, COMPLETIONS, "{\"prompt\":\"Once\",\"echo\":true}");
-    tell_text(world, " upon</think> a", false);
-    tell_finished(world, FINISH_LENGTH);
+    report_text(world, " upon</think> a", false);
+    report_finished(world, FINISH_LENGTH);
     const struct tree *root = body_of(world, client);
     assert_text(root, "object", "text_completion");
     assert_text(root, "choices.0.text", "Once upon</think> a"); /* nothing is reasoning here */
     client = ask(world, COMPLETIONS, "{\"prompt\":\"Once\",\"echo\":true,\"stream\":true}");
-    tell_text(world, " upon", true);
-    tell_finished(world, FINISH_LENGTH);
+    report_text(world, " upon", true);
+    report_finished(world, FINISH_LENGTH);
     assert_int_equal(events_of(world, client), 3);
     assert_text(events[0], "choices.0.text", "Once");
     assert_text(events[1], "choices.0.text", " upon");
@@ -351,10 +351,10 @@ static void stop_strings_end_the_answer(void **state) {
             ask(world, COMPLETIONS,
                 stream ? "{\"prompt\":\"a\",\"stop\":[\"zz\",\"END\"],\"stream\":true}"
                        : "{\"prompt\":\"a\",\"stop\":[\"zz\",\"END\"]}");
-        tell_text(world, "one two ENDthree", false);
+        report_text(world, "one two ENDthree", false);
         assert_int_equal(world->cancels, cancels + 1);
         assert_false(world->clients[client].ended);
-        tell_finished(world, FINISH_CANCELLED);
+        report_finished(world, FINISH_CANCELLED);
         if (stream) {
             uint32_t count = events_of(world, client);
             char text[64] = "";
@@ -445,7 +445,7 @@ static void long_text_is_tokenized_elsewhere(void **state) {
     world_carry(world);
     none->request.high = 0x1000 + failed;
     none->request.low = 77;
-    world_tell_gateway(world, none);
+    world_report_gateway(world, none);
     world_deliver_to_gateway(world);
     world_carry(world);
     assert_error(world, failed, 400, "invalid_value");
@@ -532,10 +532,10 @@ static void full_tables_and_queues_say_try_again(void **state) {
     ask(world, CHAT, "{" HI "}");
     uint32_t second = ask(world, CHAT, "{" HI "}");
     assert_error(world, ask(world, CHAT, "{" HI "}"), 429, "queue_full");
-    tell_finished(world, FINISH_REFUSED_QUEUE);
+    report_finished(world, FINISH_REFUSED_QUEUE);
     assert_error(world, second, 429, "queue_full");
     uint32_t third = ask(world, CHAT, "{" HI ",\"stream\":true}");
-    tell_finished(world, FINISH_REFUSED_TOO_LARGE);
+    report_finished(world, FINISH_REFUSED_TOO_LARGE);
     assert_error(world, third, 400, "context_length_exceeded"); /* the stream had not begun */
     world_close(world);
 }
@@ -552,8 +552,8 @@ static void a_draining_gateway_finishes_what_runs(void **state) {
     uint32_t live = world_get(world, "/live");
     world_settle(world);
     assert_int_equal(world->clients[live].http_status, 200);
-    tell_text(world, "a</think>b", false);
-    tell_finished(world, FINISH_STOP_TOKEN);
+    report_text(world, "a</think>b", false);
+    report_finished(world, FINISH_STOP_TOKEN);
     assert_int_equal(world->clients[runs].http_status, 200);
     assert_int_equal(gateway_request_count(world->gateway), 0);
     world_close(world);
@@ -565,13 +565,13 @@ static void a_draining_gateway_finishes_what_runs(void **state) {
 static void fail_always(struct world *world) {
     for (uint32_t submits = 0; submits != world->submits;) {
         submits = world->submits;
-        tell_finished(world, FINISH_FAILED);
+        report_finished(world, FINISH_FAILED);
         world->now_ns += 5000000000;
         world_settle(world);
     }
 }
 
-static void a_failed_engine_is_told_apart(void **state) {
+static void a_failed_engine_is_reported_apart(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
     uint32_t early = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
@@ -579,7 +579,7 @@ static void a_failed_engine_is_told_apart(void **state) {
     assert_int_equal(world->submits, 4);
     assert_error(world, early, 503, "engine_failed");
     uint32_t late = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
-    tell_text(world, "some", true);
+    report_text(world, "some", true);
     fail_always(world);
     assert_text(body_of(world, late), "choices.0.text", "some");
     assert_text(body_of(world, late), "choices.0.finish_reason", "insufficient_system_resource");
@@ -590,13 +590,13 @@ static void clients_that_leave_are_cancelled(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
     uint32_t client = ask(world, CHAT, "{" HI ",\"stream\":true}");
-    tell_text(world, "Hm", true);
+    report_text(world, "Hm", true);
     size_t count = world->clients[client].count;
     world_hang_up(world, client);
     world_settle(world);
     assert_int_equal(world->cancels, 1);
-    tell_text(world, "late", true);
-    tell_finished(world, FINISH_CANCELLED);
+    report_text(world, "late", true);
+    report_finished(world, FINISH_CANCELLED);
     assert_int_equal(world->clients[client].count, count);
     assert_int_equal(gateway_request_count(world->gateway), 0);
     world_hang_up(world, client); /* nobody there any more */
@@ -612,9 +612,9 @@ static void waiting_streams_are_kept_alive(void **state) {
     assert_int_equal(machine->next_wake_ns(machine->self), 1000);
     for (world->now_ns = 999; world->now_ns < 2500; world->now_ns += 500)
         world_settle(world);
-    tell_text(world, "Hm", true);
+    report_text(world, "Hm", true);
     assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
-    tell_finished(world, FINISH_STOP_TOKEN);
+    report_finished(world, FINISH_STOP_TOKEN);
     assert_int_equal(events_of(world, client), 3);
     assert_int_equal(keep_alives, 2);
 
@@ -624,12 +624,12 @@ static void waiting_streams_are_kept_alive(void **state) {
     assert_true(machine->next_wake_ns(machine->self) == MACHINE_NEVER);
     world->now_ns += 2000;
     world_settle(world);
-    tell_finished(world, FINISH_CANCELLED);
+    report_finished(world, FINISH_CANCELLED);
 
     client = ask(world, CHAT, "{" HI ",\"stream\":true}"); /* refused after it has begun */
     world->now_ns += 2000;
     world_settle(world);
-    tell_finished(world, FINISH_REFUSED_QUEUE);
+    report_finished(world, FINISH_REFUSED_QUEUE);
     assert_int_equal(events_of(world, client), 1);
     assert_text(events[0], "error.code", "queue_full");
     world_close(world);
@@ -642,9 +642,9 @@ static void endless_answers_are_cut(void **state) {
     world->gateway_machine.outbox->capacity = 70768; /* 5,232 bytes of answer */
     uint32_t client = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}");
     for (int i = 0; i < 2000 && world->cancels == 0; i++)
-        tell_text(world, "words and words ", true);
+        report_text(world, "words and words ", true);
     assert_int_equal(world->cancels, 1);
-    tell_finished(world, FINISH_CANCELLED);
+    report_finished(world, FINISH_CANCELLED);
     assert_text(body_of(world, client), "choices.0.finish_reason", "insufficient_system_resource");
     assert_true(world->clients[client].count > 5000);
     world_close(world);
@@ -657,12 +657,12 @@ static void repeated_tokens_are_dropped(void **state) {
     uint32_t client = ask(world, COMPLETIONS, "{\"prompt\":\"a\"}"), ids[16];
     uint32_t count = encode(world, "one two three", ids);
     assert_true(count >= 3);
-    tell_ids(world, ids, 2);
+    report_ids(world, ids, 2);
     said = 0;
-    tell_ids(world, ids, 2);
+    report_ids(world, ids, 2);
     said = 1;
-    tell_ids(world, ids + 1, count - 1);
-    tell_finished(world, FINISH_LENGTH);
+    report_ids(world, ids + 1, count - 1);
+    report_finished(world, FINISH_LENGTH);
     assert_text(body_of(world, client), "choices.0.text", "one two three");
     world_close(world);
 }
@@ -674,16 +674,16 @@ static void without_a_tokenizer_ids_go_in_and_out(void **state) {
     struct world *world = open_by_hand((struct world_options){.no_tokenizer = true});
     static const uint32_t ids[] = {9, 4095, 0};
     uint32_t client = ask(world, COMPLETIONS, "{\"prompt\":[5,6]}");
-    tell_ids(world, ids, 1);
-    tell_ids(world, ids + 1, 2);
-    tell_finished(world, FINISH_LENGTH);
+    report_ids(world, ids, 1);
+    report_ids(world, ids + 1, 2);
+    report_finished(world, FINISH_LENGTH);
     const struct tree *root = body_of(world, client);
     assert_int_equal(tree_count(at(root, "choices.0.token_ids")), 3);
     assert_number(root, "choices.0.token_ids.1", 4095);
     client = ask(world, COMPLETIONS, "{\"prompt\":[5,6],\"stream\":true}");
-    tell_ids(world, ids, 1);
-    tell_ids(world, ids + 1, 2);
-    tell_finished(world, FINISH_LENGTH);
+    report_ids(world, ids, 1);
+    report_ids(world, ids + 1, 2);
+    report_finished(world, FINISH_LENGTH);
     assert_int_equal(events_of(world, client), 3);
     assert_number(events[0], "choices.0.token_ids.0", 9);
     assert_number(events[1], "choices.0.token_ids.1", 0);
@@ -699,8 +699,8 @@ static void without_a_tokenizer_ids_go_in_and_out(void **state) {
 /* ---- choices and log probabilities ---- */
 
 /* Tokens of one choice of a client's request, each with the two likeliest: itself and 65. */
-static void tell_choice(struct world *world, uint32_t client, uint32_t choice, uint32_t position,
-                        const uint32_t *ids, uint32_t count, uint32_t each) {
+static void report_choice(struct world *world, uint32_t client, uint32_t choice, uint32_t position,
+                          const uint32_t *ids, uint32_t count, uint32_t each) {
     struct record_tokens *record =
         make(RECORD_TOKENS,
              &(struct record_tokens){.token_count = count, .logprobs_each = each, .work_count = 1});
@@ -712,7 +712,7 @@ static void tell_choice(struct world *world, uint32_t client, uint32_t choice, u
     for (uint32_t i = 0; i < count * each; i++)
         logprobs[i] = (struct token_logprob){i % each < 2 ? ids[i / each] : 65,
                                              i % each == 2 ? -12345 : -0.25f};
-    world_tell_gateway(world, record);
+    world_report_gateway(world, record);
     world_settle(world);
 }
 
@@ -723,7 +723,7 @@ static void end_choice(struct world *world, uint32_t client, uint32_t choice,
     record->reason = reason;
     record->output_tokens = count;
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    world_tell_gateway(world, record);
+    world_report_gateway(world, record);
     world_settle(world);
 }
 
@@ -733,7 +733,7 @@ static void assert_fraction(const struct tree *root, const char *path, double ex
     if (number != expected) fail_msg("%s: %g", path, number);
 }
 
-static void chats_tell_log_probabilities(void **state) {
+static void chats_report_log_probabilities(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
     uint32_t ids[64], count = encode(world, "Hm</think>Good", ids);
@@ -747,7 +747,7 @@ static void chats_tell_log_probabilities(void **state) {
         assert_int_equal(world->last_submit->sampling.top_logprobs, 2);
         assert_int_equal(world->last_submit->sampling.flags, SAMPLING_LOGPROBS);
         for (uint32_t i = 0; i < count; i++)
-            tell_choice(world, client, 0, i, &ids[i], 1, 3);
+            report_choice(world, client, 0, i, &ids[i], 1, 3);
         end_choice(world, client, 0, FINISH_LENGTH, count);
         if (!stream) {
             const struct tree *root = body_of(world, client);
@@ -769,11 +769,11 @@ static void chats_tell_log_probabilities(void **state) {
         }
         uint32_t events_count = events_of(world, client), thought = 0, said_tokens = 0;
         for (uint32_t i = 0; i < events_count; i++) {
-            const struct tree *told = at(events[i], "choices.0.logprobs");
-            if (!told || tree_is_null(told)) continue;
-            said_tokens += (uint32_t)tree_count(at(told, "content"));
-            if (at(told, "reasoning_content"))
-                thought += (uint32_t)tree_count(at(told, "reasoning_content"));
+            const struct tree *reported = at(events[i], "choices.0.logprobs");
+            if (!reported || tree_is_null(reported)) continue;
+            said_tokens += (uint32_t)tree_count(at(reported, "content"));
+            if (at(reported, "reasoning_content"))
+                thought += (uint32_t)tree_count(at(reported, "reasoning_content"));
             assert_null(at(events[i], "choices.0.token_ids"));
         }
         assert_int_equal(thought, reasoning);
@@ -782,7 +782,7 @@ static void chats_tell_log_probabilities(void **state) {
     world_close(world);
 }
 
-static void completions_tell_log_probabilities(void **state) {
+static void completions_report_log_probabilities(void **state) {
     (void)state;
     struct world *world = open_by_hand((struct world_options){0});
     uint32_t ids[64], count = encode(world, "one two\xc3\xa9 three", ids), offsets = 0;
@@ -792,9 +792,9 @@ static void completions_tell_log_probabilities(void **state) {
                 stream ? "{\"prompt\":\"a\",\"logprobs\":2,\"stream\":true}"
                        : "{\"prompt\":\"a\",\"logprobs\":2,\"return_token_ids\":true}");
         for (uint32_t i = 0; i < count; i += 2)
-            tell_choice(world, client, 0, i, &ids[i], count - i < 2 ? 1 : 2, 3);
+            report_choice(world, client, 0, i, &ids[i], count - i < 2 ? 1 : 2, 3);
         end_choice(world, client, 0, FINISH_LENGTH, count);
-        uint32_t told = 0, events_count = stream ? events_of(world, client) : 1;
+        uint32_t reported = 0, events_count = stream ? events_of(world, client) : 1;
         for (uint32_t e = 0; e < events_count; e++) {
             const struct tree *root = stream ? events[e] : body_of(world, client);
             const struct tree *logprobs = at(root, "choices.0.logprobs");
@@ -804,7 +804,7 @@ static void completions_tell_log_probabilities(void **state) {
             assert_int_equal(tree_count(at(logprobs, "top_logprobs")), here);
             assert_int_equal(tree_count(at(logprobs, "text_offset")), here);
             assert_fraction(logprobs, "token_logprobs.0", -0.25);
-            for (size_t i = 0; i < here; i++, told++) {
+            for (size_t i = 0; i < here; i++, reported++) {
                 int64_t offset;
                 struct bytes name;
                 assert_true(tree_get_integer(tree_at(at(logprobs, "text_offset"), i), &offset));
@@ -817,12 +817,12 @@ static void completions_tell_log_probabilities(void **state) {
                 assert_true(bytes_equal(other, name)); /* the likeliest is the token itself */
                 assert_true(tree_next_member(top, &cursor, &other, &value));
                 assert_false(tree_next_member(top, &cursor, &other, &value));
-                if (told == 0) assert_int_equal(offset, 0);
-                if (told == count - 1 && !stream) offsets = (uint32_t)offset;
-                if (told == count - 1) assert_int_equal(offset, offsets); /* in streams alike */
+                if (reported == 0) assert_int_equal(offset, 0);
+                if (reported == count - 1 && !stream) offsets = (uint32_t)offset;
+                if (reported == count - 1) assert_int_equal(offset, offsets); /* in streams alike */
             }
         }
-        assert_int_equal(told, count);
+        assert_int_equal(reported, count);
         if (!stream)
             assert_int_equal(tree_count(at(body_of(world, client), "choices.0.token_ids")), count);
     }
@@ -840,12 +840,12 @@ static void several_answers_come_together(void **state) {
     uint32_t count = encode(world, "xyz", ids);
     for (uint32_t choice = 0; choice < 3; choice++)
         for (uint32_t i = 0; i < choice + 1 && i < count; i++)
-            tell_choice(world, client, choice, i, &ids[0], 1, 0);
+            report_choice(world, client, choice, i, &ids[0], 1, 0);
     static const uint32_t order[] = {1, 2, 0};
     for (uint32_t i = 0; i < 3; i++) {
         assert_false(world->clients[client].ended);
-        uint32_t told = order[i] + 1 < count ? order[i] + 1 : count;
-        end_choice(world, client, order[i], order[i] ? FINISH_LENGTH : FINISH_STOP_TOKEN, told);
+        uint32_t reported = order[i] + 1 < count ? order[i] + 1 : count;
+        end_choice(world, client, order[i], order[i] ? FINISH_LENGTH : FINISH_STOP_TOKEN, reported);
     }
     const struct tree *root = body_of(world, client);
     assert_int_equal(tree_count(at(root, "choices")), 3);
@@ -866,10 +866,10 @@ static void several_answers_come_together(void **state) {
     client = ask(world, CHAT,
                  "{" HI ",\"n\":2,\"stream\":true,"
                  "\"stream_options\":{\"include_usage\":true}}");
-    tell_choice(world, client, 1, 0, ids, 1, 0);
-    tell_choice(world, client, 0, 0, ids, 1, 0);
+    report_choice(world, client, 1, 0, ids, 1, 0);
+    report_choice(world, client, 0, 0, ids, 1, 0);
     end_choice(world, client, 0, FINISH_LENGTH, 1);
-    tell_choice(world, client, 1, 1, ids, 1, 0);
+    report_choice(world, client, 1, 1, ids, 1, 0);
     end_choice(world, client, 1, FINISH_LENGTH, 2);
     uint32_t roles[2] = {0}, finishes[2] = {0}, events_count = events_of(world, client);
     for (uint32_t i = 0; i + 1 < events_count; i++) {
@@ -891,7 +891,7 @@ static void choices_fail_and_leave_together(void **state) {
     struct world *world = open_by_hand((struct world_options){.gateway = {.requests_max = 4}});
     uint32_t id = 70, client = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":3}");
     assert_error(world, ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":2}"), 429, "queue_full");
-    tell_choice(world, client, 0, 0, &id, 1, 0);
+    report_choice(world, client, 0, 0, &id, 1, 0);
     end_choice(world, client, 1, FINISH_REFUSED_QUEUE, 0);
     assert_int_equal(world->cancels, 2);
     end_choice(world, client, 0, FINISH_CANCELLED, 1);
@@ -901,7 +901,7 @@ static void choices_fail_and_leave_together(void **state) {
     assert_int_equal(gateway_request_count(world->gateway), 0);
 
     client = ask(world, COMPLETIONS, "{\"prompt\":\"a\",\"n\":2,\"stream\":true}");
-    tell_choice(world, client, 0, 0, &id, 1, 0);
+    report_choice(world, client, 0, 0, &id, 1, 0);
     end_choice(world, client, 1, FINISH_CANCELLED, 0);
     end_choice(world, client, 0, FINISH_CANCELLED, 1);
     uint32_t events_count = events_of(world, client);
@@ -947,8 +947,8 @@ static void tokens_of_another_model_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chats_tell_log_probabilities),
-        cmocka_unit_test(completions_tell_log_probabilities),
+        cmocka_unit_test(chats_report_log_probabilities),
+        cmocka_unit_test(completions_report_log_probabilities),
         cmocka_unit_test(several_answers_come_together),
         cmocka_unit_test(choices_fail_and_leave_together),
         cmocka_unit_test(tokens_of_another_model_are_refused),
@@ -966,7 +966,7 @@ int main(void) {
         cmocka_unit_test(a_gateway_without_a_unit_says_so),
         cmocka_unit_test(full_tables_and_queues_say_try_again),
         cmocka_unit_test(a_draining_gateway_finishes_what_runs),
-        cmocka_unit_test(a_failed_engine_is_told_apart),
+        cmocka_unit_test(a_failed_engine_is_reported_apart),
         cmocka_unit_test(clients_that_leave_are_cancelled),
         cmocka_unit_test(waiting_streams_are_kept_alive),
         cmocka_unit_test(endless_answers_are_cut),

@@ -24,14 +24,14 @@ static struct world *open_apart(uint32_t second_units) {
     return world;
 }
 
-static void tell_handed_over(struct world *world, struct request_id id, uint32_t hits) {
+static void report_handed_over(struct world *world, struct request_id id, uint32_t hits) {
     struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = FINISH_HANDED_OVER;
     record->output_tokens = 1;
     record->work.prompt_hit_tokens = hits;
     record->work.prompt_miss_tokens = 3 - hits;
-    tell(world, FIRST, record);
+    report(world, FIRST, record);
 }
 
 static void assert_asked(const struct world *world, uint32_t unit, enum submit_task task) {
@@ -44,16 +44,16 @@ static uint32_t ask_and_begin(struct world *world, const char *more, struct requ
     uint32_t client = ask(world, more);
     assert_int_equal(world->last_submit->task, SUBMIT_RESERVE);
     *id_out = world->last_submit->request;
-    tell_reserved(world, world->last_unit.value, *id_out);
+    report_reserved(world, world->last_unit.value, *id_out);
     assert_asked(world, FIRST, SUBMIT_PREFILL);
     return client;
 }
 
 static void assert_hits(struct world *world, uint32_t client, int64_t hits) {
-    int64_t told = -1;
+    int64_t reported = -1;
     const struct tree *usage = tree_member(read_body(world, client), "usage");
-    assert_true(tree_get_integer(tree_member(usage, "prompt_cache_hit_tokens"), &told));
-    assert_int_equal(told, hits);
+    assert_true(tree_get_integer(tree_member(usage, "prompt_cache_hit_tokens"), &reported));
+    assert_int_equal(reported, hits);
 }
 
 static void a_prompt_goes_to_one_and_its_answer_to_another(void **state) {
@@ -64,22 +64,22 @@ static void a_prompt_goes_to_one_and_its_answer_to_another(void **state) {
         uint32_t client = ask(world, ",\"seed\":7");
         assert_asked(world, SECOND_UNIT, SUBMIT_RESERVE);
         id = world->last_submit->request;
-        uint64_t ticket = world->last_submit->route.ticket[0];
-        tell_reserved(world, SECOND_UNIT, id);
+        uint64_t grant = world->last_submit->route.grant[0];
+        report_reserved(world, SECOND_UNIT, id);
         assert_asked(world, FIRST, SUBMIT_PREFILL);
         assert_true(request_id_equal(world->last_submit->request, id));
         assert_string_equal(world->last_submit->route.address, "unit:2");
-        assert_true(world->last_submit->route.ticket[0] == ticket);
-        tell_tokens(world, SECOND_UNIT, id, 0, ids + 3, 1); /* not its turn */
-        tell_tokens(world, FIRST, id, 0, ids, 1);
+        assert_true(world->last_submit->route.grant[0] == grant);
+        report_tokens(world, SECOND_UNIT, id, 0, ids + 3, 1); /* not its turn */
+        report_tokens(world, FIRST, id, 0, ids, 1);
         assert_int_equal(world->continues, 1);
         assert_int_equal(world->last_unit.value, SECOND_UNIT);
         assert_int_equal(world->last_continued, ids[0]);
-        if (!late) tell_handed_over(world, id, 2);
-        tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
-        tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+        if (!late) report_handed_over(world, id, 2);
+        report_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+        report_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
         assert_int_equal(world->clients[client].ended, !late);
-        if (late) tell_handed_over(world, id, 2);
+        if (late) report_handed_over(world, id, 2);
         assert_ids(world, client, ids, 6);
         assert_hits(world, client, 2);
         assert_int_equal(world->cancels, 0);
@@ -92,12 +92,12 @@ static void an_answer_that_ends_with_its_first_token_is_not_continued(void **sta
     struct world *world = open_apart(1);
     struct request_id id;
     uint32_t client = ask_and_begin(world, ",\"stop_token_ids\":[11]", &id);
-    tell_tokens(world, FIRST, id, 0, ids, 1);
+    report_tokens(world, FIRST, id, 0, ids, 1);
     assert_int_equal(world->continues, 0);
-    tell_finished(world, FIRST, id, FINISH_STOP_TOKEN, 1);
+    report_finished(world, FIRST, id, FINISH_STOP_TOKEN, 1);
     assert_true(world->clients[client].ended);
     assert_true(world->cancelled_at & 1u << SECOND_UNIT); /* its pages are wanted back */
-    tell_finished(world, SECOND_UNIT, id, FINISH_CANCELLED, 0);
+    report_finished(world, SECOND_UNIT, id, FINISH_CANCELLED, 0);
     close_empty(world);
 }
 
@@ -110,14 +110,14 @@ static void a_request_survives_the_loss_of_either_unit(void **state) {
             struct world *world = open_apart(2);
             uint32_t client = ask(world, ""), done = 0;
             struct request_id id = world->last_submit->request;
-            if (stage > 0) tell_reserved(world, SECOND_UNIT, id);
-            if (stage > 1) tell_tokens(world, FIRST, id, 0, ids, done = 1);
+            if (stage > 0) report_reserved(world, SECOND_UNIT, id);
+            if (stage > 1) report_tokens(world, FIRST, id, 0, ids, done = 1);
             world->cancelled_at = 0;
             lose(world, lost);
             if (stage == 2 && lost == FIRST) {
                 assert_int_equal(world->cancels, 0);
-                tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
-                tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+                report_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+                report_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
             } else {
                 assert_int_equal(world->last_submit->request.attempt, 1);
                 assert_int_equal(world->last_submit->task, SUBMIT_ANSWER);
@@ -126,9 +126,9 @@ static void a_request_survives_the_loss_of_either_unit(void **state) {
                     assert_true(world->cancelled_at & 1u << (lost == FIRST ? SECOND_UNIT : FIRST));
                 uint32_t unit = world->last_unit.value;
                 assert_true(unit != lost && unit != FIRST);
-                tell_tokens(world, FIRST, id, done, ids + 4, 1); /* of the old attempt */
-                tell_tokens(world, unit, world->last_submit->request, done, ids + done, 6 - done);
-                tell_finished(world, unit, world->last_submit->request, FINISH_LENGTH, 6);
+                report_tokens(world, FIRST, id, done, ids + 4, 1); /* of the old attempt */
+                report_tokens(world, unit, world->last_submit->request, done, ids + done, 6 - done);
+                report_finished(world, unit, world->last_submit->request, FINISH_LENGTH, 6);
             }
             assert_ids(world, client, ids, 6);
             close_empty(world);
@@ -141,9 +141,9 @@ static void the_first_unit_may_be_lost_before_it_says_finished(void **state) {
     struct world *world = open_apart(1);
     struct request_id id;
     uint32_t client = ask_and_begin(world, "", &id);
-    tell_tokens(world, FIRST, id, 0, ids, 1);
-    tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
-    tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+    report_tokens(world, FIRST, id, 0, ids, 1);
+    report_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+    report_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
     assert_false(world->clients[client].ended);
     lose(world, FIRST);
     assert_ids(world, client, ids, 6);
@@ -157,17 +157,17 @@ static void who_has_no_room_is_asked_again_when_it_has_moved(void **state) {
     for (uint32_t turn = 0; turn < 10; turn++) {
         assert_int_equal(world->submits, turn + 1);
         assert_asked(world, SECOND_UNIT, SUBMIT_RESERVE);
-        tell_finished(world, SECOND_UNIT, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+        report_finished(world, SECOND_UNIT, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
         assert_int_equal(world->submits, turn + 1);
-        tell_load(world, SECOND_UNIT, 0, 3);
+        report_load(world, SECOND_UNIT, 0, 3);
     }
     assert_false(world->clients[client].ended);
     struct request_id id = world->last_submit->request;
-    tell_reserved(world, SECOND_UNIT, id);
-    tell_tokens(world, FIRST, id, 0, ids, 1);
-    tell_handed_over(world, id, 0);
-    tell_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
-    tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+    report_reserved(world, SECOND_UNIT, id);
+    report_tokens(world, FIRST, id, 0, ids, 1);
+    report_handed_over(world, id, 0);
+    report_tokens(world, SECOND_UNIT, id, 1, ids + 1, 5);
+    report_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -183,16 +183,16 @@ static void who_had_no_room_is_asked_for_one_at_a_time(void **state) {
     }
     assert_int_equal(world->submits, 4);
     for (uint32_t i = 0; i < 4; i++)
-        tell_finished(world, SECOND_UNIT, asked[i], FINISH_REFUSED_QUEUE, 0);
+        report_finished(world, SECOND_UNIT, asked[i], FINISH_REFUSED_QUEUE, 0);
     for (uint32_t turn = 1; turn < 5; turn++) {
-        tell_load(world, SECOND_UNIT, 0, 3);
+        report_load(world, SECOND_UNIT, 0, 3);
         assert_int_equal(world->submits, 4 + turn);
         assert_asked(world, SECOND_UNIT, SUBMIT_RESERVE);
         if (turn == 4) break;
-        tell_finished(world, SECOND_UNIT, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+        report_finished(world, SECOND_UNIT, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
         assert_int_equal(world->submits, 4 + turn);
     }
-    tell_reserved(world, SECOND_UNIT, world->last_submit->request);
+    report_reserved(world, SECOND_UNIT, world->last_submit->request);
     assert_int_equal(world->submits, 4 + 4 + 1 + 3); /* its prompt, and the other three */
     world_close(world);
 }
@@ -204,9 +204,9 @@ static void who_refuses_to_reserve_for_good_ends_the_request(void **state) {
         struct world *world = open_apart(1);
         uint32_t client = ask(world, "");
         struct request_id id = world->last_submit->request;
-        if (stage > 0) tell_reserved(world, SECOND_UNIT, id);
+        if (stage > 0) report_reserved(world, SECOND_UNIT, id);
         world->cancelled_at = 0;
-        tell_finished(world, SECOND_UNIT, id, FINISH_REFUSED_TOO_LARGE, 0);
+        report_finished(world, SECOND_UNIT, id, FINISH_REFUSED_TOO_LARGE, 0);
         assert_refused(world, client, 400, "context_length_exceeded");
         assert_int_equal(world->cancelled_at >> FIRST & 1, stage > 0); /* nobody waits for it */
         close_empty(world);
@@ -218,12 +218,12 @@ static void a_failed_prompt_is_computed_by_the_other(void **state) {
     struct world *world = open_apart(1);
     struct request_id id;
     uint32_t client = ask_and_begin(world, "", &id);
-    tell_finished(world, FIRST, id, FINISH_FAILED, 0);
+    report_finished(world, FIRST, id, FINISH_FAILED, 0);
     assert_true(world->cancelled_at & 1u << SECOND_UNIT);
     assert_asked(world, SECOND_UNIT, SUBMIT_ANSWER);
     id = world->last_submit->request;
-    tell_tokens(world, SECOND_UNIT, id, 0, ids, 6);
-    tell_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
+    report_tokens(world, SECOND_UNIT, id, 0, ids, 6);
+    report_finished(world, SECOND_UNIT, id, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -235,16 +235,16 @@ static void a_client_that_leaves_frees_both(void **state) {
             struct world *world = open_apart(1);
             uint32_t client = ask(world, ",\"stream\":true");
             struct request_id id = world->last_submit->request;
-            if (stage > 0) tell_reserved(world, SECOND_UNIT, id);
-            if (stage > 1) tell_tokens(world, FIRST, id, 0, ids, 1);
+            if (stage > 0) report_reserved(world, SECOND_UNIT, id);
+            if (stage > 1) report_tokens(world, FIRST, id, 0, ids, 1);
             world->clients[client].gone = true;
             world_hang_up(world, client);
             world_settle(world);
             assert_true(world->cancelled_at & 1u << SECOND_UNIT);
             assert_true(stage == 0 || world->cancelled_at & 1u << FIRST);
-            if (order) tell_finished(world, FIRST, id, FINISH_CANCELLED, 0);
-            tell_finished(world, SECOND_UNIT, id, FINISH_CANCELLED, 0);
-            if (!order) tell_finished(world, FIRST, id, FINISH_CANCELLED, 0);
+            if (order) report_finished(world, FIRST, id, FINISH_CANCELLED, 0);
+            report_finished(world, SECOND_UNIT, id, FINISH_CANCELLED, 0);
+            if (!order) report_finished(world, FIRST, id, FINISH_CANCELLED, 0);
             close_empty(world);
         }
 }
@@ -257,8 +257,8 @@ static void one_kind_alone_serves(void **state) {
         join_as(world, FIRST, role);
         uint32_t client = ask(world, "");
         assert_asked(world, FIRST, SUBMIT_ANSWER);
-        tell_tokens(world, FIRST, world->last_submit->request, 0, ids, 6);
-        tell_finished(world, FIRST, world->last_submit->request, FINISH_LENGTH, 6);
+        report_tokens(world, FIRST, world->last_submit->request, 0, ids, 6);
+        report_finished(world, FIRST, world->last_submit->request, FINISH_LENGTH, 6);
         assert_ids(world, client, ids, 6);
         close_empty(world);
     }
@@ -271,9 +271,9 @@ static void a_unit_that_reserves_nonsense_is_expelled(void **state) {
     struct record_reserved *record = make(RECORD_RESERVED, NULL);
     record->request = world->last_submit->request;
     record->rank = 1; /* it has one */
-    tell(world, SECOND_UNIT, record);
+    report(world, SECOND_UNIT, record);
     assert_asked(world, THIRD, SUBMIT_ANSWER);
-    tell_finished(world, THIRD, world->last_submit->request, FINISH_LENGTH, 0);
+    report_finished(world, THIRD, world->last_submit->request, FINISH_LENGTH, 0);
     close_empty(world);
 }
 
@@ -299,21 +299,21 @@ static void units_may_change_places(void **state) {
                            "\"id\":1,\"instance\":\"0000000000000001\",\"role\":\"decode\""));
     assert_asked(world, FIRST, SUBMIT_RESERVE);
     new = world->last_submit->request;
-    tell_reserved(world, FIRST, new);
+    report_reserved(world, FIRST, new);
     assert_asked(world, SECOND_UNIT, SUBMIT_PREFILL);
-    tell_tokens(world, FIRST, old, 0, ids, 1);
-    tell_handed_over(world, old, 0);
-    tell_tokens(world, SECOND_UNIT, old, 1, ids + 1, 5);
-    tell_finished(world, SECOND_UNIT, old, FINISH_LENGTH, 6);
+    report_tokens(world, FIRST, old, 0, ids, 1);
+    report_handed_over(world, old, 0);
+    report_tokens(world, SECOND_UNIT, old, 1, ids + 1, 5);
+    report_finished(world, SECOND_UNIT, old, FINISH_LENGTH, 6);
     assert_ids(world, first, ids, 6);
     assign(world, "{\"unit\":1,\"role\":\"both\"}", 200); /* in the middle of it */
-    tell_tokens(world, SECOND_UNIT, new, 0, ids, 6);
-    tell_finished(world, SECOND_UNIT, new, FINISH_LENGTH, 6);
+    report_tokens(world, SECOND_UNIT, new, 0, ids, 6);
+    report_finished(world, SECOND_UNIT, new, FINISH_LENGTH, 6);
     assert_ids(world, second, ids, 6);
     uint32_t third = ask(world, "");
     assert_asked(world, FIRST, SUBMIT_ANSWER);
-    tell_tokens(world, FIRST, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, FIRST, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, FIRST, world->last_submit->request, 0, ids, 6);
+    report_finished(world, FIRST, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, third, ids, 6);
     close_empty(world);
 }
@@ -346,13 +346,13 @@ static void roles_follow_the_load(void **state) {
     assert_int_equal(world->roles, 0);
     for (uint32_t i = 0; i < 4; i++) {
         world->now_ns += SECOND / 2;
-        tell_load(world, SECOND_UNIT, 0, 1);
+        report_load(world, SECOND_UNIT, 0, 1);
     }
     assert_int_equal(world->roles, 1);
     assert_int_equal(world->last_role, UNIT_PREFILL);
     for (uint32_t i = 0; i < 30; i++) {
         world->now_ns += SECOND;
-        tell_load(world, SECOND_UNIT, 0, 1);
+        report_load(world, SECOND_UNIT, 0, 1);
     }
     assert_int_equal(world->roles, 1); /* the last one of the kind */
     for (uint32_t i = 0; i < 30; i++)
@@ -364,7 +364,7 @@ static void roles_follow_the_load(void **state) {
 }
 
 /* A step of a second has ended, and the next one has begun. */
-static void tell_step(struct world *world, uint32_t unit, uint64_t steps) {
+static void report_step(struct world *world, uint32_t unit, uint64_t steps) {
     struct record_unit_load *load =
         make(RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
     load->rank_count = 1;
@@ -373,7 +373,7 @@ static void tell_step(struct world *world, uint32_t unit, uint64_t steps) {
     load->pages_free = load_ranks(load)->pages_free = 97;
     load->totals.steps = steps;
     load->last_step_ns = SECOND;
-    tell(world, unit, load);
+    report(world, unit, load);
 }
 
 /* Its pages say that a unit is empty when its step has just ended; whoever comes then would wait for
@@ -387,14 +387,14 @@ static void a_prompt_goes_where_a_step_ends_soon(void **state) {
     const uint32_t expected[4] = {FIRST, THIRD, THIRD, FIRST};
     world->now_ns = 10 * SECOND;
     for (uint32_t i = 0; i < 4; i++) {
-        if (i == 0) tell_step(world, FIRST, 1);
+        if (i == 0) report_step(world, FIRST, 1);
         if (i == 0) world->now_ns += SECOND * 7 / 10;
-        if (i == 0) tell_step(world, THIRD, 1);
+        if (i == 0) report_step(world, THIRD, 1);
         world->now_ns += i < 3 ? SECOND / 5 : SECOND * 7 / 10; /* the third's is 0.3 s late then */
-        if (i == 1) tell_step(world, FIRST, 2);
-        tell_step(world, THIRD, 1);
+        if (i == 1) report_step(world, FIRST, 2);
+        report_step(world, THIRD, 1);
         clients[i] = ask(world, "");
-        tell_reserved(world, SECOND_UNIT, world->last_submit->request);
+        report_reserved(world, SECOND_UNIT, world->last_submit->request);
         assert_asked(world, expected[i], SUBMIT_PREFILL);
     }
     for (uint32_t i = 0; i < 4; i++)

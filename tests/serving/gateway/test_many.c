@@ -36,8 +36,8 @@ static struct machine machine;
 static uint32_t bound[UNITS + 1], answered, last_resumed;
 static bool in_order;
 
-static void note_submit(const struct record_carried *carried) {
-    const struct record_submit *submit = (const struct record_submit *)carried_inner(carried);
+static void note_submit(const struct record_envelope *envelope) {
+    const struct record_submit *submit = (const struct record_submit *)envelope_inner(envelope);
     if (submit->record.kind != RECORD_SUBMIT) return;
     uint32_t number = (uint32_t)submit->request.high - 1;
     assert_true(number < REQUESTS);
@@ -46,14 +46,14 @@ static void note_submit(const struct record_carried *carried) {
         last_resumed = number;
     }
     all[number] =
-        (struct held){submit->request, carried->unit.value, all[number].submits + 1, false};
-    bound[carried->unit.value]++;
+        (struct held){submit->request, envelope->unit.value, all[number].submits + 1, false};
+    bound[envelope->unit.value]++;
 }
 
 static void drain(void) {
-    for (const struct record *r = outbox_next(machine.outbox, NULL); r;
-         r = outbox_next(machine.outbox, r)) {
-        if (r->kind == RECORD_TO_UNIT) note_submit((const struct record_carried *)r);
+    for (const struct record *r = machine_outbox_next(machine.outbox, NULL); r;
+         r = machine_outbox_next(machine.outbox, r)) {
+        if (r->kind == RECORD_TO_UNIT) note_submit((const struct record_envelope *)r);
         if (r->kind != RECORD_RESPOND) continue;
         const struct record_respond *respond = (const struct record_respond *)r;
         assert_int_equal(respond->http_status, 200);
@@ -61,7 +61,7 @@ static void drain(void) {
         all[respond->connection.value - 1].answered = true;
         answered++;
     }
-    outbox_clear(machine.outbox);
+    machine_outbox_clear(machine.outbox);
 }
 
 /* As a host does that knows the records to come. */
@@ -77,12 +77,13 @@ static void step(void) {
 }
 
 static void give_said(void) {
-    give(outbox_next(&said, NULL));
-    outbox_clear(&said);
+    give(machine_outbox_next(&said, NULL));
+    machine_outbox_clear(&said);
 }
 
 static void *say(uint32_t unit, enum record_kind kind, const void *fixed) {
-    void *inner = outbox_put_carried(&said, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, fixed);
+    void *inner =
+        machine_outbox_put_envelope(&said, RECORD_FROM_UNIT, (struct unit_id){unit}, kind, fixed);
     assert_non_null(inner);
     return inner;
 }
@@ -128,14 +129,14 @@ static void say_loads(uint32_t units) {
 }
 
 static void ask(uint32_t number) {
-    struct record_client_request *record = outbox_put(&said, RECORD_CLIENT_REQUEST,
-                                                      &(struct record_client_request){
-                                                          .connection = {number + 1},
-                                                          .random = {number + 1, 7},
-                                                          .method = HTTP_POST,
-                                                          .path_bytes = sizeof PATH - 1,
-                                                          .body_bytes = sizeof BODY - 1,
-                                                      });
+    struct record_client_request *record = machine_outbox_put(&said, RECORD_CLIENT_REQUEST,
+                                                              &(struct record_client_request){
+                                                                  .connection = {number + 1},
+                                                                  .random = {number + 1, 7},
+                                                                  .method = HTTP_POST,
+                                                                  .path_bytes = sizeof PATH - 1,
+                                                                  .body_bytes = sizeof BODY - 1,
+                                                              });
     assert_non_null(record);
     memcpy(client_request_path(record), PATH, sizeof PATH - 1);
     memcpy(client_request_body(record), BODY, sizeof BODY - 1);
@@ -179,14 +180,14 @@ static void assert_expecting_changes_nothing(void) {
     }
     say(1, RECORD_FINISHED, &(struct record_finished){.request = all[5].id});
     say(1, RECORD_UNIT_LOAD, &(struct record_unit_load){.rank_count = 1});
-    for (const struct record *r = NULL; (r = outbox_next(&said, r));)
+    for (const struct record *r = NULL; (r = machine_outbox_next(&said, r));)
         records[count++] = r;
     assert_int_equal(count, GATEWAY_EXPECT_MAX);
     uint64_t before = state_of_gateway();
     gateway_expect(gateway, records, count, 0);
     gateway_expect(gateway, records, 0, count);
     assert_true(state_of_gateway() == before);
-    outbox_clear(&said);
+    machine_outbox_clear(&said);
 }
 
 static void *open_gateway(size_t *bytes_out) {

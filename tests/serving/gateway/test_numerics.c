@@ -19,10 +19,11 @@ static void join_of(struct world *world, uint32_t unit, const char *numerics) {
 }
 
 static void assert_fingerprint(struct world *world, uint32_t client, const char *expected) {
-    struct bytes told = {0};
+    struct bytes reported = {0};
     assert_true(
-        tree_get_string(tree_member(read_body(world, client), "system_fingerprint"), &told));
-    if (!bytes_equal(told, bytes_of(expected))) fail_msg("%.*s", (int)told.count, told.data);
+        tree_get_string(tree_member(read_body(world, client), "system_fingerprint"), &reported));
+    if (!bytes_equal(reported, bytes_of(expected)))
+        fail_msg("%.*s", (int)reported.count, reported.data);
 }
 
 static void what_has_begun_goes_on_among_its_own(void **state) {
@@ -30,19 +31,19 @@ static void what_has_begun_goes_on_among_its_own(void **state) {
     struct world *world = open_empty((struct gateway_options){0});
     join_of(world, 1, "old.v1");
     uint32_t client = ask(world, "");
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 2);
     join_of(world, 2, "new.v1");
     lose(world, 1);
     assert_int_equal(world->submits, 1); /* unit 2 is empty, and not asked */
     uint32_t other = ask(world, "");
     assert_int_equal(world->last_unit.value, 2);
-    tell_tokens(world, 2, world->last_submit->request, 0, ids + 1, 5);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 5);
+    report_tokens(world, 2, world->last_submit->request, 0, ids + 1, 5);
+    report_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 5);
     join_of(world, 3, "old.v1");
     assert_int_equal(world->last_unit.value, 3);
     assert_int_equal(world->last_submit->resumed_count, 2);
-    tell_tokens(world, 3, world->last_submit->request, 2, ids + 2, 4);
-    tell_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 3, world->last_submit->request, 2, ids + 2, 4);
+    report_finished(world, 3, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     assert_ids(world, other, ids + 1, 5);
     assert_fingerprint(world, client, "fathom-0.1.0-old.v1");
@@ -59,8 +60,8 @@ static void what_has_not_begun_goes_anywhere(void **state) {
     join_of(world, 2, "new.v1");
     lose(world, 1);
     assert_int_equal(world->last_unit.value, 2);
-    tell_tokens(world, 2, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 2, world->last_submit->request, 0, ids, 6);
+    report_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     assert_fingerprint(world, client, "fathom-0.1.0-new.v1");
     close_empty(world);
@@ -72,9 +73,9 @@ static void what_has_begun_ends_where_none_of_its_own_comes(void **state) {
     const struct machine *machine = &world->gateway_machine;
     join_of(world, 1, "old.v1");
     uint32_t whole = ask(world, ""), stream;
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 2);
     stream = ask(world, ",\"stream\":true");
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 2);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 2);
     join_of(world, 2, "new.v1");
     lose(world, 1);
     world->now_ns += 3 * SECOND - 1;
@@ -119,22 +120,22 @@ static void prompts_and_answers_are_of_one_numerics(void **state) {
     join_with(world, 2, UNIT_DECODE, "new.v1");
     uint32_t client = ask(world, "");
     assert_int_equal(world->last_submit->task, SUBMIT_ANSWER);
-    tell_tokens(world, world->last_unit.value, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, world->last_unit.value, world->last_submit->request, 0, ids, 6);
+    report_finished(world, world->last_unit.value, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     join_with(world, 3, UNIT_DECODE, "old.v1");
     for (uint32_t i = 0; i < 4; i++) {
         ask(world, "");
         assert_int_equal(world->last_submit->task, SUBMIT_RESERVE);
         assert_int_equal(world->last_unit.value, 3);
-        tell_reserved(world, 3, world->last_submit->request);
+        report_reserved(world, 3, world->last_submit->request);
         assert_int_equal(world->last_submit->task, SUBMIT_PREFILL);
         assert_int_equal(world->last_unit.value, 1);
     }
     join_with(world, 4, UNIT_PREFILL, "new.v1"); /* now either can: the emptier one is asked */
     ask(world, "");
     assert_int_equal(world->last_unit.value, 2);
-    tell_reserved(world, 2, world->last_submit->request);
+    report_reserved(world, 2, world->last_submit->request);
     assert_int_equal(world->last_unit.value, 4);
     for (uint32_t at = 1; at < 6; at++)
         world_hang_up(world, at);
@@ -158,8 +159,8 @@ static void hits_are_of_one_numerics(void **state) {
     join_of(world, 3, "old.v1");
     world_post(world, "/debug/fleet/drain", "{\"unit\":1}");
     world_settle(world);
-    tell_load(world, 2, 0, 0);
-    tell_load(world, 3, 0, 1); /* has a little more to do, but can load the prompt */
+    report_load(world, 2, 0, 0);
+    report_load(world, 3, 0, 1); /* has a little more to do, but can load the prompt */
     world_post(world, COMPLETIONS, body);
     world_settle(world);
     assert_int_equal(world->last_unit.value, 3);

@@ -112,7 +112,7 @@ static void what_the_document_refers_to_is_there(void **state) {
     close_empty(world);
 }
 
-static void the_version_is_told(void **state) {
+static void the_version_is_reported(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = world_get(world, "/version");
@@ -128,7 +128,7 @@ int main(void) {
         cmocka_unit_test(the_document_has_what_clients_may_ask_for),
         cmocka_unit_test(the_document_has_the_fields_that_are_taken),
         cmocka_unit_test(what_the_document_refers_to_is_there),
-        cmocka_unit_test(the_version_is_told),
+        cmocka_unit_test(the_version_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,20 +38,20 @@ static struct request_id id_of(struct world *world, uint32_t client, uint32_t in
 static void answer(struct world *world, uint32_t unit, uint32_t client, uint32_t index,
                    const uint32_t *tokens, uint32_t count) {
     struct request_id id = id_of(world, client, index);
-    tell_tokens(world, unit, id, 0, tokens, count);
-    tell_finished(world, unit, id, FINISH_LENGTH, count);
+    report_tokens(world, unit, id, 0, tokens, count);
+    report_finished(world, unit, id, FINISH_LENGTH, count);
 }
 
 static void assert_choice(const struct tree *body, uint32_t place, const uint32_t *tokens,
                           size_t count) {
     const struct tree *choice = tree_at(tree_member(body, "choices"), place);
-    const struct tree *told = tree_member(choice, "token_ids");
+    const struct tree *reported = tree_member(choice, "token_ids");
     int64_t number = -1;
     assert_true(tree_get_integer(tree_member(choice, "index"), &number));
     assert_int_equal(number, place);
-    assert_int_equal(tree_count(told), count);
+    assert_int_equal(tree_count(reported), count);
     for (size_t i = 0; i < count; i++) {
-        assert_true(tree_get_integer(tree_at(told, i), &number));
+        assert_true(tree_get_integer(tree_at(reported, i), &number));
         assert_int_equal(number, tokens[i]);
     }
 }
@@ -105,12 +105,12 @@ static void a_lost_unit_interrupts_all_of_them(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = post(world, "{\"prompt\":[[5,6,7],[8,9,4]],\"max_tokens\":6}");
-    tell_tokens(world, 1, id_of(world, client, 1), 0, ids, 2);
+    report_tokens(world, 1, id_of(world, client, 1), 0, ids, 2);
     lose(world, 1);
     join(world, 2);
     assert_int_equal(world->submits, 4);
-    tell_tokens(world, 2, id_of(world, client, 1), 2, ids + 2, 4);
-    tell_finished(world, 2, id_of(world, client, 1), FINISH_LENGTH, 6);
+    report_tokens(world, 2, id_of(world, client, 1), 2, ids + 2, 4);
+    report_finished(world, 2, id_of(world, client, 1), FINISH_LENGTH, 6);
     answer(world, 2, client, 0, others, 2);
     const struct tree *body = read_body(world, client);
     assert_choice(body, 0, others, 2);
@@ -129,7 +129,7 @@ static void who_leaves_cancels_all_of_them(void **state) {
     world_settle(world);
     assert_int_equal(world->cancels, 3);
     for (uint32_t i = 0; i < 3; i++)
-        tell_finished(world, 1, gone[i], FINISH_CANCELLED, 0);
+        report_finished(world, 1, gone[i], FINISH_CANCELLED, 0);
     close_empty(world);
 }
 
@@ -213,13 +213,13 @@ static void many_short_texts_hold_up_nobody(void **state) {
         words[i] = 40; /* 640 bytes */
     uint32_t client = post_words(world, words, 8);
     world_deliver_all(world);
-    uint32_t texts = 0;
+    uint32_t tokenize_queue = 0;
     while (world_tokenize(world)) {
         assert_int_equal(world->submits, 0);
         world_deliver_all(world);
-        texts++;
+        tokenize_queue++;
     }
-    assert_int_equal(texts, 7);
+    assert_int_equal(tokenize_queue, 7);
     world_settle(world);
     assert_int_equal(usage_of(read_body(world, client), "prompt_tokens"), 8 * 40);
     close_empty(world);

@@ -73,25 +73,25 @@ static struct unit_work work_of(uint32_t hit) {
 }
 
 /* `work` NULL: it is as it was told. */
-static void tell_work(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
-                      uint32_t count, const struct unit_work *work) {
+static void report_work(struct world *world, uint32_t unit, struct request_id id, uint32_t first,
+                        uint32_t count, const struct unit_work *work) {
     struct record_tokens *record = make(
         RECORD_TOKENS, &(struct record_tokens){.token_count = count, .work_count = work != NULL});
     record->request = id;
     record->first_output_position = first;
     if (work) *tokens_work(record) = *work;
     memcpy(tokens_chosen(record), ids + first, count * sizeof *ids);
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
-static void tell_end(struct world *world, uint32_t unit, struct request_id id,
-                     enum finish_reason reason, const struct unit_work *work) {
+static void report_end(struct world *world, uint32_t unit, struct request_id id,
+                       enum finish_reason reason, const struct unit_work *work) {
     struct record_finished *record = make(RECORD_FINISHED, NULL);
     record->request = id;
     record->reason = reason;
     record->output_tokens = 6;
     record->work = *work;
-    tell(world, unit, record);
+    report(world, unit, record);
 }
 
 static void a_receipt_says_what_an_answer_took(void **state) {
@@ -101,13 +101,13 @@ static void a_receipt_says_what_an_answer_took(void **state) {
     struct request_id id = world->last_submit->request;
     struct unit_work work = work_of(3);
     world->now_ns += 10000000;
-    tell_work(world, 1, id, 0, 1, &work);
+    report_work(world, 1, id, 0, 1, &work);
     world->now_ns += 20000000;
     work.drafts_made = 3, work.drafts_right = 2, work.preemptions = 1, work.recomputed_tokens = 4;
     work.reloaded_tokens = 5;
-    tell_work(world, 1, id, 1, 3, &work);
-    tell_work(world, 1, id, 4, 2, NULL);
-    tell_end(world, 1, id, FINISH_LENGTH, &work);
+    report_work(world, 1, id, 1, 3, &work);
+    report_work(world, 1, id, 4, 2, NULL);
+    report_end(world, 1, id, FINISH_LENGTH, &work);
     const struct tree *receipt = parse(world->clients[client].receipt);
     assert_sums(receipt);
     assert_text(receipt, "finish_reason", "length");
@@ -144,14 +144,14 @@ static void a_receipt_says_what_an_answer_took(void **state) {
     close_empty(world);
 }
 
-static void nobody_is_told_who_does_not_ask(void **state) {
+static void nobody_is_reported_who_does_not_ask(void **state) {
     (void)state;
     for (uint32_t stream = 0; stream < 2; stream++) {
         struct world *world = open_with(1, (struct gateway_options){0});
         uint32_t client = ask(world, stream ? ",\"stream\":true" : "");
         struct unit_work work = work_of(0);
-        tell_work(world, 1, world->last_submit->request, 0, 6, &work);
-        tell_end(world, 1, world->last_submit->request, FINISH_LENGTH, &work);
+        report_work(world, 1, world->last_submit->request, 0, 6, &work);
+        report_end(world, 1, world->last_submit->request, FINISH_LENGTH, &work);
         assert_true(world->clients[client].ended);
         assert_null(world->clients[client].receipt);
         assert_null(strstr(world->clients[client].data, "receipt"));
@@ -166,8 +166,8 @@ static void a_stream_ends_with_it(void **state) {
     world->wants_receipts = true;
     uint32_t client = ask(world, ",\"stream\":true,\"stream_options\":{\"include_usage\":true}");
     struct unit_work work = work_of(2);
-    tell_work(world, 1, world->last_submit->request, 0, 6, &work);
-    tell_end(world, 1, world->last_submit->request, FINISH_LENGTH, &work);
+    report_work(world, 1, world->last_submit->request, 0, 6, &work);
+    report_end(world, 1, world->last_submit->request, FINISH_LENGTH, &work);
     char *data = world->clients[client].data, *at = strstr(data, ",\"receipt\":");
     assert_non_null(at);
     char *done = strstr(at, "\n\ndata: [DONE]\n\n");
@@ -194,8 +194,8 @@ static void every_choice_has_its_own(void **state) {
     struct request_id id = world->last_submit->request;
     for (uint32_t i = 0; i < 2; i++, id.low--) {
         struct unit_work work = work_of(2 * i);
-        tell_work(world, 1, id, 0, 6, &work);
-        tell_end(world, 1, id, FINISH_LENGTH, &work);
+        report_work(world, 1, id, 0, 6, &work);
+        report_end(world, 1, id, FINISH_LENGTH, &work);
     }
     const struct tree *receipts = parse(world->clients[client].receipt);
     assert_int_equal(tree_count(receipts), 2);
@@ -214,25 +214,25 @@ static void every_choice_has_its_own(void **state) {
  * the second's are the first. */
 static void whose_hits_count(void **state) {
     (void)state;
-    for (uint32_t told = 0; told < 4; told += 3) {
+    for (uint32_t reported = 0; reported < 4; reported += 3) {
         struct world *world = open_with(2, (struct gateway_options){0});
         uint32_t client = ask(world, ",\"return_receipt\":true"), unit = world->last_unit.value;
         struct unit_work first = work_of(3), second = work_of(0);
-        if (told) tell_work(world, unit, world->last_submit->request, 0, told, &first);
+        if (reported) report_work(world, unit, world->last_submit->request, 0, reported, &first);
         lose(world, unit);
-        second.recomputed_tokens = told ? told - 1 : 0;
+        second.recomputed_tokens = reported ? reported - 1 : 0;
         second.rank = 1;
-        tell_work(world, 3 - unit, world->last_submit->request, told, 6 - told, &second);
-        tell_end(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, &second);
+        report_work(world, 3 - unit, world->last_submit->request, reported, 6 - reported, &second);
+        report_end(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, &second);
         const struct tree *receipt = parse(world->clients[client].receipt);
         assert_sums(receipt);
-        assert_int_equal((int)number(receipt, "prompt.hit"), told ? 3 : 0);
-        assert_int_equal((int)number(receipt, "recomputed"), told ? 3 + 2 : 0);
+        assert_int_equal((int)number(receipt, "prompt.hit"), reported ? 3 : 0);
+        assert_int_equal((int)number(receipt, "recomputed"), reported ? 3 + 2 : 0);
         assert_int_equal((int)number(receipt, "restarts.units"), 1);
-        assert_int_equal(tree_count(tree_member(receipt, "ran")), told ? 2 : 1);
+        assert_int_equal(tree_count(tree_member(receipt, "ran")), reported ? 2 : 1);
         assert_int_equal(
             (int)number(tree_member(read_body(world, client), "usage"), "prompt_cache_hit_tokens"),
-            told ? 3 : 0);
+            reported ? 3 : 0);
         close_empty(world);
     }
 }
@@ -240,7 +240,7 @@ static void whose_hits_count(void **state) {
 /* ---- any way ---- */
 
 struct job { /* what a unit was asked to do last */
-    bool asked, reserved, told_first;
+    bool asked, reserved, reported_first;
     enum submit_task task;
     struct request_id id;
     struct unit_work work;
@@ -283,24 +283,24 @@ static void speak(struct script *script, uint32_t unit) {
         struct record_reserved *record = make(RECORD_RESERVED, NULL);
         record->request = job->id;
         job->reserved = true;
-        tell(world, unit, record);
+        report(world, unit, record);
         return;
     }
     if (job->task == SUBMIT_RESERVE && first) return;
-    if (job->task == SUBMIT_PREFILL && job->told_first) {
+    if (job->task == SUBMIT_PREFILL && job->reported_first) {
         job->asked = false;
-        tell_end(world, unit, job->id, FINISH_HANDED_OVER, &job->work);
+        report_end(world, unit, job->id, FINISH_HANDED_OVER, &job->work);
         return;
     }
     if (first) script->hit = job->work.prompt_hit_tokens;
     uint32_t count = job->task == SUBMIT_PREFILL ? 1 : 1 + draw(script, 3), left = 6 - script->said;
     if (count > left) count = left;
-    if (count) tell_work(world, unit, job->id, script->said, count, &job->work);
-    job->told_first = true;
+    if (count) report_work(world, unit, job->id, script->said, count, &job->work);
+    job->reported_first = true;
     script->said += count;
     if (script->said < 6) return;
     job->asked = false;
-    tell_end(world, unit, job->id, FINISH_LENGTH, &job->work);
+    report_end(world, unit, job->id, FINISH_LENGTH, &job->work);
 }
 
 static void disturb(struct script *script, uint32_t unit) {
@@ -312,7 +312,7 @@ static void disturb(struct script *script, uint32_t unit) {
         join_as(world, unit, roles[unit]);
     } else if (job->asked && draw(script, 2)) {
         job->asked = false;
-        tell_end(world, unit, job->id, FINISH_FAILED, &job->work);
+        report_end(world, unit, job->id, FINISH_FAILED, &job->work);
     } else {
         job->asked = false;
         script->gone[unit] = true;
@@ -357,7 +357,8 @@ static uint32_t play(uint64_t seed) {
     }
     for (uint32_t unit = 1; unit <= 3; unit++) /* the last words of those who were not needed */
         if (script.jobs[unit].asked && !script.gone[unit])
-            tell_end(world, unit, script.jobs[unit].id, FINISH_CANCELLED, &script.jobs[unit].work);
+            report_end(world, unit, script.jobs[unit].id, FINISH_CANCELLED,
+                       &script.jobs[unit].work);
     close_empty(world);
     return restarts;
 }
@@ -379,11 +380,11 @@ static void accounts_that_cannot_be_true_are_not_believed(void **state) {
         if (lie == 0) work.prompt_hit_tokens = 1;
         if (lie == 1) work.host_tokens = 1;
         if (lie == 2) work.computed_tokens = UINT32_MAX;
-        tell_work(world, unit, world->last_submit->request, 0, 1, &work);
+        report_work(world, unit, world->last_submit->request, 0, 1, &work);
         assert_int_equal(world->last_unit.value, 3 - unit);
         work = work_of(0);
-        tell_work(world, 3 - unit, world->last_submit->request, 0, 6, &work);
-        tell_end(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, &work);
+        report_work(world, 3 - unit, world->last_submit->request, 0, 6, &work);
+        report_end(world, 3 - unit, world->last_submit->request, FINISH_LENGTH, &work);
         assert_int_equal(world->clients[client].http_status, 200);
         close_empty(world);
     }
@@ -392,7 +393,7 @@ static void accounts_that_cannot_be_true_are_not_believed(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_receipt_says_what_an_answer_took),
-        cmocka_unit_test(nobody_is_told_who_does_not_ask),
+        cmocka_unit_test(nobody_is_reported_who_does_not_ask),
         cmocka_unit_test(a_stream_ends_with_it),
         cmocka_unit_test(every_choice_has_its_own),
         cmocka_unit_test(whose_hits_count),

@@ -107,7 +107,7 @@ static void make_transition(struct gateway *gateway, struct request *request,
         request_done(gateway, request);
         break;
     case SETTLE:
-        request_settle(gateway, request, 3);
+        request_await_commit(gateway, request, 3);
         break;
     default:
         request_release(gateway, request);
@@ -120,7 +120,7 @@ static struct request *bring_to(struct world *world, enum request_state state) {
         [REQUEST_FREE] = {RELEASE, TRANSITION_COUNT},
         [REQUEST_READING] = {TRANSITION_COUNT},
         [REQUEST_TOKENIZING] = {TOKENIZE, TRANSITION_COUNT},
-        [REQUEST_UNSETTLED] = {UNSETTLE, TRANSITION_COUNT},
+        [REQUEST_UNCHECKED] = {UNSETTLE, TRANSITION_COUNT},
         [REQUEST_WAITING] = {WAIT, TRANSITION_COUNT},
         [REQUEST_ANSWERING] = {WAIT, BIND, TRANSITION_COUNT},
         [REQUEST_RESERVING] = {WAIT, RESERVE, TRANSITION_COUNT},
@@ -128,9 +128,9 @@ static struct request *bring_to(struct world *world, enum request_state state) {
         [REQUEST_CONTINUED] = {WAIT, RESERVE, PREFILL, CONTINUE, TRANSITION_COUNT},
         [REQUEST_ANSWERED] = {WAIT, RESERVE, PREFILL, CONTINUE, ANSWER, TRANSITION_COUNT},
         [REQUEST_CANCELLED] = {WAIT, RESERVE, PREFILL, CANCEL, TRANSITION_COUNT},
-        [REQUEST_ENDING] = {WAIT, END, TRANSITION_COUNT},
+        [REQUEST_FINISHING] = {WAIT, END, TRANSITION_COUNT},
         [REQUEST_DONE] = {WAIT, END, DONE, TRANSITION_COUNT},
-        [REQUEST_SETTLING] = {WAIT, END, DONE, SETTLE, TRANSITION_COUNT},
+        [REQUEST_COMMITTING] = {WAIT, END, DONE, SETTLE, TRANSITION_COUNT},
     };
     struct request *request = claim(world, 1);
     for (const enum transition *step = ways[state]; *step != TRANSITION_COUNT; step++)
@@ -147,8 +147,8 @@ static const struct {
         to; /* sets of states: the place in both is what follows from what; 0: it stays */
 } table[TRANSITION_COUNT] = {
     [TOKENIZE] = {IN(READING), IN(TOKENIZING)},
-    [UNSETTLE] = {IN(READING) | IN(TOKENIZING), IN(UNSETTLED)},
-    [WAIT] = {IN(READING) | IN(TOKENIZING) | IN(UNSETTLED), IN(WAITING)},
+    [UNSETTLE] = {IN(READING) | IN(TOKENIZING), IN(UNCHECKED)},
+    [WAIT] = {IN(READING) | IN(TOKENIZING) | IN(UNCHECKED), IN(WAITING)},
     [BIND] = {IN(WAITING), IN(ANSWERING)},
     [RESERVE] = {IN(WAITING), IN(RESERVING)},
     [PREFILL] = {IN(RESERVING), IN(PREFILLING)},
@@ -162,16 +162,17 @@ static const struct {
     [WAIT_AGAIN] = {IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED), IN(WAITING)},
     [END] = {IN(WAITING) | IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED) |
                  IN(ANSWERED) | IN(CANCELLED),
-             IN(ENDING)},
+             IN(FINISHING)},
     [DONE] = {IN(ANSWERING) | IN(RESERVING) | IN(PREFILLING) | IN(CONTINUED) | IN(ANSWERED) |
-                  IN(CANCELLED) | IN(ENDING),
+                  IN(CANCELLED) | IN(FINISHING),
               IN(DONE)},
-    [SETTLE] = {IN(DONE), IN(SETTLING)},
-    [RELEASE] = {IN(READING) | IN(TOKENIZING) | IN(UNSETTLED) | IN(DONE) | IN(SETTLING), IN(FREE)},
+    [SETTLE] = {IN(DONE), IN(COMMITTING)},
+    [RELEASE] = {IN(READING) | IN(TOKENIZING) | IN(UNCHECKED) | IN(DONE) | IN(COMMITTING),
+                 IN(FREE)},
 };
 
 static uint32_t state_after(enum request_state state, enum transition transition) {
-    if (transition == CANCEL && state == REQUEST_WAITING) return IN(ENDING);
+    if (transition == CANCEL && state == REQUEST_WAITING) return IN(FINISHING);
     if (transition == CANCEL && state == REQUEST_ANSWERED) return IN(ANSWERED);
     return table[transition].to ? table[transition].to : 1u << state;
 }
@@ -229,16 +230,16 @@ static void choices_are_claimed_together_or_not_at_all(void **state) {
     close_empty(world);
 }
 
-static void only_leaders_stand_for_those_that_nobody_can_judge(void **state) {
+static void only_leaders_stand_for_those_that_nobody_can_verify(void **state) {
     (void)state;
     struct world *world = open_two();
     struct gateway *gateway = world->gateway;
     struct request *leader = claim(world, 3);
     request_unsettle(gateway, leader, 1);
-    assert_int_equal(gateway->requests.unsettled.count, 1);
+    assert_int_equal(gateway->requests.unchecked.count, 1);
     gateway_audit(gateway);
     request_wait(gateway, leader, nothing, 2);
-    assert_int_equal(gateway->requests.unsettled.count, 0);
+    assert_int_equal(gateway->requests.unchecked.count, 0);
     assert_int_equal(gateway->requests.waiting.count, 3);
     gateway_audit(gateway);
     world_close(world);
@@ -267,7 +268,7 @@ static void lists_keep_the_order_of_arrival(void **state) {
     assert_int_equal(requests[0]->id.attempt, 1);
     request_end(gateway, requests[2], FINISH_FAILED);
     request_end(gateway, requests[0], FINISH_FAILED);
-    assert_ptr_equal(gateway->requests.ending.first, requests[0]);
+    assert_ptr_equal(gateway->requests.finishing.first, requests[0]);
     assert_int_equal(gateway_queued_count(gateway), SLOTS);
     gateway_audit(gateway);
     world_close(world);
@@ -303,7 +304,7 @@ static void units_have_what_they_promised_until_tokens_come(void **state) {
 }
 
 /* A unit that only promised pages for the prompt has heard nothing of the request. */
-static void a_cancel_reaches_whoever_was_told(void **state) {
+static void a_cancel_reaches_whoever_was_reported(void **state) {
     (void)state;
     static const struct {
         enum request_state from;
@@ -325,10 +326,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(transitions_lead_where_the_table_says),
         cmocka_unit_test(choices_are_claimed_together_or_not_at_all),
-        cmocka_unit_test(only_leaders_stand_for_those_that_nobody_can_judge),
+        cmocka_unit_test(only_leaders_stand_for_those_that_nobody_can_verify),
         cmocka_unit_test(lists_keep_the_order_of_arrival),
         cmocka_unit_test(units_have_what_they_promised_until_tokens_come),
-        cmocka_unit_test(a_cancel_reaches_whoever_was_told),
+        cmocka_unit_test(a_cancel_reaches_whoever_was_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

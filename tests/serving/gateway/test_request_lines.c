@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "base/sha256.h"
 #include "hands.h"
-#include "serving/policy/share_turns.h"
+#include "serving/policy/fair_queue.h"
 
 /* ---- lines alone ---- */
 
@@ -175,9 +175,9 @@ enum {
 static struct record_accounts *make_accounts(void) {
     static _Alignas(8) char memory[1 << 14];
     struct outbox box = {.memory = memory, .capacity = sizeof memory};
-    struct record_accounts *record =
-        outbox_put(&box, RECORD_ACCOUNTS,
-                   &(struct record_accounts){.account_count = SENDERS, .key_count = SENDERS});
+    struct record_accounts *record = machine_outbox_put(
+        &box, RECORD_ACCOUNTS,
+        &(struct record_accounts){.account_count = SENDERS, .key_count = SENDERS});
     for (uint32_t i = 0; i < SENDERS; i++) {
         char key[] = {'k', (char)('0' + i)};
         accounts_named(record)[i] = (struct account){.name = {(char)('a' + i)}, .weight = 100};
@@ -246,10 +246,10 @@ static int64_t wait_of_steady(bool apart) {
         uint32_t client = (uint32_t)(id.high - 0x1000);
         int64_t waited = world->now_ns - (int64_t)world->clients[client].asked_at_ns;
         if (owner[client] < SENDERS) waits[wait_count++] = waited;
-        tell_tokens(world, 1, id, 0, ids, 6);
-        tell_finished(world, 1, id, FINISH_LENGTH, 6);
+        report_tokens(world, 1, id, 0, ids, 6);
+        report_finished(world, 1, id, FINISH_LENGTH, 6);
         note_submits(world, &served);
-        tell_load(world, 1, 0, 0);
+        report_load(world, 1, 0, 0);
         note_submits(world, &served);
     }
     qsort(waits, wait_count, sizeof *waits, by_size);
@@ -273,8 +273,8 @@ static void who_asks_about_a_prompt_makes_nobody_else_wait(void **state) {
     struct world *world = open_empty((struct gateway_options){.accounts = make_accounts()});
     join_as(world, 1, UNIT_PREFILL);
     join_as(world, 2, UNIT_DECODE);
-    tell_load(world, 1, 0, 0);
-    tell_load(world, 2, 100, 1);
+    report_load(world, 1, 0, 0);
+    report_load(world, 2, 100, 1);
     for (uint32_t i = 0; i < 3; i++)
         ask_as(world, 0);
     assert_int_equal(world->submits, 0);
@@ -282,7 +282,7 @@ static void who_asks_about_a_prompt_makes_nobody_else_wait(void **state) {
     assert_int_equal(world->submits, 1); /* it passes the others */
     uint32_t other = ask_as(world, 1);
     assert_int_equal(world->submits, 1);
-    tell_load(world, 2, 0, 0);
+    report_load(world, 2, 0, 0);
     assert_int_equal(world->submits, 5);
     assert_int_not_equal(world->last_submit->request.high, 0x1000 + other); /* it is not the last */
     lose(world, 1);

@@ -18,8 +18,8 @@ static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, ",\"seed\":7,\"logit_bias\":{\"9\":1},\"stop_token_ids\":[77]");
     struct request_id old = world->last_submit->request;
-    tell_tokens(world, 1, old, 0, ids, 2);
-    tell_tokens(world, 1, old, 2, ids + 2, 1);
+    report_tokens(world, 1, old, 0, ids, 2);
+    report_tokens(world, 1, old, 2, ids + 2, 1);
     join(world, 2);
     lose(world, 1);
     const struct record_submit *again = world->last_submit;
@@ -35,12 +35,12 @@ static void a_lost_unit_s_requests_go_on_elsewhere(void **state) {
     assert_memory_equal(submit_tokens(again), expected, sizeof expected);
     const uint32_t *stops = submit_stop_tokens(again);
     assert_int_equal(stops[1], 77);
-    tell_tokens(world, 2, old, 3, ids + 4, 1); /* of the first attempt, whoever says it */
-    tell_tokens(world, 1, new, 3, ids + 4, 1); /* of a unit that is gone */
-    tell_tokens(world, 2, new, 3, ids + 3, 3);
-    tell_finished(world, 2, old, FINISH_FAILED, 0);
+    report_tokens(world, 2, old, 3, ids + 4, 1); /* of the first attempt, whoever says it */
+    report_tokens(world, 1, new, 3, ids + 4, 1); /* of a unit that is gone */
+    report_tokens(world, 2, new, 3, ids + 3, 3);
+    report_finished(world, 2, old, FINISH_FAILED, 0);
     assert_false(world->clients[client].ended);
-    tell_finished(world, 2, new, FINISH_LENGTH, 6);
+    report_finished(world, 2, new, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -51,13 +51,13 @@ static void a_whole_answer_is_not_asked_for_again(void **state) {
     struct world *world = open_with(2, (struct gateway_options){0});
     uint32_t full = ask(world, ",\"stop_token_ids\":[13]");
     uint32_t unit = world->last_unit.value;
-    tell_tokens(world, unit, world->last_submit->request, 0, ids, 3);
+    report_tokens(world, unit, world->last_submit->request, 0, ids, 3);
     lose(world, unit);
     assert_ids(world, full, ids, 3);
     join(world, 3);
     uint32_t submits = world->submits, longest = ask(world, "");
     unit = world->last_unit.value;
-    tell_tokens(world, unit, world->last_submit->request, 0, ids, 6);
+    report_tokens(world, unit, world->last_submit->request, 0, ids, 6);
     lose(world, unit);
     assert_ids(world, longest, ids, 6);
     assert_int_equal(world->submits, submits + 1);
@@ -71,28 +71,28 @@ static void a_silent_unit_is_given_up_until_it_speaks(void **state) {
     uint32_t client = ask(world, "");
     struct request_id old = world->last_submit->request;
     assert_int_equal(world->last_unit.value, 1);
-    tell_tokens(world, 1, old, 0, ids, 2);
+    report_tokens(world, 1, old, 0, ids, 2);
     world->now_ns = SECOND;
-    tell_load(world, 2, 0, 0);
+    report_load(world, 2, 0, 0);
     assert_true(machine->next_wake_ns(machine->self) == 2 * SECOND);
     world->now_ns = 2 * SECOND;
     world_settle(world);
     assert_int_equal(world->cancels, 1); /* should it get the record */
     assert_int_equal(world->last_unit.value, 2);
     assert_int_equal(world->last_submit->resumed_count, 2);
-    tell_tokens(world, 1, old, 2, ids + 4, 1); /* late */
-    tell_finished(world, 1, old, FINISH_CANCELLED, 3);
-    tell_tokens(world, 2, world->last_submit->request, 2, ids + 2, 4);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 1, old, 2, ids + 4, 1); /* late */
+    report_finished(world, 1, old, FINISH_CANCELLED, 3);
+    report_tokens(world, 2, world->last_submit->request, 2, ids + 2, 4);
+    report_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     world->now_ns = 3 * SECOND + 1; /* now the second is silent, and the first serves again */
     world_settle(world);
     ask(world, "");
     assert_int_equal(world->last_unit.value, 1);
     lose(world, 1);
-    tell_load(world, 2, 0, 0);
+    report_load(world, 2, 0, 0);
     assert_int_equal(world->last_unit.value, 2);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
+    report_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 0);
     close_empty(world);
 }
 
@@ -101,8 +101,8 @@ static void a_failed_step_is_tried_elsewhere(void **state) {
     struct world *world = open_with(2, (struct gateway_options){0});
     uint32_t client = ask(world, "");
     uint32_t failing = world->last_unit.value;
-    tell_tokens(world, failing, world->last_submit->request, 0, ids, 1);
-    tell_finished(world, failing, world->last_submit->request, FINISH_FAILED, 1);
+    report_tokens(world, failing, world->last_submit->request, 0, ids, 1);
+    report_finished(world, failing, world->last_submit->request, FINISH_FAILED, 1);
     assert_int_equal(world->last_unit.value, 3 - failing);
     assert_int_equal(world->last_submit->resumed_count, 1);
     lose(world, failing);
@@ -110,7 +110,7 @@ static void a_failed_step_is_tried_elsewhere(void **state) {
     for (uint32_t turn = 0; turn < 3; turn++) { /* the same unit is tried again, a little later */
         assert_false(world->clients[client].ended);
         uint32_t submits = world->submits;
-        tell_finished(world, 3 - failing, world->last_submit->request, FINISH_FAILED, 1);
+        report_finished(world, 3 - failing, world->last_submit->request, FINISH_FAILED, 1);
         assert_int_equal(world->submits, submits);
         world->now_ns = turn < 2 ? machine->next_wake_ns(machine->self) : world->now_ns;
         world_settle(world);
@@ -130,12 +130,12 @@ static void failures_and_refusals_are_counted_apart(void **state) {
     uint32_t client = ask(world, "");
     for (size_t turn = 0; turn < sizeof turns / sizeof *turns; turn++) {
         uint32_t unit = world->last_unit.value;
-        tell_finished(world, unit, world->last_submit->request, turns[turn], 0);
+        report_finished(world, unit, world->last_submit->request, turns[turn], 0);
         assert_false(world->clients[client].ended);
         assert_int_equal(world->submits, turn + 2);
         assert_int_equal(world->last_unit.value, 3 - unit);
     }
-    tell_finished(world, world->last_unit.value, world->last_submit->request, FINISH_FAILED, 0);
+    report_finished(world, world->last_unit.value, world->last_submit->request, FINISH_FAILED, 0);
     assert_int_equal(world->submits, 6); /* the fourth failure */
     assert_refused(world, client, 503, "engine_failed");
     close_empty(world);
@@ -146,20 +146,20 @@ static void a_begun_answer_outlasts_full_queues(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, "");
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 1);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 1);
     join(world, 2);
     lose(world, 1);
     for (uint32_t turn = 0; turn < 10; turn++) {
         uint32_t submits = world->submits;
         assert_int_equal(world->last_unit.value, 2);
-        tell_finished(world, 2, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+        report_finished(world, 2, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
         assert_false(world->clients[client].ended);
         assert_int_equal(world->submits, submits); /* not before the unit has moved */
-        tell_load(world, 2, 0, 1);
+        report_load(world, 2, 0, 1);
         assert_int_equal(world->submits, submits + 1);
     }
-    tell_tokens(world, 2, world->last_submit->request, 1, ids + 1, 5);
-    tell_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 5);
+    report_tokens(world, 2, world->last_submit->request, 1, ids + 1, 5);
+    report_finished(world, 2, world->last_submit->request, FINISH_LENGTH, 5);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }

@@ -50,9 +50,9 @@ static uint32_t below(uint32_t bound) {
 /* ---- asking ---- */
 
 static size_t write_text(char *body, size_t room) {
-    static const char *const texts[] = {"hi", "How many r in strawberry?",
-                                        "Tell me a story about a fox. ", "\\u00e9\\n\\\"x\\\""};
-    const char *text = texts[below(4)];
+    static const char *const tokenize_queue[] = {
+        "hi", "How many r in strawberry?", "Tell me a story about a fox. ", "\\u00e9\\n\\\"x\\\""};
+    const char *text = tokenize_queue[below(4)];
     size_t at = format_text(body, room, "\"");
     for (uint32_t n = 1 + (below(8) ? 0 : below(200)); n; n--) /* some beyond inline_text_bytes */
         at += format_text(body + at, room - at, "%s", text);
@@ -170,7 +170,7 @@ static void expect(const struct world *world, const struct asked *request, uint3
     struct error error;
     expected = (struct answer){.finish = "length"};
     if (request->stop)
-        assert_int_equal(stop_strings_add(&stops, bytes_of(request->stop), &error), 0);
+        assert_int_equal(token_stream_stop_strings_add(&stops, bytes_of(request->stop), &error), 0);
     token_stream_open(&stream, world->tokenizer, request->stop ? &stops : NULL,
                       request->chat ? TOKEN_STREAM_IN_REASONING : TOKEN_STREAM_PLAIN, NULL);
     uint32_t position = 0;
@@ -219,19 +219,20 @@ static void take_usage(const struct tree *root) {
     gots[0].prompt_tokens = prompt;
 }
 
-static uint32_t count_unknown(const struct tree *told) {
-    const struct tree *own = told ? tree_member(told, "token_logprobs") : NULL;
+static uint32_t count_unknown(const struct tree *reported) {
+    const struct tree *own = reported ? tree_member(reported, "token_logprobs") : NULL;
     uint32_t count = 0;
     for (size_t i = 0; own && i < tree_count(own); i++)
         count += tree_is_null(tree_at(own, i));
     return count;
 }
 
-static uint32_t count_logprobs(const struct tree *told) {
-    if (!told || tree_is_null(told)) return 0;
-    if (tree_member(told, "tokens")) return (uint32_t)tree_count(tree_member(told, "tokens"));
-    const struct tree *reasoning = tree_member(told, "reasoning_content");
-    return (uint32_t)(tree_count(tree_member(told, "content")) +
+static uint32_t count_logprobs(const struct tree *reported) {
+    if (!reported || tree_is_null(reported)) return 0;
+    if (tree_member(reported, "tokens"))
+        return (uint32_t)tree_count(tree_member(reported, "tokens"));
+    const struct tree *reasoning = tree_member(reported, "reasoning_content");
+    return (uint32_t)(tree_count(tree_member(reported, "content")) +
                       (reasoning ? tree_count(reasoning) : 0));
 }
 
@@ -319,7 +320,7 @@ static bool is_shortened(const struct asked *request) {
 }
 
 /* False: it was cut, or has another length than was asked for. */
-static bool judge_choice(const struct world *world, const struct asked *request, uint32_t choice) {
+static bool verify_choice(const struct world *world, const struct asked *request, uint32_t choice) {
     expect(world, request, choice);
     got = &gots[choice];
     if (strcmp(got->finish, "insufficient_system_resource") == 0) {
@@ -346,20 +347,20 @@ static bool judge_choice(const struct world *world, const struct asked *request,
     return true;
 }
 
-static void judge_answer(const struct world *world, const struct asked *request) {
+static void verify_answer(const struct world *world, const struct asked *request) {
     int64_t total = 0;
     for (uint32_t choice = 0; choice < request->choices; choice++) {
-        if (!judge_choice(world, request, choice)) return;
+        if (!verify_choice(world, request, choice)) return;
         total += expected.completion_tokens;
     }
-    bool told = !request->stream || request->usage;
-    assert_int_equal(gots[0].completion_tokens, told ? total : -1);
+    bool reported = !request->stream || request->usage;
+    assert_int_equal(gots[0].completion_tokens, reported ? total : -1);
 }
 
 /* A good request is refused only for these reasons, each with its status unless the stream has
  * begun. */
-static void judge_refusal(const struct world *world, const struct client *client,
-                          const struct asked *request) {
+static void verify_refusal(const struct world *world, const struct client *client,
+                           const struct asked *request) {
     static const struct {
         const char *code;
         uint32_t http_status;
@@ -379,7 +380,7 @@ static void judge_refusal(const struct world *world, const struct client *client
     if (i == 6) assert_true(request->echo); /* of what an answer can hold here */
 }
 
-static void judge(const struct world *world, uint32_t index) {
+static void verify(const struct world *world, uint32_t index) {
     const struct client *client = &world->clients[index];
     const struct asked *request = &asked[index];
     if (client->gone) return;
@@ -398,11 +399,11 @@ static void judge(const struct world *world, uint32_t index) {
         assert_true(refused && client->http_status >= 400);
     } else if (refused) {
         finishes[3]++;
-        judge_refusal(world, client, request);
+        verify_refusal(world, client, request);
     } else if (request->max_tokens) {
         assert_int_equal(client->http_status, 200);
         assert_int_equal(client->content_type == CONTENT_EVENTS, request->stream);
-        judge_answer(world, request);
+        verify_answer(world, request);
     }
 }
 
@@ -472,7 +473,7 @@ static void live(uint64_t seed, uint8_t digest_out[SHA256_BYTES]) {
     struct sha256 hash;
     sha256_init(&hash);
     for (uint32_t i = 0; i < world->client_count; i++) {
-        judge(world, i);
+        verify(world, i);
         sha256_update(&hash, world->clients[i].data, world->clients[i].count);
     }
     sha256_final(&hash, digest_out);

@@ -31,11 +31,11 @@ static void a_whole_answer_begins_with_blank_lines(void **state) {
     wait_until(world, 16 * SECOND);
     assert_int_equal(world->clients[client].content_type, CONTENT_JSON);
     assert_string_equal(world->clients[client].data, "\n\n\n");
-    tell_tokens(world, 1, id, 0, ids, 2);
+    report_tokens(world, 1, id, 0, ids, 2);
     wait_until(world, 21 * SECOND); /* tokens are not told yet */
     assert_string_equal(world->clients[client].data, "\n\n\n\n");
-    tell_tokens(world, 1, id, 2, ids + 2, 4);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 2, ids + 2, 4);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -46,12 +46,12 @@ static void one_choice_s_end_stops_no_blank_lines(void **state) {
     uint32_t client = ask(world, ",\"n\":2");
     struct request_id id = world->last_submit->request, first = id;
     first.low--;
-    tell_tokens(world, 1, first, 0, ids, 6);
-    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    report_tokens(world, 1, first, 0, ids, 6);
+    report_finished(world, 1, first, FINISH_LENGTH, 6);
     wait_until(world, 11 * SECOND);
     assert_string_equal(world->clients[client].data, "\n\n");
-    tell_tokens(world, 1, id, 0, ids, 6);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -63,7 +63,7 @@ static void a_failure_behind_blank_lines_is_the_body(void **state) {
     uint32_t client = ask(world, "");
     wait_until(world, 6 * SECOND);
     assert_string_equal(world->clients[client].data, "\n");
-    tell_finished(world, 1, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
+    report_finished(world, 1, world->last_submit->request, FINISH_REFUSED_QUEUE, 0);
     assert_refused(world, client, 200, "queue_full");
     close_empty(world);
 }
@@ -81,17 +81,17 @@ static void who_may_be_refused_hears_nothing_before(void **state) {
     struct request_id id = world->last_submit->request;
     wait_until(world, 30 * SECOND);
     assert_false(world->clients[client].begun);
-    tell_tokens(world, 1, id, 0, ids, 6);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_non_null(world->clients[client].receipt);
     close_empty(world);
 }
 
 static void assert_cut(struct world *world, uint32_t client, uint32_t choice) {
     const struct tree *choices = tree_member(read_body(world, client), "choices");
-    const struct tree *ids_told = tree_member(tree_at(choices, choice), "token_ids");
+    const struct tree *ids_reported = tree_member(tree_at(choices, choice), "token_ids");
     struct bytes reason = {0};
-    assert_int_equal(tree_count(ids_told), 0);
+    assert_int_equal(tree_count(ids_reported), 0);
     assert_true(tree_get_string(tree_member(tree_at(choices, choice), "finish_reason"), &reason));
     assert_true(bytes_equal(reason, BYTES_LITERAL("insufficient_system_resource")));
 }
@@ -102,7 +102,7 @@ static void who_waits_too_long_to_begin_is_let_go(void **state) {
     const struct machine *machine = &world->gateway_machine;
     uint32_t running = ask(world, "");
     struct request_id id = world->last_submit->request;
-    tell_load(world, 1, 100, 1); /* no more, please */
+    report_load(world, 1, 100, 1); /* no more, please */
     uint32_t whole = ask(world, ""), stream = ask(world, ",\"stream\":true");
     assert_int_equal(world->submits, 1);
     wait_until(world, 600 * SECOND - 1);
@@ -114,8 +114,8 @@ static void who_waits_too_long_to_begin_is_let_go(void **state) {
     assert_true(world->clients[stream].ended);
     assert_non_null(strstr(world->clients[stream].data, "insufficient_system_resource"));
     wait_until(world, 700 * SECOND); /* who has begun may take its time */
-    tell_tokens(world, 1, id, 0, ids, 6);
-    tell_finished(world, 1, id, FINISH_LENGTH, 6);
+    report_tokens(world, 1, id, 0, ids, 6);
+    report_finished(world, 1, id, FINISH_LENGTH, 6);
     assert_ids(world, running, ids, 6);
     close_empty(world);
 }
@@ -130,8 +130,8 @@ static void each_answer_has_its_own_patience(void **state) {
     assert_int_equal(world->submits, 8);
     wait_until(world, 51 * SECOND);
     assert_false(world->clients[client].ended);
-    tell_tokens(world, 1, first, 0, ids, 6);
-    tell_finished(world, 1, first, FINISH_LENGTH, 6);
+    report_tokens(world, 1, first, 0, ids, 6);
+    report_finished(world, 1, first, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     assert_cut(world, client, 1);
     world_hang_up(world, others);
@@ -141,7 +141,7 @@ static void each_answer_has_its_own_patience(void **state) {
 
 /* ---- what is told in front ---- */
 
-static void names_that_nobody_knows_are_told_in_front(void **state) {
+static void names_that_nobody_knows_are_reported_in_front(void **state) {
     (void)state;
     struct world *world = open_with(1, (struct gateway_options){0});
     uint32_t client = ask(world, ",\"top_kk\":1");
@@ -149,8 +149,8 @@ static void names_that_nobody_knows_are_told_in_front(void **state) {
     assert_true(world->clients[client].begun);
     assert_string_equal(world->clients[client].headers,
                         "X-Fathom-Warning: unknown fields: top_kk\r\n");
-    tell_tokens(world, 1, world->last_submit->request, 0, ids, 6);
-    tell_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
+    report_tokens(world, 1, world->last_submit->request, 0, ids, 6);
+    report_finished(world, 1, world->last_submit->request, FINISH_LENGTH, 6);
     assert_ids(world, client, ids, 6);
     close_empty(world);
 }
@@ -163,7 +163,7 @@ int main(void) {
         cmocka_unit_test(who_may_be_refused_hears_nothing_before),
         cmocka_unit_test(who_waits_too_long_to_begin_is_let_go),
         cmocka_unit_test(each_answer_has_its_own_patience),
-        cmocka_unit_test(names_that_nobody_knows_are_told_in_front),
+        cmocka_unit_test(names_that_nobody_knows_are_reported_in_front),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

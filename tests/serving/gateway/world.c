@@ -46,8 +46,8 @@ static _Alignas(8) char make_memory[20 << 20];
 static struct outbox made = {.memory = make_memory, .capacity = sizeof make_memory};
 
 static void *make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&made);
-    void *record = outbox_put(&made, kind, fixed);
+    machine_outbox_clear(&made);
+    void *record = machine_outbox_put(&made, kind, fixed);
     check(record);
     return record;
 }
@@ -171,15 +171,15 @@ static void check_entries(const struct world *world) {
     if (world->to_gateway || gateway_request_count(world->gateway)) return;
     for (uint32_t i = 0; i < world->client_count; i++) {
         const struct client *client = &world->clients[i];
-        const struct record_entry *entry = client->entry;
+        const struct record_usage *usage = client->usage;
         int64_t output = usage_of(client, "\"completion_tokens\":");
         int64_t hits = usage_of(client, "\"prompt_cache_hit_tokens\":");
-        assert_int_equal(entry != NULL, client->asks);
-        if (!entry || !entry->is_charged || !client->ended || output < 0 || hits < 0) continue;
-        if (entry->queue_ns < 0) continue; /* it waited in vain, and is not charged its prompt */
-        assert_int_equal(entry->output_tokens, output);
-        assert_int_equal(entry->hit_tokens, hits);
-        assert_int_equal(entry->hit_tokens + entry->miss_tokens,
+        assert_int_equal(usage != NULL, client->asks);
+        if (!usage || !usage->is_charged || !client->ended || output < 0 || hits < 0) continue;
+        if (usage->queue_ns < 0) continue; /* it waited in vain, and is not charged its prompt */
+        assert_int_equal(usage->output_tokens, output);
+        assert_int_equal(usage->hit_tokens, hits);
+        assert_int_equal(usage->hit_tokens + usage->miss_tokens,
                          usage_of(client, "\"prompt_tokens\":"));
     }
 }
@@ -198,7 +198,7 @@ void world_close(struct world *world) {
         dequeue(&world->to_constrain);
     for (uint32_t i = 0; i < world->client_count; i++)
         free(world->clients[i].data), free(world->clients[i].receipt),
-            free(world->clients[i].headers), free(world->clients[i].entry);
+            free(world->clients[i].headers), free(world->clients[i].usage);
     if (world->tokenizer) tokenizer_close(world->tokenizer);
     while (world->memory_count)
         free(world->memories[--world->memory_count]);
@@ -237,7 +237,7 @@ uint32_t world_request(struct world *world, enum http_method method, const char 
     memcpy(client_request_path(record), path, path_bytes);
     if (key_bytes) memcpy(client_request_authorization(record), world->authorization, key_bytes);
     if (body_bytes) memcpy(client_request_body(record), body, body_bytes);
-    world_tell_gateway(world, record);
+    world_report_gateway(world, record);
     return client;
 }
 
@@ -252,11 +252,11 @@ uint32_t world_post(struct world *world, const char *path, const char *body) {
 void world_hang_up(struct world *world, uint32_t client) {
     struct record_client_gone *record = make(RECORD_CLIENT_GONE, NULL);
     record->connection.value = client;
-    world_tell_gateway(world, record);
+    world_report_gateway(world, record);
 }
 
 void world_drain(struct world *world) {
-    world_tell_gateway(world, make(RECORD_DRAIN, NULL));
+    world_report_gateway(world, make(RECORD_DRAIN, NULL));
 }
 
 static void receive(struct client *client, const char *data, size_t bytes) {
@@ -287,9 +287,9 @@ static void say_to_client(struct world *world, const struct record *record) {
     const struct record_stream_begin *begin = (const void *)record;
     const struct record_stream_data *data = (const void *)record;
     bool ends = record->kind == RECORD_RESPOND || record->kind == RECORD_STREAM_END;
-    if (ends && client->asks) assert_non_null(client->entry);
-    if (ends && client->asks && world->settles && client->entry->is_charged)
-        assert_true(client->entry->sequence <= world->settled);
+    if (ends && client->asks) assert_non_null(client->usage);
+    if (ends && client->asks && world->settles && client->usage->is_charged)
+        assert_true(client->usage->sequence <= world->committed);
     switch (record->kind) {
     case RECORD_RESPOND:
         assert_false(client->begun);
@@ -323,25 +323,25 @@ static void say_to_client(struct world *world, const struct record *record) {
 /* What units say comes carried, whoever says it. */
 static const struct record *carry(const struct world *world, const struct record *record) {
     static _Alignas(8) char memory[1 << 20];
-    static struct outbox carried = {.memory = memory, .capacity = sizeof memory};
+    static struct outbox envelope = {.memory = memory, .capacity = sizeof memory};
     if (!record_goes(record->kind, WAY_UNIT_TO_GATEWAY)) return record;
-    outbox_clear(&carried);
-    void *inner = outbox_put_carried(&carried, RECORD_FROM_UNIT, world->speaker,
-                                     (enum record_kind)record->kind, record);
+    machine_outbox_clear(&envelope);
+    void *inner = machine_outbox_put_envelope(&envelope, RECORD_FROM_UNIT, world->speaker,
+                                              (enum record_kind)record->kind, record);
     memcpy(inner, record, record->bytes);
-    return outbox_next(&carried, NULL);
+    return machine_outbox_next(&envelope, NULL);
 }
 
-void world_tell_gateway(struct world *world, const void *record) {
-    const struct record *carried = carry(world, record);
-    assert_true(record_valid(carried, carried->bytes));
-    enqueue(&world->to_gateway, carried);
+void world_report_gateway(struct world *world, const void *record) {
+    const struct record *envelope = carry(world, record);
+    assert_true(record_valid(envelope, envelope->bytes));
+    enqueue(&world->to_gateway, envelope);
 }
 
 static void link_unit(struct world *world, enum record_kind kind, uint32_t unit) {
     struct record_unit_link *link = make(kind, NULL);
     link->unit.value = unit;
-    world_tell_gateway(world, link);
+    world_report_gateway(world, link);
 }
 
 void world_join(struct world *world, uint32_t unit) {
@@ -353,27 +353,28 @@ void world_lose(struct world *world, uint32_t unit) {
 }
 
 void world_settle_entries(struct world *world, uint64_t sequence) {
-    world->settled = sequence;
-    world_tell_gateway(world, make(RECORD_SETTLED, &(struct record_settled){.sequence = sequence}));
+    world->committed = sequence;
+    world_report_gateway(world,
+                         make(RECORD_COMMITTED, &(struct record_committed){.sequence = sequence}));
 }
 
-static void take_entry(struct world *world, const struct record_entry *entry) {
-    uint64_t number = entry->request.high - CLIENT_BITS;
+static void take_entry(struct world *world, const struct record_usage *usage) {
+    uint64_t number = usage->request.high - CLIENT_BITS;
     assert_true(number < world->client_count);
     struct client *client = &world->clients[number];
     assert_false(client->ended);
-    assert_null(client->entry);
-    assert_int_equal(entry->sequence, ++world->entries);
-    client->entry = malloc(entry->record.bytes);
-    memcpy(client->entry, entry, entry->record.bytes);
-    if (world->settles && !world->ledger_sleeps) world_settle_entries(world, entry->sequence);
+    assert_null(client->usage);
+    assert_int_equal(usage->sequence, ++world->entries);
+    client->usage = malloc(usage->record.bytes);
+    memcpy(client->usage, usage, usage->record.bytes);
+    if (world->settles && !world->ledger_sleeps) world_settle_entries(world, usage->sequence);
 }
 
 static void carry_one(struct world *world, const struct record *record) {
     assert_true(record_valid(record, record->bytes));
     if (record->kind == RECORD_TO_UNIT) {
-        world->last_unit = ((const struct record_carried *)record)->unit;
-        record = carried_inner((const struct record_carried *)record);
+        world->last_unit = ((const struct record_envelope *)record)->unit;
+        record = envelope_inner((const struct record_envelope *)record);
     }
     switch (record->kind) {
     case RECORD_SUBMIT:
@@ -404,12 +405,12 @@ static void carry_one(struct world *world, const struct record *record) {
         world->last_role = ((const struct record_role *)record)->role;
         if (world->unit) enqueue(&world->to_unit, record);
         break;
-    case RECORD_ENTRY:
-        take_entry(world, (const struct record_entry *)record);
+    case RECORD_USAGE:
+        take_entry(world, (const struct record_usage *)record);
         break;
-    case RECORD_UNIT_TALLY:
-        world->tallies++;
-        world->last_tally = *(const struct record_unit_tally *)record;
+    case RECORD_UNIT_TOTALS:
+        world->totals++;
+        world->last_totals = *(const struct record_unit_totals *)record;
         break;
     case RECORD_TOKENIZE:
         enqueue(&world->to_tokenize, record);
@@ -427,7 +428,7 @@ static void carry_one(struct world *world, const struct record *record) {
     case RECORD_TOKENS:
     case RECORD_SCORES:
     case RECORD_FINISHED:
-        world_tell_gateway(world, record);
+        world_report_gateway(world, record);
         break;
     default:
         say_to_client(world, record);
@@ -435,9 +436,9 @@ static void carry_one(struct world *world, const struct record *record) {
 }
 
 static void carry_from(struct world *world, struct outbox *outbox) {
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));)
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));)
         carry_one(world, record);
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
 }
 
 void world_carry(struct world *world) {
@@ -560,7 +561,7 @@ bool world_tokenize(struct world *world) {
     done->too_many = too_many;
     world->last_tokenized = asked->request;
     memcpy(tokenized_tokens(done), ids, count * sizeof *ids);
-    world_tell_gateway(world, done);
+    world_report_gateway(world, done);
     free(memory);
     free(ids);
     dequeue(&world->to_tokenize);
@@ -581,7 +582,7 @@ bool world_constrain(struct world *world) {
     world->constraints++;
     format_text(world->last_constraint, sizeof world->last_constraint, "%.*s",
                 (int)asked->text_bytes, constrain_text(asked));
-    world_tell_gateway(world, done);
+    world_report_gateway(world, done);
     dequeue(&world->to_constrain);
     return true;
 }

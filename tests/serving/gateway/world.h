@@ -23,7 +23,7 @@ struct client {
     char *headers;              /* that the gateway gives it, as in HTTP, terminated */
     char *receipt;              /* its header's value, terminated; NULL: none */
     bool asks;                  /* at a path that has a dialect: it is to have an entry */
-    struct record_entry *entry; /* copy; NULL: none yet */
+    struct record_usage *usage; /* copy; NULL: none yet */
 };
 
 struct queued; /* a record on its way */
@@ -56,9 +56,9 @@ struct world {
     uint32_t constraints; /* judged so far */
     char last_constraint[1024];
     bool settles, ledger_sleeps; /* entries are settled; not now */
-    uint64_t entries, settled;   /* told by the gateway, to it */
-    uint32_t tallies;            /* seen so far */
-    struct record_unit_tally last_tally;
+    uint64_t entries, committed; /* told by the gateway, to it */
+    uint32_t totals;             /* seen so far */
+    struct record_unit_totals last_totals;
     uint32_t fulls;                    /* deliveries answered with FULL */
     struct record_submit *last_submit; /* copy; NULL before the first */
     bool wants_receipts;               /* requests have the header that asks for receipts */
@@ -98,7 +98,7 @@ void world_drain(struct world *world);
 void world_settle_entries(struct world *world, uint64_t sequence);
 
 /* A copy of the record goes to the gateway's queue. */
-void world_tell_gateway(struct world *world, const void *record);
+void world_report_gateway(struct world *world, const void *record);
 
 /* Units come (and say nothing yet) and go. Unit 1 is there from the beginning. */
 void world_join(struct world *world, uint32_t unit);

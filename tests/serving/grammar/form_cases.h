@@ -59,7 +59,7 @@ static inline void form_run(struct form_case *one, const char *text) {
     bool is_form = text[0] == '{';
     if (is_form ? form_try(one, text) : form_try_gbnf(one, text))
         fail_msg("%s: %s", text, one->error.text);
-    if (grammar_open(one->arena, one->program, one->trie, &one->grammar, &one->error))
+    if (matcher_grammar_open(one->arena, one->program, one->trie, &one->grammar, &one->error))
         fail_msg("%s: %s", text, one->error.text);
     assert_false(matcher_open(one->arena, one->grammar, &one->matcher));
 }

@@ -108,7 +108,7 @@ static inline void case_open_as(struct matcher_case *one, const char *schema, bo
                      &one->program, &one->error))
         fail_msg("%s: %s", schema, one->error.text);
     one->trie = case_trie(&one->arena, &one->scratch);
-    if (grammar_open(&one->arena, one->program, one->trie, &one->grammar, &one->error))
+    if (matcher_grammar_open(&one->arena, one->program, one->trie, &one->grammar, &one->error))
         fail_msg("%s: %s", schema, one->error.text);
     assert_false(matcher_open(&one->arena, one->grammar, &one->matcher));
 }

@@ -76,13 +76,14 @@ static void it_makes_the_smallest_automaton(void **state) {
 static void it_gives_equal_sequences_equal_numbers(void **state) {
     struct sequences sequences;
     struct automaton_work *work = test_work();
-    assert_int_equal(sequences_open(&sequences, work), STATUS_OK);
+    assert_int_equal(automaton_draft_sequences_open(&sequences, work), STATUS_OK);
     for (int round = 0; round < 2; round++)
         for (uint32_t i = 0; i < 5000; i++) {
             const uint32_t words[3] = {i / 100, i % 100, 7};
             uint32_t number = 0;
-            assert_int_equal(sequences_intern(&sequences, words, i % 3 ? 3 : 2, &number),
-                             STATUS_OK);
+            assert_int_equal(
+                automaton_draft_sequences_intern(&sequences, words, i % 3 ? 3 : 2, &number),
+                STATUS_OK);
             assert_int_equal(number, i);
         }
     assert_int_equal(sequences.count, 5000);

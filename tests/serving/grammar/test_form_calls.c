@@ -130,7 +130,8 @@ static void open_bound(struct bound *bound, const struct family *family, const c
     assert_int_equal(token_trie_of_tokenizer(&bound->arena, &work, bound->tokenizer,
                                              tokenizer_vocab_count(bound->tokenizer), &bound->trie),
                      0);
-    assert_int_equal(grammar_open(&bound->arena, program, bound->trie, &grammar, &error), 0);
+    assert_int_equal(matcher_grammar_open(&bound->arena, program, bound->trie, &grammar, &error),
+                     0);
     assert_int_equal(matcher_open(&bound->arena, grammar, &bound->matcher), 0);
 }
 
@@ -220,7 +221,7 @@ static void check_text(const struct bound *bound, enum tool_format format, struc
     struct calls calls = {.calls = 0};
     arena_over(&arena, set_memory, sizeof set_memory);
     assert_int_equal(tree_parse(&arena, BYTES_LITERAL(TOOLS), "tools", &tools, &error), 0);
-    assert_int_equal(tool_set_open(&arena, format, tools, &set, &error), 0);
+    assert_int_equal(tool_format_set_open(&arena, format, tools, &set, &error), 0);
     tool_parser_open(&parser, set);
     tool_parser_push(&parser, text, take, &calls);
     tool_parser_finish(&parser, take, &calls);

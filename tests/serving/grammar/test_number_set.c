@@ -10,7 +10,7 @@
 
 static struct decimal read_decimal(const char *text) {
     struct decimal value;
-    if (decimal_read(bytes_of(text), &value)) fail_msg("%s is no decimal", text);
+    if (number_set_decimal_read(bytes_of(text), &value)) fail_msg("%s is no decimal", text);
     return value;
 }
 
@@ -21,7 +21,7 @@ static void it_reads_decimals_in_one_form(void **state) {
     for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
         struct decimal a = read_decimal(same[i][0]), b = read_decimal(same[i][1]);
         assert_memory_equal(&a, &b, sizeof a);
-        assert_int_equal(decimal_compare(&a, &b), 0);
+        assert_int_equal(number_set_decimal_compare(&a, &b), 0);
     }
 }
 
@@ -29,10 +29,11 @@ static void it_refuses_what_is_no_decimal(void **state) {
     struct decimal value;
     static const char *const cases[] = {"", "-", "a", "1x", "1e", "1e+", ".5", "--1", "1.2.3"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        assert_int_equal(decimal_read(bytes_of(cases[i]), &value), STATUS_INVALID);
-    assert_int_equal(decimal_read(bytes_of("1e999"), &value), STATUS_UNSUPPORTED);
-    assert_int_equal(decimal_read(bytes_of("1.00000000000000000000000000000000000000001"), &value),
-                     STATUS_UNSUPPORTED);
+        assert_int_equal(number_set_decimal_read(bytes_of(cases[i]), &value), STATUS_INVALID);
+    assert_int_equal(number_set_decimal_read(bytes_of("1e999"), &value), STATUS_UNSUPPORTED);
+    assert_int_equal(
+        number_set_decimal_read(bytes_of("1.00000000000000000000000000000000000000001"), &value),
+        STATUS_UNSUPPORTED);
 }
 
 static void it_orders_decimals(void **state) {
@@ -43,7 +44,7 @@ static void it_orders_decimals(void **state) {
     for (size_t i = 0; i < count; i++)
         for (size_t j = 0; j < count; j++) {
             struct decimal a = read_decimal(ascending[i]), b = read_decimal(ascending[j]);
-            int compared = decimal_compare(&a, &b);
+            int compared = number_set_decimal_compare(&a, &b);
             assert_true(i < j ? compared < 0 : i > j ? compared > 0 : compared == 0);
         }
 }
@@ -99,7 +100,7 @@ static void it_holds_the_numbers_within_its_bounds(void **state) {
                                  .max = read_decimal(max),
                                  .multiple = read_decimal(multiple)};
         const struct automaton *automaton = NULL;
-        assert_int_equal(automaton_of_numbers(test_work(), &set, &automaton), STATUS_OK);
+        assert_int_equal(number_set_automaton_of_numbers(test_work(), &set, &automaton), STATUS_OK);
         for (int i = 0; i < 200; i++) {
             random_number(&random, text);
             if (i < 2) strcpy(text, i ? min : max);
@@ -122,7 +123,7 @@ static void it_accepts_nothing_but_json_numbers(void **state) {
         if (set.has_min) set.min = read_decimal(sets[i][0]);
         if (set.has_max) set.max = read_decimal(sets[i][1]);
         const struct automaton *automaton = NULL;
-        assert_int_equal(automaton_of_numbers(test_work(), &set, &automaton), STATUS_OK);
+        assert_int_equal(number_set_automaton_of_numbers(test_work(), &set, &automaton), STATUS_OK);
         for (size_t j = 0; j < sizeof none / sizeof *none; j++)
             if (test_label(automaton, none[j])) fail_msg("%s is taken", none[j]);
     }
@@ -151,7 +152,7 @@ static void it_knows_exponents(void **state) {
         if (set.has_min) set.min = read_decimal(cases[i].min);
         if (set.has_max) set.max = read_decimal(cases[i].max);
         const struct automaton *automaton = NULL;
-        assert_int_equal(automaton_of_numbers(test_work(), &set, &automaton), STATUS_OK);
+        assert_int_equal(number_set_automaton_of_numbers(test_work(), &set, &automaton), STATUS_OK);
         if (test_label(automaton, cases[i].text) != cases[i].in)
             fail_msg("case %zu: %s", i, cases[i].text);
     }
@@ -160,14 +161,14 @@ static void it_knows_exponents(void **state) {
 static void it_spells_one_number_in_its_ways(void **state) {
     struct decimal value = read_decimal("1.5e-5");
     const struct automaton *automaton = NULL;
-    assert_int_equal(automaton_of_number(test_work(), &value, &automaton), STATUS_OK);
+    assert_int_equal(number_set_automaton_of_number(test_work(), &value, &automaton), STATUS_OK);
     assert_int_equal(test_label(automaton, "1.5e-05"), 1);
     assert_int_equal(test_label(automaton, "1.50E-5"), 1);
     assert_int_equal(test_label(automaton, "0.0000150"), 1);
     assert_int_equal(test_label(automaton, "0.000016"), 0);
     assert_int_equal(test_label(automaton, "-0.000015"), 0);
     value = read_decimal("0");
-    assert_int_equal(automaton_of_number(test_work(), &value, &automaton), STATUS_OK);
+    assert_int_equal(number_set_automaton_of_number(test_work(), &value, &automaton), STATUS_OK);
     assert_int_equal(test_label(automaton, "-0.0"), 1);
     assert_int_equal(test_label(automaton, "0e7"), 1);
     assert_int_equal(test_label(automaton, "1"), 0);
@@ -182,8 +183,8 @@ static void it_spells_what_a_double_holds(void **state) {
     char text[420];
     uint64_t random = 1;
     size_t in = 0;
-    assert_int_equal(automaton_of_spellings(test_work(), false, &all), STATUS_OK);
-    assert_int_equal(automaton_of_spellings(test_work(), true, &whole), STATUS_OK);
+    assert_int_equal(number_set_automaton_of_spellings(test_work(), false, &all), STATUS_OK);
+    assert_int_equal(number_set_automaton_of_spellings(test_work(), true, &whole), STATUS_OK);
     for (int round = 0; round < 20000; round++) {
         size_t count = 1 + test_random(&random) % (round % 2 ? 4 : 320), negative = round % 3 == 0;
         memset(text, '-', negative);
@@ -206,7 +207,8 @@ static void it_spells_what_a_double_holds(void **state) {
 static void it_refuses_a_multiple_that_needs_too_many_states(void **state) {
     struct number_set set = {.has_multiple = true, .multiple = read_decimal("123456789")};
     const struct automaton *automaton = NULL;
-    assert_int_equal(automaton_of_numbers(test_work(), &set, &automaton), STATUS_UNSUPPORTED);
+    assert_int_equal(number_set_automaton_of_numbers(test_work(), &set, &automaton),
+                     STATUS_UNSUPPORTED);
 }
 
 int main(void) {

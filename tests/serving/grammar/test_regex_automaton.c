@@ -143,7 +143,7 @@ static void it_finds_what_a_plain_search_finds(void **state) {
         write_pattern(&random, 2 + round % 4, pattern, sizeof pattern);
         arena_over(&trees, memory, sizeof memory);
         tree_work = (struct automaton_work){&trees, &trees, TEST_STATES_MAX, TEST_STEPS_MAX};
-        if (regex_parse(&tree_work, bytes_of(pattern), REGEX_ECMA, &tree, NULL)) continue;
+        if (regex_tree_parse(&tree_work, bytes_of(pattern), REGEX_ECMA, &tree, NULL)) continue;
         regex = &tree;
         work->states_max = 20000;
         work->steps_left = 5000000;

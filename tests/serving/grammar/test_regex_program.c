@@ -78,7 +78,7 @@ static void it_knows_what_begins_where_the_text_does(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct regex regex;
         assert_int_equal(
-            regex_parse(test_work(), bytes_of(cases[i].pattern), REGEX_ECMA, &regex, NULL),
+            regex_tree_parse(test_work(), bytes_of(cases[i].pattern), REGEX_ECMA, &regex, NULL),
             STATUS_OK);
         assert_int_equal(regex_program_is_anchored(&regex, regex.root), cases[i].anchored);
     }

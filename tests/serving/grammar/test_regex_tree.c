@@ -9,7 +9,7 @@ static void refuses(enum regex_syntax syntax, const char *pattern, enum status s
                     const char *reason) {
     struct regex regex;
     struct error error = {""};
-    enum status found = regex_parse(test_work(), bytes_of(pattern), syntax, &regex, &error);
+    enum status found = regex_tree_parse(test_work(), bytes_of(pattern), syntax, &regex, &error);
     if (found != status || !strstr(error.text, reason))
         fail_msg("%s: %s, \"%s\"", pattern, status_name(found), error.text);
 }

@@ -355,7 +355,7 @@ static bool compare_grammar(uint64_t seed) {
     if (refused) return false;
     assert_int_equal(status, STATUS_OK);
     assert_false(token_trie_build(&arena, &scratch, tokens, TOKENS, &all.trie));
-    assert_false(grammar_open(&arena, program, all.trie, &opened, &error));
+    assert_false(matcher_grammar_open(&arena, program, all.trie, &opened, &error));
     assert_false(matcher_open(&arena, opened, &all.matcher));
     compare_all(&all, matcher_begin(all.matcher), 0);
     return true;

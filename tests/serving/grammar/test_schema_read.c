@@ -19,7 +19,7 @@ static void one_of_holds_what_one_alone_does(void **state) {
     rejects("{\"oneOf\":[{\"type\":\"integer\"},{\"minimum\":2}]}", "1.5");
 }
 
-static void one_of_tells_objects_apart_by_a_constant(void **state) {
+static void one_of_reports_objects_apart_by_a_constant(void **state) {
     accepts("{\"oneOf\":[{\"properties\":{\"k\":{\"const\":\"a\"},\"v\":{\"type\":\"integer\"}},"
             "\"required\":[\"k\"]},{\"properties\":{\"k\":{\"const\":\"b\"},\"v\":{\"type\":"
             "\"string\"}},\"required\":[\"k\"]}]}",
@@ -74,7 +74,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_of_and_neighbours_hold_together),
         cmocka_unit_test(one_of_holds_what_one_alone_does),
-        cmocka_unit_test(one_of_tells_objects_apart_by_a_constant),
+        cmocka_unit_test(one_of_reports_objects_apart_by_a_constant),
         cmocka_unit_test(if_chooses_then_or_else),
         cmocka_unit_test(a_type_may_be_a_list),
         cmocka_unit_test(a_boolean_is_a_schema),

@@ -8,8 +8,8 @@
 static const struct automaton *format_of(const char *name) {
     const struct automaton *automaton = NULL;
     assert_int_equal(text_format_find(bytes_of(name)), TEXT_FORMAT_HELD);
-    assert_int_equal(automaton_of_format(test_work(), bytes_of(name), false, &automaton),
-                     STATUS_OK);
+    assert_int_equal(
+        text_format_automaton_of_format(test_work(), bytes_of(name), false, &automaton), STATUS_OK);
     return automaton;
 }
 
@@ -131,7 +131,8 @@ static void a_brief_format_leaves_out_ip_literals_alone(void **state) {
         assert_true(automaton_accepts(automaton, bytes_of(cases[i].in), NULL));
         assert_true(automaton_accepts(automaton, bytes_of(cases[i].out), NULL));
         assert_int_equal(
-            automaton_of_format(test_work(), bytes_of(cases[i].name), true, &automaton), STATUS_OK);
+            text_format_automaton_of_format(test_work(), bytes_of(cases[i].name), true, &automaton),
+            STATUS_OK);
         assert_true(automaton_accepts(automaton, bytes_of(cases[i].in), NULL));
         assert_false(automaton_accepts(automaton, bytes_of(cases[i].out), NULL));
         assert_true(automaton->state_count < whole_count);

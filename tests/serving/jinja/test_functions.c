@@ -88,7 +88,7 @@ static const struct agreement rows_1[] = {
     {"{{ strftime_now('%d %B %Y %H:%M:%S') }}", "05 March 2024 14:07:09"},
 };
 
-static void time_is_told_in_utc(void **state) {
+static void time_is_reported_in_utc(void **state) {
     AGREES(rows_1);
 }
 
@@ -97,7 +97,7 @@ static void time_is_told_in_utc(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_agree_with_jinja),
-        cmocka_unit_test(time_is_told_in_utc),
+        cmocka_unit_test(time_is_reported_in_utc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static const struct agreement rows_0[] = {
     {"{{ 'upper' is test }}", "True"},
 };
 
-static void kinds_of_values_are_told_apart(void **state) {
+static void kinds_of_values_are_reported_apart(void **state) {
     AGREES(rows_0);
 }
 
@@ -144,7 +144,7 @@ static void values_are_compared(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_of_values_are_told_apart),
+        cmocka_unit_test(kinds_of_values_are_reported_apart),
         cmocka_unit_test(values_are_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,14 +11,14 @@
 /* One row per reason, each at its boundary. */
 static void each_reason_has_its_boundary(void **state) {
     (void)state;
-    static const struct admit_house empty = {.context_tokens_max = 1000,
-                                             .page_count = 10,
-                                             .pages_available = 10,
-                                             .requests_max = 4,
-                                             .rows_max = 2};
+    static const struct unit_capacity empty = {.context_tokens_max = 1000,
+                                               .page_count = 10,
+                                               .pages_available = 10,
+                                               .requests_max = 4,
+                                               .rows_max = 2};
     struct {
         struct admit_need need;
-        struct admit_house house;
+        struct unit_capacity capacity;
         enum admit expected;
     } cases[] = {
         {{600, 40}, empty, ADMIT_NOW}, /* 640 tokens: all ten pages */
@@ -35,18 +35,18 @@ static void each_reason_has_its_boundary(void **state) {
         {{64, 300}, empty, ADMIT_NOW}, /* its prompt's page and one to grow into */
         {{64, 300}, empty, ADMIT_WAIT_PAGES},
     };
-    cases[5].house.pages_available = 1;
-    cases[6].house.pages_available = 2;
-    cases[7].house.requests_held = 4;
-    cases[8].house.rows_running = 2;
-    cases[9].house.waits = true;
-    cases[10].house.draining = true;
-    cases[11].house.pages_available = 3; /* one for the four that run */
-    cases[11].house.rows_running = cases[12].house.rows_running = 4;
-    cases[11].house.rows_max = cases[12].house.rows_max = 8;
-    cases[12].house.pages_available = 2;
+    cases[5].capacity.pages_available = 1;
+    cases[6].capacity.pages_available = 2;
+    cases[7].capacity.requests_held = 4;
+    cases[8].capacity.rows_running = 2;
+    cases[9].capacity.waits = true;
+    cases[10].capacity.draining = true;
+    cases[11].capacity.pages_available = 3; /* one for the four that run */
+    cases[11].capacity.rows_running = cases[12].capacity.rows_running = 4;
+    cases[11].capacity.rows_max = cases[12].capacity.rows_max = 8;
+    cases[12].capacity.pages_available = 2;
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
-        assert_int_equal(admit_arrival(cases[i].need, &cases[i].house), cases[i].expected);
+        assert_int_equal(admit_arrival(cases[i].need, &cases[i].capacity), cases[i].expected);
 }
 
 /* What is known, rounded up, and a page to grow into, but never more than the longest answer takes.

@@ -36,7 +36,7 @@ static void growth_is_foreseen(void **state) {
     assert_int_equal(choice.reason, DECODE_BOUND_TIGHT);
 }
 
-static void who_waits_is_told_why(void **state) {
+static void who_waits_is_reported_why(void **state) {
     (void)state;
     const struct decode_rank rows[2] = {rank(8, 0, 0, 0), rank(8, 0, 0, 0)};
     const struct decode_rank pages[2] = {rank(8, 0, 0, 0), rank(1, 60, 31, 0)};
@@ -44,7 +44,7 @@ static void who_waits_is_told_why(void **state) {
     assert_int_equal(balance_decode(&costs, &need, pages, 2).reason, DECODE_WAITS_PAGES);
     assert_int_equal(balance_decode(&costs, &need, pages, 2).rank, BALANCE_NO_RANK);
     for (int i = 0; i < DECODE_REASON_COUNT; i++)
-        assert_non_null(decode_reason_name(i));
+        assert_non_null(balance_decode_reason_name(i));
 }
 
 static void the_cheapest_to_move_leaves(void **state) {
@@ -60,7 +60,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_cheapest_step_takes),
         cmocka_unit_test(growth_is_foreseen),
-        cmocka_unit_test(who_waits_is_told_why),
+        cmocka_unit_test(who_waits_is_reported_why),
         cmocka_unit_test(the_cheapest_to_move_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

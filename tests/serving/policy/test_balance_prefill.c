@@ -19,10 +19,10 @@ static struct prefill_choice choose(bool patient, const struct prefill_rank rank
 
 static void costs_count_attention(void **state) {
     (void)state;
-    assert_float_equal(prefill_costs_of(&costs, 0, 500), 0, 0);
-    assert_float_equal(prefill_costs_of(&costs, 10, 0), 1000 + 55, 1e-9);
-    assert_float_equal(prefill_costs_of(&costs, 10, 100), 1000 + 1055 + 40000, 1e-9);
-    assert_int_equal(prefill_costs_chunk_min(&costs), 832); /* the first block beyond 800 */
+    assert_float_equal(balance_prefill_costs_of(&costs, 0, 500), 0, 0);
+    assert_float_equal(balance_prefill_costs_of(&costs, 10, 0), 1000 + 55, 1e-9);
+    assert_float_equal(balance_prefill_costs_of(&costs, 10, 100), 1000 + 1055 + 40000, 1e-9);
+    assert_int_equal(balance_prefill_costs_chunk_min(&costs), 832); /* the first block beyond 800 */
 }
 
 /* Equal work: the rank with least of it; a rank that takes nobody now is not bound, however idle.
@@ -34,7 +34,7 @@ static void the_least_loaded_takes(void **state) {
     struct prefill_choice choice = choose(true, ranks, none);
     assert_int_equal(choice.rank, 1);
     assert_int_equal(choice.reason, PREFILL_BOUND);
-    assert_float_equal(choice.done_cost, 4e6 + prefill_costs_of(&costs, 1000, 0), 1);
+    assert_float_equal(choice.done_cost, 4e6 + balance_prefill_costs_of(&costs, 1000, 0), 1);
     const struct prefill_rank busy[3] = {{true, 99, 5e6}, {false, 99, 4e6}, {true, 99, 6e6}};
     assert_int_equal(choose(false, busy, none).rank, 0);
 }
@@ -62,7 +62,7 @@ static void a_prompt_waits_only_while_it_is_patient(void **state) {
     assert_int_equal(choose(false, ranks, hits).rank, 0);
 }
 
-static void who_waits_is_told_why(void **state) {
+static void who_waits_is_reported_why(void **state) {
     (void)state;
     const struct prefill_hit none[3] = {{0, 0}, {0, 0}, {0, 0}};
     const struct prefill_rank full[3] = {{false, 99, 0}, {false, 99, 0}, {false, 99, 0}};
@@ -70,7 +70,7 @@ static void who_waits_is_told_why(void **state) {
     assert_int_equal(choose(false, full, none).reason, PREFILL_WAITS_ROOM);
     assert_int_equal(choose(false, paged, none).reason, PREFILL_WAITS_PAGES);
     for (int i = 0; i < PREFILL_REASON_COUNT; i++)
-        assert_non_null(prefill_reason_name(i));
+        assert_non_null(balance_prefill_reason_name(i));
 }
 
 static void the_level_is_the_mean_of_those_that_work(void **state) {
@@ -88,7 +88,7 @@ int main(void) {
         cmocka_unit_test(the_least_loaded_takes),
         cmocka_unit_test(a_hit_is_weighed_against_load),
         cmocka_unit_test(a_prompt_waits_only_while_it_is_patient),
-        cmocka_unit_test(who_waits_is_told_why),
+        cmocka_unit_test(who_waits_is_reported_why),
         cmocka_unit_test(the_level_is_the_mean_of_those_that_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,7 +46,7 @@ static void the_smallest_share_takes(void **state) {
     assert_choice(balance_units(&need, units, 3), 0, UNITS_BOUND);
 }
 
-static void who_waits_is_told_why(void **state) {
+static void who_waits_is_reported_why(void **state) {
     (void)state;
     struct balance_unit units[2] = {unit(0, 0), unit(0, 0)};
     units[0].waiting = BALANCE_UNITS_WAITING;
@@ -62,7 +62,7 @@ static void who_waits_is_told_why(void **state) {
     assert_choice(balance_units(&need, units, 2), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
     assert_choice(balance_units(&need, units, 0), BALANCE_NO_RANK, UNITS_WAITS_UNIT);
     for (int reason = 0; reason < UNITS_REASON_COUNT; reason++)
-        assert_true(units_reason_name((enum units_reason)reason)[0] != 0);
+        assert_true(balance_units_reason_name((enum units_reason)reason)[0] != 0);
 }
 
 /* A request that began at units of one kind of arithmetic sees no others. */
@@ -213,7 +213,7 @@ static void prompts_find_the_step_that_begins_next(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_smallest_share_takes),
-        cmocka_unit_test(who_waits_is_told_why),
+        cmocka_unit_test(who_waits_is_reported_why),
         cmocka_unit_test(who_computes_otherwise_is_not_there),
         cmocka_unit_test(partners_meet_and_failures_part),
         cmocka_unit_test(a_prefix_is_worth_a_bounded_load),

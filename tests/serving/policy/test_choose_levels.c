@@ -10,7 +10,7 @@
 
 #include "serving/policy/choose_levels.h"
 
-static void rows_go_by_nodes_as_told_or_by_size(void **state) {
+static void rows_go_by_nodes_as_reported_or_by_size(void **state) {
     struct choose_levels_step step = {
         .ranks = 8, .ranks_per_node = 4, .tokens = 16, .sums_groups = true};
     enum level_choice choice = LEVELS_TWO;
@@ -33,6 +33,6 @@ static void rows_go_by_nodes_as_told_or_by_size(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_go_by_nodes_as_told_or_by_size)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_go_by_nodes_as_reported_or_by_size)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,7 +10,7 @@
 
 #include "serving/policy/choose_replicas.h"
 
-static void replicas_are_split_as_told_or_by_size(void **state) {
+static void replicas_are_split_as_reported_or_by_size(void **state) {
     struct choose_replicas_step step = {.ranks = 4, .experts = 64, .slots = 72, .tokens = 8};
     enum replica_choice choice = REPLICAS_FLOW;
     assert_true(choose_replicas_named("turns", &choice) && choice == REPLICAS_TURNS);
@@ -30,6 +30,6 @@ static void replicas_are_split_as_told_or_by_size(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(replicas_are_split_as_told_or_by_size)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replicas_are_split_as_reported_or_by_size)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

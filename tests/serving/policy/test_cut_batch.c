@@ -72,15 +72,15 @@ static void a_single_row_stays_whole(void **state) {
 
 /* Several lanes: cuts ascend, whatever the rows, and no lane is further from its share than half of
  * the largest piece that cannot be cut. */
-static void lanes_have_their_shares(void **state) {
+static void micro_batches_have_their_shares(void **state) {
     (void)state;
     struct step_row rows[] = {prompt(0, 700), generated(40), prompt(128, 64), generated(900),
                               generated(3)};
     uint64_t piece = 64 * 300 + 64 * 700;
-    for (uint32_t lanes = 2; lanes <= OVERLAP_LANES; lanes++) {
-        struct cut_batch cut = cut_batch_by_work(plan_of(rows, 5), lanes, NULL, 300);
-        for (uint32_t i = 0; i + 1 < lanes; i++) {
-            uint64_t share = cut.work * (i + 1) / lanes, before = cut.before[i];
+    for (uint32_t micro_batches = 2; micro_batches <= OVERLAP_MICRO_BATCHES; micro_batches++) {
+        struct cut_batch cut = cut_batch_by_work(plan_of(rows, 5), micro_batches, NULL, 300);
+        for (uint32_t i = 0; i + 1 < micro_batches; i++) {
+            uint64_t share = cut.work * (i + 1) / micro_batches, before = cut.before[i];
             assert_true((before > share ? before - share : share - before) <= piece / 2 + 1);
             assert_true(i == 0 || cut.before[i] >= cut.before[i - 1]);
             assert_true(cut.cuts[i].row <= 5);
@@ -110,7 +110,7 @@ int main(void) {
         cmocka_unit_test(cuts_lie_on_block_boundaries),
         cmocka_unit_test(rows_stand_by_form),
         cmocka_unit_test(a_single_row_stays_whole),
-        cmocka_unit_test(lanes_have_their_shares),
+        cmocka_unit_test(micro_batches_have_their_shares),
         cmocka_unit_test(shares_may_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

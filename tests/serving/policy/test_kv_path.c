@@ -25,7 +25,7 @@ static void learn(struct step_cost *cost, struct load_rate *rate, double token_n
         work = (struct step_work){.prompt_tokens = 64 + i % 4 * 64};
         step_cost_observe(cost, &work, 1000000 + (int64_t)(token_ns * work.prompt_tokens));
         uint64_t bytes = (1 + i % 8) * (uint64_t)BLOCK_BYTES;
-        load_rate_observe(rate, bytes, (int64_t)(byte_ns * (double)bytes));
+        load_or_compute_rate_observe(rate, bytes, (int64_t)(byte_ns * (double)bytes));
     }
 }
 
@@ -201,8 +201,8 @@ static void what_comes_in_half_the_time_makes_all_before_forgotten(void **state)
     struct kv_transfers transfers = {.doubted = 3}, fresh = {.doubted = 0};
     for (uint32_t i = 0; i < 10; i++)
         kv_path_observe(&transfers, 16, 1000000, true, false);
-    assert_true(load_rate_ns(&transfers.rate, 16) > 0.99e6 &&
-                load_rate_ns(&transfers.rate, 16) < 1.01e6);
+    assert_true(load_or_compute_rate_ns(&transfers.rate, 16) > 0.99e6 &&
+                load_or_compute_rate_ns(&transfers.rate, 16) < 1.01e6);
     kv_path_observe(&transfers, 16, 600000, true, false); /* sooner, but not so much */
     kv_path_observe(&transfers, 16, 400000, false,
                     false); /* given up: it would have taken longer */

@@ -37,19 +37,21 @@ static void ten_lines_are_said_at_once_and_one_a_second_behind_them(void **state
     assert_true(say(8, 0)); /* another kind */
 }
 
-static void what_is_left_out_is_told_ten_seconds_later_and_once(void **state) {
+static void what_is_left_out_is_reported_ten_seconds_later_and_once(void **state) {
     uint64_t left_out = 0;
     int64_t took_ns = 0;
     assert_true(limit_lines_next_ns(&limits) == LIMIT_LINES_NEVER);
     for (int i = 0; i < LIMIT_LINES_AT_ONCE + 90; i++)
         say(7, 5 * SECOND);
     assert_true(limit_lines_next_ns(&limits) == 15 * SECOND);
-    assert_int_equal(limit_lines_tell(&limits, 14 * SECOND, &left_out, &took_ns), LIMIT_LINES_NONE);
-    assert_int_not_equal(limit_lines_tell(&limits, 16 * SECOND, &left_out, &took_ns),
+    assert_int_equal(limit_lines_report(&limits, 14 * SECOND, &left_out, &took_ns),
+                     LIMIT_LINES_NONE);
+    assert_int_not_equal(limit_lines_report(&limits, 16 * SECOND, &left_out, &took_ns),
                          LIMIT_LINES_NONE);
     assert_int_equal(left_out, 90);
     assert_int_equal(took_ns, 11 * SECOND);
-    assert_int_equal(limit_lines_tell(&limits, 99 * SECOND, &left_out, &took_ns), LIMIT_LINES_NONE);
+    assert_int_equal(limit_lines_report(&limits, 99 * SECOND, &left_out, &took_ns),
+                     LIMIT_LINES_NONE);
     assert_true(limit_lines_next_ns(&limits) == LIMIT_LINES_NEVER);
 }
 
@@ -63,30 +65,30 @@ static void a_kind_that_was_quiet_may_say_as_much_again(void **state) {
 }
 
 static void every_line_of_a_long_flood_is_said_or_counted(void **state) {
-    uint64_t said = 0, told = 0, left_out;
+    uint64_t said = 0, reported = 0, left_out;
     int64_t now_ns = 0, took_ns;
     for (int i = 0; i < 100000; i++, now_ns += SECOND / 1000) {
         said += say((uint64_t)(i % 3), now_ns);
-        while (limit_lines_tell(&limits, now_ns, &left_out, &took_ns) != LIMIT_LINES_NONE)
-            told += left_out;
+        while (limit_lines_report(&limits, now_ns, &left_out, &took_ns) != LIMIT_LINES_NONE)
+            reported += left_out;
     }
     assert_true(said < 3 * 120);
-    while (limit_lines_tell(&limits, LIMIT_LINES_NEVER, &left_out, &took_ns) != LIMIT_LINES_NONE)
-        told += left_out;
-    assert_int_equal(said + told, 100000);
+    while (limit_lines_report(&limits, LIMIT_LINES_NEVER, &left_out, &took_ns) != LIMIT_LINES_NONE)
+        reported += left_out;
+    assert_int_equal(said + reported, 100000);
     assert_int_equal(limits.counting, 0);
 }
 
 static void counts_are_never_lost_to_new_kinds(void **state) {
-    uint64_t told = 0, left_out;
+    uint64_t reported = 0, left_out;
     int64_t took_ns;
     for (int i = 0; i < LIMIT_LINES_AT_ONCE + 5; i++)
         say(1, 0);
     for (uint64_t key = 2; key < 100000; key++)
         assert_true(say(key, SECOND)); /* more kinds than there are places */
-    while (limit_lines_tell(&limits, LIMIT_LINES_NEVER, &left_out, &took_ns) != LIMIT_LINES_NONE)
-        told += left_out;
-    assert_int_equal(told, 5);
+    while (limit_lines_report(&limits, LIMIT_LINES_NEVER, &left_out, &took_ns) != LIMIT_LINES_NONE)
+        reported += left_out;
+    assert_int_equal(reported, 5);
 }
 
 /* Whichever it is: the first place counts like any other, and the earliest is told first. */
@@ -97,7 +99,7 @@ static void the_next_count_is_the_earliest(void **state) {
     assert_true(limit_lines_next_ns(&limits) == 15 * SECOND);
     uint64_t left_out;
     int64_t took_ns;
-    assert_int_equal(limit_lines_tell(&limits, 15 * SECOND, &left_out, &took_ns), 0);
+    assert_int_equal(limit_lines_report(&limits, 15 * SECOND, &left_out, &took_ns), 0);
     assert_true(limit_lines_next_ns(&limits) == 16 * SECOND);
 }
 
@@ -126,7 +128,7 @@ static void where_all_places_count_a_line_is_said(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(ten_lines_are_said_at_once_and_one_a_second_behind_them, begin),
-        cmocka_unit_test_setup(what_is_left_out_is_told_ten_seconds_later_and_once, begin),
+        cmocka_unit_test_setup(what_is_left_out_is_reported_ten_seconds_later_and_once, begin),
         cmocka_unit_test_setup(a_kind_that_was_quiet_may_say_as_much_again, begin),
         cmocka_unit_test_setup(every_line_of_a_long_flood_is_said_or_counted, begin),
         cmocka_unit_test_setup(counts_are_never_lost_to_new_kinds, begin),

@@ -36,11 +36,12 @@ static void learn(const struct truth *truth, uint32_t seed, struct load_rate *ra
                   struct step_cost *cost, uint64_t block_bytes) {
     for (uint32_t i = 0; i < 2000; i++) {
         uint64_t bytes = (1 + i * 7 % 31) * block_bytes;
-        load_rate_observe(rate, bytes, (int64_t)(load_ns(truth, bytes) * noise(seed, i)));
+        load_or_compute_rate_observe(rate, bytes,
+                                     (int64_t)(load_ns(truth, bytes) * noise(seed, i)));
         struct step_work work = {.answer_rows = 1};
         step_cost_observe(cost, &work, (int64_t)truth->step_ns);
         work = (struct step_work){0};
-        step_work_add(&work, i % 16 * 128, 64 + i % 4 * 64);
+        step_cost_work_add(&work, i % 16 * 128, 64 + i % 4 * 64);
         step_cost_observe(cost, &work, (int64_t)(step_ns(truth, &work) * noise(seed, i + 5000)));
     }
 }
@@ -52,7 +53,7 @@ static double really_ns(const struct truth *truth, const struct load_ask *ask, u
         uint32_t tokens = ask->prompt_tokens - at;
         if (tokens > ask->chunk_tokens_max) tokens = ask->chunk_tokens_max;
         struct step_work work = {0};
-        step_work_add(&work, at, tokens);
+        step_cost_work_add(&work, at, tokens);
         sum += step_ns(truth, &work);
         at += tokens;
     }
@@ -124,15 +125,15 @@ static void rates_are_learnt(void **state) {
     (void)state;
     struct load_rate rate = {0};
     for (uint32_t i = 1; i < 40; i++)
-        load_rate_observe(&rate, i % 9 * 100000, 500000 + i % 9 * 100000 / 2);
+        load_or_compute_rate_observe(&rate, i % 9 * 100000, 500000 + i % 9 * 100000 / 2);
     assert_true(fabs(rate.latency_ns - 500000) < 5000 && fabs(rate.byte_ns - 0.5) < 0.01);
     rate = (struct load_rate){0};
     for (uint32_t i = 0; i < 9; i++) /* of one size: a mean, no latency below 0 */
-        load_rate_observe(&rate, 1000000, 1000000);
-    assert_true(fabs(load_rate_ns(&rate, 1000000) - 1e6) < 1 && rate.latency_ns >= 0);
-    load_rate_observe(&rate, 0, 5);
-    load_rate_observe(&rate, 5, 0);
-    assert_true(fabs(load_rate_ns(&rate, 1000000) - 1e6) < 1);
+        load_or_compute_rate_observe(&rate, 1000000, 1000000);
+    assert_true(fabs(load_or_compute_rate_ns(&rate, 1000000) - 1e6) < 1 && rate.latency_ns >= 0);
+    load_or_compute_rate_observe(&rate, 0, 5);
+    load_or_compute_rate_observe(&rate, 5, 0);
+    assert_true(fabs(load_or_compute_rate_ns(&rate, 1000000) - 1e6) < 1);
 }
 
 int main(void) {

@@ -52,7 +52,7 @@ static void nodes_get_equal_shares(void **state) {
         for (uint32_t count = nodes; count <= 24; count++) {
             uint32_t ranks[8] = {0}, before = 0;
             for (uint32_t i = 0; i < count; i++) {
-                uint32_t node = place_node(i, count, nodes);
+                uint32_t node = place_ranks_node(i, count, nodes);
                 assert_in_range(node, before, nodes - 1);
                 before = node;
                 ranks[node]++;
@@ -63,10 +63,10 @@ static void nodes_get_equal_shares(void **state) {
 }
 
 static void no_rank_is_bound_where_cpus_would_lie_idle(void **state) {
-    assert_int_equal(place_node(0, 1, 2), PLACE_NO_NODE);
-    assert_int_equal(place_node(2, 3, 4), PLACE_NO_NODE);
-    assert_int_equal(place_node(3, 8, 1), PLACE_NO_NODE);
-    assert_int_equal(place_node(3, 8, 0), PLACE_NO_NODE);
+    assert_int_equal(place_ranks_node(0, 1, 2), PLACE_NO_NODE);
+    assert_int_equal(place_ranks_node(2, 3, 4), PLACE_NO_NODE);
+    assert_int_equal(place_ranks_node(3, 8, 1), PLACE_NO_NODE);
+    assert_int_equal(place_ranks_node(3, 8, 0), PLACE_NO_NODE);
 }
 
 int main(void) {

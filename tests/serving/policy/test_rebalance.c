@@ -120,21 +120,25 @@ static void a_new_map_needs_its_gain_twice_and_a_rest(void **state) {
     struct rebalance_gain gains[2] = {
         {.cost_before = {4, 6, 0}, .cost_after = {3, 4, 1}, .moves = 3},
         {.cost_before = {10, 0, 0}, .cost_after = {9, 0.5, 0.3}, .moves = 9}};
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 99, 0), REBALANCE_KNOWS_LITTLE);
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 0), REBALANCE_LOOKS_AGAIN);
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 99, 0),
+                     REBALANCE_KNOWS_LITTLE);
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 100, 0),
+                     REBALANCE_LOOKS_AGAIN);
     gains[0].cost_after.moves = 1.5; /* 1.5 of 20 won */
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 1), REBALANCE_NOT_WORTH_IT);
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 100, 1),
+                     REBALANCE_NOT_WORTH_IT);
     gains[0].cost_after.moves = 1;
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 2), REBALANCE_LOOKS_AGAIN);
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 100, 3), REBALANCE_GOES);
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 100, 2),
+                     REBALANCE_LOOKS_AGAIN);
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 100, 3), REBALANCE_GOES);
     assert_true(rebalance_changes(&rule, &gains[0]) && !rebalance_changes(&rule, &gains[1]));
     rebalance_done(&rebalance, 10);
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 500, 1009), REBALANCE_RESTS);
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 500, 1010),
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 500, 1009), REBALANCE_RESTS);
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 500, 1010),
                      REBALANCE_LOOKS_AGAIN);
     gains[1].forced = true;
     rebalance_done(&rebalance, 1020);
-    assert_int_equal(rebalance_judge(&rebalance, &rule, gains, 2, 0, 1021), REBALANCE_GOES);
+    assert_int_equal(rebalance_evaluate(&rebalance, &rule, gains, 2, 0, 1021), REBALANCE_GOES);
     assert_true(rebalance_changes(&rule, &gains[1]));
 }
 

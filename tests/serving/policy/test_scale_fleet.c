@@ -30,7 +30,8 @@ static int open_fleet(void **ignored) {
 
 static void assert_choice(int64_t now_ns, uint32_t wanted, enum scale_reason reason) {
     struct scale_choice choice = scale_fleet(&state, &rule, &view, now_ns);
-    assert_string_equal(scale_reason_name(choice.reason[SCALE_DECODE]), scale_reason_name(reason));
+    assert_string_equal(scale_fleet_reason_name(choice.reason[SCALE_DECODE]),
+                        scale_fleet_reason_name(reason));
     assert_int_equal(choice.wanted[SCALE_DECODE], wanted);
     assert_int_equal(choice.wanted[SCALE_PREFILL], 5); /* the other side is left alone */
 }
@@ -148,7 +149,7 @@ static void an_operator_may_say_how_many(void **ignored) {
 static void units_come_in_groups_beside_those_that_always_stand(void **ignored) {
     (void)ignored;
     rule.sides[SCALE_DECODE].group = 3;
-    rule.sides[SCALE_DECODE].beside = 2;
+    rule.sides[SCALE_DECODE].extra = 2;
     assert_int_equal(scale_fleet_units(&rule.sides[SCALE_DECODE], 0, 0.1), 2);
     assert_int_equal(scale_fleet_units(&rule.sides[SCALE_DECODE], 1, 0.1), 5);
     assert_int_equal(scale_fleet_units(&rule.sides[SCALE_DECODE], 270, 0.1), 5);

@@ -19,8 +19,8 @@ static double truth_ns(const struct step_work *work) {
 static struct step_work random_work(uint64_t seed, uint32_t draw) {
     struct step_work work = {.answer_rows = (uint32_t)(random_uniform(seed, 0, draw) * 32)};
     if (random_uniform(seed, 1, draw) < 0.4)
-        step_work_add(&work, (uint32_t)(random_uniform(seed, 2, draw) * 32) * 64,
-                      64 * (1 + (uint32_t)(random_uniform(seed, 3, draw) * 8)));
+        step_cost_work_add(&work, (uint32_t)(random_uniform(seed, 2, draw) * 32) * 64,
+                           64 * (1 + (uint32_t)(random_uniform(seed, 3, draw) * 8)));
     return work;
 }
 

@@ -25,7 +25,7 @@ static struct supervise_watch watch;
 static struct supervise_signs signs[RANKS];
 static int64_t now;
 
-static void begin(enum pulse_state state) {
+static void begin(enum heartbeat_state state) {
     memset(ranks, 0, sizeof ranks);
     watch = (struct supervise_watch){.ranks = ranks, .rank_count = RANKS};
     now = 50 * TIMEOUT;
@@ -48,8 +48,8 @@ static struct supervise_finding watch_for(int64_t ns, uint32_t moves, uint32_t r
 }
 
 static void a_rank_that_computes_nothing_is_stuck(void **state) {
-    begin(PULSE_WAITS);
-    signs[2].state = PULSE_COMPUTES;
+    begin(HEARTBEAT_WAITS);
+    signs[2].state = HEARTBEAT_COMPUTES;
     struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0xF);
     assert_int_equal(found.verdict, SUPERVISE_STUCK);
     assert_int_equal(found.rank, 2);
@@ -57,18 +57,18 @@ static void a_rank_that_computes_nothing_is_stuck(void **state) {
 }
 
 static void nothing_is_expected_of_a_rank_that_is_gone(void **state) {
-    begin(PULSE_IDLE);
-    signs[2].state = PULSE_COMPUTES;
+    begin(HEARTBEAT_IDLE);
+    signs[2].state = HEARTBEAT_COMPUTES;
     signs[2].gone = true;
     assert_int_equal(watch_for(10 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_FINE);
     for (uint32_t i = 0; i < RANKS; i++)
-        if (i != 2) signs[i].state = PULSE_WAITS;
+        if (i != 2) signs[i].state = HEARTBEAT_WAITS;
     assert_int_equal(watch_for(100 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_DEADLOCK);
 }
 
 /* They have waited for it as long as it stood still; now they have a whole timeout to go on. */
 static void who_has_waited_for_a_rank_that_died_is_in_no_deadlock(void **state) {
-    begin(PULSE_WAITS);
+    begin(HEARTBEAT_WAITS);
     assert_int_equal(watch_for(10 * TIMEOUT, 0, 0xB).verdict, SUPERVISE_FROZEN);
     signs[2].gone = true;
     assert_int_equal(watch_for(TIMEOUT, 0, 0xB).verdict, SUPERVISE_FINE);
@@ -76,8 +76,8 @@ static void who_has_waited_for_a_rank_that_died_is_in_no_deadlock(void **state) 
 }
 
 static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
-    begin(PULSE_WAITS);
-    signs[2].state = PULSE_COMPUTES;
+    begin(HEARTBEAT_WAITS);
+    signs[2].state = HEARTBEAT_COMPUTES;
     signs[2].cpu_ns = 700 * MS;
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
     signs[2].cpu_ns += CPU - MS;
@@ -88,9 +88,9 @@ static void a_rank_that_gets_no_time_is_not_blamed(void **state) {
 
 /* Where signs come from a thread of their own, no long start holds them up. */
 static void a_rank_that_starts_is_judged_where_its_signs_go_on(void **state) {
-    begin(PULSE_STARTS);
+    begin(HEARTBEAT_STARTS);
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0x7).verdict, SUPERVISE_FINE);
-    begin(PULSE_STARTS);
+    begin(HEARTBEAT_STARTS);
     watch.from_start = true;
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
     struct supervise_finding found = watch_for(2 * TIMEOUT, 0, 0x7);
@@ -99,8 +99,8 @@ static void a_rank_that_starts_is_judged_where_its_signs_go_on(void **state) {
 }
 
 static void a_rank_that_comes_back_is_given_twelve_times_as_long(void **state) {
-    begin(PULSE_WAITS);
-    signs[2].state = PULSE_STARTS;
+    begin(HEARTBEAT_WAITS);
+    signs[2].state = HEARTBEAT_STARTS;
     signs[2].gone = signs[2].returns = true;
     assert_int_equal(watch_for(12 * TIMEOUT, 0xB, 0xF).verdict, SUPERVISE_FINE);
     struct supervise_finding found = watch_for(TIMEOUT, 0xB, 0xF);
@@ -109,40 +109,40 @@ static void a_rank_that_comes_back_is_given_twelve_times_as_long(void **state) {
 }
 
 static void ranks_that_work_or_rest_are_fine(void **state) {
-    begin(PULSE_COMPUTES);
+    begin(HEARTBEAT_COMPUTES);
     assert_int_equal(watch_for(20 * TIMEOUT, 0xF, 0xF).verdict, SUPERVISE_FINE);
-    begin(PULSE_WAITS);
-    signs[0].state = PULSE_IDLE;
+    begin(HEARTBEAT_WAITS);
+    signs[0].state = HEARTBEAT_IDLE;
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0xF).verdict, SUPERVISE_FINE);
-    begin(PULSE_STARTS); /* a checkpoint may take hours */
+    begin(HEARTBEAT_STARTS); /* a checkpoint may take hours */
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0).verdict, SUPERVISE_FINE);
 }
 
 static void a_stopped_rank_is_found_in_any_state(void **state) {
-    for (int at = PULSE_IDLE; at <= PULSE_WAITS; at++) {
-        begin(PULSE_WAITS);
-        signs[0].state = PULSE_IDLE;
-        signs[3].state = (enum pulse_state)at;
+    for (int at = HEARTBEAT_IDLE; at <= HEARTBEAT_WAITS; at++) {
+        begin(HEARTBEAT_WAITS);
+        signs[0].state = HEARTBEAT_IDLE;
+        signs[3].state = (enum heartbeat_state)at;
         struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0x7);
         assert_int_equal(found.verdict, SUPERVISE_FROZEN);
         assert_int_equal(found.rank, 3);
     }
-    begin(PULSE_WAITS); /* and before one that waits within a send, as if it computed */
-    signs[0].state = PULSE_COMPUTES;
+    begin(HEARTBEAT_WAITS); /* and before one that waits within a send, as if it computed */
+    signs[0].state = HEARTBEAT_COMPUTES;
     struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0xD);
     assert_int_equal(found.verdict, SUPERVISE_FROZEN);
     assert_int_equal(found.rank, 1);
 }
 
 static void a_rank_of_which_nothing_is_known_is_not_blamed(void **state) {
-    begin(PULSE_WAITS);
-    signs[0].state = PULSE_IDLE;
+    begin(HEARTBEAT_WAITS);
+    signs[0].state = HEARTBEAT_IDLE;
     signs[3].ran = 0; /* on another machine */
     assert_int_equal(watch_for(20 * TIMEOUT, 0, 0x7).verdict, SUPERVISE_FINE);
 }
 
 static void all_waiting_for_one_another_is_a_deadlock(void **state) {
-    begin(PULSE_WAITS);
+    begin(HEARTBEAT_WAITS);
     struct supervise_finding found = watch_for(20 * TIMEOUT, 0, 0xF);
     assert_int_equal(found.verdict, SUPERVISE_DEADLOCK);
     assert_true(found.silent_ns >= TIMEOUT && found.silent_ns < TIMEOUT + 400 * MS);
@@ -150,7 +150,7 @@ static void all_waiting_for_one_another_is_a_deadlock(void **state) {
 
 /* It was seen to run a moment longer than the others were seen to move. */
 static void who_waits_for_a_stopped_rank_is_in_no_deadlock(void **state) {
-    begin(PULSE_WAITS);
+    begin(HEARTBEAT_WAITS);
     assert_int_equal(watch_for(400 * MS, 0, 0xF).verdict, SUPERVISE_FINE);
     struct supervise_finding found = watch_for(10 * TIMEOUT, 0, 0x7);
     assert_int_equal(found.verdict, SUPERVISE_FROZEN);
@@ -159,7 +159,7 @@ static void who_waits_for_a_stopped_rank_is_in_no_deadlock(void **state) {
 
 /* A slow link, a lossy one and a long one bring something now and then. */
 static void ranks_between_which_anything_moves_are_no_deadlock(void **state) {
-    begin(PULSE_WAITS);
+    begin(HEARTBEAT_WAITS);
     for (int i = 0; i < 20; i++) {
         assert_int_equal(watch_for(TIMEOUT - 400 * MS, 0, 0xF).verdict, SUPERVISE_FINE);
         signs[2].moved++;
@@ -173,9 +173,9 @@ static bool find_cut(uint32_t cut_out[2]) {
 }
 
 /* Ranks of a third host wait for either, and nobody there for them. */
-static void two_hosts_that_do_not_hear_each_other_are_named(void **state) {
+static void two_hosts_that_do_not_receive_each_other_are_named(void **state) {
     uint32_t cut[2] = {9, 9};
-    begin(PULSE_WAITS);
+    begin(HEARTBEAT_WAITS);
     assert_false(find_cut(cut)); /* nobody says for whom it waits */
     signs[0].peer = 1 + 1;
     signs[1].peer = 3 + 1;
@@ -196,7 +196,7 @@ static void two_hosts_that_do_not_hear_each_other_are_named(void **state) {
 /* A host that waits for another in vain proves less than two that wait for each other. */
 static void two_that_wait_for_each_other_are_named_first(void **state) {
     uint32_t cut[2] = {9, 9};
-    begin(PULSE_WAITS);
+    begin(HEARTBEAT_WAITS);
     signs[0].peer = 2 + 1; /* which waits for nobody */
     signs[1].peer = 3 + 1;
     signs[3].peer = 1 + 1;
@@ -208,7 +208,7 @@ static void two_that_wait_for_each_other_are_named_first(void **state) {
 /* The last message of a step went into the cut: who sent it waits for an order. */
 static void a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it(void **state) {
     uint32_t cut[2] = {9, 9};
-    begin(PULSE_WAITS);
+    begin(HEARTBEAT_WAITS);
     signs[0].peer = 2 + 1;
     signs[2].peer = 1 + 1;
     assert_true(find_cut(cut));
@@ -217,7 +217,7 @@ static void a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it(voi
 }
 
 static void the_supervisors_own_absence_is_forgiven(void **state) {
-    begin(PULSE_COMPUTES);
+    begin(HEARTBEAT_COMPUTES);
     assert_int_equal(watch_for(TIMEOUT / 2, 0xF, 0xF).verdict, SUPERVISE_FINE);
     now += 100 * TIMEOUT; /* the machine slept */
     assert_int_equal(watch_for(TIMEOUT - 400 * MS, 0, 0).verdict, SUPERVISE_FINE);
@@ -233,8 +233,8 @@ static void ranks_that_share_a_cpu_get_more_time(void **state) {
 }
 
 static struct supervise_next end_once(struct supervise_history *history, bool ready, bool refused,
-                                      int64_t lived_ns) {
-    struct supervise_end end = {.was_ready = ready, .refused = refused, .lived_ns = lived_ns};
+                                      int64_t ran_ns) {
+    struct supervise_end end = {.was_ready = ready, .refused = refused, .ran_ns = ran_ns};
     return supervise_ended(history, &end);
 }
 
@@ -270,8 +270,8 @@ static void a_unit_that_never_serves_is_given_up(void **state) {
 }
 
 /* Of the other end of a connection. */
-static void silence_is_told_unless_the_listener_was_away(void **state) {
-    struct supervise_hearing hearing = {.heard_ns = TIMEOUT, .looked_ns = TIMEOUT};
+static void silence_is_reported_unless_the_listener_was_away(void **state) {
+    struct supervise_hearing hearing = {.received_ns = TIMEOUT, .looked_ns = TIMEOUT};
     int64_t at = TIMEOUT;
     for (; at < 2 * TIMEOUT; at += 200 * MS)
         assert_int_equal(supervise_silence(&hearing, TIMEOUT, at), 0);
@@ -297,14 +297,14 @@ int main(void) {
         cmocka_unit_test(all_waiting_for_one_another_is_a_deadlock),
         cmocka_unit_test(who_waits_for_a_stopped_rank_is_in_no_deadlock),
         cmocka_unit_test(ranks_between_which_anything_moves_are_no_deadlock),
-        cmocka_unit_test(two_hosts_that_do_not_hear_each_other_are_named),
+        cmocka_unit_test(two_hosts_that_do_not_receive_each_other_are_named),
         cmocka_unit_test(two_that_wait_for_each_other_are_named_first),
         cmocka_unit_test(a_host_that_has_sent_all_is_named_with_the_one_that_waits_for_it),
         cmocka_unit_test(the_supervisors_own_absence_is_forgiven),
         cmocka_unit_test(ranks_that_share_a_cpu_get_more_time),
         cmocka_unit_test(a_unit_that_served_is_started_at_once_then_later),
         cmocka_unit_test(a_unit_that_never_serves_is_given_up),
-        cmocka_unit_test(silence_is_told_unless_the_listener_was_away),
+        cmocka_unit_test(silence_is_reported_unless_the_listener_was_away),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,17 +53,17 @@ static void tick(int64_t ns) {
 /* All ranks hear of it. */
 static void die(uint32_t rank) {
     supervise_unit_ended(&unit, unit.number, rank, killed, now);
-    epochs.told++;
+    epochs.reported++;
     take();
 }
 
 /* Rank 0 goes on with those who live. */
 static void go_on(void) {
-    epochs.said = epochs.told;
+    epochs.said = epochs.reported;
     tick(100 * MS);
 }
 
-static void tell_all(uint32_t number, enum pulse_state state) {
+static void report_all(uint32_t number, enum heartbeat_state state) {
     static uint64_t ran;
     ran++;
     for (uint32_t rank = 0; rank < RANKS; rank++)
@@ -72,11 +72,11 @@ static void tell_all(uint32_t number, enum pulse_state state) {
 }
 
 static void start(void) {
-    epochs = (struct supervise_epochs){.told = 0};
+    epochs = (struct supervise_epochs){.reported = 0};
     supervise_unit_checked(&unit, true, now);
     take();
     assert_int_equal(counts[SUPERVISE_LAUNCH], 1);
-    tell_all(unit.number, PULSE_IDLE);
+    report_all(unit.number, HEARTBEAT_IDLE);
     tick(20 * MS);
     assert_int_equal(counts[SUPERVISE_SAY_READY], 1);
 }
@@ -104,20 +104,20 @@ static void end_all(void) {
     take();
 }
 
-static void a_dead_rank_is_told_of_and_the_others_go_on(void **state) {
+static void a_dead_rank_is_reported_of_and_the_others_go_on(void **state) {
     (void)state;
     start();
     die(2);
-    assert_true(counts[SUPERVISE_TELL_GONE] == 1 && last[SUPERVISE_TELL_GONE].rank == 2);
+    assert_true(counts[SUPERVISE_REPORT_GONE] == 1 && last[SUPERVISE_REPORT_GONE].rank == 2);
     assert_int_equal(supervise_unit_left(&unit), 3);
     for (int i = 0; i < 50; i++) {
-        tell_all(1, PULSE_IDLE);
+        report_all(1, HEARTBEAT_IDLE);
         tick(100 * MS);
         assert_int_equal(counts[SUPERVISE_AGAIN], 0); /* one change after another */
     }
     go_on();
     for (int i = 0; i < 200; i++) { /* far more than the time that it has, once it has gone on */
-        tell_all(1, PULSE_IDLE);
+        report_all(1, HEARTBEAT_IDLE);
         tick(100 * MS);
         assert_int_equal(counts[SUPERVISE_KILL], 0);
     }
@@ -133,7 +133,7 @@ static void a_unit_that_does_not_go_on_without_a_rank_starts_again(void **state)
     die(3);
     uint32_t kills = 0;
     for (int i = 0; i < 120 && !kills; i++) {
-        tell_all(1, PULSE_IDLE);
+        report_all(1, HEARTBEAT_IDLE);
         tick(100 * MS);
         kills += counts[SUPERVISE_KILL];
     }
@@ -152,11 +152,11 @@ static void a_dead_rank_comes_back_when_all_go_on_with_it(void **state) {
     assert_int_equal(last[SUPERVISE_AGAIN].number, 1);
     assert_int_equal(supervise_unit_left(&unit), 4);
     for (int i = 0; i < 200; i++) { /* it reads its weights */
-        tell_all(1, PULSE_IDLE);
+        report_all(1, HEARTBEAT_IDLE);
         tick(100 * MS);
         assert_int_equal(counts[SUPERVISE_SAY_STUCK] + counts[SUPERVISE_SAY_RANK_BACK], 0);
     }
-    epochs.told++;
+    epochs.reported++;
     supervise_unit_came(&unit, 2);
     supervise_unit_came(&unit, 1); /* which was never away */
     tick(100 * MS);
@@ -166,7 +166,7 @@ static void a_dead_rank_comes_back_when_all_go_on_with_it(void **state) {
     assert_int_equal(last[SUPERVISE_SAY_RANK_BACK].ns, 20600 * MS);
     assert_false(signs[2].gone);
     die(2); /* like any other */
-    assert_true(counts[SUPERVISE_TELL_GONE] == 1 && counts[SUPERVISE_SAY_RANK_ENDED] == 0);
+    assert_true(counts[SUPERVISE_REPORT_GONE] == 1 && counts[SUPERVISE_SAY_RANK_ENDED] == 0);
     assert_int_equal(supervise_unit_left(&unit), 3);
 }
 
@@ -176,11 +176,11 @@ static void a_unit_that_does_not_go_on_with_a_rank_starts_again(void **state) {
     start();
     die(2);
     go_on();
-    epochs.told++;
+    epochs.reported++;
     supervise_unit_came(&unit, 2);
     uint32_t kills = 0;
     for (int i = 0; i < 120 && !kills; i++) {
-        tell_all(1, PULSE_IDLE);
+        report_all(1, HEARTBEAT_IDLE);
         tick(100 * MS);
         kills += counts[SUPERVISE_KILL];
     }
@@ -212,7 +212,7 @@ static void a_rank_that_never_comes_back_is_given_up(void **state) {
                 waited_ns = last[SUPERVISE_SAY_RANK_ENDED].ns;
             }
         }
-        tell_all(1, PULSE_IDLE);
+        report_all(1, HEARTBEAT_IDLE);
         tick(100 * MS);
         assert_int_equal(unit.state, SUPERVISE_RUNS);
     }
@@ -223,9 +223,9 @@ static void a_rank_that_never_comes_back_is_given_up(void **state) {
 /* All others are run. */
 static void stand_still(uint32_t rank) {
     for (int i = 0; i < 30; i++) {
-        struct supervise_signs told = signs[rank];
-        tell_all(1, PULSE_IDLE);
-        supervise_unit_sign(&unit, 1, rank, &told);
+        struct supervise_signs reported = signs[rank];
+        report_all(1, HEARTBEAT_IDLE);
+        supervise_unit_sign(&unit, 1, rank, &reported);
         tick(100 * MS);
         if (counts[SUPERVISE_SAY_STUCK]) return;
     }
@@ -233,12 +233,12 @@ static void stand_still(uint32_t rank) {
 
 /* The rank's next signs as it comes back; false: it is killed. */
 static bool comes_on(uint32_t rank, bool runs, uint64_t tiles) {
-    struct supervise_signs told = signs[rank];
-    tell_all(1, PULSE_IDLE);
-    told.ran += runs;
-    told.tiles = tiles;
-    told.state = PULSE_STARTS;
-    supervise_unit_sign(&unit, 1, rank, &told);
+    struct supervise_signs reported = signs[rank];
+    report_all(1, HEARTBEAT_IDLE);
+    reported.ran += runs;
+    reported.tiles = tiles;
+    reported.state = HEARTBEAT_STARTS;
+    supervise_unit_sign(&unit, 1, rank, &reported);
     tick(100 * MS);
     return !counts[SUPERVISE_KILL_RANK];
 }
@@ -289,10 +289,10 @@ static void a_rank_that_packs_nothing_on_its_way_back_is_killed(void **state) {
 static void a_rank_that_came_and_stands_still_is_killed_alone(void **state) {
     (void)state;
     lose_and_start_again(2);
-    epochs.told++;
+    epochs.reported++;
     supervise_unit_came(&unit, 2);
     supervise_unit_sign(&unit, 1, 2,
-                        &(struct supervise_signs){.state = PULSE_WAITS, .ran = signs[2].ran});
+                        &(struct supervise_signs){.state = HEARTBEAT_WAITS, .ran = signs[2].ran});
     stand_still(2);
     assert_int_equal(last[SUPERVISE_KILL_RANK].rank, 2);
     assert_int_equal(counts[SUPERVISE_KILL], 0);
@@ -335,16 +335,16 @@ static void what_another_start_brings_is_nothing(void **state) {
     start();
     assert_int_equal(unit.number, 2);
     assert_false(
-        supervise_unit_sign(&unit, 1, 0, &(struct supervise_signs){.state = PULSE_STARTS}));
+        supervise_unit_sign(&unit, 1, 0, &(struct supervise_signs){.state = HEARTBEAT_STARTS}));
     assert_false(supervise_unit_sign(&unit, 2, RANKS, &(struct supervise_signs){.ran = 1}));
-    assert_int_equal(signs[0].state, PULSE_IDLE);
+    assert_int_equal(signs[0].state, HEARTBEAT_IDLE);
     end_all();
     assert_int_equal(supervise_unit_left(&unit), 0);
     supervise_unit_ended(&unit, 1, 1, killed, now);
     supervise_unit_ended(&unit, 2, 1, killed, now); /* nor one that has ended */
     supervise_unit_ended(&unit, 2, RANKS, killed, now);
     take();
-    assert_int_equal(counts[SUPERVISE_TELL_GONE], 0);
+    assert_int_equal(counts[SUPERVISE_REPORT_GONE], 0);
 }
 
 static void rank_0_that_stands_still_ends_its_unit(void **state) {
@@ -375,7 +375,7 @@ static void ranks_that_wait_for_one_another_end_their_unit(void **state) {
     (void)state;
     start();
     for (int i = 0; i < 30 && unit.state == SUPERVISE_RUNS; i++) {
-        tell_all(1, PULSE_WAITS);
+        report_all(1, HEARTBEAT_WAITS);
         tick(100 * MS);
     }
     assert_int_equal(last[SUPERVISE_SAY_STUCK].finding.verdict, SUPERVISE_DEADLOCK);
@@ -466,7 +466,7 @@ static void who_is_asked_to_stop_does_not_start_again(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_dead_rank_is_told_of_and_the_others_go_on, begin),
+        cmocka_unit_test_setup(a_dead_rank_is_reported_of_and_the_others_go_on, begin),
         cmocka_unit_test_setup(a_unit_that_does_not_go_on_without_a_rank_starts_again, begin),
         cmocka_unit_test_setup(a_dead_rank_comes_back_when_all_go_on_with_it, begin),
         cmocka_unit_test_setup(a_unit_that_does_not_go_on_with_a_rank_starts_again, begin),

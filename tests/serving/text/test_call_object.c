@@ -22,7 +22,7 @@ static void parts(const char *text, const char *expected, bool is_arguments) {
     if (!strchr(expected, 'x')) assert_true(call_object_is_whole(&object));
 }
 
-static void it_tells_members_apart(void **state) {
+static void it_reports_members_apart(void **state) {
     parts("{\"name\": \"g{\", \"arguments\": {\"name\":[1]} , \"id\":\"c\",\"type\":2}",
           ".........nnnn...............aaaaaaaaaaaa........III........t.", false);
 }
@@ -47,7 +47,7 @@ static void it_breaks_at_what_no_call_has(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_tells_members_apart),
+        cmocka_unit_test(it_reports_members_apart),
         cmocka_unit_test(it_knows_values_of_each_kind),
         cmocka_unit_test(it_breaks_at_what_no_call_has),
     };

@@ -159,7 +159,7 @@ static const char switched[] =
 
 #define HELLO "{\"messages\":[{\"role\":\"user\",\"content\":\"<think>\"}]"
 
-static void thinking_is_asked_for_and_told(void **state) {
+static void thinking_is_asked_for_and_reported(void **state) {
     struct chat_template found = opened(switched);
     assert_int_equal(found.thought, CHAT_THOUGHT_SWITCHED);
     assert_true(found.thinks_by_default);
@@ -366,7 +366,7 @@ static void nobody_forges_a_token(void **state) {
 
 /* ---- refusals ---- */
 
-static void what_cannot_be_rendered_is_told(void **state) {
+static void what_cannot_be_rendered_is_reported(void **state) {
     struct chat_template none = {0};
     struct chat_rendering rendering;
     struct chat_ask ask = asked("{\"messages\":[{\"role\":\"user\",\"content\":\"q\"}]}");
@@ -435,11 +435,11 @@ int main(void) {
         cmocka_unit_test(it_renders_v3s_goldens),
         cmocka_unit_test(it_renders_the_other_releases_goldens),
         cmocka_unit_test(it_renders_r1s_turns),
-        cmocka_unit_test(thinking_is_asked_for_and_told),
+        cmocka_unit_test(thinking_is_asked_for_and_reported),
         cmocka_unit_test(v31_thinks_when_it_is_asked_to),
         cmocka_unit_test(an_answer_goes_on_where_it_ended),
         cmocka_unit_test(nobody_forges_a_token),
-        cmocka_unit_test(what_cannot_be_rendered_is_told),
+        cmocka_unit_test(what_cannot_be_rendered_is_reported),
         cmocka_unit_test(the_longest_conversation_takes_a_part_of_the_steps),
         cmocka_unit_test(a_template_that_takes_too_many_steps_is_stopped),
     };

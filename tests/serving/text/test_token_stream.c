@@ -184,7 +184,8 @@ static void shows_cut(const struct tokenizer *tokenizer, const struct stop_strin
 static void every_cut_of_spelled_tags_shows_the_same(void **state) {
     struct tokenizer *tokenizer = cut_tokenizer();
     struct stop_strings stops = {.count = 0};
-    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL("</thought"), NULL), STATUS_OK);
+    assert_int_equal(token_stream_stop_strings_add(&stops, BYTES_LITERAL("</thought"), NULL),
+                     STATUS_OK);
     for (uint32_t cuts = 0; cuts < 1u << (CUT_BYTES - 1); cuts++)
         shows_cut(tokenizer, cuts % 2 ? &stops : NULL, cuts);
 }
@@ -231,7 +232,7 @@ static void it_counts_reasoning_tokens(void **state) {
 static struct stop_strings stops_of(const char *const *texts) {
     struct stop_strings stops = {.count = 0};
     for (; *texts; texts++)
-        assert_int_equal(stop_strings_add(&stops, bytes_of(*texts), NULL), STATUS_OK);
+        assert_int_equal(token_stream_stop_strings_add(&stops, bytes_of(*texts), NULL), STATUS_OK);
     return stops;
 }
 
@@ -293,7 +294,8 @@ static void bound_shows(const char *text, struct token_stream_bound bound, const
     struct gathered all = {.pieces = 0};
     for (size_t i = 0; i < 3; i++) {
         assert_true(tokenizer_find(tiny, bytes_of(names[i]), &marks[i]));
-        assert_int_equal(stop_strings_add(&stops, bytes_of(stop_texts[i]), NULL), STATUS_OK);
+        assert_int_equal(token_stream_stop_strings_add(&stops, bytes_of(stop_texts[i]), NULL),
+                         STATUS_OK);
     }
     bound.opens = bound.opens ? marks[0] : TOKEN_STREAM_NO_TOKEN;
     bound.behind = bound.behind ? marks[1] : TOKEN_STREAM_NO_TOKEN;
@@ -341,15 +343,19 @@ static void it_refuses_bad_stop_strings(void **state) {
     struct stop_strings stops = {.count = 0};
     struct error error;
     memset(long_text, 'x', sizeof long_text);
-    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL(""), &error), STATUS_INVALID);
-    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL("\xE4\xB8"), &error), STATUS_INVALID);
-    assert_int_equal(stop_strings_add(&stops, (struct bytes){long_text, sizeof long_text}, &error),
-                     STATUS_TOO_LARGE);
+    assert_int_equal(token_stream_stop_strings_add(&stops, BYTES_LITERAL(""), &error),
+                     STATUS_INVALID);
+    assert_int_equal(token_stream_stop_strings_add(&stops, BYTES_LITERAL("\xE4\xB8"), &error),
+                     STATUS_INVALID);
+    assert_int_equal(
+        token_stream_stop_strings_add(&stops, (struct bytes){long_text, sizeof long_text}, &error),
+        STATUS_TOO_LARGE);
     for (int i = 0; i < LIMIT_STOP_STRINGS; i++)
-        assert_int_equal(
-            stop_strings_add(&stops, (struct bytes){long_text, LIMIT_STOP_STRING_BYTES}, &error),
-            STATUS_OK);
-    assert_int_equal(stop_strings_add(&stops, BYTES_LITERAL("x"), &error), STATUS_TOO_LARGE);
+        assert_int_equal(token_stream_stop_strings_add(
+                             &stops, (struct bytes){long_text, LIMIT_STOP_STRING_BYTES}, &error),
+                         STATUS_OK);
+    assert_int_equal(token_stream_stop_strings_add(&stops, BYTES_LITERAL("x"), &error),
+                     STATUS_TOO_LARGE);
     stops_at("yxx", STOPS("xxx"), "yxx", false);
 }
 
@@ -375,7 +381,7 @@ static void it_equals_decoding_at_once(void **state) {
         struct stop_strings stops = {.count = 0};
         for (size_t i = 0; i < stop_count; i++)
             assert_int_equal(
-                stop_strings_add(
+                token_stream_stop_strings_add(
                     &stops, bytes_of(choices[test_random(&random) % ARRAY_COUNT(choices)]), NULL),
                 STATUS_OK);
         assert_int_equal(tokenizer_decode(tiny, ids, bytes, true, decoded, sizeof decoded, &count),
@@ -480,7 +486,8 @@ static void kimi_shows(const char *text, enum token_stream_mode mode, const char
     struct token_stream stream;
     if (!tokenizer) tokenizer = kimi_tokenizer();
     struct stop_strings stops = {.count = 0};
-    if (stop) assert_int_equal(stop_strings_add(&stops, bytes_of(stop), NULL), STATUS_OK);
+    if (stop)
+        assert_int_equal(token_stream_stop_strings_add(&stops, bytes_of(stop), NULL), STATUS_OK);
     seen_open(&seen);
     token_stream_open(&stream, tokenizer, stop ? &stops : NULL, mode, tools);
     push_kimi(&stream, text, &seen);

@@ -66,12 +66,12 @@ static const char tools_json[] =
 
 static void it_knows_which_parameters_are_strings(void **state) {
     const struct tool_set *set = NULL;
-    assert_int_equal(tool_set_open(test_arena(4096), TOOL_FORMAT_GLM,
-                                   test_tree(bytes_of(tools_json)), &set, NULL),
+    assert_int_equal(tool_format_set_open(test_arena(4096), TOOL_FORMAT_GLM,
+                                          test_tree(bytes_of(tools_json)), &set, NULL),
                      STATUS_OK);
     assert_int_equal(set->format, TOOL_FORMAT_GLM);
     assert_int_equal(set->count, 2);
-    const struct tool *tool = tool_set_find(set, BYTES_LITERAL("get"));
+    const struct tool *tool = tool_format_set_find(set, BYTES_LITERAL("get"));
     static const struct {
         const char *name;
         bool is_string;
@@ -79,11 +79,12 @@ static void it_knows_which_parameters_are_strings(void **state) {
                       {"si", false},  {"any", true},   {"or", false},  {"n", false},
                       {"odd", false}, {"none", false}, {"also", false}};
     for (size_t i = 0; i < ARRAY_COUNT(parameters); i++)
-        if (tool_takes_string(tool, bytes_of(parameters[i].name)) != parameters[i].is_string)
+        if (tool_format_takes_string(tool, bytes_of(parameters[i].name)) != parameters[i].is_string)
             fail_msg("%s", parameters[i].name);
-    assert_false(tool_takes_string(tool_set_find(set, BYTES_LITERAL("put")), BYTES_LITERAL("s")));
-    assert_null(tool_set_find(set, BYTES_LITERAL("ge")));
-    assert_false(tool_takes_string(NULL, BYTES_LITERAL("s")));
+    assert_false(tool_format_takes_string(tool_format_set_find(set, BYTES_LITERAL("put")),
+                                          BYTES_LITERAL("s")));
+    assert_null(tool_format_set_find(set, BYTES_LITERAL("ge")));
+    assert_false(tool_format_takes_string(NULL, BYTES_LITERAL("s")));
 }
 
 static void it_says_when_memory_is_short(void **state) {
@@ -92,7 +93,8 @@ static void it_says_when_memory_is_short(void **state) {
     for (size_t bytes = 0; bytes < 1024 && !opened; bytes += 16) {
         const struct tool_set *set = NULL;
         struct error error = {""};
-        enum status status = tool_set_open(test_arena(bytes), TOOL_FORMAT_GLM, tools, &set, &error);
+        enum status status =
+            tool_format_set_open(test_arena(bytes), TOOL_FORMAT_GLM, tools, &set, &error);
         opened = status == STATUS_OK;
         assert_true(opened || (status == STATUS_NO_MEMORY && !set && error.text[0]));
     }

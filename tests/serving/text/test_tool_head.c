@@ -29,7 +29,7 @@ static struct tool_head begins(enum tool_format format, struct tool_place place,
 
 #define BEGINS(format, place, start, rest) begins(format, place, start rest, sizeof(start) - 1)
 
-static void it_is_told_as_soon_as_it_can_be(void **state) {
+static void it_is_reported_as_soon_as_it_can_be(void **state) {
     BEGINS(TOOL_FORMAT_DEEPSEEK_V31, nowhere, "\n<｜tool▁call▁begin｜>get<｜tool▁sep｜>", "{}");
     BEGINS(TOOL_FORMAT_DEEPSEEK_V3, nowhere,
            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>get\n```json", "\n{}");
@@ -53,7 +53,7 @@ static void it_is_told_as_soon_as_it_can_be(void **state) {
     assert_true(bytes_equal(head.id, BYTES_LITERAL("a1")));
 }
 
-static void it_is_told_apart_from_text(void **state) {
+static void it_is_reported_apart_from_text(void **state) {
     begins(TOOL_FORMAT_DEEPSEEK_V31, at_start, "text", 0);
     begins(TOOL_FORMAT_DEEPSEEK_V3, nowhere, "<｜tool▁call▁begin｜>get<｜tool▁sep｜>", 0);
     begins(TOOL_FORMAT_HERMES, nowhere, "<tool_call>{\"id\": \"x\"}", 0);
@@ -83,8 +83,8 @@ static void it_gives_an_id_that_comes_before_the_name(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_told_as_soon_as_it_can_be),
-        cmocka_unit_test(it_is_told_apart_from_text),
+        cmocka_unit_test(it_is_reported_as_soon_as_it_can_be),
+        cmocka_unit_test(it_is_reported_apart_from_text),
         cmocka_unit_test(it_is_none_where_the_text_ends_before),
         cmocka_unit_test(it_gives_an_id_that_comes_before_the_name),
     };

@@ -491,8 +491,8 @@ static void it_grows_no_more_than_it_says(void **state) {
 int main(void) {
     const struct tree *tools = test_tree(bytes_of(tools_json));
     for (int format = 0; format < TOOL_FORMAT_COUNT; format++)
-        check(
-            !tool_set_open(test_arena(4096), (enum tool_format)format, tools, &sets[format], NULL));
+        check(!tool_format_set_open(test_arena(4096), (enum tool_format)format, tools,
+                                    &sets[format], NULL));
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_reads_what_models_write),
         cmocka_unit_test(it_reads_the_same_however_the_text_is_split),

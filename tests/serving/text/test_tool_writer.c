@@ -211,7 +211,7 @@ static void put(struct drawing *drawing, struct bytes text) {
     drawing->count += text.count;
 }
 
-static void tell(struct drawing *drawing, struct bytes text) {
+static void report(struct drawing *drawing, struct bytes text) {
     check(drawing->calls_count + text.count < sizeof drawing->calls);
     memcpy(drawing->calls + drawing->calls_count, text.data, text.count);
     drawing->calls_count += text.count;
@@ -244,7 +244,7 @@ static struct bytes draw_regex(struct drawing *drawing, struct bytes pattern) {
 
 static void draw(struct drawing *drawing, const struct tree *form);
 
-static void tell_value(struct drawing *drawing, struct bytes value, bool string) {
+static void report_value(struct drawing *drawing, struct bytes value, bool string) {
     struct json_writer writer = {.out = drawing->calls + drawing->calls_count,
                                  .room = sizeof drawing->calls - drawing->calls_count};
     if (string)
@@ -264,15 +264,15 @@ static void draw_sequence(struct drawing *drawing, const struct tree *list) {
     bool named = count > 1 && first.count > 1 && first.data[0] == 't' && first.data[1] == '-';
     if (named) {
         drawing->has_pair = false;
-        tell(drawing, BYTES_LITERAL("«"));
-        tell(drawing, first);
-        tell(drawing, BYTES_LITERAL("("));
+        report(drawing, BYTES_LITERAL("«"));
+        report(drawing, first);
+        report(drawing, BYTES_LITERAL("("));
     }
     for (size_t i = 0; i < count; i++)
         draw(drawing, tree_at(list, i));
     if (!named) return;
-    if (drawing->pairs) tell(drawing, bytes_of(drawing->has_pair ? "}" : "{}"));
-    tell(drawing, BYTES_LITERAL(")»"));
+    if (drawing->pairs) report(drawing, bytes_of(drawing->has_pair ? "}" : "{}"));
+    report(drawing, BYTES_LITERAL(")»"));
 }
 
 static void draw_repeat(struct drawing *drawing, const struct tree *form) {
@@ -288,9 +288,9 @@ static void draw_repeat(struct drawing *drawing, const struct tree *form) {
 static void draw_text(struct drawing *drawing, struct bytes text) {
     put(drawing, text);
     if (text.count < 2 || text.data[0] != 'p' || text.data[1] != '-') return;
-    tell(drawing, bytes_of(drawing->has_pair ? "," : "{"));
-    tell_value(drawing, text, true);
-    tell(drawing, BYTES_LITERAL(":"));
+    report(drawing, bytes_of(drawing->has_pair ? "," : "{"));
+    report_value(drawing, text, true);
+    report(drawing, BYTES_LITERAL(":"));
     drawing->has_pair = true;
 }
 
@@ -311,18 +311,18 @@ static void draw(struct drawing *drawing, const struct tree *form) {
     if (bytes_equal(key, BYTES_LITERAL("choice")) &&
         tree_get_string(tree_at(list, below(drawing, tree_count(list))), &text)) {
         put(drawing, text);
-        if (drawing->pairs && text.data[text.count - 1] != '>') tell_value(drawing, text, true);
+        if (drawing->pairs && text.data[text.count - 1] != '>') report_value(drawing, text, true);
     }
     if (bytes_equal(key, BYTES_LITERAL("regex")) && tree_get_string(value, &text)) {
         bool value_of_pair = drawing->pairs;
         text = draw_regex(drawing, text);
         put(drawing, text);
-        if (value_of_pair) tell_value(drawing, text, true);
+        if (value_of_pair) report_value(drawing, text, true);
     }
     if (!bytes_equal(key, BYTES_LITERAL("schema"))) return;
     text = bytes_of(draw_json(drawing, value));
     put(drawing, text);
-    tell(drawing, text);
+    report(drawing, text);
 }
 
 /* A sink that tells calls and nothing else, but for content, of which there is none. */
@@ -412,7 +412,7 @@ static void what_fulfils_a_form_is_read_back_as_its_calls(void **state) {
         draw_tools(&drawing, tools, sizeof tools);
         const struct tree *form = write(&arena, wish, tools), *list = NULL;
         assert_int_equal(tree_parse(&arena, bytes_of(tools), "tools", &list, &error), STATUS_OK);
-        assert_int_equal(tool_set_open(&arena, wish.format, list, &set, &error), STATUS_OK);
+        assert_int_equal(tool_format_set_open(&arena, wish.format, list, &set, &error), STATUS_OK);
         drawing.count = drawing.calls_count = 0;
         if (wish.format == TOOL_FORMAT_DEEPSEEK_V32 && wish.from_mark)
             put(&drawing, BYTES_LITERAL("<")); /* stands in front of its mark */

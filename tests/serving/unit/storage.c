@@ -43,7 +43,7 @@ static void answer_find(struct storage *storage, struct world *world,
     storage->fresh_finds += find->fresh;
 }
 
-static void tell_loaded(struct world *world, struct request_id request) {
+static void report_loaded(struct world *world, struct request_id request) {
     struct record_kv_loaded *loaded = world_make(RECORD_KV_LOADED, NULL);
     loaded->request = request;
     loaded->end = world->known[request.low].load_end;
@@ -88,7 +88,7 @@ static void answer_load(struct storage *storage, struct world *world,
     known->load_over = load->in_step;
     storage->loads++;
     storage->loaded += blocks;
-    if (!load->in_step) tell_loaded(world, load->request);
+    if (!load->in_step) report_loaded(world, load->request);
 }
 
 /* Its load is over, and waits for the engine; or is still to come, and is told when it has. */
@@ -102,12 +102,12 @@ static void answer_park(struct storage *storage, struct world *world,
     }
     assert_true(world->known[park->request.low].load_over);
     world->known[park->request.low].load_over = false;
-    tell_loaded(world, park->request);
+    report_loaded(world, park->request);
 }
 
 static void answer_keep(struct storage *storage, const struct pending *pending) {
     struct world *world = pending->world;
-    const struct record_kv_keep *keep = (const void *)pending->record;
+    const struct record_kv_put *keep = (const void *)pending->record;
     const struct block_key *keys = kv_keep_keys(keep);
     const struct page_id *pages = kv_keep_pages(keep);
     bool full = storage_draw(storage) < storage->lose_odds;
@@ -123,7 +123,7 @@ static void answer_keep(struct storage *storage, const struct pending *pending) 
         memcpy(stored->rows, world->kv[pages[i].index], sizeof stored->rows);
         storage->keeps++;
     }
-    struct record_kv_kept *kept = world_make(RECORD_KV_KEPT, NULL);
+    struct record_kv_stored *kept = world_make(RECORD_KV_STORED, NULL);
     kept->last_page = keep->last_page;
     kept->dropped = full ? keep->block_count : 0;
     kept->writable = !full;
@@ -144,8 +144,8 @@ void storage_take(struct storage *storage, struct world *world, const struct rec
         for (uint32_t i = 0; i < load->block_count; i++)
             memset(world->kv[pages[i].index], 0xEE, sizeof world->kv[0]);
     }
-    if (record->kind != RECORD_KV_KEEP) return;
-    const struct record_kv_keep *keep = (const void *)record;
+    if (record->kind != RECORD_KV_PUT) return;
+    const struct record_kv_put *keep = (const void *)record;
     const struct page_id *pages = kv_keep_pages(keep);
     for (uint32_t i = 0; i < keep->block_count; i++)
         memcpy(pending->kept[i], world->kv[pages[i].index], sizeof world->kv[0]);
@@ -174,7 +174,7 @@ void storage_do(struct storage *storage, uint32_t slot) {
     case RECORD_KV_PARK:
         answer_park(storage, pending->world, (const void *)record);
         break;
-    case RECORD_KV_KEEP:
+    case RECORD_KV_PUT:
         answer_keep(storage, pending);
         break;
     default:

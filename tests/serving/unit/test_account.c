@@ -20,7 +20,7 @@ static void begin(uint32_t prompt_count) {
 
 static void assert_sums(uint32_t hit, uint32_t computed, uint32_t again) {
     struct unit_work work;
-    account_tell(&request, &work);
+    account_report(&request, &work);
     assert_int_equal(work.prompt_hit_tokens, hit);
     assert_int_equal(work.prompt_hit_tokens + work.prompt_miss_tokens, request.prompt_count);
     assert_int_equal(work.computed_tokens, computed);
@@ -31,7 +31,7 @@ static void assert_sums(uint32_t hit, uint32_t computed, uint32_t again) {
                                                                   : request.prompt_count);
 }
 
-static void every_tier_has_its_column(void **state) {
+static void every_kv_offload_has_its_column(void **state) {
     (void)state;
     begin(400);
     account_found(&request, 320);
@@ -115,7 +115,7 @@ static void a_transfer_comes_whole_or_not_at_all(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tier_has_its_column),
+        cmocka_unit_test(every_kv_offload_has_its_column),
         cmocka_unit_test(what_the_storage_could_not_give_was_no_hit),
         cmocka_unit_test(what_comes_again_counts_apart),
         cmocka_unit_test(an_answer_begun_elsewhere_is_computed_again),

@@ -123,7 +123,7 @@ static void a_late_mask_delays_nobody_else(void **state) {
     uint32_t free_one = world_submit(world, 70, 30);
     while (!world->known[late].rows) {
         world->late_odds = world->unready_odds = 1;
-        world->awaited[0][0].is_told = world->awaited[0][0].is_asked;
+        world->awaited[0][0].is_reported = world->awaited[0][0].is_asked;
         world_step(world);
         world_drain(world);
         if (world->plan) world_complete(world, false);

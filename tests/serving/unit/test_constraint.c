@@ -174,7 +174,7 @@ static void one_that_is_late_can_be_cancelled(void **state) {
 }
 
 /* The scores of its prompt are told once, with the row that is not late. */
-static void scores_of_a_late_row_are_told_once(void **state) {
+static void scores_of_a_late_row_are_reported_once(void **state) {
     (void)state;
     struct unit_options options = world_options();
     struct world *world = open_binding(&options);
@@ -333,7 +333,7 @@ int main(void) {
         cmocka_unit_test(nothing_follows_the_end_of_an_answer),
         cmocka_unit_test(forced_tokens_leave_room_for_others),
         cmocka_unit_test(one_that_is_late_can_be_cancelled),
-        cmocka_unit_test(scores_of_a_late_row_are_told_once),
+        cmocka_unit_test(scores_of_a_late_row_are_reported_once),
         cmocka_unit_test(a_stuck_answer_ends),
         cmocka_unit_test(who_comes_back_brings_the_answer_so_far),
         cmocka_unit_test(constraints_that_fill_the_plan_start_in_turn),

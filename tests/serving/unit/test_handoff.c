@@ -30,7 +30,7 @@ struct transfer {
     struct page_id to[PAGES_MAX], from[PAGES_MAX]; /* by block */
     bool have[PAGES_MAX];
     uint32_t tokens[2];
-    uint32_t told; /* tokens of the first unit */
+    uint32_t reported; /* tokens of the first unit */
     bool continued, refused;
 };
 
@@ -60,7 +60,7 @@ static void take_expect(struct pair *pair, const struct record_kv_expect *record
     struct transfer *transfer = transfer_of(pair, record->request);
     const struct page_id *pages = kv_expect_pages(record);
     assert_false(transfer->expected);
-    assert_int_equal(record->ticket[0], record->request.low + 1);
+    assert_int_equal(record->grant[0], record->request.low + 1);
     transfer->first_block = record->first_block;
     transfer->expected = true;
     for (uint32_t i = 0; i < record->page_count; i++)
@@ -136,7 +136,7 @@ static void take_other(struct world *world, const struct record *record) {
         break;
     case RECORD_KV_FIND:
     case RECORD_KV_LOAD:
-    case RECORD_KV_KEEP:
+    case RECORD_KV_PUT:
         storage_take(pair->storage, world, record);
         break;
     default:
@@ -180,7 +180,7 @@ static bool submit(struct pair *pair, const uint32_t *tokens, uint32_t prompt_co
                                  .sampling = {.frequency_penalty = pair->count % 3 ? 0 : 0.5f},
                                  .constraint_bytes = pair->count % 4 == 3 ? 100 + pair->count : 0,
                                  .task = SUBMIT_RESERVE,
-                                 .route = {.ticket = {pair->count + 1}}};
+                                 .route = {.grant = {pair->count + 1}}};
     struct transfer *transfer = &pair->transfers[pair->count++];
     uint32_t number = world_submit_head(pair->decode, &head, tokens);
     world_drain(pair->decode);
@@ -188,7 +188,7 @@ static bool submit(struct pair *pair, const uint32_t *tokens, uint32_t prompt_co
     head.task = transfer->refused ? SUBMIT_ANSWER : SUBMIT_PREFILL;
     if (transfer->refused) {
         assert_int_equal(pair->decode->known[number].reason, FINISH_REFUSED_QUEUE);
-        head.route = (struct kv_route){.ticket = {0}};
+        head.route = (struct kv_route){.grant = {0}};
     } else {
         strcpy(head.route.address, "there");
         head.first_block = transfer->first_block;
@@ -207,7 +207,7 @@ static void note_rows(struct pair *pair, uint32_t number, uint32_t blocks) {
     world_note_rows(pair->decode, number, tokens);
 }
 
-static void tell(struct world *world, uint32_t number, bool arrived, uint32_t blocks) {
+static void report(struct world *world, uint32_t number, bool arrived, uint32_t blocks) {
     struct record_kv_done *record = world_make(RECORD_KV_DONE, NULL);
     record->request.low = number;
     record->arrived = arrived;
@@ -262,7 +262,7 @@ static void travel(struct pair *pair, uint32_t number) {
     if (!transfer->expected || transfer->decode_done) {
         if (transfer->pushing && !transfer->prefill_done && (transfer->named || transfer->broken)) {
             transfer->prefill_done = true;
-            tell(pair->prefill, number, false, 0);
+            report(pair->prefill, number, false, 0);
         }
         return;
     }
@@ -274,13 +274,13 @@ static void travel(struct pair *pair, uint32_t number) {
         pair->broken++;
         transfer->decode_done = true;
         note_rows(pair, number, blocks);
-        tell(pair->decode, number, false, blocks);
+        report(pair->decode, number, false, blocks);
     } else if (transfer->named) {
         carry(pair, transfer, transfer->block_count);
         transfer->decode_done = transfer->prefill_done = true;
         note_rows(pair, number, transfer->block_count);
-        tell(pair->decode, number, true, transfer->block_count - transfer->first_block);
-        tell(pair->prefill, number, true, 0);
+        report(pair->decode, number, true, transfer->block_count - transfer->first_block);
+        report(pair->prefill, number, true, 0);
     }
 }
 
@@ -574,7 +574,7 @@ static void fail_transfer(struct pair *pair, uint32_t came) {
     spoil(pair, transfer, came);
     transfer->decode_done = true;
     note_rows(pair, 0, came);
-    tell(pair->decode, 0, false, came);
+    report(pair->decode, 0, false, came);
 }
 
 /* Nothing came, or one block of four, and the storage has none, some, or all that are whole: the
@@ -591,7 +591,7 @@ static void what_is_stored_is_not_computed_again(void **state) {
             run(pair);
             uint32_t had = came > stored ? came : stored;
             const struct known *known = &pair->decode->known[0];
-            const struct unit_work *work = &known->told_work;
+            const struct unit_work *work = &known->reported_work;
             assert_int_equal(known->first_start, had * KV_BLOCK_TOKENS);
             assert_int_equal(known->received, 40);
             assert_int_equal(work->transferred_tokens, came * KV_BLOCK_TOKENS);
@@ -626,7 +626,7 @@ static void what_is_only_being_stored_is_asked_for_again(void **state) {
         const struct known *known = &pair->decode->known[0];
         assert_int_equal(known->received, 40);
         assert_int_equal(known->first_start, had * KV_BLOCK_TOKENS);
-        assert_int_equal(known->told_work.computed_tokens, 200 - had * KV_BLOCK_TOKENS);
+        assert_int_equal(known->reported_work.computed_tokens, 200 - had * KV_BLOCK_TOKENS);
         assert_in_range(pair->storage->fresh_finds, 2, 30);
         if (asks < 4) assert_int_equal(pair->storage->fresh_finds, asks + 2);
         assert_true(pair->decode->now_ns - began_ns < 2 * KV_PATH_REST_NS_MAX);
@@ -688,7 +688,7 @@ static void a_lost_last_word_costs_nothing(void **state) {
     fail_transfer(pair, 4);
     run(pair);
     assert_int_equal(pair->decode->known[0].first_start, 200);
-    assert_int_equal(pair->decode->known[0].told_work.transferred_tokens, 200);
+    assert_int_equal(pair->decode->known[0].reported_work.transferred_tokens, 200);
     assert_int_equal(pair->storage->loads, 0);
     assert_int_equal(pair->decode->load.totals.transfers_arrived, 1);
     assert_int_equal(pair->decode->load.totals.transfers_failed, 0);
@@ -750,18 +750,18 @@ static void a_refused_reservation_is_no_news_of_the_load(void **state) {
  * more, whoever is told first. */
 static void a_reservation_ends_with_its_rank(void **state) {
     (void)state;
-    for (uint32_t told_first = 0; told_first < 2; told_first++) {
+    for (uint32_t reported_first = 0; reported_first < 2; reported_first++) {
         struct unit_options options = world_options();
         struct pair *pair = pair_open(1, &options, &options);
         uint32_t tokens[100] = {1};
         assert_true(submit(pair, tokens, 100, 3));
         unit_abandon(pair->decode->unit);
-        if (told_first) tell(pair->decode, 0, false, 0);
+        if (reported_first) report(pair->decode, 0, false, 0);
         assert_true(pair->decode->machine.next_wake_ns(pair->decode->machine.self) == 0);
         world_step(pair->decode);
         world_drain(pair->decode);
         assert_true(pair->decode->machine.next_wake_ns(pair->decode->machine.self) > 0);
-        if (!told_first) tell(pair->decode, 0, false, 0);
+        if (!reported_first) report(pair->decode, 0, false, 0);
         world_drain(pair->decode);
         assert_int_equal(pair->decode->known[0].endings, 1);
         assert_int_equal(pair->decode->known[0].reason, FINISH_FAILED);
@@ -784,7 +784,7 @@ static void wrong_first_tokens_are_refused(void **state) {
     world_send(pair->decode, record);
     world_drain(pair->decode);
     assert_int_equal(pair->decode->known[0].endings, 0); /* its pages may still be written to */
-    tell(pair->decode, 0, true, 2);
+    report(pair->decode, 0, true, 2);
     world_drain(pair->decode);
     assert_int_equal(pair->decode->known[0].endings, 1);
     assert_int_equal(pair->decode->known[0].reason, FINISH_FAILED);

@@ -46,7 +46,7 @@ static double plan_cost(const struct world *world, uint32_t *prompt_tokens_out) 
         if (row->output_position > 0)
             work.answer_rows++;
         else
-            step_work_add(&work, row->first_position, row->token_count);
+            step_cost_work_add(&work, row->first_position, row->token_count);
     }
     *prompt_tokens_out = work.prompt_tokens;
     return step_cost_ns(&cost, &work);

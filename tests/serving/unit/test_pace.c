@@ -45,8 +45,8 @@ static _Alignas(8) char record_memory[1 << 16];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
 static void *make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&records);
-    return outbox_put(&records, kind, fixed);
+    machine_outbox_clear(&records);
+    return machine_outbox_put(&records, kind, fixed);
 }
 
 static void submit(uint32_t prompt_count, uint32_t wanted, bool stream) {
@@ -106,7 +106,7 @@ static void take_finished(const struct record_finished *record) {
 
 static void drain(void) {
     struct outbox *outbox = world.machine.outbox;
-    for (const struct record *r = NULL; (r = outbox_next(outbox, r));) {
+    for (const struct record *r = NULL; (r = machine_outbox_next(outbox, r));) {
         if (r->kind == RECORD_TOKENS) {
             const struct record_tokens *tokens = (const void *)r;
             struct request *request = &world.requests[tokens->request.low % REQUESTS_MAX];
@@ -120,7 +120,7 @@ static void drain(void) {
             memcpy(world.plan, r, r->bytes);
         }
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
 }
 
 static void run_step(void) {

@@ -22,7 +22,7 @@ static int64_t plan_ns(const struct step_plan *plan) {
         if (row->token_count == 1)
             work.answer_rows++;
         else
-            step_work_add(&work, row->first_position, row->token_count);
+            step_cost_work_add(&work, row->first_position, row->token_count);
     }
     return 2000000 + 50000 * (int64_t)work.answer_rows + 60000 * (int64_t)work.prompt_tokens +
            10 * (int64_t)work.attended;
@@ -197,7 +197,7 @@ static void rows_bring_what_their_choice_depends_on(void **state) {
 /* Else most of a long answer's plans would be pages that the engine knows. Two equal prompts with
  * their answers have 15 blocks each; those are told once more that both computed, for one of them is
  * replaced. That they are the right ones, the world sees in every plan. */
-static void pages_are_told_when_they_change(void **state) {
+static void pages_are_reported_when_they_change(void **state) {
     (void)state;
     uint32_t tokens[640];
     struct unit_options options = world_options();
@@ -210,9 +210,9 @@ static void pages_are_told_when_they_change(void **state) {
     for (uint32_t i = 0; i < 2; i++)
         world_submit_tokens(world, tokens, ARRAY_COUNT(tokens), 300, 0);
     world_run(world);
-    print_message("# %u pages told in %u steps\n", world->told_pages, world->steps);
+    print_message("# %u pages told in %u steps\n", world->reported_pages, world->steps);
     assert_true(world->steps >= 300);
-    assert_true(world->told_pages >= 2 * 15 && world->told_pages <= 3 * 15);
+    assert_true(world->reported_pages >= 2 * 15 && world->reported_pages <= 3 * 15);
     world_close(world);
 }
 
@@ -222,7 +222,7 @@ int main(void) {
         cmocka_unit_test(nobody_waits_forever),
         cmocka_unit_test(who_is_interrupted_continues_as_if_never),
         cmocka_unit_test(rows_bring_what_their_choice_depends_on),
-        cmocka_unit_test(pages_are_told_when_they_change),
+        cmocka_unit_test(pages_are_reported_when_they_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

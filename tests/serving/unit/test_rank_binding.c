@@ -71,7 +71,7 @@ static void make_requests(struct world *world) {
 
 static void drain(struct world *world) {
     struct outbox *outbox = world->machine.outbox;
-    for (const struct record *record = NULL; (record = outbox_next(outbox, record));) {
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
         if (record->kind == RECORD_RUN_STEP) {
             const struct step_plan *plan = (const struct step_plan *)record;
             world->plans[plan->rank] = malloc(record->bytes);
@@ -86,7 +86,7 @@ static void drain(struct world *world) {
             world->ended++;
         }
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
 }
 
 static void send(struct world *world, const void *record) {

@@ -408,7 +408,7 @@ static void reserve(struct world *world, uint32_t prompt_count) {
     struct record_submit head = {.prompt_count = prompt_count,
                                  .new_tokens_max = NEW_TOKENS,
                                  .task = SUBMIT_RESERVE,
-                                 .route = {.ticket = {1, world->submitted}}};
+                                 .route = {.grant = {1, world->submitted}}};
     uint32_t prompt[PROMPT_MAX] = {world->submitted};
     world_submit_head(world, &head, prompt);
     world_drain(world);
@@ -517,13 +517,13 @@ static void answer_load(struct world *world, uint32_t rank) {
 /* All blocks are stored, but those of rank 1, whose disk is full. */
 static uint32_t answer_keeps(struct world *world, uint32_t rank) {
     uint32_t blocks = 0;
-    for (struct record_kv_keep *keep; (keep = take_ask(RECORD_KV_KEEP, rank)); free(keep)) {
+    for (struct record_kv_put *keep; (keep = take_ask(RECORD_KV_PUT, rank)); free(keep)) {
         bool full = rank == 1;
-        struct record_kv_kept kept = {.record = record_head(RECORD_KV_KEPT, sizeof kept),
-                                      .rank = rank,
-                                      .last_page = keep->last_page,
-                                      .dropped = full ? keep->block_count : 0,
-                                      .writable = !full};
+        struct record_kv_stored kept = {.record = record_head(RECORD_KV_STORED, sizeof kept),
+                                        .rank = rank,
+                                        .last_page = keep->last_page,
+                                        .dropped = full ? keep->block_count : 0,
+                                        .writable = !full};
         blocks += keep->block_count;
         send(world, &kept);
     }

@@ -26,7 +26,7 @@ static void make_prompt(uint32_t *tokens, uint32_t count) {
         tokens[i] = (5 * i + 3) % VOCAB;
 }
 
-static void every_token_is_told_once(void **state) {
+static void every_token_is_reported_once(void **state) {
     (void)state;
     static const uint32_t counts[] = {1, 2, 16, 17, 18, 63, 64, 65, 127, 128, 129, 130, 700};
     uint32_t tokens[TOKENS_MAX];
@@ -205,7 +205,7 @@ static void the_storage_is_not_asked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_token_is_told_once),
+        cmocka_unit_test(every_token_is_reported_once),
         cmocka_unit_test(a_cached_prompt_is_computed_all_the_same),
         cmocka_unit_test(what_a_scored_prompt_leaves_others_find),
         cmocka_unit_test(interruptions_repeat_nothing),

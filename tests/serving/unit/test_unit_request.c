@@ -87,7 +87,7 @@ static void each_transition_counts(void **state) {
     assert_true(was_reported(unit) && request->waits_since_ns == 30);
     unit_request_end(unit, request, FINISH_CANCELLED);
     assert_counts(unit, 0, 0, 0, 0, 0);
-    assert_int_equal(outbox_next(unit->outbox, NULL)->kind, RECORD_FINISHED);
+    assert_int_equal(machine_outbox_next(unit->outbox, NULL)->kind, RECORD_FINISHED);
     free(world.memory);
 }
 
@@ -113,7 +113,7 @@ static void who_is_parked_holds_its_pages_until_it_waits_again_or_ends(void **st
     assert_int_equal(unit->pages.held_count, 2);
     unit_request_drop(unit, request);
     assert_int_equal(unit->pages.held_count, 0);
-    assert_ptr_equal(outbox_next(unit->outbox, NULL), NULL); /* without a word */
+    assert_ptr_equal(machine_outbox_next(unit->outbox, NULL), NULL); /* without a word */
     request = enter(unit, 2);
     hit = pages_look_up(unit, request);
     assert_true(unit_request_park(unit, request, &hit, PROMPT_TOKENS + 1));

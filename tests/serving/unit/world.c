@@ -105,14 +105,14 @@ static void check_work(const struct known *known, const struct unit_work *work) 
     assert_true(had >= known->elsewhere && had + work->computed_tokens <= known->prompt_count);
     if (work->queue_ns < 0) assert_int_equal(hit, 0);
     if (work->queue_ns >= 0) assert_true(hit >= loaded && (hit == loaded || hit <= known->found));
-    if (!known->told) return;
+    if (!known->reported) return;
     assert_int_equal(had, known->elsewhere);
     assert_int_equal(had + work->computed_tokens, known->prompt_count);
-    assert_int_equal(hit, known->told_work.prompt_hit_tokens);
-    assert_int_equal(work->computed_tokens, known->told_work.computed_tokens);
-    assert_true(work->reloaded_tokens >= known->told_work.reloaded_tokens);
-    assert_true(work->recomputed_tokens >= known->told_work.recomputed_tokens);
-    assert_true(work->prefill_ns == known->told_work.prefill_ns);
+    assert_int_equal(hit, known->reported_work.prompt_hit_tokens);
+    assert_int_equal(work->computed_tokens, known->reported_work.computed_tokens);
+    assert_true(work->reloaded_tokens >= known->reported_work.reloaded_tokens);
+    assert_true(work->recomputed_tokens >= known->reported_work.recomputed_tokens);
+    assert_true(work->prefill_ns == known->reported_work.prefill_ns);
 }
 
 static void take_tokens(struct world *world, const struct record_tokens *record) {
@@ -124,9 +124,9 @@ static void take_tokens(struct world *world, const struct record_tokens *record)
     assert_in_range(record->token_count, 1,
                     known->constraint_bytes ? STEP_ROW_TOKENS : 1 + LIMIT_DRAFTS);
     known->pairs += record->token_count == 2;
-    assert_true(record->work_count || known->told);
-    if (!known->told) known->told_work = *tokens_work(record);
-    known->told = true;
+    assert_true(record->work_count || known->reported);
+    if (!known->reported) known->reported_work = *tokens_work(record);
+    known->reported = true;
     if (record->work_count) check_work(known, tokens_work(record));
     for (uint32_t i = 0; i < record->token_count; i++) {
         assert_int_equal(tokens[i],
@@ -150,10 +150,10 @@ static void take_scores(struct world *world, const struct record_scores *record)
     assert_int_equal(record->logprobs_each, 1);
     uint64_t chain = 0;
     for (uint32_t i = 0; i < record->first_position + record->token_count; i++) {
-        const struct token_logprob *told = &scores[i - record->first_position];
+        const struct token_logprob *reported = &scores[i - record->first_position];
         struct token_logprob true_one = world_score(chain, known->tokens[i]);
         if (i >= record->first_position)
-            assert_true(told->token == true_one.token && told->logprob == true_one.logprob);
+            assert_true(reported->token == true_one.token && reported->logprob == true_one.logprob);
         chain = world_chain(chain, known->tokens[i], TOKEN_PROMPT);
     }
     known->scored += record->token_count;
@@ -225,7 +225,7 @@ static void check_constraint(struct world *world, const struct step_plan *plan,
     struct bound *bound = &world->bound[plan->rank][row->slot];
     struct awaited *awaited = &world->awaited[plan->rank][row->slot];
     assert_int_equal(row->constrained, known->constraint_bytes > 0);
-    if (row->constrained) assert_true(awaited->is_asked && awaited->is_told);
+    if (row->constrained) assert_true(awaited->is_asked && awaited->is_reported);
     awaited->is_wanted = false;
     if (!row->fresh) {
         assert_int_equal(bound->number, row->constrained ? number : REQUESTS_MAX);
@@ -284,15 +284,15 @@ static void check_pages(struct world *world, const struct step_plan *plan,
 }
 
 /* The engine trusts a plan blindly, so the world looks at every row. */
-static void take_plan(struct world *world, const struct step_plan *told) {
-    assert_true(told->rank < world->ranks && !world->plans[told->rank]);
-    struct slot_pages *slots = &world->slots[told->rank];
-    size_t bytes = slot_pages_whole_bytes(slots, told);
+static void take_plan(struct world *world, const struct step_plan *reported) {
+    assert_true(reported->rank < world->ranks && !world->plans[reported->rank]);
+    struct slot_pages *slots = &world->slots[reported->rank];
+    size_t bytes = slot_pages_whole_bytes(slots, reported);
     struct step_plan *plan = malloc(bytes);
     assert_true(bytes > 0 && plan);
-    slot_pages_expand(slots, told, plan);
-    world->plans[told->rank] = plan;
-    world->told_pages += told->page_count;
+    slot_pages_expand(slots, reported, plan);
+    world->plans[reported->rank] = plan;
+    world->reported_pages += reported->page_count;
     world->plan_count++;
     uint32_t constraints = take_asked(world, plan);
     for (uint32_t i = 0; i < plan->row_count; i++) {
@@ -350,7 +350,7 @@ static void check_step(struct world *world, uint32_t plans_before) {
 static void drain_once(struct world *world) {
     struct outbox *outbox = world->machine.outbox;
     uint32_t plans_before = world->plan_count;
-    for (const struct record *r = NULL; (r = outbox_next(outbox, r));) {
+    for (const struct record *r = NULL; (r = machine_outbox_next(outbox, r));) {
         assert_true(record_valid(r, r->bytes));
         switch (r->kind) {
         case RECORD_TOKENS:
@@ -376,7 +376,7 @@ static void drain_once(struct world *world) {
             world->other(world, r);
         }
     }
-    outbox_clear(outbox);
+    machine_outbox_clear(outbox);
     if (world->outbox_capacity) outbox->capacity = world->outbox_capacity;
     assert_int_equal(world->load.pages_free + world->load.pages_held + world->load.pages_cached,
                      world->hellos ? world->ranks * world->page_count : 0);
@@ -414,8 +414,8 @@ static _Alignas(8) char record_memory[1 << 20];
 static struct outbox records = {.memory = record_memory, .capacity = sizeof record_memory};
 
 void *world_make(enum record_kind kind, const void *fixed) {
-    outbox_clear(&records);
-    return outbox_put(&records, kind, fixed);
+    machine_outbox_clear(&records);
+    return machine_outbox_put(&records, kind, fixed);
 }
 
 uint32_t world_submit_head(struct world *world, const struct record_submit *head,
@@ -701,17 +701,17 @@ static void be_late(struct world *world, const struct step_plan *plan, const str
     note_row(world, row, 0);
     out->lost = out->late = 1;
     world->awaited[plan->rank][row->slot].is_wanted = true;
-    world->awaited[plan->rank][row->slot].is_told = false;
+    world->awaited[plan->rank][row->slot].is_reported = false;
 }
 
-static void tell_ready(struct world *world, const struct step_plan *plan,
-                       struct step_result *result) {
+static void report_ready(struct world *world, const struct step_plan *plan,
+                         struct step_result *result) {
     result->constraint_count = plan->constraint_count;
     for (uint32_t slot = 0; slot < world->requests_max; slot++) {
         struct awaited *awaited = &world->awaited[plan->rank][slot];
-        if (!awaited->is_wanted || (!awaited->is_told && draw(world, world->unready_odds)))
+        if (!awaited->is_wanted || (!awaited->is_reported && draw(world, world->unready_odds)))
             continue;
-        awaited->is_told = true;
+        awaited->is_reported = true;
         step_result_ready(result)[result->ready_count++] = slot;
     }
 }
@@ -768,7 +768,7 @@ static void complete_plan(struct world *world, uint32_t rank, bool failed) {
         }
         run_row(world, plan, row, result, &rows[i]);
     }
-    if (!failed && !world->breaks) tell_ready(world, plan, result);
+    if (!failed && !world->breaks) report_ready(world, plan, result);
     record_set_head(result, RECORD_STEP_DONE);
     world_send(world, result);
     free(plan);

@@ -33,8 +33,8 @@ struct known {
     bool stuck;
     struct unit_work work;                     /* when it ended */
     uint32_t peak, elsewhere, computed, again; /* the account of its rows, as the engine saw them */
-    bool told;                                 /* its first token has come, with */
-    struct unit_work told_work;
+    bool reported;                             /* its first token has come, with */
+    struct unit_work reported_work;
     uint32_t tokens[TOKENS_MAX];
 };
 
@@ -46,9 +46,9 @@ struct bound {
 
 /* What a slot's request waits for, as the engine knows it. */
 struct awaited {
-    bool is_asked;  /* its constraint came ahead of its first row */
-    bool is_wanted; /* and it has no row yet, or its row was late */
-    bool is_told;   /* a result has said that it is ready */
+    bool is_asked;    /* its constraint came ahead of its first row */
+    bool is_wanted;   /* and it has no row yet, or its row was late */
+    bool is_reported; /* a result has said that it is ready */
 };
 
 /* A KV row of the invented engine: it stands for numbers that depend on every token up to its own
@@ -76,7 +76,7 @@ struct world {
         struct step_plan *plans[RANKS_MAX];
     };
     uint32_t plan_count, steps;
-    uint32_t told_pages;      /* by all plans, before they were whole */
+    uint32_t reported_pages;  /* by all plans, before they were whole */
     uint32_t outbox_capacity; /* while it claims to be full */
     struct known known[REQUESTS_MAX];
     uint32_t submitted;

@@ -32,7 +32,7 @@ static inline struct hardware hardware_with(const char *name, const char *key, d
     struct hardware hardware;
     struct tree *tree = builtin_tree(BUILTIN_HARDWARE, name);
     if (key) assert_true(tree_set(&tree_arena, tree, key, tree_make_real(&tree_arena, value)));
-    enum status status = hardware_read(&tree_arena, tree, name, &hardware, &error);
+    enum status status = hardware_file_read(&tree_arena, tree, name, &hardware, &error);
     if (status) print_error("%s\n", error.text);
     assert_int_equal(status, STATUS_OK);
     return hardware;
@@ -41,7 +41,7 @@ static inline struct hardware hardware_with(const char *name, const char *key, d
 static inline struct model_figures model_named(const char *name) {
     struct model_figures model;
     const struct tree *tree = builtin_tree(BUILTIN_MODEL, name);
-    assert_int_equal(model_figures_read(tree, name, &model, &error), STATUS_OK);
+    assert_int_equal(hardware_file_model_figures_read(tree, name, &model, &error), STATUS_OK);
     return model;
 }
 

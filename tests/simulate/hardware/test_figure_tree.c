@@ -24,9 +24,9 @@ static const struct figure_row rows[] = {
 
 static enum status read_pair(const char *text, struct pair *pair) {
     const struct figure_place root = {.object = tree_of(text), .file = "f", .error = &error};
-    const struct figure_place below = figure_place_below(&root, "a");
+    const struct figure_place below = figure_tree_place_below(&root, "a");
     static const char *const others[] = {"name", NULL};
-    return figure_place_read(&below, rows, 2, others, pair);
+    return figure_tree_place_read(&below, rows, 2, others, pair);
 }
 
 static void is_refused(const char *text, const char *message) {
@@ -61,12 +61,13 @@ static void a_table_is_linear_between_its_rows_and_level_outside(void **state) {
     struct figure_table table;
     const struct tree *tree = tree_of("{columns: [x, y], rows: [[1, 10], [3, 30], [4, 0]]}");
     const struct figure_place place = {.object = tree, .file = "f", .error = &error};
-    assert_int_equal(figure_place_table(&place, columns, NULL, &tree_arena, &table), STATUS_OK);
-    assert_true(figure_table_between(&table, 1, 0) == 10);
-    assert_true(figure_table_between(&table, 1, 2) == 20);
-    assert_true(figure_table_between(&table, 1, 3) == 30);
-    assert_true(figure_table_between(&table, 1, 3.5) == 15);
-    assert_true(figure_table_between(&table, 1, 9) == 0);
+    assert_int_equal(figure_tree_place_table(&place, columns, NULL, &tree_arena, &table),
+                     STATUS_OK);
+    assert_true(figure_tree_table_between(&table, 1, 0) == 10);
+    assert_true(figure_tree_table_between(&table, 1, 2) == 20);
+    assert_true(figure_tree_table_between(&table, 1, 3) == 30);
+    assert_true(figure_tree_table_between(&table, 1, 3.5) == 15);
+    assert_true(figure_tree_table_between(&table, 1, 9) == 0);
 }
 
 static void a_table_with_other_columns_is_refused(void **state) {
@@ -75,11 +76,11 @@ static void a_table_with_other_columns_is_refused(void **state) {
     struct figure_table table;
     struct figure_place place = {.file = "f", .path = "t", .error = &error};
     place.object = tree_of("{columns: [x, z], rows: [[1, 10]]}");
-    assert_int_equal(figure_place_table(&place, columns, NULL, &tree_arena, &table),
+    assert_int_equal(figure_tree_place_table(&place, columns, NULL, &tree_arena, &table),
                      STATUS_INVALID);
     assert_string_equal(error.text, "f: t.columns: expected y as number 2");
     place.object = tree_of("{columns: [x, y], rows: [[1, 10], [2]]}");
-    assert_int_equal(figure_place_table(&place, columns, NULL, &tree_arena, &table),
+    assert_int_equal(figure_tree_place_table(&place, columns, NULL, &tree_arena, &table),
                      STATUS_INVALID);
     assert_string_equal(error.text, "f: t.rows: number 2: expected 2 numbers of 0 or more");
 }

@@ -33,11 +33,11 @@ static void a_file_without_stages_or_with_a_strange_key_is_refused(void **state)
     struct hardware hardware;
     struct tree *tree = builtin_tree(BUILTIN_HARDWARE, "h800");
     assert_true(tree_set(&tree_arena, tree, "steps", tree_make_object(&tree_arena)));
-    assert_int_equal(hardware_read(&tree_arena, tree, "h", &hardware, &error), STATUS_INVALID);
+    assert_int_equal(hardware_file_read(&tree_arena, tree, "h", &hardware, &error), STATUS_INVALID);
     assert_string_equal(error.text, "h: expected either stages or steps, found both");
     tree = builtin_tree(BUILTIN_HARDWARE, "h800");
     assert_true(tree_set(&tree_arena, tree, "hbm_gbs", tree_make_integer(&tree_arena, 1)));
-    assert_int_equal(hardware_read(&tree_arena, tree, "h", &hardware, &error), STATUS_INVALID);
+    assert_int_equal(hardware_file_read(&tree_arena, tree, "h", &hardware, &error), STATUS_INVALID);
     assert_string_equal(error.text, "h: hbm_gbs: no such key is known");
 }
 
@@ -54,7 +54,7 @@ static void a_model_whose_numbers_do_not_fit_is_refused(void **state) {
     struct model_figures model;
     struct tree *tree = builtin_tree(BUILTIN_MODEL, "tiny-r1");
     assert_true(tree_set(&tree_arena, tree, "experts", tree_make_integer(&tree_arena, 63)));
-    assert_int_equal(model_figures_read(tree, "m", &model, &error), STATUS_INVALID);
+    assert_int_equal(hardware_file_model_figures_read(tree, "m", &model, &error), STATUS_INVALID);
     assert_string_equal(error.text, "m: its layers, groups or experts do not fit together");
 }
 

@@ -15,14 +15,15 @@
 
 #define LAYERS 40
 
-static struct walk_work work;
+static struct schedule_work work;
 
-static void fill(struct walk_lane lane, struct walk_layer experts, uint32_t waves) {
+static void fill(struct schedule_micro_batch micro_batch, struct schedule_layer experts,
+                 uint32_t expert_batches) {
     memset(&work, 0, sizeof work);
     work.layers = LAYERS;
-    work.waves = waves;
-    for (int size = 0; size < WALK_SIZES; size++) {
-        work.lanes[size] = lane;
+    work.expert_batches = expert_batches;
+    for (int size = 0; size < SCHEDULE_SIZES; size++) {
+        work.micro_batches[size] = micro_batch;
         for (int i = 0; i < LIMIT_LAYERS; i++)
             work.experts[size][i] = experts;
     }
@@ -36,7 +37,7 @@ static double best_us(void) {
 
 static double table_us(enum overlap_kind kind) {
     double waited;
-    return overlap_walk(overlap_of(kind), &work, &waited);
+    return overlap_schedule(overlap_of(kind), &work, &waited);
 }
 
 static bool is_near(double value, double expected, double slack) {
@@ -46,8 +47,10 @@ static bool is_near(double value, double expected, double slack) {
 /* Nothing travels: both lanes' work and no more. */
 static void without_communication_it_is_the_work(void **state) {
     (void)state;
-    fill((struct walk_lane){.attention_0 = 10, .attention_1 = 20, .shared = 5, .send = 1, .sum = 2},
-         (struct walk_layer){.mlp = 40}, 1);
+    fill(
+        (struct schedule_micro_batch){
+            .attention_0 = 10, .attention_1 = 20, .shared = 5, .send = 1, .sum = 2},
+        (struct schedule_layer){.mlp = 40}, 1);
     assert_true(fabs(overlap_bound_computed(&work, 2) - 2 * LAYERS * 78) < 1e-6);
     assert_true(fabs(best_us() - 2 * LAYERS * 78) < 1e-6);
 }
@@ -56,8 +59,8 @@ static void without_communication_it_is_the_work(void **state) {
  * attention and MLP; at either end a layer's transfers are not. */
 static void even_stages_hide_everything(void **state) {
     (void)state;
-    fill((struct walk_lane){.attention_1 = 50},
-         (struct walk_layer){.mlp = 50, .dispatch = 40, .combine = 40}, 1);
+    fill((struct schedule_micro_batch){.attention_1 = 50},
+         (struct schedule_layer){.mlp = 50, .dispatch = 40, .combine = 40}, 1);
     assert_true(is_near(best_us(), 2 * LAYERS * 100, 90));
     assert_true(is_near(table_us(OVERLAP_PREFILL_DUAL_BATCH), 2 * LAYERS * 100, 90));
 }
@@ -66,9 +69,9 @@ static void even_stages_hide_everything(void **state) {
  * attention; nothing is left then for its dispatch of 20: 2 * 20 are exposed. */
 static void attention_in_one_piece_leaves_a_transfer_exposed(void **state) {
     (void)state;
-    fill((struct walk_lane){.attention_1 = 90},
-         (struct walk_layer){.mlp = 10, .dispatch = 20, .combine = 60}, 1);
-    assert_true(overlap_bound_carried(&work, 2) == LAYERS * 160);
+    fill((struct schedule_micro_batch){.attention_1 = 90},
+         (struct schedule_layer){.mlp = 10, .dispatch = 20, .combine = 60}, 1);
+    assert_true(overlap_bound_sent(&work, 2) == LAYERS * 160);
     assert_true(is_near(best_us(), LAYERS * (2 * 100 + 2 * 20), 200));
 }
 
@@ -76,14 +79,14 @@ static void attention_in_one_piece_leaves_a_transfer_exposed(void **state) {
  * behind a dispatch, unless it leaves while its own MLP of 50 runs. */
 static void waves_begin_a_combine_early(void **state) {
     (void)state;
-    struct walk_lane lane = {.attention_1 = 50};
-    struct walk_layer experts = {.mlp = 50, .dispatch = 10, .combine = 80};
-    fill(lane, experts, 1);
+    struct schedule_micro_batch micro_batch = {.attention_1 = 50};
+    struct schedule_layer experts = {.mlp = 50, .dispatch = 10, .combine = 80};
+    fill(micro_batch, experts, 1);
     double whole = best_us(), dual = table_us(OVERLAP_PREFILL_DUAL_BATCH);
-    fill(lane, experts, 4);
-    double waves = best_us(), dual_waves = table_us(OVERLAP_PREFILL_DUAL_BATCH);
-    assert_true(waves < whole * 0.95 && dual_waves < dual * 0.95);
-    assert_true(waves >= LAYERS * 200 && waves <= dual_waves && whole <= dual);
+    fill(micro_batch, experts, 4);
+    double expert_batches = best_us(), dual_waves = table_us(OVERLAP_PREFILL_DUAL_BATCH);
+    assert_true(expert_batches < whole * 0.95 && dual_waves < dual * 0.95);
+    assert_true(expert_batches >= LAYERS * 200 && expert_batches <= dual_waves && whole <= dual);
 }
 
 int main(void) {

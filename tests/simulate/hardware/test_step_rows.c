@@ -74,7 +74,7 @@ static enum status read_rows(void) {
 }
 
 static void is_timed(const struct step_features *features) {
-    double us = step_fit_us(step_rows_of(&rows, 1), features), real = machine_us(features);
+    double us = step_rows_fit_us(step_rows_of(&rows, 1), features), real = machine_us(features);
     if (fabs(us / real - 1) > 0.005) fail_msg("%g us, expected %g", us, real);
 }
 

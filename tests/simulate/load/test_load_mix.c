@@ -69,7 +69,7 @@ static bool remember(uint64_t block) {
     return false;
 }
 
-static uint32_t hit_tokens(const struct twin_request *request) {
+static uint32_t hit_tokens(const struct simulator_request *request) {
     uint32_t hit = 0;
     bool all = true;
     for (uint32_t i = 0; i < request->block_count; i++) {
@@ -84,8 +84,8 @@ static void drawn_requests_have_the_published_moments(void **state) {
     (void)state;
     struct load_mix_options options = options_of();
     struct load_mix *mix = open_mix(&options);
-    struct twin_source source = load_mix_source(mix);
-    struct twin_request request;
+    struct simulator_source source = load_mix_source(mix);
+    struct simulator_request request;
     double prompts = 0, answers = 0, hits = 0, read = 0, last = 0;
     seen = calloc(SET_ROOM, sizeof *seen);
     assert_non_null(seen);
@@ -109,8 +109,8 @@ static void requests_come_in_the_order_of_their_times(void **state) {
     struct load_mix_options options = options_of();
     options.requests = 20000;
     options.past = true;
-    struct twin_source source = load_mix_source(open_mix(&options));
-    struct twin_request request;
+    struct simulator_source source = load_mix_source(open_mix(&options));
+    struct simulator_request request;
     int64_t before = 0;
     uint64_t count = 0;
     while (source.next(source.self, &request)) {
@@ -130,8 +130,8 @@ static void a_past_leaves_as_many_standing_as_a_steady_state_has(void **state) {
     struct load_mix_options options = options_of();
     options.requests = 5000;
     options.past = options.stored = true;
-    struct twin_source source = load_mix_source(open_mix(&options));
-    struct twin_request request;
+    struct simulator_source source = load_mix_source(open_mix(&options));
+    struct simulator_request request;
     double standing = 0, stored = 0, prompts = 0;
     while (source.next(source.self, &request)) {
         standing += request.standing;
@@ -154,8 +154,8 @@ static void the_same_seed_draws_the_same_requests(void **state) {
     uint64_t digests[3] = {0};
     for (int run = 0; run < 3; run++) {
         options.seed = run < 2 ? 4 : 5;
-        struct twin_source source = load_mix_source(open_mix(&options));
-        struct twin_request request;
+        struct simulator_source source = load_mix_source(open_mix(&options));
+        struct simulator_request request;
         while (source.next(source.self, &request)) {
             digests[run] = load_draw_hash(digests[run], (uint64_t)request.arrival_ns);
             digests[run] = load_draw_hash(digests[run], request.prompt_tokens);

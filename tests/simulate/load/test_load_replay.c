@@ -22,7 +22,7 @@ static const struct load_trace trace = {rows, 3, blocks, ARRAY_COUNT(blocks), tr
 
 static char memory[1 << 16];
 
-static struct twin_source open_source(const struct load_replay_options *options) {
+static struct simulator_source open_source(const struct load_replay_options *options) {
     struct arena arena;
     struct load_replay *replay = NULL;
     struct error error = {""};
@@ -43,8 +43,8 @@ static struct load_replay_options options_of(void) {
 static void rows_come_as_they_were_recorded(void **state) {
     (void)state;
     struct load_replay_options options = options_of();
-    struct twin_source source = open_source(&options);
-    struct twin_request request;
+    struct simulator_source source = open_source(&options);
+    struct simulator_request request;
     uint64_t first[2];
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         assert_true(source.next(source.self, &request));
@@ -64,8 +64,8 @@ static void shorter_prompts_share_as_much(void **state) {
     (void)state;
     struct load_replay_options options = options_of();
     options.block_tokens = 64; /* an eighth */
-    struct twin_source source = open_source(&options);
-    struct twin_request request;
+    struct simulator_source source = open_source(&options);
+    struct simulator_request request;
     assert_true(source.next(source.self, &request));
     assert_int_equal(request.prompt_tokens, 128);
     assert_int_equal(request.answer_tokens, 13);
@@ -79,8 +79,8 @@ static void plays_have_prompts_of_their_own(void **state) {
     struct load_replay_options options = options_of();
     options.plays = 2;
     options.speed = 2;
-    struct twin_source source = open_source(&options);
-    struct twin_request request;
+    struct simulator_source source = open_source(&options);
+    struct simulator_request request;
     uint64_t first = 0;
     for (size_t i = 0; i < 2 * ARRAY_COUNT(rows); i++) {
         assert_true(source.next(source.self, &request));
@@ -98,8 +98,8 @@ static void plays_abreast_come_at_the_rate_that_is_asked_for(void **state) {
     options.plays = 0;
     options.abreast = 5;
     options.requests_per_s = 8;
-    struct twin_source source = open_source(&options);
-    struct twin_request request;
+    struct simulator_source source = open_source(&options);
+    struct simulator_request request;
     int64_t before = 0;
     enum { COUNT = 3000 };
     for (int i = 0; i < COUNT; i++) {
@@ -114,8 +114,8 @@ static void what_is_too_long_is_cut(void **state) {
     (void)state;
     struct load_replay_options options = options_of();
     options.tokens_max = 600;
-    struct twin_source source = open_source(&options);
-    struct twin_request request;
+    struct simulator_source source = open_source(&options);
+    struct simulator_request request;
     while (source.next(source.self, &request)) {
         assert_true(request.prompt_tokens + request.answer_tokens <= 600);
         assert_int_equal(request.block_count, 1);

@@ -22,21 +22,21 @@ __attribute__((unused)) static void small_outcome_make(void) {
         .options = {.warm_ns = 1000000000, .measure_ns = 10000000000, .kind_count = 1, .seed = 5},
     };
     (void)!tree_parse(&arena, bytes_of(tree), "tree", &small_scenario.tree, NULL);
-    small_scenario.options.kinds[0] = (struct twin_unit_kind){
+    small_scenario.options.kinds[0] = (struct simulator_unit_kind){
         .count = 2, .ranks = 8, .ranks_per_node = 8, .hardware = &small_hardware};
     outcome_listen(&small_outcome, &small_scenario);
-    small_outcome.report = (struct twin_report){.measured_s = 10, .answered = 20, .asked = 21};
-    small_outcome.report.roles[UNIT_BOTH] = (struct twin_role_counts){.units = 2,
-                                                                      .ranks = 16,
-                                                                      .nodes = 2,
-                                                                      .steps = 100,
-                                                                      .step_ns = 5e9,
-                                                                      .prompt_tokens = 40000,
-                                                                      .computed_tokens = 30000,
-                                                                      .device_hits = 10000,
-                                                                      .output_tokens = 2000,
-                                                                      .pages_held = 1,
-                                                                      .pages_total = 4};
+    small_outcome.report = (struct simulator_report){.measured_s = 10, .answered = 20, .asked = 21};
+    small_outcome.report.roles[UNIT_BOTH] = (struct simulator_role_counts){.units = 2,
+                                                                           .ranks = 16,
+                                                                           .nodes = 2,
+                                                                           .steps = 100,
+                                                                           .step_ns = 5e9,
+                                                                           .prompt_tokens = 40000,
+                                                                           .computed_tokens = 30000,
+                                                                           .device_hits = 10000,
+                                                                           .output_tokens = 2000,
+                                                                           .pages_held = 1,
+                                                                           .pages_total = 4};
 }
 
 __attribute__((unused)) static const char *

@@ -38,7 +38,7 @@ static void lines_have_titles_units_and_round_ticks(void **state) {
     assert_non_null(strstr(svg, "</svg>"));
 }
 
-static void an_axis_begins_where_it_is_told_to(void **state) {
+static void an_axis_begins_where_it_is_reported_to(void **state) {
     (void)state;
     static const double x[] = {0, 1}, y[] = {1.01, 1.09};
     struct chart chart = {.title = "t",
@@ -79,7 +79,7 @@ static void bars_are_as_long_as_their_values(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_have_titles_units_and_round_ticks),
-        cmocka_unit_test(an_axis_begins_where_it_is_told_to),
+        cmocka_unit_test(an_axis_begins_where_it_is_reported_to),
         cmocka_unit_test(a_chart_without_points_says_so),
         cmocka_unit_test(bars_are_as_long_as_their_values),
     };

@@ -17,13 +17,14 @@
 static void make_costs(void) {
     small_outcome_make();
     small_scenario.limits = (struct fault_limits){.ttft_ns = 2000000000, .tpot_ns = 50000000};
-    small_outcome.costs[TWIN_FAULT_NODE_DIES] = (struct fault_cost){.times = 2,
-                                                                    .requests = 400,
-                                                                    .failed = 1,
-                                                                    .ttft_missed = 10,
-                                                                    .ttft_without = 4,
-                                                                    .tpot_missed = 6};
-    small_outcome.costs[TWIN_FAULT_CROWD] = (struct fault_cost){.times = 1}; /* nobody was there */
+    small_outcome.costs[SIMULATOR_FAULT_NODE_DIES] = (struct fault_cost){.times = 2,
+                                                                         .requests = 400,
+                                                                         .failed = 1,
+                                                                         .ttft_missed = 10,
+                                                                         .ttft_without = 4,
+                                                                         .tpot_missed = 6};
+    small_outcome.costs[SIMULATOR_FAULT_CROWD] =
+        (struct fault_cost){.times = 1}; /* nobody was there */
 }
 
 static void a_row_has_shares_with_faults_and_without(void **state) {

@@ -33,13 +33,13 @@ static void figures_follow_from_the_counts(void **state) {
 }
 
 /* Standing requests came before the run, so their first token tells nothing of TTFT. */
-static void only_what_is_measured_is_heard(void **state) {
+static void only_what_is_measured_is_received(void **state) {
     (void)state;
-    struct twin_ended request = {.arrival_ns = 1500000000,
-                                 .first_ns = 2000000000,
-                                 .end_ns = 3000000000,
-                                 .answer_tokens = 11};
-    struct twin_ended early = request, standing = request;
+    struct simulator_ended request = {.arrival_ns = 1500000000,
+                                      .first_ns = 2000000000,
+                                      .end_ns = 3000000000,
+                                      .answer_tokens = 11};
+    struct simulator_ended early = request, standing = request;
     early.first_ns = 900000000;
     standing.standing = true;
     small_outcome_make();
@@ -56,7 +56,8 @@ static void only_what_is_measured_is_heard(void **state) {
 static void samples_become_rates(void **state) {
     (void)state;
     small_outcome_make();
-    struct twin_sample sample = {.now_ns = 3000000000, .so_far = &small_outcome.report, .open = 7};
+    struct simulator_sample sample = {
+        .now_ns = 3000000000, .so_far = &small_outcome.report, .open = 7};
     small_scenario.options.sampled(&small_outcome, &sample);
     assert_int_equal(small_outcome.point_count, 1);
     assert_true(small_outcome.points[0].at_s == 2);
@@ -67,7 +68,7 @@ static void samples_become_rates(void **state) {
 static void points_end_with_the_measured_time(void **state) {
     (void)state;
     small_outcome_make();
-    struct twin_sample sample = {.so_far = &small_outcome.report};
+    struct simulator_sample sample = {.so_far = &small_outcome.report};
     for (int i = 1; i <= 9; i++) {
         sample.now_ns = (1 + 4 * i) * (int64_t)1000000000;
         small_scenario.options.sampled(&small_outcome, &sample);
@@ -79,7 +80,7 @@ static void points_end_with_the_measured_time(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(figures_follow_from_the_counts),
-        cmocka_unit_test(only_what_is_measured_is_heard),
+        cmocka_unit_test(only_what_is_measured_is_received),
         cmocka_unit_test(samples_become_rates),
         cmocka_unit_test(points_end_with_the_measured_time),
     };

@@ -19,7 +19,7 @@ static void the_cheapest_comes_first_and_others_say_why_they_lost(void **state) 
     found.fleets[0] = (struct size_fleet){.verdict = SIZE_BOUND, .least_nodes = 9, .nodes = 9};
     found.fleets[1] = (struct size_fleet){.verdict = SIZE_HOLDS, .nodes = 8, .trials = 1};
     found.fleets[2] = (struct size_fleet){.verdict = SIZE_HOLDS, .nodes = 5, .trials = 2};
-    assert_true(plan_words_judge(&found));
+    assert_true(plan_words_verify(&found));
     assert_true(found.fleets[0].nodes == 5);
     assert_string_equal(found.fleets[0].why, "");
     assert_string_equal(found.fleets[1].why, "3 nodes more");
@@ -35,7 +35,7 @@ static void a_fleet_that_would_grow_says_what_it_missed_with_fewer(void **state)
                                           .nodes = 4,
                                           .trials = 1,
                                           .why = "TTFT p99 4.00 s > 3.00 s"};
-    assert_true(plan_words_judge(&found));
+    assert_true(plan_words_verify(&found));
     assert_string_equal(found.fleets[1].why,
                         "no cheaper: needs at least 5 nodes; with fewer TTFT p99 4.00 s > 3.00 s");
 }
@@ -97,7 +97,7 @@ static void nothing_is_judged_where_no_fleet_holds(void **state) {
     (void)state;
     found = (struct plan_found){.count = 1};
     found.fleets[0] = (struct size_fleet){.verdict = SIZE_MISSES, .trials = 1};
-    assert_false(plan_words_judge(&found));
+    assert_false(plan_words_verify(&found));
 }
 
 int main(void) {

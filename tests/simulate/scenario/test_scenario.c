@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "simulate/scenario/scenario.h"
-#include "simulate/twin/twin_faults.h"
+#include "simulate/simulator/simulator_faults.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,8 +46,8 @@ static void all_scenarios_of_the_binary_are_read(void **state) {
     for (uint32_t i = 0; (name = builtin_name(BUILTIN_SCENARIO, i)); i++) {
         if (read_builtin(name, NULL)) fail_msg("%s", error.text);
         assert_int_equal(scenario_open_load(&arena, &scenario, NULL, &error), STATUS_OK);
-        struct twin_request request;
-        struct twin_source source = scenario.options.source;
+        struct simulator_request request;
+        struct simulator_source source = scenario.options.source;
         if (scenario.load.kind != SCENARIO_LOAD_DAY)
             assert_true(source.next(source.self, &request));
         assert_true(scenario.options.kind_count > 0 && scenario.options.model->layers > 0);
@@ -82,7 +82,7 @@ static void faults_are_read_in_their_order(void **state) {
                                            "{\"kind\":\"disks-slow\",\"at_s\":3,\"factor\":8}]"),
                      STATUS_OK);
     assert_int_equal(scenario.options.fault_count, 2);
-    assert_int_equal(scenario.options.faults[1].kind, TWIN_FAULT_DISKS_SLOW);
+    assert_int_equal(scenario.options.faults[1].kind, SIMULATOR_FAULT_DISKS_SLOW);
     assert_true(scenario.options.faults[1].factor == 8);
 }
 

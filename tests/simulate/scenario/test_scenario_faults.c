@@ -13,15 +13,15 @@ static struct arena arena;
 static struct error error;
 static struct fault_limits limits;
 
-static struct twin_options fleet(void) {
-    return (struct twin_options){.kinds = {{.count = 2, .ranks = 4}},
-                                 .kind_count = 1,
-                                 .gateways = 1,
-                                 .warm_ns = 1000000000,
-                                 .seed = 3};
+static struct simulator_options fleet(void) {
+    return (struct simulator_options){.kinds = {{.count = 2, .ranks = 4}},
+                                      .kind_count = 1,
+                                      .gateways = 1,
+                                      .warm_ns = 1000000000,
+                                      .seed = 3};
 }
 
-static enum status read(const char *text, struct twin_options *options) {
+static enum status read(const char *text, struct simulator_options *options) {
     const struct tree *tree;
     struct scenario_place root = {.file = "some.yaml", .error = &error};
     arena_over(&arena, memory, sizeof memory);
@@ -31,26 +31,26 @@ static enum status read(const char *text, struct twin_options *options) {
 
 static void a_list_is_sorted_and_the_seed_draws_what_is_left_out(void **state) {
     (void)state;
-    struct twin_options options = fleet();
+    struct simulator_options options = fleet();
     assert_int_equal(read("[{\"kind\":\"crowd\",\"at_s\":9,\"lasts_s\":2,\"factor\":3},"
                           "{\"kind\":\"rank-slow\",\"at_s\":4,\"unit\":1,\"other\":2,\"factor\":5},"
                           "{\"kind\":\"node-dies\",\"at_s\":6.5}]",
                           &options),
                      STATUS_OK);
     assert_int_equal(options.fault_count, 3);
-    assert_int_equal(options.faults[0].kind, TWIN_FAULT_RANK_SLOW);
+    assert_int_equal(options.faults[0].kind, SIMULATOR_FAULT_RANK_SLOW);
     assert_int_equal(options.faults[0].unit, 1);
     assert_int_equal(options.faults[0].other, 2);
-    assert_int_equal(options.faults[1].kind, TWIN_FAULT_NODE_DIES);
+    assert_int_equal(options.faults[1].kind, SIMULATOR_FAULT_NODE_DIES);
     assert_int_equal(options.faults[1].at_ns, 6500000000);
     assert_true(options.faults[1].unit < 2);
-    assert_int_equal(options.faults[2].kind, TWIN_FAULT_CROWD);
+    assert_int_equal(options.faults[2].kind, SIMULATOR_FAULT_CROWD);
     assert_true(options.faults[2].factor == 3);
 }
 
 static void random_ones_come_within_their_time_beside_those_of_the_list(void **state) {
     (void)state;
-    struct twin_options options = fleet();
+    struct simulator_options options = fleet();
     assert_int_equal(read("{\"list\":[{\"kind\":\"unit-dies\",\"at_s\":2,\"unit\":0}],\"random\":"
                           "[{\"kind\":\"disks-slow\",\"per_hour\":360,\"lasts_s\":1,\"factor\":9,"
                           "\"until_s\":601}]}",
@@ -58,7 +58,7 @@ static void random_ones_come_within_their_time_beside_those_of_the_list(void **s
                      STATUS_OK);
     uint32_t random = 0;
     for (uint32_t i = 0; i < options.fault_count; i++) {
-        if (options.faults[i].kind != TWIN_FAULT_DISKS_SLOW) continue;
+        if (options.faults[i].kind != SIMULATOR_FAULT_DISKS_SLOW) continue;
         random++;
         assert_true(options.faults[i].factor == 9);
         assert_true(options.faults[i].at_ns >= 1000000000);
@@ -79,7 +79,7 @@ static void what_the_fleet_does_not_have_is_refused_with_its_key(void **state) {
         {"{\"list\":3}", "faults.list"},
     };
     for (uint32_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        struct twin_options options = fleet();
+        struct simulator_options options = fleet();
         assert_int_equal(read(texts[i][0], &options), STATUS_INVALID);
         assert_non_null(strstr(error.text, texts[i][1]));
     }
@@ -87,7 +87,7 @@ static void what_the_fleet_does_not_have_is_refused_with_its_key(void **state) {
 
 static void limits_are_those_of_the_scenario_or_of_everyday(void **state) {
     (void)state;
-    struct twin_options options = fleet();
+    struct simulator_options options = fleet();
     assert_int_equal(read("{\"ttft_limit_s\":0.5}", &options), STATUS_OK);
     assert_int_equal(limits.ttft_ns, 500000000);
     assert_int_equal(limits.tpot_ns, 50000000);

@@ -194,7 +194,7 @@ GPU_DEVICE void fill(struct bins *bins, const struct row *row, struct stretch of
 }
 
 /* The number of the only token there that weighs anything. */
-GPU_DEVICE void tell_token(const struct row *row, struct stretch of, uint32_t *to) {
+GPU_DEVICE void report_token(const struct row *row, struct stretch of, uint32_t *to) {
     for (uint32_t first = 0; first < row->n; first += STEP) {
         uint32_t left = look_for(row, first, of);
         for (uint32_t i = 0; left; i++, left >>= 1)
@@ -338,7 +338,7 @@ GPU_DEVICE void draw(struct room *room, const struct row *row, uint64_t best, ui
         of = whole;
         kept = find(room, row, &of, goal);
     }
-    tell_token(row, of, to);
+    report_token(row, of, to);
 }
 
 GPU_KERNEL(THREADS) draw_tokens(struct draw_job job) {

@@ -40,80 +40,81 @@ struct block {
 extern struct block emulate_block_now;
 
 /* Whether a kernel's thread runs, and not the host. */
-bool emulate_running(void);
-struct fiber *emulate_self(void);
-bool emulate_on_stack(uintptr_t address, uintptr_t *offset_out);
-uint32_t emulate_random(uint32_t below);
+bool emulate_run_running(void);
+struct fiber *emulate_run_self(void);
+bool emulate_run_on_stack(uintptr_t address, uintptr_t *offset_out);
+uint32_t emulate_run_random(uint32_t below);
 
 /* The thread sleeps until it is woken; others may run where it only rests. */
-void emulate_sleep(const char *what, const char *file, int line);
-void emulate_rest(void);
-void emulate_wake(uint32_t thread);
+void emulate_run_sleep(const char *what, const char *file, int line);
+void emulate_run_rest(void);
+void emulate_run_wake(uint32_t thread);
 
 /* Whether the running thread knows of the epoch; and whether the epoch's thread has fenced what it
  * wrote then, before it told. */
-bool emulate_knows(uint32_t epoch);
-bool emulate_knows_fenced(uint32_t epoch);
-uint32_t emulate_epoch(void);
+bool emulate_run_knows(uint32_t epoch);
+bool emulate_run_knows_fenced(uint32_t epoch);
+uint32_t emulate_run_epoch(void);
 /* The running thread tells what it knows, or learns. */
-void emulate_tell(struct emulate_clock **clock);
-void emulate_learn(struct emulate_clock *clock);
+void emulate_run_report(struct emulate_clock **clock);
+void emulate_run_learn(struct emulate_clock *clock);
 
 /* Ends the launch. */
-_Noreturn void emulate_found(enum emulate_check check, const char *file, int line,
-                             const char *format, ...) __attribute__((format(printf, 4, 5)));
+_Noreturn void emulate_run_found(enum emulate_check check, const char *file, int line,
+                                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* ---- emulate_memory.c ---- */
 
 /* A launch, then a block begins: nothing is known of the memory's history. */
-void memory_begin_launch(void);
-void memory_begin_block(void);
+void emulate_memory_begin_launch(void);
+void emulate_memory_begin_block(void);
 /* The offset in shared memory of `bytes` at an address, which lie there and are aligned. */
-uint32_t memory_shared_offset(const void *at, size_t bytes, size_t alignment, const char *file,
-                              int line);
-char *memory_shared(void);
+uint32_t emulate_memory_shared_offset(const void *at, size_t bytes, size_t alignment,
+                                      const char *file, int line);
+char *emulate_memory_shared(void);
 /* Checks `bytes` of global memory that a copy reads. */
-void memory_check_global(const void *at, size_t bytes, size_t alignment, const char *file,
-                         int line);
+void emulate_memory_check_global(const void *at, size_t bytes, size_t alignment, const char *file,
+                                 int line);
 /* Something asynchronous reads shared memory, as the actor `epoch`, on behalf of this thread. */
-void memory_read_async(uint32_t offset, uint32_t bytes, uint32_t epoch, const char *file, int line);
+void emulate_memory_read_async(uint32_t offset, uint32_t bytes, uint32_t epoch, const char *file,
+                               int line);
 /* An asynchronous write begins: ordered behind all that was; then arrives. `proxy`: by TMA. */
-void memory_write_begin(uint32_t offset, uint32_t bytes, uint32_t epoch, bool proxy,
-                        const char *file, int line);
-void memory_write_end(uint32_t offset, const void *data, uint32_t bytes, uint32_t epoch);
+void emulate_memory_write_begin(uint32_t offset, uint32_t bytes, uint32_t epoch, bool proxy,
+                                const char *file, int line);
+void emulate_memory_write_end(uint32_t offset, const void *data, uint32_t bytes, uint32_t epoch);
 /* The memory of a barrier: nobody else may touch it. */
-void memory_reserve(uint32_t offset, uint32_t bytes);
+void emulate_memory_reserve(uint32_t offset, uint32_t bytes);
 /* What an address is called: a range of the device's memory, shared memory, a stack. */
-void memory_name(uintptr_t address, char *name, size_t size);
+void emulate_memory_name(uintptr_t address, char *name, size_t size);
 
 /* ---- emulate_warp.c ---- */
 
-void warp_begin_block(void);
+void emulate_warp_begin_block(void);
 /* The thread joins the others of its group of `size`, who must come from the same place. True for the
- * last, who acts for all, and then calls warp_part. */
-bool warp_meet(uint32_t size, const char *what, const char *file, int line);
-void warp_part(uint32_t size);
+ * last, who acts for all, and then calls emulate_warp_part. */
+bool emulate_warp_meet(uint32_t size, const char *what, const char *file, int line);
+void emulate_warp_part(uint32_t size);
 
 /* ---- emulate_copy.c ---- */
 
-void copy_begin_block(void);
+void emulate_copy_begin_block(void);
 /* Something arrives, perhaps; false: nothing is on its way. */
-bool copy_advance(bool must);
-void copy_end_block(void);
-void copy_forget(void);
+bool emulate_copy_advance(bool must);
+void emulate_copy_end_block(void);
+void emulate_copy_forget(void);
 
 /* ---- emulate_wgmma.c ---- */
 
-void wgmma_begin_block(void);
-void wgmma_end_block(void);
+void emulate_wgmma_begin_block(void);
+void emulate_wgmma_end_block(void);
 /* A plain access to the running thread's stack: no product in flight may own it. */
-void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place);
+void emulate_wgmma_check_stack(uintptr_t address, size_t bytes, const void *place);
 
 /* ---- emulate_report.c ---- */
 
 /* "file:line" of an instruction. */
-void report_place(const void *instruction, char *text, size_t size);
-_Noreturn void report_at(enum emulate_check check, const void *instruction, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void emulate_report_place(const void *instruction, char *text, size_t size);
+_Noreturn void emulate_report_at(enum emulate_check check, const void *instruction,
+                                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

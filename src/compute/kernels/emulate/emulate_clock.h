@@ -33,15 +33,15 @@ static inline uint32_t clock_time(uint32_t epoch) {
 }
 
 /* Knows nothing. Each of these gives a clock with a holder more: the caller. */
-struct emulate_clock *clock_new(void);
-struct emulate_clock *clock_hold(struct emulate_clock *clock);
-void clock_drop(struct emulate_clock *clock);
+struct emulate_clock *emulate_clock_new(void);
+struct emulate_clock *emulate_clock_hold(struct emulate_clock *clock);
+void emulate_clock_drop(struct emulate_clock *clock);
 
 /* *clock becomes what both know. */
-void clock_learn(struct emulate_clock **clock, struct emulate_clock *other);
+void emulate_clock_learn(struct emulate_clock **clock, struct emulate_clock *other);
 /* *clock is the caller's alone, with so many entries at least: it may change them. */
-void clock_own(struct emulate_clock **clock, uint32_t count);
+void emulate_clock_own(struct emulate_clock **clock, uint32_t count);
 /* *clock's entry becomes at least `time`. */
-void clock_note(struct emulate_clock **clock, uint32_t index, uint32_t time);
+void emulate_clock_note(struct emulate_clock **clock, uint32_t index, uint32_t time);
 
 #endif

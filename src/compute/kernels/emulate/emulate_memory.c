@@ -59,11 +59,11 @@ static uint32_t page_count, launch_stamp, block_stamp;
 static uint32_t range_behind(uintptr_t address) {
     uint32_t low = 0, high = range_count;
     while (low < high) {
-        uint32_t middle = (low + high) / 2;
-        if (ranges[middle].end > address)
-            high = middle;
+        uint32_t intermediate = (low + high) / 2;
+        if (ranges[intermediate].end > address)
+            high = intermediate;
         else
-            low = middle + 1;
+            low = intermediate + 1;
     }
     return low;
 }
@@ -104,12 +104,12 @@ static const struct range *range_near(uintptr_t address) {
     return to_behind < RANGE_NEAR ? behind : NULL;
 }
 
-void memory_name(uintptr_t address, char *name, size_t size) {
+void emulate_memory_name(uintptr_t address, char *name, size_t size) {
     uintptr_t offset;
     const struct range *near = range_near(address);
     if (address >= (uintptr_t)shared && address < (uintptr_t)(shared + sizeof shared))
         snprintf(name, size, "shared+0x%zx", (size_t)(address - (uintptr_t)shared));
-    else if (emulate_on_stack(address, &offset))
+    else if (emulate_run_on_stack(address, &offset))
         snprintf(name, size, "the thread's own stack");
     else if (near)
         snprintf(name, size, "%s%+td of %zu bytes", near->name, (ptrdiff_t)(address - near->first),
@@ -120,7 +120,7 @@ void memory_name(uintptr_t address, char *name, size_t size) {
 
 /* ---- cells ---- */
 
-void memory_begin_launch(void) {
+void emulate_memory_begin_launch(void) {
     launch_stamp++;
     if (page_count < PAGES_KEPT) return;
     for (uint32_t i = 0; i < sizeof pages / sizeof *pages; i++)
@@ -133,7 +133,7 @@ void memory_begin_launch(void) {
     last_page = NULL;
 }
 
-void memory_begin_block(void) {
+void emulate_memory_begin_block(void) {
     block_stamp++;
     memset(shared, 0xA5, emulate_block_now.launch.shared_bytes);
 }
@@ -168,13 +168,14 @@ struct access {
     const void *instruction;
 };
 
-static _Noreturn void complain(const struct access *access, uintptr_t address,
-                               enum emulate_check check, const char *text) {
+static _Noreturn void emulate_memory_complain(const struct access *access, uintptr_t address,
+                                              enum emulate_check check, const char *text) {
     char name[120];
-    memory_name(address, name, sizeof name);
+    emulate_memory_name(address, name, sizeof name);
     const char *verb = access->adds ? "adds to" : access->writes ? "writes" : "reads";
-    if (access->instruction) report_at(check, access->instruction, "%s %s: %s", verb, name, text);
-    emulate_found(check, access->file, access->line, "%s %s: %s", verb, name, text);
+    if (access->instruction)
+        emulate_report_at(check, access->instruction, "%s %s: %s", verb, name, text);
+    emulate_run_found(check, access->file, access->line, "%s %s: %s", verb, name, text);
 }
 
 static const char *actor(uint32_t epoch, char *text, size_t size) {
@@ -198,7 +199,7 @@ static _Noreturn void complain_race(const struct access *access, uintptr_t addre
     else
         snprintf(text, sizeof text, "not ordered behind what %s has %s", who,
                  wrote ? "written" : "read");
-    complain(access, address, EMULATE_RACE, text);
+    emulate_memory_complain(access, address, EMULATE_RACE, text);
 }
 
 static void refresh(struct cell *cell, bool in_shared) {
@@ -213,33 +214,33 @@ static inline bool foreign(const struct access *access, uint16_t block) {
 
 static void check_state(const struct access *access, const struct cell *cell, uintptr_t address) {
     if (cell->state == CELL_PENDING)
-        complain(access, address, EMULATE_PENDING, "a copy to it is on its way");
+        emulate_memory_complain(access, address, EMULATE_PENDING, "a copy to it is on its way");
     if (cell->state == CELL_RESERVED)
-        complain(access, address, EMULATE_BARRIER, "it is a barrier's");
+        emulate_memory_complain(access, address, EMULATE_BARRIER, "it is a barrier's");
     if (cell->state == CELL_UNSET && (!access->writes || access->adds))
-        complain(access, address, EMULATE_UNSET, "it was never written");
+        emulate_memory_complain(access, address, EMULATE_UNSET, "it was never written");
 }
 
 static void check_writer(const struct access *access, const struct cell *cell, uintptr_t address) {
     if (!cell->writer) return;
-    if (foreign(access, cell->writer_block) || !emulate_knows(cell->writer))
+    if (foreign(access, cell->writer_block) || !emulate_run_knows(cell->writer))
         complain_race(access, address, cell->writer, true, cell->writer_block);
-    if (access->proxy && !emulate_knows_fenced(cell->writer))
-        complain(access, address, EMULATE_PROXY,
-                 "written plainly, and no fence.proxy.async stands between");
+    if (access->proxy && !emulate_run_knows_fenced(cell->writer))
+        emulate_memory_complain(access, address, EMULATE_PROXY,
+                                "written plainly, and no fence.proxy.async stands between");
 }
 
 static void check_adders(const struct access *access, const struct cell *cell, uintptr_t address) {
     if (!cell->added) return;
     const uint32_t *adders = shared_adders[cell - shared_cells];
     for (uint32_t i = 0; i < 2; i++)
-        if (adders[i] && !emulate_knows(adders[i]))
+        if (adders[i] && !emulate_run_knows(adders[i]))
             complain_race(access, address, adders[i], true, 0);
 }
 
 static void check_readers(const struct access *access, const struct cell *cell, uintptr_t address) {
     for (uint32_t i = 0; i < 2; i++)
-        if (cell->readers[i] && !emulate_knows(cell->readers[i]))
+        if (cell->readers[i] && !emulate_run_knows(cell->readers[i]))
             complain_race(access, address, cell->readers[i], false, 0);
 }
 
@@ -250,7 +251,9 @@ static void note_actor(uint32_t kept[2], uint32_t epoch) {
             kept[i] = epoch;
             return;
         }
-    uint32_t place = emulate_knows(kept[0]) ? 0 : emulate_knows(kept[1]) ? 1 : emulate_random(2);
+    uint32_t place = emulate_run_knows(kept[0])   ? 0
+                     : emulate_run_knows(kept[1]) ? 1
+                                                  : emulate_run_random(2);
     kept[place] = epoch;
 }
 
@@ -286,7 +289,8 @@ static void add_cell(const struct access *access, struct cell *cell, uintptr_t a
     note_actor(adders, access->epoch);
 }
 
-static void write_cell(const struct access *access, struct cell *cell, uintptr_t address) {
+static void emulate_memory_write_cell(const struct access *access, struct cell *cell,
+                                      uintptr_t address) {
     refresh(cell, access->in_shared);
     bool own = cell->state == CELL_SET && cell->writer == access->epoch && !cell->readers[0] &&
                !cell->added && !foreign(access, cell->writer_block);
@@ -306,12 +310,12 @@ static void write_cell(const struct access *access, struct cell *cell, uintptr_t
     cell->state = CELL_SET;
 }
 
-static void visit(const struct access *access, size_t bytes) {
+static void emulate_memory_visit(const struct access *access, size_t bytes) {
     for (uintptr_t at = access->address; at < access->address + bytes; at++) {
         struct cell *cell =
             access->in_shared ? &shared_cells[at - (uintptr_t)shared] : global_cell(at);
         if (access->writes)
-            write_cell(access, cell, at);
+            emulate_memory_write_cell(access, cell, at);
         else
             read_cell(access, cell, at);
     }
@@ -319,46 +323,51 @@ static void visit(const struct access *access, size_t bytes) {
 
 /* ---- plain accesses ---- */
 
-static bool lies_in(uintptr_t address, size_t bytes, const void *first, size_t count) {
+static bool emulate_memory_lies_in(uintptr_t address, size_t bytes, const void *first,
+                                   size_t count) {
     return address >= (uintptr_t)first && address + bytes <= (uintptr_t)first + count;
 }
 
 /* The launch's arguments, and constants of the program. */
 static bool may_be_read(uintptr_t address, size_t bytes) {
-    if (lies_in(address, bytes, emulate_block_now.closure, emulate_block_now.closure_bytes))
+    if (emulate_memory_lies_in(address, bytes, emulate_block_now.closure,
+                               emulate_block_now.closure_bytes))
         return true;
     return address >= (uintptr_t)&__executable_start && address < (uintptr_t)&end &&
-           !lies_in(address, 1, shared, sizeof shared);
+           !emulate_memory_lies_in(address, 1, shared, sizeof shared);
 }
 
-static void touch(const void *at, size_t bytes, bool writes, bool aligned,
-                  const void *instruction) {
+static void emulate_memory_touch(const void *at, size_t bytes, bool writes, bool aligned,
+                                 const void *instruction) {
     uintptr_t address = (uintptr_t)at, offset;
-    if (!emulate_running()) return;
-    if (emulate_on_stack(address, &offset)) {
-        wgmma_check_stack(address, bytes, instruction);
+    if (!emulate_run_running()) return;
+    if (emulate_run_on_stack(address, &offset)) {
+        emulate_wgmma_check_stack(address, bytes, instruction);
         return;
     }
-    struct access access = {
-        .address = address, .epoch = emulate_epoch(), .writes = writes, .instruction = instruction};
-    access.in_shared = lies_in(address, bytes, shared, emulate_block_now.launch.shared_bytes);
+    struct access access = {.address = address,
+                            .epoch = emulate_run_epoch(),
+                            .writes = writes,
+                            .instruction = instruction};
+    access.in_shared =
+        emulate_memory_lies_in(address, bytes, shared, emulate_block_now.launch.shared_bytes);
     if (!access.in_shared && !in_range(address, bytes)) {
         if (!writes && may_be_read(address, bytes)) return;
-        complain(&access, address, EMULATE_BOUNDS, "it is not the kernel's");
+        emulate_memory_complain(&access, address, EMULATE_BOUNDS, "it is not the kernel's");
     }
     if (aligned && address % bytes)
-        complain(&access, address, EMULATE_ALIGNMENT, "not aligned to its size");
-    visit(&access, bytes);
+        emulate_memory_complain(&access, address, EMULATE_ALIGNMENT, "not aligned to its size");
+    emulate_memory_visit(&access, bytes);
 }
 
 #define HOOK(kind, bytes, writes)                                                                  \
     void __tsan_##kind##bytes(void *at);                                                           \
     void __tsan_##kind##bytes(void *at) {                                                          \
-        touch(at, bytes, writes, true, __builtin_return_address(0));                               \
+        emulate_memory_touch(at, bytes, writes, true, __builtin_return_address(0));                \
     }                                                                                              \
     void __tsan_unaligned_##kind##bytes(void *at);                                                 \
     void __tsan_unaligned_##kind##bytes(void *at) {                                                \
-        touch(at, bytes, writes, false, __builtin_return_address(0));                              \
+        emulate_memory_touch(at, bytes, writes, false, __builtin_return_address(0));               \
     }
 HOOK(read, 1, false)
 HOOK(read, 2, false)
@@ -376,16 +385,16 @@ void __tsan_init(void) {
 }
 void __tsan_read_range(void *at, size_t bytes);
 void __tsan_read_range(void *at, size_t bytes) {
-    touch(at, bytes, false, false, __builtin_return_address(0));
+    emulate_memory_touch(at, bytes, false, false, __builtin_return_address(0));
 }
 void __tsan_write_range(void *at, size_t bytes);
 void __tsan_write_range(void *at, size_t bytes) {
-    touch(at, bytes, true, false, __builtin_return_address(0));
+    emulate_memory_touch(at, bytes, true, false, __builtin_return_address(0));
 }
 
 /* ---- for copies and products ---- */
 
-char *memory_shared(void) {
+char *emulate_memory_shared(void) {
     return shared;
 }
 
@@ -394,35 +403,38 @@ void *emulate_shared(void) {
 }
 
 uint32_t emulate_shared_address(const void *at, const char *file, int line) {
-    return memory_shared_offset(at, 1, 1, file, line) + EMULATE_SHARED_BASE;
+    return emulate_memory_shared_offset(at, 1, 1, file, line) + EMULATE_SHARED_BASE;
 }
 
-uint32_t memory_shared_offset(const void *at, size_t bytes, size_t alignment, const char *file,
-                              int line) {
+uint32_t emulate_memory_shared_offset(const void *at, size_t bytes, size_t alignment,
+                                      const char *file, int line) {
     struct access access = {.file = file, .line = line};
     uintptr_t address = (uintptr_t)at, first = (uintptr_t)shared;
     if (address < first || address + bytes > first + emulate_block_now.launch.shared_bytes)
-        complain(&access, address, EMULATE_BOUNDS, "not in the block's shared memory");
+        emulate_memory_complain(&access, address, EMULATE_BOUNDS,
+                                "not in the block's shared memory");
     if (address % alignment)
-        complain(&access, address, EMULATE_ALIGNMENT, "the machine wants it aligned further");
+        emulate_memory_complain(&access, address, EMULATE_ALIGNMENT,
+                                "the machine wants it aligned further");
     return (uint32_t)(address - first);
 }
 
 void emulate_aligned(const void *at, uint32_t bytes, const char *file, int line) {
     struct access access = {.file = file, .line = line};
     if ((uintptr_t)at % bytes)
-        complain(&access, (uintptr_t)at, EMULATE_ALIGNMENT, "not aligned to its size");
+        emulate_memory_complain(&access, (uintptr_t)at, EMULATE_ALIGNMENT,
+                                "not aligned to its size");
 }
 
 uint32_t emulate_add(uint32_t *at, uint32_t value, const char *file, int line) {
     struct access access = {.address = (uintptr_t)at,
-                            .epoch = emulate_epoch(),
+                            .epoch = emulate_run_epoch(),
                             .in_shared = true,
                             .writes = true,
                             .adds = true,
                             .file = file,
                             .line = line};
-    uint32_t offset = memory_shared_offset(at, sizeof *at, sizeof *at, file, line);
+    uint32_t offset = emulate_memory_shared_offset(at, sizeof *at, sizeof *at, file, line);
     for (uint32_t i = 0; i < sizeof *at; i++)
         add_cell(&access, &shared_cells[offset + i], access.address + i);
     uint32_t before = *at;
@@ -430,28 +442,29 @@ uint32_t emulate_add(uint32_t *at, uint32_t value, const char *file, int line) {
     return before;
 }
 
-void memory_check_global(const void *at, size_t bytes, size_t alignment, const char *file,
-                         int line) {
+void emulate_memory_check_global(const void *at, size_t bytes, size_t alignment, const char *file,
+                                 int line) {
     struct access access = {.file = file, .line = line};
     if (!in_range((uintptr_t)at, bytes))
-        complain(&access, (uintptr_t)at, EMULATE_BOUNDS, "it is not the kernel's");
+        emulate_memory_complain(&access, (uintptr_t)at, EMULATE_BOUNDS, "it is not the kernel's");
     if ((uintptr_t)at % alignment)
-        complain(&access, (uintptr_t)at, EMULATE_ALIGNMENT, "the machine wants it aligned further");
+        emulate_memory_complain(&access, (uintptr_t)at, EMULATE_ALIGNMENT,
+                                "the machine wants it aligned further");
 }
 
-void memory_read_async(uint32_t offset, uint32_t bytes, uint32_t epoch, const char *file,
-                       int line) {
+void emulate_memory_read_async(uint32_t offset, uint32_t bytes, uint32_t epoch, const char *file,
+                               int line) {
     struct access access = {.address = (uintptr_t)shared + offset,
                             .epoch = epoch,
                             .in_shared = true,
                             .proxy = true,
                             .file = file,
                             .line = line};
-    visit(&access, bytes);
+    emulate_memory_visit(&access, bytes);
 }
 
-void memory_write_begin(uint32_t offset, uint32_t bytes, uint32_t epoch, bool proxy,
-                        const char *file, int line) {
+void emulate_memory_write_begin(uint32_t offset, uint32_t bytes, uint32_t epoch, bool proxy,
+                                const char *file, int line) {
     struct access access = {.address = (uintptr_t)shared + offset,
                             .epoch = epoch,
                             .in_shared = true,
@@ -459,13 +472,13 @@ void memory_write_begin(uint32_t offset, uint32_t bytes, uint32_t epoch, bool pr
                             .proxy = proxy,
                             .file = file,
                             .line = line};
-    visit(&access, bytes);
+    emulate_memory_visit(&access, bytes);
     for (uint32_t i = offset; i < offset + bytes; i++)
         shared_cells[i].state = CELL_PENDING;
     memset(shared + offset, 0xA5, bytes);
 }
 
-void memory_write_end(uint32_t offset, const void *data, uint32_t bytes, uint32_t epoch) {
+void emulate_memory_write_end(uint32_t offset, const void *data, uint32_t bytes, uint32_t epoch) {
     memcpy(shared + offset, data, bytes);
     for (uint32_t i = offset; i < offset + bytes; i++) {
         shared_cells[i].state = CELL_SET;
@@ -473,7 +486,7 @@ void memory_write_end(uint32_t offset, const void *data, uint32_t bytes, uint32_
     }
 }
 
-void memory_reserve(uint32_t offset, uint32_t bytes) {
+void emulate_memory_reserve(uint32_t offset, uint32_t bytes) {
     for (uint32_t i = offset; i < offset + bytes; i++)
         shared_cells[i] = (struct cell){.stamp = block_stamp, .state = CELL_RESERVED};
 }

@@ -45,7 +45,7 @@ static bool ask_line(const char *file, uintptr_t offset, char *text, size_t size
     return text[0] && text[0] != '?';
 }
 
-void report_place(const void *instruction, char *text, size_t size) {
+void emulate_report_place(const void *instruction, char *text, size_t size) {
     Dl_info info;
     uintptr_t at = (uintptr_t)instruction - 1; /* a return address is behind its call */
     if (!dladdr(instruction, &info)) {
@@ -63,18 +63,18 @@ void report_place(const void *instruction, char *text, size_t size) {
         snprintf(text, size, "+0x%zx", (size_t)(at - (uintptr_t)info.dli_fbase));
 }
 
-void report_at(enum emulate_check check, const void *instruction, const char *format, ...) {
+void emulate_report_at(enum emulate_check check, const void *instruction, const char *format, ...) {
     char place[100], what[400];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    report_place(instruction, place, sizeof place);
+    emulate_report_place(instruction, place, sizeof place);
     char *colon = strrchr(place, ':');
     int line = 0;
     if (colon) {
         line = (int)strtol(colon + 1, NULL, 10);
         *colon = 0;
     }
-    emulate_found(check, place, line, "%s", what);
+    emulate_run_found(check, place, line, "%s", what);
 }

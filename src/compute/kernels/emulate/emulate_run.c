@@ -42,22 +42,22 @@ void emulate_streams(emulate_stream_put *put) {
     put_on_stream = put;
 }
 
-uint32_t emulate_random(uint32_t below) {
+uint32_t emulate_run_random(uint32_t below) {
     random_state ^= random_state >> 12;
     random_state ^= random_state << 25;
     random_state ^= random_state >> 27;
     return (uint32_t)((random_state * 0x2545F4914F6CDD1Du >> 32) * below >> 32);
 }
 
-bool emulate_running(void) {
+bool emulate_run_running(void) {
     return running;
 }
 
-struct fiber *emulate_self(void) {
+struct fiber *emulate_run_self(void) {
     return &fibers[emulate_block_now.thread];
 }
 
-bool emulate_on_stack(uintptr_t address, uintptr_t *offset_out) {
+bool emulate_run_on_stack(uintptr_t address, uintptr_t *offset_out) {
     uintptr_t first = (uintptr_t)stacks + (size_t)emulate_block_now.thread * STACK_BYTES;
     *offset_out = address - first;
     return address >= first && address < first + STACK_BYTES;
@@ -65,10 +65,10 @@ bool emulate_on_stack(uintptr_t address, uintptr_t *offset_out) {
 
 static void fiber_main(void) {
     emulate_block_now.launch.run(emulate_block_now.closure);
-    struct fiber *self = emulate_self();
+    struct fiber *self = emulate_run_self();
     self->ended = true;
     ended_count++;
-    emulate_sleep("nothing: it has ended", NULL, 0);
+    emulate_run_sleep("nothing: it has ended", NULL, 0);
 }
 
 static _Noreturn void resume(uint32_t thread) {
@@ -90,82 +90,82 @@ static _Noreturn void resume(uint32_t thread) {
 /* The thread that goes on, or none. */
 static bool draw_next(uint32_t *thread_out) {
     if (ended_count == emulate_block_now.launch.threads) return false;
-    while (copy_advance(ready_count == 0) && ready_count == 0) {
+    while (emulate_copy_advance(ready_count == 0) && ready_count == 0) {
     }
     if (!ready_count) return false;
-    uint32_t drawn = emulate_random(ready_count);
+    uint32_t drawn = emulate_run_random(ready_count);
     *thread_out = ready[drawn];
     ready[drawn] = ready[--ready_count];
     return true;
 }
 
-static void hand_over(void) {
+static void emulate_run_hand_over(void) {
     uint32_t next;
     if (!draw_next(&next))
         _longjmp(host,
                  ended_count == emulate_block_now.launch.threads ? HOST_ALL_ENDED : HOST_NONE_RUNS);
     if (next == emulate_block_now.thread)
-        emulate_self()->waits_for = NULL;
-    else if (!_setjmp(emulate_self()->context))
+        emulate_run_self()->waits_for = NULL;
+    else if (!_setjmp(emulate_run_self()->context))
         resume(next);
 }
 
-void emulate_sleep(const char *what, const char *file, int line) {
-    struct fiber *self = emulate_self();
+void emulate_run_sleep(const char *what, const char *file, int line) {
+    struct fiber *self = emulate_run_self();
     self->waits_for = what;
     self->file = file;
     self->line = line;
-    hand_over();
+    emulate_run_hand_over();
 }
 
-void emulate_wake(uint32_t thread) {
+void emulate_run_wake(uint32_t thread) {
     ready[ready_count++] = thread;
 }
 
-void emulate_rest(void) {
-    if (!ready_count || emulate_random(4)) return;
-    emulate_wake(emulate_block_now.thread);
-    hand_over();
+void emulate_run_rest(void) {
+    if (!ready_count || emulate_run_random(4)) return;
+    emulate_run_wake(emulate_block_now.thread);
+    emulate_run_hand_over();
 }
 
-bool emulate_knows(uint32_t epoch) {
+bool emulate_run_knows(uint32_t epoch) {
     uint32_t index = clock_index(epoch), time = clock_time(epoch);
     if (index == emulate_block_now.thread) return true;
-    const struct emulate_clock *known = emulate_self()->known;
+    const struct emulate_clock *known = emulate_run_self()->known;
     return index < known->count && time <= known->at[index];
 }
 
-bool emulate_knows_fenced(uint32_t epoch) {
+bool emulate_run_knows_fenced(uint32_t epoch) {
     uint32_t index = clock_index(epoch), time = clock_time(epoch);
     if (index >= EMULATE_THREADS_MAX) return true; /* was asynchronous itself */
     const struct fiber *writer = &fibers[index];
     for (uint32_t i = 0; i < FENCES_KEPT && i < writer->fence_count; i++)
-        if (time <= writer->fences[i] && emulate_knows(clock_epoch(index, writer->fences[i])))
+        if (time <= writer->fences[i] && emulate_run_knows(clock_epoch(index, writer->fences[i])))
             return true;
     return false;
 }
 
-uint32_t emulate_epoch(void) {
-    return clock_epoch(emulate_block_now.thread, emulate_self()->now);
+uint32_t emulate_run_epoch(void) {
+    return clock_epoch(emulate_block_now.thread, emulate_run_self()->now);
 }
 
 static void begin_time(struct fiber *fiber) {
     check(++fiber->now < CLOCK_TIME_MAX);
 }
 
-void emulate_tell(struct emulate_clock **clock) {
-    struct fiber *self = emulate_self();
-    clock_learn(clock, self->known);
-    clock_note(clock, emulate_block_now.thread, self->now);
+void emulate_run_report(struct emulate_clock **clock) {
+    struct fiber *self = emulate_run_self();
+    emulate_clock_learn(clock, self->known);
+    emulate_clock_note(clock, emulate_block_now.thread, self->now);
     begin_time(self);
 }
 
-void emulate_learn(struct emulate_clock *clock) {
-    clock_learn(&emulate_self()->known, clock);
+void emulate_run_learn(struct emulate_clock *clock) {
+    emulate_clock_learn(&emulate_run_self()->known, clock);
 }
 
 void emulate_fence_proxy(void) {
-    struct fiber *self = emulate_self();
+    struct fiber *self = emulate_run_self();
     self->fences[self->fence_count++ % FENCES_KEPT] = self->now;
     begin_time(self);
 }
@@ -199,7 +199,8 @@ static void report_fill(struct emulate_report *report, enum emulate_check check,
     vsnprintf(report->text + used, sizeof report->text - (size_t)used, format, arguments);
 }
 
-void emulate_found(enum emulate_check check, const char *file, int line, const char *format, ...) {
+void emulate_run_found(enum emulate_check check, const char *file, int line, const char *format,
+                       ...) {
     struct emulate_report printed, *report = collected ? collected : &printed;
     va_list arguments;
     va_start(arguments, format);
@@ -247,22 +248,22 @@ static void begin_block(uint32_t x, uint32_t y, uint32_t number) {
     block->y = y;
     block->number = number;
     block->fibers = fibers;
-    memory_begin_block();
-    warp_begin_block();
-    copy_begin_block();
-    wgmma_begin_block();
+    emulate_memory_begin_block();
+    emulate_warp_begin_block();
+    emulate_copy_begin_block();
+    emulate_wgmma_begin_block();
     ready_count = ended_count = 0;
-    struct emulate_clock *nothing = clock_new();
+    struct emulate_clock *nothing = emulate_clock_new();
     for (uint32_t i = 0; i < block->launch.threads; i++) {
-        clock_drop(fibers[i].known);
-        fibers[i] = (struct fiber){.known = clock_hold(nothing), .now = 1};
-        emulate_wake(i);
+        emulate_clock_drop(fibers[i].known);
+        fibers[i] = (struct fiber){.known = emulate_clock_hold(nothing), .now = 1};
+        emulate_run_wake(i);
     }
-    clock_drop(nothing);
+    emulate_clock_drop(nothing);
 }
 
 /* False: the launch is over. */
-static bool run_block(uint32_t x, uint32_t y, uint32_t number) {
+static bool emulate_run_block(uint32_t x, uint32_t y, uint32_t number) {
     begin_block(x, y, number);
     static volatile enum host_return how;
     how = (enum host_return)_setjmp(host);
@@ -276,16 +277,16 @@ static bool run_block(uint32_t x, uint32_t y, uint32_t number) {
         char waits[400];
         describe_waits(waits, sizeof waits);
         how = (enum host_return)_setjmp(host);
-        if (how == HOST_STARTS) emulate_found(EMULATE_DEADLOCK, NULL, 0, "%s", waits);
+        if (how == HOST_STARTS) emulate_run_found(EMULATE_DEADLOCK, NULL, 0, "%s", waits);
     } else if (how == HOST_ALL_ENDED) {
         how = (enum host_return)_setjmp(host);
         if (how == HOST_STARTS) {
-            copy_end_block();
-            wgmma_end_block();
+            emulate_copy_end_block();
+            emulate_wgmma_end_block();
         }
     }
     running = false;
-    copy_forget();
+    emulate_copy_forget();
     return how == HOST_STARTS;
 }
 
@@ -305,11 +306,12 @@ static void run_launch(void *argument) {
     emulate_block_now.launch = job->launch;
     emulate_block_now.closure = job->closure;
     emulate_block_now.closure_bytes = job->closure_bytes;
-    memory_begin_launch();
+    emulate_memory_begin_launch();
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t drawn = i + emulate_random(count - i), block = order[drawn];
+        uint32_t drawn = i + emulate_run_random(count - i), block = order[drawn];
         order[drawn] = order[i];
-        if (!run_block(block % job->launch.grid_x, block / job->launch.grid_x, i + 1)) break;
+        if (!emulate_run_block(block % job->launch.grid_x, block / job->launch.grid_x, i + 1))
+            break;
     }
     free(order);
 }

@@ -52,7 +52,7 @@ void emulate_e4m3_bits(uint32_t bits) {
     e4m3_bits = bits;
 }
 
-void wgmma_begin_block(void) {
+void emulate_wgmma_begin_block(void) {
     memset(next_product, 0, sizeof next_product);
     memset(committed, 0, sizeof committed);
     for (uint32_t i = 0; i < emulate_block_now.launch.threads / WARPGROUP; i++) {
@@ -62,16 +62,16 @@ void wgmma_begin_block(void) {
     }
 }
 
-void wgmma_end_block(void) {
+void emulate_wgmma_end_block(void) {
     for (uint32_t i = 0; i < emulate_block_now.launch.threads / WARPGROUP; i++)
         if (groups[i].first != groups[i].made)
-            emulate_found(EMULATE_LEFT, NULL, 0,
-                          "the block ends, and %u products of warpgroup %u are "
-                          "in flight",
-                          groups[i].made - groups[i].first, i);
+            emulate_run_found(EMULATE_LEFT, NULL, 0,
+                              "the block ends, and %u products of warpgroup %u are "
+                              "in flight",
+                              groups[i].made - groups[i].first, i);
 }
 
-void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place) {
+void emulate_wgmma_check_stack(uintptr_t address, size_t bytes, const void *place) {
     uint32_t thread = emulate_block_now.thread;
     const struct warpgroup *group = &groups[thread / WARPGROUP];
     if (!group->tiles_used) return;
@@ -79,9 +79,9 @@ void wgmma_check_stack(uintptr_t address, size_t bytes, const void *place) {
         const struct wgmma_tile *tile = &group->tiles[i];
         uintptr_t d = (uintptr_t)tile->d[thread % WARPGROUP];
         if (tile->users && d && address < d + tile->n / 2 * sizeof(float) && address + bytes > d)
-            report_at(EMULATE_REGISTERS, place,
-                      "an accumulator of a wgmma in flight is touched (element %u)",
-                      (unsigned)((address - d) / sizeof(float)));
+            emulate_report_at(EMULATE_REGISTERS, place,
+                              "an accumulator of a wgmma in flight is touched (element %u)",
+                              (unsigned)((address - d) / sizeof(float)));
     }
 }
 
@@ -95,7 +95,7 @@ static float *sum_at(struct wgmma_tile *tile, uint32_t thread, uint32_t i) {
     return &tile->sum[row][column];
 }
 
-static void gather(struct wgmma_tile *tile, uint32_t thread) {
+static void emulate_wgmma_gather(struct wgmma_tile *tile, uint32_t thread) {
     for (uint32_t i = 0; i < tile->n / 2; i++) {
         *sum_at(tile, thread, i) = tile->d[thread][i];
         tile->d[thread][i] = float_from_bits(0x7FE5A5A5u);
@@ -121,14 +121,15 @@ static struct operand operand_of(uint64_t descriptor, bool mn, const char *file,
         .stride = (uint32_t)(descriptor >> 32 & 0x3FFF) << 4,
     };
     if (descriptor >> 62 != 1 || (descriptor >> 49 & 7))
-        emulate_found(EMULATE_DESCRIPTOR, file, line,
-                      "descriptor %016llx: only swizzling by 128 bytes at offset 0 is emulated",
-                      (unsigned long long)descriptor);
+        emulate_run_found(EMULATE_DESCRIPTOR, file, line,
+                          "descriptor %016llx: only swizzling by 128 bytes at offset 0 is emulated",
+                          (unsigned long long)descriptor);
     if (operand.start & 0x380 || operand.stride % 1024 || (mn && operand.leading % 1024))
-        emulate_found(EMULATE_DESCRIPTOR, file, line,
-                      "descriptor %016llx: an atom of 8 rows of 128 bytes begins at a multiple of "
-                      "1,024",
-                      (unsigned long long)descriptor);
+        emulate_run_found(
+            EMULATE_DESCRIPTOR, file, line,
+            "descriptor %016llx: an atom of 8 rows of 128 bytes begins at a multiple of "
+            "1,024",
+            (unsigned long long)descriptor);
     return operand;
 }
 
@@ -152,17 +153,18 @@ static void read_operand(const struct wgmma_product *product, uint64_t descripto
             uint32_t offset = mn ? operand_offset(&operand, byte / 2, i * 2, true)
                                  : operand_offset(&operand, i, byte, false);
             if (offset + 16 > emulate_block_now.launch.shared_bytes)
-                emulate_found(EMULATE_BOUNDS, product->file, product->line,
-                              "an operand reaches shared+0x%x, behind the block's memory", offset);
-            memory_read_async(offset, 16, clock_epoch(actor, product->group), product->file,
-                              product->line);
+                emulate_run_found(EMULATE_BOUNDS, product->file, product->line,
+                                  "an operand reaches shared+0x%x, behind the block's memory",
+                                  offset);
+            emulate_memory_read_async(offset, 16, clock_epoch(actor, product->group), product->file,
+                                      product->line);
         }
 }
 
 static float operand_value(const struct operand *operand, enum emulate_type type, uint32_t line,
                            uint32_t k, bool mn) {
-    const char *at =
-        memory_shared() + operand_offset(operand, line, type == EMULATE_BF16 ? 2 * k : k, mn);
+    const char *at = emulate_memory_shared() +
+                     operand_offset(operand, line, type == EMULATE_BF16 ? 2 * k : k, mn);
     if (type == EMULATE_E4M3) return float_from_e4m3((uint8_t)*at);
     uint16_t bits;
     memcpy(&bits, at, sizeof bits);
@@ -188,8 +190,9 @@ static float register_value(const struct wgmma_product *product, uint32_t row, u
 #define WIDEST
 #endif
 
-WIDEST static void add_exactly(float *restrict sum, const float *restrict a, uint32_t k_count,
-                               float (*restrict b)[COLUMNS_MAX], uint32_t n) {
+WIDEST static void emulate_wgmma_add_exactly(float *restrict sum, const float *restrict a,
+                                             uint32_t k_count, float (*restrict b)[COLUMNS_MAX],
+                                             uint32_t n) {
     for (uint32_t k = 0; k < k_count; k++)
         for (uint32_t c = 0; c < n; c++)
             sum[c] += a[k] * b[k][c];
@@ -226,7 +229,7 @@ WIDEST static void add_cut(float *restrict sum, const float *restrict a, uint32_
         sum[c] = (float)whole[c] * down[c];
 }
 
-static void multiply(struct wgmma_product *product) {
+static void emulate_wgmma_multiply(struct wgmma_product *product) {
     static float a[ROWS][K_MAX], b[K_MAX][COLUMNS_MAX];
     const struct emulate_wgmma *form = &product->form;
     struct wgmma_tile *tile = product->tile;
@@ -248,7 +251,7 @@ static void multiply(struct wgmma_product *product) {
         if (form->type == EMULATE_E4M3 && e4m3_bits)
             add_cut(tile->sum[row], a[row], k_count, b, form->n, e4m3_bits);
         else
-            add_exactly(tile->sum[row], a[row], k_count, b, form->n);
+            emulate_wgmma_add_exactly(tile->sum[row], a[row], k_count, b, form->n);
     }
 }
 
@@ -278,7 +281,7 @@ static void begin_product(struct warpgroup *group, float *d, const struct emulat
     product->tile = tile_of(group, d, thread % WARPGROUP, form->n);
     product->tile->users++;
     product->joined = 0;
-    product->checker = emulate_random(WARPGROUP);
+    product->checker = emulate_run_random(WARPGROUP);
     product->group = committed[thread] + 1;
     product->file = file;
     product->line = line;
@@ -288,27 +291,27 @@ static void join_tile(struct wgmma_tile *tile, float *d, uint32_t n, uint32_t la
                       const char *file, int line) {
     if (!tile->d[lane]) {
         tile->d[lane] = d;
-        gather(tile, lane);
+        emulate_wgmma_gather(tile, lane);
     }
     if (tile->d[lane] != d || tile->n != n)
-        emulate_found(EMULATE_REGISTERS, file, line,
-                      "accumulates into other registers than the warpgroup's other threads");
+        emulate_run_found(EMULATE_REGISTERS, file, line,
+                          "accumulates into other registers than the warpgroup's other threads");
 }
 
 void emulate_wgmma(float *d, const struct emulate_wgmma *form, const char *file, int line) {
     uint32_t thread = emulate_block_now.thread, lane = thread % WARPGROUP;
     struct warpgroup *group = &groups[thread / WARPGROUP];
-    if (!emulate_self()->wgmma_fenced)
-        emulate_found(EMULATE_REGISTERS, file, line, "no wgmma.fence since the last wait");
+    if (!emulate_run_self()->wgmma_fenced)
+        emulate_run_found(EMULATE_REGISTERS, file, line, "no wgmma.fence since the last wait");
     if (next_product[thread] == group->made) begin_product(group, d, form, file, line);
     struct wgmma_product *product = &group->products[next_product[thread]++ % PRODUCTS_MAX];
     const struct emulate_wgmma *first = &product->form;
     if (first->a_descriptor != form->a_descriptor || first->b_descriptor != form->b_descriptor ||
         first->accumulate != form->accumulate || product->line != line ||
         strcmp(product->file, file) || product->group != committed[thread] + 1)
-        emulate_found(EMULATE_DIVERGENCE, file, line,
-                      "another thread of the warpgroup is at line %d, or has other operands",
-                      product->line);
+        emulate_run_found(EMULATE_DIVERGENCE, file, line,
+                          "another thread of the warpgroup is at line %d, or has other operands",
+                          product->line);
     join_tile(product->tile, d, form->n, lane, file, line);
     if (form->a_registers)
         memcpy(product->a_registers[lane], form->a_registers, sizeof product->a_registers[lane]);
@@ -321,7 +324,7 @@ void emulate_wgmma(float *d, const struct emulate_wgmma *form, const char *file,
 }
 
 void emulate_wgmma_fence(void) {
-    emulate_self()->wgmma_fenced = true;
+    emulate_run_self()->wgmma_fenced = true;
 }
 
 void emulate_wgmma_commit(void) {
@@ -332,7 +335,7 @@ static void finish_products(struct warpgroup *group, uint32_t last) {
     while (group->first != group->made) {
         struct wgmma_product *product = &group->products[group->first % PRODUCTS_MAX];
         if (product->group > last) return;
-        multiply(product);
+        emulate_wgmma_multiply(product);
         group->first++;
         if (--product->tile->users == 0) {
             scatter(product->tile);
@@ -342,19 +345,19 @@ static void finish_products(struct warpgroup *group, uint32_t last) {
 }
 
 void emulate_wgmma_wait(uint32_t left, const char *file, int line) {
-    if (!warp_meet(WARPGROUP, "wgmma.wait_group", file, line)) return;
+    if (!emulate_warp_meet(WARPGROUP, "wgmma.wait_group", file, line)) return;
     uint32_t index = emulate_block_now.thread / WARPGROUP, first = index * WARPGROUP;
     for (uint32_t i = first + 1; i < first + WARPGROUP; i++)
         if (committed[i] != committed[first] || next_product[i] != next_product[first])
-            emulate_found(EMULATE_DIVERGENCE, file, line,
-                          "threads %u and %u have issued or committed different products", first,
-                          i);
+            emulate_run_found(EMULATE_DIVERGENCE, file, line,
+                              "threads %u and %u have issued or committed different products",
+                              first, i);
     uint32_t last = committed[first] > left ? committed[first] - left : 0;
     finish_products(&groups[index], last);
     for (uint32_t i = first; i < first + WARPGROUP; i++) {
         struct fiber *fiber = &emulate_block_now.fibers[i];
-        clock_note(&fiber->known, CLOCK_WARPGROUPS + index, last);
+        emulate_clock_note(&fiber->known, CLOCK_WARPGROUPS + index, last);
         fiber->wgmma_fenced = false;
     }
-    warp_part(WARPGROUP);
+    emulate_warp_part(WARPGROUP);
 }

@@ -11,7 +11,7 @@ struct answer_block {
     char bytes[];
 };
 
-static struct answer_block *block_add(struct answer_text *text, struct arena *arena) {
+static struct answer_block *answer_text_block_add(struct answer_text *text, struct arena *arena) {
     size_t part = text->count / GROWTH_PART;
     size_t room = part < BLOCK_BYTES_MIN   ? BLOCK_BYTES_MIN
                   : part > BLOCK_BYTES_MAX ? BLOCK_BYTES_MAX
@@ -31,7 +31,7 @@ bool answer_text_add(struct answer_text *text, struct arena *arena, struct bytes
     text->escaped_count += json_writer_escaped_count(piece);
     while (piece.count) {
         struct answer_block *block = text->last;
-        if (!block || block->count == block->room) block = block_add(text, arena);
+        if (!block || block->count == block->room) block = answer_text_block_add(text, arena);
         if (!block) return false;
         size_t left = block->room - block->count;
         size_t count = piece.count < left ? piece.count : left;

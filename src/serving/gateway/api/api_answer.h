@@ -30,7 +30,8 @@ struct api_answer {
     bool logprobs;
     bool seals_reasoning; /* reasoning is repeated, in the form in which clients may send it back */
     struct tool_aliases aliases;
-    struct bytes told; /* fields that repeat the request, written by the dialect when it read it */
+    struct bytes
+        reported; /* fields that repeat the request, written by the dialect when it read it */
     const struct tokenizer *tokenizer; /* NULL: none */
     struct request_id id;
     int64_t created; /* unix seconds */
@@ -104,7 +105,8 @@ struct dialect_place {
     uint32_t events; /* count of printed events */
     uint32_t blocks; /* opened: content blocks, output items */
     uint32_t open;   /* kind of the open one, in the dialect's own numbers; 0: none */
-    size_t told; /* tokens of the answer with reported log probabilities, or that will never have
+    size_t
+        reported; /* tokens of the answer with reported log probabilities, or that will never have
                   * them reported */
 };
 

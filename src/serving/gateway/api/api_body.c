@@ -18,8 +18,8 @@ static bool read_tree(struct api_reader *reader, const struct api_field *field,
     return true;
 }
 
-static bool read_field(struct api_reader *reader, const struct api_field *field,
-                       const struct tree *value, struct api_request *out) {
+static bool api_body_read_field(struct api_reader *reader, const struct api_field *field,
+                                const struct tree *value, struct api_request *out) {
     void *member = (char *)out + field->offset;
     if (field->read) return field->read(reader, value, out);
     switch (field->kind) {
@@ -43,13 +43,14 @@ static bool read_field(struct api_reader *reader, const struct api_field *field,
     return false;
 }
 
-static bool read_all(struct api_reader *reader, struct api_request *out) {
+static bool api_body_read_all(struct api_reader *reader, struct api_request *out) {
     const struct api_field *field;
     for (size_t i = 0; (field = api_field_at(i)); i++) {
         if (!(field->dialects >> reader->dialect->number & 1)) continue;
         const struct tree *value = api_reader_given(reader->root, field->name);
         if (!value) continue;
-        if (field->use == API_FIELD_READ && !read_field(reader, field, value, out)) return false;
+        if (field->use == API_FIELD_READ && !api_body_read_field(reader, field, value, out))
+            return false;
         bool fine = field->only ? api_reader_is_one_of(value, field->only)
                                 : api_reader_is_neutral(value, field->fine);
         if (field->use == API_FIELD_REFUSED && !fine)
@@ -63,7 +64,7 @@ static bool read_all(struct api_reader *reader, struct api_request *out) {
 /* Bytes of a name in a header; the rest is cut, and bytes that are not plain become '?'. */
 #define NAME_BYTES_MAX 40
 
-static void write_name(struct json_writer *writer, struct bytes name) {
+static void api_body_write_name(struct json_writer *writer, struct bytes name) {
     for (size_t i = 0; i < name.count && i < NAME_BYTES_MAX; i++) {
         bool plain = name.data[i] > ' ' && name.data[i] < 0x7F && name.data[i] != ',';
         json_writer_bytes(writer, (struct bytes){plain ? &name.data[i] : "?", 1});
@@ -92,7 +93,7 @@ static bool name_unknown(void *context, const char *place, struct bytes name) {
     json_writer_text(writer, writer->count ? ", " : "unknown fields: ");
     json_writer_text(writer, place);
     if (*place) json_writer_text(writer, ".");
-    write_name(writer, name);
+    api_body_write_name(writer, name);
     return true;
 }
 
@@ -113,7 +114,7 @@ static bool warn_of_unknown(struct api_reader *reader, struct api_request *out) 
 }
 
 bool api_body_read(struct api_reader *reader, struct api_request *out) {
-    return read_all(reader, out) && warn_of_unknown(reader, out);
+    return api_body_read_all(reader, out) && warn_of_unknown(reader, out);
 }
 
 bool api_body_warn(struct api_reader *reader, struct api_request *out, const char *place,

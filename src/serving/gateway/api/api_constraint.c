@@ -19,8 +19,8 @@ struct constraint_field {
 /* ---- forms ---- */
 
 /* Makes the answer {"KEY": VALUE}. */
-static bool bind(struct api_reader *reader, const char *field, const char *key,
-                 const struct tree *value, struct api_request *out) {
+static bool api_constraint_bind(struct api_reader *reader, const char *field, const char *key,
+                                const struct tree *value, struct api_request *out) {
     struct api_constraint *constraint = &out->constraint;
     struct tree *form = tree_make_object(reader->arena);
     if (!form || !tree_set(reader->arena, form, key, value)) return api_reader_no_memory(reader);
@@ -52,7 +52,7 @@ static bool parse_schema(struct api_reader *reader, const char *field, struct by
     if (part != TREE_PART_COUNT)
         return api_error_set(reader->error, 413, field, "request_too_large",
                              "'%s' has more than %zu %s; that is the limit.", field,
-                             most.counts[part], tree_part_name(part));
+                             most.counts[part], tree_extent_part_name(part));
     enum status status = tree_parse(reader->arena, text, field, out, &reason);
     if (status == STATUS_NO_MEMORY) return api_reader_no_memory(reader);
     return !status || api_error_set(reader->error, 400, field, "invalid_json", "%s", reason.text);
@@ -64,14 +64,14 @@ static bool is_schema(const struct tree *value) {
 }
 
 /* Reads a schema, or a string with a schema as JSON text. */
-static bool read_schema(struct api_reader *reader, const char *field, const struct tree *value,
-                        struct api_request *out) {
+static bool api_constraint_read_schema(struct api_reader *reader, const char *field,
+                                       const struct tree *value, struct api_request *out) {
     const struct tree *schema = value;
     struct bytes text;
     if (tree_get_string(value, &text) && !parse_schema(reader, field, text, &schema)) return false;
     if (!is_schema(schema))
         return api_reader_wrong_type(reader, field, "a JSON schema: an object", schema);
-    return bind(reader, field, "schema", schema, out);
+    return api_constraint_bind(reader, field, "schema", schema, out);
 }
 
 static bool bind_any_object(struct api_reader *reader, const char *field, struct api_request *out) {
@@ -79,7 +79,7 @@ static bool bind_any_object(struct api_reader *reader, const char *field, struct
     struct tree *type = tree_make_string(reader->arena, BYTES_LITERAL("object"));
     if (!schema || !tree_set(reader->arena, schema, "type", type))
         return api_reader_no_memory(reader);
-    return bind(reader, field, "schema", schema, out);
+    return api_constraint_bind(reader, field, "schema", schema, out);
 }
 
 static bool read_json_object(struct api_reader *reader, const char *field, const struct tree *value,
@@ -104,32 +104,32 @@ bool api_constraint_read_format(struct api_reader *reader, const char *field,
     if (!schema || !is_schema(schema))
         return api_reader_needs(reader, field,
                                 holder ? "an object 'json_schema.schema'" : "an object 'schema'");
-    return bind(reader, field, "schema", schema, out);
+    return api_constraint_bind(reader, field, "schema", schema, out);
 }
 
 /* ---- other texts ---- */
 
 /* An empty text asks for nothing. */
-static bool read_text(struct api_reader *reader, const char *field, const char *key,
-                      const struct tree *value, struct api_request *out) {
+static bool api_constraint_read_text(struct api_reader *reader, const char *field, const char *key,
+                                     const struct tree *value, struct api_request *out) {
     struct bytes text;
     if (!tree_get_string(value, &text))
         return api_reader_wrong_type(reader, field, "a string", value);
-    return text.count == 0 || bind(reader, field, key, value, out);
+    return text.count == 0 || api_constraint_bind(reader, field, key, value, out);
 }
 
-static bool read_regex(struct api_reader *reader, const char *field, const struct tree *value,
-                       struct api_request *out) {
-    return read_text(reader, field, "regex", value, out);
+static bool api_constraint_read_regex(struct api_reader *reader, const char *field,
+                                      const struct tree *value, struct api_request *out) {
+    return api_constraint_read_text(reader, field, "regex", value, out);
 }
 
 static bool read_grammar(struct api_reader *reader, const char *field, const struct tree *value,
                          struct api_request *out) {
-    return read_text(reader, field, "gbnf", value, out);
+    return api_constraint_read_text(reader, field, "gbnf", value, out);
 }
 
-static bool read_choice(struct api_reader *reader, const char *field, const struct tree *value,
-                        struct api_request *out) {
+static bool api_constraint_read_choice(struct api_reader *reader, const char *field,
+                                       const struct tree *value, struct api_request *out) {
     struct bytes text;
     if (tree_kind(value) != TREE_ARRAY)
         return api_reader_wrong_type(reader, field, "an array of strings", value);
@@ -139,7 +139,7 @@ static bool read_choice(struct api_reader *reader, const char *field, const stru
     for (size_t i = 0; i < tree_count(value); i++)
         if (!tree_get_string(tree_at(value, i), &text))
             return api_reader_wrong_type(reader, field, "an array of strings", tree_at(value, i));
-    return bind(reader, field, "choice", value, out);
+    return api_constraint_bind(reader, field, "choice", value, out);
 }
 
 /* ---- fields ---- */
@@ -156,10 +156,10 @@ static bool read_each(struct api_reader *reader, const struct tree *object,
 }
 
 static const struct constraint_field outputs[] = {
-    {"json", read_schema, "structured_outputs.json"},
+    {"json", api_constraint_read_schema, "structured_outputs.json"},
     {"json_object", read_json_object, "structured_outputs.json_object"},
-    {"regex", read_regex, "structured_outputs.regex"},
-    {"choice", read_choice, "structured_outputs.choice"},
+    {"regex", api_constraint_read_regex, "structured_outputs.regex"},
+    {"choice", api_constraint_read_choice, "structured_outputs.choice"},
     {"grammar", read_grammar, "structured_outputs.grammar"},
 };
 
@@ -191,12 +191,12 @@ bool api_constraint_read(struct api_reader *reader, struct api_request *out) {
     static const struct constraint_field fields[] = {
         {"response_format", api_constraint_read_format, NULL},
         {"structured_outputs", read_outputs, NULL},
-        {"guided_json", read_schema, NULL},
-        {"guided_regex", read_regex, NULL},
-        {"guided_choice", read_choice, NULL},
+        {"guided_json", api_constraint_read_schema, NULL},
+        {"guided_regex", api_constraint_read_regex, NULL},
+        {"guided_choice", api_constraint_read_choice, NULL},
         {"guided_grammar", read_grammar, NULL},
-        {"json_schema", read_schema, NULL},
-        {"regex", read_regex, NULL},
+        {"json_schema", api_constraint_read_schema, NULL},
+        {"regex", api_constraint_read_regex, NULL},
         {"ebnf", read_grammar, NULL},
         {"grammar", read_grammar, NULL},
     };

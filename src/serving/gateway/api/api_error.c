@@ -4,7 +4,7 @@
 #include "base/format.h"
 #include "serving/text/utf8.h"
 
-static const char *error_type(uint32_t http_status) {
+static const char *api_error_type(uint32_t http_status) {
     if (http_status == 402) return "unknown_error"; /* as in DeepSeek's API */
     if (http_status == 429) return "rate_limit_error";
     return http_status >= 500 ? "server_error" : "invalid_request_error";
@@ -71,14 +71,14 @@ void api_error_write(struct json_writer *writer, const struct api_error *error) 
     json_writer_text(writer, "{\"error\":{\"message\":");
     write_or_null(writer, error->message);
     json_writer_text(writer, ",\"type\":");
-    write_or_null(writer, error_type(error->http_status));
+    write_or_null(writer, api_error_type(error->http_status));
     json_writer_text(writer, ",\"param\":");
     write_or_null(writer, error->param);
     json_writer_text(writer, ",\"code\":");
     write_or_null(writer, error->code);
     if (error->limit) {
         json_writer_text(writer, ",\"limit\":");
-        write_or_null(writer, entry_limit_name(error->limit));
+        write_or_null(writer, record_ledger_usage_limit_name(error->limit));
     }
     json_writer_text(writer, "}}");
 }

@@ -25,7 +25,7 @@ struct api_error {
     uint32_t http_status;
     uint32_t retry_after_seconds; /* 0: none */
     uint32_t allow;               /* with 405: as record_respond's */
-    enum entry_limit limit;       /* the limit that was exceeded, also reported as "limit" */
+    enum usage_limit limit;       /* the limit that was exceeded, also reported as "limit" */
     const char *code;             /* a literal, or NULL */
     char param[64];               /* empty: null */
     char message[512];

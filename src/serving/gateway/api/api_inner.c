@@ -91,7 +91,7 @@ static bool is_of_type(const struct inner_row *row, const struct tree *object) {
     return !row->types || api_reader_is_one_of(tree_member(object, "type"), row->types);
 }
 
-static bool is_known(const struct inner_search *search, struct bytes name) {
+static bool api_inner_is_known(const struct inner_search *search, struct bytes name) {
     const struct chat_template *chat_template = search->reader->defaults->chat_template;
     if (api_reader_has_word(search->row->names, name)) return true;
     return search->row->templated && chat_template && chat_template_uses(chat_template, name.data);
@@ -104,23 +104,24 @@ static bool is_seen(struct inner_search *search, struct bytes name) {
     return false;
 }
 
-static void look_at(struct inner_search *search, const struct tree *object, const char *place) {
+static void api_inner_look_at(struct inner_search *search, const struct tree *object,
+                              const char *place) {
     struct tree_cursor cursor = {0};
     struct bytes name;
     const struct tree *value;
     if (tree_kind(object) != TREE_OBJECT || !is_of_type(search->row, object)) return;
     while (!search->full && tree_next_member(object, &cursor, &name, &value))
-        if (!tree_is_null(value) && !is_known(search, name) && !is_seen(search, name))
+        if (!tree_is_null(value) && !api_inner_is_known(search, name) && !is_seen(search, name))
             search->full = !search->sink(search->context, place, name);
 }
 
 /* Follows `rest` of the row's place from `value`, which is at `place`. */
-static void follow(struct inner_search *search, const struct tree *value, const char *rest,
-                   const char *place) {
+static void api_inner_follow(struct inner_search *search, const struct tree *value,
+                             const char *rest, const char *place) {
     size_t count = strcspn(rest, "[.");
     char name[32], here[96];
     if (!*rest) {
-        look_at(search, value, place);
+        api_inner_look_at(search, value, place);
         return;
     }
     format_text(name, sizeof name, "%.*s", (int)count, rest);
@@ -135,7 +136,7 @@ static void follow(struct inner_search *search, const struct tree *value, const 
             format_text(here, sizeof here, "%s%s%s[%zu]", place, between, name, i);
         else
             format_text(here, sizeof here, "%s%s%s", place, between, name);
-        follow(search, list ? tree_at(member, i) : member, rest, here);
+        api_inner_follow(search, list ? tree_at(member, i) : member, rest, here);
     }
 }
 
@@ -145,7 +146,7 @@ void api_inner_find_unknown(const struct api_reader *reader, api_inner_sink *sin
         if (!(rows[i].dialects >> reader->dialect->number & 1)) continue;
         struct inner_search search = {
             .reader = reader, .row = &rows[i], .sink = sink, .context = context};
-        follow(&search, reader->root, rows[i].place, "");
+        api_inner_follow(&search, reader->root, rows[i].place, "");
         full = search.full;
     }
 }

@@ -19,7 +19,7 @@ static bool check_part(struct api_reader *reader, const struct tree *part, const
 
 static bool check_content(struct api_reader *reader, const struct tree *message, size_t index,
                           bool may_be_null) {
-    struct api_place place = api_place_of("messages", index, ".content");
+    struct api_place place = api_reader_place_of("messages", index, ".content");
     const struct tree *value = api_reader_given(message, "content");
     struct bytes text;
     if (!value)
@@ -52,7 +52,7 @@ static bool is_call(const struct tree *call) {
 static bool check_calls(struct api_reader *reader, const struct tree *message, size_t index) {
     const struct tree *value = api_reader_given(message, "tool_calls");
     if (!value) return true;
-    struct api_place place = api_place_of("messages", index, ".tool_calls");
+    struct api_place place = api_reader_place_of("messages", index, ".tool_calls");
     if (tree_kind(value) != TREE_ARRAY)
         return api_reader_wrong_type(reader, place.text, "an array", value);
     for (size_t i = 0; i < tree_count(value); i++)
@@ -69,7 +69,7 @@ static bool check_calls(struct api_reader *reader, const struct tree *message, s
 
 static bool check_role(struct api_reader *reader, const struct tree *message, size_t index) {
     static const char *const roles[] = {"system", "developer", "user", "assistant", "tool"};
-    struct api_place place = api_place_of("messages", index, ".role");
+    struct api_place place = api_reader_place_of("messages", index, ".role");
     const struct tree *value = api_reader_given(message, "role");
     struct bytes role;
     if (!value) return api_reader_missing(reader, place.text);
@@ -83,9 +83,9 @@ static bool check_role(struct api_reader *reader, const struct tree *message, si
 }
 
 /* Checks a member that a template may use as a string. */
-static bool check_text(struct api_reader *reader, const struct tree *message, size_t index,
-                       const char *name, const char *rest) {
-    struct api_place place = api_place_of("messages", index, rest);
+static bool api_messages_check_text(struct api_reader *reader, const struct tree *message,
+                                    size_t index, const char *name, const char *rest) {
+    struct api_place place = api_reader_place_of("messages", index, rest);
     const struct tree *value = api_reader_given(message, name);
     struct bytes text;
     return !value || tree_get_string(value, &text) ||
@@ -103,7 +103,7 @@ static bool check_others(struct api_reader *reader, const struct tree *message, 
     };
     for (size_t i = 0; i < ARRAY_COUNT(refused); i++) {
         const struct tree *value = tree_member(message, refused[i].name);
-        struct api_place place = api_place_of("messages", index, refused[i].rest);
+        struct api_place place = api_reader_place_of("messages", index, refused[i].rest);
         if (value && !api_reader_is_neutral(value, NULL))
             return api_reader_unsupported(reader, place.text, refused[i].why);
     }
@@ -111,7 +111,7 @@ static bool check_others(struct api_reader *reader, const struct tree *message, 
 }
 
 static bool check_message(struct api_reader *reader, const struct tree *message, size_t index) {
-    struct api_place place = api_place_of("messages", index, "");
+    struct api_place place = api_reader_place_of("messages", index, "");
     if (tree_kind(message) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", message);
     if (!check_role(reader, message, index)) return false;
@@ -119,9 +119,10 @@ static bool check_message(struct api_reader *reader, const struct tree *message,
     return check_others(reader, message, index) &&
            check_content(reader, message, index, assistant) &&
            check_calls(reader, message, index) &&
-           check_text(reader, message, index, "name", ".name") &&
-           check_text(reader, message, index, "tool_call_id", ".tool_call_id") &&
-           check_text(reader, message, index, "reasoning_content", ".reasoning_content");
+           api_messages_check_text(reader, message, index, "name", ".name") &&
+           api_messages_check_text(reader, message, index, "tool_call_id", ".tool_call_id") &&
+           api_messages_check_text(reader, message, index, "reasoning_content",
+                                   ".reasoning_content");
 }
 
 bool api_messages_check(struct api_reader *reader, const struct tree *messages) {
@@ -155,7 +156,7 @@ bool api_messages_check_last(struct api_reader *reader, const struct tree *messa
 
 bool api_messages_continue(struct api_reader *reader, const struct tree *messages, bool *out) {
     for (size_t i = 0; i < tree_count(messages); i++) {
-        struct api_place place = api_place_of("messages", i, ".prefix");
+        struct api_place place = api_reader_place_of("messages", i, ".prefix");
         const struct tree *value = api_reader_given(tree_at(messages, i), "prefix");
         bool prefix = false;
         if (!value) continue;

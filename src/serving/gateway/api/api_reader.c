@@ -3,7 +3,7 @@
 
 #include "base/format.h"
 
-struct api_place api_place_of(const char *list, size_t index, const char *rest) {
+struct api_place api_reader_place_of(const char *list, size_t index, const char *rest) {
     struct api_place place;
     format_text(place.text, sizeof place.text, "%s[%zu]%s", list, index, rest);
     return place;

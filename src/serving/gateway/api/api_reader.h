@@ -26,7 +26,7 @@ struct api_reader {
     const struct api_place *tool_places; /* the path of each tool; NULL: tools[0] and so on */
 };
 
-struct api_place api_place_of(const char *list, size_t index, const char *rest);
+struct api_place api_reader_place_of(const char *list, size_t index, const char *rest);
 
 /* ---- refusals; each returns false ---- */
 

@@ -29,7 +29,7 @@ static bool check_extent(const struct dialect *dialect, struct bytes body, uint6
     return api_error_set(error, 413, NULL, "request_too_large",
                          "The request body has more than %zu %s; that is the limit. Send a "
                          "smaller one.",
-                         most.counts[part], tree_part_name(part));
+                         most.counts[part], tree_extent_part_name(part));
 }
 
 bool api_request_open(struct api_reader *reader, struct bytes body) {

@@ -76,10 +76,10 @@ struct api_request {
     bool strict_order; /* keys follow the order of the schema */
     struct api_constraint constraint;
     struct tool_aliases aliases;
-    bool seals_reasoning; /* for struct api_answer */
-    bool one_call;        /* the answer ends after its first call */
-    struct bytes told;    /* for struct api_answer */
-    struct bytes warning; /* one line of visible ASCII for the client; empty: none */
+    bool seals_reasoning;  /* for struct api_answer */
+    bool one_call;         /* the answer ends after its first call */
+    struct bytes reported; /* for struct api_answer */
+    struct bytes warning;  /* one line of visible ASCII for the client; empty: none */
 };
 
 /* A name of the model that clients may use. */

@@ -17,14 +17,14 @@ static struct bytes bytes_of_token(const struct tokenizer *tokenizer, uint32_t t
     return tokenizer ? tokenizer_token_bytes(tokenizer, token) : (struct bytes){"", 0};
 }
 
-static void write_number(struct json_writer *writer, float logprob) {
+static void api_tokens_write_number(struct json_writer *writer, float logprob) {
     char text[32];
     if (!(logprob > -9999)) logprob = -9999;
     size_t count = format_text(text, sizeof text, "%.9g", logprob < 0 ? (double)logprob : 0.0);
     json_writer_bytes(writer, (struct bytes){text, count});
 }
 
-static void write_id(struct json_writer *writer, uint32_t token) {
+static void api_tokens_write_id(struct json_writer *writer, uint32_t token) {
     json_writer_text(writer, "\"token_id:");
     json_writer_unsigned(writer, token);
     json_writer_text(writer, "\"");
@@ -67,9 +67,9 @@ static void write_entry(const struct spelling *spelling, const struct token_logp
     if (bytes.count)
         utf8_write_repaired(writer, bytes);
     else
-        write_id(writer, entry->token);
+        api_tokens_write_id(writer, entry->token);
     json_writer_text(writer, ",\"logprob\":");
-    write_number(writer, entry->logprob);
+    api_tokens_write_number(writer, entry->logprob);
     json_writer_text(writer, ",\"bytes\":");
     json_writer_text(writer, bytes.count ? "[" : "null");
     for (size_t i = 0; i < bytes.count; i++) {
@@ -130,10 +130,10 @@ void api_tokens_chat_logprobs(struct json_writer *writer, const struct tokenizer
 
 /* ---- completions ---- */
 
-static void write_name(const struct spelling *spelling, uint32_t token) {
+static void api_tokens_write_name(const struct spelling *spelling, uint32_t token) {
     struct bytes bytes = bytes_of_token(spelling->tokenizer, token);
     if (bytes.count == 0)
-        write_id(spelling->writer, token);
+        api_tokens_write_id(spelling->writer, token);
     else if (utf8_valid_prefix(bytes) == bytes.count && !memchr(bytes.data, 0, bytes.count))
         json_writer_string(spelling->writer, bytes);
     else
@@ -141,7 +141,7 @@ static void write_name(const struct spelling *spelling, uint32_t token) {
 }
 
 /* Writes a comma after an earlier element. */
-static void next_of(struct spelling *spelling) {
+static void api_tokens_next_of(struct spelling *spelling) {
     if (spelling->any) json_writer_text(spelling->writer, ",");
     spelling->any = true;
 }
@@ -152,42 +152,42 @@ static bool is_unknown(const struct spelling *spelling, uint32_t index) {
 
 static void visit_name(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
-    next_of(spelling);
-    write_name(spelling, entries[0].token);
+    api_tokens_next_of(spelling);
+    api_tokens_write_name(spelling, entries[0].token);
 }
 
 static void visit_logprob(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
-    next_of(spelling);
+    api_tokens_next_of(spelling);
     if (is_unknown(spelling, index))
         json_writer_text(spelling->writer, "null");
     else
-        write_number(spelling->writer, entries[0].logprob);
+        api_tokens_write_number(spelling->writer, entries[0].logprob);
 }
 
 static void write_pair(struct spelling *spelling, const struct token_logprob *entry) {
-    next_of(spelling);
-    write_name(spelling, entry->token);
+    api_tokens_next_of(spelling);
+    api_tokens_write_name(spelling, entry->token);
     json_writer_text(spelling->writer, ":");
-    write_number(spelling->writer, entry->logprob);
+    api_tokens_write_number(spelling->writer, entry->logprob);
 }
 
 /* Lists the token itself, as OpenAI does, even if it is not among the likeliest. */
 static void visit_top(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
-    next_of(spelling);
+    api_tokens_next_of(spelling);
     if (is_unknown(spelling, index)) {
         json_writer_text(spelling->writer, "null");
         return;
     }
-    bool told = false;
+    bool reported = false;
     json_writer_text(spelling->writer, "{");
     spelling->any = false;
     for (uint32_t i = 1; i < spelling->list->each; i++) {
-        told |= entries[i].token == entries[0].token;
+        reported |= entries[i].token == entries[0].token;
         write_pair(spelling, &entries[i]);
     }
-    if (!told) write_pair(spelling, &entries[0]);
+    if (!reported) write_pair(spelling, &entries[0]);
     json_writer_text(spelling->writer, "}");
     spelling->any = true;
 }
@@ -195,7 +195,7 @@ static void visit_top(void *context, uint32_t index, const struct token_logprob 
 static void visit_offset(void *context, uint32_t index, const struct token_logprob *entries) {
     struct spelling *spelling = context;
     if (index >= spelling->from) {
-        next_of(spelling);
+        api_tokens_next_of(spelling);
         json_writer_unsigned(spelling->writer, spelling->offset);
     }
     spelling->offset +=
@@ -254,7 +254,7 @@ uint32_t api_tokens_characters(const struct tokenizer *tokenizer, const struct t
     return count;
 }
 
-#define ENTRY_BYTES_MAX 128 /* numbers, names and punctuation around a token's text, all shapes */
+#define USAGE_BYTES_MAX 128 /* numbers, names and punctuation around a token's text, all shapes */
 #define TEXT_BYTES_MAX 16   /* of a byte: escaped 6, repaired 3, hexed 5, as a number 4 */
 
 size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct token_logprob *entries,
@@ -262,7 +262,7 @@ size_t api_tokens_bytes_max(const struct tokenizer *tokenizer, const struct toke
     size_t bytes = 0;
     for (uint32_t i = 0; i < each; i++)
         bytes +=
-            ENTRY_BYTES_MAX + TEXT_BYTES_MAX * bytes_of_token(tokenizer, entries[i].token).count;
+            USAGE_BYTES_MAX + TEXT_BYTES_MAX * bytes_of_token(tokenizer, entries[i].token).count;
     return 2 * bytes; /* completions write the token itself up to two more times */
 }
 

@@ -9,7 +9,7 @@
 
 /* ---- tools ---- */
 
-static struct bytes name_of(const struct tree *tool) {
+static struct bytes api_tools_name_of(const struct tree *tool) {
     struct bytes name = {"", 0};
     (void)tree_get_string(tree_member(tree_member(tool, "function"), "name"), &name);
     return name;
@@ -17,42 +17,42 @@ static struct bytes name_of(const struct tree *tool) {
 
 /* The path of a tool, or of a member of it: "tools[2].function.name" in a chat, else
  * "tools[2].name", unless the reader has a better one. */
-static struct api_place place_of(const struct api_reader *reader, size_t index,
-                                 const char *member) {
+static struct api_place api_tools_place_of(const struct api_reader *reader, size_t index,
+                                           const char *member) {
     bool inside = reader->dialect->number == DIALECT_CHAT && !reader->tool_places;
     struct api_place place =
-        reader->tool_places ? reader->tool_places[index] : api_place_of("tools", index, "");
+        reader->tool_places ? reader->tool_places[index] : api_reader_place_of("tools", index, "");
     size_t count = strlen(place.text);
     format_text(place.text + count, sizeof place.text - count, "%s%s%s", inside ? ".function" : "",
                 *member ? "." : "", member);
     return place;
 }
 
-static const char *parameters_of(const struct api_reader *reader) {
+static const char *api_tools_parameters_of(const struct api_reader *reader) {
     return reader->dialect->number == DIALECT_ANTHROPIC ? "input_schema" : "parameters";
 }
 
 static bool check_function(struct api_reader *reader, const struct tree *function, size_t index) {
-    struct api_place place = place_of(reader, index, "");
+    struct api_place place = api_tools_place_of(reader, index, "");
     if (!function) return api_reader_missing(reader, place.text);
     if (tree_kind(function) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", function);
     struct bytes text;
-    place = place_of(reader, index, "name");
+    place = api_tools_place_of(reader, index, "name");
     if (!tree_get_string(tree_member(function, "name"), &text) ||
         !api_values_is_name(text, LIMIT_TOOL_NAME))
         return api_error_set(reader->error, 400, place.text, "invalid_value",
                              "'%s' must be a name of letters, digits, '_' and '-', at most %d.",
                              place.text, LIMIT_TOOL_NAME);
-    place = place_of(reader, index, "description");
+    place = api_tools_place_of(reader, index, "description");
     const struct tree *value = api_reader_given(function, "description");
     if (value && !tree_get_string(value, &text))
         return api_reader_wrong_type(reader, place.text, "a string", value);
-    place = place_of(reader, index, parameters_of(reader));
+    place = api_tools_place_of(reader, index, api_tools_parameters_of(reader));
     value = api_reader_given(function, "parameters");
     if (value && tree_kind(value) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", value);
-    place = place_of(reader, index, "strict");
+    place = api_tools_place_of(reader, index, "strict");
     bool strict;
     value = api_reader_given(function, "strict");
     return !value || tree_get_bool(value, &strict) ||
@@ -60,17 +60,17 @@ static bool check_function(struct api_reader *reader, const struct tree *functio
 }
 
 static bool check_tool(struct api_reader *reader, const struct tree *tools, size_t index) {
-    struct api_place place = api_place_of("tools", index, "");
+    struct api_place place = api_reader_place_of("tools", index, "");
     const struct tree *tool = tree_at(tools, index);
     if (tree_kind(tool) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", tool);
-    place = api_place_of("tools", index, ".type");
+    place = api_reader_place_of("tools", index, ".type");
     if (!api_reader_is(tree_member(tool, "type"), "function"))
         return api_reader_unsupported(reader, place.text, "only 'function' is supported.");
     if (!check_function(reader, api_reader_given(tool, "function"), index)) return false;
-    place = place_of(reader, index, "name");
+    place = api_tools_place_of(reader, index, "name");
     for (size_t i = 0; i < index; i++)
-        if (bytes_equal(name_of(tree_at(tools, i)), name_of(tool)))
+        if (bytes_equal(api_tools_name_of(tree_at(tools, i)), api_tools_name_of(tool)))
             return api_error_set(reader->error, 400, place.text, "invalid_value",
                                  "'%s': two tools have the same name.", place.text);
     return true;
@@ -97,7 +97,7 @@ bool api_tools_name(struct api_reader *reader, const char *place, const struct t
     if (!name || !tree_get_string(name, &text))
         return api_reader_needs(reader, place, "the name of a tool");
     for (size_t i = 0; i < tree_count(tools); i++)
-        if (bytes_equal(name_of(tree_at(tools, i)), text)) {
+        if (bytes_equal(api_tools_name_of(tree_at(tools, i)), text)) {
             choice->named[i] = true;
             return true;
         }
@@ -140,8 +140,8 @@ static bool read_allowed(struct api_reader *reader, const char *place, const str
 
 /* Reads the body's 'tool_choice' in OpenAI's format, and 'parallel_tool_calls', which is stored in
  * *out. */
-static bool read_choice(struct api_reader *reader, const struct tree *tools,
-                        struct api_tool_choice *choice_out, struct api_request *out) {
+static bool api_tools_read_choice(struct api_reader *reader, const struct tree *tools,
+                                  struct api_tool_choice *choice_out, struct api_request *out) {
     static const char place[] = "tool_choice";
     struct api_tool_choice *choice = choice_out;
     const struct tree *value = api_reader_given(reader->root, place);
@@ -178,7 +178,7 @@ static bool refuse_free(struct api_reader *reader, size_t strict, bool limited) 
     static const char why[] =
         "this model's calls begin like any text; with 'tool_choice' required it can be held.";
     struct api_place place = {"tool_choice"};
-    if (!limited) place = place_of(reader, strict, "strict");
+    if (!limited) place = api_tools_place_of(reader, strict, "strict");
     return api_reader_unsupported(reader, place.text, why);
 }
 
@@ -190,17 +190,19 @@ static bool check_held(struct api_reader *reader, const struct tool_wish *wish) 
         if ((wish->named && !wish->named[i]) || !held || tool_writer_holds(wish->format, tool))
             continue;
         struct api_place place = {"tool_choice"};
-        if (tool_writer_is_strict(tool)) place = place_of(reader, i, "strict");
+        if (tool_writer_is_strict(tool)) place = api_tools_place_of(reader, i, "strict");
         return api_error_set(reader->error, 400, place.text, "unsupported_parameter",
                              "'%s': this model writes no JSON in its calls, and so '%s' cannot be "
                              "held.",
-                             place.text, place_of(reader, i, parameters_of(reader)).text);
+                             place.text,
+                             api_tools_place_of(reader, i, api_tools_parameters_of(reader)).text);
     }
     return true;
 }
 
 /* Allows these calls in addition to the answer's earlier constraint. */
-static bool add_calls(struct api_reader *reader, struct bytes calls, struct api_request *out) {
+static bool api_tools_add_calls(struct api_reader *reader, struct bytes calls,
+                                struct api_request *out) {
     struct bytes content = out->constraint.form;
     size_t room = content.count + calls.count + sizeof "{'any':[,]}";
     struct json_writer writer = {.out = arena_take(reader->arena, room), .room = room};
@@ -234,7 +236,7 @@ static bool bind_calls(struct api_reader *reader, const struct tree *tools,
     const struct tree *form = tool_writer_form(reader->arena, &wish);
     struct bytes text = form ? tree_text(reader->arena, form) : (struct bytes){NULL, 0};
     if (!text.data) return api_reader_no_memory(reader);
-    if (bound && !choice->forced) return add_calls(reader, text, out);
+    if (bound && !choice->forced) return api_tools_add_calls(reader, text, out);
     bool by_choice = choice->forced || choice->limited;
     out->constraint = (struct api_constraint){
         .form = text, .at = mark, .field = by_choice ? "tool_choice" : "tools"};
@@ -258,6 +260,7 @@ bool api_tools_give(struct api_reader *reader, const struct tree *tools,
 
 bool api_tools_read(struct api_reader *reader, const struct tree *tools, struct api_request *out) {
     struct api_tool_choice choice;
-    return (!tools || api_tools_check(reader, tools)) && read_choice(reader, tools, &choice, out) &&
+    return (!tools || api_tools_check(reader, tools)) &&
+           api_tools_read_choice(reader, tools, &choice, out) &&
            api_tools_give(reader, tools, &choice, out);
 }

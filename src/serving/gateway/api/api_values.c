@@ -152,7 +152,7 @@ static bool add_stop(struct api_reader *reader, const char *name, struct stop_st
     struct error reason;
     if (!tree_get_string(value, &text))
         return api_reader_wrong_type(reader, name, "a string or an array of strings", value);
-    if (stop_strings_add(stops, text, &reason))
+    if (token_stream_stop_strings_add(stops, text, &reason))
         return api_error_set(reader->error, 422, name, "out_of_range", "'%s': %s", name,
                              reason.text);
     return true;

@@ -39,7 +39,7 @@ struct dialect {
      * api_answer.told. A call in a whole answer takes at most DIALECT_CALL_BYTES in addition to its
      * texts. */
     size_t frame_bytes;
-    uint32_t tells; /* how often BEGIN, DONE, FAILED or an answer has api_answer.told at most */
+    uint32_t reports; /* how often BEGIN, DONE, FAILED or an answer has api_answer.told at most */
     /* How often events after a text repeat it at most; 0: never, and it is not kept. */
     uint32_t repeats;
 

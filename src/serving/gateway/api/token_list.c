@@ -18,7 +18,7 @@ static size_t token_bytes(const struct token_list *list) {
     return list->each ? list->each * sizeof(struct token_logprob) : sizeof(uint32_t);
 }
 
-static bool block_add(struct token_list *list, struct arena *arena) {
+static bool token_list_block_add(struct token_list *list, struct arena *arena) {
     uint32_t part = list->count / GROWTH_PART;
     uint32_t room = part < BLOCK_TOKENS_MIN   ? BLOCK_TOKENS_MIN
                     : part > BLOCK_TOKENS_MAX ? BLOCK_TOKENS_MAX
@@ -36,7 +36,7 @@ static bool block_add(struct token_list *list, struct arena *arena) {
     return true;
 }
 
-static void settle_recent(struct token_list *list) {
+static void commit_recent(struct token_list *list) {
     size_t bytes = list->recent_count * sizeof *list->recent;
     memcpy(list->at, list->recent, bytes);
     list->at += bytes;
@@ -46,7 +46,7 @@ static void settle_recent(struct token_list *list) {
 static void put_token(struct token_list *list, const struct token_logprob *entries) {
     if (list->each == 0) {
         list->recent[list->recent_count++] = entries->token;
-        if (list->recent_count == TOKEN_LIST_RECENT || list->room == 1) settle_recent(list);
+        if (list->recent_count == TOKEN_LIST_RECENT || list->room == 1) commit_recent(list);
         return;
     }
     size_t bytes = token_bytes(list);
@@ -58,7 +58,7 @@ bool token_list_add(struct token_list *list, struct arena *arena,
                     const struct token_logprob *entries, uint32_t each) {
     check(list->count == 0 || each == list->each);
     list->each = each;
-    if (list->room == 0 && !block_add(list, arena)) return false;
+    if (list->room == 0 && !token_list_block_add(list, arena)) return false;
     put_token(list, entries);
     list->room--;
     list->count++;
@@ -68,8 +68,8 @@ bool token_list_add(struct token_list *list, struct arena *arena,
 static void visit_one(const struct token_list *list, const struct token_block *block, uint32_t i,
                       uint32_t index, token_list_visitor *visit, void *context) {
     const void *at = block->memory + i * token_bytes(list);
-    uint32_t settled = list->count - list->recent_count;
-    if (index >= settled) at = &list->recent[index - settled];
+    uint32_t committed = list->count - list->recent_count;
+    if (index >= committed) at = &list->recent[index - committed];
     struct token_logprob bare = {.token = *(const uint32_t *)at};
     visit(context, index, list->each ? (const struct token_logprob *)at : &bare);
 }

@@ -4,12 +4,12 @@
 #include "serving/gateway/dialects/anthropic_reader.h"
 #include "serving/gateway/dialects/anthropic_words.h"
 
-static bool read_message(struct api_reader *reader, struct api_request *out) {
+static bool anthropic_dialect_read_message(struct api_reader *reader, struct api_request *out) {
     if (out->new_tokens_max == 0) return api_reader_missing(reader, "max_tokens");
     return anthropic_reader_read(reader, out);
 }
 
-static bool read_count(struct api_reader *reader, struct api_request *out) {
+static bool anthropic_dialect_read_count(struct api_reader *reader, struct api_request *out) {
     out->tokens_only = true;
     out->stream = false;
     out->new_tokens_max = 0;
@@ -25,6 +25,7 @@ static bool read_count(struct api_reader *reader, struct api_request *out) {
     .write_event = anthropic_words_event, .write_error = anthropic_words_error,                    \
     .explain_length = anthropic_words_length
 
-const struct dialect anthropic_dialect = {.name = "anthropic", ANTHROPIC_DIALECT(read_message)};
+const struct dialect anthropic_dialect = {.name = "anthropic",
+                                          ANTHROPIC_DIALECT(anthropic_dialect_read_message)};
 const struct dialect anthropic_count_dialect = {.name = "anthropic_count",
-                                                ANTHROPIC_DIALECT(read_count)};
+                                                ANTHROPIC_DIALECT(anthropic_dialect_read_count)};

@@ -67,12 +67,13 @@ static void end_user(struct conversation *talk) {
     talk->said = NULL;
 }
 
-static bool say(struct conversation *talk, const struct tree *text) {
+static bool anthropic_reader_say(struct conversation *talk, const struct tree *text) {
     return tree_append(talk->reader->arena, talk->said, chat_builder_part(&talk->builder, text)) ||
            api_reader_no_memory(talk->reader);
 }
 
-static bool read_result(struct conversation *talk, const struct tree *block, const char *place) {
+static bool anthropic_reader_read_result(struct conversation *talk, const struct tree *block,
+                                         const char *place) {
     struct api_reader *reader = talk->reader;
     const struct tree *id = api_reader_string(block, "tool_use_id");
     const struct tree *value = api_reader_given(block, "content"), *content;
@@ -92,7 +93,7 @@ static bool read_user_blocks(struct conversation *talk, const struct tree *block
         const struct tree *block = tree_at(blocks, i);
         struct api_place place = place_of_block(talk, i);
         if (api_reader_is_type(block, "tool_result")) {
-            if (!read_result(talk, block, place.text)) return false;
+            if (!anthropic_reader_read_result(talk, block, place.text)) return false;
             continue;
         }
         if (!api_reader_is_type(block, "text"))
@@ -101,14 +102,15 @@ static bool read_user_blocks(struct conversation *talk, const struct tree *block
         if (!text) return api_reader_needs(reader, place.text, "a string 'text'");
         if (!opened && !open_user(talk)) return false;
         opened = true;
-        if (!say(talk, text)) return false;
+        if (!anthropic_reader_say(talk, text)) return false;
     }
     return true;
 }
 
 /* ---- what the assistant said ---- */
 
-static bool read_call(struct conversation *talk, const struct tree *block, const char *place) {
+static bool anthropic_reader_read_call(struct conversation *talk, const struct tree *block,
+                                       const char *place) {
     struct api_reader *reader = talk->reader;
     const struct tree *id = api_reader_string(block, "id"),
                       *name = api_reader_string(block, "name");
@@ -138,7 +140,8 @@ static bool read_assistant_block(struct conversation *talk, const struct tree *b
         return true;
     }
     if (api_reader_is_type(block, "redacted_thinking")) return true;
-    if (api_reader_is_type(block, "tool_use")) return read_call(talk, block, place);
+    if (api_reader_is_type(block, "tool_use"))
+        return anthropic_reader_read_call(talk, block, place);
     return api_reader_refuse_type(reader, place, block);
 }
 
@@ -157,15 +160,15 @@ static bool read_assistant(struct conversation *talk, const struct tree *content
 
 /* ---- messages ---- */
 
-static bool read_message(struct conversation *talk, const struct tree *message) {
+static bool anthropic_reader_read_message(struct conversation *talk, const struct tree *message) {
     struct api_reader *reader = talk->reader;
-    struct api_place place = api_place_of("messages", talk->message, "");
+    struct api_place place = api_reader_place_of("messages", talk->message, "");
     struct bytes text;
     if (tree_kind(message) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", message);
     const struct tree *content = api_reader_given(message, "content");
     const struct tree *role = tree_member(message, "role");
-    place = api_place_of("messages", talk->message, ".content");
+    place = api_reader_place_of("messages", talk->message, ".content");
     if (!content) return api_reader_missing(reader, place.text);
     bool plain = tree_get_string(content, &text);
     if (!plain && tree_kind(content) != TREE_ARRAY)
@@ -175,14 +178,14 @@ static bool read_message(struct conversation *talk, const struct tree *message) 
                              place.text);
     if (api_reader_is(role, "assistant")) return read_assistant(talk, content);
     if (api_reader_is(role, "user") && !plain) return read_user_blocks(talk, content);
-    if (api_reader_is(role, "user")) return open_user(talk) && say(talk, content);
+    if (api_reader_is(role, "user")) return open_user(talk) && anthropic_reader_say(talk, content);
     if (api_reader_is(role, "system")) {
         if (!read_texts(talk, place.text, content, &content)) return false;
         end_user(talk);
         chat_builder_message(&talk->builder, "system", content);
         return true;
     }
-    place = api_place_of("messages", talk->message, ".role");
+    place = api_reader_place_of("messages", talk->message, ".role");
     return api_error_set(reader->error, 400, place.text, "invalid_value",
                          "'%s' must be 'user', 'assistant' or 'system'.", place.text);
 }
@@ -203,7 +206,7 @@ static bool read_end(struct conversation *talk, struct api_request *out) {
     return true;
 }
 
-static bool read_messages(struct conversation *talk, struct api_request *out) {
+static bool anthropic_reader_read_messages(struct conversation *talk, struct api_request *out) {
     struct api_reader *reader = talk->reader;
     const struct tree *system = api_reader_given(reader->root, "system"), *content;
     const struct tree *messages = api_reader_given(reader->root, "messages");
@@ -218,7 +221,7 @@ static bool read_messages(struct conversation *talk, struct api_request *out) {
         chat_builder_message(&talk->builder, "system", content);
     for (size_t i = 0; i < tree_count(messages); i++) {
         talk->message = i;
-        if (!read_message(talk, tree_at(messages, i))) return false;
+        if (!anthropic_reader_read_message(talk, tree_at(messages, i))) return false;
     }
     end_user(talk);
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
@@ -228,7 +231,8 @@ static bool read_messages(struct conversation *talk, struct api_request *out) {
 
 /* ---- tools ---- */
 
-static bool read_tool(struct conversation *talk, const struct tree *tool, size_t index) {
+static bool anthropic_reader_read_tool(struct conversation *talk, const struct tree *tool,
+                                       size_t index) {
     static const struct {
         const char *name, *why;
     } refused[] = {
@@ -236,7 +240,7 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
         {"input_examples", "put them into the description."},
     };
     struct api_reader *reader = talk->reader;
-    struct api_place place = api_place_of("tools", index, "");
+    struct api_place place = api_reader_place_of("tools", index, "");
     if (tree_kind(tool) != TREE_OBJECT)
         return api_reader_wrong_type(reader, place.text, "an object", tool);
     if (api_reader_given(tool, "type") && !api_reader_is_type(tool, "custom"))
@@ -256,14 +260,14 @@ static bool read_tool(struct conversation *talk, const struct tree *tool, size_t
     return true;
 }
 
-static bool read_tools(struct conversation *talk) {
+static bool anthropic_reader_read_tools(struct conversation *talk) {
     struct api_reader *reader = talk->reader;
     const struct tree *tools = api_reader_given(reader->root, "tools");
     if (!tools) return true;
     if (tree_kind(tools) != TREE_ARRAY)
         return api_reader_wrong_type(reader, "tools", "an array", tools);
     for (size_t i = 0; i < tree_count(tools); i++)
-        if (!read_tool(talk, tree_at(tools, i), i)) return false;
+        if (!anthropic_reader_read_tool(talk, tree_at(tools, i), i)) return false;
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
     return api_tools_check(reader, talk->builder.tools);
 }
@@ -363,8 +367,8 @@ static bool read_stops(struct api_reader *reader, struct api_request *out) {
 
 bool anthropic_reader_read(struct api_reader *reader, struct api_request *out) {
     struct conversation talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
-    return read_messages(&talk, out) && read_output_format(reader, out) && read_tools(&talk) &&
-           read_tool_choice(&talk, out) && read_thinking(reader, out) &&
-           read_output_config(reader, out) && read_context_management(reader) &&
-           read_metadata(reader, out) && read_stops(reader, out);
+    return anthropic_reader_read_messages(&talk, out) && read_output_format(reader, out) &&
+           anthropic_reader_read_tools(&talk) && read_tool_choice(&talk, out) &&
+           read_thinking(reader, out) && read_output_config(reader, out) &&
+           read_context_management(reader) && read_metadata(reader, out) && read_stops(reader, out);
 }

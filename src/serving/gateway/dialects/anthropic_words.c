@@ -11,13 +11,15 @@ enum block { BLOCK_NONE, BLOCK_THINKING, BLOCK_TEXT, BLOCK_CALL }; /* dialect_pl
 
 /* ---- parts of both ---- */
 
-static void write_number(struct json_writer *writer, const char *name, uint64_t value) {
+static void anthropic_words_write_number(struct json_writer *writer, const char *name,
+                                         uint64_t value) {
     json_writer_text(writer, name);
     json_writer_unsigned(writer, value);
 }
 
 /* Writes the object up to the content, which is an array. */
-static void write_head(struct json_writer *writer, const struct api_answer *answer) {
+static void anthropic_words_write_head(struct json_writer *writer,
+                                       const struct api_answer *answer) {
     char id[48];
     format_text(id, sizeof id, "msg_%016llx%016llx", (unsigned long long)answer->id.high,
                 (unsigned long long)answer->id.low);
@@ -45,16 +47,17 @@ static void write_stop(struct json_writer *writer, enum api_finish finish, struc
         json_writer_text(writer, "null");
 }
 
-static void write_usage(struct json_writer *writer, const struct api_usage *usage) {
-    write_number(writer,
-                 "\"usage\":{\"input_tokens\":", usage->prompt_tokens - usage->prompt_hit_tokens);
-    write_number(writer, ",\"cache_creation_input_tokens\":", 0);
-    write_number(writer, ",\"cache_read_input_tokens\":", usage->prompt_hit_tokens);
-    write_number(writer, ",\"output_tokens\":", usage->completion_tokens);
+static void anthropic_words_write_usage(struct json_writer *writer, const struct api_usage *usage) {
+    anthropic_words_write_number(
+        writer, "\"usage\":{\"input_tokens\":", usage->prompt_tokens - usage->prompt_hit_tokens);
+    anthropic_words_write_number(writer, ",\"cache_creation_input_tokens\":", 0);
+    anthropic_words_write_number(writer, ",\"cache_read_input_tokens\":", usage->prompt_hit_tokens);
+    anthropic_words_write_number(writer, ",\"output_tokens\":", usage->completion_tokens);
     json_writer_text(writer, "}");
 }
 
-static void begin_call(struct json_writer *writer, struct bytes id, struct bytes name) {
+static void anthropic_words_begin_call(struct json_writer *writer, struct bytes id,
+                                       struct bytes name) {
     json_writer_text(writer, "{\"type\":\"tool_use\",\"id\":");
     json_writer_string(writer, id);
     json_writer_text(writer, ",\"name\":");
@@ -85,10 +88,10 @@ static bool is_object(const struct answer_text *text) {
            json_scanner_is_whole(&scan.scanner);
 }
 
-static void write_call(struct json_writer *writer, const struct answer_call *call) {
+static void anthropic_words_write_call(struct json_writer *writer, const struct answer_call *call) {
     const struct answer_text *arguments = &call->arguments;
     bool valid = is_object(arguments);
-    begin_call(writer, call->id, call->name);
+    anthropic_words_begin_call(writer, call->id, call->name);
     if (arguments->count == 0) {
         json_writer_text(writer, "{}}");
         return;
@@ -101,7 +104,7 @@ static void write_call(struct json_writer *writer, const struct answer_call *cal
 static void write_block(struct json_writer *writer, const struct answer_text *text,
                         const struct answer_walk_block *block) {
     if (block->part == TOKEN_STREAM_CALL) {
-        write_call(writer, block->call);
+        anthropic_words_write_call(writer, block->call);
         return;
     }
     bool thinks = block->part == TOKEN_STREAM_REASONING;
@@ -124,19 +127,19 @@ void anthropic_words_whole(struct json_writer *writer, const struct api_answer *
                            const struct api_choice *choices, size_t choice_count,
                            const struct api_usage *usage) {
     check(choice_count == 1);
-    write_head(writer, answer);
+    anthropic_words_write_head(writer, answer);
     write_content(writer, choices);
     json_writer_text(writer, "],");
     write_stop(writer, choices->finish, choices->stop);
     json_writer_text(writer, ",");
-    write_usage(writer, usage);
+    anthropic_words_write_usage(writer, usage);
     json_writer_text(writer, "}");
 }
 
 /* ---- streams ---- */
 
 /* event: NAME and data: {"type":"NAME", up to its members. */
-static void begin_event(struct json_writer *writer, const char *name) {
+static void anthropic_words_begin_event(struct json_writer *writer, const char *name) {
     json_writer_text(writer, "event: ");
     json_writer_text(writer, name);
     json_writer_text(writer, "\ndata: {\"type\":\"");
@@ -144,18 +147,19 @@ static void begin_event(struct json_writer *writer, const char *name) {
     json_writer_text(writer, "\"");
 }
 
-static void end_event(struct json_writer *writer) {
+static void anthropic_words_end_event(struct json_writer *writer) {
     json_writer_text(writer, "}\n\n");
 }
 
 static void begin_block_event(struct json_writer *writer, const struct dialect_place *place,
                               const char *name) {
-    begin_event(writer, name);
-    write_number(writer, ",\"index\":", place->blocks - 1);
+    anthropic_words_begin_event(writer, name);
+    anthropic_words_write_number(writer, ",\"index\":", place->blocks - 1);
 }
 
-static void write_delta(struct json_writer *writer, const struct dialect_place *place,
-                        const char *type, const char *member, struct bytes text) {
+static void anthropic_words_write_delta(struct json_writer *writer,
+                                        const struct dialect_place *place, const char *type,
+                                        const char *member, struct bytes text) {
     begin_block_event(writer, place, "content_block_delta");
     json_writer_text(writer, ",\"delta\":{\"type\":\"");
     json_writer_text(writer, type);
@@ -164,15 +168,16 @@ static void write_delta(struct json_writer *writer, const struct dialect_place *
     json_writer_text(writer, "\":");
     json_writer_string(writer, text);
     json_writer_text(writer, "}");
-    end_event(writer);
+    anthropic_words_end_event(writer);
 }
 
 static void close_block(struct json_writer *writer, struct dialect_place *place) {
     if (place->open == BLOCK_NONE) return;
     if (place->open == BLOCK_THINKING)
-        write_delta(writer, place, "signature_delta", "signature", BYTES_LITERAL(""));
+        anthropic_words_write_delta(writer, place, "signature_delta", "signature",
+                                    BYTES_LITERAL(""));
     begin_block_event(writer, place, "content_block_stop");
-    end_event(writer);
+    anthropic_words_end_event(writer);
     place->open = BLOCK_NONE;
 }
 
@@ -188,74 +193,74 @@ static void open_block(struct json_writer *writer, struct dialect_place *place, 
     } else if (block == BLOCK_TEXT) {
         json_writer_text(writer, "{\"type\":\"text\",\"text\":\"\"}");
     } else {
-        begin_call(writer, piece->call_id, piece->text);
+        anthropic_words_begin_call(writer, piece->call_id, piece->text);
         json_writer_text(writer, "{}}");
     }
-    end_event(writer);
+    anthropic_words_end_event(writer);
 }
 
-static void write_piece(struct json_writer *writer, struct dialect_place *place,
-                        const struct api_piece *piece) {
+static void anthropic_words_write_piece(struct json_writer *writer, struct dialect_place *place,
+                                        const struct api_piece *piece) {
     if (piece->text.count == 0) return; /* this dialect does not report tokens without text */
     switch (piece->part) {
     case TOKEN_STREAM_REASONING:
         if (place->open != BLOCK_THINKING) open_block(writer, place, BLOCK_THINKING, piece);
-        write_delta(writer, place, "thinking_delta", "thinking", piece->text);
+        anthropic_words_write_delta(writer, place, "thinking_delta", "thinking", piece->text);
         return;
     case TOKEN_STREAM_CALL:
         open_block(writer, place, BLOCK_CALL, piece);
         return;
     case TOKEN_STREAM_ARGUMENTS:
-        write_delta(writer, place, "input_json_delta", "partial_json", piece->text);
+        anthropic_words_write_delta(writer, place, "input_json_delta", "partial_json", piece->text);
         return;
     default:
         if (place->open != BLOCK_TEXT) open_block(writer, place, BLOCK_TEXT, piece);
-        write_delta(writer, place, "text_delta", "text", piece->text);
+        anthropic_words_write_delta(writer, place, "text_delta", "text", piece->text);
     }
 }
 
-static void write_start(struct json_writer *writer, const struct api_answer *answer,
-                        const struct api_usage *usage) {
-    begin_event(writer, "message_start");
+static void anthropic_words_write_start(struct json_writer *writer, const struct api_answer *answer,
+                                        const struct api_usage *usage) {
+    anthropic_words_begin_event(writer, "message_start");
     json_writer_text(writer, ",\"message\":");
-    write_head(writer, answer);
+    anthropic_words_write_head(writer, answer);
     json_writer_text(writer, "],");
     write_stop(writer, API_FINISH_NONE, BYTES_LITERAL(""));
     json_writer_text(writer, ",");
-    write_usage(writer, usage);
+    anthropic_words_write_usage(writer, usage);
     json_writer_text(writer, "}");
-    end_event(writer);
+    anthropic_words_end_event(writer);
 }
 
-static void write_done(struct json_writer *writer, const struct api_event *event) {
-    begin_event(writer, "message_delta");
+static void anthropic_words_write_done(struct json_writer *writer, const struct api_event *event) {
+    anthropic_words_begin_event(writer, "message_delta");
     json_writer_text(writer, ",\"delta\":{");
     write_stop(writer, event->finish, event->stop);
     json_writer_text(writer, "},");
-    write_usage(writer, &event->usage);
-    end_event(writer);
-    begin_event(writer, "message_stop");
+    anthropic_words_write_usage(writer, &event->usage);
+    anthropic_words_end_event(writer);
+    anthropic_words_begin_event(writer, "message_stop");
     if (event->receipt.count) {
         json_writer_text(writer, ",\"receipt\":");
         json_writer_bytes(writer, event->receipt);
     }
-    end_event(writer);
+    anthropic_words_end_event(writer);
 }
 
 void anthropic_words_event(struct json_writer *writer, const struct api_answer *answer,
                            struct dialect_place *place, const struct api_event *event) {
     switch (event->kind) {
     case API_EVENT_BEGIN:
-        write_start(writer, answer, &event->usage);
+        anthropic_words_write_start(writer, answer, &event->usage);
         return;
     case API_EVENT_PIECE:
-        write_piece(writer, place, &event->piece);
+        anthropic_words_write_piece(writer, place, &event->piece);
         return;
     case API_EVENT_FINISH:
         close_block(writer, place);
         return;
     case API_EVENT_DONE:
-        write_done(writer, event);
+        anthropic_words_write_done(writer, event);
         return;
     case API_EVENT_FAILED:
         json_writer_text(writer, "event: error\ndata: ");
@@ -266,7 +271,7 @@ void anthropic_words_event(struct json_writer *writer, const struct api_answer *
 
 /* ---- errors and counts ---- */
 
-static const char *error_type(const struct api_error *error) {
+static const char *anthropic_words_error_type(const struct api_error *error) {
     switch (error->http_status) {
     case 401:
         return "authentication_error";
@@ -289,7 +294,7 @@ static const char *error_type(const struct api_error *error) {
 
 void anthropic_words_error(struct json_writer *writer, const struct api_error *error) {
     json_writer_text(writer, "{\"type\":\"error\",\"error\":{\"type\":\"");
-    json_writer_text(writer, error_type(error));
+    json_writer_text(writer, anthropic_words_error_type(error));
     json_writer_text(writer, "\",\"message\":");
     utf8_write_repaired(writer, bytes_of(error->message)); /* it quotes clients' text */
     json_writer_text(writer, "}}");
@@ -305,7 +310,7 @@ void anthropic_words_length(struct api_error *error, const struct api_length *le
 }
 
 void anthropic_words_count(struct json_writer *writer, uint32_t prompt_tokens) {
-    write_number(writer, "{\"input_tokens\":", prompt_tokens);
+    anthropic_words_write_number(writer, "{\"input_tokens\":", prompt_tokens);
     json_writer_text(writer, "}");
 }
 
@@ -319,13 +324,14 @@ void anthropic_words_model(struct json_writer *writer, struct bytes name, uint64
     json_writer_string(writer, name);
     json_writer_text(writer, ",\"created_at\":\"1970-01-01T00:00:00Z\"");
     if (tokens_max) {
-        write_number(writer, ",\"max_input_tokens\":", tokens_max);
-        write_number(writer, ",\"max_tokens\":", tokens_max);
+        anthropic_words_write_number(writer, ",\"max_input_tokens\":", tokens_max);
+        anthropic_words_write_number(writer, ",\"max_tokens\":", tokens_max);
     }
     json_writer_text(writer, "}");
 }
 
-static void write_id(struct json_writer *writer, const char *name, const struct api_model *model) {
+static void anthropic_words_write_id(struct json_writer *writer, const char *name,
+                                     const struct api_model *model) {
     json_writer_text(writer, name);
     if (model)
         json_writer_string(writer, model->name);
@@ -340,7 +346,8 @@ void anthropic_words_models(struct json_writer *writer, const struct api_model *
         if (i > 0) json_writer_text(writer, ",");
         anthropic_words_model(writer, models[i].name, tokens_max);
     }
-    write_id(writer, "],\"has_more\":false,\"first_id\":", count ? &models[0] : NULL);
-    write_id(writer, ",\"last_id\":", count ? &models[count - 1] : NULL);
+    anthropic_words_write_id(writer,
+                             "],\"has_more\":false,\"first_id\":", count ? &models[0] : NULL);
+    anthropic_words_write_id(writer, ",\"last_id\":", count ? &models[count - 1] : NULL);
     json_writer_text(writer, "}");
 }

@@ -17,7 +17,7 @@
 /* ---- reading ---- */
 
 /* Reads "logprobs", a flag, and "top_logprobs", the number of others. */
-static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
+static bool chat_dialect_read_logprobs(struct api_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     bool asked = false;
     if (!api_reader_flag(reader, reader->root, "logprobs", &asked) ||
@@ -55,30 +55,32 @@ static bool read_chat(struct api_reader *reader, struct api_request *out) {
            chat_thoughts_messages(reader, out->messages, &out->messages) &&
            api_messages_check(reader, out->messages) && read_turn(reader, out) &&
            api_constraint_read(reader, out) && chat_tools_read(reader, out) &&
-           read_logprobs(reader, out) && openai_fields_read(reader, out);
+           chat_dialect_read_logprobs(reader, out) && openai_fields_read(reader, out);
 }
 
 /* ---- whole answers ---- */
 
-static void write_logprobs(struct json_writer *writer, const struct tokenizer *tokenizer,
-                           const struct token_list *echoed, const struct token_list *tokens,
-                           uint32_t from, uint32_t to) {
+static void chat_dialect_write_logprobs(struct json_writer *writer,
+                                        const struct tokenizer *tokenizer,
+                                        const struct token_list *echoed,
+                                        const struct token_list *tokens, uint32_t from,
+                                        uint32_t to) {
     api_tokens_chat_logprobs(writer, tokenizer, tokens, from, to);
 }
 
 static const struct openai_words_form form = {"chatcmpl", "chat.completion",
-                                              "chat.completion.chunk", write_logprobs};
+                                              "chat.completion.chunk", chat_dialect_write_logprobs};
 
-static bool takes_text(const struct api_answer *answer, struct bytes name) {
+static bool chat_dialect_takes_text(const struct api_answer *answer, struct bytes name) {
     const struct tool_alias *alias = tool_alias_find(&answer->aliases, name);
     return alias && alias->takes_text;
 }
 
-static void write_call(struct json_writer *writer, const struct api_answer *answer,
-                       const struct answer_call *call) {
+static void chat_dialect_write_call(struct json_writer *writer, const struct api_answer *answer,
+                                    const struct answer_call *call) {
     json_writer_text(writer, "{\"id\":");
     json_writer_string(writer, call->id);
-    if (takes_text(answer, call->name)) {
+    if (chat_dialect_takes_text(answer, call->name)) {
         json_writer_text(writer, ",\"type\":\"custom\",\"custom\":{\"name\":");
         json_writer_string(writer, call->name);
         json_writer_text(writer, ",\"input\":\"");
@@ -112,14 +114,14 @@ static void write_message(struct json_writer *writer, const struct api_answer *a
     }
     for (const struct answer_call *call = first; call; call = call->next) {
         json_writer_text(writer, call == first ? ",\"tool_calls\":[" : ",");
-        write_call(writer, answer, call);
+        chat_dialect_write_call(writer, answer, call);
     }
     json_writer_text(writer, first ? "]}" : "}");
 }
 
-static void write_whole(struct json_writer *writer, const struct api_answer *answer,
-                        const struct api_choice *choices, size_t choice_count,
-                        const struct api_usage *usage) {
+static void chat_dialect_write_whole(struct json_writer *writer, const struct api_answer *answer,
+                                     const struct api_choice *choices, size_t choice_count,
+                                     const struct api_usage *usage) {
     openai_words_whole(writer, &form, answer, choices, choice_count, usage, write_message);
 }
 
@@ -153,8 +155,10 @@ static const struct answer_call *call_at(const struct api_choice *whole, uint32_
 }
 
 /* Sends the input of the open call if its tool takes text: place->open is its index + 1. */
-static void close_text_call(struct json_writer *writer, const struct api_answer *answer,
-                            struct dialect_place *place, const struct api_event *event) {
+static void chat_dialect_close_text_call(struct json_writer *writer,
+                                         const struct api_answer *answer,
+                                         struct dialect_place *place,
+                                         const struct api_event *event) {
     const struct answer_call *call = place->open ? call_at(event->whole, place->open - 1) : NULL;
     if (call) {
         openai_words_chunk_begin(writer, &form, answer, event->choice);
@@ -167,7 +171,7 @@ static void close_text_call(struct json_writer *writer, const struct api_answer 
     place->open = 0;
 }
 
-static void write_delta(struct json_writer *writer, const struct api_piece *piece) {
+static void chat_dialect_write_delta(struct json_writer *writer, const struct api_piece *piece) {
     switch (piece->part) {
     case TOKEN_STREAM_REASONING:
         json_writer_text(writer, "\"delta\":{\"content\":null,\"reasoning_content\":");
@@ -196,24 +200,24 @@ static void write_delta(struct json_writer *writer, const struct api_piece *piec
     }
 }
 
-static void write_piece(struct json_writer *writer, const struct api_answer *answer,
-                        struct dialect_place *place, const struct api_event *event) {
+static void chat_dialect_write_piece(struct json_writer *writer, const struct api_answer *answer,
+                                     struct dialect_place *place, const struct api_event *event) {
     const struct api_piece *piece = &event->piece;
     bool goes_on = piece->part == TOKEN_STREAM_ARGUMENTS;
-    if (!goes_on) close_text_call(writer, answer, place, event);
-    if (piece->part == TOKEN_STREAM_CALL && takes_text(answer, piece->text))
+    if (!goes_on) chat_dialect_close_text_call(writer, answer, place, event);
+    if (piece->part == TOKEN_STREAM_CALL && chat_dialect_takes_text(answer, piece->text))
         place->open = piece->call + 1;
     if (goes_on && place->open && !piece->tokens) return;
     openai_words_chunk_begin(writer, &form, answer, event->choice);
     if (place->open)
         write_text_call(writer, piece);
     else
-        write_delta(writer, piece);
+        chat_dialect_write_delta(writer, piece);
     openai_words_chunk_end(writer, &form, answer, piece, API_FINISH_NONE);
 }
 
-static void write_event(struct json_writer *writer, const struct api_answer *answer,
-                        struct dialect_place *place, const struct api_event *event) {
+static void chat_dialect_write_event(struct json_writer *writer, const struct api_answer *answer,
+                                     struct dialect_place *place, const struct api_event *event) {
     switch (event->kind) {
     case API_EVENT_BEGIN:
         openai_words_chunk_begin(writer, &form, answer, event->choice);
@@ -224,10 +228,10 @@ static void write_event(struct json_writer *writer, const struct api_answer *ans
         openai_words_chunk_end(writer, &form, answer, NULL, API_FINISH_NONE);
         return;
     case API_EVENT_PIECE:
-        write_piece(writer, answer, place, event);
+        chat_dialect_write_piece(writer, answer, place, event);
         return;
     case API_EVENT_FINISH:
-        close_text_call(writer, answer, place, event);
+        chat_dialect_close_text_call(writer, answer, place, event);
         openai_words_chunk_begin(writer, &form, answer, event->choice);
         json_writer_text(writer, "\"delta\":{\"content\":\"\",\"reasoning_content\":null}");
         openai_words_chunk_end(writer, &form, answer, NULL, event->finish);
@@ -249,7 +253,7 @@ const struct dialect chat_dialect = {
     .keep_alive = {OPENAI_WORDS_KEEP_ALIVE, sizeof OPENAI_WORDS_KEEP_ALIVE - 1},
     .frame_bytes = CHAT_FRAME_BYTES,
     .read = read_chat,
-    .write_whole = write_whole,
-    .write_event = write_event,
+    .write_whole = chat_dialect_write_whole,
+    .write_event = chat_dialect_write_event,
     .write_error = api_error_write,
 };

@@ -7,7 +7,7 @@
 /* ---- thoughts in blocks ---- */
 
 /* The member with the text of a block of that type; NULL: it is no reasoning, or is sealed. */
-static const char *text_member(const struct tree *block) {
+static const char *chat_thoughts_text_member(const struct tree *block) {
     static const struct {
         const char *type, *member;
     } kinds[] = {
@@ -20,17 +20,18 @@ static const char *text_member(const struct tree *block) {
 /* Joins the texts of all blocks, a line each; *out stays NULL if there are none. */
 static bool join_blocks(struct api_reader *reader, const char *place, const struct tree *blocks,
                         const struct tree **out) {
-    struct tree *texts = tree_make_array(reader->arena);
+    struct tree *tokenize_queue = tree_make_array(reader->arena);
     if (tree_kind(blocks) != TREE_ARRAY)
         return api_reader_wrong_type(reader, place, "an array", blocks);
     for (size_t i = 0; i < tree_count(blocks); i++) {
         const struct tree *block = tree_at(blocks, i);
-        const char *member = text_member(block);
+        const char *member = chat_thoughts_text_member(block);
         const struct tree *text = member ? api_reader_string(block, member) : NULL;
-        if (text && !tree_append(reader->arena, texts, text)) return api_reader_no_memory(reader);
+        if (text && !tree_append(reader->arena, tokenize_queue, text))
+            return api_reader_no_memory(reader);
     }
-    if (tree_count(texts) == 0) return true;
-    *out = chat_builder_join(reader->arena, texts);
+    if (tree_count(tokenize_queue) == 0) return true;
+    *out = chat_builder_join(reader->arena, tokenize_queue);
     return *out || api_reader_no_memory(reader);
 }
 
@@ -51,7 +52,7 @@ static bool find_thoughts(struct api_reader *reader, const struct tree *message,
     if (api_reader_given(message, "reasoning_content")) return true;
     for (size_t i = 0; i < ARRAY_COUNT(names) && !*out; i++) {
         const struct tree *value = api_reader_given(message, names[i].name);
-        struct api_place place = api_place_of("messages", index, names[i].rest);
+        struct api_place place = api_reader_place_of("messages", index, names[i].rest);
         struct bytes text;
         if (!value) continue;
         if (names[i].blocks) {

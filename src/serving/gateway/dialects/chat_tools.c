@@ -17,8 +17,9 @@ static bool any_custom(const struct tree *list) {
 
 /* ---- tools ---- */
 
-static bool add_tool(struct api_reader *reader, struct chat_builder *builder,
-                     struct api_request *out, const struct tree *tool, struct api_place place) {
+static bool chat_tools_add_tool(struct api_reader *reader, struct chat_builder *builder,
+                                struct api_request *out, const struct tree *tool,
+                                struct api_place place) {
     if (!is_custom(tool))
         return tree_append(reader->arena, builder->tools, tool) || api_reader_no_memory(reader);
     const struct tree *custom = api_reader_given(tool, "custom");
@@ -38,8 +39,8 @@ bool chat_tools_read(struct api_reader *reader, struct api_request *out) {
     for (size_t i = 0; i < count; i++) {
         const struct tree *tool = tree_at(list, i);
         struct tool_alias alias = {.namespace = {"", 0}, .takes_text = true};
-        places[i] = api_place_of("tools", i, is_custom(tool) ? ".custom" : ".function");
-        if (!add_tool(reader, &builder, out, tool, places[i])) return false;
+        places[i] = api_reader_place_of("tools", i, is_custom(tool) ? ".custom" : ".function");
+        if (!chat_tools_add_tool(reader, &builder, out, tool, places[i])) return false;
         if (!is_custom(tool) ||
             !tree_get_string(tree_member(tree_member(tool, "custom"), "name"), &alias.own))
             continue;

@@ -30,7 +30,7 @@ static bool read_each_prompt(struct api_reader *reader, const struct tree *array
     struct api_place place = {"prompt"};
     for (size_t i = 0; i < tree_count(array); i++) {
         const struct tree *value = tree_at(array, i);
-        if (tree_count(array) > 1) place = api_place_of("prompt", i, "");
+        if (tree_count(array) > 1) place = api_reader_place_of("prompt", i, "");
         if (tree_kind(value) != kind)
             return api_reader_wrong_type(reader, place.text,
                                          kind == TREE_ARRAY
@@ -74,7 +74,7 @@ static bool read_prompts(struct api_reader *reader, struct api_request *out) {
 }
 
 /* "logprobs" is the number of others. With `echo` the prompt's are reported, too. */
-static bool read_logprobs(struct api_reader *reader, struct api_request *out) {
+static bool completion_dialect_read_logprobs(struct api_reader *reader, struct api_request *out) {
     struct sampling *sampling = &out->sampling;
     if (!api_reader_given(reader->root, "logprobs")) return true;
     sampling->flags |= SAMPLING_LOGPROBS;
@@ -92,8 +92,9 @@ static bool check_suffix(struct api_reader *reader, const struct api_request *ou
 }
 
 static bool read_completion(struct api_reader *reader, struct api_request *out) {
-    return read_prompts(reader, out) && check_suffix(reader, out) && read_logprobs(reader, out) &&
-           api_constraint_read(reader, out) && openai_fields_read(reader, out);
+    return read_prompts(reader, out) && check_suffix(reader, out) &&
+           completion_dialect_read_logprobs(reader, out) && api_constraint_read(reader, out) &&
+           openai_fields_read(reader, out);
 }
 
 /* ---- answers ---- */
@@ -101,21 +102,26 @@ static bool read_completion(struct api_reader *reader, struct api_request *out) 
 static const struct openai_words_form form = {"cmpl", "text_completion", "text_completion",
                                               api_tokens_completion_logprobs};
 
-static void write_text(struct json_writer *writer, const struct api_answer *answer,
-                       const struct api_choice *choice) {
+static void completion_dialect_write_text(struct json_writer *writer,
+                                          const struct api_answer *answer,
+                                          const struct api_choice *choice) {
     json_writer_text(writer, "\"text\":\"");
     answer_text_write(choice->text, 0, choice->text->count, true, writer);
     json_writer_text(writer, "\"");
 }
 
-static void write_whole(struct json_writer *writer, const struct api_answer *answer,
-                        const struct api_choice *choices, size_t choice_count,
-                        const struct api_usage *usage) {
-    openai_words_whole(writer, &form, answer, choices, choice_count, usage, write_text);
+static void completion_dialect_write_whole(struct json_writer *writer,
+                                           const struct api_answer *answer,
+                                           const struct api_choice *choices, size_t choice_count,
+                                           const struct api_usage *usage) {
+    openai_words_whole(writer, &form, answer, choices, choice_count, usage,
+                       completion_dialect_write_text);
 }
 
-static void write_event(struct json_writer *writer, const struct api_answer *answer,
-                        struct dialect_place *place, const struct api_event *event) {
+static void completion_dialect_write_event(struct json_writer *writer,
+                                           const struct api_answer *answer,
+                                           struct dialect_place *place,
+                                           const struct api_event *event) {
     switch (event->kind) {
     case API_EVENT_BEGIN: /* nothing to send yet */
         return;
@@ -146,7 +152,7 @@ const struct dialect completion_dialect = {
     .keep_alive = {OPENAI_WORDS_KEEP_ALIVE, sizeof OPENAI_WORDS_KEEP_ALIVE - 1},
     .frame_bytes = OPENAI_WORDS_FRAME_BYTES,
     .read = read_completion,
-    .write_whole = write_whole,
-    .write_event = write_event,
+    .write_whole = completion_dialect_write_whole,
+    .write_event = completion_dialect_write_event,
     .write_error = api_error_write,
 };

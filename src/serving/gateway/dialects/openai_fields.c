@@ -2,7 +2,7 @@
 #include "serving/gateway/dialects/openai_fields.h"
 
 /* An answer of no tokens is allowed only if the request is about the prompt itself. */
-static bool read_length(struct api_reader *reader, struct api_request *out) {
+static bool openai_fields_read_length(struct api_reader *reader, struct api_request *out) {
     uint32_t absent = UINT32_MAX, length = absent, long_name = absent;
     uint32_t least = out->sampling.flags & SAMPLING_SCORES ? 0 : 1;
     if (!api_reader_integer(reader, reader->root, "max_tokens", least, INT32_MAX, &length) ||
@@ -27,5 +27,5 @@ static bool read_best_of(struct api_reader *reader, struct api_request *out) {
 }
 
 bool openai_fields_read(struct api_reader *reader, struct api_request *out) {
-    return read_length(reader, out) && read_best_of(reader, out);
+    return openai_fields_read_length(reader, out) && read_best_of(reader, out);
 }

@@ -19,7 +19,7 @@ struct items {
 /* ---- content ---- */
 
 /* The member with the text of a part of that type; NULL: it has none. */
-static const char *text_member(const struct tree *part) {
+static const char *responses_reader_text_member(const struct tree *part) {
     static const char *const types[] = {"input_text", "output_text", "text"};
     for (size_t i = 0; i < ARRAY_COUNT(types); i++)
         if (api_reader_is_type(part, types[i])) return "text";
@@ -27,11 +27,11 @@ static const char *text_member(const struct tree *part) {
 }
 
 /* Appends the text of each part of `value`, which is an array, to `parts`. */
-static bool read_parts(struct items *talk, const char *place, const struct tree *value,
-                       struct tree *parts) {
+static bool responses_reader_read_parts(struct items *talk, const char *place,
+                                        const struct tree *value, struct tree *parts) {
     for (size_t i = 0; i < tree_count(value); i++) {
         const struct tree *part = tree_at(value, i);
-        const char *member = text_member(part);
+        const char *member = responses_reader_text_member(part);
         if (!member) return api_reader_refuse_type(talk->reader, place, part);
         const struct tree *text = api_reader_string(part, member);
         if (!text)
@@ -55,15 +55,16 @@ static bool read_content(struct items *talk, const char *place, const struct tre
     struct tree *parts = tree_make_array(reader->arena);
     if (!parts) return api_reader_no_memory(reader);
     *out = parts;
-    return read_parts(talk, place, value, parts);
+    return responses_reader_read_parts(talk, place, value, parts);
 }
 
 /* ---- items ---- */
 
-static bool read_message(struct items *talk, const struct tree *item, size_t index) {
+static bool responses_reader_read_message(struct items *talk, const struct tree *item,
+                                          size_t index) {
     struct api_reader *reader = talk->reader;
     const struct tree *role = tree_member(item, "role"), *content;
-    struct api_place place = api_place_of("input", index, ".content");
+    struct api_place place = api_reader_place_of("input", index, ".content");
     if (!read_content(talk, place.text, api_reader_given(item, "content"), &content)) return false;
     if (api_reader_is(role, "assistant")) {
         /* A second consecutive message begins its own turn. */
@@ -79,7 +80,7 @@ static bool read_message(struct items *talk, const struct tree *item, size_t ind
             chat_builder_message(&talk->builder, roles[i], content);
             return true;
         }
-    place = api_place_of("input", index, ".role");
+    place = api_reader_place_of("input", index, ".role");
     return api_error_set(reader->error, 400, place.text, "invalid_value",
                          "'%s' must be 'user', 'assistant', 'system' or 'developer'.", place.text);
 }
@@ -99,7 +100,7 @@ static bool read_sealed(struct items *talk, const struct tree *item) {
 /* Reads reasoning as this server returned it, as text or sealed. A summary is from another
  * server. */
 static bool read_reasoning(struct items *talk, const struct tree *item, size_t index) {
-    struct api_place place = api_place_of("input", index, "");
+    struct api_place place = api_reader_place_of("input", index, "");
     static const char *const names[] = {"content", "summary"};
     if (talk->builder.parts || talk->builder.calls) chat_builder_end_turn(&talk->builder);
     for (size_t n = 0; n < ARRAY_COUNT(names); n++) {
@@ -118,8 +119,8 @@ static bool read_reasoning(struct items *talk, const struct tree *item, size_t i
     return true;
 }
 
-static bool read_call(struct items *talk, const struct tree *item, size_t index) {
-    struct api_place place = api_place_of("input", index, "");
+static bool responses_reader_read_call(struct items *talk, const struct tree *item, size_t index) {
+    struct api_place place = api_reader_place_of("input", index, "");
     const struct tree *id = api_reader_string(item, "call_id");
     const struct tree *arguments = api_reader_string(item, "arguments");
     if (!id || !api_reader_string(item, "name") || !arguments)
@@ -130,7 +131,7 @@ static bool read_call(struct items *talk, const struct tree *item, size_t index)
 }
 
 static bool read_text_call(struct items *talk, const struct tree *item, size_t index) {
-    struct api_place place = api_place_of("input", index, "");
+    struct api_place place = api_reader_place_of("input", index, "");
     const struct tree *id = api_reader_string(item, "call_id");
     const struct tree *input = api_reader_string(item, "input");
     if (!id || !api_reader_string(item, "name") || !input)
@@ -140,29 +141,30 @@ static bool read_text_call(struct items *talk, const struct tree *item, size_t i
     return true;
 }
 
-static bool read_result(struct items *talk, const struct tree *item, size_t index) {
-    struct api_place place = api_place_of("input", index, "");
+static bool responses_reader_read_result(struct items *talk, const struct tree *item,
+                                         size_t index) {
+    struct api_place place = api_reader_place_of("input", index, "");
     const struct tree *id = api_reader_string(item, "call_id"), *content;
     if (!id) return api_reader_needs(talk->reader, place.text, "a string 'call_id'");
-    place = api_place_of("input", index, ".output");
+    place = api_reader_place_of("input", index, ".output");
     if (!read_content(talk, place.text, api_reader_given(item, "output"), &content)) return false;
     chat_builder_result(&talk->builder, id, content);
     return true;
 }
 
-static bool read_item(struct items *talk, const struct tree *item, size_t index) {
+static bool responses_reader_read_item(struct items *talk, const struct tree *item, size_t index) {
     static const struct {
         const char *type;
         bool (*read)(struct items *talk, const struct tree *item, size_t index);
-    } kinds[] = {{"message", read_message},
+    } kinds[] = {{"message", responses_reader_read_message},
                  {"reasoning", read_reasoning},
-                 {"function_call", read_call},
-                 {"function_call_output", read_result},
+                 {"function_call", responses_reader_read_call},
+                 {"function_call_output", responses_reader_read_result},
                  {"custom_tool_call", read_text_call},
-                 {"custom_tool_call_output", read_result}};
-    struct api_place place = api_place_of("input", index, "");
+                 {"custom_tool_call_output", responses_reader_read_result}};
+    struct api_place place = api_reader_place_of("input", index, "");
     if (tree_kind(item) == TREE_OBJECT && !api_reader_given(item, "type"))
-        return read_message(talk, item, index); /* the short form */
+        return responses_reader_read_message(talk, item, index); /* the short form */
     for (size_t i = 0; i < ARRAY_COUNT(kinds); i++)
         if (api_reader_is_type(item, kinds[i].type)) return kinds[i].read(talk, item, index);
     if (api_reader_is_type(item, "item_reference"))
@@ -187,7 +189,7 @@ static bool read_input(struct items *talk, struct api_request *out) {
         if (tree_kind(input) != TREE_ARRAY)
             return api_reader_wrong_type(reader, "input", "a string or an array of items", input);
         for (size_t i = 0; i < tree_count(input); i++)
-            if (!read_item(talk, tree_at(input, i), i)) return false;
+            if (!responses_reader_read_item(talk, tree_at(input, i), i)) return false;
     }
     if (!chat_builder_end(&talk->builder)) return api_reader_no_memory(reader);
     out->messages = talk->builder.messages;
@@ -199,7 +201,8 @@ static bool read_input(struct items *talk, struct api_request *out) {
 /* ---- objects ---- */
 
 /* NULL if it is absent; false if it is not an object. */
-static bool read_object(struct api_reader *reader, const char *name, const struct tree **out) {
+static bool responses_reader_read_object(struct api_reader *reader, const char *name,
+                                         const struct tree **out) {
     *out = api_reader_given(reader->root, name);
     return !*out || tree_kind(*out) == TREE_OBJECT ||
            api_reader_wrong_type(reader, name, "an object", *out);
@@ -208,7 +211,7 @@ static bool read_object(struct api_reader *reader, const char *name, const struc
 /* "summary" has no effect: the reasoning itself is returned. */
 static bool read_reasoning_field(struct api_reader *reader, struct api_request *out) {
     const struct tree *reasoning;
-    if (!read_object(reader, "reasoning", &reasoning)) return false;
+    if (!responses_reader_read_object(reader, "reasoning", &reasoning)) return false;
     struct bytes effort = {"", 0};
     if (reasoning && !api_reader_text(reader, reasoning, "effort", &effort)) return false;
     return effort.count == 0 || api_thinking_ask_effort(reader, "reasoning.effort", effort, out);
@@ -216,7 +219,7 @@ static bool read_reasoning_field(struct api_reader *reader, struct api_request *
 
 static bool read_text_field(struct api_reader *reader, struct api_request *out) {
     const struct tree *text, *format, *verbosity;
-    if (!read_object(reader, "text", &text)) return false;
+    if (!responses_reader_read_object(reader, "text", &text)) return false;
     format = api_reader_given(text, "format");
     verbosity = api_reader_given(text, "verbosity");
     if (format && !api_constraint_read_format(reader, "text.format", format, out)) return false;
@@ -276,7 +279,8 @@ static void repeat_number(struct json_writer *writer, const struct api_reader *r
 }
 
 /* Writes members of the response object, each followed by a comma. */
-static void write_told(struct json_writer *writer, const struct items *talk, bool all) {
+static void responses_reader_write_reported(struct json_writer *writer, const struct items *talk,
+                                            bool all) {
     static const struct api_reader nothing = {0};
     const struct api_reader *reader = talk->reader;
     const struct sampling *usual = &reader->defaults->sampling;
@@ -301,19 +305,19 @@ static void write_told(struct json_writer *writer, const struct items *talk, boo
     json_writer_text(writer, ",\"summary\":null},");
 }
 
-static bool keep_told(const struct items *talk, struct api_request *out) {
+static bool keep_reported(const struct items *talk, struct api_request *out) {
     struct api_reader *reader = talk->reader;
     struct json_writer counter = {0};
-    write_told(&counter, talk, true);
-    bool all = counter.count <= RESPONSES_READER_TOLD_BYTES_MAX;
+    responses_reader_write_reported(&counter, talk, true);
+    bool all = counter.count <= RESPONSES_READER_REPORTED_BYTES_MAX;
     if (!all) counter = (struct json_writer){0};
-    if (!all) write_told(&counter, talk, false);
+    if (!all) responses_reader_write_reported(&counter, talk, false);
     struct json_writer writer = {.out = arena_take(reader->arena, counter.count + 1),
                                  .room = counter.count};
     if (!writer.out) return api_reader_no_memory(reader);
-    write_told(&writer, talk, all);
+    responses_reader_write_reported(&writer, talk, all);
     check(json_writer_fits(&writer));
-    out->told = (struct bytes){writer.out, writer.count};
+    out->reported = (struct bytes){writer.out, writer.count};
     return true;
 }
 
@@ -321,5 +325,6 @@ bool responses_reader_read(struct api_reader *reader, struct api_request *out) {
     struct items talk = {.reader = reader, .builder = chat_builder_open(reader->arena)};
     return read_input(&talk, out) && read_text_field(reader, out) &&
            responses_tools_read(reader, &talk.builder, out, &talk.tools) &&
-           read_reasoning_field(reader, out) && read_include(reader, out) && keep_told(&talk, out);
+           read_reasoning_field(reader, out) && read_include(reader, out) &&
+           keep_reported(&talk, out);
 }

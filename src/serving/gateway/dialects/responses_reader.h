@@ -21,7 +21,7 @@
 #include "serving/gateway/api/api_request.h"
 
 /* Instructions and tools of more bytes than this, as JSON, are not repeated. */
-#define RESPONSES_READER_TOLD_BYTES_MAX ((size_t)256 << 10)
+#define RESPONSES_READER_REPORTED_BYTES_MAX ((size_t)256 << 10)
 
 /* Prefix of a reasoning's text in "encrypted_content". It is not secret: the same answer contains
  * the text. Clients that keep no reasoning_text send back only this. */

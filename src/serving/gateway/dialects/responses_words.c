@@ -25,12 +25,14 @@ struct item {
 
 /* ---- parts of items ---- */
 
-static void write_number(struct json_writer *writer, const char *name, uint64_t value) {
+static void responses_words_write_number(struct json_writer *writer, const char *name,
+                                         uint64_t value) {
     json_writer_text(writer, name);
     json_writer_unsigned(writer, value);
 }
 
-static void write_member(struct json_writer *writer, const char *name, const char *value) {
+static void responses_words_write_member(struct json_writer *writer, const char *name,
+                                         const char *value) {
     json_writer_text(writer, name);
     json_writer_text(writer, "\"");
     json_writer_text(writer, value);
@@ -42,19 +44,19 @@ static const struct tool_alias *alias_of(const struct api_answer *answer, const 
     return item->kind == ITEM_CALL ? tool_alias_find(&answer->aliases, item->name) : NULL;
 }
 
-static bool takes_text(const struct api_answer *answer, const struct item *item) {
+static bool responses_words_takes_text(const struct api_answer *answer, const struct item *item) {
     const struct tool_alias *alias = alias_of(answer, item);
     return alias && alias->takes_text;
 }
 
 /* "rs_…": of the response, and of each of its items. */
-static void write_id(struct json_writer *writer, const struct api_answer *answer,
-                     const struct item *item) {
+static void responses_words_write_id(struct json_writer *writer, const struct api_answer *answer,
+                                     const struct item *item) {
     static const char *const prefixes[] = {"resp", "rs", "msg", "fc"};
     char id[64];
     size_t count =
         format_text(id, sizeof id, "\"%s_%016llx%016llx",
-                    takes_text(answer, item) ? "ctc" : prefixes[item->kind],
+                    responses_words_takes_text(answer, item) ? "ctc" : prefixes[item->kind],
                     (unsigned long long)answer->id.high, (unsigned long long)answer->id.low);
     if (item->kind) count += format_text(id + count, sizeof id - count, "%04x", item->index);
     json_writer_bytes(writer, (struct bytes){id, count});
@@ -62,8 +64,9 @@ static void write_id(struct json_writer *writer, const struct api_answer *answer
 }
 
 /* Writes the log probabilities of a message's tokens. */
-static void write_logprobs(struct json_writer *writer, const struct api_answer *answer,
-                           const struct item *item) {
+static void responses_words_write_logprobs(struct json_writer *writer,
+                                           const struct api_answer *answer,
+                                           const struct item *item) {
     if (item->tokens && answer->logprobs)
         api_tokens_logprobs(writer, answer->tokenizer, item->tokens, item->token_from,
                             item->token_to);
@@ -71,7 +74,7 @@ static void write_logprobs(struct json_writer *writer, const struct api_answer *
         json_writer_text(writer, "[]");
 }
 
-static void write_text(struct json_writer *writer, const struct item *item) {
+static void responses_words_write_text(struct json_writer *writer, const struct item *item) {
     json_writer_text(writer, "\"");
     if (item->text) answer_text_write(item->text, item->from, item->to, true, writer);
     json_writer_text(writer, "\"");
@@ -91,24 +94,24 @@ static void write_input(struct json_writer *writer, const struct item *item) {
 }
 
 /* Writes the only part of a reasoning's or message's content. */
-static void write_part(struct json_writer *writer, const struct api_answer *answer,
-                       const struct item *item) {
+static void responses_words_write_part(struct json_writer *writer, const struct api_answer *answer,
+                                       const struct item *item) {
     if (item->kind == ITEM_REASONING) {
         json_writer_text(writer, "{\"type\":\"reasoning_text\",\"text\":");
-        write_text(writer, item);
+        responses_words_write_text(writer, item);
         json_writer_text(writer, "}");
         return;
     }
     json_writer_text(writer, "{\"type\":\"output_text\",\"text\":");
-    write_text(writer, item);
+    responses_words_write_text(writer, item);
     json_writer_text(writer, ",\"annotations\":[],\"logprobs\":");
-    write_logprobs(writer, answer, item);
+    responses_words_write_logprobs(writer, answer, item);
     json_writer_text(writer, "}");
 }
 
 /* Writes a call, starting after its id. */
-static void write_call(struct json_writer *writer, const struct api_answer *answer,
-                       const struct item *item) {
+static void responses_words_write_call(struct json_writer *writer, const struct api_answer *answer,
+                                       const struct item *item) {
     const struct tool_alias *alias = alias_of(answer, item);
     json_writer_text(writer, ",\"call_id\":");
     json_writer_string(writer, item->call_id);
@@ -118,8 +121,9 @@ static void write_call(struct json_writer *writer, const struct api_answer *answ
         json_writer_text(writer, ",\"namespace\":");
         json_writer_string(writer, alias->namespace);
     }
-    json_writer_text(writer, takes_text(answer, item) ? ",\"input\":" : ",\"arguments\":");
-    if (takes_text(answer, item))
+    json_writer_text(writer,
+                     responses_words_takes_text(answer, item) ? ",\"input\":" : ",\"arguments\":");
+    if (responses_words_takes_text(answer, item))
         write_input(writer, item);
     else
         write_arguments(writer, item);
@@ -137,12 +141,13 @@ static void write_item(struct json_writer *writer, const struct api_answer *answ
                        const struct item *item, bool opens) {
     static const char *const types[] = {"", "reasoning", "message", "function_call"};
     json_writer_text(writer, "{\"id\":");
-    write_id(writer, answer, item);
-    write_member(writer,
-                 ",\"type\":", takes_text(answer, item) ? "custom_tool_call" : types[item->kind]);
-    write_member(writer, ",\"status\":", item->status);
+    responses_words_write_id(writer, answer, item);
+    responses_words_write_member(writer, ",\"type\":",
+                                 responses_words_takes_text(answer, item) ? "custom_tool_call"
+                                                                          : types[item->kind]);
+    responses_words_write_member(writer, ",\"status\":", item->status);
     if (item->kind == ITEM_CALL) {
-        write_call(writer, answer, item);
+        responses_words_write_call(writer, answer, item);
         return;
     }
     if (item->kind == ITEM_REASONING && answer->seals_reasoning && !opens)
@@ -150,13 +155,13 @@ static void write_item(struct json_writer *writer, const struct api_answer *answ
     json_writer_text(writer, item->kind == ITEM_REASONING
                                  ? ",\"summary\":[],\"content\":["
                                  : ",\"role\":\"assistant\",\"content\":[");
-    if (!opens) write_part(writer, answer, item);
+    if (!opens) responses_words_write_part(writer, answer, item);
     json_writer_text(writer, "]}");
 }
 
 /* ---- the response ---- */
 
-static bool is_whole(enum api_finish finish) {
+static bool responses_words_is_whole(enum api_finish finish) {
     return finish != API_FINISH_LENGTH && finish != API_FINISH_CUT;
 }
 
@@ -168,7 +173,7 @@ static struct item item_of(const struct api_choice *choice, const struct answer_
         [TOKEN_STREAM_CALL] = ITEM_CALL,
     };
     struct item item = {.kind = kinds[block->part], .index = index, .status = "completed"};
-    if (block->last && !is_whole(choice->finish)) item.status = "incomplete";
+    if (block->last && !responses_words_is_whole(choice->finish)) item.status = "incomplete";
     if (item.kind == ITEM_CALL) {
         item.call_id = block->call->id;
         item.name = block->call->name;
@@ -195,14 +200,15 @@ static void write_output(struct json_writer *writer, const struct api_answer *an
     }
 }
 
-static void write_usage(struct json_writer *writer, const struct api_usage *usage) {
-    write_number(writer, "{\"input_tokens\":", usage->prompt_tokens);
-    write_number(writer, ",\"input_tokens_details\":{\"cached_tokens\":", usage->prompt_hit_tokens);
-    write_number(writer, "},\"output_tokens\":", usage->completion_tokens);
-    write_number(writer,
-                 ",\"output_tokens_details\":{\"reasoning_tokens\":", usage->reasoning_tokens);
-    write_number(writer,
-                 "},\"total_tokens\":", (uint64_t)usage->prompt_tokens + usage->completion_tokens);
+static void responses_words_write_usage(struct json_writer *writer, const struct api_usage *usage) {
+    responses_words_write_number(writer, "{\"input_tokens\":", usage->prompt_tokens);
+    responses_words_write_number(
+        writer, ",\"input_tokens_details\":{\"cached_tokens\":", usage->prompt_hit_tokens);
+    responses_words_write_number(writer, "},\"output_tokens\":", usage->completion_tokens);
+    responses_words_write_number(
+        writer, ",\"output_tokens_details\":{\"reasoning_tokens\":", usage->reasoning_tokens);
+    responses_words_write_number(
+        writer, "},\"total_tokens\":", (uint64_t)usage->prompt_tokens + usage->completion_tokens);
     json_writer_text(writer, "}");
 }
 
@@ -231,13 +237,13 @@ static struct response response_of(const struct api_choice *whole, const struct 
 static void write_response(struct json_writer *writer, const struct api_answer *answer,
                            const struct response *response) {
     json_writer_text(writer, "{\"id\":");
-    write_id(writer, answer, &(struct item){0});
+    responses_words_write_id(writer, answer, &(struct item){0});
     json_writer_text(writer, ",\"object\":\"response\",\"created_at\":");
     json_writer_integer(writer, answer->created);
-    write_member(writer, ",\"status\":", response->status);
+    responses_words_write_member(writer, ",\"status\":", response->status);
     json_writer_text(writer, ",\"error\":");
     if (response->message) {
-        write_member(writer, "{\"code\":", response->code);
+        responses_words_write_member(writer, "{\"code\":", response->code);
         json_writer_text(writer, ",\"message\":");
         utf8_write_repaired(writer, bytes_of(response->message)); /* it quotes clients' text */
         json_writer_text(writer, "}");
@@ -246,7 +252,7 @@ static void write_response(struct json_writer *writer, const struct api_answer *
     }
     json_writer_text(writer, ",\"incomplete_details\":");
     if (response->incomplete) {
-        write_member(writer, "{\"reason\":", response->incomplete);
+        responses_words_write_member(writer, "{\"reason\":", response->incomplete);
         json_writer_text(writer, "}");
     } else {
         json_writer_text(writer, "null");
@@ -254,14 +260,14 @@ static void write_response(struct json_writer *writer, const struct api_answer *
     json_writer_text(writer, ",\"model\":");
     json_writer_string(writer, answer->model);
     json_writer_text(writer, ",");
-    json_writer_bytes(writer, answer->told);
+    json_writer_bytes(writer, answer->reported);
     json_writer_text(writer, "\"truncation\":\"disabled\","
                              "\"background\":false,\"store\":false,\"previous_response_id\":null,"
                              "\"output\":[");
     if (response->whole) write_output(writer, answer, response->whole);
     json_writer_text(writer, "],\"usage\":");
     if (response->usage)
-        write_usage(writer, response->usage);
+        responses_words_write_usage(writer, response->usage);
     else
         json_writer_text(writer, "null");
     json_writer_text(writer, "}");
@@ -284,43 +290,43 @@ struct teller {
 };
 
 /* event: NAME and data: {"type":"NAME","sequence_number":…, up to its members. */
-static void begin_event(const struct teller *teller, const char *name) {
+static void responses_words_begin_event(const struct teller *teller, const char *name) {
     json_writer_text(teller->writer, "event: ");
     json_writer_text(teller->writer, name);
-    write_member(teller->writer, "\ndata: {\"type\":", name);
-    write_number(teller->writer, ",\"sequence_number\":", teller->place->events++);
+    responses_words_write_member(teller->writer, "\ndata: {\"type\":", name);
+    responses_words_write_number(teller->writer, ",\"sequence_number\":", teller->place->events++);
 }
 
-static void end_event(const struct teller *teller) {
+static void responses_words_end_event(const struct teller *teller) {
     json_writer_text(teller->writer, "}\n\n");
 }
 
 static void write_response_event(const struct teller *teller, const char *name,
                                  const struct response *response) {
-    begin_event(teller, name);
+    responses_words_begin_event(teller, name);
     json_writer_text(teller->writer, ",\"response\":");
     write_response(teller->writer, teller->answer, response);
-    end_event(teller);
+    responses_words_end_event(teller);
 }
 
 /* Writes an event about an item as a whole. */
 static void write_item_event(const struct teller *teller, const char *name, const struct item *item,
                              bool opens) {
-    begin_event(teller, name);
-    write_number(teller->writer, ",\"output_index\":", item->index);
+    responses_words_begin_event(teller, name);
+    responses_words_write_number(teller->writer, ",\"output_index\":", item->index);
     json_writer_text(teller->writer, ",\"item\":");
     write_item(teller->writer, teller->answer, item, opens);
-    end_event(teller);
+    responses_words_end_event(teller);
 }
 
 /* Begins an event about an item's part: its name, item_id, output_index and, except for calls,
  * content_index. */
 static void begin_inner_event(const struct teller *teller, const char *name,
                               const struct item *item) {
-    begin_event(teller, name);
+    responses_words_begin_event(teller, name);
     json_writer_text(teller->writer, ",\"item_id\":");
-    write_id(teller->writer, teller->answer, item);
-    write_number(teller->writer, ",\"output_index\":", item->index);
+    responses_words_write_id(teller->writer, teller->answer, item);
+    responses_words_write_number(teller->writer, ",\"output_index\":", item->index);
     if (item->kind != ITEM_CALL) json_writer_text(teller->writer, ",\"content_index\":0");
 }
 
@@ -328,8 +334,8 @@ static void write_part_event(const struct teller *teller, const char *name,
                              const struct item *item) {
     begin_inner_event(teller, name, item);
     json_writer_text(teller->writer, ",\"part\":");
-    write_part(teller->writer, teller->answer, item);
-    end_event(teller);
+    responses_words_write_part(teller->writer, teller->answer, item);
+    responses_words_end_event(teller);
 }
 
 static const char *const delta_names[] = {
@@ -358,14 +364,14 @@ static struct item open_item(const struct dialect_place *place, const struct api
 
 /* Sends the input of a text tool at its end, because the model's arguments must be decoded
  * first. */
-static void close_text_call(const struct teller *teller, const struct item *item) {
+static void responses_words_close_text_call(const struct teller *teller, const struct item *item) {
     static const char *const names[][2] = {{"response.custom_tool_call_input.delta", ",\"delta\":"},
                                            {"response.custom_tool_call_input.done", ",\"input\":"}};
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         begin_inner_event(teller, names[i][0], item);
         json_writer_text(teller->writer, names[i][1]);
         write_input(teller->writer, item);
-        end_event(teller);
+        responses_words_end_event(teller);
     }
 }
 
@@ -379,13 +385,13 @@ static void write_end(const struct teller *teller, const struct item *item) {
         write_arguments(teller->writer, item);
     } else {
         json_writer_text(teller->writer, ",\"text\":");
-        write_text(teller->writer, item);
+        responses_words_write_text(teller->writer, item);
         if (item->kind == ITEM_MESSAGE) {
             json_writer_text(teller->writer, ",\"logprobs\":");
-            write_logprobs(teller->writer, teller->answer, item);
+            responses_words_write_logprobs(teller->writer, teller->answer, item);
         }
     }
-    end_event(teller);
+    responses_words_end_event(teller);
 }
 
 static void close_item(const struct teller *teller, const struct api_choice *whole,
@@ -394,8 +400,8 @@ static void close_item(const struct teller *teller, const struct api_choice *who
     if (place->open == ITEM_NONE) return;
     struct item item = open_item(place, whole);
     item.status = status;
-    if (takes_text(teller->answer, &item))
-        close_text_call(teller, &item);
+    if (responses_words_takes_text(teller->answer, &item))
+        responses_words_close_text_call(teller, &item);
     else
         write_end(teller, &item);
     if (item.kind != ITEM_CALL) write_part_event(teller, "response.content_part.done", &item);
@@ -404,13 +410,14 @@ static void close_item(const struct teller *teller, const struct api_choice *who
 }
 
 /* `piece`: that of a call, which begins. */
-static void begin_item(const struct teller *teller, enum item_kind kind,
-                       const struct api_piece *piece, const struct api_choice *whole) {
+static void responses_words_begin_item(const struct teller *teller, enum item_kind kind,
+                                       const struct api_piece *piece,
+                                       const struct api_choice *whole) {
     struct dialect_place *place = teller->place;
     close_item(teller, whole, "completed");
     struct item item = {.kind = kind, .index = place->blocks++, .status = "in_progress"};
     place->open = kind;
-    if (kind == ITEM_MESSAGE) place->told = open_item(place, whole).token_from;
+    if (kind == ITEM_MESSAGE) place->reported = open_item(place, whole).token_from;
     if (kind == ITEM_CALL) {
         item.call_id = piece->call_id;
         item.name = piece->text;
@@ -421,8 +428,8 @@ static void begin_item(const struct teller *teller, enum item_kind kind,
 
 /* The tokens that a delta reports: all of the message that no earlier delta reported, if they are
  * kept. */
-static struct item told_tokens(const struct teller *teller, const struct api_piece *piece,
-                               const struct api_choice *whole) {
+static struct item reported_tokens(const struct teller *teller, const struct api_piece *piece,
+                                   const struct api_choice *whole) {
     struct dialect_place *place = teller->place;
     struct item item = {.kind = (enum item_kind)place->open, .index = place->blocks - 1};
     if (item.kind != ITEM_MESSAGE || !piece->tokens) return item;
@@ -431,28 +438,28 @@ static struct item told_tokens(const struct teller *teller, const struct api_pie
     item.token_to = piece->to;
     if (whole->tokens->count < piece->to) return item;
     item.tokens = whole->tokens;
-    item.token_from = (uint32_t)place->told;
+    item.token_from = (uint32_t)place->reported;
     item.token_to = whole->tokens->count - piece->tokens->count + piece->to;
-    place->told = item.token_to;
+    place->reported = item.token_to;
     return item;
 }
 
-static void write_delta(const struct teller *teller, const struct api_piece *piece,
-                        const struct api_choice *whole) {
-    const struct item item = told_tokens(teller, piece, whole);
+static void responses_words_write_delta(const struct teller *teller, const struct api_piece *piece,
+                                        const struct api_choice *whole) {
+    const struct item item = reported_tokens(teller, piece, whole);
     begin_inner_event(teller, delta_names[item.kind], &item);
     json_writer_text(teller->writer, ",\"delta\":");
     json_writer_string(teller->writer, piece->text);
     if (item.kind == ITEM_MESSAGE) {
         json_writer_text(teller->writer, ",\"logprobs\":");
-        write_logprobs(teller->writer, teller->answer, &item);
+        responses_words_write_logprobs(teller->writer, teller->answer, &item);
     }
-    end_event(teller);
+    responses_words_end_event(teller);
 }
 
 /* Tokens without text begin no item. Those before a message are reported with its first text. */
-static void write_piece(const struct teller *teller, const struct api_piece *piece,
-                        const struct api_choice *whole) {
+static void responses_words_write_piece(const struct teller *teller, const struct api_piece *piece,
+                                        const struct api_choice *whole) {
     static const enum item_kind kinds[TOKEN_STREAM_PART_COUNT] = {
         [TOKEN_STREAM_REASONING] = ITEM_REASONING,
         [TOKEN_STREAM_CONTENT] = ITEM_MESSAGE,
@@ -461,31 +468,31 @@ static void write_piece(const struct teller *teller, const struct api_piece *pie
     };
     enum item_kind kind = kinds[piece->part];
     bool open = piece->part != TOKEN_STREAM_CALL && teller->place->open == kind;
-    bool tells = kind == ITEM_MESSAGE && open && piece->tokens && teller->answer->logprobs;
-    if (piece->text.count == 0 && !tells) return;
-    if (!open) begin_item(teller, kind, piece, whole);
+    bool reports = kind == ITEM_MESSAGE && open && piece->tokens && teller->answer->logprobs;
+    if (piece->text.count == 0 && !reports) return;
+    if (!open) responses_words_begin_item(teller, kind, piece, whole);
     if (piece->part == TOKEN_STREAM_CALL) return;
     if (kind == ITEM_CALL) {
         struct item item = open_item(teller->place, whole);
-        if (takes_text(teller->answer, &item)) return;
+        if (responses_words_takes_text(teller->answer, &item)) return;
     }
-    write_delta(teller, piece, whole);
+    responses_words_write_delta(teller, piece, whole);
 }
 
 /* ---- the end ---- */
 
-static void write_done(const struct teller *teller, const struct api_event *event) {
+static void responses_words_write_done(const struct teller *teller, const struct api_event *event) {
     struct response response = response_of(event->whole, &event->usage);
     char name[32];
     format_text(name, sizeof name, "response.%s", response.status);
-    begin_event(teller, name);
+    responses_words_begin_event(teller, name);
     json_writer_text(teller->writer, ",\"response\":");
     write_response(teller->writer, teller->answer, &response);
     if (event->receipt.count) {
         json_writer_text(teller->writer, ",\"receipt\":");
         json_writer_bytes(teller->writer, event->receipt);
     }
-    end_event(teller);
+    responses_words_end_event(teller);
 }
 
 /* Codes of OpenAI's API that clients look for. */
@@ -495,7 +502,8 @@ static const char *code_of(const struct api_error *error) {
     return error->http_status == 429 ? "rate_limit_exceeded" : "server_error";
 }
 
-static void write_failed(const struct teller *teller, const struct api_error *error) {
+static void responses_words_write_failed(const struct teller *teller,
+                                         const struct api_error *error) {
     struct response response = {
         .status = "failed", .code = code_of(error), .message = error->message};
     if (teller->place->events == 0) {
@@ -515,15 +523,16 @@ void responses_words_event(struct json_writer *writer, const struct api_answer *
         write_response_event(&teller, "response.in_progress", &created);
         return;
     case API_EVENT_PIECE:
-        write_piece(&teller, &event->piece, event->whole);
+        responses_words_write_piece(&teller, &event->piece, event->whole);
         return;
     case API_EVENT_FINISH:
-        close_item(&teller, event->whole, is_whole(event->finish) ? "completed" : "incomplete");
+        close_item(&teller, event->whole,
+                   responses_words_is_whole(event->finish) ? "completed" : "incomplete");
         return;
     case API_EVENT_DONE:
-        write_done(&teller, event);
+        responses_words_write_done(&teller, event);
         return;
     case API_EVENT_FAILED:
-        write_failed(&teller, event->error);
+        responses_words_write_failed(&teller, event->error);
     }
 }

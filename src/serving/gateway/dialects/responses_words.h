@@ -13,7 +13,7 @@
 #define RESPONSES_WORDS_FRAME_BYTES ((size_t)6 << 10) /* the model's name is escaped */
 #define RESPONSES_WORDS_REPEATS                                                                    \
     4 /* of a text: its last event, and those of its part, its item and the response */
-#define RESPONSES_WORDS_TELLS 2 /* response.created and response.in_progress */
+#define RESPONSES_WORDS_REPORTS 2 /* response.created and response.in_progress */
 
 void responses_words_whole(struct json_writer *writer, const struct api_answer *answer,
                            const struct api_choice *choices, size_t choice_count,

@@ -29,24 +29,24 @@ static void put(const struct input_walk *walk, const char *text, size_t count) {
     if (walk->writer) json_writer_bytes(walk->writer, (struct bytes){text, count});
 }
 
-static void put_escaped(const struct input_walk *walk, const char *text, size_t count) {
+static void text_input_put_escaped(const struct input_walk *walk, const char *text, size_t count) {
     if (walk->writer) json_writer_escaped(walk->writer, (struct bytes){text, count});
 }
 
-static bool is_space(char byte) {
+static bool text_input_is_space(char byte) {
     return byte == ' ' || byte == '\t' || byte == '\n' || byte == '\r';
 }
 
-static bool is_hex(char byte) {
+static bool text_input_is_hex(char byte) {
     return (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'f') ||
            (byte >= 'A' && byte <= 'F');
 }
 
 /* Spaces may precede `mark`. */
-static void expect(struct input_walk *walk, char byte, char mark, enum state then) {
+static void text_input_expect(struct input_walk *walk, char byte, char mark, enum state then) {
     if (byte == mark)
         walk->state = then;
-    else if (!is_space(byte))
+    else if (!text_input_is_space(byte))
         walk->state = BROKEN;
 }
 
@@ -54,45 +54,45 @@ static void end_escape(struct input_walk *walk, bool is_one) {
     if (is_one)
         put(walk, walk->escape, walk->escape_count);
     else /* the model meant a literal '\' */
-        put_escaped(walk, walk->escape, walk->escape_count);
+        text_input_put_escaped(walk, walk->escape, walk->escape_count);
     walk->escape_count = 0;
     walk->state = TEXT;
 }
 
 /* The inside of a string is copied from the arguments to the output, except for bytes that no JSON
  * string may have and that models write nevertheless. */
-static void take_text(struct input_walk *walk, char byte) {
+static void text_input_take_text(struct input_walk *walk, char byte) {
     if (byte == '"') {
         walk->state = CLOSE;
     } else if (byte == '\\') {
         walk->state = ESCAPE;
         walk->escape[walk->escape_count++] = byte;
     } else if ((unsigned char)byte < ' ') {
-        put_escaped(walk, &byte, 1);
+        text_input_put_escaped(walk, &byte, 1);
     } else {
         put(walk, &byte, 1);
     }
 }
 
-static void take_escape(struct input_walk *walk, char byte) {
+static void text_input_take_escape(struct input_walk *walk, char byte) {
     walk->escape[walk->escape_count++] = byte;
     if (walk->state == ESCAPE && byte == 'u')
         walk->state = HEX;
     else if (walk->state == ESCAPE)
         end_escape(walk, byte && strchr("\"\\/bfnrt", byte));
-    else if (!is_hex(byte))
+    else if (!text_input_is_hex(byte))
         end_escape(walk, false);
     else if (walk->escape_count == sizeof walk->escape)
         end_escape(walk, true);
 }
 
-static void take(struct input_walk *walk, char byte) {
+static void text_input_take(struct input_walk *walk, char byte) {
     switch (walk->state) {
     case BEFORE:
-        expect(walk, byte, '{', OPEN);
+        text_input_expect(walk, byte, '{', OPEN);
         return;
     case OPEN:
-        expect(walk, byte, '"', KEY);
+        text_input_expect(walk, byte, '"', KEY);
         return;
     case KEY:
         if (byte != key[walk->key_count++])
@@ -101,23 +101,23 @@ static void take(struct input_walk *walk, char byte) {
             walk->state = COLON;
         return;
     case COLON:
-        expect(walk, byte, ':', VALUE);
+        text_input_expect(walk, byte, ':', VALUE);
         return;
     case VALUE:
-        expect(walk, byte, '"', TEXT);
+        text_input_expect(walk, byte, '"', TEXT);
         return;
     case TEXT:
-        take_text(walk, byte);
+        text_input_take_text(walk, byte);
         return;
     case ESCAPE:
     case HEX:
-        take_escape(walk, byte);
+        text_input_take_escape(walk, byte);
         return;
     case CLOSE:
-        expect(walk, byte, '}', WHOLE);
+        text_input_expect(walk, byte, '}', WHOLE);
         return;
     case WHOLE:
-        if (!is_space(byte)) walk->state = BROKEN;
+        if (!text_input_is_space(byte)) walk->state = BROKEN;
         return;
     case BROKEN:
         return;
@@ -127,7 +127,7 @@ static void take(struct input_walk *walk, char byte) {
 static bool take_piece(void *context, struct bytes piece) {
     struct input_walk *walk = context;
     for (size_t i = 0; i < piece.count; i++)
-        take(walk, piece.data[i]);
+        text_input_take(walk, piece.data[i]);
     return walk->state != BROKEN;
 }
 

@@ -10,8 +10,9 @@ static const char text_parameters[] =
 
 /* Writes the description, followed by the grammar if there is one. Chats have the grammar in a
  * nested member, Responses do not. */
-static bool describe(struct api_reader *reader, struct api_request *request,
-                     const struct tree *tool, const char *place, const struct tree **out) {
+static bool text_tool_describe(struct api_reader *reader, struct api_request *request,
+                               const struct tree *tool, const char *place,
+                               const struct tree **out) {
     const struct tree *format = api_reader_given(tool, "format");
     struct bytes said = {"", 0}, syntax, definition;
     *out = api_reader_given(tool, "description");
@@ -42,7 +43,7 @@ bool text_tool_add(struct api_reader *reader, struct chat_builder *builder, stru
                    const struct tree *tool, const struct tree *name, const char *place) {
     const struct tree *description, *parameters;
     struct error ignored;
-    if (!describe(reader, out, tool, place, &description)) return false;
+    if (!text_tool_describe(reader, out, tool, place, &description)) return false;
     if (tree_parse(reader->arena, bytes_of(text_parameters), "parameters", &parameters, &ignored))
         return api_reader_no_memory(reader);
     chat_builder_tool(builder, name, description, parameters, NULL);

@@ -91,7 +91,7 @@ static void check_rule(uint32_t seed) {
     device_free(bias);
 }
 
-static void experts_are_chosen_as_the_twin_does(void **state) {
+static void experts_are_chosen_as_the_simulator_does(void **state) {
     for (uint32_t seed = 0; seed < device_seeds(); seed++)
         check_rule(seed);
 }
@@ -106,7 +106,7 @@ static void choose(uint32_t *slots, uint32_t tokens, uint32_t slot_count, bool a
     }
 }
 
-static void pairs_stand_where_the_twin_puts_them(void **state) {
+static void pairs_stand_where_the_simulator_puts_them(void **state) {
     static const uint32_t token_counts[] = {1, 5, 85, 86, 300}, slot_counts[] = {3, 10, 64};
     struct gpu_kernels hopper = gpu_hopper();
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
@@ -148,8 +148,8 @@ static void pairs_stand_where_the_twin_puts_them(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(experts_are_chosen_as_the_twin_does),
-        cmocka_unit_test(pairs_stand_where_the_twin_puts_them),
+        cmocka_unit_test(experts_are_chosen_as_the_simulator_does),
+        cmocka_unit_test(pairs_stand_where_the_simulator_puts_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -112,7 +112,7 @@ static uint32_t check_all(struct problem *problem) {
     return others;
 }
 
-static void tokens_are_those_of_the_twin(void **state) {
+static void tokens_are_those_of_the_simulator(void **state) {
     static const uint32_t lengths[] = {1, 3, 31, 255, 700, 2049, 8195};
     uint32_t others = 0;
     for (uint32_t seed = 0; seed < device_seeds(); seed++) {
@@ -173,7 +173,7 @@ static void a_row_draws_alone_what_it_draws_among_others(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(tokens_are_those_of_the_twin),
+        cmocka_unit_test(tokens_are_those_of_the_simulator),
         cmocka_unit_test(a_vocabulary_of_v3_is_drawn_from),
         cmocka_unit_test(a_row_draws_alone_what_it_draws_among_others),
     };

@@ -66,7 +66,7 @@ static const uint32_t shapes[][3] = {
     {1, 64, 128}, {7, 200, 200}, {128, 128, 256}, {130, 96, 44}, {65, 8512, 128}, {3, 129, 1000},
 };
 
-static void sums_agree_with_the_twin(void **context) {
+static void sums_agree_with_the_simulator(void **context) {
     uint64_t state = 7;
     for (uint32_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (uint32_t exact = 0; exact < 2; exact++) {
@@ -180,7 +180,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_are_products_of_their_own),
         cmocka_unit_test(results_are_rounded_where_it_is_asked_for),
-        cmocka_unit_test(sums_agree_with_the_twin),
+        cmocka_unit_test(sums_agree_with_the_simulator),
         cmocka_unit_test(a_row_alone_has_the_bits_it_has_among_others),
         cmocka_unit_test(no_schedule_shows_a_fault),
     };

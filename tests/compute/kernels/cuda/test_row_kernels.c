@@ -65,17 +65,17 @@ static void rows_free(struct rows *r) {
 
 /* What stands on the device is what `expected` rows give, in each form that was asked for. */
 static void check_outputs(const struct rows *r, bool second) {
-    const struct kernels *twin = &kernels_table_c;
+    const struct kernels *simulator = &kernels_table_c;
     uint16_t rounded[LENGTH_MAX];
     float codes[LENGTH_MAX], scales[GROUPS_MAX];
     for (uint32_t row = 0; row < ROWS; row++) {
         const float *expected = r->expected + row * r->stride;
         levels_check_same("values", expected, r->values + row * r->stride, r->n);
-        twin->bf16_from_float(rounded, expected, r->n);
+        simulator->bf16_from_float(rounded, expected, r->n);
         assert_memory_equal(rounded, r->rounded + row * r->stride, r->n * sizeof *rounded);
         assert_int_equal(float_bits(r->values[row * r->stride + r->n]), 0xFFFFFFFFu);
         if (!second) continue;
-        twin->quantize_e4m3(codes, scales, expected, r->n, r->n % 2);
+        simulator->quantize_e4m3(codes, scales, expected, r->n, r->n % 2);
         for (uint32_t i = 0; i < r->n; i++)
             assert_int_equal(e4m3_from_float(codes[i]), r->codes[row * r->stride + i]);
         for (uint32_t g = 0; g < divide_up(r->n, QUANT_GROUP); g++)
@@ -87,15 +87,16 @@ static void check_outputs(const struct rows *r, bool second) {
 enum kernel { NORM, NORM_ADDED, ACTIVATE, PREPARE, ADD, KERNEL_COUNT };
 
 static void expect(struct rows *r, enum kernel kernel) {
-    const struct kernels *twin = &kernels_table_c;
+    const struct kernels *simulator = &kernels_table_c;
     for (uint32_t row = 0; row < ROWS; row++) {
         size_t at = row * r->stride;
         float *out = r->expected + at, *x = r->x + at;
         memcpy(out, x, r->n * sizeof *out);
-        if (kernel == NORM_ADDED) twin->add_scaled(out, r->other + at, 1, r->n);
-        if (kernel == NORM || kernel == NORM_ADDED) twin->rmsnorm(out, out, r->weight, r->n, 1e-6f);
-        if (kernel == ACTIVATE) twin->silu_multiply(out, x, r->other + at, r->n);
-        if (kernel == ADD) twin->add_scaled(out, r->other + at, -0.7f, r->n);
+        if (kernel == NORM_ADDED) simulator->add_scaled(out, r->other + at, 1, r->n);
+        if (kernel == NORM || kernel == NORM_ADDED)
+            simulator->rmsnorm(out, out, r->weight, r->n, 1e-6f);
+        if (kernel == ACTIVATE) simulator->silu_multiply(out, x, r->other + at, r->n);
+        if (kernel == ADD) simulator->add_scaled(out, r->other + at, -0.7f, r->n);
     }
 }
 

@@ -83,7 +83,7 @@ static void assert_warning(const char *members, const char *warning) {
         fail_msg("%.*s", (int)bodies.request.warning.count, bodies.request.warning.data);
 }
 
-static void unknown_names_are_told_in_plain_ascii(void **state) {
+static void unknown_names_are_reported_in_plain_ascii(void **state) {
     (void)state;
     bodies_open(&bodies);
     assert_warning("\"zig\":1,\"zag\":null", "unknown fields: zig, zag");
@@ -112,7 +112,7 @@ int main(void) {
         cmocka_unit_test(every_refused_field_is_refused_by_name),
         cmocka_unit_test(values_that_ask_for_nothing_are_no_reason),
         cmocka_unit_test(neutral_fields_are_ignored_without_a_word),
-        cmocka_unit_test(unknown_names_are_told_in_plain_ascii),
+        cmocka_unit_test(unknown_names_are_reported_in_plain_ascii),
         cmocka_unit_test(a_warning_has_an_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

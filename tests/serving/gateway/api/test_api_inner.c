@@ -27,7 +27,7 @@ static void assert_warns(const struct dialect *dialect, const char *body, const 
                  bodies.request.warning.data, warning);
 }
 
-static void unknown_members_are_told_with_their_path(void **state) {
+static void unknown_members_are_reported_with_their_path(void **state) {
     (void)state;
     bodies_open(&bodies);
     assert_warns(&chat_dialect,
@@ -85,7 +85,7 @@ static void what_the_template_uses_is_known(void **state) {
 }
 
 /* What comes back of answers and what marks other servers' caches is no news; null asks for nothing. */
-static void what_changes_nothing_is_not_told(void **state) {
+static void what_changes_nothing_is_not_reported(void **state) {
     (void)state;
     bodies_open(&bodies);
     assert_warns(&chat_dialect,
@@ -121,9 +121,9 @@ static void a_path_may_stand_in_a_header(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(unknown_members_are_told_with_their_path),
+        cmocka_unit_test(unknown_members_are_reported_with_their_path),
         cmocka_unit_test(what_the_template_uses_is_known),
-        cmocka_unit_test(what_changes_nothing_is_not_told),
+        cmocka_unit_test(what_changes_nothing_is_not_reported),
         cmocka_unit_test(a_path_may_stand_in_a_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

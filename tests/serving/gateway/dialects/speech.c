@@ -27,7 +27,7 @@ static void join_speaker(struct world *world) {
     *hello_ranks(hello) =
         (struct unit_rank){.pid = 7, .page_count = CONTEXT / KV_BLOCK_TOKENS, .requests_max = 40};
     strcpy(hello->numerics_id, "test.v1");
-    tell(world, speaker, hello);
+    report(world, speaker, hello);
 }
 
 struct world *speech_open(struct gateway_options gateway) {
@@ -63,13 +63,13 @@ void speech_say(struct world *world, const char *text, bool at_once) {
         tokens_work(record)->prompt_miss_tokens = world->last_submit->prompt_count;
         memcpy(tokens_chosen(record), &ids_of_text[i], more * sizeof *ids_of_text);
         said += more;
-        tell(world, speaker, record);
+        report(world, speaker, record);
     }
 }
 
 void speech_end(struct world *world, enum finish_reason reason) {
     struct record_finished *record = make_finished(world->last_submit->request, reason, said);
     record->work.prompt_miss_tokens = world->last_submit->prompt_count;
-    tell(world, speaker, record);
+    report(world, speaker, record);
     said = 0;
 }

@@ -58,7 +58,7 @@ static void an_answer_is_streamed(void **state) {
 }
 
 /* Clients look for these words, and then shorten the conversation. */
-static void a_prompt_that_is_too_long_is_told_in_the_apis_words(void **state) {
+static void a_prompt_that_is_too_long_is_reported_in_the_apis_words(void **state) {
     (void)state;
     static char body[(2 << 20) + 256], words[(2 << 20) + 1];
     struct world *world = speech_open((struct gateway_options){.body_bytes_max = 4 << 20});
@@ -160,7 +160,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_answer_is_a_message_of_blocks),
         cmocka_unit_test(an_answer_is_streamed),
-        cmocka_unit_test(a_prompt_that_is_too_long_is_told_in_the_apis_words),
+        cmocka_unit_test(a_prompt_that_is_too_long_is_reported_in_the_apis_words),
         cmocka_unit_test(a_stop_sequence_is_named),
         cmocka_unit_test(a_prompt_is_counted_and_not_answered),
         cmocka_unit_test(a_long_prompt_is_counted_too),

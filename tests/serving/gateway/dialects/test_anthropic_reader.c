@@ -163,7 +163,7 @@ static void a_count_needs_no_length(void **state) {
     assert_true(parsed.tokens_only);
 }
 
-static void unknown_fields_are_told(void **state) {
+static void unknown_fields_are_reported(void **state) {
     assert_true(parse("{" HI ",\"colour\":1,\"n\":2}"));
     assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour, n")));
 }
@@ -306,7 +306,7 @@ int main(void) {
         cmocka_unit_test(thinking_effort_and_user_are_read),
         cmocka_unit_test(every_user_id_is_a_user),
         cmocka_unit_test(a_count_needs_no_length),
-        cmocka_unit_test(unknown_fields_are_told),
+        cmocka_unit_test(unknown_fields_are_reported),
         cmocka_unit_test(a_format_binds_the_answer_under_both_its_names),
         cmocka_unit_test(a_choice_of_tools_binds_the_answer),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),

@@ -61,7 +61,7 @@ struct stream {
 };
 
 /* Each event is written twice, as the gateway does. */
-static void tell(struct stream *stream, const struct api_event *event) {
+static void report(struct stream *stream, const struct api_event *event) {
     struct json_writer counter = {0};
     struct dialect_place place = stream->place;
     size_t before = stream->writer.count;
@@ -71,22 +71,22 @@ static void tell(struct stream *stream, const struct api_event *event) {
     assert_true(counter.count <= ANTHROPIC_WORDS_FRAME_BYTES + 6 * event->piece.text.count);
 }
 
-static void tell_piece(void *context, const struct api_piece *piece) {
-    tell(context, &(struct api_event){.kind = API_EVENT_PIECE, .piece = *piece});
+static void report_piece(void *context, const struct api_piece *piece) {
+    report(context, &(struct api_event){.kind = API_EVENT_PIECE, .piece = *piece});
 }
 
 /* All calls were asked for by the model. */
 static const char *stream_of(const struct part *list, size_t count, enum api_finish finish,
                              size_t most) {
     struct stream stream = {.writer = {.out = said, .room = sizeof said - 1}};
-    tell(&stream, &(struct api_event){.kind = API_EVENT_BEGIN,
-                                      .usage = {.prompt_tokens = 10, .prompt_hit_tokens = 4}});
-    say_parts(list, count, "toolu_", most, tell_piece, &stream);
-    tell(&stream, &(struct api_event){.kind = API_EVENT_FINISH, .finish = finish});
-    tell(&stream, &(struct api_event){.kind = API_EVENT_DONE,
-                                      .finish = finish,
-                                      .stop = BYTES_LITERAL("E\"D"),
-                                      .usage = usage});
+    report(&stream, &(struct api_event){.kind = API_EVENT_BEGIN,
+                                        .usage = {.prompt_tokens = 10, .prompt_hit_tokens = 4}});
+    say_parts(list, count, "toolu_", most, report_piece, &stream);
+    report(&stream, &(struct api_event){.kind = API_EVENT_FINISH, .finish = finish});
+    report(&stream, &(struct api_event){.kind = API_EVENT_DONE,
+                                        .finish = finish,
+                                        .stop = BYTES_LITERAL("E\"D"),
+                                        .usage = usage});
     assert_true(json_writer_fits(&stream.writer));
     said[stream.writer.count] = '\0';
     return said;
@@ -301,7 +301,7 @@ static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) 
             }
 }
 
-static void tokens_without_text_are_not_told(void **state) {
+static void tokens_without_text_are_not_reported(void **state) {
     struct json_writer writer = {0};
     struct dialect_place place = {0};
     struct api_event event = {.kind = API_EVENT_PIECE,
@@ -354,7 +354,7 @@ int main(void) {
         cmocka_unit_test(arguments_that_are_no_object_are_kept_as_text),
         cmocka_unit_test(a_stream_opens_fills_and_closes_its_blocks),
         cmocka_unit_test(every_cut_of_the_text_says_what_the_whole_answer_says),
-        cmocka_unit_test(tokens_without_text_are_not_told),
+        cmocka_unit_test(tokens_without_text_are_not_reported),
         cmocka_unit_test(a_receipt_stands_in_the_last_event),
         cmocka_unit_test(errors_are_of_anthropics_types),
     };

@@ -72,7 +72,7 @@ static void tools_become_functions(void **state) {
                           "{\"type\":\"function\",\"function\":{}}]");
 }
 
-static void a_full_arena_is_told_at_the_end(void **state) {
+static void a_full_arena_is_reported_at_the_end(void **state) {
     struct chat_builder builder = open();
     const struct tree *hi = text("hi");
     for (int i = 0; i < 10000; i++)
@@ -85,7 +85,7 @@ int main(void) {
         cmocka_unit_test(what_an_assistant_says_in_a_row_is_one_message),
         cmocka_unit_test(calls_without_words_have_no_content),
         cmocka_unit_test(tools_become_functions),
-        cmocka_unit_test(a_full_arena_is_told_at_the_end),
+        cmocka_unit_test(a_full_arena_is_reported_at_the_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

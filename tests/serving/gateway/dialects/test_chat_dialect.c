@@ -77,7 +77,7 @@ static void assert_whole(enum api_finish finish, const char *expected) {
     "{\"index\":0,\"message\":{\"role\":\"assistant\"," message                                    \
     "},\"logprobs\":null,\"finish_reason\":" finish "}]," USAGE "}"
 
-static void whole_answers_tell_calls(void **state) {
+static void whole_answers_report_calls(void **state) {
     (void)state;
     begin();
     say_call("call_1", "look", "{\"at\":\"\u00e9\"}");
@@ -119,7 +119,7 @@ static void assert_piece(struct api_piece piece, const char *expected) {
     assert_event((struct api_event){.kind = API_EVENT_PIECE, .piece = piece}, expected);
 }
 
-static void streams_tell_calls_piece_by_piece(void **state) {
+static void streams_report_calls_piece_by_piece(void **state) {
     (void)state;
     assert_event(
         (struct api_event){.kind = API_EVENT_BEGIN},
@@ -205,9 +205,9 @@ static void a_call_of_a_custom_tool_has_its_input_whole(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(whole_answers_tell_calls),
+        cmocka_unit_test(whole_answers_report_calls),
         cmocka_unit_test(an_answer_without_text_or_calls_is_empty),
-        cmocka_unit_test(streams_tell_calls_piece_by_piece),
+        cmocka_unit_test(streams_report_calls_piece_by_piece),
         cmocka_unit_test(a_call_of_a_custom_tool_has_its_input_whole),
         cmocka_unit_test(a_stream_that_fails_says_why),
     };

@@ -121,10 +121,10 @@ static void sealed_reasoning_that_outgrows_its_memory_fails(void **state) {
             speech_say(world, words, true);
         assert_int_equal(world->cancels, cancels + 1);
         speech_end(world, FINISH_CANCELLED);
-        const char *told = world->clients[client].data;
+        const char *reported = world->clients[client].data;
         assert_true(world->clients[client].ended);
-        assert_non_null(strstr(told, "\"status\":\"failed\""));
-        assert_non_null(strstr(told, "\"encrypted_content\":\"fathom.reasoning.1:\\\"\\\""));
+        assert_non_null(strstr(reported, "\"status\":\"failed\""));
+        assert_non_null(strstr(reported, "\"encrypted_content\":\"fathom.reasoning.1:\\\"\\\""));
         close_empty(world);
     }
 }

@@ -25,7 +25,7 @@ static void expect_messages(const char *text, const char *expected) {
     expect(tree_text(&arena, parsed.messages), expected);
 }
 
-static void texts_and_messages_are_content(void **state) {
+static void tokenize_queue_and_messages_are_content(void **state) {
     expect_messages("{\"instructions\":\"be brief\"," HI "}",
                     "[{\"role\":\"system\",\"content\":\"be brief\"},"
                     "{\"role\":\"user\",\"content\":\"hi\"}]");
@@ -101,7 +101,7 @@ static void reasoning_that_was_sealed_comes_back(void **state) {
 
 static void answers_repeat_what_was_asked(void **state) {
     assert_true(parse("{" HI "}"));
-    expect(parsed.told,
+    expect(parsed.reported,
            "\"instructions\":null,\"tools\":[],\"metadata\":{},\"text\":{\"format\":{\"type\":"
            "\"text\"}},"
            "\"tool_choice\":\"auto\","
@@ -110,7 +110,7 @@ static void answers_repeat_what_was_asked(void **state) {
     assert_true(parse("{\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
                       "\"parallel_tool_calls\":false,\"max_output_tokens\":20,\"temperature\":0.7,"
                       "\"reasoning\":{\"effort\":\"low\",\"summary\":\"auto\"}," HI "}"));
-    expect(parsed.told,
+    expect(parsed.reported,
            "\"instructions\":\"i\",\"tools\":[" TOOL "],\"metadata\":{\"a\":\"b\"},"
            "\"text\":{\"format\":{\"type\":\"text\"}},"
            "\"tool_choice\":\"auto\",\"parallel_tool_calls\":false,\"max_output_tokens\":20,"
@@ -132,7 +132,7 @@ static void a_format_binds_the_answer_and_is_repeated(void **state) {
     assert_true(parse("{" HI ",\"text\":" FORMAT "}"));
     expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"}}");
     assert_string_equal(parsed.constraint.field, "text.format");
-    assert_true(bytes_contain(parsed.told, BYTES_LITERAL("\"text\":" FORMAT ",")));
+    assert_true(bytes_contain(parsed.reported, BYTES_LITERAL("\"text\":" FORMAT ",")));
     assert_true(parse("{" HI ",\"strict_order\":true,\"text\":" FORMAT "}"));
     expect(parsed.constraint.form, "{\"schema\":{\"type\":\"null\"},\"in_order\":true}");
     assert_int_equal(parsed.warning.count, 0);
@@ -164,10 +164,10 @@ static void long_instructions_are_not_repeated(void **state) {
     static char body[1 << 20];
     strcpy(body, "{" HI ",\"instructions\":\"");
     size_t count = strlen(body);
-    memset(body + count, 'x', RESPONSES_READER_TOLD_BYTES_MAX);
-    strcpy(body + count + RESPONSES_READER_TOLD_BYTES_MAX, "\"}");
+    memset(body + count, 'x', RESPONSES_READER_REPORTED_BYTES_MAX);
+    strcpy(body + count + RESPONSES_READER_REPORTED_BYTES_MAX, "\"}");
     assert_true(parse(body));
-    assert_true(parsed.told.count < 1024);
+    assert_true(parsed.reported.count < 1024);
     assert_int_equal(tree_count(parsed.messages), 2);
 }
 
@@ -192,7 +192,7 @@ static void log_probabilities_are_asked_for_in_two_ways(void **state) {
     assert_int_equal(parsed.sampling.top_logprobs, 3);
 }
 
-static void unknown_fields_are_told(void **state) {
+static void unknown_fields_are_reported(void **state) {
     assert_true(parse("{" HI ",\"colour\":1}"));
     assert_true(bytes_equal(parsed.warning, BYTES_LITERAL("unknown fields: colour")));
 }
@@ -264,7 +264,7 @@ static void a_small_arena_refuses(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_and_messages_are_content),
+        cmocka_unit_test(tokenize_queue_and_messages_are_content),
         cmocka_unit_test(items_of_an_assistants_turn_are_one_message),
         cmocka_unit_test(reasoning_that_was_sealed_comes_back),
         cmocka_unit_test(answers_repeat_what_was_asked),
@@ -273,7 +273,7 @@ int main(void) {
         cmocka_unit_test(long_instructions_are_not_repeated),
         cmocka_unit_test(what_asks_for_nothing_is_fine),
         cmocka_unit_test(log_probabilities_are_asked_for_in_two_ways),
-        cmocka_unit_test(unknown_fields_are_told),
+        cmocka_unit_test(unknown_fields_are_reported),
         cmocka_unit_test(what_cannot_be_done_is_refused_by_name),
         cmocka_unit_test(a_part_without_its_text_is_not_taken_for_another_type),
         cmocka_unit_test(a_small_arena_refuses),

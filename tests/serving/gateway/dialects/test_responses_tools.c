@@ -78,7 +78,7 @@ static void a_namespaces_tools_are_functions_with_its_name_in_front(void **state
     assert_int_equal(parsed.aliases.count, 2);
     expect_alias("mcp__mail__send", "mcp__mail", "send", false);
     expect_alias("disk_read", "disk_", "read", false);
-    assert_true(bytes_contain(parsed.told, BYTES_LITERAL(MAIL)));
+    assert_true(bytes_contain(parsed.reported, BYTES_LITERAL(MAIL)));
     assert_int_equal(parsed.warning.count, 0);
 }
 
@@ -91,7 +91,7 @@ static void a_custom_tool_is_a_function_of_one_text(void **state) {
     assert_int_equal(parsed.warning.count, 0);
 }
 
-static void a_grammar_is_told_to_the_model_and_that_it_is_not_held_to_the_client(void **state) {
+static void a_grammar_is_reported_to_the_model_and_that_it_is_not_held_to_the_client(void **state) {
     ask(FUNCTION("f") "," CUSTOM(",\"description\":\"Edits.\",\"format\":{\"type\":\"grammar\","
                                  "\"syntax\":\"lark\",\"definition\":\"start: \\\"a\\\"\"}"),
         ",\"colour\":1");
@@ -102,7 +102,7 @@ static void a_grammar_is_told_to_the_model_and_that_it_is_not_held_to_the_client
            "unknown fields: colour; tools[1].format is shown to the model, not enforced");
 }
 
-static void tools_that_the_server_would_run_are_left_out_and_told(void **state) {
+static void tools_that_the_server_would_run_are_left_out_and_reported(void **state) {
     ask("{\"type\":\"web_search\",\"external_web_access\":false}," FUNCTION(
             "f") ","
                  "{\"type\":\"image_generation\",\"output_format\":\"png\"}",
@@ -111,10 +111,10 @@ static void tools_that_the_server_would_run_are_left_out_and_told(void **state) 
            "[{\"type\":\"function\",\"function\":{\"name\":\"f\"}}]");
     expect(parsed.warning, "tools[0] is left out: no tools are run here; "
                            "tools[2] is left out: no tools are run here");
-    assert_true(bytes_contain(parsed.told, BYTES_LITERAL("\"tools\":[" FUNCTION("f") "],")));
+    assert_true(bytes_contain(parsed.reported, BYTES_LITERAL("\"tools\":[" FUNCTION("f") "],")));
     ask("{\"type\":\"web_search\"}", "");
     assert_null(parsed.tools);
-    assert_true(bytes_contain(parsed.told, BYTES_LITERAL("\"tools\":[],")));
+    assert_true(bytes_contain(parsed.reported, BYTES_LITERAL("\"tools\":[],")));
 }
 
 static void earlier_calls_have_the_names_that_the_model_knows(void **state) {
@@ -205,8 +205,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_namespaces_tools_are_functions_with_its_name_in_front),
         cmocka_unit_test(a_custom_tool_is_a_function_of_one_text),
-        cmocka_unit_test(a_grammar_is_told_to_the_model_and_that_it_is_not_held_to_the_client),
-        cmocka_unit_test(tools_that_the_server_would_run_are_left_out_and_told),
+        cmocka_unit_test(a_grammar_is_reported_to_the_model_and_that_it_is_not_held_to_the_client),
+        cmocka_unit_test(tools_that_the_server_would_run_are_left_out_and_reported),
         cmocka_unit_test(earlier_calls_have_the_names_that_the_model_knows),
         cmocka_unit_test(a_custom_tool_may_be_the_one_that_must_be_called),
         cmocka_unit_test(what_is_wrong_is_found_where_the_client_wrote_it),

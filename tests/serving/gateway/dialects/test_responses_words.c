@@ -24,7 +24,7 @@ static struct api_answer answer = {
     .id = {.high = 0x12, .low = 0xab},
     .created = 1700000000,
     .model = {"tiny-r1", 7},
-    .told = {"\"instructions\":null,", 20},
+    .reported = {"\"instructions\":null,", 20},
 };
 
 /* Tools that the client knows by other words than the model, and reasoning that is sealed. */
@@ -72,7 +72,7 @@ struct stream {
 };
 
 /* Each event is written twice, as the gateway does. */
-static void tell(struct stream *stream, struct api_event event) {
+static void report(struct stream *stream, struct api_event event) {
     struct api_choice choice = choice_of(event.finish);
     struct json_writer counter = {0};
     struct dialect_place place = stream->place;
@@ -83,23 +83,23 @@ static void tell(struct stream *stream, struct api_event event) {
     assert_int_equal(counter.count, stream->writer.count - before);
     size_t kept = text.escaped_count + calls.escaped_count + calls.count * DIALECT_CALL_BYTES;
     assert_true(counter.count <=
-                RESPONSES_WORDS_FRAME_BYTES + RESPONSES_WORDS_TELLS * answer.told.count +
+                RESPONSES_WORDS_FRAME_BYTES + RESPONSES_WORDS_REPORTS * answer.reported.count +
                     6 * event.piece.text.count +
                     (RESPONSES_WORDS_REPEATS + (answer.seals_reasoning ? 2 : 0)) * kept);
 }
 
-static void tell_piece(void *context, const struct api_piece *piece) {
+static void report_piece(void *context, const struct api_piece *piece) {
     keep_piece(NULL, piece);
-    tell(context, (struct api_event){.kind = API_EVENT_PIECE, .piece = *piece});
+    report(context, (struct api_event){.kind = API_EVENT_PIECE, .piece = *piece});
 }
 
 static const char *stream_of(size_t count, enum api_finish finish, size_t most) {
     struct stream stream = {.writer = {.out = said, .room = sizeof said - 1}};
     forget_answer();
-    tell(&stream, (struct api_event){.kind = API_EVENT_BEGIN});
-    say_parts(parts, count, "call_", most, tell_piece, &stream);
-    tell(&stream, (struct api_event){.kind = API_EVENT_FINISH, .finish = finish});
-    tell(&stream, (struct api_event){.kind = API_EVENT_DONE, .finish = finish, .usage = usage});
+    report(&stream, (struct api_event){.kind = API_EVENT_BEGIN});
+    say_parts(parts, count, "call_", most, report_piece, &stream);
+    report(&stream, (struct api_event){.kind = API_EVENT_FINISH, .finish = finish});
+    report(&stream, (struct api_event){.kind = API_EVENT_DONE, .finish = finish, .usage = usage});
     assert_true(json_writer_fits(&stream.writer));
     said[stream.writer.count] = '\0';
     return said;
@@ -141,7 +141,7 @@ static bool ends_with(struct bytes name, const char *end) {
 }
 
 static void take_item_event(struct bytes name, const struct tree *data, int64_t index) {
-    static const char *const texts[] = {"text", "arguments", "input"};
+    static const char *const tokenize_queue[] = {"text", "arguments", "input"};
     struct bytes found;
     if (ends_with(name, "output_item.added")) {
         assert_true(client.count < ITEMS_MAX && (size_t)index == client.count);
@@ -152,8 +152,8 @@ static void take_item_event(struct bytes name, const struct tree *data, int64_t 
     assert_true((size_t)index + 1 == client.count && item->open);
     if (tree_get_string(tree_member(data, "delta"), &found))
         copy(item->delta, sizeof item->delta, found);
-    for (size_t i = 0; i < ARRAY_COUNT(texts); i++)
-        if (tree_get_string(tree_member(data, texts[i]), &found))
+    for (size_t i = 0; i < ARRAY_COUNT(tokenize_queue); i++)
+        if (tree_get_string(tree_member(data, tokenize_queue[i]), &found))
             copy(item->done, sizeof item->done, found);
     if (!ends_with(name, "output_item.done")) return;
     copy(item->item, sizeof item->item, tree_text(&trees, tree_member(data, "item")));
@@ -301,7 +301,7 @@ static void a_stream_numbers_its_events(void **state) {
     assert_string_equal(stream, expected);
 }
 
-static void calls_are_told_with_their_name_first(void **state) {
+static void calls_are_reported_with_their_name_first(void **state) {
     const char *stream = stream_of(4, API_FINISH_CALLS, 99);
     assert_non_null(
         strstr(stream, "\"output_index\":2,\"item\":{\"id\":\"fc" ID
@@ -349,30 +349,32 @@ static void every_cut_of_the_text_says_what_the_whole_answer_says(void **state) 
     ask_in_other_words(false);
 }
 
-static void a_call_is_told_in_the_words_of_the_clients_tool(void **state) {
+static void a_call_is_reported_in_the_words_of_the_clients_tool(void **state) {
     ask_in_other_words(true);
-    const char *told = whole(ARRAY_COUNT(parts), API_FINISH_LENGTH);
-    assert_non_null(strstr(told, "{\"id\":\"fc" ID "0002\",\"type\":\"function_call\",\"status\":"
-                                 "\"completed\",\"call_id\":\"call_0\",\"name\":\"see\","
-                                 "\"namespace\":\"eyes\",\"arguments\":\"{"));
-    assert_non_null(strstr(told, "{\"id\":\"ctc" ID "0005\",\"type\":\"custom_tool_call\","
-                                 "\"status\":\"incomplete\",\"call_id\":\"call_2\",\"name\":"
-                                 "\"tell\",\"input\":\"{\\\"a\\\": \\\"cu\"}]"));
-    told = stream_of(ARRAY_COUNT(parts), API_FINISH_LENGTH, 99);
-    assert_non_null(strstr(told, "\"name\":\"see\",\"namespace\":\"eyes\",\"arguments\":\"\"}}"));
-    assert_non_null(strstr(told, "\"name\":\"tell\",\"input\":\"\"}}"));
-    assert_non_null(strstr(told, "event: response.custom_tool_call_input.delta\n"));
-    assert_non_null(strstr(told, "event: response.custom_tool_call_input.done\n"));
+    const char *reported = whole(ARRAY_COUNT(parts), API_FINISH_LENGTH);
+    assert_non_null(strstr(reported,
+                           "{\"id\":\"fc" ID "0002\",\"type\":\"function_call\",\"status\":"
+                           "\"completed\",\"call_id\":\"call_0\",\"name\":\"see\","
+                           "\"namespace\":\"eyes\",\"arguments\":\"{"));
+    assert_non_null(strstr(reported, "{\"id\":\"ctc" ID "0005\",\"type\":\"custom_tool_call\","
+                                     "\"status\":\"incomplete\",\"call_id\":\"call_2\",\"name\":"
+                                     "\"tell\",\"input\":\"{\\\"a\\\": \\\"cu\"}]"));
+    reported = stream_of(ARRAY_COUNT(parts), API_FINISH_LENGTH, 99);
+    assert_non_null(
+        strstr(reported, "\"name\":\"see\",\"namespace\":\"eyes\",\"arguments\":\"\"}}"));
+    assert_non_null(strstr(reported, "\"name\":\"tell\",\"input\":\"\"}}"));
+    assert_non_null(strstr(reported, "event: response.custom_tool_call_input.delta\n"));
+    assert_non_null(strstr(reported, "event: response.custom_tool_call_input.done\n"));
     ask_in_other_words(false);
 }
 
 static void sealed_reasoning_stands_in_its_item(void **state) {
     static const char sealed[] = "\"summary\":[],\"content\":[{\"type\":\"reasoning_text\",";
     ask_in_other_words(true);
-    const char *told = whole(1, API_FINISH_STOP);
-    assert_non_null(strstr(told, "\"status\":\"completed\",\"encrypted_content\":\""
-                                 "fathom.reasoning.1:hm \\\"so\\\"\","));
-    assert_non_null(strstr(told, sealed));
+    const char *reported = whole(1, API_FINISH_STOP);
+    assert_non_null(strstr(reported, "\"status\":\"completed\",\"encrypted_content\":\""
+                                     "fathom.reasoning.1:hm \\\"so\\\"\","));
+    assert_non_null(strstr(reported, sealed));
     ask_in_other_words(false);
     assert_null(strstr(whole(1, API_FINISH_STOP), "encrypted_content"));
 }
@@ -384,7 +386,7 @@ static void keep_token(bool reasons) {
 }
 
 /* How often the stream tells of the token. */
-static size_t times_told(uint32_t token) {
+static size_t times_reported(uint32_t token) {
     char name[32];
     size_t count = 0;
     (void)snprintf(name, sizeof name, "\"token_id:%u\"", token);
@@ -434,18 +436,18 @@ static void each_message_has_its_own_log_probabilities(void **state) {
     }
     say_event(&asked, &writer, &place,
               (struct api_event){.kind = API_EVENT_FINISH, .whole = &choice});
-    assert_int_equal(times_told(10), 0); /* the thought's */
-    assert_int_equal(times_told(13), 0); /* the call's */
-    assert_int_equal(times_told(14), 0);
+    assert_int_equal(times_reported(10), 0); /* the thought's */
+    assert_int_equal(times_reported(13), 0); /* the call's */
+    assert_int_equal(times_reported(14), 0);
     /* in a delta, and with the ends of the text, of the part and of the item */
-    assert_int_equal(times_told(11), 4);
-    assert_int_equal(times_told(12), 4);
-    assert_int_equal(times_told(15), 4);
-    assert_int_equal(times_told(16), 4);
+    assert_int_equal(times_reported(11), 4);
+    assert_int_equal(times_reported(12), 4);
+    assert_int_equal(times_reported(15), 4);
+    assert_int_equal(times_reported(16), 4);
     say_event(&asked, &writer, &place,
               (struct api_event){.kind = API_EVENT_DONE, .whole = &choice, .usage = usage});
-    assert_int_equal(times_told(11), 5);
-    assert_int_equal(times_told(16), 5);
+    assert_int_equal(times_reported(11), 5);
+    assert_int_equal(times_reported(16), 5);
     const char *last = strstr(said, "\"output\":[{");
     char output[4096];
     assert_non_null(last);
@@ -461,12 +463,12 @@ static void log_probabilities_that_are_not_kept_come_with_deltas(void **state) {
     struct api_answer asked = answer;
     struct json_writer writer = {.out = said, .room = sizeof said - 1};
     struct dialect_place place = {0};
-    struct token_list told = {0}, none = {0};
+    struct token_list reported = {0}, none = {0};
     struct token_logprob entry = {.token = 7, .logprob = -0.5f};
     asked.logprobs = true;
     forget_answer();
     keep(TOKEN_STREAM_CONTENT, BYTES_LITERAL("x"), BYTES_LITERAL(""));
-    assert_true(token_list_add(&told, &arena, &entry, 1));
+    assert_true(token_list_add(&reported, &arena, &entry, 1));
     struct api_choice choice = choice_of(API_FINISH_STOP);
     choice.tokens = &none;
     say_event(&asked, &writer, &place,
@@ -474,11 +476,11 @@ static void log_probabilities_that_are_not_kept_come_with_deltas(void **state) {
                                  .whole = &choice,
                                  .piece = {.part = TOKEN_STREAM_CONTENT,
                                            .text = BYTES_LITERAL("x"),
-                                           .tokens = &told,
+                                           .tokens = &reported,
                                            .to = 1}});
     say_event(&asked, &writer, &place,
               (struct api_event){.kind = API_EVENT_FINISH, .whole = &choice});
-    assert_int_equal(times_told(7), 1);
+    assert_int_equal(times_reported(7), 1);
 }
 
 static void a_failure_is_the_last_event(void **state) {
@@ -525,9 +527,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_answer_has_all_items_in_order),
         cmocka_unit_test(a_stream_numbers_its_events),
-        cmocka_unit_test(calls_are_told_with_their_name_first),
+        cmocka_unit_test(calls_are_reported_with_their_name_first),
         cmocka_unit_test(every_cut_of_the_text_says_what_the_whole_answer_says),
-        cmocka_unit_test(a_call_is_told_in_the_words_of_the_clients_tool),
+        cmocka_unit_test(a_call_is_reported_in_the_words_of_the_clients_tool),
         cmocka_unit_test(sealed_reasoning_stands_in_its_item),
         cmocka_unit_test(each_message_has_its_own_log_probabilities),
         cmocka_unit_test(log_probabilities_that_are_not_kept_come_with_deltas),

@@ -15,7 +15,7 @@
 #include "base/tree.h"
 
 static _Alignas(16) char memory[1 << 16], tree_memory[1 << 16];
-static char told[4096];
+static char reported[4096];
 
 /* The inside of the JSON string, of arguments that came in pieces of that many bytes. */
 static const char *input_of(const char *arguments, size_t piece) {
@@ -27,12 +27,12 @@ static const char *input_of(const char *arguments, size_t piece) {
         assert_true(answer_text_add(&text, &arena, (struct bytes){rest.data, count}));
         rest = (struct bytes){rest.data + count, rest.count - count};
     }
-    struct json_writer writer = {.out = told, .room = sizeof told - 1};
+    struct json_writer writer = {.out = reported, .room = sizeof reported - 1};
     text_input_write(&text, &writer);
     assert_true(json_writer_fits(&writer));
     assert_true(writer.count <= text.escaped_count);
-    told[writer.count] = '\0';
-    return told;
+    reported[writer.count] = '\0';
+    return reported;
 }
 
 static void the_text_is_the_one_that_the_model_wrote(void **state) {
@@ -57,11 +57,11 @@ static void the_text_is_the_one_that_the_model_wrote(void **state) {
     for (size_t i = 0; i < ARRAY_COUNT(cases); i++)
         for (size_t piece = 1; piece < 8; piece++)
             if (strcmp(input_of(cases[i].arguments, piece), cases[i].input) != 0)
-                fail_msg("%s: %s", cases[i].arguments, told);
+                fail_msg("%s: %s", cases[i].arguments, reported);
 }
 
 /* A '\' that begins no escape is one that the model meant. */
-static void what_is_told_is_always_a_json_string(void **state) {
+static void what_is_reported_is_always_a_json_string(void **state) {
     static const char alphabet[] = "\\u\"0afnZ\x01";
     char arguments[32] = "{\"input\":\"";
     size_t begin = strlen(arguments);
@@ -84,7 +84,7 @@ static void what_is_told_is_always_a_json_string(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_text_is_the_one_that_the_model_wrote),
-        cmocka_unit_test(what_is_told_is_always_a_json_string),
+        cmocka_unit_test(what_is_reported_is_always_a_json_string),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

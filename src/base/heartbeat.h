@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * This process's heartbeat, for a supervisor: its state, its position in the model, the number of
+ * tiles of work that it has finished, and its messages with other processes. It is written to plain
+ * memory that a supervisor may map (host/process/rank_health.h), without locks and at no measurable
+ * cost. Nothing in this process may depend on it.
+ */
+#ifndef BASE_HEARTBEAT_H
+#define BASE_HEARTBEAT_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+enum heartbeat_state {
+    HEARTBEAT_STARTS,   /* not ready yet; nothing is expected */
+    HEARTBEAT_IDLE,     /* nothing to do */
+    HEARTBEAT_COMPUTES, /* tiles get finished */
+    HEARTBEAT_WAITS,    /* for other ranks */
+    HEARTBEAT_STATE_COUNT
+};
+
+struct heartbeat {
+    _Atomic uint64_t tiles;
+    _Atomic uint32_t state; /* enum heartbeat_state */
+    _Atomic uint32_t place; /* layer << 8 | enum stage */
+    _Atomic uint64_t moved; /* times that anything went to other ranks or came from them */
+    _Atomic uint32_t peer;  /* the rank that it has waited for the longest, and 1; 0: none, or rank
+                             * 0's next order */
+};
+
+/* Where the signs go; memory of this process's own at first. */
+extern struct heartbeat *heartbeat_memory;
+
+static inline void heartbeat_tile(void) {
+    uint64_t tiles = atomic_load_explicit(&heartbeat_memory->tiles, memory_order_relaxed);
+    atomic_store_explicit(&heartbeat_memory->tiles, tiles + 1, memory_order_relaxed);
+}
+
+static inline void heartbeat_set(enum heartbeat_state state) {
+    atomic_store_explicit(&heartbeat_memory->state, (uint32_t)state, memory_order_relaxed);
+}
+
+static inline void heartbeat_place(uint32_t layer, uint32_t stage) {
+    atomic_store_explicit(&heartbeat_memory->place, layer << 8 | stage, memory_order_relaxed);
+}
+
+static inline void heartbeat_moved(void) {
+    uint64_t moved = atomic_load_explicit(&heartbeat_memory->moved, memory_order_relaxed);
+    atomic_store_explicit(&heartbeat_memory->moved, moved + 1, memory_order_relaxed);
+}
+
+static inline void heartbeat_await(uint32_t peer) {
+    atomic_store_explicit(&heartbeat_memory->peer, peer, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The units of a program that starts them itself: `fathom serve` with several ranks or units, and
+ * `fathom unit` with several ranks. Each is a `fathom unit` under host/process/supervisor, with the
+ * options that its parent was given, and packed weights that outlive it.
+ */
+#ifndef PROGRAMS_UNIT_SUPERVISOR_H
+#define PROGRAMS_UNIT_SUPERVISOR_H
+
+#include "command/rank_job.h"
+#include "contract/record_unit.h"
+#include "host/loop.h"
+#include "programs/log_options.h"
+
+struct unit_supervisor;
+
+#define UNIT_SUPERVISOR_UNITS_MAX 64
+
+struct unit_supervisor_values {
+    double rank_timeout;
+    const char *hosts, *hostfile, *remote_shell, *interface;
+};
+
+/* Rows for an option table of `owner`, which has a struct unit_supervisor_values `crew`. */
+#define UNIT_SUPERVISOR_OPTIONS(owner)                                                             \
+    {.name = "hosts",                                                                              \
+     .type = OPTION_LIST,                                                                          \
+     .help = "where ranks run, and how many on each host: a:8,b:8; units fill the hosts in this "  \
+             "order. In a Slurm allocation its nodes; else this machine (docs/cluster.md)",        \
+     .offset = offsetof(owner, unit_supervisor.hosts),                                             \
+     .group = OPTION_GROUP_RANKS},                                                                 \
+        {.name = "hostfile",                                                                       \
+         .type = OPTION_TEXT,                                                                      \
+         .help = "the same from a file: a line for each host, 'a slots=8' or 'a:8'",               \
+         .offset = offsetof(owner, unit_supervisor.hostfile),                                      \
+         .group = OPTION_GROUP_RANKS},                                                             \
+        {.name = "remote-shell",                                                                   \
+         .type = OPTION_TEXT,                                                                      \
+         .needs = RANK_JOB_UNIT_SUPERVISOR_NEEDED,                                                 \
+         .help = "how a program is started on a host: this command, the host's name, and the "     \
+                 "program with its arguments. If not given: ssh -o BatchMode=yes; in a Slurm "     \
+                 "allocation srun",                                                                \
+         .offset = offsetof(owner, unit_supervisor.remote_shell),                                  \
+         .group = OPTION_GROUP_RANKS},                                                             \
+        {.name = "interface",                                                                      \
+         .type = OPTION_TEXT,                                                                      \
+         .needs = RANK_JOB_UNIT_SUPERVISOR_NEEDED,                                                 \
+         .help =                                                                                   \
+             "the network interface of each host that carries the ranks' exchange and KV blocks, " \
+             "such as eth1 or ib0; if not given: any for the exchange, the first for KV blocks",   \
+         .offset = offsetof(owner, unit_supervisor.interface),                                     \
+         .group = OPTION_GROUP_RANKS},                                                             \
+    {                                                                                              \
+        .name = "rank-timeout", .type = OPTION_NUMBER, .fallback = "2",                            \
+        .needs = RANK_JOB_UNIT_SUPERVISOR_NEEDED,                                                  \
+        .help = "seconds without a finished piece of work after which a rank counts as stuck and " \
+                "is killed, times the ranks that share a CPU; where others "                       \
+                "start the ranks five times as long, and then the unit ends; 0: never",            \
+        .maximum = 1e6, .offset = offsetof(owner, unit_supervisor.rank_timeout),                   \
+        .group = OPTION_GROUP_RANKS                                                                \
+    }
+
+struct supervised_unit {
+    uint32_t ranks;
+    enum unit_role role;
+    const char *kv_listen; /* where other units reach its KV pages; NULL: they do not */
+};
+
+struct unit_supervisor_options {
+    const struct option_table *table; /* the units get its values for the options that they have */
+    const void *values;
+    const struct unit_supervisor_values *unit_supervisor;
+    const struct rank_job_values *job;
+    const struct supervised_unit *units; /* [unit_count] */
+    uint32_t unit_count;
+    const struct log_values *log;
+    const char *model;     /* a directory; NULL: the one that comes with the program */
+    uint64_t kv_bytes;     /* of each unit's KV pages */
+    uint64_t threads;      /* of each rank; 0: an even share of the CPUs */
+    int64_t finish_ns_max; /* that its units take to end; 0: they have nothing left to finish */
+    const char *address;   /* NULL: `wire` in the crew's folder */
+};
+
+/* Whether ranks that run on this machine have their device. Of other hosts each rank says so itself, and
+ * this one needs none. */
+enum status unit_supervisor_check_device(const struct unit_supervisor_values *values,
+                                         const char *device, struct error *error) MUST_USE;
+
+/* A supervisor that gives up ends the loop. */
+enum status unit_supervisor_open(const struct unit_supervisor_options *options, struct loop *loop,
+                                 struct unit_supervisor **unit_supervisor_out,
+                                 struct error *error) MUST_USE;
+/* Where its units connect, and with which keys; they live as long as the crew. */
+void unit_supervisor_wire(const struct unit_supervisor *unit_supervisor, struct wire_options *wire);
+/* Which of its units runs that process, by the supervisor's number; 0: none. `context`: a crew. */
+uint32_t unit_supervisor_job_of(void *context, int64_t pid);
+/* Starts the units; they are looked after as long as the loop runs. */
+void unit_supervisor_start(struct unit_supervisor *unit_supervisor);
+/* Lets them finish, and waits for that. */
+void unit_supervisor_close(struct unit_supervisor *unit_supervisor);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * Fill in the middle: the prompt of a completion with a suffix, in the order and with the tokens
+ * that the model was trained on.
+ *
+ *   DeepSeek   <｜fim▁begin｜> prompt <｜fim▁hole｜> suffix <｜fim▁end｜>
+ *   Qwen       <|fim_prefix|> prompt <|fim_suffix|> suffix <|fim_middle|>
+ */
+#ifndef SERVING_GATEWAY_FIM_H
+#define SERVING_GATEWAY_FIM_H
+
+#include "serving/text/tokenizer.h"
+
+struct fim {
+    struct bytes text;
+    struct plain_text plain; /* no special tokens are recognized in prompt and suffix */
+};
+
+/* STATUS_UNSUPPORTED: the tokenizer has no such tokens. STATUS_NO_MEMORY. */
+enum status fim_write(const struct tokenizer *tokenizer, struct bytes prompt, struct bytes suffix,
+                      struct arena *arena, struct fim *out) MUST_USE;
+
+#endif

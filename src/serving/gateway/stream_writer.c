@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "serving/gateway/stream_writer.h"
+
+#include "base/check.h"
+#include "serving/gateway/reply.h"
+
+/* ---- runs of text ---- */
+
+struct stream_writer_text stream_writer_open(struct gateway *gateway, const struct request *request,
+                                             size_t room) {
+    arena_clear(&gateway->scratch);
+    struct stream_writer_text text = {.arena = &gateway->scratch,
+                                      .text = arena_take(&gateway->scratch, room),
+                                      .room = room,
+                                      .token_at = request->answered.output_tokens,
+                                      .calls_left = UINT32_MAX};
+    check(text.text); /* the outbox, which is smaller, has room for it several times */
+    if (request->asked.one_call) text.calls_left = request->answered.calls.count ? 0 : 1;
+    return text;
+}
+
+static struct stream_writer_run *stream_writer_add_run(struct stream_writer_text *text,
+                                                       enum token_stream_part part) {
+    struct stream_writer_run *run = arena_take(text->arena, sizeof *run);
+    check(run); /* each takes at least a byte of text */
+    *run = (struct stream_writer_run){
+        .part = part, .text = {text->text + text->count, 0}, .token_at = text->token_at};
+    if (text->last)
+        text->last->next = run;
+    else
+        text->first = run;
+    text->last = run;
+    text->run_count++;
+    return run;
+}
+
+void stream_writer_add(void *context, enum token_stream_part part, struct bytes more) {
+    struct stream_writer_text *text = context;
+    bool call = part == TOKEN_STREAM_CALL || part == TOKEN_STREAM_CALL_ID;
+    if (call && text->calls_left == 0) text->calls_ended = true;
+    if (text->calls_ended) return;
+    if (part == TOKEN_STREAM_CALL) text->calls_left--;
+    check(more.count <= text->room - text->count);
+    struct stream_writer_run *run = text->last;
+    if (!run || run->part != part || call) run = stream_writer_add_run(text, part);
+    memcpy(text->text + text->count, more.data, more.count);
+    text->count += more.count;
+    run->text.count += more.count;
+}
+
+struct stream_writer_text stream_writer_flush(struct gateway *gateway, struct request *request) {
+    struct stream_writer_text text = stream_writer_open(gateway, request, TOKEN_STREAM_HELD_MAX);
+    /* If a second call ended the answer, the held back text belongs to that call. */
+    bool whole = request->answered.flushed || request->unreported.cause == CAUSE_ONE_CALL;
+    if (gateway->options.tokenizer && !whole)
+        token_stream_finish(&request->answered.words, stream_writer_add, &text);
+    return text;
+}
+
+/* ---- events ---- */
+
+/* How often the dialect repeats text. Sealed reasoning is repeated in its item and in the response.
+ * A dialect that repeats nothing still repeats the input of a text tool once it is complete. */
+uint32_t stream_writer_repeats(const struct request *request) {
+    const struct api_answer *answer = &request->asked.answer;
+    uint32_t repeats = answer->dialect->repeats;
+    if (repeats == 0 && answer->aliases.count) repeats = 1;
+    return repeats + (answer->seals_reasoning ? 2 : 0);
+}
+
+bool stream_writer_repeats_tokens(const struct request *request) {
+    const struct api_answer *answer = &request->asked.answer;
+    return request->asked.stream && answer->logprobs && answer->dialect->repeats > 0;
+}
+
+struct stream_writer_event { /* argument of the reply_writer */
+    const struct request *request;
+    struct api_event event;
+    struct dialect_place *after; /* the place as it is then */
+};
+
+static void stream_writer_write_event(struct json_writer *writer, const void *context) {
+    const struct stream_writer_event *reported = context;
+    const struct api_answer *answer = &reported->request->asked.answer;
+    struct dialect_place place = reported->request->unreported.place;
+    answer->dialect->write_event(writer, answer, &place, &reported->event);
+    *reported->after = place;
+}
+
+static void stream_writer_say(struct gateway *gateway, struct request *request,
+                              const struct api_event *event) {
+    struct dialect_place after = request->unreported.place;
+    struct api_choice whole = stream_writer_choice(request, event->finish, event->stop);
+    struct stream_writer_event reported = {request, *event, &after};
+    reported.event.choice = request->index;
+    if (stream_writer_repeats(request)) reported.event.whole = &whole;
+    enum status status = reply_data(gateway, request, stream_writer_write_event, &reported);
+    check(status == STATUS_OK);
+    request->unreported.place = after;
+}
+
+static void say_piece(struct gateway *gateway, struct request *request, struct api_piece piece) {
+    if (piece.from == piece.to) piece.tokens = NULL;
+    if (piece.text.count == 0 && !piece.tokens && !piece.echoed) return;
+    stream_writer_say(gateway, request,
+                      &(struct api_event){.kind = API_EVENT_PIECE, .piece = piece});
+}
+
+static void begin(struct gateway *gateway, struct request *leader) {
+    if (leader->unreported.begun) return;
+    enum status status = reply_begin(gateway, leader);
+    check(status == STATUS_OK);
+}
+
+static void write_keep_alive(struct json_writer *writer, const void *context) {
+    const struct request *request = context;
+    bool stream = request->asked.stream;
+    json_writer_bytes(writer,
+                      stream ? request->asked.answer.dialect->keep_alive : BYTES_LITERAL("\n"));
+}
+
+/* After the response head is sent an error has no status and a receipt no header. */
+static bool stream_writer_may_begin(const struct gateway *gateway, const struct request *leader) {
+    if (leader->asked.stream) return true;
+    for (uint32_t i = 0; i < leader->choice_count; i++) {
+        const struct request_placing *placing = &leader->choices[i]->placing;
+        if (placing->losses || placing->retries || placing->refusals) return false;
+    }
+    return fleet_serves(&gateway->fleet) && !gateway->draining && !leader->unreported.failed &&
+           !leader->asked.wants_receipt;
+}
+
+enum status stream_writer_keep_alive(struct gateway *gateway, struct request *leader) {
+    size_t room = REPLY_BEGIN_BYTES + sizeof(struct record_stream_data) + 64 +
+                  leader->asked.answer.dialect->keep_alive.count;
+    if (!leader->unreported.begun && !stream_writer_may_begin(gateway, leader)) return STATUS_OK;
+    if (!gateway_can_put(gateway, room)) return STATUS_FULL;
+    begin(gateway, leader);
+    enum status status = reply_data(gateway, leader, write_keep_alive, leader);
+    check(status == STATUS_OK);
+    return STATUS_OK;
+}
+
+/* ---- the start of a stream ---- */
+
+static void say_begin(struct gateway *gateway, struct request *request) {
+    struct unit_work work = receipt_total(&request->answered.receipt, request->asked.prompt_tokens);
+    struct api_event event = {.kind = API_EVENT_BEGIN,
+                              .in_reasoning = request->asked.mode == TOKEN_STREAM_IN_REASONING,
+                              .usage = {.prompt_tokens = request->asked.prompt_tokens,
+                                        .prompt_hit_tokens = work.prompt_hit_tokens}};
+    stream_writer_say(gateway, request, &event);
+}
+
+void stream_writer_start(struct gateway *gateway, struct request *request) {
+    const struct answer_text *prompt = &request->answered.text;
+    begin(gateway, request->leader);
+    request_keep_alive(gateway, request->leader, MACHINE_NEVER);
+    if (request->unreported.spoken) return;
+    request->unreported.spoken = true;
+    say_begin(gateway, request);
+    if (prompt->count == 0) return;
+    struct json_writer writer = {.out = arena_take(&gateway->scratch, prompt->count),
+                                 .room = prompt->count};
+    check(writer.out); /* bounded when the request came */
+    answer_text_write(prompt, 0, prompt->count, false, &writer);
+    say_piece(gateway, request,
+              (struct api_piece){.part = TOKEN_STREAM_CONTENT, .text = {writer.out, writer.count}});
+}
+
+size_t stream_writer_frame_bytes(const struct request *request) {
+    return sizeof(struct record_stream_data) + 16 + request->asked.answer.dialect->frame_bytes;
+}
+
+size_t stream_writer_reported_bytes(const struct request *request) {
+    const struct api_answer *answer = &request->asked.answer;
+    return answer->dialect->reports * answer->reported.count;
+}
+
+size_t stream_writer_start_bytes_max(const struct request *request) {
+    if (request->unreported.spoken) return 0;
+    return REPLY_BEGIN_BYTES + 2 * stream_writer_frame_bytes(request) +
+           stream_writer_reported_bytes(request) + request->answered.text.escaped_count;
+}
+
+/* ---- what the tokens say ---- */
+
+static bool keeps_text(const struct request *request) {
+    return !request->asked.stream || stream_writer_repeats(request) > 0;
+}
+
+bool stream_writer_has_room(const struct gateway *gateway, const struct request *request,
+                            size_t more) {
+    const struct request_answered *answered = &request->answered;
+    const struct api_answer *answer = &request->asked.answer;
+    /* A stream may have to repeat all of the text and more, together with the new text. The frame
+     * has room for two runs. */
+    uint32_t once = answer->seals_reasoning ? 2 : 1;
+    uint32_t times = request->asked.stream ? 2 * stream_writer_repeats(request) : once;
+    uint32_t choices = request->leader->choice_count;
+    uint32_t runs = answered->text.run_count > 2 ? answered->text.run_count - 2 : 0;
+    size_t bytes = answered->text.escaped_count + answered->calls.escaped_count +
+                   (answered->calls.count + runs) * DIALECT_CALL_BYTES +
+                   answered->tokens_json_bytes + more;
+    return times * bytes + stream_writer_reported_bytes(request) <=
+           reply_text_bytes_max(gateway, choices) / choices;
+}
+
+static size_t repeat_bytes_max(const struct request *request) {
+    const struct request_answered *answered = &request->answered;
+    uint32_t items = answered->calls.count + answered->text.run_count;
+    return stream_writer_repeats(request) *
+           (answered->text.escaped_count + answered->calls.escaped_count +
+            items * DIALECT_CALL_BYTES + answered->tokens_json_bytes);
+}
+
+static bool stream_writer_keep_text(struct gateway *gateway, struct request *request,
+                                    const struct stream_writer_run *run) {
+    struct request_answered *answered = &request->answered;
+    if (!keeps_text(request)) return true;
+    if (!stream_writer_has_room(gateway, request, json_writer_escaped_count(run->text)))
+        return false;
+    if (run->part == TOKEN_STREAM_ARGUMENTS)
+        return answer_calls_add_arguments(&answered->calls, &request->arena, run->text);
+    return answer_text_add_part(&answered->text, &request->arena, run->part, run->token_at,
+                                run->text);
+}
+
+/* Mistral's templates take ids of nine letters and digits alone. */
+static struct bytes make_id(const struct request *request, char out[ANSWER_CALLS_ID_BYTES]) {
+    const struct api_answer *answer = &request->asked.answer;
+    bool nine = request->answered.words.calls.set->format == TOOL_FORMAT_MISTRAL;
+    answer_calls_make_id(nine ? "" : answer->dialect->call_prefix, nine ? 9 : 24, answer->id,
+                         request->index, request->answered.calls.count, out);
+    return bytes_of(out);
+}
+
+/* Keeps each call in any case: an event names the call of its arguments. `id` is empty if the model
+ * wrote none. */
+static bool keep_call(struct gateway *gateway, struct request *request, struct bytes id,
+                      const struct stream_writer_run *run) {
+    struct request_answered *answered = &request->answered;
+    char made[ANSWER_CALLS_ID_BYTES];
+    if (id.count == 0) id = make_id(request, made);
+    size_t more =
+        DIALECT_CALL_BYTES + json_writer_escaped_count(id) + json_writer_escaped_count(run->text);
+    answered->text.run_ended = true;
+    return stream_writer_has_room(gateway, request, more) &&
+           answer_calls_add(&answered->calls, &request->arena, id, run->text, answered->text.count,
+                            run->token_at);
+}
+
+static void say_run(struct gateway *gateway, struct request *request,
+                    const struct stream_writer_run *run, struct api_piece piece) {
+    piece.part = run->part;
+    piece.text = run->text;
+    if (run->part == TOKEN_STREAM_CALL || run->part == TOKEN_STREAM_ARGUMENTS)
+        piece.call = request->answered.calls.count - 1;
+    if (run->part == TOKEN_STREAM_CALL) piece.call_id = request->answered.calls.last->id;
+    say_piece(gateway, request, piece);
+}
+
+/* The tokens not sent yet, split at each change between reasoning and content. */
+struct reporting {
+    const struct token_list *tokens; /* NULL: tokens are not reported */
+    uint32_t reported;
+    struct bytes call_id; /* of the next call; empty: none */
+};
+
+/* Finds the next turn's tokens. False: there are none. */
+static bool see_turn(const struct reporting *reporting, struct api_piece *out, bool *reasons) {
+    if (!reporting->tokens) return false;
+    *out = (struct api_piece){
+        .tokens = reporting->tokens, .from = reporting->reported, .to = reporting->reported};
+    return token_list_next_turn(reporting->tokens, &out->to, reporting->tokens->count, reasons);
+}
+
+/* Sends the turns that have made no text yet, so no run reports them. `before`: only those before
+ * the next turn of reasoning, or of content. NULL: all. */
+static void say_turns(struct gateway *gateway, struct request *request, struct reporting *reporting,
+                      const bool *before) {
+    struct api_piece piece;
+    bool reasons;
+    while (see_turn(reporting, &piece, &reasons) && !(before && reasons == *before)) {
+        piece.part = reasons ? TOKEN_STREAM_REASONING : TOKEN_STREAM_CONTENT;
+        piece.text = BYTES_LITERAL("");
+        reporting->reported = piece.to;
+        say_piece(gateway, request, piece);
+    }
+}
+
+static bool stream_writer_report_run(struct gateway *gateway, struct request *request,
+                                     const struct stream_writer_run *run,
+                                     struct reporting *reporting) {
+    bool reasons = run->part == TOKEN_STREAM_REASONING, fits = true, found;
+    struct api_piece tokens = {0};
+    if (run->part == TOKEN_STREAM_CALL_ID) {
+        reporting->call_id = run->text;
+        return true;
+    }
+    if (run->part == TOKEN_STREAM_CALL) {
+        fits = keep_call(gateway, request, reporting->call_id, run);
+        reporting->call_id = BYTES_LITERAL("");
+    } else {
+        fits = stream_writer_keep_text(gateway, request, run);
+    }
+    if (!fits || !request->asked.stream) return fits;
+    say_turns(gateway, request, reporting, &reasons);
+    if (see_turn(reporting, &tokens, &found)) reporting->reported = tokens.to;
+    say_run(gateway, request, run, tokens);
+    return true;
+}
+
+bool stream_writer_report(struct gateway *gateway, struct request *request,
+                          const struct stream_writer_text *text, const struct token_list *tokens) {
+    struct reporting reporting = {.tokens = tokens};
+    for (const struct stream_writer_run *run = text->first; run; run = run->next)
+        if (!stream_writer_report_run(gateway, request, run, &reporting)) return false;
+    if (request->asked.stream) say_turns(gateway, request, &reporting, NULL);
+    return true;
+}
+
+size_t stream_writer_bytes_max(const struct request *request,
+                               const struct stream_writer_text *text) {
+    /* Each turn may need an event without text. The repeated text may be new. */
+    uint32_t repeats = stream_writer_repeats(request);
+    return (text->run_count + text->turn_count + 2) * stream_writer_frame_bytes(request) +
+           repeat_bytes_max(request) +
+           (1 + repeats) * (STREAM_WRITER_ESCAPED_PER_BYTE * text->count) +
+           repeats * text->run_count * DIALECT_CALL_BYTES;
+}
+
+void stream_writer_say_echo(struct gateway *gateway, struct request *request,
+                            const struct token_list *echoed) {
+    say_piece(gateway, request, (struct api_piece){.part = TOKEN_STREAM_CONTENT, .echoed = echoed});
+}
+
+/* ---- the end ---- */
+
+struct api_choice stream_writer_choice(const struct request *request, enum api_finish finish,
+                                       struct bytes stop) {
+    static const struct token_list none;
+    const struct request_answered *answered = &request->answered;
+    bool keeps = !request->asked.stream || answered->tokens_json_bytes > 0;
+    return (struct api_choice){
+        .text = &answered->text,
+        .calls = &answered->calls,
+        .echoed = answered->scored_count ? &answered->echoed : NULL,
+        .tokens = keeps ? &answered->tokens : &none,
+        .finish = finish,
+        .stop = stop,
+    };
+}
+
+void stream_writer_say_finish(struct gateway *gateway, struct request *request,
+                              enum api_finish finish, struct bytes stop) {
+    stream_writer_say(
+        gateway, request,
+        &(struct api_event){.kind = API_EVENT_FINISH, .finish = finish, .stop = stop});
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The engines of a unit's ranks, which compute nothing. They store what the result of each plan
+ * needs, pass each rank's work to the clock, and return the result when the time has passed.
+ *
+ * A row's request is identified by its sampling seed, which is the request's number in the
+ * simulator. A token depends on that number and on its position in the answer alone, and none ends
+ * an answer.
+ */
+#ifndef SIMULATE_SIMULATOR_SIMULATOR_ENGINE_H
+#define SIMULATE_SIMULATOR_SIMULATOR_ENGINE_H
+
+#include "contract/step_plan.h"
+#include "serving/policy/choose_overlap.h"
+#include "simulate/hardware/step_clock.h"
+#include "simulate/simulator/simulator.h"
+
+struct simulator_row { /* of a plan: the data for its result */
+    uint64_t request;
+    uint32_t slot, output_position;
+    uint32_t samples, drafts;
+};
+
+struct simulator_engine_plan {
+    uint64_t step;
+    uint32_t row_count;
+    bool reported; /* in the current step */
+};
+
+struct simulator_engine {
+    const struct model_figures *model;
+    struct step_clock *clock;
+    uint32_t rank_count, rows_max;
+    int overlap; /* enum overlap_kind; -1: chosen by measurement */
+    struct choose_overlap choose;
+    struct choose_overlap_step size; /* of the current step */
+    enum overlap_kind kind;
+    struct step_share *shares;           /* [rank_count] */
+    double *slowness;                    /* [rank_count] set by the caller */
+    struct simulator_engine_plan *plans; /* [rank_count] */
+    struct simulator_row *rows;          /* [rank_count][rows_max] */
+    uint32_t reported;                   /* plans of the current step received so far */
+    struct step_time time;               /* of the current step */
+    int64_t reported_ns;                 /* its duration including prompts */
+    uint64_t drafts, drafts_right;
+};
+
+struct simulator_engine_sum { /* of a step, over its ranks */
+    uint64_t answered_tokens; /* in the form GENERATED, including drafts */
+    uint64_t load[SIMULATOR_LOAD_COUNT],
+        load_most[SIMULATOR_LOAD_COUNT]; /* of all ranks, of the fullest */
+};
+
+size_t simulator_engine_bytes(uint32_t ranks, uint32_t rows_max);
+
+/* The clock and the model must live as long. Returns false if the arena is out of memory. */
+bool simulator_engine_open(struct simulator_engine *engine, struct arena *arena,
+                           struct step_clock *clock, const struct model_figures *model,
+                           uint32_t ranks, uint32_t rows_max, int overlap);
+
+/* Discards the plans of the current step. */
+void simulator_engine_forget(struct simulator_engine *engine);
+
+/* Adds a rank's plan to the step. Returns true if it is the last one. */
+bool simulator_engine_take(struct simulator_engine *engine, const struct step_plan *plan);
+
+/* Begins the step when all plans are there, and stores its duration in `time`. `prompts_free`:
+ * prompt tokens take no time. */
+struct simulator_engine_sum simulator_engine_begin(struct simulator_engine *engine, int64_t now_ns,
+                                                   bool prompts_free);
+
+/* Reports the step's duration (it differs from the clock's while time does not count). */
+void simulator_engine_observe(struct simulator_engine *engine, int64_t ns);
+
+/* The most bytes of a rank's result. */
+size_t simulator_engine_result_bytes(uint32_t rows_max);
+
+/* Writes a rank's result; result_out has simulator_engine_result_bytes. Returns the tokens in it. */
+uint32_t simulator_engine_end(struct simulator_engine *engine, uint32_t rank, int64_t compute_ns,
+                              struct step_result *result_out);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The faults of a simulation, with their times. Gateways see the death of a unit by its closed
+ * connection, after the network's latency. They notice a lost node or a cut network only after
+ * SIMULATOR_NOTICE_NS without a sign. Then they continue its requests on other units.
+ */
+#ifndef SIMULATE_SIMULATOR_SIMULATOR_FAULTS_H
+#define SIMULATE_SIMULATOR_SIMULATOR_FAULTS_H
+
+#include "base/arena.h"
+
+#define SIMULATOR_NOTICE_NS ((int64_t)2000000000)
+
+enum simulator_fault_kind {
+    SIMULATOR_FAULT_UNIT_DIES,   /* all its processes; it restarts empty afterwards. 0 ns: never */
+    SIMULATOR_FAULT_NODE_DIES,   /* a node of the unit, and so the unit */
+    SIMULATOR_FAULT_RACK_DIES,   /* nodes of all units from `unit` to `other`, and so these */
+    SIMULATOR_FAULT_UNITS_CUT,   /* no KV blocks pass between `unit` and `other` */
+    SIMULATOR_FAULT_GATEWAY_CUT, /* no records pass between `unit` and the gateway `other` */
+    SIMULATOR_FAULT_RANK_SLOW,   /* the unit's rank `other` takes `factor` times as long */
+    SIMULATOR_FAULT_DISKS_SLOW,  /* all disks take `factor` times as long */
+    SIMULATOR_FAULT_DISKS_FAIL,  /* all disks fail to read and write */
+    SIMULATOR_FAULT_EXPERTS_HOT, /* a few experts of the unit's layers are chosen `factor` times as often
+                             */
+    SIMULATOR_FAULT_CROWD, /* requests arrive `factor` times as fast; later ones arrive earlier */
+    SIMULATOR_FAULT_KIND_COUNT
+};
+
+struct simulator_fault {
+    int64_t at_ns, lasts_ns;
+    uint32_t kind; /* enum simulator_fault_kind */
+    uint32_t unit, other;
+    double factor;
+};
+
+struct simulator_options;
+struct simulator_world;
+struct event;
+
+/* "unit-dies", "node-dies", "rack-dies", "units-cut", "gateway-cut", "rank-slow", "disks-slow",
+ * "disks-fail", "experts-hot", "crowd" */
+const char *simulator_faults_name(enum simulator_fault_kind kind);
+
+/* NULL, or the first of the options' faults that names something that does not exist. */
+const struct simulator_fault *simulator_faults_wrong(const struct simulator_options *options);
+
+/* Schedules all faults. */
+void simulator_faults_plan(struct simulator_world *world);
+
+/* The arrival time of a request that would arrive at that time without crowds. */
+int64_t simulator_faults_arrival(const struct simulator_options *options, int64_t arrival_ns);
+
+/* Begins or ends a fault. */
+void simulator_faults_happen(struct simulator_world *world, const struct event *event);
+
+#endif

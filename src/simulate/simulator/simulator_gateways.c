@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The hosts of the simulator's gateways.
+ */
+#include "base/check.h"
+#include "base/number.h"
+#include "serving/policy/fair_queue.h"
+#include "simulate/simulator/simulator_state.h"
+#include "simulate/simulator/simulator_words.h"
+
+#include <string.h>
+
+#define POST_BYTES ((size_t)256 << 20) /* from units; little of it is touched */
+#define BODY_BYTES_LEAST ((size_t)64 << 10)
+#define TOKEN_TEXT 8     /* bytes of a token id in a body */
+#define EXPECTED_LEAST 8 /* the least number of announced messages while it receives one */
+
+static uint32_t simulator_gateways_context_max(const struct simulator_options *options) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < options->kind_count; i++)
+        most = max_u32(most, options->kinds[i].context_tokens_max);
+    return most;
+}
+
+static struct gateway_options gateway_options(const struct simulator_options *options,
+                                              const struct tokenizer *tokenizer) {
+    size_t tokens = simulator_gateways_context_max(options);
+    size_t body = options->through_api ? tokens * TOKEN_TEXT : 0;
+    size_t outbox = 4 * (tokens * sizeof(uint32_t) + body) + ((size_t)4 << 20);
+    return (struct gateway_options){
+        .tokenizer = options->through_api ? NULL : tokenizer,
+        .model_names = "twin",
+        .version = "0",
+        .sampling = {.top_p = 1},
+        .requests_max = options->gateway_requests_max,
+        .body_bytes_max = BODY_BYTES_LEAST + body,
+        .inline_text_bytes = 1, /* every text goes out to be tokenized */
+        .outbox_bytes = outbox < RECORD_BYTES_MAX ? outbox : RECORD_BYTES_MAX,
+        .prefix_blocks = options->prefix_blocks,
+        /* No keep-alives: answers are whole. */
+        .keep_alive_ns = options->through_api ? 0 : INT64_MAX / 4,
+    };
+}
+
+size_t simulator_gateways_bytes(const struct simulator_options *options) {
+    static const char any;
+    struct gateway_options own =
+        gateway_options(options, (const struct tokenizer *)(const void *)&any);
+    return options->gateways *
+               (gateway_memory_bytes(&own) + sizeof(struct simulator_gateway) + POST_BYTES + 64) +
+           simulator_words_bytes() + 64;
+}
+
+static enum status simulator_gateways_no_memory(struct error *error) {
+    return error_set(error, STATUS_NO_MEMORY, "twin: no memory for the gateways");
+}
+
+enum status simulator_gateways_open(struct simulator_world *world, struct arena *arena,
+                                    struct error *error) {
+    uint32_t count = world->options->gateways;
+    enum status status = simulator_words_open(arena, &world->tokenizer, error);
+    world->gateways = arena_take_zeroed(arena, count * sizeof *world->gateways);
+    if (!status && !world->gateways) return simulator_gateways_no_memory(error);
+    struct gateway_options own = gateway_options(world->options, world->tokenizer);
+    for (uint32_t i = 0; i < count && !status; i++) {
+        struct simulator_gateway *gateway = &world->gateways[i];
+        gateway->index = i;
+        gateway->alarm = event_queue_alarm_of(SIMULATOR_EVENT_GATEWAY, i);
+        status = gateway_create(arena, &own, &gateway->gateway, error);
+        if (status) return status;
+        gateway->machine = gateway_machine(gateway->gateway);
+        if (!simulator_post_open(&gateway->inbox, arena, POST_BYTES))
+            return simulator_gateways_no_memory(error);
+    }
+    return status;
+}
+
+/* ---- records to and from the machine ---- */
+
+/* A requested prompt is delivered in no time, as soon as the outbox is empty. */
+static void simulator_gateways_drain(struct simulator_world *world,
+                                     struct simulator_gateway *gateway) {
+    struct outbox *outbox = gateway->machine.outbox;
+    const struct record *wanted = NULL;
+    for (const struct record *record = NULL; (record = machine_outbox_next(outbox, record));) {
+        if (record->kind == RECORD_TO_UNIT) {
+            const struct record_envelope *envelope = (const struct record_envelope *)record;
+            simulator_units_send(world, gateway->index, envelope->unit.value,
+                                 envelope_inner(envelope));
+        } else if (record->kind == RECORD_TOKENIZE) {
+            check(!wanted);
+            wanted = simulator_clients_tokenize(world, (const struct record_tokenize *)record);
+        } else if (record_goes(record->kind, WAY_GATEWAY_TO_CLIENT)) {
+            simulator_clients_receive(world, record);
+        }
+    }
+    machine_outbox_clear(outbox);
+    if (!wanted) return;
+    simulator_note(world, wanted);
+    enum status status = gateway->machine.receive(gateway->machine.self, wanted, world->now_ns);
+    check(status == STATUS_OK); /* its outbox is empty */
+    simulator_gateways_drain(world, gateway);
+}
+
+static void simulator_gateways_hand_over(struct simulator_world *world,
+                                         struct simulator_gateway *gateway,
+                                         const struct record *record) {
+    struct machine *machine = &gateway->machine;
+    simulator_note(world, record);
+    enum status status = machine->receive(machine->self, record, world->now_ns);
+    if (status == STATUS_OK) return;
+    check(status == STATUS_FULL && machine->outbox->used > 0);
+    simulator_gateways_drain(world, gateway);
+    status = machine->receive(machine->self, record, world->now_ns);
+    check(status == STATUS_OK);
+}
+
+void simulator_gateways_ask(struct simulator_world *world, struct simulator_gateway *gateway,
+                            const struct record *request) {
+    simulator_gateways_hand_over(world, gateway, request);
+    simulator_gateways_drain(world, gateway);
+    simulator_gateways_wake(world, gateway, world->now_ns);
+}
+
+/* ---- records from units ---- */
+
+static struct record *put(struct simulator_world *world, struct simulator_gateway *gateway,
+                          size_t bytes) {
+    int64_t due_ns = world->now_ns + world->network_ns;
+    struct record *record = simulator_post_put(&gateway->inbox, due_ns, 0, bytes);
+    check(record); /* fails if more than POST_BYTES are in transit to a gateway */
+    simulator_gateways_wake(world, gateway, due_ns);
+    return record;
+}
+
+void simulator_gateways_send(struct simulator_world *world, uint32_t index, uint32_t connection,
+                             const struct record *record) {
+    if (connection == 0) return;
+    size_t bytes = sizeof(struct record_envelope) + record->bytes;
+    struct record_envelope *envelope =
+        (struct record_envelope *)(void *)put(world, &world->gateways[index], bytes);
+    *envelope = (struct record_envelope){.record = record_head(RECORD_FROM_UNIT, bytes),
+                                         .unit = {connection},
+                                         .inner_bytes = record->bytes};
+    memcpy(envelope_inner(envelope), record, record->bytes);
+}
+
+void simulator_gateways_report(struct simulator_world *world, uint32_t index, enum record_kind kind,
+                               uint32_t connection) {
+    struct record_unit_link link = {.record = record_head(kind, sizeof link), .unit = {connection}};
+    memcpy(put(world, &world->gateways[index], sizeof link), &link, sizeof link);
+}
+
+/* ---- time ---- */
+
+void simulator_gateways_wake(struct simulator_world *world, struct simulator_gateway *gateway,
+                             int64_t due_ns) {
+    if (due_ns < world->now_ns) due_ns = world->now_ns;
+    event_queue_alarm_set(&gateway->alarm, &world->events, due_ns);
+}
+
+/* Lists the arrived messages from *at_io on, up to GATEWAY_EXPECT_MAX. Returns how many. */
+static uint32_t list_next(const struct simulator_world *world,
+                          const struct simulator_gateway *gateway,
+                          const struct simulator_message **at_io,
+                          const struct record **records_out) {
+    const struct simulator_message *message = *at_io;
+    uint32_t count = 0;
+    while (count < GATEWAY_EXPECT_MAX && message && message->due_ns <= world->now_ns) {
+        records_out[count++] = &message->record;
+        message = simulator_post_behind(&gateway->inbox, message);
+    }
+    *at_io = message;
+    return count;
+}
+
+/* Announces the messages that are delivered next, from *ahead_io on. Returns how many. */
+static uint32_t simulator_gateways_expect(const struct simulator_world *world,
+                                          const struct simulator_gateway *gateway,
+                                          const struct simulator_message **ahead_io) {
+    const struct record *records[2 * GATEWAY_EXPECT_MAX];
+    uint32_t count = list_next(world, gateway, ahead_io, records);
+    const struct simulator_message *behind = *ahead_io;
+    for (uint32_t i = 0; i < count; i++)
+        if (records[i]->kind == RECORD_FROM_UNIT)
+            simulator_clients_prefetch(world,
+                                       envelope_inner((const struct record_envelope *)records[i]));
+    gateway_expect(gateway->gateway, records, count,
+                   list_next(world, gateway, &behind, records + count));
+    return count;
+}
+
+void simulator_gateways_run(struct simulator_world *world, struct simulator_gateway *gateway) {
+    struct machine *machine = &gateway->machine;
+    const struct simulator_message *message, *ahead = simulator_post_first(&gateway->inbox);
+    uint32_t expected = 0; /* announced and not delivered yet */
+    while ((message = simulator_post_first(&gateway->inbox)) && message->due_ns <= world->now_ns) {
+        if (expected <= EXPECTED_LEAST)
+            expected += simulator_gateways_expect(world, gateway, &ahead);
+        expected--;
+        if (message->record.kind == RECORD_FROM_UNIT)
+            simulator_clients_notice(
+                world, envelope_inner((const struct record_envelope *)&message->record));
+        simulator_gateways_hand_over(world, gateway, &message->record);
+        simulator_post_drop(&gateway->inbox);
+    }
+    simulator_gateways_drain(world, gateway);
+    machine->step(machine->self, world->now_ns);
+    simulator_gateways_drain(world, gateway);
+    simulator_gateways_wake(world, gateway, machine->next_wake_ns(machine->self));
+    simulator_gateways_wake(world, gateway, simulator_post_next_ns(&gateway->inbox));
+}
+
+void simulator_gateways_verify(struct simulator_world *world) {
+    for (uint32_t i = 0; i < world->options->gateways; i++) {
+        gateway_audit(world->gateways[i].gateway);
+        if (gateway_request_count(world->gateways[i].gateway))
+            simulator_breach(world, "a gateway at rest holds requests");
+    }
+}

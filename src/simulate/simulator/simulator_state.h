@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * The inside of the simulator: its gateways, units and clients, and the messages between them. The
+ * modules around it: simulator.c (a run, and its invariants at the end), simulator_units.c and
+ * simulator_gateways.c (the hosts of machines), simulator_clients.c (requests and their answers),
+ * simulator_transfer, simulator_storage and simulator_engine (transfers, storage, computation).
+ *
+ * Gateways and units run when something is due: they receive what has arrived, and then step.
+ * Records between them take the network's latency and keep their order.
+ */
+#ifndef SIMULATE_SIMULATOR_SIMULATOR_STATE_H
+#define SIMULATE_SIMULATOR_SIMULATOR_STATE_H
+
+#include "serving/gateway/gateway.h"
+#include "serving/unit/rank_units.h"
+#include "simulate/simulator/event_queue.h"
+#include "simulate/simulator/simulator.h"
+#include "simulate/simulator/simulator_engine.h"
+#include "simulate/simulator/simulator_faults.h"
+#include "simulate/simulator/simulator_post.h"
+#include "simulate/simulator/simulator_storage.h"
+#include "simulate/simulator/simulator_transfer.h"
+
+enum simulator_event {
+    SIMULATOR_EVENT_UNIT,         /* index: of the unit; its alarm is due */
+    SIMULATOR_EVENT_GATEWAY,      /* index: of the gateway; stamp: the time, if it is still valid */
+    SIMULATOR_EVENT_ASK,          /* the next request reaches a gateway */
+    SIMULATOR_EVENT_TRANSFER_OUT, /* index: of the transfer; the sender receives its end */
+    SIMULATOR_EVENT_TRANSFER_IN,  /* the receiver receives its end */
+    SIMULATOR_EVENT_STORAGE,      /* index: of the storage's job, which is answered */
+    SIMULATOR_EVENT_FAULT,        /* index: of the options' fault */
+    SIMULATOR_EVENT_NOTICE, /* index: of the gateway; stamp: a connection that it now finds lost */
+    SIMULATOR_EVENT_WARM    /* counting begins */
+};
+
+struct simulator_unit {
+    const struct simulator_unit_kind *kind;
+    struct unit_options options;
+    uint32_t index, life;
+    bool up;
+    uint32_t connected;    /* number of connections so far */
+    uint32_t *connections; /* [gateways] the unit's name there, a new one each time; 0: none */
+    char *memory;          /* the machine's */
+    size_t memory_bytes;
+    struct rank_units *units;
+    struct machine machine;
+    struct simulator_post inbox;
+    struct simulator_engine engine;
+    struct step_clock *clock;
+    struct event_alarm alarm;        /* when it runs next */
+    int64_t step_ns, done_ns;        /* begin and end of the current step; MACHINE_NEVER: none */
+    int64_t reported_ns;             /* the duration reported to the unit; 0: nothing to learn */
+    bool in_step, begins;            /* begins: its plans are there, but its duration is unknown */
+    struct simulator_engine_sum sum; /* of the current step */
+    struct request_id *open;         /* [open_count] requests that it was given and has not ended */
+    uint32_t open_count, open_max;
+    char *open_memory;
+    struct map open_places;      /* places of requests in `open` */
+    struct record *hello, *load; /* the last ones sent */
+    int64_t load_ns;             /* the pages below are valid since then */
+    uint64_t pages_held, pages_cached;
+    uint64_t preempted;        /* in earlier incarnations */
+    uint64_t preempted_before; /* before counting began, as are the following */
+    uint64_t moves;
+    uint64_t computed; /* prompt tokens since counting began */
+};
+
+struct simulator_gateway {
+    uint32_t index;
+    struct gateway *gateway;
+    struct machine machine;
+    struct simulator_post inbox;
+    struct event_alarm alarm;
+    int64_t busy_ns;    /* the time until which it receives no request */
+    uint32_t tokenizes; /* 1 + the client of the prompt that it needs; 0: none */
+};
+
+struct simulator_client { /* a request under way */
+    uint64_t number;      /* from 1; 0: the place is free */
+    int64_t arrival_ns, first_ns, last_ns;
+    uint32_t prompt_tokens, answer_tokens, stored_tokens, reported_tokens, hit_tokens;
+    bool standing, waits; /* waits: a standing request without a token yet */
+    bool queue_full;      /* a unit refused it for a full queue */
+};
+
+struct simulator_page_sums { /* over time, of a role's ranks: pages times ns */
+    double held, cached, total;
+};
+
+struct simulator_world {
+    const struct simulator_options *options;
+    struct simulator_report *report;
+    int64_t now_ns;
+    int64_t end_ns;    /* MACHINE_NEVER: when all are answered */
+    int64_t rest_ns;   /* the last answer's end so far */
+    bool counts;       /* now is measured time */
+    int64_t sample_ns; /* the next sample */
+    int64_t network_ns, request_ns, token_ns;
+    double block_bytes;
+    struct event_queue events;
+    struct tokenizer *tokenizer;
+    struct simulator_unit *units;       /* [unit_count] */
+    struct simulator_gateway *gateways; /* [options.gateways] */
+    uint32_t unit_count, rows_max;
+    struct simulator_transfers transfers;
+    struct simulator_disks storage;
+    struct step_result *result;       /* scratch: a rank's result */
+    struct simulator_client *clients; /* [client_max] */
+    uint32_t *free_clients;           /* free_count of them */
+    uint32_t client_max, free_count;
+    uint64_t asked;                /* requests so far, standing ones included */
+    struct simulator_request next; /* it reaches a gateway at its event */
+    bool has_next;
+    uint32_t standing_waits, standing_max; /* standing requests without a token yet; the most at
+                                            * once */
+    char *envelope;                        /* scratch: a forwarded request, or a prompt's tokens */
+    char *scratch;                         /* for data that does not leave a function */
+    size_t scratch_bytes;
+    struct simulator_page_sums pages[UNIT_ROLE_COUNT];
+};
+
+/* Records a breach. The first text is kept. */
+void simulator_breach(struct simulator_world *world, const char *text);
+
+/* Adds a record that a machine receives to the digest and the count. */
+void simulator_note(struct simulator_world *world, const struct record *record);
+
+/* True while prompts and transfers take no time. */
+static inline bool simulator_settles(const struct simulator_world *world) {
+    return world->now_ns < world->options->settle_ns;
+}
+
+/* ---- simulator_units.c ---- */
+
+size_t simulator_units_bytes(const struct simulator_options *options);
+enum status simulator_units_open(struct simulator_world *world, struct arena *arena,
+                                 struct error *error) MUST_USE;
+
+/* Handles all that is due at the unit. */
+void simulator_units_run(struct simulator_world *world, struct simulator_unit *unit);
+
+/* Runs the unit at that time or earlier. */
+void simulator_units_wake(struct simulator_world *world, struct simulator_unit *unit,
+                          int64_t due_ns);
+
+/* Sends a gateway's record to the unit with that connection. */
+void simulator_units_send(struct simulator_world *world, uint32_t gateway, uint32_t connection,
+                          const struct record *record);
+
+/* Incarnations and connections. `noticed`: gateways notice the loss at once, otherwise later. A
+ * unit that is cut off cancels the gateway's requests, and connects again later. */
+void simulator_units_start(struct simulator_world *world, struct simulator_unit *unit);
+void simulator_units_kill(struct simulator_world *world, struct simulator_unit *unit, bool noticed);
+void simulator_units_cut(struct simulator_world *world, struct simulator_unit *unit,
+                         uint32_t gateway);
+void simulator_units_connect(struct simulator_world *world, struct simulator_unit *unit,
+                             uint32_t gateway);
+
+/* Delivers the end of a transfer, or the storage's answer. */
+void simulator_units_end_transfer(struct simulator_world *world, const struct event *event);
+void simulator_units_end_job(struct simulator_world *world, const struct event *event);
+
+/* Begins counting: earlier counts are set apart. */
+void simulator_units_begin(struct simulator_world *world);
+
+/* Ends counting: adds the units' own counters. */
+void simulator_units_count(struct simulator_world *world);
+
+/* The share of KV pages that each role holds now. */
+void simulator_units_sample(const struct simulator_world *world,
+                            double shares_out[UNIT_ROLE_COUNT]);
+
+/* Checks at the end that nothing is held. */
+void simulator_units_verify(struct simulator_world *world);
+
+/* ---- simulator_gateways.c ---- */
+
+size_t simulator_gateways_bytes(const struct simulator_options *options);
+enum status simulator_gateways_open(struct simulator_world *world, struct arena *arena,
+                                    struct error *error) MUST_USE;
+void simulator_gateways_run(struct simulator_world *world, struct simulator_gateway *gateway);
+void simulator_gateways_wake(struct simulator_world *world, struct simulator_gateway *gateway,
+                             int64_t due_ns);
+
+/* Sends a unit's record to the gateway of this index. */
+void simulator_gateways_send(struct simulator_world *world, uint32_t index, uint32_t connection,
+                             const struct record *record);
+
+/* Sends UNIT_JOINED or UNIT_LOST. */
+void simulator_gateways_report(struct simulator_world *world, uint32_t index, enum record_kind kind,
+                               uint32_t connection);
+
+/* Delivers the request to a gateway now. */
+void simulator_gateways_ask(struct simulator_world *world, struct simulator_gateway *gateway,
+                            const struct record *request);
+void simulator_gateways_verify(struct simulator_world *world);
+
+/* ---- simulator_clients.c ---- */
+
+size_t simulator_clients_bytes(const struct simulator_options *options);
+bool simulator_clients_open(struct simulator_world *world, struct arena *arena);
+
+/* Gets the next request from the source and schedules it. */
+void simulator_clients_fetch(struct simulator_world *world);
+
+/* Sends the scheduled request. */
+void simulator_clients_ask(struct simulator_world *world);
+
+/* The record with a prompt's tokens, for a TOKENIZE. */
+const struct record *simulator_clients_tokenize(struct simulator_world *world,
+                                                const struct record_tokenize *tokenize);
+
+/* Tokens of the request's prompt that the storage had before the run. */
+uint32_t simulator_clients_stored(struct simulator_world *world, struct request_id id);
+
+/* Prefetches the data of a simulator_clients_notice that follows soon. */
+void simulator_clients_prefetch(const struct simulator_world *world, const struct record *record);
+
+/* Notes a unit's record about a request that reaches a gateway. */
+void simulator_clients_notice(struct simulator_world *world, const struct record *record);
+
+/* Receives a gateway's record for a client. */
+void simulator_clients_receive(struct simulator_world *world, const struct record *record);
+void simulator_clients_verify(struct simulator_world *world);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "simulate/simulator/simulator_engine.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "simulate/simulator/simulator_words.h"
+
+enum { RANKS = 2, ROWS = 8, VOCAB = 129280 };
+
+static const struct model_figures model = {.vocab = VOCAB, .mtp_acceptance = 1};
+
+struct engines {
+    struct simulator_engine engine;
+    struct step_clock *clock;
+    char *memory, plan[8192], result[8192];
+};
+
+static void open_engines(struct engines *engines) {
+    struct arena arena;
+    struct error error;
+    struct step_clock_options options = {.ranks = RANKS};
+    size_t bytes = simulator_engine_bytes(RANKS, ROWS) + step_clock_bytes(&options);
+    engines->memory = malloc(bytes);
+    arena_over(&arena, engines->memory, bytes);
+    assert_int_equal(step_clock_open(&arena, &options, &engines->clock, &error), STATUS_OK);
+    assert_true(simulator_engine_open(&engines->engine, &arena, engines->clock, &model, RANKS, ROWS,
+                                      OVERLAP_SEQUENTIAL));
+}
+
+static bool take(struct engines *engines, uint32_t rank, const struct step_row *rows,
+                 uint32_t count) {
+    struct step_plan *plan = (struct step_plan *)(void *)engines->plan;
+    *plan = (struct step_plan){.step = 9, .row_count = count, .rank = (uint16_t)rank};
+    record_set_head(plan, RECORD_RUN_STEP);
+    for (uint32_t i = 0; i < count; i++)
+        step_plan_rows(plan)[i] = rows[i];
+    return simulator_engine_take(&engines->engine, plan);
+}
+
+static void shares_say_what_the_rows_cost(void **state) {
+    (void)state;
+    struct engines engines;
+    const struct step_row rows[] = {
+        {.form = TOKEN_PROMPT, .first_position = 128, .token_count = 3},
+        {.form = TOKEN_GENERATED, .first_position = 1000, .token_count = 1, .draft_count = 1},
+        {.form = TOKEN_GENERATED, .first_position = 500, .token_count = 1},
+    };
+    open_engines(&engines);
+    assert_false(take(&engines, 0, rows, 3));
+    assert_true(take(&engines, 1, NULL, 0));
+    const struct step_share *share = &engines.engine.shares[0];
+    assert_int_equal(share->prompt_tokens, 3);
+    assert_int_equal(share->attended, 129 + 130 + 131);
+    assert_int_equal(share->cached, 128);
+    assert_int_equal(share->answer_rows, 2);
+    assert_int_equal(share->answer_tokens, 3);
+    assert_int_equal(share->context, 1001 + 501);
+    struct simulator_engine_sum sum = simulator_engine_begin(&engines.engine, 0, false);
+    assert_int_equal(sum.load[SIMULATOR_LOAD_TOKENS], 3);
+    assert_int_equal(sum.load[SIMULATOR_LOAD_ROWS], 2);
+    assert_int_equal(engines.engine.time.ns, 20000000 + 3 * 10000 + 2 * 100000);
+    free(engines.memory);
+}
+
+static void answers_are_the_requests_own_tokens(void **state) {
+    (void)state;
+    struct engines engines;
+    const struct step_row rows[] = {
+        {.slot = 4, .form = TOKEN_PROMPT, .token_count = 64},
+        {.slot = 2,
+         .form = TOKEN_GENERATED,
+         .token_count = 1,
+         .sample = 1,
+         .output_position = 7,
+         .draft_count = 1,
+         .sampling = {.seed = 31}},
+    };
+    struct step_result *result = (struct step_result *)(void *)engines.result;
+    open_engines(&engines);
+    take(&engines, 0, NULL, 0);
+    take(&engines, 1, rows, 2);
+    (void)simulator_engine_begin(&engines.engine, 0, false);
+    assert_int_equal(simulator_engine_end(&engines.engine, 0, 5, result), 0);
+    assert_true(record_valid(result, result->record.bytes));
+    assert_int_equal(simulator_engine_end(&engines.engine, 1, 5, result), 2);
+    assert_true(record_valid(result, result->record.bytes));
+    assert_int_equal(result->step, 9);
+    assert_int_equal(result->rank, 1);
+    assert_int_equal(step_result_rows(result)[0].token_count, 0);
+    const struct step_result_row *row = &step_result_rows(result)[1];
+    assert_int_equal(row->slot, 2);
+    assert_int_equal(row->token_count, 2);
+    assert_int_equal(row->tokens[0], simulator_words_answer(31, 7, VOCAB));
+    assert_int_equal(row->tokens[1], simulator_words_answer(31, 8, VOCAB));
+    free(engines.memory);
+}
+
+static void prompts_cost_nothing_while_the_fleet_settles(void **state) {
+    (void)state;
+    struct engines engines;
+    const struct step_row row = {.form = TOKEN_PROMPT, .token_count = 100};
+    open_engines(&engines);
+    take(&engines, 0, &row, 1);
+    take(&engines, 1, NULL, 0);
+    struct simulator_engine_sum sum = simulator_engine_begin(&engines.engine, 0, true);
+    assert_int_equal(sum.load[SIMULATOR_LOAD_TOKENS], 100); /* they are computed all the same */
+    assert_int_equal(engines.engine.time.ns, 20000000);
+    free(engines.memory);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_say_what_the_rows_cost),
+        cmocka_unit_test(answers_are_the_requests_own_tokens),
+        cmocka_unit_test(prompts_cost_nothing_while_the_fleet_settles),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
