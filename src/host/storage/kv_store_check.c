@@ -92,8 +92,11 @@ static bool known_name(const struct kv_files *files, const char *name) {
 
 static void look_at_name(void *context, const char *name) {
     struct looked *looked = context;
-    if (kv_store_check_ends_with(name, ".kv") && !known_name(&looked->files, name))
-        say_damage(looked, "%s/%.100s: is no segment: damaged head", looked->files.path, name);
+    if (!kv_store_check_ends_with(name, ".kv") || known_name(&looked->files, name)) return;
+    int file = own_file_openat(looked->files.folder, name, O_RDONLY, 0);
+    say_damage(looked, "%s/%.100s: is no segment: %s", looked->files.path, name,
+               file < 0 ? own_file_why(errno) : "damaged head");
+    if (file >= 0) close(file);
 }
 
 /* ---- slots ---- */
@@ -258,7 +261,8 @@ static void sweep_name(void *context, const char *name) {
                                       !kv_store_check_ends_with(name, ".new"))
         return;
     int file = data ? own_file_openat(files->folder, name, O_RDWR, 0) : -1;
-    if (!data || (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0))
+    bool is_refused = data && file < 0 && (errno == ELOOP || errno == EPERM); /* by servers, too */
+    if (!data || is_refused || (file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0))
         unlinkat(files->folder, name, 0);
     if (file >= 0) close(file);
 }

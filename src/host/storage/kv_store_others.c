@@ -11,7 +11,6 @@
 
 #include "base/check.h"
 #include "base/format.h"
-#include "host/process/own_file.h"
 #include "serving/policy/retain_blocks.h"
 
 #define SUFFIX ".kv"
@@ -109,7 +108,7 @@ static bool remove_segment(int directory, const struct other *other) {
     DIR *folder = kv_store_others_open_folder(directory, other->folder);
     if (!folder) return false;
     format_text(name, sizeof name, "%s" SUFFIX, other->stem);
-    int file = own_file_openat(dirfd(folder), name, O_RDWR, 0);
+    int file = openat(dirfd(folder), name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
     bool ours = file >= 0 && flock(file, LOCK_EX | LOCK_NB) == 0;
     if (ours) {
         unlinkat(dirfd(folder), name, 0);

@@ -8,17 +8,19 @@
 
 #include "kv_blocks.h"
 
-static char damage[400];
+static char damage[400], all_damage[2000];
 
 static void note_damage(void *context, const char *line) {
+    size_t used = strlen(all_damage);
     snprintf(damage, sizeof damage, "%s", line);
+    snprintf(all_damage + used, sizeof all_damage - used, "%s\n", line);
 }
 
 static struct kv_check look(bool deep) {
     const struct kv_check_listener listener = {.damage = note_damage};
     struct kv_check check;
     struct error error;
-    damage[0] = 0;
+    damage[0] = all_damage[0] = 0;
     if (kv_store_check(directory, deep, &listener, &check, &error)) fail_msg("%s", error.text);
     return check;
 }
@@ -72,12 +74,49 @@ static void shrinking_leaves_what_somebody_writes_to(void **state) {
     assert_int_equal(kv_store_check("/nowhere", true, NULL, &check, &error), STATUS_NOT_FOUND);
 }
 
+/* One link to the segment, which moves aside, and one file more with a second name. */
+static void plant_names(const char *path) {
+    char aside[200], second[200], folder[160];
+    folder_of(folder);
+    snprintf(aside, sizeof aside, "%s/aside", directory);
+    snprintf(second, sizeof second, "%s/0000000000000001.kv", folder);
+    assert_int_equal(rename(path, aside), 0);
+    assert_int_equal(symlink(aside, path), 0);
+    assert_int_equal(link(aside, second), 0);
+}
+
+/* No server uses them. What they lead to stays. */
+static void links_are_named_and_removed(void **state) {
+    struct kv_store_options options = options_of(KV_IO_AUTO, 1024);
+    struct kv_store *store = open_with(&options);
+    struct error error;
+    struct stat info;
+    char aside[200];
+    uint64_t removed, left;
+    keep(store, 1, 0, 10);
+    close_store(store);
+    assert_int_equal(for_files(".kv", plant_names), 1);
+    struct kv_check check = look(false);
+    assert_int_equal(check.segments, 0);
+    assert_int_equal(check.damaged, 2);
+    assert_non_null(strstr(all_damage, "it is a link"));
+    assert_non_null(strstr(all_damage, "with one name"));
+    assert_int_equal(kv_store_check_shrink(directory, UINT64_MAX, &removed, &left, &error),
+                     STATUS_OK);
+    assert_int_equal(for_files(".kv", NULL), 0);
+    snprintf(aside, sizeof aside, "%s/aside", directory);
+    assert_int_equal(stat(aside, &info), 0);
+    assert_true(info.st_nlink == 1 && info.st_size > 0);
+    assert_int_equal(unlink(aside), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_lies_there_is_counted_and_damage_is_found_to_the_block,
                                         set_up, tear_down),
         cmocka_unit_test_setup_teardown(shrinking_leaves_what_somebody_writes_to, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(links_are_named_and_removed, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
