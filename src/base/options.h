@@ -65,6 +65,10 @@ struct option {
     const char *needs;
 };
 
+/* A row of a macro of rows that several tables have. */
+#define OPTION_ROW(...)                                                                            \
+    { __VA_ARGS__ }
+
 struct option_table {
     const char *command;     /* "serve" */
     const char *arguments;   /* "[PROMPT]" or "" : for the usage line */

@@ -38,22 +38,12 @@ struct transfer_values {
 };
 
 static const struct option transfer_rows[] = {
-    {.name = "rounds",
-     .type = OPTION_COUNT,
-     .fallback = "15",
-     .help = "repetitions, of which the median counts",
-     .offset = offsetof(struct transfer_values, rounds),
-     .minimum = 3,
-     .maximum = ROUNDS_MAX},
-    {.name = "way",
-     .type = OPTION_CHOICE,
-     .fallback = "auto",
-     .choices = "auto|copy|fetch",
-     .help = "how slices reach their page: they come along and are copied, or UCX fetches them",
-     .offset = offsetof(struct transfer_values, way)},
-    {.name = "json",
-     .type = OPTION_FLAG,
-     .help = "print one JSON object",
+    {"rounds", OPTION_COUNT, "15", "repetitions, of which the median counts",
+     .offset = offsetof(struct transfer_values, rounds), .minimum = 3, .maximum = ROUNDS_MAX},
+    {"way", OPTION_CHOICE, "auto",
+     "how slices reach their page: they come along and are copied, or UCX fetches them",
+     .offset = offsetof(struct transfer_values, way), .choices = "auto|copy|fetch"},
+    {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct transfer_values, json)},
 };
 

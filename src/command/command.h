@@ -75,21 +75,16 @@ enum status command_take_input(struct bytes *out, struct error *error) MUST_USE;
 
 /* A row of commands that take messages; `member` of TYPE is a text, "on" or "off". */
 #define CONTENT_SPECIALS_OPTION(TYPE, member)                                                      \
-    {                                                                                              \
-        .name = "content-specials", .type = OPTION_CHOICE, .fallback = "off", .choices = "on|off", \
-        .needs = "=tokens",                                                                        \
-        .help = "recognize special tokens in what messages say, too; off: there they are text, "   \
-                "so that no message can forge a turn",                                             \
-        .offset = offsetof(TYPE, member)                                                           \
-    }
+    OPTION_ROW("content-specials", OPTION_CHOICE, "off",                                           \
+               "recognize special tokens in what messages say, too; off: there they are text, so " \
+               "that no message can forge a turn",                                                 \
+               .offset = offsetof(TYPE, member), .choices = "on|off", .needs = "=tokens")
 
 /* Another; `member` of TYPE is a path, or NULL. */
 #define CHAT_TEMPLATE_OPTION(TYPE, member)                                                         \
-    {                                                                                              \
-        .name = "chat-template", .type = OPTION_TEXT, .needs = "=tokens",                          \
-        .help = "a file with a chat template (Jinja) instead of the model's own",                  \
-        .offset = offsetof(TYPE, member)                                                           \
-    }
+    OPTION_ROW("chat-template", OPTION_TEXT, NULL,                                                 \
+               "a file with a chat template (Jinja) instead of the model's own",                   \
+               .offset = offsetof(TYPE, member), .needs = "=tokens")
 
 /* Runs the subject that argv[1] names; prints help, or that there is none. Returns the exit code.
  */

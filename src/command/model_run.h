@@ -26,59 +26,44 @@ struct model_run_values {
 
 /* A row: `member` of TYPE is what engine_check_device takes. */
 #define MODEL_RUN_DEVICE(TYPE, member)                                                             \
-    {                                                                                              \
-        .name = "device", .type = OPTION_CHOICE, .fallback = "cpu",                                \
-        .choices = "cpu|cuda|emulated|emulated-kernels",                                           \
-        .help = "what computes; cuda is verified by emulation and not yet run on a GPU, and the "  \
-                "emulated ones are for tests",                                                     \
-        .offset = offsetof(TYPE, member)                                                           \
-    }
+    OPTION_ROW("device", OPTION_CHOICE, "cpu",                                                     \
+               "what computes; cuda is verified by emulation and not yet run on a GPU, and the "   \
+               "emulated ones are for tests",                                                      \
+               .offset = offsetof(TYPE, member), .choices = "cpu|cuda|emulated|emulated-kernels")
 
 /* Rows for an option table; its values must start with struct model_run_values. */
 #define MODEL_RUN_OPTIONS                                                                          \
-    {.name = "model",                                                                              \
-     .type = OPTION_TEXT,                                                                          \
-     .help = "directory of a checkpoint (default: the model that comes with Fathom)",              \
-     .offset = offsetof(struct model_run_values, model)},                                          \
+    OPTION_ROW("model", OPTION_TEXT, NULL,                                                         \
+               "directory of a checkpoint (default: the model that comes with Fathom)",            \
+               .offset = offsetof(struct model_run_values, model)),                                \
         MODEL_RUN_DEVICE(struct model_run_values, device),                                         \
-        {.name = "threads",                                                                        \
-         .type = OPTION_COUNT,                                                                     \
-         .help = "threads of each process; 0: an even share of the CPUs",                          \
-         .maximum = 1024,                                                                          \
-         .offset = offsetof(struct model_run_values, threads)},                                    \
-        {.name = "activations",                                                                    \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "bf16",                                                                       \
-         .choices = "f32|bf16|fp8|fp8-f32",                                                        \
-         .help = "how values between weights are rounded: not at all (f32), to BF16, to groups "   \
-                 "of FP8, or to groups of FP8 with all else in F32",                               \
-         .offset = offsetof(struct model_run_values, activations),                                 \
-         .group = OPTION_GROUP_TUNING},                                                            \
-        {.name = "expert-sum",                                                                     \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "groups",                                                                     \
-         .choices = "experts|groups",                                                              \
-         .help = "order in which a token's expert results are summed: expert after expert, or "    \
-                 "each group's first, so that ranks send one row for a group that they hold; the " \
-                 "two round differently",                                                          \
-         .offset = offsetof(struct model_run_values, expert_sum),                                  \
-         .group = OPTION_GROUP_TUNING},                                                            \
-        {.name = "cpu-mask",                                                                       \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "auto",                                                                       \
-         .choices = KERNEL_LEVEL_CHOICES,                                                          \
-         .help = "highest instruction set to use",                                                 \
-         .offset = offsetof(struct model_run_values, cpu_mask),                                    \
-         .group = OPTION_GROUP_TUNING},                                                            \
-    {                                                                                              \
-        .name = "schedule", .type = OPTION_CHOICE, .fallback = "auto",                             \
-        .choices = "auto|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|"   \
-                   "octo-batch|decode-early",                                                      \
-        .help = "order of a step's stages: all but sequential compute one of two, four, six or "   \
-                "eight micro-batches while others' tokens travel between ranks; auto measures "    \
-                "which is fastest",                                                                \
-        .offset = offsetof(struct model_run_values, schedule), .group = OPTION_GROUP_TUNING        \
-    }
+        OPTION_ROW("threads", OPTION_COUNT, NULL,                                                  \
+                   "threads of each process; 0: an even share of the CPUs",                        \
+                   .offset = offsetof(struct model_run_values, threads), .maximum = 1024),         \
+        OPTION_ROW("activations", OPTION_CHOICE, "bf16",                                           \
+                   "how values between weights are rounded: not at all (f32), to BF16, to groups " \
+                   "of FP8, or to groups of FP8 with all else in F32",                             \
+                   .offset = offsetof(struct model_run_values, activations),                       \
+                   .choices = "f32|bf16|fp8|fp8-f32", .group = OPTION_GROUP_TUNING),               \
+        OPTION_ROW("expert-sum", OPTION_CHOICE, "groups",                                          \
+                   "order in which a token's expert results are summed: expert after expert, or "  \
+                   "each group's first, so that ranks send one row for a group that they hold; "   \
+                   "the two round differently",                                                    \
+                   .offset = offsetof(struct model_run_values, expert_sum),                        \
+                   .choices = "experts|groups", .group = OPTION_GROUP_TUNING),                     \
+        OPTION_ROW("cpu-mask", OPTION_CHOICE, "auto", "highest instruction set to use",            \
+                   .offset = offsetof(struct model_run_values, cpu_mask),                          \
+                   .choices = KERNEL_LEVEL_CHOICES, .group = OPTION_GROUP_TUNING),                 \
+        OPTION_ROW(                                                                                \
+            "schedule", OPTION_CHOICE, "auto",                                                     \
+            "order of a step's stages: all but sequential compute one of two, four, six or eight " \
+            "micro-batches while others' tokens travel between ranks; auto measures which is "     \
+            "fastest",                                                                             \
+            .offset = offsetof(struct model_run_values, schedule),                                 \
+            .choices =                                                                             \
+                "auto|sequential|prefill-dual-batch|decode-five-stage|quad-batch|hexa-batch|"      \
+                "octo-batch|decode-early",                                                         \
+            .group = OPTION_GROUP_TUNING)
 
 /* The directory that was given, or that of the model which comes with Fathom; its text lives as
  * long as the process. */

@@ -31,162 +31,106 @@ struct rank_job_values {
 
 /* Rows for an option table of `owner`, which has a struct rank_job_values `job`. */
 #define RANK_JOB_OPTIONS(owner)                                                                    \
-    {.name = "ranks",                                                                              \
-     .type = OPTION_COUNT,                                                                         \
-     .fallback = "1",                                                                              \
-     .help = "processes that share the experts and the sequences; never changes a result",         \
-     .minimum = 1,                                                                                 \
-     .maximum = LIMIT_RANKS,                                                                       \
-     .offset = offsetof(owner, job.ranks),                                                         \
-     .group = OPTION_GROUP_RANKS},                                                                 \
-        {.name = "rank-meeting",                                                                   \
-         .type = OPTION_TEXT,                                                                      \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "HOST:PORT of rank 0, where ranks meet that an mpirun or srun of one's own "      \
-                 "starts, on one host or on several; their network must be private",               \
-         .offset = offsetof(owner, job.rendezvous),                                                \
-         .group = OPTION_GROUP_RANKS},                                                             \
-        {.name = "redundant-experts",                                                              \
-         .type = OPTION_COUNT,                                                                     \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "slots for replicas of experts, at least so many in each layer",                  \
-         .maximum = LIMIT_EXPERTS,                                                                 \
-         .offset = offsetof(owner, job.redundant),                                                 \
-         .group = OPTION_GROUP_RANKS},                                                             \
-        {.name = "placement",                                                                      \
-         .type = OPTION_TEXT,                                                                      \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help =                                                                                   \
-             "a file that says which expert lies in which slot, as fathom eplb --json prints it",  \
-         .offset = offsetof(owner, job.placement),                                                 \
-         .group = OPTION_GROUP_RANKS},                                                             \
-        {.name = "replica-choice",                                                                 \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "auto",                                                                       \
-         .choices = "auto|turns|flow",                                                             \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "which replica of an expert computes a token: each in its turn (turns), or so "   \
-                 "that the busiest rank has least to do, for which all ranks tell each other "     \
-                 "their counts (flow); auto: flow in large steps. Never changes a result",         \
-         .offset = offsetof(owner, job.replica_choice),                                            \
-         .group = OPTION_GROUP_RANKS},                                                             \
-        {.name = "rebalance-from",                                                                 \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "ranks",                                                                      \
-         .choices = "ranks|checkpoint",                                                            \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "where a moving expert's weights come from: from ranks that hold it, or from "    \
-                 "the checkpoint",                                                                 \
-         .offset = offsetof(owner, job.rebalance_from),                                            \
-         .group = OPTION_GROUP_RANKS},                                                             \
-        {.name = "rebalance-memory",                                                               \
-         .type = OPTION_BYTES,                                                                     \
-         .fallback = "64MiB",                                                                      \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "memory of each rank for moving experts; at least that of one layer's slots is "  \
-                 "taken",                                                                          \
-         .offset = offsetof(owner, job.move_memory),                                               \
-         .group = OPTION_GROUP_RANKS},                                                             \
-        {.name = "rebalance-mbps",                                                                 \
-         .type = OPTION_COUNT,                                                                     \
-         .fallback = "400",                                                                        \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "Mbit/s that a rank gives to moving experts at most; 0: no limit",                \
-         .offset = offsetof(owner, job.move_mbps),                                                 \
-         .group = OPTION_GROUP_RANKS},                                                             \
-        {.name = "weights-dir",                                                                    \
-         .type = OPTION_TEXT,                                                                      \
-         .help = "keep packed weights in files of this directory, which other processes and the "  \
-                 "next start map; 'private': in each process's own memory. If not given, ranks "   \
-                 "share files in memory for as long as the command runs",                          \
-         .offset = offsetof(owner, job.weights_dir),                                               \
-         .group = OPTION_GROUP_STORAGE},                                                           \
-        {.name = "weights-unit",                                                                   \
-         .type = OPTION_COUNT,                                                                     \
-         .needs = "weights-dir",                                                                   \
-         .help = "number of this unit among those that have one --weights-dir; each has its own "  \
-                 "experts",                                                                        \
-         .maximum = UINT32_MAX,                                                                    \
-         .offset = offsetof(owner, job.weights_unit),                                              \
-         .group = OPTION_GROUP_STORAGE},                                                           \
-        {.name = "weights-verify",                                                                 \
-         .type = OPTION_FLAG,                                                                      \
-         .needs = "weights-dir|" RANK_JOB_UNIT_SUPERVISOR_NEEDED,                                  \
-         .help = "check the files of --weights-dir, and pack anew what is damaged",                \
-         .offset = offsetof(owner, job.weights_verify),                                            \
-         .group = OPTION_GROUP_STORAGE},                                                           \
-        {.name = "trace",                                                                          \
-         .type = OPTION_TEXT,                                                                      \
-         .help = "write a trace of all ranks' stages to this file, for ui.perfetto.dev and "       \
-                 "`fathom trace report`",                                                          \
-         .offset = offsetof(owner, job.trace),                                                     \
-         .group = OPTION_GROUP_TUNING},                                                            \
-        {.name = "experiment",                                                                     \
-         .type = OPTION_EXPERIMENT,                                                                \
-         .help = "compare ways of doing a thing, by one of the names below; several: give it "     \
-                 "again, or put commas between them",                                              \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "reshuffle-steps",                                                                \
-         .type = OPTION_COUNT,                                                                     \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "among ranks: move experts to other slots by chance, again and again after so "   \
-                 "many steps; 0: never. Never changes a result",                                   \
-         .offset = offsetof(owner, job.reshuffle_steps),                                           \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "placement-seed",                                                                 \
-         .type = OPTION_COUNT,                                                                     \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "among ranks: shuffle the experts' slots by this number; 0: leave them. Never "   \
-                 "changes a result",                                                               \
-         .offset = offsetof(owner, job.seed),                                                      \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "ranks-per-node",                                                                 \
-         .type = OPTION_COUNT,                                                                     \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "among ranks: treat every so many, one behind the other, as one node; 0: as "     \
-                 "they lie on hosts. Never changes a result",                                      \
-         .maximum = LIMIT_RANKS,                                                                   \
-         .offset = offsetof(owner, job.node_ranks),                                                \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "link-gbps",                                                                      \
-         .type = OPTION_NUMBER,                                                                    \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "among ranks: slow each rank's link down to so many Gbit/s, to see what a "       \
-                 "schedule hides; 0: as fast as it goes",                                          \
-         .maximum = 1e6,                                                                           \
-         .offset = offsetof(owner, job.link_gbps),                                                 \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "node-link-gbps",                                                                 \
-         .type = OPTION_NUMBER,                                                                    \
-         .needs = "link-gbps",                                                                     \
-         .help = "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",      \
-         .maximum = 1e6,                                                                           \
-         .offset = offsetof(owner, job.near_gbps),                                                 \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "device-rows",                                                                    \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "auto",                                                                       \
-         .choices = "auto|host",                                                                   \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help = "among ranks on devices: rows go from device to device, between hosts where the " \
-                 "program has NCCL (auto), or pass the host's memory. Never changes a result",     \
-         .offset = offsetof(owner, job.device_rows),                                               \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-        {.name = "levels",                                                                         \
-         .type = OPTION_CHOICE,                                                                    \
-         .fallback = "auto",                                                                       \
-         .choices = "auto|one|two",                                                                \
-         .needs = RANK_JOB_NEEDED,                                                                 \
-         .help =                                                                                   \
-             "among nodes: send rows to each rank (one), or once to each node, where they are "    \
-             "passed on (two); auto: by the size of the step. Never changes a result",             \
-         .offset = offsetof(owner, job.levels),                                                    \
-         .group = OPTION_GROUP_EXPERIMENTS},                                                       \
-    {                                                                                              \
-        .name = "link-us", .type = OPTION_NUMBER, .needs = RANK_JOB_NEEDED,                        \
-        .help = "among ranks: let each rank's link have a latency of so many microseconds",        \
-        .maximum = 1e6, .offset = offsetof(owner, job.link_us), .group = OPTION_GROUP_EXPERIMENTS  \
-    }
+    OPTION_ROW("ranks", OPTION_COUNT, "1",                                                         \
+               "processes that share the experts and the sequences; never changes a result",       \
+               .offset = offsetof(owner, job.ranks), .minimum = 1, .maximum = LIMIT_RANKS,         \
+               .group = OPTION_GROUP_RANKS),                                                       \
+        OPTION_ROW("rank-meeting", OPTION_TEXT, NULL,                                              \
+                   "HOST:PORT of rank 0, where ranks meet that an mpirun or srun of one's own "    \
+                   "starts, on one host or on several; their network must be private",             \
+                   .offset = offsetof(owner, job.rendezvous), .needs = RANK_JOB_NEEDED,            \
+                   .group = OPTION_GROUP_RANKS),                                                   \
+        OPTION_ROW("redundant-experts", OPTION_COUNT, NULL,                                        \
+                   "slots for replicas of experts, at least so many in each layer",                \
+                   .offset = offsetof(owner, job.redundant), .needs = RANK_JOB_NEEDED,             \
+                   .maximum = LIMIT_EXPERTS, .group = OPTION_GROUP_RANKS),                         \
+        OPTION_ROW(                                                                                \
+            "placement", OPTION_TEXT, NULL,                                                        \
+            "a file that says which expert lies in which slot, as fathom eplb --json prints it",   \
+            .offset = offsetof(owner, job.placement), .needs = RANK_JOB_NEEDED,                    \
+            .group = OPTION_GROUP_RANKS),                                                          \
+        OPTION_ROW("replica-choice", OPTION_CHOICE, "auto",                                        \
+                   "which replica of an expert computes a token: each in its turn (turns), or so " \
+                   "that the busiest rank has least to do, for which all ranks tell each other "   \
+                   "their counts (flow); auto: flow in large steps. Never changes a result",       \
+                   .offset = offsetof(owner, job.replica_choice), .choices = "auto|turns|flow",    \
+                   .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_RANKS),                         \
+        OPTION_ROW("rebalance-from", OPTION_CHOICE, "ranks",                                       \
+                   "where a moving expert's weights come from: from ranks that hold it, or from "  \
+                   "the checkpoint",                                                               \
+                   .offset = offsetof(owner, job.rebalance_from), .choices = "ranks|checkpoint",   \
+                   .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_RANKS),                         \
+        OPTION_ROW(                                                                                \
+            "rebalance-memory", OPTION_BYTES, "64MiB",                                             \
+            "memory of each rank for moving experts; at least that of one layer's slots is taken", \
+            .offset = offsetof(owner, job.move_memory), .needs = RANK_JOB_NEEDED,                  \
+            .group = OPTION_GROUP_RANKS),                                                          \
+        OPTION_ROW("rebalance-mbps", OPTION_COUNT, "400",                                          \
+                   "Mbit/s that a rank gives to moving experts at most; 0: no limit",              \
+                   .offset = offsetof(owner, job.move_mbps), .needs = RANK_JOB_NEEDED,             \
+                   .group = OPTION_GROUP_RANKS),                                                   \
+        OPTION_ROW("weights-dir", OPTION_TEXT, NULL,                                               \
+                   "keep packed weights in files of this directory, which other processes and "    \
+                   "the next start map; 'private': in each process's own memory. If not given, "   \
+                   "ranks share files in memory for as long as the command runs",                  \
+                   .offset = offsetof(owner, job.weights_dir), .group = OPTION_GROUP_STORAGE),     \
+        OPTION_ROW("weights-unit", OPTION_COUNT, NULL,                                             \
+                   "number of this unit among those that have one --weights-dir; each has its "    \
+                   "own experts",                                                                  \
+                   .offset = offsetof(owner, job.weights_unit), .needs = "weights-dir",            \
+                   .maximum = UINT32_MAX, .group = OPTION_GROUP_STORAGE),                          \
+        OPTION_ROW("weights-verify", OPTION_FLAG, NULL,                                            \
+                   "check the files of --weights-dir, and pack anew what is damaged",              \
+                   .offset = offsetof(owner, job.weights_verify),                                  \
+                   .needs = "weights-dir|" RANK_JOB_UNIT_SUPERVISOR_NEEDED,                        \
+                   .group = OPTION_GROUP_STORAGE),                                                 \
+        OPTION_ROW("trace", OPTION_TEXT, NULL,                                                     \
+                   "write a trace of all ranks' stages to this file, for ui.perfetto.dev and "     \
+                   "`fathom trace report`",                                                        \
+                   .offset = offsetof(owner, job.trace), .group = OPTION_GROUP_TUNING),            \
+        OPTION_ROW("experiment", OPTION_EXPERIMENT, NULL,                                          \
+                   "compare ways of doing a thing, by one of the names below; several: give it "   \
+                   "again, or put commas between them",                                            \
+                   .group = OPTION_GROUP_EXPERIMENTS),                                             \
+        OPTION_ROW("reshuffle-steps", OPTION_COUNT, NULL,                                          \
+                   "among ranks: move experts to other slots by chance, again and again after so " \
+                   "many steps; 0: never. Never changes a result",                                 \
+                   .offset = offsetof(owner, job.reshuffle_steps), .needs = RANK_JOB_NEEDED,       \
+                   .group = OPTION_GROUP_EXPERIMENTS),                                             \
+        OPTION_ROW("placement-seed", OPTION_COUNT, NULL,                                           \
+                   "among ranks: shuffle the experts' slots by this number; 0: leave them. Never " \
+                   "changes a result",                                                             \
+                   .offset = offsetof(owner, job.seed), .needs = RANK_JOB_NEEDED,                  \
+                   .group = OPTION_GROUP_EXPERIMENTS),                                             \
+        OPTION_ROW("ranks-per-node", OPTION_COUNT, NULL,                                           \
+                   "among ranks: treat every so many, one behind the other, as one node; 0: as "   \
+                   "they lie on hosts. Never changes a result",                                    \
+                   .offset = offsetof(owner, job.node_ranks), .needs = RANK_JOB_NEEDED,            \
+                   .maximum = LIMIT_RANKS, .group = OPTION_GROUP_EXPERIMENTS),                     \
+        OPTION_ROW("link-gbps", OPTION_NUMBER, NULL,                                               \
+                   "among ranks: slow each rank's link down to so many Gbit/s, to see what a "     \
+                   "schedule hides; 0: as fast as it goes",                                        \
+                   .offset = offsetof(owner, job.link_gbps), .needs = RANK_JOB_NEEDED,             \
+                   .maximum = 1e6, .group = OPTION_GROUP_EXPERIMENTS),                             \
+        OPTION_ROW("node-link-gbps", OPTION_NUMBER, NULL,                                          \
+                   "with link-gbps: so many Gbit/s to ranks of the same node; 0: as to others",    \
+                   .offset = offsetof(owner, job.near_gbps), .needs = "link-gbps", .maximum = 1e6, \
+                   .group = OPTION_GROUP_EXPERIMENTS),                                             \
+        OPTION_ROW(                                                                                \
+            "device-rows", OPTION_CHOICE, "auto",                                                  \
+            "among ranks on devices: rows go from device to device, between hosts where the "      \
+            "program has NCCL (auto), or pass the host's memory. Never changes a result",          \
+            .offset = offsetof(owner, job.device_rows), .choices = "auto|host",                    \
+            .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS),                          \
+        OPTION_ROW("levels", OPTION_CHOICE, "auto",                                                \
+                   "among nodes: send rows to each rank (one), or once to each node, where they "  \
+                   "are passed on (two); auto: by the size of the step. Never changes a result",   \
+                   .offset = offsetof(owner, job.levels), .choices = "auto|one|two",               \
+                   .needs = RANK_JOB_NEEDED, .group = OPTION_GROUP_EXPERIMENTS),                   \
+        OPTION_ROW("link-us", OPTION_NUMBER, NULL,                                                 \
+                   "among ranks: let each rank's link have a latency of so many microseconds",     \
+                   .offset = offsetof(owner, job.link_us), .needs = RANK_JOB_NEEDED,               \
+                   .maximum = 1e6, .group = OPTION_GROUP_EXPERIMENTS)
 
 /* The command line of a rank of this program: `arguments` (NULL at the end) are what follows its
  * name. One piece of memory, for free(); NULL: none is left. */

@@ -13,13 +13,9 @@ struct cache_values {
 };
 
 static const struct option cache_rows[] = {
-    {.name = "size",
-     .type = OPTION_BYTES,
-     .help = "gc: bytes that may be left",
+    {"size", OPTION_BYTES, NULL, "gc: bytes that may be left",
      .offset = offsetof(struct cache_values, size)},
-    {.name = "json",
-     .type = OPTION_FLAG,
-     .help = "print one JSON object",
+    {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct cache_values, json)},
 };
 

@@ -13,14 +13,11 @@
 
 /* A row for an option table of `owner`, of its double `field`. */
 #define DRAIN_TIMEOUT_OPTION(owner, field)                                                         \
-    {                                                                                              \
-        .name = "drain-timeout", .type = OPTION_NUMBER, .fallback = "30",                          \
-        .help =                                                                                    \
-            "seconds to finish running requests after SIGTERM; a gateway then ends the rest with " \
-            "an error, a unit's requests continue on other units; 5 s later the process ends in "  \
-            "any case",                                                                            \
-        .minimum = 0.001, .maximum = 86400, .offset = offsetof(owner, field)                       \
-    }
+    OPTION_ROW("drain-timeout", OPTION_NUMBER, "30",                                               \
+               "seconds to finish running requests after SIGTERM; a gateway then ends the rest "   \
+               "with an error, a unit's requests continue on other units; 5 s later the process "  \
+               "ends in any case",                                                                 \
+               .offset = offsetof(owner, field), .minimum = 0.001, .maximum = 86400)
 
 /* When the process ends in any case, from the signal on. */
 static inline int64_t drain_option_end_ns(double seconds) {

@@ -26,9 +26,7 @@ struct fleet_values {
 };
 
 static const struct option fleet_rows[] = {
-    {.name = "json",
-     .type = OPTION_FLAG,
-     .help = "status: print one JSON object",
+    {"json", OPTION_FLAG, NULL, "status: print one JSON object",
      .offset = offsetof(struct fleet_values, json)},
     LOG_OPTIONS(struct fleet_values),
 };

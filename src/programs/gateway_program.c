@@ -25,44 +25,28 @@ struct gateway_values {
 #define AT(field) .offset = offsetof(struct gateway_values, field)
 
 static const struct option gateway_rows[] = {
-    {.name = "listen",
-     .type = OPTION_TEXT,
-     .help = "address that units connect to: ipc://PATH or tcp://HOST:PORT (a port of * takes a "
-             "free one)",
+    {"listen", OPTION_TEXT, NULL,
+     "address that units connect to: ipc://PATH or tcp://HOST:PORT (a port of * takes a free one)",
      AT(wire.address)},
-    {.name = "model",
-     .type = OPTION_TEXT,
-     .help = "directory of the checkpoint that the units serve, for its shape and its text "
-             "(default: the model that comes with Fathom)",
+    {"model", OPTION_TEXT, NULL,
+     "directory of the checkpoint that the units serve, for its shape and its text (default: the "
+     "model that comes with Fathom)",
      AT(model)},
     GATEWAY_SIDE_OPTIONS(struct gateway_values),
-    {.name = "wire-allow",
-     .type = OPTION_TEXT,
-     .help = "a file with the public keys of the units let in, one a line",
-     .group = OPTION_GROUP_FLEET,
-     AT(wire.peers)},
+    {"wire-allow", OPTION_TEXT, NULL, "a file with the public keys of the units let in, one a line",
+     AT(wire.peers), .group = OPTION_GROUP_FLEET},
     WIRE_KEY_OPTIONS(struct gateway_values),
     LOG_OPTIONS(struct gateway_values),
     RECORDED_OPTIONS(struct gateway_values),
-    {.name = "requests",
-     .type = OPTION_COUNT,
-     .fallback = "0",
-     .help = "requests that are waiting or running; further ones are refused with Retry-After; 0: "
-             "one for each 64 KiB of --request-memory",
-     .maximum = LIMIT_GATEWAY_REQUESTS,
-     .group = OPTION_GROUP_TUNING,
-     AT(requests)},
-    {.name = "request-memory",
-     .type = OPTION_BYTES,
-     .fallback = "1GiB",
-     .help = "for prompts and answers of requests, about 40 KiB for 5,000 and 1,200 tokens; used "
-             "as needed; a request that finds no room is refused with Retry-After",
-     .group = OPTION_GROUP_TUNING,
-     AT(gateway.request_memory)},
-    {.name = "config",
-     .type = OPTION_TEXT,
-     .help = "a YAML file with any of these options",
-     AT(config)},
+    {"requests", OPTION_COUNT, "0",
+     "requests that are waiting or running; further ones are refused with Retry-After; 0: one for "
+     "each 64 KiB of --request-memory",
+     AT(requests), .maximum = LIMIT_GATEWAY_REQUESTS, .group = OPTION_GROUP_TUNING},
+    {"request-memory", OPTION_BYTES, "1GiB",
+     "for prompts and answers of requests, about 40 KiB for 5,000 and 1,200 tokens; used as "
+     "needed; a request that finds no room is refused with Retry-After",
+     AT(gateway.request_memory), .group = OPTION_GROUP_TUNING},
+    {"config", OPTION_TEXT, NULL, "a YAML file with any of these options", AT(config)},
 };
 
 const struct option_table gateway_options[1] = {

@@ -21,19 +21,14 @@ struct generate_form_values {
 
 /* Rows for an option table; its values, of the type TYPE, must have a member `form`. */
 #define GENERATE_FORM_OPTIONS(TYPE)                                                                \
-    {.name = "schema",                                                                             \
-     .type = OPTION_TEXT,                                                                          \
-     .help = "a file with a JSON schema that the answer fulfils",                                  \
-     .offset = offsetof(TYPE, form.schema)},                                                       \
-        {.name = "regex",                                                                          \
-         .type = OPTION_TEXT,                                                                      \
-         .help = "a regular expression (ECMA) that matches the whole answer",                      \
-         .offset = offsetof(TYPE, form.regex)},                                                    \
-    {                                                                                              \
-        .name = "grammar", .type = OPTION_TEXT,                                                    \
-        .help = "a file with a grammar in llama.cpp's GBNF that the answer follows",               \
-        .offset = offsetof(TYPE, form.grammar)                                                     \
-    }
+    OPTION_ROW("schema", OPTION_TEXT, NULL, "a file with a JSON schema that the answer fulfils",   \
+               .offset = offsetof(TYPE, form.schema)),                                             \
+        OPTION_ROW("regex", OPTION_TEXT, NULL,                                                     \
+                   "a regular expression (ECMA) that matches the whole answer",                    \
+                   .offset = offsetof(TYPE, form.regex)),                                          \
+        OPTION_ROW("grammar", OPTION_TEXT, NULL,                                                   \
+                   "a file with a grammar in llama.cpp's GBNF that the answer follows",            \
+                   .offset = offsetof(TYPE, form.grammar))
 
 /* How many of them are given. */
 static inline int generate_form_count(const struct generate_form_values *values) {

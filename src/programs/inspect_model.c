@@ -23,25 +23,16 @@ struct model_values {
 };
 
 static const struct option model_rows[] = {
-    {.name = "ep",
-     .type = OPTION_TEXT,
-     .fallback = "1,8,32,144",
-     .offset = offsetof(struct model_values, ep),
-     .help = "sizes of expert parallelism to show, as a list"},
-    {.name = "redundant",
-     .type = OPTION_COUNT,
-     .fallback = "0",
-     .maximum = 1024,
-     .offset = offsetof(struct model_values, redundant),
-     .help = "redundant experts per layer, spread over the ranks with the others"},
-    {.name = "json",
-     .type = OPTION_FLAG,
-     .offset = offsetof(struct model_values, json),
-     .help = "print one JSON object"},
-    {.name = "verify",
-     .type = OPTION_FLAG,
-     .offset = offsetof(struct model_values, verify),
-     .help = "check what serving would, too: that every shard is there, that scales are finite"},
+    {"ep", OPTION_TEXT, "1,8,32,144", "sizes of expert parallelism to show, as a list",
+     .offset = offsetof(struct model_values, ep)},
+    {"redundant", OPTION_COUNT, "0",
+     "redundant experts per layer, spread over the ranks with the others",
+     .offset = offsetof(struct model_values, redundant), .maximum = 1024},
+    {"json", OPTION_FLAG, NULL, "print one JSON object",
+     .offset = offsetof(struct model_values, json)},
+    {"verify", OPTION_FLAG, NULL,
+     "check what serving would, too: that every shard is there, that scales are finite",
+     .offset = offsetof(struct model_values, verify)},
 };
 
 const struct option_table inspect_model_options = {

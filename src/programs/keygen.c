@@ -14,9 +14,8 @@ struct keygen_values {
 };
 
 static const struct option keygen_rows[] = {
-    {.name = "api-key",
-     .type = OPTION_FLAG,
-     .help = "print a new API key for a client, and its SHA-256 for the file of --accounts",
+    {"api-key", OPTION_FLAG, NULL,
+     "print a new API key for a client, and its SHA-256 for the file of --accounts",
      .offset = offsetof(struct keygen_values, api_key)},
 };
 

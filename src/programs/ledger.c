@@ -26,28 +26,14 @@ struct ledger_values {
 #define AT(field) .offset = offsetof(struct ledger_values, field)
 
 static const struct option ledger_rows[] = {
-    {.name = "database",
-     .type = OPTION_TEXTS,
-     .help = "a ledger's file, as one behind the subject; may be given several times",
-     AT(databases)},
-    {.name = "day",
-     .type = OPTION_TEXT,
-     .help = "report: this day alone, as 2026-11-23 (UTC)",
-     AT(day)},
-    {.name = "hour",
-     .type = OPTION_TEXT,
-     .help = "report: this hour alone, as 2026-11-23T07 (UTC)",
-     AT(hour)},
-    {.name = "account", .type = OPTION_TEXT, .help = "report: this account alone", AT(account)},
-    {.name = "csv",
-     .type = OPTION_FLAG,
-     .help = "report: a line for each hour and account",
-     AT(csv)},
-    {.name = "html",
-     .type = OPTION_TEXT,
-     .help = "report: write a page with charts to this file",
-     AT(html)},
-    {.name = "json", .type = OPTION_FLAG, .help = "print one JSON object", AT(json)},
+    {"database", OPTION_TEXTS, NULL,
+     "a ledger's file, as one behind the subject; may be given several times", AT(databases)},
+    {"day", OPTION_TEXT, NULL, "report: this day alone, as 2026-11-23 (UTC)", AT(day)},
+    {"hour", OPTION_TEXT, NULL, "report: this hour alone, as 2026-11-23T07 (UTC)", AT(hour)},
+    {"account", OPTION_TEXT, NULL, "report: this account alone", AT(account)},
+    {"csv", OPTION_FLAG, NULL, "report: a line for each hour and account", AT(csv)},
+    {"html", OPTION_TEXT, NULL, "report: write a page with charts to this file", AT(html)},
+    {"json", OPTION_FLAG, NULL, "print one JSON object", AT(json)},
 };
 
 const struct option_table ledger_options[1] = {{

@@ -13,18 +13,12 @@ struct log_values {
 
 /* Rows for an option table of `owner`, which has a struct log_values `log`. */
 #define LOG_OPTIONS(owner)                                                                         \
-    {.name = "log-format",                                                                         \
-     .type = OPTION_CHOICE,                                                                        \
-     .fallback = "text",                                                                           \
-     .choices = "text|json",                                                                       \
-     .help = "what the log's lines on stderr are: text, or one JSON object each "                  \
-             "(docs/operations.md)",                                                               \
-     .offset = offsetof(owner, log.format)},                                                       \
-    {                                                                                              \
-        .name = "log-level", .type = OPTION_CHOICE, .fallback = "info",                            \
-        .choices = "error|warning|info|debug",                                                     \
-        .help = "the least grave lines that are logged; a line for each request is info",          \
-        .offset = offsetof(owner, log.level)                                                       \
-    }
+    OPTION_ROW(                                                                                    \
+        "log-format", OPTION_CHOICE, "text",                                                       \
+        "what the log's lines on stderr are: text, or one JSON object each (docs/operations.md)",  \
+        .offset = offsetof(owner, log.format), .choices = "text|json"),                            \
+        OPTION_ROW("log-level", OPTION_CHOICE, "info",                                             \
+                   "the least grave lines that are logged; a line for each request is info",       \
+                   .offset = offsetof(owner, log.level), .choices = "error|warning|info|debug")
 
 #endif

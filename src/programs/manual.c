@@ -246,15 +246,11 @@ struct manual_values {
 };
 
 static const struct option manual_rows[] = {
-    {.name = "man",
-     .type = OPTION_TEXT,
-     .help = "write a manual page for each command into this directory, and fathom.1",
+    {"man", OPTION_TEXT, NULL,
+     "write a manual page for each command into this directory, and fathom.1",
      .offset = offsetof(struct manual_values, man)},
-    {.name = "completion",
-     .type = OPTION_CHOICE,
-     .choices = "bash",
-     .help = "print what completes commands and options in this shell",
-     .offset = offsetof(struct manual_values, completion)},
+    {"completion", OPTION_CHOICE, NULL, "print what completes commands and options in this shell",
+     .offset = offsetof(struct manual_values, completion), .choices = "bash"},
 };
 
 static const struct option_table manual_options = {

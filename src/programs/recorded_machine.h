@@ -22,26 +22,20 @@ struct recorded_values {
 
 /* Rows for an option table of `owner`, which has a struct recorded_values `record`. */
 #define RECORDED_OPTIONS(owner)                                                                    \
-    {.name = "record",                                                                             \
-     .type = OPTION_TEXT,                                                                          \
-     .help = "a folder in which each process writes what its machines are given and put out, for " \
-             "`fathom replay`. API keys and salts are replaced by others; tokens are, too, so "    \
-             "gateways are recorded only with --record-prompts, units always",                     \
-     .offset = offsetof(owner, record.directory),                                                  \
-     .group = OPTION_GROUP_TUNING},                                                                \
-        {.name = "record-bytes",                                                                   \
-         .type = OPTION_BYTES,                                                                     \
-         .fallback = "1GiB",                                                                       \
-         .needs = "record",                                                                        \
-         .help = "of each file in --record; a recording that reaches it ends",                     \
-         .offset = offsetof(owner, record.bytes),                                                  \
-         .group = OPTION_GROUP_TUNING},                                                            \
-    {                                                                                              \
-        .name = "record-prompts", .type = OPTION_FLAG, .needs = "record",                          \
-        .help = "write prompts and answers into --record as they are, and record gateways, too, "  \
-                "which cannot be run again without them",                                          \
-        .offset = offsetof(owner, record.prompts), .group = OPTION_GROUP_TUNING                    \
-    }
+    OPTION_ROW("record", OPTION_TEXT, NULL,                                                        \
+               "a folder in which each process writes what its machines are given and put out, "   \
+               "for `fathom replay`. API keys and salts are replaced by others; tokens are, too, " \
+               "so gateways are recorded only with --record-prompts, units always",                \
+               .offset = offsetof(owner, record.directory), .group = OPTION_GROUP_TUNING),         \
+        OPTION_ROW("record-bytes", OPTION_BYTES, "1GiB",                                           \
+                   "of each file in --record; a recording that reaches it ends",                   \
+                   .offset = offsetof(owner, record.bytes), .needs = "record",                     \
+                   .group = OPTION_GROUP_TUNING),                                                  \
+        OPTION_ROW("record-prompts", OPTION_FLAG, NULL,                                            \
+                   "write prompts and answers into --record as they are, and record gateways, "    \
+                   "too, which cannot be run again without them",                                  \
+                   .offset = offsetof(owner, record.prompts), .needs = "record",                   \
+                   .group = OPTION_GROUP_TUNING)
 
 /* The recorder of a unit of so many ranks, or NULL if none is wanted. `model` names it. */
 enum status recorded_machine_unit(const struct recorded_values *values,

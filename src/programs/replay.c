@@ -21,14 +21,12 @@ struct replay_values {
 };
 
 static const struct option replay_rows[] = {
-    {.name = "machine",
-     .type = OPTION_TEXT,
-     .help = "replay only recordings with file names that begin so: gateway, unit, unit-1234",
+    {"machine", OPTION_TEXT, NULL,
+     "replay only recordings with file names that begin so: gateway, unit, unit-1234",
      .offset = offsetof(struct replay_values, machine)},
-    {.name = "model",
-     .type = OPTION_TEXT,
-     .help = "directory of the checkpoint with the tokenizer and chat template that a gateway "
-             "used, if it has moved",
+    {"model", OPTION_TEXT, NULL,
+     "directory of the checkpoint with the tokenizer and chat template that a gateway used, if it "
+     "has moved",
      .offset = offsetof(struct replay_values, model)},
 };
 

@@ -17,43 +17,29 @@ struct sampler_values {
 
 /* Rows for an option table; its values, of the type TYPE, must have a member `sampler`. */
 #define SAMPLER_OPTIONS(TYPE)                                                                      \
-    {.name = "min-p",                                                                              \
-     .type = OPTION_NUMBER,                                                                        \
-     .fallback = "0",                                                                              \
-     .needs = "=greedy",                                                                           \
-     .help = "choose among tokens at least so likely as this share of the likeliest",              \
-     .offset = offsetof(TYPE, sampler.min_p),                                                      \
-     .minimum = 0,                                                                                 \
-     .maximum = 1},                                                                                \
-        {.name = "frequency-penalty",                                                              \
-         .type = OPTION_NUMBER,                                                                    \
-         .fallback = "0",                                                                          \
-         .help = "lowers a token for each time it stands in the answer",                           \
-         .offset = offsetof(TYPE, sampler.frequency_penalty),                                      \
-         .minimum = -2,                                                                            \
-         .maximum = 2},                                                                            \
-        {.name = "presence-penalty",                                                               \
-         .type = OPTION_NUMBER,                                                                    \
-         .fallback = "0",                                                                          \
-         .help = "lowers a token once if it stands in the answer",                                 \
-         .offset = offsetof(TYPE, sampler.presence_penalty),                                       \
-         .minimum = -2,                                                                            \
-         .maximum = 2},                                                                            \
-        {.name = "logit-bias",                                                                     \
-         .type = OPTION_TEXT,                                                                      \
-         .help = "add biases of -100 (never) to 100 (always) to tokens' logits, as "               \
-                 "ID:BIAS,ID:BIAS,...",                                                            \
-         .offset = offsetof(TYPE, sampler.logit_bias)},                                            \
-        {.name = "min-tokens",                                                                     \
-         .type = OPTION_COUNT,                                                                     \
-         .help = "an answer does not end before so many tokens",                                   \
-         .offset = offsetof(TYPE, sampler.min_tokens),                                             \
-         .maximum = LIMIT_CONTEXT},                                                                \
-    {                                                                                              \
-        .name = "repetition-penalty", .type = OPTION_NUMBER, .fallback = "1",                      \
-        .help = "above 1 lowers tokens that stand in prompt or answer; 1: off",                    \
-        .offset = offsetof(TYPE, sampler.repetition_penalty), .minimum = 0, .maximum = 10          \
-    }
+    OPTION_ROW("min-p", OPTION_NUMBER, "0",                                                        \
+               "choose among tokens at least so likely as this share of the likeliest",            \
+               .offset = offsetof(TYPE, sampler.min_p), .needs = "=greedy", .minimum = 0,          \
+               .maximum = 1),                                                                      \
+        OPTION_ROW("frequency-penalty", OPTION_NUMBER, "0",                                        \
+                   "lowers a token for each time it stands in the answer",                         \
+                   .offset = offsetof(TYPE, sampler.frequency_penalty), .minimum = -2,             \
+                   .maximum = 2),                                                                  \
+        OPTION_ROW("presence-penalty", OPTION_NUMBER, "0",                                         \
+                   "lowers a token once if it stands in the answer",                               \
+                   .offset = offsetof(TYPE, sampler.presence_penalty), .minimum = -2,              \
+                   .maximum = 2),                                                                  \
+        OPTION_ROW("logit-bias", OPTION_TEXT, NULL,                                                \
+                   "add biases of -100 (never) to 100 (always) to tokens' logits, as "             \
+                   "ID:BIAS,ID:BIAS,...",                                                          \
+                   .offset = offsetof(TYPE, sampler.logit_bias)),                                  \
+        OPTION_ROW("min-tokens", OPTION_COUNT, NULL,                                               \
+                   "an answer does not end before so many tokens",                                 \
+                   .offset = offsetof(TYPE, sampler.min_tokens), .maximum = LIMIT_CONTEXT),        \
+        OPTION_ROW("repetition-penalty", OPTION_NUMBER, "1",                                       \
+                   "above 1 lowers tokens that stand in prompt or answer; 1: off",                 \
+                   .offset = offsetof(TYPE, sampler.repetition_penalty), .minimum = 0,             \
+                   .maximum = 10)
 
 struct sampler {
     struct sampling sampling;

@@ -30,27 +30,21 @@ struct template_values {
 };
 
 static const struct option template_rows[] = {
-    {.name = "model",
-     .type = OPTION_TEXT,
-     .help = "directory with chat_template.jinja or tokenizer_config.json (default: the model that "
-             "comes with Fathom)",
+    {"model", OPTION_TEXT, NULL,
+     "directory with chat_template.jinja or tokenizer_config.json (default: the model that comes "
+     "with Fathom)",
      .offset = offsetof(struct template_values, model)},
-    {.name = "template",
-     .type = OPTION_TEXT,
-     .help = "a file with a template; special tokens are then the request's, or --model's if given",
+    {"template", OPTION_TEXT, NULL,
+     "a file with a template; special tokens are then the request's, or --model's if given",
      .offset = offsetof(struct template_values, template)},
-    {.name = "tokens",
-     .type = OPTION_FLAG,
-     .help = "print the prompt's token ids instead; what the request says makes no special token",
+    {"tokens", OPTION_FLAG, NULL,
+     "print the prompt's token ids instead; what the request says makes no special token",
      .offset = offsetof(struct template_values, tokens)},
-    {.name = "jsonl",
-     .type = OPTION_FLAG,
-     .help = "read a request a line from standard input, which may hold a \"template\" of its own; "
-             "write lines {\"text\":\"...\"} or {\"error\":\"...\"}",
+    {"jsonl", OPTION_FLAG, NULL,
+     "read a request a line from standard input, which may hold a \"template\" of its own; write "
+     "lines {\"text\":\"...\"} or {\"error\":\"...\"}",
      .offset = offsetof(struct template_values, jsonl)},
-    {.name = "time",
-     .type = OPTION_COUNT,
-     .help = "what strftime_now tells, in seconds since 1970; 0: the clock",
+    {"time", OPTION_COUNT, NULL, "what strftime_now tells, in seconds since 1970; 0: the clock",
      .offset = offsetof(struct template_values, time)},
 };
 

@@ -23,39 +23,30 @@ struct tokenize_values {
 
 #define MODEL_OPTION                                                                               \
     {                                                                                              \
-        .name = "model", .type = OPTION_TEXT,                                                      \
-        .help = "directory with a tokenizer.json (default: the model that comes with Fathom)",     \
-        .offset = offsetof(struct tokenize_values, model)                                          \
+        "model", OPTION_TEXT, NULL,                                                                \
+            "directory with a tokenizer.json (default: the model that comes with Fathom)",         \
+            .offset = offsetof(struct tokenize_values, model)                                      \
     }
 
 static const struct option tokenize_rows[] = {
     MODEL_OPTION,
-    {.name = "jsonl",
-     .type = OPTION_FLAG,
-     .help = "read lines {\"text\":\"...\",\"special\":true}, write lines {\"ids\":[...]}",
+    {"jsonl", OPTION_FLAG, NULL,
+     "read lines {\"text\":\"...\",\"special\":true}, write lines {\"ids\":[...]}",
      .offset = offsetof(struct tokenize_values, jsonl)},
-    {.name = "special",
-     .type = OPTION_FLAG,
-     .fallback = "true",
-     .help = "recognize added tokens in the text; a line's \"special\" wins",
+    {"special", OPTION_FLAG, "true",
+     "recognize added tokens in the text; a line's \"special\" wins",
      .offset = offsetof(struct tokenize_values, special)},
-    {.name = "add-special-tokens",
-     .type = OPTION_FLAG,
-     .help = "with those that a completion's prompt gets around it; a line's "
-             "\"add_special_tokens\" wins",
+    {"add-special-tokens", OPTION_FLAG, NULL,
+     "with those that a completion's prompt gets around it; a line's \"add_special_tokens\" wins",
      .offset = offsetof(struct tokenize_values, framed)},
 };
 
 static const struct option detokenize_rows[] = {
     MODEL_OPTION,
-    {.name = "jsonl",
-     .type = OPTION_FLAG,
-     .help = "read lines {\"ids\":[...],\"skip_special\":false}, write lines {\"text\":\"...\"}",
+    {"jsonl", OPTION_FLAG, NULL,
+     "read lines {\"ids\":[...],\"skip_special\":false}, write lines {\"text\":\"...\"}",
      .offset = offsetof(struct tokenize_values, jsonl)},
-    {.name = "special",
-     .type = OPTION_FLAG,
-     .fallback = "true",
-     .help = "put special tokens out; a line's \"skip_special\" wins",
+    {"special", OPTION_FLAG, "true", "put special tokens out; a line's \"skip_special\" wins",
      .offset = offsetof(struct tokenize_values, special)},
 };
 

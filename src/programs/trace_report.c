@@ -28,13 +28,9 @@ struct report_values {
 };
 
 static const struct option report_rows[] = {
-    {.name = "json",
-     .type = OPTION_FLAG,
-     .help = "print one JSON object",
+    {"json", OPTION_FLAG, NULL, "print one JSON object",
      .offset = offsetof(struct report_values, json)},
-    {.name = "svg",
-     .type = OPTION_TEXT,
-     .help = "also draw rank 0's middle layer of the last step, to this file",
+    {"svg", OPTION_TEXT, NULL, "also draw rank 0's middle layer of the last step, to this file",
      .offset = offsetof(struct report_values, svg)},
 };
 

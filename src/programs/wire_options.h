@@ -16,18 +16,13 @@ struct wire_values {
 
 /* Rows for an option table of `owner`, which has a struct wire_values `wire`. */
 #define WIRE_KEY_OPTIONS(owner)                                                                    \
-    {.name = "wire-key",                                                                           \
-     .type = OPTION_TEXT,                                                                          \
-     .help = "this side's secret key file, of fathom keygen; needed between machines",             \
-     .offset = offsetof(owner, wire.key),                                                          \
-     .group = OPTION_GROUP_FLEET},                                                                 \
-    {                                                                                              \
-        .name = "wire-plain", .type = OPTION_FLAG,                                                 \
-        .help =                                                                                    \
-            "DANGER: no keys and no encryption, also between machines: anyone who reaches the "    \
-            "port reads and writes everything",                                                    \
-        .offset = offsetof(owner, wire.plain), .group = OPTION_GROUP_FLEET                         \
-    }
+    OPTION_ROW("wire-key", OPTION_TEXT, NULL,                                                      \
+               "this side's secret key file, of fathom keygen; needed between machines",           \
+               .offset = offsetof(owner, wire.key), .group = OPTION_GROUP_FLEET),                  \
+        OPTION_ROW("wire-plain", OPTION_FLAG, NULL,                                                \
+                   "DANGER: no keys and no encryption, also between machines: anyone who reaches " \
+                   "the port reads and writes everything",                                         \
+                   .offset = offsetof(owner, wire.plain), .group = OPTION_GROUP_FLEET)
 
 /* Reads the keys and fills in address, keys and plain_anywhere. `values` live as long as the wire.
  */
